@@ -9,8 +9,8 @@ import mimw
 import mimw.tle as tle
 from mimw.language.tle.dot import plan
 from tests.compiling import to_ttgir
+from tests.kernels.resharding import pieces
 from tests.tle.compiling import refused
-from tests.tle.test_reshard import pieces
 
 SQUARE = tle.device_mesh({"cluster": [("x", 2), ("y", 2)]})
 PAIR = tle.device_mesh({"cluster": [("x", 2)]})

@@ -9,36 +9,13 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw.compile import compile_kernel
+from tests.kernels.resharding import pieces
 from tests.tle.compiling import refused
 
 SQUARE = tle.device_mesh({"cluster": [("x", 2), ("y", 2)]})
 LINE = tle.device_mesh({"cluster": [("x", 4)]})
 THREE = tle.device_mesh({"cluster": [("x", 3)]})
 M, N = 16, 32
-
-
-def pieces(whole, spec, seed):
-    """Shards of a matrix [mesh size, ...] by a spec, as numpy would cut it; shards that are partial add up to it."""
-    mesh, shards, random = spec.mesh, [], np.random.default_rng(seed)
-    partial = {}
-    for number in range(mesh.size):
-        at = dict(zip(mesh.dim_names, np.unravel_index(number, mesh.shape)))
-        index = []
-        for axis in range(whole.ndim):
-            piece = 0
-            for name in spec.split[axis] if axis < len(spec.split) else ():
-                piece = piece * spec.extent(name) + at[name]
-            size = whole.shape[axis] // spec.factor(axis)
-            index.append(slice(piece * size, (piece + 1) * size))
-        shard = whole[tuple(index)]
-        if spec.partial:
-            rest = tuple((name, at[name]) for name in mesh.dim_names if name not in spec.partial)
-            last = all(at[name] == spec.extent(name) - 1 for name in spec.partial)
-            sum_ = partial.setdefault(rest, np.zeros_like(shard))
-            shard = shard - sum_ if last else random.integers(-8, 8, shard.shape).astype(whole.dtype)
-            partial[rest] = sum_ + shard
-        shards.append(shard)
-    return np.stack(shards)
 
 
 @mimw.jit

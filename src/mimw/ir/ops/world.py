@@ -3,13 +3,16 @@
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
 
     %there = peer_pointer %x %world %rank      the same element of the symmetric array at `rank`
+    %mine, %stride = world_scratch %world 4096     scratch of the first program, and how far apart programs have theirs
 
 Signals are sent by `atomic_rmw` and `atomic_store` through such pointers, and data by any op that stores: loads, stores, atomics
 and TMA take a peer's address as their own. `world` points to the table of a rank: its rank, the number of ranks, how many programs
-the signal pads are for, then the base of each rank's symmetric heap.
+the signal pads are for, then the base of each rank's symmetric heap; behind these what multimem instructions take for a base, and
+the bytes of scratch.
 """
 
-from ..type_rules import as_operand
+from ..type_rules import as_operand, listed_types
+from ..types import I32, Pointer, Scalar
 from .table import define
 
 define("peer_pointer", "pointer:ptr~ world:ptr gpu:i32", as_operand(0), "same", "pure", ours=True, pointer_of="pointer",
@@ -22,3 +25,6 @@ define("world_barrier", "world:ptr gpus:#shape?", None, "none", "sync", ours=Tru
        cost="sync",
        doc="Among the programs with this program id at the ranks given (None: all), through the signal pads at the start of the "
        "symmetric heaps; nothing happens at the other ranks.")
+define("world_scratch", "world:ptr bytes:#int", listed_types(Pointer(Scalar("i8")), I32), "none", "pure", ours=True, cost="int",
+       doc="Where the scratch of this rank begins, of which program number n has `bytes` from n times the second result on. Who "
+       "writes there meets the readers, and again before the next who writes.")

@@ -1,7 +1,7 @@
 """`tle.bind_mesh`: a mesh whose device axes are GPUs, of which this program knows its own.
 
-Input: a mesh and the pointer to this rank's table. Output: a value that `shard_id`, `remote` and `distributed_barrier` take in
-place of a mesh. For example, with NODES = tle.device_mesh({"node": 2, "device": 4}) and a kernel parameter `world`:
+Input: a mesh and the pointer to this rank's table. Output: a value that `shard_id`, `remote`, `distributed_barrier` and `sharding`
+take in place of a mesh. For example, with NODES = tle.device_mesh({"node": 2, "device": 4}) and a kernel parameter `world`:
 
     mesh = tle.bind_mesh(NODES, world)
     tle.shard_id(mesh, "device")                     rank % 4: a load from the table
@@ -99,6 +99,56 @@ class bound_mesh(tl.base_value):
 
     def __str__(self) -> str:
         return f"bound {self.mesh!r}"
+
+
+class bound_spec(tl.base_value):
+    """How a tensor is spread over a bound mesh: `spec`, known at compile time, with the attributes of a `ShardingSpec`."""
+
+    def __init__(self, spec, mesh: bound_mesh) -> None:
+        super().__init__()
+        self.spec, self.mesh = spec, mesh
+
+    @property
+    def type(self) -> bound_spec_type:
+        return bound_spec_type(self.spec, self.mesh.type)
+
+    split = property(lambda self: self.spec.split)
+    partial = property(lambda self: self.spec.partial)
+    broadcast = property(lambda self: self.spec.broadcast)
+
+    @_in_kernels
+    def axis_state(self, name: str) -> str:
+        """ "S", "P" or "B" for a mesh axis."""
+        return self.spec.axis_state(name)
+
+    def _flatten_ir(self, handles: list) -> None:
+        self.mesh._flatten_ir(handles)
+
+    def _set_name(self, builder, name: str) -> None:
+        """The table keeps the name that it has."""
+
+    def __str__(self) -> str:
+        return f"bound {self.spec!r}"
+
+
+class bound_spec_type(CompositeType):
+    """The type of a `bound_spec`: the distribution, and the type of the bound mesh."""
+
+    def __init__(self, spec, mesh: bound_mesh_type) -> None:
+        self.spec, self.mesh = spec, mesh
+
+    @property
+    def parts(self) -> tuple[tl.base_type, ...]:
+        return (self.mesh, )
+
+    def of(self, values: list) -> bound_spec:
+        return bound_spec(self.spec, *values)
+
+    def mangle(self) -> str:
+        return f"{self.mesh.mangle()}_{self.spec.type.mangle()}"
+
+    def __str__(self) -> str:
+        return f"bound {self.spec!r}"
 
 
 class bound_mesh_type(CompositeType):

@@ -17,6 +17,7 @@ from ..core import unwrap, word
 from ..refuse import refuse
 from .bound_mesh import bound_mesh, has_programs
 from .launch import checked_mesh, one_cta_a_program, use_mesh
+from .places import Places
 
 
 @word
@@ -72,6 +73,19 @@ def _among_gpus(word_name: str, mesh: bound_mesh, semantic) -> None:
             use_mesh(word_name, local, semantic)
             semantic.builder.record("distributed_barrier", grid=False, ranks=None)
     semantic.builder.record("world_barrier", mesh.world.handle, tuple(sorted(gpus)))
+
+
+def meet(word_name: str, places: Places, semantic, inside: bool = False, devices: bool = False) -> None:
+    """Those meet who exchange something along axes inside a cluster or grid, along axes of devices, or along both: then first the
+    CTAs of each GPU."""
+    mesh = places.mesh
+    if inside and mesh.is_block_mesh:
+        _whole_grid(word_name, mesh, semantic)
+    elif inside:
+        ranks = tuple(sorted(set(places.ctas)))
+        semantic.builder.record("distributed_barrier", grid=False, ranks=None if len(ranks) == mesh.launch_size else ranks)
+    if devices:
+        semantic.builder.record("world_barrier", places.bound.world.handle, tuple(sorted(set(places.gpus))))
 
 
 def _whole_grid(word_name: str, mesh, semantic) -> None:

@@ -1,4 +1,4 @@
-"""`tle.distributed_dot`: a matrix product of tensors that are spread over a cluster.
+"""`tle.distributed_dot`: a matrix product of tensors that are spread over a cluster, over GPUs, or over both.
 
 Input: two `ShardedTensor`s of a kernel's call, and one to add to. Output: the ops of `tle.reshard` for an operand that
 has to move, one `tl.dot` of each CTA's shards, and the product as a `ShardedTensor`. `plan` picks the operand that
@@ -22,9 +22,9 @@ _NAME = "tle.distributed_dot"
 
 @word
 def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
-    """`a` [M, K] times `b` [K, N], plus `c` if it is given; each CTA of the mesh makes one piece. All of them call it.
+    """`a` [M, K] times `b` [K, N], plus `c` if it is given; each program of the mesh makes one piece. All of them call it.
 
-    args:      a, b - ShardedTensors on the same cluster mesh, handles as for `tle.reshard`
+    args:      a, b - ShardedTensors on the same mesh, of a cluster or bound to GPUs; handles as for `tle.reshard`
                c    - (opt) ShardedTensor with the result's distribution and dtype
     returns:   ShardedTensor [M, N] with an accumulator for a handle, distributed as follows
 
@@ -42,6 +42,8 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
             refuse(TypeError, f"{_NAME}: `{name}` must be a ShardedTensor of tle.make_sharded_tensor, got {operand}")
     if c is not None and not isinstance(c, ShardedTensor):
         refuse(TypeError, f"{_NAME}: `c` must be a ShardedTensor of tle.make_sharded_tensor, got {c}")
+    if (a.bound is None) != (b.bound is None):
+        refuse(ValueError, f"{_NAME}: the mesh of one operand is bound to GPUs, and that of the other is not")
     if a.sharding.mesh != b.sharding.mesh:
         refuse(ValueError, f"{_NAME}: `a` is spread over {a.sharding.mesh!r} and `b` over another mesh {b.sharding.mesh!r}")
     mesh, (want_a, want_b) = a.sharding.mesh, plan(a.sharding, b.sharding)
@@ -59,7 +61,7 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
     if start is not None and start.dtype != kind:
         refuse(ValueError, f"{_NAME}: `c` must accumulate in {kind}, got {start.dtype}")
     local = tl.dot(a.handle, b.handle, start, out_dtype=kind, _semantic=_semantic)
-    return ShardedTensor(local, result, shape)
+    return ShardedTensor(local, result, shape, a.bound)
 
 
 def plan(a: ShardingSpec, b: ShardingSpec) -> tuple[ShardingSpec, ShardingSpec]:
@@ -91,7 +93,7 @@ def _with_shape(name: str, operand: ShardedTensor) -> ShardedTensor:
         shape = tuple(int(extent) * operand.sharding.factor(axis) for axis, extent in enumerate(local))
     if len(shape) != 2:
         refuse(ValueError, f"{_NAME}: `{name}` must be a matrix, its shape is {shape}")
-    return ShardedTensor(handle, operand.sharding, shape)
+    return ShardedTensor(handle, operand.sharding, shape, operand.bound)
 
 
 def _check_c(c: ShardedTensor, result: ShardingSpec, shape: tuple[int, int], a: ShardedTensor) -> None:

@@ -21,6 +21,8 @@ from ..tlx.world import peer_pointer
 from .bound_mesh import bound_mesh, has_programs
 from .launch import checked_mesh, use_mesh
 from .mesh import device_mesh
+from .numbers import along, picked, product, total
+from .places import Places
 from .remote_buffer import remote_buffer
 from .sharding import ShardedTensor, ShardingSpec
 
@@ -35,7 +37,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
                           a pointer or a tile of pointers into shared memory: pointers of that shape; arithmetic goes on
                           a pointer or a tile of pointers into a symmetric array in global memory, with a `scope` bound to GPUs
                           a ShardedTensor whose handle is one of these: the same; or a pointer to the whole, row-major tensor in
-                          global memory: a tile of pointers to the elements of that shard
+                          global memory: a tile of pointers to the elements of that shard. Of a mesh that is bound to GPUs the
+                          pointer leads to what this GPU has, in a symmetric array, and the result to what the shard's GPU has
                shard_id - the CTA's rank in the cluster, or its number in `scope`, row-major: an int or an i32 scalar;
                           or its coordinates in `scope`, a tuple of these
                scope    - (opt) the mesh; the launch is then made of its clusters. Of a ShardedTensor by default its own. One whose
@@ -51,6 +54,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
                and a store for them in another CTA's memory. Of other GPUs: two loads from the table of this rank, and an addition
     """
     shard_id = unwrap(shard_id)
+    if isinstance(tensor, ShardedTensor) and (tensor.bound is not None or isinstance(scope, bound_mesh)):
+        return _shard_on_gpu(tensor, shard_id, scope, _semantic)
     if isinstance(scope, bound_mesh):
         if _is_pointer(tensor, "global"):
             return _on_gpu(tensor, shard_id, scope, _semantic)
@@ -91,7 +96,7 @@ def _on_gpu(pointer: tl.tensor, shard_id, scope: bound_mesh, semantic) -> tl.ten
     number = _number(shard_id, scope.mesh, semantic)
     gpus = scope.gpus()
     _check_static(number, len(gpus), str(scope))
-    return peer_pointer(pointer, _picked(gpus, number, semantic), scope.world, _semantic=semantic)
+    return peer_pointer(pointer, picked(gpus, number, semantic), scope.world, _semantic=semantic)
 
 
 def remote_pointer(pointer: tl.tensor, rank: tl.tensor, semantic, **known) -> tl.tensor:
@@ -119,21 +124,7 @@ def _rank(shard_id, scope: device_mesh | None, semantic) -> tl.tensor:
         refuse(ValueError, f"{_NAME}: {scope!r} is the whole grid's; only the CTAs of a cluster reach each other's shared memory")
     ranks = scope.ranks()
     _check_static(number, len(ranks), repr(scope))
-    return _picked(ranks, number, semantic)
-
-
-def _picked(ranks: tuple[int, ...], number: int | tl.tensor, semantic) -> tl.tensor:
-    """Number `number` of `ranks`, an i32 scalar."""
-    if not isinstance(number, tl.tensor):
-        return semantic.to_tensor(ranks[number])
-    step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
-    if ranks == tuple(ranks[0] + step * index for index in range(len(ranks))):
-        scaled = number if step == 1 else semantic.mul(number, semantic.to_tensor(step), False)
-        return scaled if ranks[0] == 0 else semantic.add(scaled, semantic.to_tensor(ranks[0]), False)
-    found = semantic.to_tensor(ranks[0])
-    for index, rank in enumerate(ranks[1:], 1):
-        found = semantic.where(semantic.equal(number, semantic.to_tensor(index)), semantic.to_tensor(rank), found)
-    return found
+    return picked(ranks, number, semantic)
 
 
 def _check_static(number, size: int, where: str) -> None:
@@ -156,7 +147,7 @@ def _number(shard_id, scope: device_mesh | None, semantic) -> int | tl.tensor:
         coordinate = _checked(coordinate)
         if isinstance(coordinate, int) and coordinate >= extent:
             refuse(ValueError, f"{_NAME}: coordinate {coordinate} of axis {name!r}, which has {extent}")
-        number = _sum(_product(number, extent, semantic), coordinate, semantic)
+        number = total(product(number, extent, semantic), coordinate, semantic)
     return number
 
 
@@ -179,22 +170,6 @@ def _shown(shard_id) -> tuple:
     return tuple(entry if isinstance(entry, int) else "?" for entry in shard_id)
 
 
-def _product(number, factor: int, semantic):
-    if isinstance(number, int):
-        return number * factor
-    return number if factor == 1 else semantic.mul(number, semantic.to_tensor(factor), False)
-
-
-def _sum(left, right, semantic):
-    if isinstance(left, int) and isinstance(right, int):
-        return left + right
-    if isinstance(left, int) and left == 0:
-        return right
-    if isinstance(right, int) and right == 0:
-        return left
-    return semantic.add(semantic.to_tensor(left), semantic.to_tensor(right), False)
-
-
 # ---- shards ----------------------------------------------------------------------------------------------------------
 
 
@@ -204,52 +179,95 @@ def _shard(sharded: ShardedTensor, shard_id, scope: device_mesh | None, semantic
     scope = spec.mesh if scope is None else scope
     if isinstance(handle, tlx.buffered_tensor) or _is_pointer(handle, "shared"):
         return remote(handle, shard_id, scope, _semantic=semantic)
-    if isinstance(handle, tl.tensor) and handle.dtype.is_ptr() and not handle.type.is_block():
-        return shard_pointers(sharded, shard_id, scope, semantic)
+    if _is_pointer(handle, "global") and not handle.type.is_block():
+        return shard_pointers(_NAME, sharded, _coordinates(shard_id, scope, semantic), semantic)
+    _refuse_registers()
+
+
+def _shard_on_gpu(sharded: ShardedTensor, shard_id, scope, semantic):
+    """Pointers to the elements of a shard on the GPU of those coordinates."""
+    handle, bound = sharded.handle, sharded.bound
+    if bound is None:
+        refuse(ValueError, f"{_NAME}: {scope} is bound to GPUs, and the tensor's mesh is not; make the tensor's sharding of the "
+                           "bound mesh: tle.sharding(mesh, ...)")
+    if scope is not None and not isinstance(scope, bound_mesh):
+        scope = bound_mesh(checked_mesh(_NAME, scope, "scope"), bound.world)
+    scope = bound if scope is None else scope
+    places = Places(scope.mesh, scope, semantic)
+    if isinstance(handle, tlx.buffered_tensor) or _is_pointer(handle, "shared"):
+        if len(set(places.gpus)) > 1:
+            refuse(TypeError, f"{_NAME}: the shard is in shared memory, which other GPUs do not reach; put it in a symmetric array "
+                              "and make its pointer the handle, or use tle.reshard")
+        return remote(handle, shard_id, scope.mesh, _semantic=semantic)
+    if not _is_pointer(handle, "global"):
+        _refuse_registers()
+    coordinates = _coordinates(shard_id, scope.mesh, semantic)
+    there = peer_pointer(handle, places.gpu(coordinates), bound.world, _semantic=semantic)
+    if handle.type.is_block() or sharded.shape == ():
+        return there
+    return shard_pointers(_NAME, ShardedTensor(there, sharded.sharding, sharded.shape, bound), coordinates, semantic)
+
+
+def _refuse_registers() -> None:
     refuse(TypeError, f"{_NAME}: the shard is in the registers of its CTA, where nobody reaches it; store it in a buffer of "
                       "tle.gpu.alloc and make that the handle, or use tle.reshard")
 
 
-def shard_pointers(sharded: ShardedTensor, shard_id, scope: device_mesh, semantic) -> tl.tensor:
-    """Pointers to the elements of a tensor in global memory that a shard owns."""
+def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semantic) -> tl.tensor:
+    """Pointers to the elements that a shard owns of a tensor in global memory, for the word `name`: of the whole, or of what one
+    GPU has of it."""
     spec, shape = sharded.sharding, sharded.shape
     if shape is None:
-        refuse(ValueError, f"{_NAME}: the ShardedTensor has a pointer for a handle and no shape; give "
-                           f"make_sharded_tensor the shape")
-    coordinates = _coordinates(_number(shard_id, scope, semantic), shard_id, scope, semantic)
-    extents = sharded.shard_shape
-    place = None
+        refuse(ValueError, f"{name}: the ShardedTensor has a pointer for a handle and no shape; give make_sharded_tensor the shape")
+    for axis in dict.fromkeys(axis for names in spec.split for axis in names):
+        if axis not in coordinates:
+            refuse(ValueError, f"{name}: the tensor is split over {axis!r}, of which the scope says no coordinate: it has the axes "
+                               f"{tuple(coordinates)}")
+    split = _on_one_gpu(name, sharded, semantic)
+    extents, held = sharded.shard_shape, []
+    for axis, extent in enumerate(extents):
+        pieces = prod(spec.extent(one) for one in split[axis]) if axis < len(split) else 1
+        held.append(extent * pieces)
+    here, place = ShardingSpec(spec.mesh, split, spec.partial), None
     for axis, extent in enumerate(extents):
         at = tl.arange(0, extent, _semantic=semantic)
-        start = _product(tensor_coordinate(spec, axis, coordinates, semantic), extent, semantic)
+        start = product(tensor_coordinate(here, axis, coordinates, semantic), extent, semantic)
         at = semantic.add(at, semantic.to_tensor(start), False)
-        at = _product(at, prod(shape[axis + 1:]), semantic)
+        at = product(at, prod(held[axis + 1:]), semantic)
         for other in range(len(extents)):
             at = at if other == axis else semantic.expand_dims(at, other)
         place = at if place is None else semantic.add(place, at, False)
     return semantic.add(sharded.handle, place, False)
 
 
+def _on_one_gpu(name: str, sharded: ShardedTensor, semantic) -> tuple[tuple[str, ...], ...]:
+    """The split of what one GPU has: without the axes of devices."""
+    spec = sharded.sharding
+    if sharded.bound is None:
+        return spec.split
+    places = Places(spec.mesh, sharded.bound, semantic)
+    for names in spec.split:
+        for axis in names:
+            if places.leaves([axis], "devices") and (places.leaves([axis], "inside") or places.leaves([axis], "outside")):
+                refuse(ValueError, f"{name}: axis {axis!r} of {spec.mesh!r} counts GPUs and CTAs in one; of a tensor in global "
+                                   "memory each axis has to be of one kind")
+    return tuple(tuple(axis for axis in names if not places.leaves([axis], "devices")) for names in spec.split)
+
+
 def tensor_coordinate(spec: ShardingSpec, axis: int, coordinates: dict, semantic):
     """Which piece of tensor axis `axis` belongs to the shard at those mesh coordinates: an int or an i32 scalar."""
     number: int | tl.tensor = 0
     for name in spec.split[axis] if axis < len(spec.split) else ():
-        number = _sum(_product(number, spec.extent(name), semantic), coordinates[name], semantic)
+        number = total(product(number, spec.extent(name), semantic), coordinates[name], semantic)
     return number
 
 
-def _coordinates(number, shard_id, scope: device_mesh, semantic) -> dict:
-    """Coordinates by axis name of shard `number` of `scope`; `shard_id` is what the author gave."""
+def _coordinates(shard_id, scope: device_mesh, semantic) -> dict:
+    """Coordinates by axis name of the shard that the author names by its number in `scope`, or by its coordinates."""
+    number = _number(shard_id, scope, semantic)
     if isinstance(shard_id, (tuple, list)):
         return dict(zip(scope.dim_names, shard_id))
     _check_static(number, scope.size, repr(scope))
-    found = {}
-    for axis in reversed(range(scope.ndim)):
-        name, extent = scope.dim_names[axis], scope.shape[axis]
-        if isinstance(number, int):
-            number, found[name] = divmod(number, extent)
-        else:
-            size = semantic.to_tensor(extent)
-            found[name] = semantic.mod(number, size)
-            number = semantic.floordiv(number, size)
-    return found
+    if isinstance(number, tl.tensor):
+        return along(number, scope.dim_names, scope.shape, semantic)
+    return {name: number // prod(scope.shape[axis + 1:]) % scope.shape[axis] for axis, name in enumerate(scope.dim_names)}

@@ -18,6 +18,7 @@ import triton.language.core as tl
 from ..composite import CompositeType
 from ..core import identifier, unwrap
 from ..refuse import refuse
+from .bound_mesh import bound_mesh, bound_spec
 from .compile_time import CompileTimeValue
 from .mesh import device_mesh
 
@@ -103,10 +104,11 @@ class ShardingSpec(CompileTimeValue):
         return f"ShardingSpec(mesh={self.mesh!r}, split={self.split}, partial={self.partial})"
 
 
-def sharding(mesh, split=None, partial=None) -> ShardingSpec:
+def sharding(mesh, split=None, partial=None) -> ShardingSpec | bound_spec:
     """The distribution of a tensor over `mesh`.
 
-    args:      split   - list or tuple with an entry for each tensor axis: a mesh axis name, several of them (the first outermost),
+    args:      mesh    - a device_mesh; in kernels also one that `bind_mesh` has bound to GPUs
+               split   - list or tuple with an entry for each tensor axis: a mesh axis name, several of them (the first outermost),
                          S(...), or B, None or [] for not split. Tensor axes behind its end are not split; None or [] for the
                          whole: replicated.
                partial - list or tuple of names or P(...), or one of them: shards along these axes add up
@@ -114,6 +116,8 @@ def sharding(mesh, split=None, partial=None) -> ShardingSpec:
                an empty name, an axis that is used twice.
     """
     mesh, split, partial = unwrap(mesh), unwrap(split), unwrap(partial)
+    if isinstance(mesh, bound_mesh):
+        return bound_spec(sharding(mesh.mesh, split, partial), mesh)
     if not isinstance(mesh, device_mesh):
         refuse(TypeError, f"tle.sharding: the first argument is the mesh, sharding(mesh, split=None, partial=None); got {mesh!r}. "
                           "Annotate a tensor with tle.make_sharded_tensor(tensor, spec)")
@@ -158,20 +162,23 @@ def _check(mesh: device_mesh, what: str, names: list[str]) -> None:
 
 class ShardedTensor(tl.base_value):
     """A tensor spread over a mesh: `handle` is this CTA's shard (or a pointer to all of it), `sharding` says how, `shape` is
-    the shape of the whole, or None. Made by `make_sharded_tensor`."""
+    the shape of the whole, or None; `bound` is the mesh with this rank's table, if its devices are GPUs. Made by
+    `make_sharded_tensor`."""
 
-    def __init__(self, handle, sharding: ShardingSpec, shape: tuple[int, ...] | None) -> None:
+    def __init__(self, handle, sharding: ShardingSpec, shape: tuple[int, ...] | None, bound: bound_mesh | None = None) -> None:
         super().__init__()
-        self.handle, self.sharding, self.shape = handle, sharding, shape
+        self.handle, self.sharding, self.shape, self.bound = handle, sharding, shape, bound
 
     @property
     def type(self) -> ShardedTensorType:
         return ShardedTensorType(tl.constexpr(self.handle).type if _is_plain(self.handle) else self.handle.type, self.sharding,
-                                 self.shape)
+                                 self.shape, None if self.bound is None else self.bound.type)
 
     def _flatten_ir(self, handles: list) -> None:
         if not _is_plain(self.handle):
             self.handle._flatten_ir(handles)
+        if self.bound is not None:
+            self.bound._flatten_ir(handles)
 
     def _set_name(self, builder, name: str) -> None:
         if hasattr(self.handle, "_set_name"):
@@ -192,24 +199,29 @@ class ShardedTensor(tl.base_value):
 class ShardedTensorType(CompositeType):
     """The type of a `ShardedTensor` in a kernel: its handle's, with the distribution and the shape."""
 
-    def __init__(self, handle, sharding: ShardingSpec, shape) -> None:
-        self.handle, self.sharding, self.shape = handle, sharding, shape
+    def __init__(self, handle, sharding: ShardingSpec, shape, bound=None) -> None:
+        self.handle, self.sharding, self.shape, self.bound = handle, sharding, shape, bound
 
     @property
     def parts(self) -> tuple[tl.base_type, ...]:
-        return (self.handle, )
+        return (self.handle, ) if self.bound is None else (self.handle, self.bound)
 
     def of(self, values: list) -> ShardedTensor:
-        return ShardedTensor(*values, self.sharding, self.shape)
+        handle, *bound = values
+        return ShardedTensor(handle, self.sharding, self.shape, *bound)
 
     def mangle(self) -> str:
-        return f"SHARDED_{self.handle.mangle()}_{self.sharding.type.mangle()}_{identifier(self.shape)}"
+        bound = "" if self.bound is None else f"_{self.bound.mangle()}"
+        return f"SHARDED_{self.handle.mangle()}_{self.sharding.type.mangle()}_{identifier(self.shape)}{bound}"
 
     def __eq__(self, other) -> bool:
-        return type(other) is type(self) and (self.handle, self.sharding, self.shape) == (other.handle, other.sharding, other.shape)
+        return type(other) is type(self) and self._content() == other._content()
 
     def __hash__(self) -> int:
-        return hash((self.handle, self.sharding, self.shape))
+        return hash(self._content())
+
+    def _content(self) -> tuple:
+        return self.handle, self.sharding, self.shape, self.bound
 
     def __str__(self) -> str:
         return f"sharded<{self.handle}>"
@@ -222,13 +234,16 @@ def _is_plain(value: Any) -> bool:
 def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
     """`handle` seen as a shard of a tensor of the logical `shape`, distributed by `sharding`.
 
-    args:      handle - in kernels a register tensor, buffer or shared pointer, this CTA's shard; or a pointer to the whole tensor
-                        in global memory, row-major
-               shape  - the shape of the whole tensor
+    args:      handle   - in kernels a register tensor, buffer or shared pointer, this CTA's shard; or a pointer to the whole tensor
+                          in global memory, row-major. Of a mesh that is bound to GPUs: to what this GPU has of it, the pieces of
+                          its CTAs, row-major; in a symmetric array, so that `tle.remote` finds other GPUs' pieces
+               sharding - of `tle.sharding`
+               shape    - the shape of the whole tensor
     errors:    TypeError: `sharding` is no ShardingSpec, `shape` no list or tuple. ValueError: more split entries than extents (of
                fewer, the rest is not split); an extent that its split factor does not divide
     """
     spec, shape = unwrap(sharding), unwrap(shape)
+    spec, bound = (spec.spec, spec.mesh) if isinstance(spec, bound_spec) else (spec, None)
     if not isinstance(spec, ShardingSpec):
         refuse(TypeError, f"tle.make_sharded_tensor: sharding must be a ShardingSpec made by tle.sharding, got {spec!r}")
     if shape is not None and not isinstance(shape, (list, tuple)):
@@ -236,7 +251,7 @@ def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
     shape = None if shape is None else tuple(shape)
     if shape is not None:
         check_split("tle.make_sharded_tensor", spec, shape)
-    return ShardedTensor(handle, spec, shape)
+    return ShardedTensor(handle, spec, shape, bound)
 
 
 def check_split(name: str, spec: ShardingSpec, shape: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Pointers into another GPU's memory; and what no chip but NVIDIA's does yet.
+"""Pointers into another GPU's memory, and where a rank's scratch is.
 
 Input: a `peer_pointer`. Output: two loads from the rank's table, and the pointer moved by the distance of the two heaps:
 
@@ -11,26 +11,39 @@ Triton chooses the width of accesses by what it knows.
 from __future__ import annotations
 
 from ...errors import NotYet
-from ...ir import I64, Op, Tensor
+from ...ir import I64, Op, Tensor, scratch_stride
 from ...ir.types import element_of
 from ...triton_port.builder import mlir
+from ..asm import ptx
 from ..emitter import Emitter, emits
 
-_RANK, _BASES = 0, 3    # entries of the table; `mimw.world` has the others
-_ALIGNED = 256          # bytes; of each heap
+_RANK, _SIZE, _CAPACITY, _BASES = range(4)      # entries of the table (docs/DISTRIBUTED.md)
+_SCRATCH_BYTES = 1                              # and one behind the bases
+_ALIGNED = 256                                  # bytes; of each heap
+
+
+class _Table:
+    """The entries of a rank's table, loaded as they are asked for."""
+
+    def __init__(self, emitter: Emitter, world):
+        self.builder, self.world = emitter.builder, world
+        self.plain = self.builder.get_cache_policy("none", "evict_normal")
+
+    def wide(self, index: int, behind=None):
+        """The entry of that number, an i64; of that number more than the i32 `behind`, if there is one."""
+        index = self.builder.get_int32(index)
+        index = self.builder.create_add(index, behind) if behind is not None else index
+        return self.builder.create_load(self.builder.create_addptr(self.world, index), self.plain, False)
+
+    def narrow(self, index: int):
+        """The same as an i32."""
+        return self.builder.create_int_cast(self.wide(index), self.builder.get_int32_ty(), True)
 
 
 @emits("peer_pointer")
 def peer_pointer(emitter: Emitter, op: Op):
-    builder, world = emitter.builder, emitter.of(op.world)
-    plain = builder.get_cache_policy("none", "evict_normal")
-
-    def entry(index):
-        return builder.create_load(builder.create_addptr(world, index), plain, False)
-
-    own = builder.create_int_cast(entry(builder.get_int32(_RANK)), builder.get_int32_ty(), True)
-    first = builder.get_int32(_BASES)
-    here, there = (entry(builder.create_add(first, rank)) for rank in (own, emitter.of(op.gpu)))
+    builder, table = emitter.builder, _Table(emitter, emitter.of(op.world))
+    here, there = (table.wide(_BASES, behind=rank) for rank in (table.narrow(_RANK), emitter.of(op.gpu)))
     size = element_of(op.pointer.type).pointee.bytes
     apart = builder.create_ashr(builder.create_sub(there, here), builder.get_int64(size.bit_length() - 1))
     apart.set_attr("tt.divisibility", mlir.make_attr([_ALIGNED // size], apart.get_context()))
@@ -39,6 +52,28 @@ def peer_pointer(emitter: Emitter, op: Op):
         layout = emitter.layouts.registers[op.result]
         apart = builder.create_splat(emitter.types.tensor(Tensor(I64, type_.shape), layout), apart)
     return builder.create_addptr(emitter.operand(op, "pointer"), apart)
+
+
+@emits("world_scratch")
+def world_scratch(emitter: Emitter, op: Op):
+    """Behind the signal pads, at the next multiple of 256 bytes. A launch of more programs than have room there ends in a trap."""
+    builder, table, stride = emitter.builder, _Table(emitter, emitter.of(op.world)), scratch_stride(emitter.program)
+    wide = builder.get_int64_ty()
+    size = table.narrow(_SIZE)
+    words = builder.create_mul(table.wide(_CAPACITY), builder.create_int_cast(size, wide, True))
+    pads = builder.create_add(builder.create_mul(words, builder.get_int64(4)), builder.get_int64(_ALIGNED - 1))
+    pads = builder.create_and(pads, builder.get_int64(-_ALIGNED))
+    if emitter.target.assembly == "ptx":
+        programs = builder.get_int64(1)
+        for axis in range(3):
+            programs = builder.create_mul(programs, builder.create_int_cast(builder.create_get_num_programs(axis), wide, True))
+        needed = builder.create_mul(programs, builder.get_int64(stride))
+        ptx(emitter, "{\n.reg .pred on;\nsetp.gt.s64 on, $0, $1;\n@on trap;\n}", ["l", "l"],
+            [needed, table.wide(_BASES + _SCRATCH_BYTES, behind=size)])
+    start = builder.create_int_to_ptr(builder.create_add(table.wide(_BASES, behind=table.narrow(_RANK)), pads),
+                                      emitter.mlir_type(op.results[0]))
+    start.set_attr("tt.divisibility", mlir.make_attr([_ALIGNED], start.get_context()))
+    return start, builder.get_int32(stride)
 
 
 @emits("signal_wait", "world_barrier")

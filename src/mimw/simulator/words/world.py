@@ -11,16 +11,19 @@ A table is plain memory, as on a GPU: what a kernel reads there is what `mimw.Wo
 from __future__ import annotations
 
 import operator
+from math import prod
 
 import numpy as np
 
 from ...errors import OutOfBounds, PeerUnreachable, SimulatorMisuse, fail
-from ...world import BASES, CAPACITY, RANK, SIZE
+from ...ir import scratch_stride
+from ...world import BASES, CAPACITY, RANK, SCRATCH_BYTES, SIZE, reserved
 from ..machine.operands import position
 from ..machine.ranks import WorldMeeting
 from ..machine.rendezvous import arrive_and_wait
 from ..machine.table import handles
 from ..machine.tasks import Wait
+from ..memory.global_memory import Region
 from ..memory.values import numpy_type
 
 COMPARE = {"eq": operator.eq, "ne": operator.ne, "ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
@@ -51,6 +54,25 @@ def _check_symmetric(task, op, pointers: np.ndarray) -> None:
         if region is not None and not region.symmetric:
             raise fail(PeerUnreachable, task, op, f"{region.label} is not symmetric: other GPUs have no such array",
                        hint="make it by World.symmetric")
+
+
+@handles("world_scratch")
+def world_scratch(task, op):
+    """The first who asks makes it known to all GPUs, as long as this launch needs it."""
+    world, stride, machine = task.read(op.world, op), scratch_stride(task.machine.program), task.machine
+    size, own = _entry(task, op, world, SIZE), _entry(task, op, world, RANK)
+    programs, room = prod(machine.grid), _entry(task, op, world, BASES + size + SCRATCH_BYTES)
+    if programs * stride > room:
+        raise fail(SimulatorMisuse, task, op, f"{programs} programs of {stride} bytes of scratch are {programs * stride} bytes, "
+                   f"and the world has {room}", hint="launch fewer programs: a persistent kernel; or make a world with more: "
+                   "World(..., scratch=bytes)")
+    starts = [_entry(task, op, world, BASES + rank) + reserved(size, 0) for rank in range(size)]
+    if task.memory.region(starts[own], starts[own] + programs * stride) is None:
+        regions = [Region("scratch", start, programs * stride, 1, None, rank=rank, symmetric=True)
+                   for rank, start in enumerate(starts)]
+        for gpu in machine.gpus:
+            gpu.memory.regions += sorted(regions, key=lambda region: region.rank != gpu.rank)
+    task.env[op.results[0]], task.env[op.results[1]] = np.uint64(starts[own]), np.int32(stride)
 
 
 @handles("signal_wait")
