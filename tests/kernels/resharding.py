@@ -7,7 +7,8 @@ are a `mimw.World`'s; and what it should leave. An example:
     mimw.simulate(*launch[:2], *launch[2])
     assert all((y == want).all() for y, want in zip(launch[2][1], expected))
 
-Shapes: a matrix of 16 x 32 small integers, another one each time. It plants no mistakes.
+Shapes: a matrix of 16 x 32 small integers, another one each time. It plants no mistakes. `shards_of_others` reads the shard of
+another program of the mesh {"device": 2, "cluster_x": 2} where it lies.
 """
 
 import numpy as np
@@ -30,6 +31,23 @@ def change(x, y, world, have: tl.constexpr, want: tl.constexpr, M: tl.constexpr,
         program = time * tl.num_programs(0) + tl.program_id(0)
         shard = tle.make_sharded_tensor(tl.load(x + program * M1 * N1 + old), tle.sharding(mesh, have.split, have.partial), [M, N])
         tl.store(y + program * M2 * N2 + new, tle.reshard(shard, want).handle)
+
+
+@mimw.jit
+def shards_of_others(x, y, world, MESH: tl.constexpr, KIND: tl.constexpr):
+    """The shard of the other GPU's other CTA, read through `tle.remote`."""
+    mesh = tle.bind_mesh(MESH, world)
+    there = 1 - tle.shard_id(mesh, "device"), 1 - tle.shard_id(mesh, "cluster_x")
+    sharded = tle.make_sharded_tensor(x, tle.sharding(mesh, ["cluster_x", "device"]), [16, 32])
+    if KIND == "coordinates":
+        pointers = tle.remote(sharded, there)
+    if KIND == "number":
+        pointers = tle.remote(sharded, 2 * there[0] + there[1], scope=mesh)
+    if KIND == "box":
+        at = tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 16)[None, :]
+        pointers = tle.remote(tle.make_sharded_tensor(x + there[1] * 128 + at, tle.sharding(mesh)), there)
+    place = tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tl.store(y + tl.program_id(0) * 128 + place, tl.load(pointers))
 
 
 def pieces(whole, spec, seed):

@@ -10,6 +10,7 @@ import mimw.tle as tle
 from mimw.language.tle.dot import plan
 from tests.compiling import to_ttgir
 from tests.kernels.resharding import pieces
+from tests.kernels.sharded_product import CASES
 from tests.tle.compiling import refused
 
 SQUARE = tle.device_mesh({"cluster": [("x", 2), ("y", 2)]})
@@ -19,26 +20,6 @@ M, N, K = 64, 64, 64
 
 def spec(split=None, partial=None, mesh=SQUARE):
     return tle.sharding(mesh, split, partial)
-
-
-# name: (a, b, split of the result, partial of the result)
-CASES = {
-    "M over x, N over y": (["x", None], [None, "y"], ("x", "y"), ()),
-    "a whole": (None, [None, "y"], (None, "y"), ()),
-    "b whole": (["x", None], None, ("x", None), ()),
-    "both whole": (None, None, (None, None), ()),
-    "K over y in both": ([None, "y"], ["y", None], (None, None), ("y", )),
-    "K over y, M over x": (["x", "y"], ["y", None], ("x", None), ("y", )),
-    "K over y in a": ([None, "y"], None, (None, None), ("y", )),
-    "K over y in b": (["x", None], ["y", None], ("x", None), ("y", )),
-    "K over x in a, over y in b": ([None, "x"], ["y", None], (None, None), ("x", )),
-    "x splits M and N": (["x", None], [None, "x"], ("x", None), ()),
-    "x splits M and K of b": (["x", None], ["x", None], ("x", None), ()),
-    "x splits K of a and N": ([None, "x"], [None, "x"], (None, "x"), ()),
-    "a over both axes, b too": (["x", "y"], ["x", "y"], ("x", "y"), ()),
-    "short splits": (["x"], ["y"], ("x", None), ("y", )),
-    "two axes cut M": ([["x", "y"], None], [None, "y"], (("x", "y"), None), ()),
-}
 
 
 @mimw.jit

@@ -10,7 +10,7 @@ import mimw
 import mimw.tle as tle
 from tests.compiling import to_assembly, to_ttgir
 from tests.kernels.heaps import Heaps
-from tests.kernels.resharding import M, N, change, changing, constants, grid_of, pieces, shards
+from tests.kernels.resharding import M, N, change, changing, constants, grid_of, pieces, shards, shards_of_others
 from tests.tle.compiling import refused
 
 GPUS = tle.device_mesh({"node": 2, "device": 2})
@@ -131,23 +131,6 @@ def test_a_part_of_the_world():
     y = world.each(lambda rank: np.zeros(32, np.int8), "y")
     mimw.simulate(in_a_part, (1, ), x, y, world, GPUS, 16, races=True)
     assert [set(map(int, one)) for one in y] == [{0}, {0}, {2, 3}, {2, 3}]
-
-
-@mimw.jit
-def shards_of_others(x, y, world, MESH: tl.constexpr, KIND: tl.constexpr):
-    """The shard of the other GPU's other CTA, read through `tle.remote`."""
-    mesh = tle.bind_mesh(MESH, world)
-    there = 1 - tle.shard_id(mesh, "device"), 1 - tle.shard_id(mesh, "cluster_x")
-    sharded = tle.make_sharded_tensor(x, tle.sharding(mesh, ["cluster_x", "device"]), [16, 32])
-    if KIND == "coordinates":
-        pointers = tle.remote(sharded, there)
-    if KIND == "number":
-        pointers = tle.remote(sharded, 2 * there[0] + there[1], scope=mesh)
-    if KIND == "box":
-        at = tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 16)[None, :]
-        pointers = tle.remote(tle.make_sharded_tensor(x + there[1] * 128 + at, tle.sharding(mesh)), there)
-    place = tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 16)[None, :]
-    tl.store(y + tl.program_id(0) * 128 + place, tl.load(pointers))
 
 
 @pytest.mark.parametrize("kind", ["coordinates", "number", "box"])

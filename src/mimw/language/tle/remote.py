@@ -124,7 +124,7 @@ def _rank(shard_id, scope: device_mesh | None, semantic) -> tl.tensor:
         refuse(ValueError, f"{_NAME}: {scope!r} is the whole grid's; only the CTAs of a cluster reach each other's shared memory")
     ranks = scope.ranks()
     _check_static(number, len(ranks), repr(scope))
-    return picked(ranks, number, semantic)
+    return semantic.to_tensor(picked(ranks, number, semantic))
 
 
 def _check_static(number, size: int, where: str) -> None:
