@@ -71,6 +71,21 @@ def test_one_thread_looks_and_the_task_syncs_behind(ptx):
     assert len(re.findall(r"ld\.\w+\.\w+\.global\.b\d+ now", ptx)) == 3
 
 
+def test_one_warp_looks_together():
+    """A loop of one lane would have the assembler think that the warp is apart behind it, in every role of the kernel."""
+    @mimw.jit
+    def waits(flag):
+        with tlx.async_tasks():
+            with tlx.async_task("default"):
+                tl.store(flag + 1, 1)
+            with tlx.async_task(num_warps=1):
+                tlx.wait_signal(flag, 3)
+
+    ptx = to_assembly(waits, {"flag": "*i32"}).stages["ptx"]
+    looks = re.search(r"again:.*?ld\.acquire\.sys\.global\.b32 now.*?bra\.uni again;", ptx, re.S)[0]
+    assert "vote.sync.all.pred met, met, -1;" in looks and "past" not in ptx
+
+
 def test_barriers_of_ranks(ptx):
     puts = [place.start() for place in re.finditer(r"atom\.cas\.release\.sys\.global\.b32 old, \[there\], 0, 1", ptx)]
     takes = [place.start() for place in re.finditer(r"atom\.cas\.acquire\.sys\.global\.b32 old, \[here\], 1, 0", ptx)]

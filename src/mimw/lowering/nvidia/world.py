@@ -3,7 +3,8 @@
 Input: a `signal_wait` or `world_barrier`. Output: PTX that one thread runs, or one for each peer, and barriers of the task's
 threads:
 
-    signal_wait %flag %value 'ge' 'acquire' 'sys'     ld.acquire.sys.global ...; setp.ge.s32 ...; in thread 0; a sync
+    signal_wait %flag %value 'ge' 'acquire' 'sys'     ld.acquire.sys.global ...; setp.ge.s32 ...; in thread 0, or in all of
+                                                      one warp; a sync
     world_barrier %world                              a sync; atom.cas.release.sys on each peer's pad, .acquire on its own
 
 A thread that acquires for the others, and a sync behind it, order what the others do: barriers within the CTA are links of
@@ -29,6 +30,18 @@ ld.{order}.{scope}.global.b{bits} now, [$1];
 setp.{compare}.{type} met, now, $2;
 @!met bra again;
 past:
+}}"""
+
+# By all lanes of a task that is one warp: they read one word, and go on together. A loop of one lane is to the assembler a place
+# behind which the warp may be apart, in every role of the kernel: it gave up uniform registers, and consumers spilled in their loops.
+_WAIT_TOGETHER = """{{
+.reg .pred met;
+.reg .b{bits} now;
+again:
+ld.{order}.{scope}.global.b{bits} now, [$0];
+setp.{compare}.{type} met, now, $1;
+vote.sync.all.pred met, met, -1;
+@!met bra.uni again;
 }}"""
 
 # The pads lie at the start of each heap, a word for each program and sender: 1 from when the sender has put it until who waits
@@ -97,10 +110,14 @@ setp.ge.u32 on, old, {count};
 def signal_wait(emitter: Emitter, op: Op):
     type_ = op.value.type
     unsigned = op.compare.startswith("u")
-    assembly = _WAIT.format(bits=type_.bits, order=op.sem, scope=op.scope, compare=op.compare.removeprefix("u"),
-                            type=f"{'u' if unsigned else 's'}{type_.bits}")
-    register = "l" if type_.bits == 64 else "r"
-    ptx(emitter, assembly, ["r", "l", register], [thread_in_task(emitter), emitter.of(op.pointer), emitter.of(op.value)])
+    together = emitter.num_warps == 1
+    assembly = (_WAIT_TOGETHER if together else _WAIT).format(
+        bits=type_.bits, order=op.sem, scope=op.scope, compare=op.compare.removeprefix("u"),
+        type=f"{'u' if unsigned else 's'}{type_.bits}")
+    constraints, operands = ["l", "l" if type_.bits == 64 else "r"], [emitter.of(op.pointer), emitter.of(op.value)]
+    if not together:
+        constraints, operands = ["r", *constraints], [thread_in_task(emitter), *operands]
+    ptx(emitter, assembly, constraints, operands)
     sync(emitter)
 
 
