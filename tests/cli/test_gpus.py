@@ -56,7 +56,7 @@ def test_check_a_kernel(script, capsys):
 def test_timeline(script, tmp_path, capsys):
     assert main(["timeline", f"{script}:case", "--gpus", "2", "-o", str(tmp_path / "two.json")]) == 0
     said = capsys.readouterr().out
-    assert "on 2 simulated GPUs" in said and "rank 1 to rank 0" in said and "never for time" in said
+    assert " us at 1,980 MHz" in said and "rank 1 to rank 0" in said and "signal flags" in said
     events = json.loads((tmp_path / "two.json").read_text())["traceEvents"]
     names = [event["args"]["name"] for event in events if event["ph"] == "M"]
     assert {"links", "rank 0, CTA 0", "rank 1, CTA 1"} <= set(names)
@@ -65,7 +65,7 @@ def test_timeline(script, tmp_path, capsys):
 @pytest.mark.parametrize("words, said", [
     (["check", "SCRIPT:stream", "--args", *WORDS], "is for several GPUs: give --gpus N"),
     (["check", "SCRIPT:case", "--gpus", "0"], "give a number of 1 or more"),
-    (["timeline", "SCRIPT:case", "--gpus", "2", "--json"], "takes no --measure, --json"),
+    (["timeline", "SCRIPT:case", "--gpus", "2", "--measure"], "--gpus predicts a launch on several GPUs"),
     (["check", "SCRIPT:stream", "--gpus", "2", "--args", "symmetric:fp16[32,32]/16,16"], "an array can be symmetric"),
 ])
 def test_misuse(script, words, said, capsys):

@@ -7,7 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.errors import NotYet, OutOfBounds, PeerUnreachable, SimulatorMisuse
+from mimw.errors import OutOfBounds, PeerUnreachable, SimulatorMisuse
 from mimw.report import timeline_svg
 from mimw.trace import LINKS
 
@@ -65,11 +65,6 @@ def test_a_world_without_a_number_has_what_the_command_says(monkeypatch):
     monkeypatch.setenv("MIMW_GPUS", "many")
     with pytest.raises(SimulatorMisuse, match="MIMW_GPUS is 'many'"):
         mimw.World()
-
-
-def test_times_are_not_predicted_yet():
-    with pytest.raises(NotYet, match="several GPUs is not predicted"):
-        mimw.predict(*rotated(mimw.World(2))[0])
 
 
 def test_one_seed_is_one_run():

@@ -86,6 +86,8 @@ class _Search(Flows):
             yield from bounds(op)
         elif "condition" in row.places and row.hands_over:      # an `if`, and the end of a `while`'s first block
             yield op.condition
+        elif op.name == "peer_pointer":
+            yield op.gpu        # over which link
         elif _communicates(op) or self.spins and (row.loads or row.stores) and not any(
                 isinstance(value.type, Tensor) for value in op.operands):
             yield from op.operands

@@ -24,6 +24,7 @@ EXAMPLES = """\
   mimw predict gemm.py:case --target sm_100a                the same command by its other name, for another chip
   mimw timeline gemm.py:case -o gemm.html -o gemm.json      a page, and a Chrome trace for ui.perfetto.dev
   mimw timeline ring.py:double --grid 132 --args 'fp16[65536,64]/32,64' 'fp16[65536,64]' 2048 ROWS=32 COLS=64 STAGES=2
+  mimw timeline gather.py:case --gpus 4 -o gather.html      on four GPUs: links are lanes, waits for signals are named
   mimw timeline gemm.py:case --measure -o measured.html     on a GPU, by time stamps in the kernel
 """
 
@@ -39,8 +40,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    if options.gpus:
-        return _simulated(options)
+    if options.gpus and options.measure:
+        raise CommandError("--gpus predicts a launch on several GPUs; --measure times one on the GPU of this machine.")
     for path in options.output:
         if Path(path).suffix not in (".html", ".svg", ".json"):
             raise CommandError(f"--output {path!r} should end in .html, .svg or .json.")
@@ -52,31 +53,6 @@ def execute(options: Namespace) -> int:
             found.write(path)
         if not options.json:
             print(f"timeline: {Path(path).absolute()}")
-    return 0
-
-
-def _simulated(options: Namespace) -> int:
-    """Several GPUs, of which no time is known: who ran and who waited, and what went over the links, in abstract cycles."""
-    from ..report import chrome_trace, timeline_html, timeline_svg
-    from ..report.utilisation import utilisation_table
-    from ..simulate import Given, simulate
-
-    if options.measure or options.json or options.mhz:
-        raise CommandError("--gpus draws a simulated run; it takes no --measure, --json and --mhz.")
-    kernel, grid, args, meta = launch_of(options)
-    for path in options.output:
-        if Path(path).suffix not in (".html", ".svg", ".json"):
-            raise CommandError(f"--output {path!r} should end in .html, .svg or .json.")
-        check_output(path)
-    run = simulate(Given(kernel, meta), grid, *args, target=options.target, trace=True)
-    print(f"{options.kernel} on {options.gpus} simulated GPUs: {run.cycles:,.0f} abstract cycles; read them for order and waiting, "
-          "never for time\n")
-    print(utilisation_table(run.trace))
-    for path in options.output:
-        draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(path).suffix, timeline_html)
-        with writing(path):
-            Path(path).write_text(draw(run.trace, f"{options.kernel} on {options.gpus} simulated GPUs"))
-        print(f"timeline: {Path(path).absolute()}")
     return 0
 
 

@@ -20,16 +20,17 @@ import numpy as np
 from ..analysis import launch_registers, total_warps
 from ..analysis.needed import needed
 from ..costs import Model, model
-from ..errors import NotYet, SimulatorMisuse
+from ..errors import SignalNeverSent, SimulatorMisuse
 from ..ir import Site
 from ..passes.place_tensor_memory import columns_taken
 from ..report.table import table
 from ..simulate import Launch, kernel_first, prepare
 from ..simulator import GlobalMemory, bind, clusters
 from ..simulator.clock.machine import Conditions, Enough, TimedMachine
+from ..simulator.memory.worlds import bind_ranks
 from ..storage import shared_plan
 from ..target import wanted
-from ..trace import Event, Trace
+from ..trace import LINKS, Trace
 from .result import Timeline
 
 MOST_CTAS = 8           # of one SM that are simulated; more are extrapolated
@@ -41,7 +42,8 @@ AT_WORK = 0.9           # and so is a task, if no unit does
 
 _UNITS = {"tensor": "tensor cores", "inbound": "loads into the SM", "outbound": "stores out of the SM", "L2": "L2 bandwidth",
           "DRAM": "DRAM bandwidth", "shared": "shared memory", "issue": "arithmetic", "special": "special functions",
-          "cluster": "cluster network", "tensor memory": "tensor memory", "rows": "TMA's copies of single rows"}
+          "cluster": "cluster network", "link out": "links to other GPUs", "link in": "links from other GPUs",
+          "tensor memory": "tensor memory", "rows": "TMA's copies of single rows"}
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,6 @@ def predict(kernel, grid, *args, target: str | None = None, megahertz: float | N
     chip = wanted(target)
     costs = model(chip)
     launch = prepare(kernel, grid, args, dict(meta), chip.name)
-    if launch.gpus > 1:
-        raise NotYet("not yet: the time of a launch on several GPUs is not predicted",
-                     hint="mimw.simulate(..., trace=True) draws who waits for whom, in abstract cycles")
     return _Predictor(launch, costs, chip, ctas).prediction(megahertz)
 
 
@@ -123,8 +122,11 @@ class _Predictor:
         self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers,
                                          chip.warp_size, columns_taken(program))
         self.grid = (*launch.grid, 1, 1)[:3]
-        self.memory = GlobalMemory()
-        self.arguments = bind(program, launch.values, self.memory)
+        self.gpus = bind_ranks(program, launch.values, launch.gpus) if launch.gpus > 1 else []
+        for gpu in self.gpus:
+            gpu.steps_left = None       # of ranks that die no time is asked
+        self.memory = self.gpus[0].memory if self.gpus else GlobalMemory()
+        self.arguments = {} if self.gpus else bind(program, launch.values, self.memory)
         size = program.cluster_size
         self.order = list(clusters(self.grid, program.cluster))
         self.groups = max(1, costs.sms // size)                       # clusters that start side by side
@@ -133,11 +135,12 @@ class _Predictor:
         self.sms = min(costs.sms, len(self.order) * size)
         count = max(self.slots, min(len(self.mine), most))
         self.chosen = [self.mine[round(i * (len(self.mine) - 1) / max(1, count - 1))] for i in range(count)]
+        self.side_by_side = 1           # of the clusters of each GPU that start together, how many are simulated
 
     def run(self, megahertz: float, from_dram: float, order, slots: int, most_loads: int = 0) -> TimedMachine:
         conditions = Conditions(megahertz, self.sms, from_dram)
         machine = TimedMachine(self.launch.program, self.grid, self.arguments, self.memory, self.costs, conditions, self.needed,
-                               order, slots, most_loads)
+                               order, slots, most_loads, self.gpus, self.side_by_side if most_loads == 0 else 1)
         try:
             with np.errstate(all="ignore"):
                 machine.run()
@@ -151,17 +154,17 @@ class _Predictor:
         """Share of the loaded bytes that are asked for first by the CTAs that start together."""
         first = self.order[:self.groups * self.slots]
         probe = self.run(self.costs["chip.boost_mhz"], 0.0, first, len(first),
-                         LOADS_A_CTA * len(first) * self.launch.program.cluster_size)
+                         LOADS_A_CTA * len(first) * self.launch.program.cluster_size * self.launch.gpus)
         total = sum(size for _, size in probe.loads)
         return sum(dict(probe.loads).values()) / total if total else 0.0
 
     def prediction(self, megahertz: float | None) -> Prediction:
         clock, size = megahertz or self.costs["chip.boost_mhz"], self.launch.program.cluster_size
         from_dram = self.traffic()
-        machine = self.run(clock, from_dram, self.chosen, self.slots)
+        machine = self.first_run(clock, from_dram)
         scale = len(self.mine) / len(self.chosen)
         loaded = machine.loaded * scale / size * self.sms
-        footprint = sum(region.size for region in self.memory.regions)
+        footprint = sum(region.size for region in self.memory.regions if not region.rank)
         if footprint <= self.costs["chip.l2_bytes"] and loaded:
             from_dram = min(from_dram, footprint / loaded)
         for _ in range(CLOCK_ROUNDS):
@@ -171,22 +174,39 @@ class _Predictor:
                 break
         cycles = machine.end * scale if scale > 1 else machine.end
         micro = self.costs["launch.microseconds"] + cycles / clock
-        trace = Trace([replace(event, start=event.start / clock, end=event.end / clock) for event in machine.trace.events], "us")
-        trace = Trace([replace(event, cta=self.number(machine, event)) for event in trace.events], "us")
+        trace = Trace([replace(event, start=event.start / clock, end=event.end / clock, cta=self.number(machine, event.cta))
+                       for event in machine.trace.events], "us",
+                      {self.number(machine, cta): rank for cta, rank in machine.trace.ranks.items()})
         units = self.units(machine)
         found = Prediction(self.launch.name, self.launch.grid, micro, clock, trace, cycles, units, "", self.residency,
-                           len(self.mine) / self.slots, from_dram, tuple(op.site for op in self.needed.unknown),
+                           len(self.mine) / self.slots / self.side_by_side, from_dram, tuple(op.site for op in self.needed.unknown),
                            (len(self.chosen), len(self.mine)), self.costs.chip)
         return replace(found, bound=_bound(found))
 
-    def number(self, machine: TimedMachine, event: Event) -> int:
-        """The linear program id of an event's CTA."""
-        x, y, z = machine.ctas[event.cta].index
-        return x + self.grid[0] * (y + self.grid[1] * z)
+    def first_run(self, clock: float, from_dram: float) -> TimedMachine:
+        """The CTAs of one SM of each GPU; or, where these wait for signals of others, all CTAs."""
+        try:
+            return self.run(clock, from_dram, self.chosen, self.slots)
+        except SignalNeverSent:
+            if self.launch.gpus == 1 or self.side_by_side > 1 or len(self.order) == 1:
+                raise
+            self.side_by_side = min(self.groups, len(self.order))
+            self.mine = self.chosen = self.order
+            return self.run(clock, from_dram, self.chosen, self.slots)
+
+    def number(self, machine: TimedMachine, cta: int) -> int:
+        """The linear program id of a CTA; on several GPUs those of each rank follow those of the ranks before."""
+        if cta == LINKS:
+            return cta
+        (x, y, z), rank = machine.ctas[cta].index, machine.ctas[cta].gpu.rank
+        return x + self.grid[0] * (y + self.grid[1] * (z + self.grid[2] * rank))
 
     def units(self, machine: TimedMachine) -> dict[str, float]:
         """Unit -> share of the run in which it worked, on the first SM."""
-        return {name: unit.busy / machine.end for name, unit in machine.sms[0][0].units.items() if machine.end}
+        found = {name: unit.busy / machine.end for name, unit in machine.sms[0][0].units.items() if machine.end}
+        if machine.ways is not None and machine.end:
+            found |= {"link out": machine.ways.out[0].busy / machine.end, "link in": machine.ways.into[0].busy / machine.end}
+        return found
 
     def clock(self, tensor: float) -> float:
         """The clock under the power limit: tensor cores that work `tensor` of the time hold it down."""

@@ -46,8 +46,16 @@ def _on_barrier(task: Task, op: Op, kind: str, ends: tuple[float, float], size: 
     barrier.coming.append(_copy(task, op, kind, "TMA", *ends, size, lambda copy: barrier.complete(copy, size)))
 
 
-def _loaded(task: Task, size: int, what) -> tuple[float, float]:
-    machine = task.machine
+def _peer(task: Task, op: Op) -> int | None:
+    """The other GPU whose memory `op` reaches."""
+    ways = task.machine.ways
+    return None if ways is None else ways.peer(task, op)
+
+
+def _loaded(task: Task, size: int, what, op: Op | None = None) -> tuple[float, float]:
+    machine, peer = task.machine, _peer(task, op)
+    if peer is not None:
+        return machine.ways.get(task, op, peer, size)
     return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"))
 
 
@@ -73,7 +81,7 @@ def _rows_loaded(task: Task, op: Op) -> tuple[float, float]:
 def tma_load(task, op):
     if enabled(task, op, op.predicate):
         size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
-        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
         _on_barrier(task, op, f"load {offsets}", end, size, single(task, op, op.barrier))
         task.machine.advance(task, task.clock)
 
@@ -129,13 +137,18 @@ def tma_load_multicast(task, op):
 @timed("bulk_load")
 def bulk_load(task, op):
     size = position(task, op, op.bytes)
-    _on_barrier(task, op, "bulk load", _loaded(task, size, object()), size, single(task, op, op.barrier))
+    _on_barrier(task, op, "bulk load", _loaded(task, size, object(), op), size, single(task, op, op.barrier))
     task.env[op.result] = None
 
 
 @timed("tma_store", "tma_scatter", "bulk_store")
 def tma_store(task, op):
     size = position(task, op, op.bytes) if "bytes" in op.row.places else _buffer_bytes(op.buffer)
+    peer_gpu = _peer(task, op)
+    if peer_gpu is not None:
+        left, end = task.machine.ways.put(task, op, peer_gpu, size)
+        task.stores.append(_copy(task, op, "put", "TMA store", left, end, size, lambda copy: None))
+        return
     left = task.machine.store(task, size)
     if "rows" in op.row.places:
         left = max(left, _rows_copied(task, op))
@@ -207,7 +220,11 @@ def load(task, op):
     size = _tile_bytes(op) if tile else 32
     where = tuple(offsets_of(task, op, op.offsets)) if "offsets" in op.row.places else None
     what = (task.env[op.descriptor].address, where) if where else object()
-    _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
+    peer_gpu = _peer(task, op)
+    if peer_gpu is not None:
+        _, end = machine.ways.get(task, op, peer_gpu, size)
+    else:
+        _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
     if tile:
         task.arrivals[op.result] = end
@@ -220,13 +237,34 @@ def load(task, op):
 def store(task, op):
     machine, model = task.machine, task.machine.model
     tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
+    arrived = max((task.arrivals.pop(value) for value in tiles if value in task.arrivals), default=0.0)
+    if arrived > task.clock:            # what is stored has been loaded, and nothing was done with it between
+        task.wait_until(arrived, op, "a load")
+        task.floor = task.clock
     if not tiles and machine.needed.values.issuperset(op.operands) and op.row.stores:
         machine.remember(task.env[op.pointer], op.value.type.bytes)
         HANDLERS[op.name].run(task, op)
     size = _tile_bytes(op, op.value) if op.value in tiles else (
         max((value.type.numel * value.type.element.bytes for value in tiles), default=32))
-    machine.store(task, size)
+    peer_gpu = _peer(task, op)
+    if peer_gpu is not None:
+        left, end = machine.ways.put(task, op, peer_gpu, size)
+        _copy(task, op, "put", "stores to peers", left, end, size, lambda copy: None)
+    else:
+        machine.store(task, size)
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
+
+
+@timed("world_barrier")
+def world_barrier(task, op):
+    """Behind the task's puts; the last rank's arrival is seen `link.barrier_ns` later."""
+    machine = task.machine
+    if machine.ways is not None:
+        machine.advance(task, machine.ways.performed[task])
+    yield from HANDLERS["world_barrier"].run(task, op)
+    if machine.ways is not None:
+        task.wait_until(task.clock + machine.cycles("link.barrier_ns"), op, "barrier of ranks")
+        task.floor = task.clock
 
 
 @timed("atomic_rmw", "atomic_cas", "atomic_load", "atomic_store")
@@ -234,10 +272,16 @@ def atomic(task, op):
     """Really done where the address is one number, since others may go by it. The programs that are not simulated add what this
     one adds: a counter from which all draw their next tile goes on as fast as it does on the GPU."""
     machine = task.machine
+    ways = machine.ways
+    if ways is not None and op.row.releases:
+        machine.advance(task, ways.performed[task])     # what it releases is there first
     if machine.needed.values.issuperset(op.operands) and not isinstance(op.pointer.type, Tensor):
         machine.remember(task.env[op.pointer], op.pointer.type.pointee.bytes)
         HANDLERS[op.name].run(task, op)
-        if "kind" in op.row.places and getattr(op.kind, "name", op.kind) == "ADD":
+        if _peer(task, op) is not None:
+            machine.signal_times[int(task.env[op.pointer])] = ways.told(task)
+        counts = ways is None or bool(machine.uses[op.result] if op.results else ())
+        if "kind" in op.row.places and getattr(op.kind, "name", op.kind) == "ADD" and counts:
             cell = task.memory.cell(int(task.env[op.pointer]), task.env[op.result].dtype, task, op, "adds to")
             cell[...] += task.env[op.value] * (machine.programs // len(machine.living) - 1)
     else:

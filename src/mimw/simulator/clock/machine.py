@@ -8,7 +8,8 @@ cycles, and how long each unit of each SM was busy. For example:
 
 What decides the course of the kernel (loop bounds, phases, indices, offsets) is computed as on the other machine. Tiles are not
 computed, unless something depends on them, so a launch of full size takes seconds. The CTAs that are simulated are those of one
-SM, or of the SMs of one cluster; these SMs get their share of the L2 cache and of DRAM.
+SM, or of the SMs of one cluster, or of `groups` such; these SMs get their share of the L2 cache and of DRAM. On several GPUs they
+are those SMs of each (`links` has what goes between).
 """
 
 from __future__ import annotations
@@ -27,26 +28,15 @@ from ...ir import Block, Op, Program, Value
 from ...trace import Trace
 from ..machine.clusters import Cluster
 from ..machine.deadlock import deadlock, livelock
+from ..machine.gpus import Gpu
 from ..machine.hopes import Hopeless
 from ..machine.interpreter import Code
 from ..machine.machine import POLL_ROUNDS, Machine
 from ..machine.tasks import Cta, InFlight, Task
 from ..memory.global_memory import GlobalMemory
 from .code import prepare
-
-
-class Queue:
-    """A unit that serves one request after the other, in the order in which they come."""
-
-    def __init__(self):
-        self.free = self.busy = 0.0
-
-    def take(self, earliest: float, duration: float) -> float:
-        """The end of a request that is there at `earliest`."""
-        start = max(self.free, earliest)
-        self.free = start + duration
-        self.busy += duration
-        return self.free
+from .links import Ways
+from .queue import Queue
 
 
 @dataclass
@@ -100,13 +90,18 @@ class TimedMachine(Machine):
     task_class, cta_class = TimedTask, TimedCta
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
-                 model: Model, conditions: Conditions, needed: Needed, order: Sequence[list], slots: int, most_loads: int = 0):
+                 model: Model, conditions: Conditions, needed: Needed, order: Sequence[list], slots: int, most_loads: int = 0,
+                 gpus: Sequence[Gpu] = (), groups: int = 1):
         super().__init__(program, grid, arguments, memory, seed=0, trace=True, check_unwritten=False,
-                         resident=slots * program.cluster_size)
-        self.trace, self.hopes = Trace(), Hopeless()
+                         resident=slots * groups * program.cluster_size, gpus=gpus)
+        self.trace, self.hopes, self.links = Trace(), Hopeless(), None
         self.model, self.conditions, self.needed = model, conditions, needed
-        self._order, self._slots, self._most_loads = order, slots, most_loads
-        self.sms = [[Sm() for _ in range(program.cluster_size)] for _ in range(1 if most_loads == 0 else slots)]
+        self._order, self._slots, self._most_loads = order, slots * groups, most_loads
+        self._sms = [[[Sm() for _ in range(program.cluster_size)] for _ in range(groups if most_loads == 0 else slots)]
+                     for _ in self.gpus]
+        self._placed = [0] * len(self.gpus)
+        self.sms = self._sms[0]
+        self.ways = Ways(self, min(1.0, groups * program.cluster_size / conditions.sms)) if len(self.gpus) > 1 else None
         self.loads: list[tuple[Any, int]] = []          # (which bytes, how many) of each load from global memory
         self.loaded = self.stored = 0
         self.uses: dict[Value, list[Op]] = defaultdict(list)
@@ -142,9 +137,11 @@ class TimedMachine(Machine):
 
     def place(self, cta: TimedCta) -> float:
         """CTAs of one rank share an SM; where traffic is counted (`most_loads`) each cluster has SMs of its own."""
-        cluster = cta.number // self.program.cluster_size
+        gpu = cta.gpu.rank
+        cluster = self._placed[gpu] // self.program.cluster_size
+        self._placed[gpu] += 1
         first = cluster < self._slots
-        cta.sm = self.sms[cluster % len(self.sms)][cta.rank]
+        cta.sm = self._sms[gpu][cluster % len(self.sms)][cta.rank]
         return self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
 
     def leave(self, cluster: Cluster) -> None:
@@ -201,7 +198,8 @@ class TimedMachine(Machine):
 
     def remember(self, address: int, size: int) -> None:
         """The bytes there are about to be changed."""
-        region = self.memory.region(int(address), int(address) + size, "writes")
+        found = (gpu.memory.region(int(address), int(address) + size, "writes") for gpu in self.gpus)
+        region = next((one for one in found if one is not None), None)
         if region is not None:
             part = region.bytes[int(address) - region.start:][:size]
             self._changed.append((part, part.copy()))

@@ -231,7 +231,7 @@ class Machine:
             cta = self.cta_class(self.begun, index, cluster, rank, gpu)
             cluster.ctas.append(cta)
             self.ctas[self.begun] = cta
-            if self.links is not None:
+            if gpu.others and self.trace is not None:
                 self.trace.ranks[self.begun] = gpu.rank
             self.begun += 1
         for cta in cluster.ctas:

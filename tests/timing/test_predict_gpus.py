@@ -1,0 +1,89 @@
+"""Predicted launches on several GPUs: what goes over links takes the links' time, signals and barriers take theirs."""
+
+import numpy as np
+import pytest
+
+import mimw
+from benchmarks import link_kernels
+from benchmarks.link_kernels import launch_of
+from mimw.errors import TargetError
+from mimw.trace import LINKS
+from tests.check.test_several_gpus import grouped, passed
+from tests.kernels.several_gpus import gathering
+from tests.timing.test_predict import ROUND, chip  # noqa: F401  a fixture
+
+LINK = {"link.get_ns": 100, "link.put_ns": 200, "link.signal_ns": 1000, "link.barrier_ns": 2000, "link.put_gb_per_s": 64,
+        "link.get_gb_per_s": 32, "link.sm_put_gb_per_s": 16, "link.sm_get_gb_per_s": 8}
+
+
+@pytest.fixture
+def links(chip):  # noqa: F811
+    """A chip of round figures with links of such: a cycle is a nanosecond, a GB/s a byte of it."""
+    chip(**{name.replace(".", "__"): value for name, value in (LINK | {"chip.sms": 4}).items()})
+
+
+def moved(way, source, target, programs, elements=1 << 14, both=True, **more):
+    world = mimw.World(2)
+    x, y = (world.symmetric(elements, "int32", name) for name in "xy")
+    meta = dict(N=1024, num_warps=4) | (dict(STAGES=4, UNREAD=2) if way == "TMA" else {}) | more
+    grid, kernel, args, meta = launch_of(way, x, y, world, programs, 1, source, target, both, elements, **meta)
+    return mimw.predict(kernel, grid, *args, **meta)
+
+
+@pytest.mark.parametrize("way", ["vectors", "TMA"])
+@pytest.mark.parametrize("source, target, whole, of_sm", [(0, 1, 64, 16), (1, 0, 32, 8)])
+def test_an_sm_takes_so_much_of_a_link(links, way, source, target, whole, of_sm):
+    """64 KiB by one SM, and by four, which fill the link; besides two barriers of 2000, and a latency."""
+    size = 1 << 16
+    alone, four = (moved(way, source, target, programs).cycles - 4000 for programs in (1, 4))
+    assert size / of_sm <= alone < 1.4 * size / of_sm
+    assert size / whole <= four < 2.1 * size / whole
+
+
+def test_what_a_rank_copies_for_itself_takes_no_link(links):
+    found = moved("vectors", 0, 0, 1)
+    assert found.units["link out"] == 0 and not [event for event in found.trace.events if event.cta == LINKS]
+
+
+def test_signals_take_their_time(links):
+    world = mimw.World(2)
+    flag = world.symmetric(1, "int32", "flag")
+    few, many = (mimw.predict(link_kernels.round_trips, 1, flag, world, rounds).cycles for rounds in (2, 12))
+    assert many - few == pytest.approx(10 * 2 * 1000, rel=0.01) and not any(one.any() for one in flag)
+    few, many = (mimw.predict(link_kernels.meetings, 1, world, rounds).cycles for rounds in (1, 4))
+    assert many - few == pytest.approx(3 * 2000)
+
+
+def test_waits_have_their_lines_and_links_their_lanes(links):
+    kernel, grid, args, meta = gathering(3)
+    found = mimw.predict(kernel, grid, *args, **meta)
+    lanes = {lane for cta, lane in found.trace.lanes() if cta == LINKS}
+    assert lanes == {f"rank {one} to rank {other}" for one in range(3) for other in range(3) if one != other}
+    assert sum(event.bytes for event in found.trace.events if event.cta == LINKS) == 6 * 16 * 16 * 4
+    assert found.trace.ranks == {0: 0, 1: 1, 2: 2} and any("signal flags" in bubble.what for bubble in found.bubbles())
+    assert not args[1][0].any() and not args[3][0].any(), "arrays are left as they are"
+
+
+def test_programs_that_wait_for_others_are_all_run(links):
+    """Each program of a group waits for all of it: of one SM's there is one."""
+    kernel, grid, *args = grouped(programs=4, wide=4)
+    found = mimw.predict(kernel, grid, *args)
+    assert found.simulated == (4, 4) and len(found.trace.ranks) == 8
+    one = mimw.predict(*grouped(programs=8, wide=1))
+    assert one.simulated == (2, 2)
+
+
+def test_the_figures_of_the_h200():
+    """As measured: 46 GB/s of an SM, 357 of eight."""
+    found = [moved("vectors", 0, 1, programs, 1 << 19, N=8192, num_warps=16).cycles / 1980 - 2 * 2.13 for programs in (1, 8)]
+    assert 2.1e6 / 46e3 < found[0] < 1.5 * 2.1e6 / 46e3 and 2.1e6 / 370e3 < found[1] < 2 * 2.1e6 / 370e3
+    with pytest.raises(TargetError, match="no figure 'link"):
+        kernel, grid, *args = passed()
+        mimw.predict(kernel, grid, *args, target="sm_100a")
+
+
+def test_a_branch_by_rank_is_known(links):
+    """What a table says is no data of the kernel."""
+    found = moved("vectors", 0, 1, 1, both=False)
+    senders = {event.lane for event in found.trace.events if event.cta == LINKS and event.bytes > 64}
+    assert senders == {"rank 0 to rank 1"} and not found.assumed and np.isfinite(found.cycles)
