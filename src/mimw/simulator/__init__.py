@@ -18,11 +18,12 @@ from .machine.launches import asks
 from .machine.table import HANDLERS
 from .memory.arguments import bind
 from .memory.global_memory import GlobalMemory, describe
+from .memory.worlds import bind_ranks
 from .run import Run, run, watching
 from .search.counterfactual import flipped_waits, verb_of_pipe
 from .search.explore import explore, schedule_of
 
 __all__ = [
-    "HANDLERS", "Event", "GlobalMemory", "Guide", "Run", "Trace", "asks", "bind", "clusters", "describe", "explore",
+    "HANDLERS", "Event", "GlobalMemory", "Guide", "Run", "Trace", "asks", "bind", "bind_ranks", "clusters", "describe", "explore",
     "flipped_waits", "run", "schedule_of", "verb_of_pipe", "watching",
 ]

@@ -25,9 +25,8 @@ from ..ir import Site
 from ..passes.place_tensor_memory import columns_taken
 from ..report.table import table
 from ..simulate import Launch, kernel_first, prepare
-from ..simulator import GlobalMemory, bind, clusters
+from ..simulator import GlobalMemory, bind, bind_ranks, clusters
 from ..simulator.clock.machine import Conditions, Enough, TimedMachine
-from ..simulator.memory.worlds import bind_ranks
 from ..storage import shared_plan
 from ..target import wanted
 from ..trace import LINKS, Trace
