@@ -1,8 +1,9 @@
-"""A function at several ranks: processes forked from this one, a gloo process group among them.
+"""A function at several ranks: processes forked from this one, a process group among them.
 
     assert at_ranks(2, lambda rank: ops.distributed.all_reduce(torch.full((4, ), rank + 1.0)).tolist()) == [[3.0] * 4] * 2
 
     at_ranks(2, work, failing=True)     ranks may fail: for those the error, or how the process ended, takes the place of the value
+    at_ranks(2, work, gpus=True)        each rank on a GPU of its own; not in a process that has used one
 
 Input: how many ranks, and a function of the rank, which may be a closure; it finds `torch.distributed` and `mimw.distributed`
 started. Output: what the function returned at each rank, by pickle. An error at a rank is raised here with the rank's traceback;
@@ -26,18 +27,23 @@ class RankFailed(AssertionError):
     """A function raised at a rank, or did not come back."""
 
 
-def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, timeout: float = 20.0, failing: bool = False) -> list:
+def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, timeout: float = 20.0, failing: bool = False,
+             gpus: bool = False, stderr: list[str] | None = None) -> list:
     """`function(rank)` at every rank, side by side. `limit` is for all of it, `timeout` that of `mimw.distributed.init`; seconds.
 
-    A rank whose process ends without an answer has failed; with `failing` its answer is the exit status, or minus the signal."""
+    A rank whose process ends without an answer has failed; with `failing` its answer is the exit status, or minus the signal.
+    `stderr` gets what each rank wrote there."""
     with tempfile.TemporaryDirectory() as folder:
-        ranks = [_forked(rank, size, function, Path(folder, "store"), timeout) for rank in range(size)]
+        where = Path(folder)
+        ranks = [_forked(rank, size, function, where, timeout, gpus, stderr is not None) for rank in range(size)]
         try:
             told = _answers(ranks, time.monotonic() + limit)
         finally:
             for child, _ in ranks:
                 _end(child)
-        statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child, _ in ranks]
+            statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child, _ in ranks]
+            if stderr is not None:
+                stderr += [Path(where, f"stderr{rank}").read_text() for rank in range(size)]
     found = [pickle.loads(answer) if answer else ("ended", statuses[rank], "") for rank, answer in enumerate(told)]
     if failing:
         return [value for _, value, _ in found]
@@ -47,7 +53,7 @@ def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, tim
     return [value for _, value, _ in found]
 
 
-def _forked(rank: int, size: int, function, store: Path, timeout: float) -> tuple[int, int]:
+def _forked(rank: int, size: int, function, where: Path, timeout: float, gpus: bool, told_apart: bool) -> tuple[int, int]:
     """A process for a rank: its number, and the end of a pipe on which its answer comes."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -55,9 +61,11 @@ def _forked(rank: int, size: int, function, store: Path, timeout: float) -> tupl
         os.close(writer)
         return child, reader
     os.close(reader)
+    if told_apart:
+        os.dup2(os.open(where / f"stderr{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
     answer = b""
     try:
-        answer = pickle.dumps(("returned", _started(rank, size, function, store, timeout), ""))
+        answer = pickle.dumps(("returned", _started(rank, size, function, where / "store", timeout, gpus), ""))
     except BaseException as error:
         trace = traceback.format_exc()
         try:
@@ -71,19 +79,26 @@ def _forked(rank: int, size: int, function, store: Path, timeout: float) -> tupl
         os._exit(0)
 
 
-def _started(rank: int, size: int, function, store: Path, timeout: float) -> Any:
+def _started(rank: int, size: int, function, store: Path, timeout: float, gpus: bool) -> Any:
     import torch
     import torch.distributed as dist
 
     import mimw.distributed
+    from mimw.distributed.start import leave
     torch.set_num_threads(1)        # the threads of the process that was forked are not here
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         os.environ.pop(name, None)
-    dist.init_process_group("gloo", store=dist.FileStore(str(store), size), rank=rank, world_size=size,
+    if gpus:
+        torch.cuda.set_device(rank)
+    else:
+        os.environ["MIMW_SIMULATE"] = "1"
+    dist.init_process_group("gloo" if gpus else "cpu:gloo", store=dist.FileStore(str(store), size), rank=rank, world_size=size,
                             timeout=timedelta(seconds=timeout))
     mimw.distributed.init(timeout=timeout)
-    return function(rank)
+    found = function(rank)
+    leave()
+    return found
 
 
 def _answers(ranks: list[tuple[int, int]], until: float) -> list[bytes]:

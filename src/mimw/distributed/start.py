@@ -44,7 +44,7 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
     if heap is not None and heap < 1 or timeout is not None and not timeout > 0:
         raise DistributedError(f"a heap of {heap} bytes and a time limit of {timeout} s: both must be more than 0")
     _ASKED.update({name: value for name, value in (("heap", heap), ("timeout", timeout)) if value is not None})
-    if torch.cuda.is_available() and "LOCAL_RANK" in os.environ:
+    if "LOCAL_RANK" in os.environ and torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     if not is_there():
         backend = backend or ("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
@@ -115,8 +115,9 @@ def bind(mesh: Any, group: Any = None) -> World:
 
 
 @atexit.register
-def _close() -> None:
-    """Launches come back, then the process group ends that `init` has started; NCCL's end may wait for peers, who may be lost."""
+def leave() -> None:
+    """The end of this process as a rank: launches come back, peers are told, then the process group ends that `init` has started;
+    but not where peers are lost, for whom NCCL's end may wait."""
     worlds = set(_WORLDS.values())
     for world in worlds:
         world.close()

@@ -61,7 +61,7 @@ def store_of(group: Any) -> Any:
 def uses_gpus(group: Any) -> bool:
     """Whether a group is one of CUDA devices, too."""
     import torch
-    return torch.cuda.is_available() and any(device.type == "cuda" for device in group._device_types)
+    return any(device.type == "cuda" for device in group._device_types) and torch.cuda.is_available()
 
 
 def asked_on_every_launch() -> tuple[Callable[[], bool], Callable[[int], int]]:
