@@ -1,0 +1,94 @@
+"""GEMM and reduce-scatter, or all-reduce, over the GPUs of a world in one kernel for Hopper: bf16 and fp16, fp32 accumulation.
+
+Input: at each GPU its a (M, K) and b (K, N). Output: the sum of all a b: c (M / ranks, N), this rank's rows, or c (M, N). For example:
+
+    sizes = room_for(m, n, k, programs, ranks)                          what a launch needs of symmetric memory
+    workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
+    arguments(a, b, c, workspace, world, programs)                      (grid, args, meta) of a launch, or of mimw.simulate
+
+`world` is a `mimw.World`, and the arrays are then one for each rank, or what `mimw.distributed` makes.
+"""
+
+from __future__ import annotations
+
+from ..checks import of_rank, one_of, persistent, rows_for_tma, strides
+from ..descriptors import described
+from ..gemm.configs import Configuration, configuration
+from ..ranks import at_each, at_one, size_of
+from .kernel import reduce_scatter_gemm as kernel
+
+TYPES = ("bfloat16", "float16")
+
+__all__ = ["TYPES", "Configuration", "arguments", "chosen_for", "kernel", "room_for", "rows_each"]
+
+
+def chosen_for(m: int, n: int, k: int, in_bytes: int = 2) -> Configuration:
+    """The configuration that `arguments` takes by itself: the GEMM's."""
+    return configuration(m, n, k, in_bytes)
+
+
+def rows_each(m: int, ranks: int, everywhere: bool, chosen: Configuration) -> int:
+    """How many rows of C a rank owns: an equal part, or, if all get all of C, whole tiles."""
+    if everywhere:
+        tiles = -(-m // chosen.bm)
+        return -(-tiles // ranks) * chosen.bm
+    if m % ranks:
+        raise ValueError(f"{m} rows cannot be scattered over {ranks} ranks: they must be a multiple of {ranks}")
+    return m // ranks
+
+
+def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bfloat16", everywhere: bool = False,
+             chosen: Configuration | None = None) -> dict[str, tuple[int, str]]:
+    """What a launch needs of symmetric memory: name -> (elements, type). `slots` and `results` may hold anything before, and other
+    launches may use them between two; the others are 0 before the first launch, and belong to launches of these arguments.
+
+    args:  m, n, k     of a and b at each rank
+           programs    how many programs the launch has, see `arguments`
+           ranks       how many GPUs, 2 or more
+           dtype       of the sums on their way: c's, or "float32" for sums that are rounded once, for twice the bytes
+           everywhere  all ranks get all of c
+    """
+    chosen = chosen or chosen_for(m, n, k)
+    rows = rows_each(m, ranks, everywhere, chosen)
+    tiles = -(-rows // chosen.bm) * -(-n // chosen.bn)
+    elements, parts = ranks * tiles * chosen.bm * chosen.bn, ranks * tiles * (1 if chosen.ping_pong else chosen.consumers)
+    room = {"slots": (elements, dtype), "arrived": (parts, "int64"), "started": (ranks * programs, "int64"), "calls": (programs, "int64")}
+    return room | ({"results": (elements, dtype), "finished": (parts, "int64")} if everywhere else {})
+
+
+def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configuration | None = None,
+              everywhere: bool = False) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) that compute c = the sum over the ranks of a b, of this rank's rows, or with `everywhere` of all rows.
+
+    args:      a          (M, K) at each rank, rows contiguous; bf16, fp16
+               b          (K, N), rows or columns contiguous, of a's type
+               c          (M / ranks, N), rows contiguous, of a's type, rank r having rows r M / ranks to (r + 1) M / ranks; everywhere: (M, N)
+               workspace  symmetric arrays of the sizes and types that `room_for` says
+               world      of 2 or more ranks: a `mimw.World`, the arrays being one for each rank, or this process's own
+               programs   how many persistent programs, the same at all ranks, that run at the same time: at most one per SM
+               chosen     by default the GEMM's for these sizes; the same at all ranks
+    order:     sums are in fp32: the own rank's, then what came from the next rank and so on, rounded to the slots' type on its way. So a
+               result is the same each time, to the bit
+    errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
+    """
+    ranks, programs = size_of(world), persistent(programs)
+    one_a, one_b, one_c = map(at_one, (a, b, c))
+    of_rank(2, a=one_a, b=one_b, c=one_c)
+    one_of(TYPES, a=one_a, b=one_b, c=one_c)
+    (m, k), (k_b, n) = one_a.shape, one_b.shape
+    chosen = chosen or chosen_for(m, n, k)
+    rows = rows_each(m, ranks, everywhere, chosen)
+    shape = (m if everywhere else rows, n)
+    if k != k_b or tuple(one_c.shape) != shape or not one_a.dtype == one_b.dtype == one_c.dtype:
+        raise ValueError(f"a is {m} x {k} of {one_a.dtype}, b {k_b} x {n} of {one_b.dtype} and c {' x '.join(map(str, one_c.shape))} of "
+                         f"{one_c.dtype}; on {ranks} ranks c should be {shape[0]} x {n}, with equal inner extents and one type")
+    b_is_nk = strides(one_b)[0] == 1 and strides(one_b)[1] != 1 or n == 1
+    rows_for_tma(a=one_a, **{"b, as it lies in memory,": one_b.T if b_is_nk else one_b}, c=one_c)
+    meta = chosen.meta(2, 2, b_is_nk)
+    b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
+    matrices = 1 if everywhere else ranks
+    args = (at_each(world, lambda one: described(one.reshape(matrices, -1, k), [1, meta["BM"], meta["BK"]]), a),
+            at_each(world, lambda one: described(one.T if b_is_nk else one, b_block), b),
+            at_each(world, lambda one: described(one[None], [1, chosen.rows(), meta["BN"] // meta["PIECES"]]), c))
+    names = ("slots", "arrived", "started", "results", "finished", "calls")
+    return (programs, ), (*args, *map(workspace.get, names), world, rows, n, k), {**meta, "EVERYWHERE": everywhere, "num_warps": 4}
