@@ -1,0 +1,114 @@
+"""All-gather and GEMM over the GPUs of a world, the product beginning while rows arrive, for Hopper: bf16 and fp16, fp32 accumulation.
+
+Input: at each GPU its rows a (M / ranks, K) of A, and b (K, N). Output: c = A b, (M, N). For example:
+
+    sizes = room_for(m, n, k, programs, ranks)                          what a launch needs of symmetric memory
+    workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
+    arguments(a, b, c, workspace, world, programs)                      (grid, args, meta) of a launch, or of mimw.simulate
+    opening(workspace, world, m, n, k, chosen)                          the same of `open_gather`, where copy engines bring the rows
+
+`world` is a `mimw.World`, and the arrays are then one for each rank, or what `mimw.distributed` makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+
+from ..checks import of_rank, one_of, persistent, rows_for_tma, strides
+from ..descriptors import described
+from ..gemm.configs import Configuration, configuration
+from ..ranks import at_each, at_one, size_of
+from .kernel import all_gather_gemm as kernel
+from .kernel import open_gather
+
+TYPES = ("bfloat16", "float16")
+PIECE, SLOTS = 4096, 4      # elements that a copy takes at most, and how many of a program are under way
+SHORT = 256                 # elements: copies of fewer take longer than the product
+PUSHED = Configuration(bm=128, bn=128, stages=5, staging=1, ping_pong=True)     # leaves the slots' 32 KiB
+
+__all__ = ["PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "bands", "chosen_for", "kernel", "open_gather", "opening",
+           "piece_of", "room_for"]
+
+
+def chosen_for(m: int, n: int, k: int, push: bool) -> Configuration:
+    """The configuration that `arguments` takes by itself: the GEMM's; with `push` one that leaves room for the slots."""
+    return replace(PUSHED) if push else configuration(m, n, k)
+
+
+def bands(rows: int, chosen: Configuration) -> int:
+    """In how many bands, each with a signal, a rank's rows arrive."""
+    return -(-rows // (chosen.bm * chosen.group_m))
+
+
+def piece_of(elements: int, longest: int = PIECE) -> int:
+    """The longest copy, a multiple of 16 bytes, of which `elements` of 2 bytes are a whole number. ValueError where all are SHORT."""
+    found = max((one for one in range(8, longest + 1, 8) if elements % one == 0), default=0)
+    if found < min(SHORT, longest):
+        raise ValueError(f"{elements} elements, of a's rows and bands, are no whole number of copies of {SHORT} to {longest}: use push=False")
+    return found
+
+
+def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bfloat16", push: bool = True,
+             chosen: Configuration | None = None) -> dict[str, tuple[int, str]]:
+    """What a launch needs of symmetric memory: name -> (elements, type). `gathered` may hold anything before, and other launches may
+    use it between two; the others are 0 before the first launch, and belong to launches of these arguments.
+
+    args:  m, n, k     of the product: m rows of all ranks
+           programs    how many programs the launch has, see `arguments`
+           ranks       how many GPUs, 2 or more
+           push        the programs bring the rows; else copy engines
+    """
+    chosen = chosen or chosen_for(m, n, k, push)
+    room = {"gathered": (m * k, dtype), "arrived": (ranks * bands(m // ranks, chosen), "int64")}
+    return room | ({"started": (ranks * programs, "int64"), "calls": (programs, "int64")} if push else {})
+
+
+def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configuration | None = None, push: bool = True,
+              longest: int = PIECE) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) that compute c = A b, A being the rows of all ranks one under another.
+
+    args:      a          (M / ranks, K) at each rank, contiguous; bf16, fp16; K a multiple of 8
+               b          (K, N), rows or columns contiguous, of a's type
+               c          (M, N), contiguous, of a's type; N a multiple of 8
+               workspace  symmetric arrays of the sizes and types that `room_for` says
+               world      of 2 or more ranks: a `mimw.World`, the arrays being one for each rank, or this process's own
+               programs   how many persistent programs, the same at all ranks, that run at the same time: at most one per SM
+               chosen     by default what `chosen_for` gives; the same at all ranks
+               push       the programs bring the rows to the peers; else somebody copies band after band of them (`bands`) into the peers'
+                          `gathered`, and sets the band's word of `arrived` to 1 behind it, after `opening`
+               longest    copy of a push, in elements
+    errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
+    """
+    ranks, programs = size_of(world), persistent(programs)
+    one_a, one_b, one_c = map(at_one, (a, b, c))
+    of_rank(2, a=one_a, b=one_b, c=one_c)
+    one_of(TYPES, a=one_a, b=one_b, c=one_c)
+    (rows, k), (k_b, n) = one_a.shape, one_b.shape
+    m = rows * ranks
+    if k != k_b or tuple(one_c.shape) != (m, n) or not one_a.dtype == one_b.dtype == one_c.dtype:
+        raise ValueError(f"a is {rows} x {k} of {one_a.dtype}, b {k_b} x {n} of {one_b.dtype} and c {' x '.join(map(str, one_c.shape))} "
+                         f"of {one_c.dtype}; on {ranks} ranks c should be {m} x {n}, with equal inner extents and one type")
+    b_is_nk = strides(one_b)[0] == 1 and strides(one_b)[1] != 1 or n == 1
+    rows_for_tma(a=one_a, **{"b, as it lies in memory,": one_b.T if b_is_nk else one_b}, c=one_c)
+    if push and strides(one_a) != (k, 1):
+        raise ValueError(f"the rows of a must lie one behind the other to be copied in one; they are {strides(one_a)[0]} elements apart, "
+                         f"and have {k}")
+    chosen = chosen or chosen_for(m, n, k, push)
+    piece = piece_of(k * gcd(rows, chosen.bm * chosen.group_m), longest) if push else PIECE
+    meta = chosen.meta(2, 2, b_is_nk)
+    a_block, c_block = [1, meta["BM"], meta["BK"]], [1, chosen.rows(), meta["BN"] // meta["PIECES"]]
+    b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
+    args = (at_each(world, lambda one: described(one[None], a_block), a),
+            at_each(world, lambda one: described(one.reshape(ranks, rows, k), a_block), workspace["gathered"]),
+            at_each(world, lambda one: described(one.T if b_is_nk else one, b_block), b),
+            at_each(world, lambda one: described(one.reshape(ranks, rows, n), c_block), c))
+    args += (a if push else None, workspace["gathered"] if push else None, workspace["arrived"], workspace.get("started"),
+             workspace.get("calls"), world, rows, n, k)
+    return (programs, ), args, {**meta, "PUSH": push, "PIECE": piece, "LINE": 1 << (piece - 1).bit_length(), "SLOTS": SLOTS, "num_warps": 4}
+
+
+def opening(workspace: dict, world) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) of `open_gather`, before copy engines bring rows."""
+    count = at_one(workspace["arrived"]).shape[0]
+    return (1, ), (workspace["arrived"], world), {"COUNT": count, "BLOCK": max(32, 1 << (count - 1).bit_length()), "num_warps": 1}
