@@ -27,8 +27,8 @@ PIECE, SLOTS = 4096, 4      # elements that a copy takes at most, and how many o
 SHORT = 256                 # elements: copies of fewer take longer than the product
 PUSHED = Configuration(bm=128, bn=128, stages=5, staging=1, ping_pong=True)     # leaves the slots' 32 KiB
 
-__all__ = ["PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "bands", "chosen_for", "kernel", "open_gather", "opening",
-           "piece_of", "room_for"]
+__all__ = ["PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "bands", "chosen_for", "kernel", "launched", "open_gather",
+           "opening", "piece_of_rows", "room_for"]
 
 
 def chosen_for(m: int, n: int, k: int, push: bool) -> Configuration:
@@ -41,11 +41,18 @@ def bands(rows: int, chosen: Configuration) -> int:
     return -(-rows // (chosen.bm * chosen.group_m))
 
 
-def piece_of(elements: int, longest: int = PIECE) -> int:
-    """The longest copy, a multiple of 16 bytes, of which `elements` of 2 bytes are a whole number. ValueError where all are SHORT."""
+def launched(rows: int, n: int, programs: int, ranks: int, chosen: Configuration) -> int:
+    """How many programs a launch has, never more than output tiles; `rows` of each rank."""
+    return min(persistent(programs), ranks * -(-rows // chosen.bm) * -(-n // chosen.bn))
+
+
+def piece_of_rows(rows: int, k: int, chosen: Configuration, longest: int = PIECE) -> int:
+    """The longest copy, a multiple of 16 bytes, of which a rank's rows and their bands are whole numbers. ValueError where all are SHORT."""
+    elements = k * gcd(rows, chosen.bm * chosen.group_m)
     found = max((one for one in range(8, longest + 1, 8) if elements % one == 0), default=0)
     if found < min(SHORT, longest):
-        raise ValueError(f"{elements} elements, of a's rows and bands, are no whole number of copies of {SHORT} to {longest}: use push=False")
+        raise ValueError(f"{rows} rows of {k}, and their bands, are no whole number of copies of {SHORT} to {longest} elements: "
+                         "use push=False")
     return found
 
 
@@ -55,11 +62,12 @@ def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bf
     use it between two; the others are 0 before the first launch, and belong to launches of these arguments.
 
     args:  m, n, k     of the product: m rows of all ranks
-           programs    how many programs the launch has, see `arguments`
+           programs    as `arguments`
            ranks       how many GPUs, 2 or more
            push        the programs bring the rows; else copy engines
     """
     chosen = chosen or chosen_for(m, n, k, push)
+    programs = launched(m // ranks, n, programs, ranks, chosen)
     room = {"gathered": (m * k, dtype), "arrived": (ranks * bands(m // ranks, chosen), "int64")}
     return room | ({"started": (ranks * programs, "int64"), "calls": (programs, "int64")} if push else {})
 
@@ -73,14 +81,14 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
                c          (M, N), contiguous, of a's type; N a multiple of 8
                workspace  symmetric arrays of the sizes and types that `room_for` says
                world      of 2 or more ranks: a `mimw.World`, the arrays being one for each rank, or this process's own
-               programs   how many persistent programs, the same at all ranks, that run at the same time: at most one per SM
+               programs   how many persistent programs, the same at all ranks, that run at the same time: one per SM. Never more than output tiles
                chosen     by default what `chosen_for` gives; the same at all ranks
                push       the programs bring the rows to the peers; else somebody copies band after band of them (`bands`) into the peers'
                           `gathered`, and sets the band's word of `arrived` to 1 behind it, after `opening`
                longest    copy of a push, in elements
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
-    ranks, programs = size_of(world), persistent(programs)
+    ranks = size_of(world)
     one_a, one_b, one_c = map(at_one, (a, b, c))
     of_rank(2, a=one_a, b=one_b, c=one_c)
     one_of(TYPES, a=one_a, b=one_b, c=one_c)
@@ -95,7 +103,7 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
         raise ValueError(f"the rows of a must lie one behind the other to be copied in one; they are {strides(one_a)[0]} elements apart, "
                          f"and have {k}")
     chosen = chosen or chosen_for(m, n, k, push)
-    piece = piece_of(k * gcd(rows, chosen.bm * chosen.group_m), longest) if push else PIECE
+    piece = piece_of_rows(rows, k, chosen, longest) if push else PIECE
     meta = chosen.meta(2, 2, b_is_nk)
     a_block, c_block = [1, meta["BM"], meta["BK"]], [1, chosen.rows(), meta["BN"] // meta["PIECES"]]
     b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
@@ -105,7 +113,7 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
             at_each(world, lambda one: described(one.reshape(ranks, rows, n), c_block), c))
     args += (a if push else None, workspace["gathered"] if push else None, workspace["arrived"], workspace.get("started"),
              workspace.get("calls"), world, rows, n, k)
-    return (programs, ), args, {**meta, "PUSH": push, "PIECE": piece, "LINE": 1 << (piece - 1).bit_length(), "SLOTS": SLOTS, "num_warps": 4}
+    return (launched(rows, n, programs, ranks, chosen), ), args, {**meta, "PUSH": push, "PIECE": piece, "LINE": 1 << (piece - 1).bit_length(), "SLOTS": SLOTS, "num_warps": 4}
 
 
 def opening(workspace: dict, world) -> tuple[tuple[int], tuple, dict]:

@@ -19,7 +19,7 @@ from .kernel import reduce_scatter_gemm as kernel
 
 TYPES = ("bfloat16", "float16")
 
-__all__ = ["TYPES", "Configuration", "arguments", "chosen_for", "kernel", "room_for", "rows_each"]
+__all__ = ["TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for", "rows_each"]
 
 
 def chosen_for(m: int, n: int, k: int, in_bytes: int = 2) -> Configuration:
@@ -37,22 +37,29 @@ def rows_each(m: int, ranks: int, everywhere: bool, chosen: Configuration) -> in
     return m // ranks
 
 
+def launched(m: int, n: int, programs: int, ranks: int, everywhere: bool, chosen: Configuration) -> tuple[int, int]:
+    """(programs of a launch, never more than output tiles; output tiles of each rank)."""
+    rows = rows_each(m, ranks, everywhere, chosen)
+    tiles = -(-rows // chosen.bm) * -(-n // chosen.bn)
+    return min(persistent(programs), ranks * tiles), tiles
+
+
 def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bfloat16", everywhere: bool = False,
              chosen: Configuration | None = None) -> dict[str, tuple[int, str]]:
     """What a launch needs of symmetric memory: name -> (elements, type). `slots` and `results` may hold anything before, and other
     launches may use them between two; the others are 0 before the first launch, and belong to launches of these arguments.
 
     args:  m, n, k     of a and b at each rank
-           programs    how many programs the launch has, see `arguments`
+           programs    as `arguments`
            ranks       how many GPUs, 2 or more
            dtype       of the sums on their way: c's, or "float32" for sums that are rounded once, for twice the bytes
            everywhere  all ranks get all of c
     """
     chosen = chosen or chosen_for(m, n, k)
-    rows = rows_each(m, ranks, everywhere, chosen)
-    tiles = -(-rows // chosen.bm) * -(-n // chosen.bn)
+    programs, tiles = launched(m, n, programs, ranks, everywhere, chosen)
     elements, parts = ranks * tiles * chosen.bm * chosen.bn, ranks * tiles * (1 if chosen.ping_pong else chosen.consumers)
-    room = {"slots": (elements, dtype), "arrived": (parts, "int64"), "started": (ranks * programs, "int64"), "calls": (programs, "int64")}
+    room = {"slots": (elements, dtype), "arrived": (parts, "int64"), "started": (ranks * programs, "int64"),
+            "calls": (programs, "int64")}
     return room | ({"results": (elements, dtype), "finished": (parts, "int64")} if everywhere else {})
 
 
@@ -65,13 +72,13 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
                c          (M / ranks, N), rows contiguous, of a's type, rank r having rows r M / ranks to (r + 1) M / ranks; everywhere: (M, N)
                workspace  symmetric arrays of the sizes and types that `room_for` says
                world      of 2 or more ranks: a `mimw.World`, the arrays being one for each rank, or this process's own
-               programs   how many persistent programs, the same at all ranks, that run at the same time: at most one per SM
+               programs   how many persistent programs, the same at all ranks, that run at the same time: one per SM. Never more than output tiles
                chosen     by default the GEMM's for these sizes; the same at all ranks
     order:     sums are in fp32: the own rank's, then what came from the next rank and so on, rounded to the slots' type on its way. So a
                result is the same each time, to the bit
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
-    ranks, programs = size_of(world), persistent(programs)
+    ranks = size_of(world)
     one_a, one_b, one_c = map(at_one, (a, b, c))
     of_rank(2, a=one_a, b=one_b, c=one_c)
     one_of(TYPES, a=one_a, b=one_b, c=one_c)
@@ -91,4 +98,5 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
             at_each(world, lambda one: described(one.T if b_is_nk else one, b_block), b),
             at_each(world, lambda one: described(one[None], [1, chosen.rows(), meta["BN"] // meta["PIECES"]]), c))
     names = ("slots", "arrived", "started", "results", "finished", "calls")
-    return (programs, ), (*args, *map(workspace.get, names), world, rows, n, k), {**meta, "EVERYWHERE": everywhere, "num_warps": 4}
+    count, _ = launched(m, n, programs, ranks, everywhere, chosen)
+    return (count, ), (*args, *map(workspace.get, names), world, rows, n, k), {**meta, "EVERYWHERE": everywhere, "num_warps": 4}

@@ -1,0 +1,119 @@
+"""`mimw.ops.distributed.all_gather_matmul`: the rows of all GPUs times a matrix, the product beginning while rows arrive.
+
+Input: this rank's rows, and b. Output: the product of all rows. For example:
+
+    c = all_gather_matmul(rows, b)          (M / ranks, K) times (K, N) gives (M, N) at every rank
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import mimw
+from mimw.kernels import all_gather_gemm
+
+from ..launching import SIMULATED_PROGRAMS, programs
+from ..operator import LOWER, Operator
+from ..plans import Plans, look
+from .gemm_memory import memory_of
+from .launching import RankLaunch, name_of, simulated, tensors_of, world_of
+from .operands import all_rows, checked, for_kernels, product
+
+NAME = "all_gather_matmul"
+
+
+def all_gather_matmul(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
+    """The rows of all ranks, one under another, times b. All ranks call it.
+
+    args:      a      (M / ranks, K), this rank's rows, the same shape at all ranks: bf16, fp16, any strides
+               b      (K, N) of a's type, any strides; may differ by rank
+               group  a process group, its name, or None for the default one
+    returns:   (M, N), contiguous, sums in fp32
+    computed:  on sm_90 by `mimw.kernels.all_gather_gemm`, where K and N are multiples of 8; else gathered by NCCL and multiplied by
+               `mimw.ops.matmul`
+    gradients  of both: a's by `matmul_reduce_scatter`, b's with the rows gathered once more
+    order:     calls of a group follow each other, in the same order at all ranks, on one stream at a time; CUDA graphs too. The first
+               call for shapes is made outside of graphs
+    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; those of `mimw.distributed.World`
+    """
+    return ALL_GATHER_MATMUL(a, b, name_of(group))
+
+
+def _fake(a: Tensor, b: Tensor, group_name: str) -> Tensor:
+    return a.new_empty(checked(NAME, a, b, group_name) * a.shape[0], b.shape[1])
+
+
+def _run(a: Tensor, b: Tensor, group_name: str) -> Tensor:
+    key = look(a), look(b), group_name, id(world_of(group_name))
+    return (_PLANS[key] or _PLANS.made(key, a, b, group_name))(a, b)
+
+
+def _plan(a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
+    checked(NAME, a, b, group_name)
+    world = world_of(group_name)
+    if world.size == 1:
+        return product
+    if not for_kernels(a.contiguous(), b):
+        return lambda a, b: product(all_rows(world, a), b)
+    if not a.is_cuda:
+        return lambda a, b: simulated(NAME, world, (a, b), _at_all_ranks)
+    (rows, k), n, count = a.shape, b.shape[1], programs(a)
+    m = rows * world.size
+    chosen = all_gather_gemm.chosen_for(m, n, k, True)
+    try:
+        all_gather_gemm.piece_of_rows(rows, k, chosen)
+    except ValueError:      # no rows that copies divide
+        return lambda a, b: product(all_rows(world, a), b)
+    dtype = str(a.dtype).removeprefix("torch.")
+    workspace = memory_of(world, (NAME, m, n, k, dtype), all_gather_gemm.room_for(m, n, k, count, world.size, dtype))
+    grid, args, meta = all_gather_gemm.arguments(a.contiguous(), b, a.new_empty(m, n), workspace, world, count, chosen)
+    launch = RankLaunch(world, a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
+
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        a, c = a.contiguous(), a.new_empty(m, n)
+        launch(a, workspace["gathered"], b, c, a)
+        return c
+
+    return run
+
+
+def _at_all_ranks(ranks: mimw.World, all_a: list[Tensor], all_b: list[Tensor]) -> list[Tensor]:
+    """The operator at every rank of a simulated world."""
+    (rows, k), n, size = all_a[0].shape, all_b[0].shape[1], len(ranks)
+    dtype = str(all_a[0].dtype).removeprefix("torch.")
+    sizes = all_gather_gemm.room_for(rows * size, n, k, SIMULATED_PROGRAMS, size, dtype)
+    workspace = {name: ranks.symmetric(*one, name) for name, one in sizes.items()}
+    c = ranks.each([one.new_empty(rows * size, n) for one in all_a], "c")
+    launch = all_gather_gemm.arguments(ranks.each(all_a, "a"), ranks.each(all_b, "b"), c, workspace, ranks, SIMULATED_PROGRAMS)
+    mimw.simulate(all_gather_gemm.kernel, launch[0], *launch[1], **launch[2])
+    return tensors_of(c)
+
+
+def _save(ctx, inputs, output) -> None:
+    a, b, ctx.group_name = inputs
+    ctx.save_for_backward(a, b)
+
+
+def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    """grad_a = this rank's rows of the sum of grad b^T, grad_b = A^T grad."""
+    a, b = ctx.saved_tensors
+    gradient = gradient.to(a.dtype).contiguous()
+    of_a = of_b = None
+    if ctx.needs_input_grad[0]:
+        of_a = torch.ops.mimw.matmul_reduce_scatter(gradient, b.mT, ctx.group_name)
+    if ctx.needs_input_grad[1]:
+        of_b = product(torch.ops.mimw.all_rows(a, ctx.group_name).mT, gradient)
+    return of_a, of_b, None
+
+
+def _fake_rows(a: Tensor, group_name: str) -> Tensor:
+    return a.new_empty(world_of(group_name).size * a.shape[0], a.shape[1])
+
+
+_PLANS = Plans(_plan)
+ALL_GATHER_MATMUL = Operator("all_gather_matmul(Tensor a, Tensor b, str group_name) -> Tensor", _run, _fake, _save, _backward, LOWER)
+ALL_ROWS = Operator("all_rows(Tensor a, str group_name) -> Tensor", lambda a, group_name: all_rows(world_of(group_name), a), _fake_rows)

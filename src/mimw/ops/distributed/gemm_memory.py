@@ -1,0 +1,41 @@
+"""The symmetric memory of products over several GPUs: what they pass over, which all of them share, and words of their own.
+
+Input: a world, and sizes by name as the kernels' `room_for` gives them. Output: tensors by name:
+
+    workspace = memory_of(world, ("reduce scatter", 8192, 2048, 8192), {"slots": (1 << 24, "bfloat16"), "arrived": (512, "int64")})
+
+Calls of a group follow each other on one stream, and none begins to write into another GPU's memory before that GPU has ended its last call:
+so arrays of many elements (SHARED) have one place for all calls. Words that count calls belong to calls of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import torch
+from torch import Tensor
+
+from .launching import World, workspace
+
+SHARED = ("gathered", "slots", "results")
+
+
+def memory_of(world: World, key: Hashable, sizes: dict[str, tuple[int, str]]) -> dict[str, Tensor]:
+    """A tensor for each name. The first call for each key is made by all ranks together; errors as `World.symmetric`."""
+    found = {}
+    for name, (elements, type_) in sizes.items():
+        dtype = getattr(torch, type_)
+        if name in SHARED:
+            found[name] = _shared(world, name, elements * dtype.itemsize).view(dtype)[:elements]
+        else:
+            found[name] = workspace(world, f"{name} of {key}", (elements, ), dtype)
+    return found
+
+
+def _shared(world: World, name: str, size: int) -> Tensor:
+    """At least so many bytes. Smaller ones from before stay, since CUDA graphs may hold them."""
+    kept = world.__dict__.setdefault("_shared_by_products", {})
+    use = "results" if name == "results" else "passed"      # only these two are in use by one call
+    if use not in kept or kept[use].numel() < size:
+        kept[use] = world.symmetric((-(-size // 256) * 256, ), torch.uint8, f"{name} of products")
+    return kept[use][:-(-size // 256) * 256]

@@ -1,0 +1,153 @@
+"""`mimw.ops.distributed.matmul_reduce_scatter` and `matmul_all_reduce`: the sum of all GPUs' products, added while they are computed.
+
+Input: this rank's a and b. Output: this rank's rows of the sum, or all of them. For example:
+
+    c = matmul_reduce_scatter(a, b)         (M, K) times (K, N) gives (M / ranks, N): rows r M / ranks on at rank r
+    c = matmul_all_reduce(a, b)             (M, N) at every rank, the same to the bit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+import mimw
+from mimw.kernels import gemm_reduce_scatter
+
+from ..launching import SIMULATED_PROGRAMS, programs
+from ..operator import LOWER, Operator
+from ..plans import Plans, look
+from .gemm_memory import memory_of
+from .launching import RankLaunch, World, name_of, simulated, tensors_of, world_of
+from .operands import checked, for_kernels, product, scattered_rows, summed
+
+SCATTER, ALL = "matmul_reduce_scatter", "matmul_all_reduce"
+
+
+def matmul_reduce_scatter(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
+    """This rank's rows of the sum over all ranks of a b. All ranks call it.
+
+    args:      a      (M, K), the same shape at all ranks, M a multiple of the number of ranks: bf16, fp16, any strides
+               b      (K, N) of a's type, any strides
+               group  a process group, its name, or None for the default one
+    returns:   (M / ranks, N), contiguous; rank r has the rows from r M / ranks on
+    computed:  on sm_90 by `mimw.kernels.gemm_reduce_scatter`, where TMA can read a and b, and N is a multiple of 8; else by
+               `mimw.ops.matmul` and NCCL
+    order:     sums of the kernel are in fp32, the own product's first, then those of the next ranks, each rounded to a's type on its
+               way: so the same each time, to the bit. Of calls as `all_gather_matmul`
+    gradients  of both: a's by `all_gather_matmul`
+    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; those of `mimw.distributed.World`
+    """
+    return MATMUL_REDUCE_SCATTER(a, b, name_of(group))
+
+
+def matmul_all_reduce(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
+    """The sum over all ranks of a b, at all of them the same to the bit; as `matmul_reduce_scatter`, but for any M.
+
+    returns:   (M, N), contiguous
+    gradients  none: which sum is meant by it depends on what follows at the ranks
+    """
+    return MATMUL_ALL_REDUCE(a, b, name_of(group))
+
+
+def _fake_scatter(a: Tensor, b: Tensor, group_name: str) -> Tensor:
+    return a.new_empty(scattered_rows(SCATTER, a, checked(SCATTER, a, b, group_name)), b.shape[1])
+
+
+def _fake_all(a: Tensor, b: Tensor, group_name: str) -> Tensor:
+    checked(ALL, a, b, group_name)
+    return a.new_empty(a.shape[0], b.shape[1])
+
+
+def _run_scatter(a: Tensor, b: Tensor, group_name: str) -> Tensor:
+    key = look(a), look(b), SCATTER, group_name, id(world_of(group_name))
+    return (_PLANS[key] or _PLANS.made(key, a, b, SCATTER, group_name))(a, b)
+
+
+def _run_all(a: Tensor, b: Tensor, group_name: str) -> Tensor:
+    key = look(a), look(b), ALL, group_name, id(world_of(group_name))
+    return (_PLANS[key] or _PLANS.made(key, a, b, ALL, group_name))(a, b)
+
+
+def _plan(a: Tensor, b: Tensor, name: str, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
+    everywhere = name == ALL
+    ranks = checked(name, a, b, group_name)
+    (m, k), n, count, world = a.shape, b.shape[1], programs(a), world_of(group_name)
+    rows = m if everywhere else scattered_rows(name, a, ranks)
+    if ranks == 1:
+        return product
+    if not for_kernels(a, b):
+        return partial(_by_collective, world, name)
+    if not a.is_cuda:
+        return lambda a, b: simulated(name, world, (a, b), partial(_at_all_ranks, everywhere))
+    dtype = str(a.dtype).removeprefix("torch.")
+    sizes = gemm_reduce_scatter.room_for(m, n, k, count, ranks, dtype, everywhere)
+    workspace = memory_of(world, (name, m, n, k, dtype), sizes)
+    grid, args, meta = gemm_reduce_scatter.arguments(a, b, a.new_empty(rows, n), workspace, world, count, everywhere=everywhere)
+    launch = RankLaunch(world, a, gemm_reduce_scatter.kernel, grid, args, meta, tuple(workspace.values()))
+
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        c = a.new_empty(rows, n)
+        launch(a, b, c)
+        return c
+
+    return run
+
+
+def _by_collective(world: World, name: str, a: Tensor, b: Tensor) -> Tensor:
+    """What the kernel does not take: the product, then torch.distributed's sum; of the CPU all simulated."""
+    if not a.is_cuda:
+        return simulated(name, world, (a, b), partial(_products_at_all_ranks, name == ALL))
+    whole = product(a, b)
+    if name == ALL:
+        dist.all_reduce(whole, group=world.group)
+        return whole
+    part = whole.new_empty(whole.shape[0] // world.size, whole.shape[1])
+    dist.reduce_scatter_tensor(part, whole, group=world.group)
+    return part
+
+
+def _products_at_all_ranks(everywhere: bool, ranks: mimw.World, all_a: list[Tensor], all_b: list[Tensor]) -> list[Tensor]:
+    whole = summed([product(a, b) for a, b in zip(all_a, all_b)])
+    return [whole.clone() for _ in all_a] if everywhere else [one.clone() for one in whole.chunk(len(ranks))]
+
+
+def _at_all_ranks(everywhere: bool, ranks: mimw.World, all_a: list[Tensor], all_b: list[Tensor]) -> list[Tensor]:
+    """The operator at every rank of a simulated world."""
+    (m, k), n, size = all_a[0].shape, all_b[0].shape[1], len(ranks)
+    dtype = str(all_a[0].dtype).removeprefix("torch.")
+    sizes = gemm_reduce_scatter.room_for(m, n, k, SIMULATED_PROGRAMS, size, dtype, everywhere)
+    workspace = {name: ranks.symmetric(*one, name) for name, one in sizes.items()}
+    c = ranks.each([one.new_empty(m if everywhere else m // size, n) for one in all_a], "c")
+    grid, args, meta = gemm_reduce_scatter.arguments(ranks.each(all_a, "a"), ranks.each(all_b, "b"), c, workspace, ranks,
+                                                     SIMULATED_PROGRAMS, everywhere=everywhere)
+    mimw.simulate(gemm_reduce_scatter.kernel, grid, *args, **meta)
+    return tensors_of(c)
+
+
+def _save(ctx, inputs, output) -> None:
+    a, b, ctx.group_name = inputs
+    ctx.save_for_backward(a, b)
+
+
+def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    """grad_a = the gradients of all rows times b^T, grad_b = a^T times them."""
+    a, b = ctx.saved_tensors
+    gradient = gradient.to(a.dtype).contiguous()
+    of_a = of_b = None
+    if ctx.needs_input_grad[0]:
+        of_a = torch.ops.mimw.all_gather_matmul(gradient, b.mT, ctx.group_name)
+    if ctx.needs_input_grad[1]:
+        of_b = product(a.mT, torch.ops.mimw.all_rows(gradient, ctx.group_name))
+    return of_a, of_b, None
+
+
+_PLANS = Plans(_plan)
+MATMUL_REDUCE_SCATTER = Operator("matmul_reduce_scatter(Tensor a, Tensor b, str group_name) -> Tensor", _run_scatter, _fake_scatter,
+                                 _save, _backward, LOWER)
+MATMUL_ALL_REDUCE = Operator("matmul_all_reduce(Tensor a, Tensor b, str group_name) -> Tensor", _run_all, _fake_all, autocast=LOWER)
