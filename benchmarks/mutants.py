@@ -156,13 +156,14 @@ def _with(op: Op, param: str, value) -> Op:
     return replace(op, args=(*op.args[:at], value, *op.args[at + 1:]))
 
 
-def _constant(number: int, op: Op) -> Op:
-    return Op("constant", (number, I32), (Value(I32), ), site=op.site)
+def _constant(number: int, op: Op, type_=I32) -> Op:
+    return Op("constant", (number, type_), (Value(type_), ), site=op.site)
 
 
 def _arithmetic(op: Op, param: str, name: str, number: int) -> list[Op]:
-    constant = _constant(number, op)
-    other = Op(name, (_of(op, param), constant.result), (Value(I32), ), site=op.site)
+    operand = _of(op, param)
+    constant = _constant(number, op, operand.type)
+    other = Op(name, (operand, constant.result), (Value(operand.type), ), site=op.site)
     return [constant, other, _with(op, param, other.result)]
 
 

@@ -1,14 +1,15 @@
-"""Products over several simulated GPUs, ready to be launched; and the library's kernels twice in one launch, as two launches of a stream.
+"""Products over several simulated GPUs, ready to be launched; and the library's kernels twice in one launch, as two launches of a
+stream.
 
-Input: a number of ranks and sizes. Output: a launch, as (kernel, grid, args, meta), whose arrays are a `mimw.World`'s; and what each rank's c
-should be. For example:
+Input: a number of ranks and sizes. Output: a launch, as (kernel, grid, args, meta), whose arrays are a `mimw.World`'s; and what
+each rank's c should be. For example:
 
     launch, expected = scattering(2, 256, 64, 64, programs=2)
     mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
     error_of(launch, expected)                              the largest error, of the largest element
 
-A second launch may begin to write into a peer's memory only when the peer has ended the first: with one program a rank `twice=True` is two
-launches to `mimw.check`, which sees all accesses of both.
+A second launch may begin to write into a peer's memory only when the peer has ended the first: with one program a rank
+`twice=True` is two launches to `mimw.check`, which sees all accesses of both.
 """
 
 import ml_dtypes

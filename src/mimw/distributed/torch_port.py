@@ -86,4 +86,13 @@ def reachable(size: int, device: Any, group: Any) -> tuple[Any, list[int], int]:
     return memory, bases, multicast and multicast + within
 
 
-__all__ = ["asked_on_every_launch", "group_of", "is_alive", "is_there", "reachable", "store_of", "uses_gpus"]
+def write_word(word: Any, number: int) -> None:
+    """Have the current stream set an integer of CUDA memory, maybe a peer's, to 0 <= number < 2^32, behind all that the stream did
+    before: behind a fence of the system's scope, and by no kernel. `word` is a tensor of one integer of 4 or 8 bytes; of 8 bytes
+    the upper half stays. Not while the stream is captured."""
+    import torch
+    from torch._C._distributed_c10d import _SymmetricMemory
+    _SymmetricMemory.stream_write_value32(word.view(torch.uint32)[:1], 0, number)
+
+
+__all__ = ["asked_on_every_launch", "group_of", "is_alive", "is_there", "reachable", "store_of", "uses_gpus", "write_word"]

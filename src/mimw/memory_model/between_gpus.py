@@ -65,9 +65,10 @@ def between_gpus(ears: Ears, earlier, later, writes: tuple) -> tuple[type[DataRa
                 "give " + " and ".join(f"the {access.op.name} at {access.op.site}" for access in narrow) + ' scope="sys"', ())
     if earlier.write and not later.write and any(epoch.before(second.clock) for epoch in earlier.over):
         return _reused(later, earlier)      # the reader knows of a write that this one took the place of
-    if heard := ears.of(second.task.strand, one.cta.gpu):
+    if heard := ears.of(other.strand or second, one.cta.gpu):
         return _by(heard[0], earlier, later)
-    if not earlier.write and any(write.epoch.before(one.strand.clock) for write in writes):
+    known = (one.strand or first).clock     # a task that has ended has no strand any more
+    if not earlier.write and any(write.epoch.before(known) for write in writes):
         return _reused(earlier, later)
     if later.write and not earlier.write:
         earlier, later, one, other = later, earlier, other, one     # that a read sees the write is what is mostly meant

@@ -1,4 +1,5 @@
-"""All-gather and GEMM over the GPUs of a world, the product beginning while rows arrive, for Hopper: bf16 and fp16, fp32 accumulation.
+"""All-gather and GEMM over the GPUs of a world, the product beginning while rows arrive, for Hopper: bf16 and fp16, fp32
+accumulation.
 
 Input: at each GPU its rows a (M / ranks, K) of A, and b (K, N). Output: c = A b, (M, N). For example:
 
@@ -24,10 +25,11 @@ from .kernel import open_gather
 
 TYPES = ("bfloat16", "float16")
 PIECE, SLOTS = 4096, 4      # elements that a copy takes at most, and how many of a program are under way
-SHORT = 256                 # elements: copies of fewer take longer than the product
+SHORT = 256                 # elements: copies of fewer take longer than the product, if there are many
 PUSHED = Configuration(bm=128, bn=128, stages=5, staging=1, ping_pong=True)     # leaves the slots' 32 KiB
 
-__all__ = ["PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "bands", "chosen_for", "kernel", "launched", "open_gather",
+__all__ = ["PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "bands", "chosen_for", "kernel", "launched",
+"open_gather",
            "opening", "piece_of_rows", "room_for"]
 
 
@@ -47,10 +49,11 @@ def launched(rows: int, n: int, programs: int, ranks: int, chosen: Configuration
 
 
 def piece_of_rows(rows: int, k: int, chosen: Configuration, longest: int = PIECE) -> int:
-    """The longest copy, a multiple of 16 bytes, of which a rank's rows and their bands are whole numbers. ValueError where all are SHORT."""
+    """The longest copy, a multiple of 16 bytes, of which a rank's rows and their bands are whole numbers. ValueError where all
+    are SHORT."""
     elements = k * gcd(rows, chosen.bm * chosen.group_m)
     found = max((one for one in range(8, longest + 1, 8) if elements % one == 0), default=0)
-    if found < min(SHORT, longest):
+    if found < min(SHORT, longest, rows * k):
         raise ValueError(f"{rows} rows of {k}, and their bands, are no whole number of copies of {SHORT} to {longest} elements: "
                          "use push=False")
     return found
@@ -58,8 +61,8 @@ def piece_of_rows(rows: int, k: int, chosen: Configuration, longest: int = PIECE
 
 def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bfloat16", push: bool = True,
              chosen: Configuration | None = None) -> dict[str, tuple[int, str]]:
-    """What a launch needs of symmetric memory: name -> (elements, type). `gathered` may hold anything before, and other launches may
-    use it between two; the others are 0 before the first launch, and belong to launches of these arguments.
+    """What a launch needs of symmetric memory: name -> (elements, type). `gathered` may hold anything before, and other launches
+    may use it between two; the others are 0 before the first launch, and belong to launches of these arguments.
 
     args:  m, n, k     of the product: m rows of all ranks
            programs    as `arguments`
@@ -81,10 +84,11 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
                c          (M, N), contiguous, of a's type; N a multiple of 8
                workspace  symmetric arrays of the sizes and types that `room_for` says
                world      of 2 or more ranks: a `mimw.World`, the arrays being one for each rank, or this process's own
-               programs   how many persistent programs, the same at all ranks, that run at the same time: one per SM. Never more than output tiles
+               programs   how many persistent programs, the same at all ranks, that run at the same time: one per SM. Never more
+                          than output tiles
                chosen     by default what `chosen_for` gives; the same at all ranks
-               push       the programs bring the rows to the peers; else somebody copies band after band of them (`bands`) into the peers'
-                          `gathered`, and sets the band's word of `arrived` to 1 behind it, after `opening`
+               push       the programs bring the rows to the peers; else somebody copies band after band of them (`bands`) into
+                          the peers' `gathered`, and sets the band's word of `arrived` to 1 behind it, after `opening`
                longest    copy of a push, in elements
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
@@ -95,13 +99,14 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
     (rows, k), (k_b, n) = one_a.shape, one_b.shape
     m = rows * ranks
     if k != k_b or tuple(one_c.shape) != (m, n) or not one_a.dtype == one_b.dtype == one_c.dtype:
-        raise ValueError(f"a is {rows} x {k} of {one_a.dtype}, b {k_b} x {n} of {one_b.dtype} and c {' x '.join(map(str, one_c.shape))} "
-                         f"of {one_c.dtype}; on {ranks} ranks c should be {m} x {n}, with equal inner extents and one type")
+        shape = " x ".join(map(str, one_c.shape))
+        raise ValueError(f"a is {rows} x {k} of {one_a.dtype}, b {k_b} x {n} of {one_b.dtype} and c {shape} of "
+                         f"{one_c.dtype}; on {ranks} ranks c should be {m} x {n}, with equal inner extents and one type")
     b_is_nk = strides(one_b)[0] == 1 and strides(one_b)[1] != 1 or n == 1
     rows_for_tma(a=one_a, **{"b, as it lies in memory,": one_b.T if b_is_nk else one_b}, c=one_c)
     if push and strides(one_a) != (k, 1):
-        raise ValueError(f"the rows of a must lie one behind the other to be copied in one; they are {strides(one_a)[0]} elements apart, "
-                         f"and have {k}")
+        raise ValueError(f"the rows of a must lie one behind the other to be copied in one; they have {k} elements, and are "
+                         f"{strides(one_a)[0]} apart")
     chosen = chosen or chosen_for(m, n, k, push)
     piece = piece_of_rows(rows, k, chosen, longest) if push else PIECE
     meta = chosen.meta(2, 2, b_is_nk)
@@ -113,7 +118,8 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
             at_each(world, lambda one: described(one.reshape(ranks, rows, n), c_block), c))
     args += (a if push else None, workspace["gathered"] if push else None, workspace["arrived"], workspace.get("started"),
              workspace.get("calls"), world, rows, n, k)
-    return (launched(rows, n, programs, ranks, chosen), ), args, {**meta, "PUSH": push, "PIECE": piece, "LINE": 1 << (piece - 1).bit_length(), "SLOTS": SLOTS, "num_warps": 4}
+    meta |= {"PUSH": push, "PIECE": piece, "LINE": 1 << (piece - 1).bit_length(), "SLOTS": SLOTS, "num_warps": 4}
+    return (launched(rows, n, programs, ranks, chosen), ), args, meta
 
 
 def opening(workspace: dict, world) -> tuple[tuple[int], tuple, dict]:

@@ -8,14 +8,14 @@ Input: at each GPU descriptors of its rows of A, of symmetric memory for all row
 Nouns: the pipe `inputs`, as the GEMM has it; `gathered`, where the rows of the other GPUs arrive; STAGING tiles for each consumer's
 stores; with PUSH `lines`, by which rows go out. Roles: `load`, CONSUMERS times `compute`, and with PUSH `push`.
 
-Each GPU computes the tiles of its own rows first, from where they lie, then those of the next GPU's rows and so on. `load` waits for
-the signal of a band of rows, GROUP_M tiles high, before it loads the first of them. Who brings the rows is one of two:
+Each GPU computes the tiles of its own rows first, from where they lie, then those of the next GPU's rows and so on. `load` waits
+for the signal of a band of rows, GROUP_M tiles high, before it loads the first of them. Who brings the rows is one of two:
 
     PUSH        a warp of each program of the rank that has them, by bulk copies over NVLink (push.py)
     copy engine the host has put the copies and signals into another stream; `open_gather` comes before, and resets the signals
 
-With PUSH signals count launches, so does each program for itself in `calls`: nothing is reset, and nothing comes from the host. A peer's
-`gathered` is free when it has begun the launch, as then its last one has ended.
+With PUSH signals count launches, so does each program for itself in `calls`: nothing is reset, and nothing comes from the host. A
+peer's `gathered` is free when it has begun the launch, as then its last one has ended.
 """
 
 import triton.language as tl
@@ -95,9 +95,9 @@ def all_gather_gemm(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived,
                     BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
                     PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr,
                     PUSH: tl.constexpr, PIECE: tl.constexpr, LINE: tl.constexpr, SLOTS: tl.constexpr):
-    """C = A B: C is (ranks, M, N), A's rows of this rank (1, M, K), of the others (ranks, M, K) in symmetric memory `gathered`. B is
-    (K, N), or (N, K) where B_IS_NK. PUSH: this rank's rows go to the peers by pieces of PIECE elements, SLOTS buffers of LINE a program; 0: `a`,
-    `gathered`, `started` and `calls` are None.
+    """C = A B: C is (ranks, M, N), A's rows of this rank (1, M, K), of the others (ranks, M, K) in symmetric memory `gathered`. B
+    is (K, N), or (N, K) where B_IS_NK. PUSH: this rank's rows go to the peers by pieces of PIECE elements, SLOTS buffers of LINE a
+    program; 0: `a`, `gathered`, `started` and `calls` are None.
 
     arrived     symmetric, int64, a word for each rank and band of GROUP_M tiles' rows
     started     symmetric, int64, a word for each rank and program

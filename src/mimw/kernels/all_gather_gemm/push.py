@@ -4,8 +4,9 @@ Input: A of this rank, contiguous, and where the peers gather. Output: the rows 
 
     push(a, gathered, arrived, started, call, lines, full, world, rows, K, BAND, PIECE, SLOTS)
 
-Bands are cut into pieces, which the programs have in turn: PIECE elements, a part of all bands without a rest. A slot is filled by one copy and emptied by the next, LAG
-pieces later; so a few are always under way in both directions, which is what covers the way over NVLink.
+Bands are cut into pieces, which the programs have in turn: PIECE elements, a part of all bands without a rest. A slot is filled
+by one copy and emptied by the next, LAG pieces later; so a few are always under way in both directions, which is what covers the
+way over NVLink.
 """
 
 import triton.language as tl
@@ -18,8 +19,8 @@ LAG = tl.constexpr(2)       # pieces that come in before the first goes out
 
 @mimw.jit
 def push_band(a, there, begin, end, base, lines, full, PIECE: tl.constexpr, SLOTS: tl.constexpr):
-    """Copy a's elements from `begin` to `end` to `there`, this program's share of them, by the slots from number `base` on; the number
-    of slots used. At the end all has arrived."""
+    """Copy a's elements from `begin` to `end` to `there`, this program's share of them, by the slots from number `base` on; the
+    number of slots used. At the end all has arrived."""
     program, programs = tl.program_id(0), tl.num_programs(0)
     BYTES: tl.constexpr = PIECE * a.dtype.element_ty.primitive_bitwidth // 8
     count = tl.cdiv(max((end - begin) // PIECE - program, 0), programs).to(tl.int32)
@@ -40,9 +41,10 @@ def push_band(a, there, begin, end, base, lines, full, PIECE: tl.constexpr, SLOT
 
 
 @mimw.jit
-def push(a, gathered, arrived, started, call, lines, full, world, M, K, BAND: tl.constexpr, PIECE: tl.constexpr, SLOTS: tl.constexpr):
-    """This rank's M rows of A into the place for them of each peer, the rank before this one first, which needs them next: BAND rows,
-    then a signal, of each program."""
+def push(a, gathered, arrived, started, call, lines, full, world, M, K, BAND: tl.constexpr, PIECE: tl.constexpr,
+         SLOTS: tl.constexpr):
+    """This rank's M rows of A into the place for them of each peer, the rank before this one first, which needs them next: BAND
+    rows, then a signal, of each program."""
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
     bands, rows, base = tl.cdiv(M, BAND), M.to(tl.int64) * K, 0
     for step in range(1, size):

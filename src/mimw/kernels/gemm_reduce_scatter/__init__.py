@@ -1,6 +1,7 @@
 """GEMM and reduce-scatter, or all-reduce, over the GPUs of a world in one kernel for Hopper: bf16 and fp16, fp32 accumulation.
 
-Input: at each GPU its a (M, K) and b (K, N). Output: the sum of all a b: c (M / ranks, N), this rank's rows, or c (M, N). For example:
+Input: at each GPU its a (M, K) and b (K, N). Output: the sum of all a b: c (M / ranks, N), this rank's rows, or c (M, N). For
+example:
 
     sizes = room_for(m, n, k, programs, ranks)                          what a launch needs of symmetric memory
     workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
@@ -69,13 +70,15 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
 
     args:      a          (M, K) at each rank, rows contiguous; bf16, fp16
                b          (K, N), rows or columns contiguous, of a's type
-               c          (M / ranks, N), rows contiguous, of a's type, rank r having rows r M / ranks to (r + 1) M / ranks; everywhere: (M, N)
+               c          (M / ranks, N), rows contiguous, of a's type, rank r having rows r M / ranks to (r + 1) M / ranks;
+                          everywhere: (M, N)
                workspace  symmetric arrays of the sizes and types that `room_for` says
                world      of 2 or more ranks: a `mimw.World`, the arrays being one for each rank, or this process's own
-               programs   how many persistent programs, the same at all ranks, that run at the same time: one per SM. Never more than output tiles
+               programs   how many persistent programs, the same at all ranks, that run at the same time: one per SM. Never more
+                          than output tiles
                chosen     by default the GEMM's for these sizes; the same at all ranks
-    order:     sums are in fp32: the own rank's, then what came from the next rank and so on, rounded to the slots' type on its way. So a
-               result is the same each time, to the bit
+    order:     sums are in fp32: the own rank's, then what came from the next rank and so on, rounded to the slots' type on its
+               way. So a result is the same each time, to the bit
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     ranks = size_of(world)
@@ -87,7 +90,8 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
     rows = rows_each(m, ranks, everywhere, chosen)
     shape = (m if everywhere else rows, n)
     if k != k_b or tuple(one_c.shape) != shape or not one_a.dtype == one_b.dtype == one_c.dtype:
-        raise ValueError(f"a is {m} x {k} of {one_a.dtype}, b {k_b} x {n} of {one_b.dtype} and c {' x '.join(map(str, one_c.shape))} of "
+        found = " x ".join(map(str, one_c.shape))
+        raise ValueError(f"a is {m} x {k} of {one_a.dtype}, b {k_b} x {n} of {one_b.dtype} and c {found} of "
                          f"{one_c.dtype}; on {ranks} ranks c should be {shape[0]} x {n}, with equal inner extents and one type")
     b_is_nk = strides(one_b)[0] == 1 and strides(one_b)[1] != 1 or n == 1
     rows_for_tma(a=one_a, **{"b, as it lies in memory,": one_b.T if b_is_nk else one_b}, c=one_c)

@@ -1,17 +1,19 @@
 """`C = the sum over the GPUs of A B`, each GPU having its rows of C, or all of them: a GEMM whose sums meet while it runs.
 
-Input: at each GPU descriptors of its A and B, and of its C; symmetric memory for sums and signals. Output: C is written. For example:
+Input: at each GPU descriptors of its A and B, and of its C; symmetric memory for sums and signals. Output: C is written. For
+example:
 
     grid, args, meta = arguments(a, b, c, workspace, world, programs)
     reduce_scatter_gemm[grid](*args, **meta)            at every GPU
 
-Nouns: the pipe `inputs`, as the GEMM has it; `slots`, where the other GPUs put their sums of this GPU's tiles; STAGING tiles for each
-consumer's stores. Roles: `load`, which also tells the peers that this launch has begun, and CONSUMERS times `compute`.
+Nouns: the pipe `inputs`, as the GEMM has it; `slots`, where the other GPUs put their sums of this GPU's tiles; STAGING tiles for
+each consumer's stores. Roles: `load`, which also tells the peers that this launch has begun, and CONSUMERS times `compute`.
 
-The rows of C belong to GPUs. Each GPU computes the tiles of the next GPU first, then those of the one after, its own at the end. The
-sums of another's tile go from registers into the owner's slot, and a signal behind them. A tile of its own ends with the sums that came:
-in fp32, its own first, then those of the next rank and so on. They were computed while this GPU computed for others, so there is
-nothing to wait for. For every GPU to have all of C (EVERYWHERE) the owner puts the finished tile to all; what has come is stored at the end.
+The rows of C belong to GPUs. Each GPU computes the tiles of the next GPU first, then those of the one after, its own at the end.
+The sums of another's tile go from registers into the owner's slot, and a signal behind them. A tile of its own ends with the sums
+that came: in fp32, its own first, then those of the next rank and so on. They were computed while this GPU computed for others,
+so there is nothing to wait for. For every GPU to have all of C (EVERYWHERE) the owner puts the finished tile to all; what has
+come is stored at the end.
 
 A slot is free when its owner has begun the launch, as then its last one has ended. Signals count launches, so does each program for
 itself in `calls`: nothing is reset, and nothing comes from the host.
@@ -174,8 +176,8 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
                         BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
                         CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr,
                         B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr):
-    """C = the sum over the ranks of A B: of the M rows of this rank, C being (1, M, N) and A (ranks, M, K), or EVERYWHERE of all rows,
-    C being (1, rows, N) and A (1, rows, K), of which M to each rank, whole tiles. B is (K, N), or (N, K) where B_IS_NK.
+    """C = the sum over the ranks of A B: of the M rows of this rank, C being (1, M, N) and A (ranks, M, K), or EVERYWHERE of all
+    rows, C being (1, rows, N) and A (1, rows, K), of which M to each rank, whole tiles. B is (K, N), or (N, K) where B_IS_NK.
 
     slots, results      symmetric, a tile for each rank and tile of M x N; results only EVERYWHERE, else None
     arrived, finished   symmetric, int64, a word for each rank, tile and consumer that shares a tile

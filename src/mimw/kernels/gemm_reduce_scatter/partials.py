@@ -6,8 +6,8 @@ Input: a piece of fp32 sums in registers of a warpgroup, and a place in memory f
     sums += handed_over(here, sums)                     of the same shape, by as many warps
 
 The order in memory is that of the registers: each lane has 16 bytes in a row, a warp's lanes are neighbours. So a warp stores 512
-consecutive bytes by one instruction, nothing goes through shared memory, no tensor map is needed, and sums that stick out of a matrix
-are as good as others.
+consecutive bytes by one instruction, nothing goes through shared memory, no tensor map is needed, and sums that stick out of a
+matrix are as good as others.
 """
 
 import triton.language as tl
@@ -17,8 +17,8 @@ import mimw
 
 @mimw.jit
 def as_held(sums, WIDE: tl.constexpr):
-    """Sums with an axis for each digit of where an element lies in a warpgroup: blocks of 64 rows, halves of 16 rows, runs of columns,
-    4 warps, 8 rows, 4 lanes, WIDE neighbours in a thread. No element changes its thread."""
+    """Sums with an axis for each digit of where an element lies in a warpgroup: blocks of 64 rows, halves of 16 rows, runs of
+    columns, 4 warps, 8 rows, 4 lanes, WIDE neighbours in a thread. No element changes its thread."""
     ROWS: tl.constexpr = sums.shape[0] // 64
     BLOCKS: tl.constexpr = WIDE // 2
     RUNS: tl.constexpr = sums.shape[1] // (8 * BLOCKS)
@@ -36,7 +36,8 @@ def as_tile(held, like):
 
 @mimw.jit
 def places(held):
-    """Where the elements of `as_held(sums)` lie, written as a sum of digits, from which Triton sees how much of it is consecutive."""
+    """Where the elements of `as_held(sums)` lie, written as a sum of digits, from which Triton sees how much of it is
+    consecutive."""
     WIDE: tl.constexpr = held.shape[6]
     RUNS: tl.constexpr = held.shape[2]
     at = tl.arange(0, WIDE)[None, None, None, None, None, None, :]
@@ -57,6 +58,7 @@ def hand_over(sums, there):
 
 @mimw.jit
 def handed_over(here, like):
-    """The sums that another GPU has stored, in fp32, to be asked for behind its signal. Past the first cache, which keeps old lines."""
+    """The sums that another GPU has stored, in fp32, to be asked for behind its signal. Past the first cache, which keeps old
+    lines."""
     held = as_held(like, 128 // here.dtype.element_ty.primitive_bitwidth)
     return as_tile(tl.load(here + places(held), cache_modifier=".cg").to(tl.float32), like)

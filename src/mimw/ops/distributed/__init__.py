@@ -8,4 +8,7 @@ of the result. For example, in each process that torchrun has started:
     torch.ops.mimw.NAME(x, group_name)              the same, as torch.compile and exported graphs show it
 """
 
-__all__: list[str] = []
+from .all_gather_matmul import all_gather_matmul
+from .matmul_reduce_scatter import matmul_all_reduce, matmul_reduce_scatter
+
+__all__ = ["all_gather_matmul", "matmul_all_reduce", "matmul_reduce_scatter"]

@@ -36,9 +36,10 @@ def all_gather_matmul(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
     computed:  on sm_90 by `mimw.kernels.all_gather_gemm`, where K and N are multiples of 8; else gathered by NCCL and multiplied by
                `mimw.ops.matmul`
     gradients  of both: a's by `matmul_reduce_scatter`, b's with the rows gathered once more
-    order:     calls of a group follow each other, in the same order at all ranks, on one stream at a time; CUDA graphs too. The first
-               call for shapes is made outside of graphs
-    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; those of `mimw.distributed.World`
+    order:     calls of a group follow each other, in the same order at all ranks, on one stream at a time; CUDA graphs too. The
+               first call for shapes is made outside of graphs
+    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; those of
+               `mimw.distributed.World`
     """
     return ALL_GATHER_MATMUL(a, b, name_of(group))
 
@@ -59,8 +60,6 @@ def _plan(a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], T
         return product
     if not for_kernels(a.contiguous(), b):
         return lambda a, b: product(all_rows(world, a), b)
-    if not a.is_cuda:
-        return lambda a, b: simulated(NAME, world, (a, b), _at_all_ranks)
     (rows, k), n, count = a.shape, b.shape[1], programs(a)
     m = rows * world.size
     chosen = all_gather_gemm.chosen_for(m, n, k, True)
@@ -68,6 +67,8 @@ def _plan(a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], T
         all_gather_gemm.piece_of_rows(rows, k, chosen)
     except ValueError:      # no rows that copies divide
         return lambda a, b: product(all_rows(world, a), b)
+    if not a.is_cuda:
+        return lambda a, b: simulated(NAME, world, (a, b), _at_all_ranks)
     dtype = str(a.dtype).removeprefix("torch.")
     workspace = memory_of(world, (NAME, m, n, k, dtype), all_gather_gemm.room_for(m, n, k, count, world.size, dtype))
     grid, args, meta = all_gather_gemm.arguments(a.contiguous(), b, a.new_empty(m, n), workspace, world, count, chosen)
@@ -110,10 +111,15 @@ def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None
     return of_a, of_b, None
 
 
+def _rows(a: Tensor, group_name: str) -> Tensor:
+    return all_rows(world_of(group_name), a)
+
+
 def _fake_rows(a: Tensor, group_name: str) -> Tensor:
     return a.new_empty(world_of(group_name).size * a.shape[0], a.shape[1])
 
 
 _PLANS = Plans(_plan)
-ALL_GATHER_MATMUL = Operator("all_gather_matmul(Tensor a, Tensor b, str group_name) -> Tensor", _run, _fake, _save, _backward, LOWER)
-ALL_ROWS = Operator("all_rows(Tensor a, str group_name) -> Tensor", lambda a, group_name: all_rows(world_of(group_name), a), _fake_rows)
+ALL_GATHER_MATMUL = Operator("all_gather_matmul(Tensor a, Tensor b, str group_name) -> Tensor", _run, _fake, _save, _backward,
+                             LOWER)
+ALL_ROWS = Operator("all_rows(Tensor a, str group_name) -> Tensor", _rows, _fake_rows)

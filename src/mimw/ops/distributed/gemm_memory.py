@@ -4,8 +4,8 @@ Input: a world, and sizes by name as the kernels' `room_for` gives them. Output:
 
     workspace = memory_of(world, ("reduce scatter", 8192, 2048, 8192), {"slots": (1 << 24, "bfloat16"), "arrived": (512, "int64")})
 
-Calls of a group follow each other on one stream, and none begins to write into another GPU's memory before that GPU has ended its last call:
-so arrays of many elements (SHARED) have one place for all calls. Words that count calls belong to calls of one kind.
+Calls of a group follow each other on one stream, and none begins to write into another GPU's memory before that GPU has ended its
+last call: so arrays of many elements (SHARED) have one place for all calls. Words that count calls belong to calls of one kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`mimw.ops.distributed.matmul_reduce_scatter` and `matmul_all_reduce`: the sum of all GPUs' products, added while they are computed.
+"""`mimw.ops.distributed.matmul_reduce_scatter` and `matmul_all_reduce`: the sum of all GPUs' products, added while they are
+computed.
 
 Input: this rank's a and b. Output: this rank's rows of the sum, or all of them. For example:
 
@@ -38,10 +39,11 @@ def matmul_reduce_scatter(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
     returns:   (M / ranks, N), contiguous; rank r has the rows from r M / ranks on
     computed:  on sm_90 by `mimw.kernels.gemm_reduce_scatter`, where TMA can read a and b, and N is a multiple of 8; else by
                `mimw.ops.matmul` and NCCL
-    order:     sums of the kernel are in fp32, the own product's first, then those of the next ranks, each rounded to a's type on its
-               way: so the same each time, to the bit. Of calls as `all_gather_matmul`
+    order:     sums of the kernel are in fp32, the own product's first, then those of the next ranks, each rounded to a's type on
+               its way: so the same each time, to the bit. Of calls as `all_gather_matmul`
     gradients  of both: a's by `all_gather_matmul`
-    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; those of `mimw.distributed.World`
+    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; those of
+               `mimw.distributed.World`
     """
     return MATMUL_REDUCE_SCATTER(a, b, name_of(group))
 

@@ -32,15 +32,15 @@ def checked(name: str, a: Tensor, b: Tensor, group_name: str) -> int:
                                   "torch.distributed's collectives and mimw.ops.matmul")
     if a.device != b.device:
         raise RuntimeError(f"{name}: a is on {a.device} and b on {b.device}; both must be on one device")
-    torch._check(a.shape[1] == b.shape[0], lambda: f"{name}: a is {a.shape[0]} x {a.shape[1]} and b {b.shape[0]} x {b.shape[1]}; the "
-                                                   f"inner extents {a.shape[1]} and {b.shape[0]} must be equal")
+    torch._check(a.shape[1] == b.shape[0], lambda: f"{name}: a is {a.shape[0]} x {a.shape[1]} and b {b.shape[0]} x {b.shape[1]}; "
+                                                   f"the inner extents {a.shape[1]} and {b.shape[0]} must be equal")
     return world_of(group_name).size
 
 
 def scattered_rows(name: str, a: Tensor, ranks: int) -> int:
     """How many of a's rows each rank gets."""
-    torch._check(a.shape[0] % ranks == 0, lambda: f"{name}: the {a.shape[0]} rows of a cannot be scattered over {ranks} ranks: they must be "
-                                                  f"a multiple of {ranks}")
+    torch._check(a.shape[0] % ranks == 0, lambda: f"{name}: the {a.shape[0]} rows of a cannot be scattered over {ranks} ranks: "
+                                                  f"they must be a multiple of {ranks}")
     return a.shape[0] // ranks
 
 

@@ -1,0 +1,279 @@
+"""Products over several GPUs: all-gather GEMM, GEMM reduce-scatter and all-reduce, against cuBLAS and NCCL in turn, and torch's
+fused ones.
+
+    python -m benchmarks.distributed_gemm [--gpus 2] [--shapes 8192x2048x16384 ...] [--tune] [--check]
+
+Input: M, N, K of the whole product, in bf16. Of the all-gather each rank has M / ranks rows of A and a B of its own; of the
+reductions K / ranks of the inner extent. Output: a row for each shape, kind and configuration, with all baselines of the same
+run, each result checked against fp32. `--tune` tries further configurations; `--check` times nothing, and calls the operators
+over and over, one rank late.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from mimw.testing.benchmark import Row
+
+from .distributed import alternate, ended, graphed, keep_row, started, together, worst
+from .driver import RESULTS, command, some_of
+from .gpu import multiprocessors, row_of, torch
+
+SHAPES = ("8192x2048x16384", "8192x8192x16384", "4096x8192x16384", "16384x4096x8192")
+KINDS = ("gather", "scatter", "reduce")
+INPUTS = "standard normal, B by 1 / sqrt(K)"
+CHECKED = ((512, 256, 256), (1024, 512, 512), (776, 264, 136), (2048, 1024, 1024), (4096, 2048, 4096))
+LATE = 2_000_000        # cycles, about 1 ms
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One rank's arrays: `a`, `b` of a kind; `expected` in fp32, for this rank."""
+
+    a: Any
+    b: Any
+    expected: Any
+
+
+def made(world, kind: str, m: int, n: int, k: int, dtype=None, seed: int = 0) -> Problem:
+    """The arrays of this rank; the reference by NCCL and cuBLAS in fp32."""
+    dist, dtype = torch.distributed, dtype or torch.bfloat16
+    torch.manual_seed(1000 * seed + world.rank)
+    rows, inner = (m // world.size, k) if kind == "gather" else (m, k // world.size)
+    a = torch.randn(rows, inner, device="cuda", dtype=dtype)
+    b = torch.randn(inner, n, device="cuda", dtype=dtype) / k ** 0.5
+    if kind == "gather":
+        whole = a.new_empty(m, k)
+        dist.all_gather_into_tensor(whole, a, group=world.group)
+        return Problem(a, b, whole.float() @ b.float())
+    total = a.float() @ b.float()
+    dist.all_reduce(total, group=world.group)
+    return Problem(a, b, total if kind == "reduce" else total.chunk(world.size)[world.rank].clone())
+
+
+def error_of(world, found, problem: Problem) -> float:
+    """The largest error of any rank, as a part of the largest element."""
+    difference = (found.float() - problem.expected).abs().max() / problem.expected.abs().max()
+    return worst(world, float(difference))
+
+
+# ---- ours, in each configuration -----------------------------------------------------------------------------------------
+
+
+def gathering(world, problem: Problem, chosen, push: bool) -> Callable[[], Any]:
+    """A call of the all-gather GEMM."""
+    from mimw.kernels import all_gather_gemm
+    from mimw.ops.distributed.copy_engine import CopyEngines
+    from mimw.ops.distributed.gemm_memory import memory_of
+    from mimw.ops.distributed.launching import RankLaunch
+    (rows, k), n, sms = problem.a.shape, problem.b.shape[1], multiprocessors()
+    m = rows * world.size
+    sizes = all_gather_gemm.room_for(m, n, k, sms, world.size, push=push, chosen=chosen)
+    workspace = memory_of(world, ("benchmark", m, n, k, push, chosen), sizes)
+    c = problem.a.new_empty(m, n)
+    grid, args, meta = all_gather_gemm.arguments(problem.a, problem.b, c, workspace, world, sms, chosen, push)
+    launch = RankLaunch(world, problem.a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
+    if push:
+        def call():
+            launch(problem.a, workspace["gathered"], problem.b, c, problem.a)
+            return c
+        return call
+    grid, args, meta = all_gather_gemm.opening(workspace, world)
+    opened = RankLaunch(world, problem.a, all_gather_gemm.open_gather, grid, args, meta, tuple(workspace.values()))
+    bring = CopyEngines(world, workspace, rows, k, chosen)
+
+    def call():
+        opened()
+        bring(problem.a)
+        launch(problem.a, workspace["gathered"], problem.b, c)
+        bring.joined()
+        return c
+    return call
+
+
+def summing(world, problem: Problem, chosen, everywhere: bool, partials: str = "bfloat16") -> Callable[[], Any]:
+    """A call of the GEMM reduce-scatter, or all-reduce."""
+    from mimw.kernels import gemm_reduce_scatter
+    from mimw.ops.distributed.gemm_memory import memory_of
+    from mimw.ops.distributed.launching import RankLaunch
+    (m, k), n, sms = problem.a.shape, problem.b.shape[1], multiprocessors()
+    sizes = gemm_reduce_scatter.room_for(m, n, k, sms, world.size, partials, everywhere, chosen)
+    workspace = memory_of(world, ("benchmark", m, n, k, everywhere, partials, chosen), sizes)
+    c = problem.a.new_empty(m if everywhere else m // world.size, n)
+    grid, args, meta = gemm_reduce_scatter.arguments(problem.a, problem.b, c, workspace, world, sms, chosen, everywhere)
+    launch = RankLaunch(world, problem.a, gemm_reduce_scatter.kernel, grid, args, meta, tuple(workspace.values()))
+
+    def call():
+        launch(problem.a, problem.b, c)
+        return c
+    return call
+
+
+def ours(world, kind: str, problem: Problem, tune: bool) -> dict[str, tuple[dict, Callable[[], Any]]]:
+    """Name -> (configuration as it is kept, call)."""
+    from mimw.kernels import all_gather_gemm, gemm_reduce_scatter
+    tall, wide = all_gather_gemm.PUSHED, replace(all_gather_gemm.PUSHED, bn=256, stages=4, staging=2, ping_pong=False)
+    found = {}
+    if kind == "gather":
+        tried = {"push": (tall, True), "engines": (replace(tall, stages=6), False), "engines, wide": (wide, False)}
+        if tune:
+            tried |= {"push, bands of 4": (replace(tall, group_m=4), True), "push, wide": (replace(wide, stages=3), True),
+                      "engines, wide, bands of 4": (replace(wide, group_m=4), False)}
+        for name, (chosen, push) in tried.items():
+            found[name] = asdict(chosen) | {"push": push}, gathering(world, problem, chosen, push)
+        return found
+    everywhere, tall = kind == "reduce", gemm_reduce_scatter.Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True)
+    tried = {"tall": (tall, "bfloat16"), "wide": (wide, "bfloat16")}
+    if tune:
+        tried |= {"tall, fp32": (tall, "float32"), "tall, bands of 16": (replace(tall, group_m=16), "bfloat16"),
+                  "tall, two": (replace(tall, stages=5, staging=2), "bfloat16")}
+    for name, (chosen, partials) in tried.items():
+        if not (everywhere and partials == "float32"):
+            found[name] = asdict(chosen) | {"partials": partials}, summing(world, problem, chosen, everywhere, partials)
+    return found
+
+
+# ---- baselines -------------------------------------------------------------------------------------------------------------
+
+
+def baselines(world, kind: str, problem: Problem) -> dict[str, Callable[[], Any]]:
+    """The collective alone and the products alone, and what computes the whole."""
+    from mimw import ops
+    dist, a, b = torch.distributed, problem.a, problem.b
+    if kind == "gather":
+        whole = a.new_empty(a.shape[0] * world.size, a.shape[1])
+        c = a.new_empty(whole.shape[0], b.shape[1])
+        dist.all_gather_into_tensor(whole, a, group=world.group)
+
+        def both():
+            dist.all_gather_into_tensor(whole, a, group=world.group)
+            return torch.mm(whole, b, out=c)
+        return {"NCCL all-gather alone": lambda: dist.all_gather_into_tensor(whole, a, group=world.group),
+                "cuBLAS alone": lambda: torch.mm(whole, b, out=c), "mimw GEMM alone": lambda: ops.matmul(whole, b),
+                "NCCL, cuBLAS": both,
+                "torch fused": lambda: torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, world.name)[1][0]}
+    c = a.new_empty(a.shape[0], b.shape[1])
+    part = c.new_empty(c.shape[0] // world.size, c.shape[1])
+    alone = {"cuBLAS alone": lambda: torch.mm(a, b, out=c), "mimw GEMM alone": lambda: ops.matmul(a, b)}
+    if kind == "reduce":
+        def reduced():
+            torch.mm(a, b, out=c)
+            dist.all_reduce(c, group=world.group)
+            return c
+        return alone | {"NCCL all-reduce alone": lambda: dist.all_reduce(c, group=world.group), "cuBLAS, NCCL": reduced}
+
+    def scattered():
+        dist.reduce_scatter_tensor(part, torch.mm(a, b, out=c), group=world.group)
+        return part
+    return alone | {"NCCL reduce-scatter alone": lambda: dist.reduce_scatter_tensor(part, c, group=world.group),
+                    "cuBLAS, NCCL": scattered,
+                    "torch fused": lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, world.name)}
+
+
+def measured(world, kind: str, shape: tuple[int, int, int], options) -> list[Row]:
+    """A row for each configuration of ours."""
+    problem = made(world, kind, *shape)
+    found, others = ours(world, kind, problem, options.tune), baselines(world, kind, problem)
+    errors = {}
+    for name, (_, call) in found.items():
+        for _ in range(3):
+            result = call()
+        errors[name] = error_of(world, result, problem)
+        assert errors[name] < 0.01, f"{kind} {shape} {name}: an error of {errors[name]}"
+    for name in list(others):
+        try:
+            result = others[name]()
+        except Exception as error:  # a baseline that this torch does not have
+            print(f"{name}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+            del others[name]
+            continue
+        if "alone" not in name:
+            assert (wrong := error_of(world, result, problem)) < 0.02, f"{kind} {shape} {name}: an error of {wrong}"
+    together(world)
+    times = alternate(world, {name: call for name, (_, call) in found.items()} | others, options.ms)
+    kept = {name: times[name] for name in others}
+    facts = dict(zip("MNK", shape)) | {"gpus": world.size}
+    return [row_of(f"distributed-gemm-{kind}", facts, {"form": name} | configuration, {"mimw": times[name]} | kept, errors[name],
+                   INPUTS) for name, (configuration, _) in found.items()]
+
+
+def line(row: Row) -> str:
+    others = ", ".join(f"{name} {time:.0f}" for name, time in row.baselines.items())
+    return (f"{row.name} {'x'.join(str(row.shape[name]) for name in 'MNK')} on {row.shape['gpus']}, {row.configuration['form']}: "
+            f"{row.microseconds:.0f} us; {others}; error {row.error:.1e}")
+
+
+# ---- calls over and over ---------------------------------------------------------------------------------------------------
+
+
+def checked(world, calls: int) -> None:
+    """Every kind at several shapes: single calls, `calls` in a row with a rank late now and then, and replayed CUDA graphs."""
+    from mimw.ops import distributed as ops
+    operators = {"gather": ops.all_gather_matmul, "scatter": ops.matmul_reduce_scatter, "reduce": ops.matmul_all_reduce}
+    delays = random.Random(world.rank)
+    for kind, operator in operators.items():
+        for m, n, k in CHECKED:
+            for dtype in (torch.bfloat16, torch.float16):
+                problems = [made(world, kind, m, n, k, dtype, seed) for seed in range(2)]
+                wrong = max(error_of(world, operator(one.a, one.b), one) for one in problems)
+                assert wrong < 0.01, f"{kind} {m} x {n} x {k} {dtype}: an error of {wrong}"
+            results = []
+            for call in range(calls):
+                if delays.random() < 0.1:
+                    torch.cuda._sleep(delays.randrange(LATE))
+                results.append(operator(problems[call % 2].a, problems[call % 2].b))
+                if len(results) == 20:
+                    wrong = max(error_of(world, one, problems[number % 2]) for number, one in enumerate(results))
+                    assert wrong < 0.01, f"{kind} {m} x {n} x {k}: an error of {wrong} in calls up to {call}"
+                    results.clear()
+            outputs = []
+            replay = graphed(world, lambda: outputs.append(operator(problems[0].a, problems[0].b)), 4)
+            for _ in range(5):
+                for one in outputs:
+                    one.zero_()
+                replay()
+                if delays.random() < 0.5:
+                    torch.cuda._sleep(delays.randrange(LATE))
+            wrong = max(error_of(world, one, problems[0]) for one in outputs[-4:])
+            assert wrong < 0.01, f"{kind} {m} x {n} x {k}: an error of {wrong} in a replayed graph"
+            if world.rank == 0:
+                print(f"{kind} {m} x {n} x {k}: right in {calls} calls with delays, and replayed", flush=True)
+
+
+def forms(world) -> None:
+    """Each configuration that is timed, at one size, 20 calls with delays."""
+    for kind in KINDS:
+        problem, delays = made(world, kind, 4096, 2048, 4096), random.Random(world.rank)
+        for name, (_, call) in ours(world, kind, problem, True).items():
+            for _ in range(20):
+                if delays.random() < 0.3:
+                    torch.cuda._sleep(delays.randrange(LATE))
+                result = call()
+            wrong = error_of(world, result, problem)
+            assert wrong < 0.01, f"{kind}, {name}: an error of {wrong}"
+            if world.rank == 0:
+                print(f"{kind}, {name}: right", flush=True)
+
+
+def main() -> None:
+    parser = command(__doc__, results=RESULTS, tune=True, ms=100.0)
+    some_of(parser, "kinds", KINDS)
+    parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="MxNxK")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--calls", type=int, default=200)
+    options, world = started(parser, "benchmarks.distributed_gemm", heap=4 << 30)
+    if options.check:
+        forms(world)
+        checked(world, options.calls)
+    for shape in () if options.check else options.shapes:
+        for kind in options.kinds or KINDS:
+            for row in measured(world, kind, tuple(map(int, shape.split("x"))), options):
+                keep_row(world, row, options.results / "distributed-gemm.jsonl", line)
+    ended()
+
+
+if __name__ == "__main__":
+    main()
