@@ -30,10 +30,9 @@ def scatter_twice(a_desc, b_desc, c_desc, slots, arrived, started, results, fini
                   BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
                   PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr,
                   EVERYWHERE: tl.constexpr):
-    scatter(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, calls, world, M, N, K, BM, BN, BK, GROUP_M, STAGES,
-            CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE)
-    scatter(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, calls, world, M, N, K, BM, BN, BK, GROUP_M, STAGES,
-            CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE)
+    for _ in tl.static_range(2):
+        scatter(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, calls, world, M, N, K, BM, BN, BK, GROUP_M,
+                STAGES, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE)
 
 
 @mimw.jit
@@ -41,10 +40,9 @@ def gather_twice(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, st
                  BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
                  PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, PUSH: tl.constexpr,
                  PIECE: tl.constexpr, LINE: tl.constexpr, SLOTS: tl.constexpr):
-    gather(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, M, N, K, BM, BN, BK, GROUP_M, STAGES,
-           CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, PUSH, PIECE, LINE, SLOTS)
-    gather(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, M, N, K, BM, BN, BK, GROUP_M, STAGES,
-           CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, PUSH, PIECE, LINE, SLOTS)
+    for _ in tl.static_range(2):
+        gather(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, M, N, K, BM, BN, BK, GROUP_M,
+               STAGES, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, PUSH, PIECE, LINE, SLOTS)
 
 
 def matrices(ranks, rows, n, k, b_is_nk, dtype=ml_dtypes.bfloat16):
