@@ -169,6 +169,28 @@ def test_without_and_outside_of_a_group():
         world_of()
 
 
+def test_a_group_that_is_made_anew():
+    """In the same store, where keys of the first one are left; then by `init` alone: a world of one."""
+    import torch.distributed as dist
+
+    def work(rank):
+        first, store = world_of(), dist.distributed_c10d._get_default_store()
+        first.symmetric(4, torch.float32)
+        dist.barrier()
+        dist.destroy_process_group()
+        with pytest.raises(NoProcessGroup):
+            world_of()
+        dist.init_process_group("cpu:gloo", store=dist.PrefixStore("again", store), rank=rank, world_size=2)
+        again = world_of()
+        again.symmetric(8, torch.float32)
+        dist.barrier()
+        dist.destroy_process_group()
+        alone = init()
+        return again is not first, again.size, (alone.rank, alone.size), alone is init(), repr(alone)
+
+    assert at_ranks(2, work) == [(True, 2, (0, 1), True, "World(rank 0 of 1, group '0', cpu)")] * 2
+
+
 @mimw.jit
 def meet(x, world, N: tl.constexpr):
     at = tl.arange(0, N)
