@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 PACES = 1, 1, 4, 16         # of how many tasks, drawn at random, the one of the fastest rank goes on
+SPINNING = 32               # so many looks at global memory with nothing else going on: the fastest ranks only spin
 
 
 class Uneven:
@@ -53,8 +54,9 @@ class Uneven:
             if others:
                 self.late = {rank: steps - 1 for rank, steps in self.late.items() if steps > 1}
                 return others[int(random.random() * len(others))]
-        drawn = [int(random.random() * len(runnable)) for _ in range(self.pace)]
-        return min(drawn, key=lambda place: self.order[runnable[place].cta.gpu.rank]) if self.pace > 1 else drawn[0]
+        pace = self.pace if self.machine.polls < SPINNING else 1        # else who spins would keep from its turn whom it waits for
+        drawn = [int(random.random() * len(runnable)) for _ in range(pace)]
+        return min(drawn, key=lambda place: self.order[runnable[place].cta.gpu.rank]) if pace > 1 else drawn[0]
 
     def step(self, task: Task) -> bool:
         """Count a step of `task`; True if its rank dies instead, or may not begin at all."""

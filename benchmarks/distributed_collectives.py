@@ -1,0 +1,288 @@
+"""All-reduce, all-gather and reduce-scatter on the GPUs of one host against NCCL and torch's operators on symmetric memory.
+
+    python -m benchmarks.distributed_collectives                        every collective, 1 KB to 256 MB, bf16; two GPUs
+    python -m benchmarks.distributed_collectives all_reduce --sizes 1K 1M --dtype fp32
+    python -m benchmarks.distributed_collectives --check                every form, type and odd length against fp64; no times
+    python -m benchmarks.distributed_collectives all_reduce --tune      every candidate; the best go to configs-collectives.json
+
+Bytes are those of a rank's larger tensor: x of all-reduce and reduce-scatter, the result of all-gather. Inputs are standard normal.
+Each side is a CUDA graph of several calls, NCCL as well, and the graphs take turns (benchmarks/distributed.py): a call is in step
+with the one before it, and small tensors stay in L2, for all sides alike. `symmetric` is ours on tensors of the symmetric heap,
+which are read where they are; torch's `one-shot` and `two-shot` are its operators on its symmetric memory, `copy engine` copies of
+the driver between two barriers. NCCL's and the two-shot all-reduce are in place, so their numbers grow. Results are compared with
+sums in fp64, and all ranks' bits with each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+
+from mimw.kernels.collectives import COLLECTIVES, Configuration, arguments, configuration
+from mimw.kernels.collectives.configs import PROGRAMS, ROOM
+from mimw.testing.benchmark import Row
+
+from .distributed import alternate, ended, graphed, keep_row, meet, of_all, started, together, told, worst
+from .driver import RESULTS, command, some_of
+from .gpu import row_of, summary, torch, write_configurations
+
+TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+SIZES = ("1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M", "256M")
+TOLERANCE = {"bf16": 4e-3, "fp16": 5e-4, "fp32": 1e-6}
+FLAGGED = ((1024, 4), (2048, 8), (4096, 16), (8192, 16))                    # (bytes, warps) of a chunk
+RING = tuple(itertools.product(((4096, 8), (8192, 16), (16384, 16)), (0, 1), (64, 132, 256)))       # ((bytes, warps), lag, programs)
+DIRECT = tuple(itertools.product((8192, 16384, 32768), (64, 132, 264)))                    # (bytes, programs)
+
+
+def bytes_of(size: str) -> int:
+    """"64K" in bytes."""
+    return int(size[:-1]) << {"K": 10, "M": 20}[size[-1]]
+
+
+def calls_of(size: int) -> int:
+    """Calls of a graph: few of what takes long."""
+    return 20 if size <= 1 << 20 else 6 if size <= 1 << 24 else 2
+
+
+def candidates(collective: str, ranks: int, part: int, symmetric: bool) -> Iterator[Configuration]:
+    """What a search tries of a collective of `part` bytes."""
+    if not symmetric:
+        for chunk, warps in FLAGGED:
+            if part <= min(chunk * PROGRAMS["flagged"], 1 << 20):
+                yield Configuration("flagged", PROGRAMS["flagged"], chunk, warps)
+        if part >= 1 << 15:
+            for (chunk, warps), lag, programs in RING:
+                if chunk <= ROOM["ring"] and programs <= max(64, part // chunk) and (lag == 0 or part > chunk * programs):
+                    yield Configuration("ring", programs, chunk, warps, lag)
+        if collective == "all_reduce" and part >= 1 << 18:
+            for chunk in (8192, 16384):
+                yield Configuration("two_shot", 256, chunk, 16)
+    else:
+        for chunk, programs in DIRECT:
+            if programs <= max(64, part // chunk):
+                yield Configuration("direct", programs, chunk, 16)
+                if collective == "all_reduce" and part >= 1 << 18:
+                    yield Configuration("direct_two_shot", programs, chunk, 16)
+
+
+class Problem:
+    """Tensors of one collective, and calls on them."""
+
+    def __init__(self, world, collective: str, dtype: str, size: int, numbers: int | None = None, shift: int = 0):
+        self.world, self.collective, self.kind = world, collective, dtype
+        self.dtype = getattr(torch, TYPES[dtype])
+        ranks = world.size
+        numbers = numbers or size // self.dtype.itemsize // (1 if collective == "all_reduce" else ranks)
+        self.part = numbers
+        given = numbers * (ranks if collective == "reduce_scatter" else 1)
+        made = numbers * (ranks if collective == "all_gather" else 1)
+        torch.manual_seed(world.rank)
+        self.x = torch.randn(given + shift, device="cuda", dtype=torch.float32).to(self.dtype)[shift:]
+        self.out = torch.full((made + shift, ), float("nan"), device="cuda", dtype=self.dtype)[shift:]
+        self._symmetric: tuple = ()
+
+    def on_heap(self) -> tuple:
+        """(x, out) in symmetric memory; all ranks ask."""
+        if not self._symmetric:
+            x, out = (self.world.symmetric(one.shape, self.dtype) for one in (self.x, self.out))
+            self._symmetric = x.copy_(self.x), out
+        return self._symmetric
+
+    def free(self) -> None:
+        for tensor in self._symmetric:
+            self.world.free(tensor)
+        self._symmetric = ()
+
+    def run(self, symmetric: bool = False, chosen: Configuration | None = None, in_place: bool = False) -> Callable[[], None]:
+        """A call that launches."""
+        x, out = self.on_heap() if symmetric else (self.x, self.out)
+        out = x if in_place else out
+        kernel, grid, args, meta = arguments(self.collective, x, out, self.world, symmetric, chosen)
+        return lambda: kernel[grid](*args, **meta)
+
+    def engine(self) -> Callable[[], None]:
+        """All-gather by the driver's copies."""
+        x, _ = self.on_heap()
+        peers = [self.world.peer(x, rank) for rank in range(self.world.size)]
+        places = self.out.chunk(self.world.size)
+
+        def run():
+            meet[(1, )](self.world, num_warps=1)
+            for step in range(self.world.size):
+                rank = (self.world.rank + step) % self.world.size
+                places[rank].copy_(peers[rank])
+            meet[(1, )](self.world, num_warps=1)
+
+        return run
+
+    def baselines(self) -> dict[str, Callable[[], None]]:
+        """NCCL, and what torch has on symmetric memory."""
+        dist, group = torch.distributed, self.world.group
+        if self.collective == "all_gather":
+            out = torch.empty_like(self.out)
+            return {"NCCL": lambda: dist.all_gather_into_tensor(out, self.x, group=group), "copy engine": self.engine()}
+        if self.collective == "reduce_scatter":
+            out = torch.empty_like(self.out)
+            return {"NCCL": lambda: dist.reduce_scatter_tensor(out, self.x, group=group)}
+        import torch.distributed._symmetric_memory as symm_mem
+        mine = self.x.clone()
+        theirs = [symm_mem.empty(self.x.shape, dtype=self.dtype, device="cuda").copy_(self.x) for _ in range(2)]
+        for one in theirs:
+            symm_mem.rendezvous(one, group)
+        name = group.group_name
+        return {"NCCL": lambda: dist.all_reduce(mine, group=group),
+                "one-shot": lambda: torch.ops.symm_mem.one_shot_all_reduce(theirs[0], "sum", name),
+                "two-shot": lambda: torch.ops.symm_mem.two_shot_all_reduce_(theirs[1], "sum", name)}
+
+    def expected(self):
+        """In fp64, of this rank."""
+        ranks, rank = self.world.size, self.world.rank
+        everyone = torch.empty(ranks * self.x.numel(), device="cuda", dtype=self.dtype)
+        torch.distributed.all_gather_into_tensor(everyone, self.x.contiguous(), group=self.world.group)
+        if self.collective == "all_gather":
+            return everyone.double()
+        everyone = everyone.view(ranks, -1)
+        mine = slice(rank * self.part, (rank + 1) * self.part) if self.collective == "reduce_scatter" else slice(None)
+        return sum(one[mine].double() for one in everyone)
+
+    def error(self, found) -> float:
+        """||found - expected|| / ||expected||, of all ranks the largest; not a number where all should have the same bits and do not."""
+        expected = self.expected()
+        error = ((found.double() - expected).norm() / expected.norm()).item()
+        if self.collective != "reduce_scatter":
+            bits = found.view(torch.int32 if self.kind == "fp32" else torch.int16).long()
+            sums = (bits.sum().item(), (bits * torch.arange(1, len(bits) + 1, device="cuda")).sum().item())
+            if len(set(of_all(self.world, sums))) > 1:
+                return float("nan")
+        return worst(self.world, error)
+
+    def checked(self, what: str, run: Callable[[], None], found) -> float:
+        """The error of a call; an AssertionError if it is too large."""
+        found.fill_(float("nan"))
+        together(self.world)
+        run()
+        torch.cuda.synchronize()
+        error = self.error(found)
+        if not error < TOLERANCE[self.kind]:
+            raise AssertionError(f"{self.collective} {self.kind}, parts of {self.part}, {what}: error {error}")
+        return error
+
+
+def row(world, collective: str, dtype: str, size: str, ms: float) -> Row:
+    """One row, checked."""
+    problem = Problem(world, collective, dtype, bytes_of(size))
+    part = problem.part * problem.dtype.itemsize
+    sides = {"mimw": problem.run(), "symmetric": problem.run(symmetric=True)}
+    errors = [problem.checked("mimw", sides["mimw"], problem.out),
+              problem.checked("symmetric", sides["symmetric"], problem.on_heap()[1])]
+    sides |= problem.baselines()
+    calls = calls_of(bytes_of(size))
+    times = alternate(world, {side: graphed(world, run, calls) for side, run in sides.items()}, ms, calls, flushed=False)
+    problem.free()
+    used = asdict(configuration(collective, world.size, part, False))
+    used["symmetric"] = asdict(configuration(collective, world.size, part, True))
+    return row_of(f"{collective}-{dtype}-{size}", dict(bytes=bytes_of(size), ranks=world.size), used, times, max(errors),
+                  "standard normal")
+
+
+def tuned(world, collective: str, dtype: str, size: str, ms: float, symmetric: bool) -> tuple[Configuration, float] | None:
+    """The quickest candidate, and its microseconds; every one is checked."""
+    problem, times = Problem(world, collective, dtype, bytes_of(size)), {}
+    part, calls = problem.part * problem.dtype.itemsize, calls_of(bytes_of(size))
+    found = problem.on_heap()[1] if symmetric else problem.out
+    for chosen in candidates(collective, world.size, part, symmetric):
+        run = problem.run(symmetric, chosen)
+        problem.checked(str(chosen), run, found)
+        (times[chosen], ) = alternate(world, {"mimw": graphed(world, run, calls)}, ms, calls, flushed=False).values()
+        if world.rank == 0:
+            print(f"{collective} {dtype} {size} {times[chosen]:9.2f} us  {chosen}", flush=True)
+    problem.free()
+    best = told(world, min(times, key=times.get)) if times else None
+    return best and (best, times[best])
+
+
+def tune(world, options) -> None:
+    """The best of all sizes as rows of configs.json."""
+    rows = []
+    for collective, symmetric in itertools.product(options.collectives or COLLECTIVES, (False, True)):
+        for size in options.sizes:
+            best = tuned(world, collective, options.dtype, size, options.ms, symmetric)
+            if best is not None:
+                part = bytes_of(size) // (1 if collective == "all_reduce" else world.size)
+                rows.append(dict(collective=collective, ranks=world.size, symmetric=symmetric, up_to=2 * part,
+                                 configuration=asdict(best[0])))
+                if world.rank == 0:
+                    print(f"best {collective} {size} {'symmetric' if symmetric else ''} {best[1]:.2f} us {best[0]}", flush=True)
+    if world.rank == 0:
+        write_configurations(options.results.with_name("configs-collectives.json"),
+                             "python -m benchmarks.distributed_collectives --tune", rows)
+
+
+FORMS = (("flagged", False, 2048, 8, 0), ("ring", False, 4096, 8, 0), ("ring", False, 4096, 8, 1), ("two_shot", False, 4096, 8, 0),
+         ("direct", True, 8192, 8, 0), ("direct_two_shot", True, 8192, 8, 0))
+
+
+def check(world) -> None:
+    """Every form with every type, at lengths that are multiples of nothing, from odd places; in place; in replayed graphs."""
+    done = 0
+    for collective, (form, symmetric, chunk, warps, lag) in itertools.product(COLLECTIVES, FORMS):
+        if "two_shot" in form and collective != "all_reduce":
+            continue
+        chosen = Configuration(form, 128 if form == "flagged" else 24, chunk, warps, lag)
+        for dtype, numbers, shift in (("bf16", 512, 0), ("bf16", 33333, 1), ("fp16", 40000, 0), ("fp32", 25001, 0)):
+            problem = Problem(world, collective, dtype, 0, numbers, 0 if symmetric else shift)
+            x, out = problem.on_heap() if symmetric else (problem.x, problem.out)
+            run = problem.run(symmetric, chosen)
+            for turn in range(3):
+                problem.checked(f"{chosen} shift {shift} turn {turn}", run, out)
+            replay = graphed(world, run, 3)
+            for turn in range(3):
+                problem.checked(f"{chosen} shift {shift} graph {turn}", replay, out)
+            if collective == "all_reduce" and form != "direct":
+                before, expected = x.clone(), problem.expected()
+                together(world)
+                problem.run(symmetric, chosen, in_place=True)()
+                torch.cuda.synchronize()
+                error = ((x.double() - expected).norm() / expected.norm()).item()
+                x.copy_(before)
+                if not error < TOLERANCE[dtype]:
+                    raise AssertionError(f"{collective} {dtype} {chosen} in place: error {error}")
+            problem.free()
+            done += 1
+    if world.rank == 0:
+        print(f"{done} cases are right, on {world.size} x {torch.cuda.get_device_name()}", flush=True)
+
+
+def line(row: Row) -> str:
+    """A row for people."""
+    others = "  ".join(f"{name} {row.baselines[name]:.2f} ({ratio:.3f})" for name, ratio in row.ratios().items())
+    form = f"{row.configuration['form']}/{row.configuration['symmetric']['form']}"
+    return (f"{row.name:<26} {row.microseconds:9.2f} us {row.shape['bytes'] / row.microseconds / 1e3:6.1f} GB/s  {others}  "
+            f"error {row.error:.1e}  {form}")
+
+
+def main() -> None:
+    parser = command(__doc__, results=RESULTS / "distributed_collectives.jsonl", ms=50.0, tune=True)
+    some_of(parser, "collectives", COLLECTIVES)
+    parser.add_argument("--sizes", nargs="*", default=list(SIZES), help=f"as {' '.join(SIZES)}")
+    parser.add_argument("--dtype", choices=TYPES, default="bf16")
+    parser.add_argument("--check", action="store_true", help="check every form, and time nothing")
+    options, world = started(parser, "benchmarks.distributed_collectives")
+    if options.check:
+        check(world)
+    elif options.tune:
+        tune(world, options)
+    else:
+        ratios = []
+        for collective, size in itertools.product(options.collectives or COLLECTIVES, options.sizes):
+            found = row(world, collective, options.dtype, size, options.ms)
+            keep_row(world, found, options.results, line)
+            ratios.append(found.ratios()["NCCL"])
+        if world.rank == 0:
+            print(summary(ratios, "NCCL"))
+    ended()
+
+
+if __name__ == "__main__":
+    main()

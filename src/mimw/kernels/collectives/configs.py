@@ -1,0 +1,71 @@
+"""Which form, and how it is launched, for a collective of so many bytes: data where it was measured, a rule elsewhere.
+
+Input: the collective, its ranks, the bytes of one part, whether its tensors are symmetric. Output: a `Configuration`. For example:
+
+    configuration("all_reduce", 2, 4096, False)         Configuration(form="flagged", programs=128, chunk=4096, warps=8)
+    configuration("all_reduce", 8, 1 << 26, False)      Configuration(form="two_shot", ...)
+
+`configs.json` has rows by chip: collective, ranks, symmetric, the bytes up to which a row counts, and the command that found them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..measured import by_chip
+
+PROGRAMS = {"flagged": 128, "ring": 256, "two_shot": 256}   # for which there are slots
+ROOM = {"flagged": 2048, "ring": 16384, "two_shot": 16384}  # words, bytes, bytes of a slot
+FORMS = ("flagged", "ring", "two_shot", "direct", "direct_two_shot")
+FLAGGED_UP_TO = 1 << 17         # bytes of a part, by the rule
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """form      one of FORMS; the last two for symmetric tensors
+    programs  at most so many
+    chunk     bytes that a program moves at a time, of a part
+    warps     of a program
+    lag       of ring.py
+    """
+
+    form: str
+    programs: int
+    chunk: int
+    warps: int = 16
+    lag: int = 0
+
+
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[tuple, list[tuple[float, Configuration]]]:
+    found: dict[tuple, list] = {}
+    for row in rows:
+        limit = float("inf") if row["up_to"] is None else row["up_to"]
+        key = row["collective"], row["ranks"], row["symmetric"]
+        found.setdefault(key, []).append((limit, Configuration(**row["configuration"])))
+    return {key: sorted(limits, key=lambda one: one[0]) for key, limits in found.items()}
+
+
+def configuration(collective: str, ranks: int, size: int, symmetric: bool) -> Configuration:
+    """The measured one, else by rule.
+
+    args:      collective  "all_reduce", "all_gather" or "reduce_scatter"
+               size        bytes of a part: of x in all-reduce and all-gather, of the result in reduce-scatter
+               symmetric   whether x is read where it is; all-reduce in one hop then needs another tensor for its result
+    """
+    for limit, found in _measured().get((collective, ranks, symmetric), ()):
+        if size <= limit:
+            return found
+    return by_rule(collective, ranks, size, symmetric)
+
+
+def by_rule(collective: str, ranks: int, size: int, symmetric: bool) -> Configuration:
+    """Few bytes with flags, two words a thread; many by chunks of 16 KB. Of more than two ranks, all-reduce of many bytes in two
+    hops."""
+    if size <= FLAGGED_UP_TO:
+        return Configuration("flagged", PROGRAMS["flagged"], 2048 if size <= 1 << 16 else 4096, 8 if size <= 1 << 16 else 16)
+    in_parts = collective == "all_reduce" and ranks > 2
+    if symmetric:
+        return Configuration("direct_two_shot" if in_parts else "direct", 132, 16384)
+    return Configuration("two_shot" if in_parts else "ring", 132, 16384, lag=0 if in_parts else 1)

@@ -1,0 +1,92 @@
+"""Collectives on symmetric tensors, which are read and written where they are, between two barriers of the ranks.
+
+Input: symmetric x, or symmetric out. Output: sums, or the parts of all ranks side by side. For example:
+
+    reduce_direct, PARTS = False                every rank reads x of all ranks                     all-reduce in one hop
+    reduce_direct, PARTS = True                 ... only its part of it                             reduce-scatter
+    reduce_direct, PARTS = True, SPREAD = True  ... and writes the sum into out of all ranks        all-reduce in two, out may be x
+    gather_direct                               reads x of all ranks, or writes out of all (PUT)    all-gather
+
+A program of one rank takes the same numbers as its like at the others, so the barriers need be among programs of one number only,
+but for SPREAD in place: there, too, nobody but the owner of a part reads it.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+from .ring import copy_chunk, write_chunk
+
+
+@mimw.jit
+def add_peers(sources, at, inside, lane, SIZE: tl.constexpr, MASKED: tl.constexpr):
+    """The sum of numbers `at`.. of all ranks in fp32, in the order of the ranks."""
+    total = tl.zeros((lane.shape[0], ), tl.float32)
+    for rank in tl.static_range(SIZE):
+        if MASKED:
+            total += tl.load(sources[rank] + at + lane, mask=inside, other=0).to(tl.float32)
+        else:
+            total += tl.load(sources[rank] + at + lane).to(tl.float32)
+    return total
+
+
+@mimw.jit
+def reduce_direct(x, out, world, n, part, SIZE: tl.constexpr, PARTS: tl.constexpr, SPREAD: tl.constexpr, CHUNK: tl.constexpr):
+    """A program takes chunks program_id, program_id + programs, .. of n numbers, or of this rank's part of them.
+
+    args:      x       symmetric, n numbers
+               out     n numbers; part of them where PARTS and not SPREAD; symmetric where SPREAD, and then it may be x
+               part    numbers of a rank's part: SIZE of them hold n, the last may be shorter or empty
+               world   the table
+    grid:      any that runs at the same time, the same at all ranks
+    """
+    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
+    sources = [tlx.peer_pointer(x, rank, world) for rank in range(SIZE)]
+    first = me * part if PARTS else 0
+    many = tl.maximum(tl.minimum(part, n - first), 0) if PARTS else n
+    lane = tl.arange(0, CHUNK)
+    tlx.world_barrier(world)
+    for chunk in range(program, tl.cdiv(many, CHUNK), programs):
+        at = chunk * CHUNK
+        if at + CHUNK <= many:
+            total = add_peers(sources, first + at, lane < n, lane, SIZE, False)
+            if SPREAD:
+                for step in tl.static_range(SIZE):
+                    write_chunk(tlx.peer_pointer(out, (me + step) % SIZE, world) + first + at, total, lane < n, lane, False)
+            else:
+                write_chunk(out + at, total, lane < n, lane, False)
+        else:
+            inside = at + lane < many
+            total = add_peers(sources, first + at, inside, lane, SIZE, True)
+            if SPREAD:
+                for step in tl.static_range(SIZE):
+                    write_chunk(tlx.peer_pointer(out, (me + step) % SIZE, world) + first + at, total, inside, lane, True)
+            else:
+                write_chunk(out + at, total, inside, lane, True)
+    tlx.world_barrier(world)
+
+
+@mimw.jit
+def gather_direct(x, out, world, part, SIZE: tl.constexpr, PUT: tl.constexpr, CHUNK: tl.constexpr):
+    """A program takes chunks program_id, program_id + programs, .. of each rank's part.
+
+    args:      x       part numbers; symmetric where not PUT
+               out     SIZE x part numbers; symmetric where PUT
+               world   the table
+    grid:      any that runs at the same time, the same at all ranks
+    """
+    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
+    lane = tl.arange(0, CHUNK)
+    tlx.world_barrier(world)
+    for step in tl.static_range(SIZE):
+        rank = (me + step) % SIZE
+        source = x if PUT else tlx.peer_pointer(x, rank, world)
+        there = tlx.peer_pointer(out, rank, world) + me * part if PUT else out + rank * part
+        for chunk in range(program, tl.cdiv(part, CHUNK), programs):
+            at = chunk * CHUNK
+            if at + CHUNK <= part:
+                copy_chunk(source + at, there + at, lane < part, lane, False)
+            else:
+                copy_chunk(source + at, there + at, at + lane < part, lane, True)
+    tlx.world_barrier(world)

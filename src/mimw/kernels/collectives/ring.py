@@ -1,0 +1,112 @@
+"""Many bytes to all ranks: chunks go into slots of the peers by wide stores, a signal behind each.
+
+Input: x of this rank. Output: of `part` numbers of each rank their sum (SUM) or all of them, as flagged.py. For example, an
+all-reduce of two ranks, each program with every `programs`th chunk:
+
+    k = 0: put chunk 0 into slot 0 of the peer, signal
+    k = 1: put chunk 1 into slot 1, signal; wait for the peer's chunk 0, add, write          (LAG = 1)
+
+Nobody tells that a slot is free again. With LAG chunks under way, who has the peer's chunk k - 1 - LAG knows that the peer has
+taken all before k - 1 - 2 LAG, so 2 + 2 LAG slots go round. Signals count up in 64 bits, and so do the programs, in the memory of
+the device: the next launch goes on where this one ended.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+SLOTS: tl.constexpr = tl.constexpr(4)
+
+
+@mimw.jit
+def copy_chunk(source, there, inside, lane, MASKED: tl.constexpr):
+    """Numbers of one chunk, those that are inside where MASKED."""
+    if MASKED:
+        tl.store(there + lane, tl.load(source + lane, mask=inside, other=0), mask=inside)
+    else:
+        tl.store(there + lane, tl.load(source + lane))
+
+
+@mimw.jit
+def add_chunks(own, here, me, inside, lane, SIZE: tl.constexpr, APART: tl.constexpr, MASKED: tl.constexpr):
+    """The sum of a chunk in fp32, in the order of the ranks: this one's at `own`, the others' APART from each other at `here`."""
+    total = tl.zeros((lane.shape[0], ), tl.float32)
+    for rank in tl.static_range(SIZE):
+        source = own if rank == me else here + rank * APART
+        if MASKED:
+            total += tl.load(source + lane, mask=inside, other=0).to(tl.float32)
+        else:
+            total += tl.load(source + lane).to(tl.float32)
+    return total
+
+
+@mimw.jit
+def write_chunk(there, value, inside, lane, MASKED: tl.constexpr):
+    """A chunk, rounded to the type there."""
+    if MASKED:
+        tl.store(there + lane, value.to(tlx.dtype_of(there)), mask=inside)
+    else:
+        tl.store(there + lane, value.to(tlx.dtype_of(there)))
+
+
+@mimw.jit
+def take_chunk(x, out, here, me, at, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr, CHUNK: tl.constexpr,
+               APART: tl.constexpr, MASKED: tl.constexpr):
+    """The chunks of all ranks, added or put side by side."""
+    lane = tl.arange(0, CHUNK)
+    inside = at + lane < part
+    own = (x + me * part if SCATTER else x) + at
+    if SUM:
+        write_chunk(out + at, add_chunks(own, here, me, inside, lane, SIZE, APART, MASKED), inside, lane, MASKED)
+    else:
+        for rank in tl.static_range(SIZE):
+            copy_chunk(own if rank == me else here + rank * APART, out + rank * part + at, inside, lane, MASKED)
+
+
+@mimw.jit
+def exchange_ring(x, out, slots, told, taken, world, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr,
+                  CHUNK: tl.constexpr, ROOM: tl.constexpr, LAG: tl.constexpr):
+    """A program takes chunks program_id, program_id + programs, .. of a part.
+
+    args:      x       numbers of this rank: part of them, or SIZE x part where SCATTER
+               out     part numbers, or SIZE x part where not SUM; may be x where SUM and not SCATTER
+               slots   symmetric int8 [PROGRAMS, SIZE, SLOTS, ROOM]
+               told    symmetric int64 [PROGRAMS, SIZE], zeros at first: chunks that have come, by sender
+               taken   int64 [PROGRAMS] of this rank, zeros at first: chunks of each program so far
+               world   the table
+               CHUNK   numbers, a power of two; at most ROOM bytes
+               LAG     chunks that are sent before the first is awaited: 0 or 1
+    grid:      at most cdiv(part, CHUNK) programs and PROGRAMS
+    """
+    TYPE: tl.constexpr = tlx.dtype_of(x)
+    APART: tl.constexpr = SLOTS * ROOM // (TYPE.primitive_bitwidth // 8)
+    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
+    slots = slots.to(tl.pointer_type(TYPE)) + program * (SIZE * APART)
+    told += program * SIZE
+    there = [tlx.peer_pointer(slots, (me + step) % SIZE, world) + me * APART for step in range(1, SIZE)]
+    tell = [tlx.peer_pointer(told, (me + step) % SIZE, world) + me for step in range(1, SIZE)]
+    before = tl.load(taken + program)
+    mine = (tl.cdiv(part, CHUNK) - program + programs - 1) // programs
+    lane = tl.arange(0, CHUNK)
+    for k in range(mine + LAG):
+        if k < mine:
+            at = (program + k * programs) * CHUNK
+            slot = ((before + k) % SLOTS).to(tl.int32) * (APART // SLOTS)
+            for step in tl.static_range(1, SIZE):
+                source = (x + (me + step) % SIZE * part if SCATTER else x) + at
+                if at + CHUNK <= part:
+                    copy_chunk(source, there[step - 1] + slot, lane < part, lane, False)
+                else:
+                    copy_chunk(source, there[step - 1] + slot, at + lane < part, lane, True)
+                tlx.signal(tell[step - 1])
+        if k >= LAG:
+            at = (program + (k - LAG) * programs) * CHUNK
+            for step in tl.static_range(1, SIZE):
+                tlx.wait_signal(told + (me + step) % SIZE, before + (k - LAG) + 1)
+            here = slots + ((before + (k - LAG)) % SLOTS).to(tl.int32) * (APART // SLOTS)
+            if at + CHUNK <= part:
+                take_chunk(x, out, here, me, at, part, SIZE, SCATTER, SUM, CHUNK, APART, False)
+            else:
+                take_chunk(x, out, here, me, at, part, SIZE, SCATTER, SUM, CHUNK, APART, True)
+    tl.store(taken + program, before + mine)
