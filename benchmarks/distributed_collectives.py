@@ -31,7 +31,7 @@ TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 SIZES = ("1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M", "256M")
 TOLERANCE = {"bf16": 4e-3, "fp16": 5e-4, "fp32": 1e-6}
 FLAGGED = ((1024, 4), (2048, 8), (4096, 16), (8192, 16))                    # (bytes, warps) of a chunk
-RING = tuple(itertools.product(((4096, 8), (8192, 16), (16384, 16)), (0, 1), (64, 132, 256)))       # ((bytes, warps), lag, programs)
+RING = tuple(itertools.product(((4096, 8), (8192, 16), (16384, 16)), (0, 1), (64, 132, 256)))   # ((bytes, warps), lag, programs)
 DIRECT = tuple(itertools.product((8192, 16384, 32768), (64, 132, 264)))                    # (bytes, programs)
 
 
@@ -147,7 +147,7 @@ class Problem:
         return sum(one[mine].double() for one in everyone)
 
     def error(self, found) -> float:
-        """||found - expected|| / ||expected||, of all ranks the largest; not a number where all should have the same bits and do not."""
+        """||found - expected|| / ||expected||, the largest of all ranks; no number where bits should be the same and are not."""
         expected = self.expected()
         error = ((found.double() - expected).norm() / expected.norm()).item()
         if self.collective != "reduce_scatter":
