@@ -43,8 +43,8 @@ def case(collective, form, gpus, in_place=False, numbers=None, shift=0):
         one[:] = values
     out = x if in_place else array(n * (1 if adds else gpus), "out")
     parts = [[one[rank * n:(rank + 1) * n] if scatter else one for one in given] for rank in range(gpus)]
-    none = np.zeros(n, np.float32)
-    expected = [sum((one.astype(np.float32) for one in mine), none).astype(dtype) if adds else np.concatenate(mine) for mine in parts]
+    expected = [np.concatenate(mine) if not adds else np.sum([one.astype(np.float32) for one in mine], 0, np.float32).astype(dtype)
+                for mine in parts]
     return arguments(collective, x, out, world, symmetric, FORMS[form]), expected, out
 
 

@@ -87,6 +87,20 @@ def test_paces_are_drawn_by_seeds_only():
     assert traces[0] == traces[1] and traces[2] == traces[3] and mimw.check(*launch, seeds=12).ok
 
 
+@mimw.jit
+def spins(flag, world):
+    tl.atomic_store(tlx.peer_pointer(flag, 1 - tlx.world_rank(world), world), 1, sem="release", scope="sys")
+    while tl.atomic_load(flag, sem="acquire", scope="sys") == 0:
+        pass
+
+
+def test_a_fast_rank_that_spins_lets_the_slow_one_have_its_turn():
+    """Of 16 tasks drawn one is nearly always the fast rank's, so a spin would be called a livelock."""
+    for seed in range(12):
+        world = mimw.World(2)
+        mimw.simulate(spins, (4, ), world.symmetric(1, "int32", "flag"), world, seed=seed)
+
+
 def test_a_check_with_a_fault_says_so():
     report = mimw.check(*streaming(dies={0: 5}), seeds=2, shrink=False)
     assert {finding.kind for finding in report.findings} == {"RankDied"}
