@@ -120,19 +120,17 @@ def ours(world, kind: str, problem: Problem, tune: bool) -> dict[str, tuple[dict
     if kind == "gather":
         tried = {"push": (tall, True), "engines": (replace(tall, stages=6), False), "engines, wide": (wide, False)}
         if tune:
-            tried |= {"push, bands of 4": (replace(tall, group_m=4), True), "push, wide": (replace(wide, stages=3), True),
+            tried |= {"push, bands of 4": (replace(tall, group_m=4), True),
                       "engines, wide, bands of 4": (replace(wide, group_m=4), False)}
         for name, (chosen, push) in tried.items():
             found[name] = asdict(chosen) | {"push": push}, gathering(world, problem, chosen, push)
         return found
     everywhere, tall = kind == "reduce", gemm_reduce_scatter.Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True)
     tried = {"tall": (tall, "bfloat16"), "wide": (wide, "bfloat16")}
-    if tune:
-        tried |= {"tall, fp32": (tall, "float32"), "tall, bands of 16": (replace(tall, group_m=16), "bfloat16"),
-                  "tall, two": (replace(tall, stages=5, staging=2), "bfloat16")}
+    if tune and not everywhere:
+        tried |= {"tall, fp32": (tall, "float32"), "tall, two": (replace(tall, stages=5, staging=2), "bfloat16")}
     for name, (chosen, partials) in tried.items():
-        if not (everywhere and partials == "float32"):
-            found[name] = asdict(chosen) | {"partials": partials}, summing(world, problem, chosen, everywhere, partials)
+        found[name] = asdict(chosen) | {"partials": partials}, summing(world, problem, chosen, everywhere, partials)
     return found
 
 
