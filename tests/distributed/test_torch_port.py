@@ -25,7 +25,7 @@ def test_groups():
         group = torch_port.group_of(None)
         store = torch_port.store_of(group)
         store.set(f"said by {rank}", "yes")
-        return (group.group_name, group.rank(), group.size(), torch_port.is_alive(group), torch_port.uses_gpus(group),
+        return (group.group_name, group.rank(), group.size(), group in torch_port.alive(), torch_port.uses_gpus(group),
                 torch_port.group_of(group.group_name) is group, store.get(f"said by {1 - rank}"), group in c10d._world.pg_map)
 
     assert at_ranks(2, work) == [("0", rank, 2, True, False, True, b"yes", True) for rank in range(2)]

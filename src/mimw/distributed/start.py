@@ -71,7 +71,7 @@ def world_of(group: Any = None) -> World:
     errors:    NoProcessGroup; those of `World`
     """
     world = _WORLDS.get(group)
-    if world is not None and world.is_alive:
+    if world is not None and not world.closed and world.group in world._alive:      # `is_alive`, on the way to every launch
         return world
     if isinstance(group, World):
         return group

@@ -44,10 +44,10 @@ def group_of(group: Any) -> Any:
                              hint="groups are named by group.group_name, in the processes that are in them") from error
 
 
-def is_alive(group: Any) -> bool:
-    """Whether a group has not been destroyed since."""
+def alive() -> Any:
+    """The groups that there are, as what says so of each: `group in alive()`. It stays the same while groups come and go."""
     from torch.distributed import distributed_c10d as c10d
-    return group in c10d._world.pg_names
+    return c10d._world.pg_names
 
 
 def store_of(group: Any) -> Any:
@@ -95,4 +95,4 @@ def write_word(word: Any, number: int) -> None:
     _SymmetricMemory.stream_write_value32(word.view(torch.uint32)[:1], 0, number)
 
 
-__all__ = ["asked_on_every_launch", "group_of", "is_alive", "is_there", "reachable", "store_of", "uses_gpus", "write_word"]
+__all__ = ["alive", "asked_on_every_launch", "group_of", "is_there", "reachable", "store_of", "uses_gpus", "write_word"]

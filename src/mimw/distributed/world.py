@@ -26,7 +26,7 @@ from ..world import ALIGNED, aligned, reserved, table
 from .meeting import Meeting, named
 from .peers import Peers, myself
 from .places import Places
-from .torch_port import asked_on_every_launch, is_alive, reachable, store_of, uses_gpus
+from .torch_port import alive, asked_on_every_launch, reachable, store_of, uses_gpus
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class World:
     def __init__(self, group: Any, heap: int | None = None, timeout: float | None = None):
         import torch
         from torch.distributed import PrefixStore
-        self.group, self.name = group, group.group_name
+        self.group, self.name, self._alive = group, group.group_name, alive()
         self.rank, self.size = group.rank(), group.size()
         self.device = torch.device("cuda", torch.cuda.current_device()) if uses_gpus(group) else torch.device("cpu")
         self.heap = DEFAULT_HEAP[self.device.type] if heap is None else heap
@@ -205,7 +205,7 @@ class World:
 
     @property
     def is_alive(self) -> bool:
-        return not self.closed and is_alive(self.group)
+        return not self.closed and self.group in self._alive
 
     def _make_heap(self, wanted: str) -> None:
         if self._memory is not None:
