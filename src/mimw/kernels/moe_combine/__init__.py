@@ -1,0 +1,100 @@
+"""Results of experts back to the GPUs of their tokens, weighted and added: the second half of a mixture of experts over several GPUs.
+
+Input: at each GPU the results for its experts by row, `places` as `moe_dispatch` has found them, the tokens' experts and weights. Output: at
+each GPU a row for each of its tokens. For example:
+
+    sizes = room_for(4096, 8, 7168, programs, ranks)                            what a launch needs of symmetric memory
+    workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
+    arguments(y, places, ids, weights, out, workspace, world, programs)         (grid, args, meta) of a launch, or of mimw.simulate
+
+`world` is a `mimw.World`, and the arrays are then one for each rank, or what `mimw.distributed` makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..checks import of_rank, one_of, persistent, type_name
+from ..moe_dispatch import one_of_ranks, ranks_of
+from .kernel import combine as kernel
+
+TYPES = ("bfloat16", "float16", "float32")
+
+__all__ = ["TYPES", "Configuration", "arguments", "configuration", "kernel", "room_for"]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Programs a multiprocessor, columns that a program adds up at a time, warps, and how many rounds behind what it puts a program
+    finishes its own tokens."""
+
+    ctas: int = 4
+    block: int = 1024
+    warps: int = 4
+    lag: int = 1
+
+
+TELL = 1024                 # weights that a program tells
+
+
+def configuration(hidden: int) -> Configuration:
+    """The configuration for rows of `hidden` columns."""
+    block = min(1024, max(128, 1 << (hidden - 1).bit_length()))
+    return Configuration(block=block, warps=max(1, block // 256))
+
+
+def programs_of(most: int, k: int, multiprocessors: int, chosen: Configuration) -> int:
+    """How many programs a launch has: as many as fit, enough to tell all weights, and no more than there are tokens."""
+    fit, tellers = persistent(multiprocessors, "multiprocessors") * chosen.ctas, -(-most * k // TELL)
+    if tellers > fit:
+        raise ValueError(f"{most} tokens of {k} experts have more weights than {fit} programs tell, {TELL} each")
+    return min(fit, max(most, tellers))
+
+
+def room_for(most: int, k: int, hidden: int, multiprocessors: int, ranks: int, dtype: str = "bfloat16",
+             chosen: Configuration | None = None) -> dict:
+    """What a launch needs of symmetric memory: name -> (shape, type). `all_weights` and `partials` may hold anything before; the words of
+    the others are 0 before the first launch. All belong to launches of these numbers.
+
+    args:  most, k             tokens of a rank, at most, and their experts
+           hidden              columns
+           multiprocessors     of a GPU, the same at all ranks
+           dtype               of sums on their way: that of the rows, or "float32" for twice the bytes and one rounding less
+    """
+    programs = programs_of(most, k, multiprocessors, chosen or configuration(hidden))
+    return dict(all_weights=((ranks, most, k), "float32"), partials=((max(1, ranks - 1), most, hidden), dtype),
+                told=((ranks, ), "int64"), arrived=((ranks, programs), "int64"), calls=((programs, ), "int64"))
+
+
+def arguments(y, places, ids, weights, out, workspace: dict, world, multiprocessors: int, tokens=None,
+              chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) that fill out: for each token the sum of its rows by weight.
+
+    args:      y           (rows, hidden), contiguous; bf16, fp16 or fp32: what this rank's experts have made
+               places      (ranks, most, k) int32: which row of y each choice of each rank is, -1 for those of other ranks' experts
+               ids         (tokens, k), contiguous, int32 or int64: this rank's tokens' experts, as dispatched
+               weights     (tokens, k), contiguous: bf16, fp16 or fp32
+               out         (tokens, hidden), contiguous, of any of these types
+               workspace   symmetric arrays of the shapes and types that `room_for` says
+               multiprocessors   of a GPU, the same at all ranks
+               tokens      (opt) how many tokens there are here, at most `most`; a number for each rank in a simulated world. By default out's
+               chosen      by default that for `hidden`; the same as for `room_for`
+    order:     a rank's choices in the order of j, in fp32, rounded to the type of partials on their way to another rank; the own rank's
+               first, then those of the next rank and so on
+    errors:    ValueError where shapes or types do not fit, with the numbers
+    """
+    ranks = ranks_of(world)
+    one_y, one_ids, one_weights, one_out, one_places = map(one_of_ranks, (y, ids, weights, out, places))
+    of_rank(2, y=one_y)
+    of_rank(3, places=one_places)
+    one_of(TYPES, y=one_y, out=one_out, weights=one_weights)
+    (held, most, k), hidden = one_places.shape, one_y.shape[1]
+    chosen = chosen or configuration(hidden)
+    if type_name(one_places) != "int32" or type_name(one_ids) not in ("int32", "int64"):
+        raise ValueError(f"places are {one_places.dtype} and ids {one_ids.dtype}; they must be int32, and ids may be int64")
+    if held != ranks or one_ids.shape[1] != k or one_weights.shape[1] != k or one_out.shape[1] != hidden:
+        raise ValueError(f"y is {tuple(one_y.shape)}, places {tuple(one_places.shape)}, ids {tuple(one_ids.shape)}, weights "
+                         f"{tuple(one_weights.shape)} and out {tuple(one_out.shape)} on {ranks} ranks; k and the columns must be the same")
+    experts = one_of_ranks(workspace["told"]).shape[0] and ranks
+    programs = programs_of(most, k, multiprocessors, chosen)
+    return (programs, ), (y, places, ids, weights, out, workspace), dict(experts=experts)

@@ -1,0 +1,131 @@
+"""Tokens to the GPUs of their experts: the first half of a mixture of experts over several GPUs, one kernel on Hopper.
+
+Input: at each GPU rows of any type and the experts of each. Output: at each GPU the rows for its experts. For example:
+
+    sizes = room_for(4096, 8, 256, 14336, programs, ranks)                      what a launch needs of symmetric memory
+    workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
+    arguments(x, ids, rows, ends, places, workspace, world, programs)           (grid, args, meta) of a launch, or of mimw.simulate
+
+`world` is a `mimw.World`, and the arrays are then one for each rank, or what `mimw.distributed` makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..checks import persistent, type_name
+from .kernel import BEHIND
+from .kernel import dispatch as kernel
+
+__all__ = ["Configuration", "arguments", "configuration", "kernel", "one_of_ranks", "ranks_of", "room_for"]
+
+SHARED = 200 << 10          # bytes of shared memory for the two rings
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Slots of the rings for rows that leave and for rows that go to their places; how many of the latter may be on their way while
+    the next are copied; how many choices a program ranks at a time, and counts at a time."""
+
+    out: int = 4
+    home: int = 8
+    unread: int = 4
+    tile: int = 128
+    count: int = 4096
+
+    def __post_init__(self):
+        if self.out <= BEHIND or self.home <= self.unread or self.unread < 1:
+            raise ValueError(f"{self}: a ring has more slots than rows that may be on their way, {BEHIND.value} and unread")
+
+
+def configuration(row_bytes: int) -> Configuration:
+    """The configuration for rows of so many bytes, scales included."""
+    slots = SHARED // max(16, 1 << (row_bytes - 1).bit_length())
+    if slots >= 12:
+        return Configuration()
+    if slots < 6:
+        raise ValueError(f"rows of {row_bytes} bytes: {slots} of them fit into the shared memory of a multiprocessor, and 6 are needed; "
+                         "dispatch parts of a row, one after the other")
+    return Configuration(out=3, home=slots - 3, unread=slots - 5)
+
+
+def ranks_of(world) -> int:
+    """How many ranks a world has, simulated or not."""
+    return world.size if hasattr(world, "size") else len(world)
+
+
+def one_of_ranks(array):
+    """An array, or that of the first rank, of one for each rank."""
+    return array[0] if hasattr(array, "is_symmetric") else array
+
+
+def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
+    """What a launch needs of symmetric memory: name -> (shape, type). `staging`, `staging_scales`, `choices` and `counts` may hold
+    anything before; the words of the others are 0 before the first launch. All belong to launches of these numbers.
+
+    args:  tokens       of a rank, at most
+           k            experts of a token
+           experts      of all ranks together, the same number at each
+           row_bytes    of a token, and scale_bytes of its scales
+           programs     how many programs the launch has
+    """
+    room = dict(staging=((max(1, ranks - 1), tokens, row_bytes // 4), "int32"), choices=((2, ranks, tokens * k), "int64"),
+                counts=((2, ranks, experts), "int32"), told=((ranks, ), "int64"), started=((ranks, ), "int64"),
+                arrived=((ranks, programs), "int64"), calls=((programs, ), "int64"))
+    if scale_bytes:
+        room["staging_scales"] = (max(1, ranks - 1), tokens, scale_bytes // 4), "int32"
+    return room
+
+
+def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int, x_scales=None, row_scales=None, tokens=None,
+              chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) that fill rows, ends and places.
+
+    args:      x           (tokens, words) int32, contiguous: this rank's rows as words, multiples of 16 bytes
+               ids         (tokens, k), contiguous, int32 or int64: the experts of each; others than 0 to experts - 1 are none
+               rows        (ranks * most * k, words) int32: becomes the rows for this rank's experts, in the order of experts, then of ranks,
+                           then of tokens, then of j; what is behind is not written
+               ends        (experts / ranks) int32: becomes the row behind the last one of each
+               places      (ranks, most, k) int32: becomes the row of each choice of each rank that is here, and -1 for others
+               workspace   symmetric arrays of the shapes and types that `room_for` says
+               programs    how many persistent programs, the same at all ranks, that run at the same time: at most one a multiprocessor
+               x_scales, row_scales    (opt) of x and rows, likewise
+               tokens      (opt) how many of x there are, at most `most`; a number for each rank in a simulated world. By default x's
+               chosen      by default that for rows of this size
+    errors:    ValueError where shapes or types do not fit, with the numbers
+    """
+    ranks, programs = ranks_of(world), persistent(programs)
+    one_x, one_ids, one_rows = map(one_of_ranks, (x, ids, rows))
+    of_places, of_scales = one_of_ranks(places), one_of_ranks(x_scales)
+    words, (held, most, k), local = one_x.shape[1], of_places.shape, one_of_ranks(ends).shape[0]
+    given = dict(x=one_x, rows=one_rows, ends=one_of_ranks(ends), places=of_places)
+    scales = 0
+    if x_scales is not None:
+        scales, given["x_scales"], given["row_scales"] = of_scales.shape[1], of_scales, one_of_ranks(row_scales)
+    for name, array in given.items():
+        if type_name(array) != "int32":
+            raise ValueError(f"{name} is {array.dtype}; it must be int32: see rows of other types as words")
+    if type_name(one_ids) not in ("int32", "int64"):
+        raise ValueError(f"ids are {one_ids.dtype}; they may be int32 or int64")
+    if words % 4 or scales % 4 or not words:
+        raise ValueError(f"rows of {4 * words} bytes with {4 * scales} of scales; both must be multiples of 16 bytes")
+    if held != ranks or one_rows.shape[0] < ranks * most * k or one_rows.shape[1] != words or one_ids.shape[1] != k:
+        raise ValueError(f"x is {tuple(one_x.shape)}, ids {tuple(one_ids.shape)}, rows {tuple(one_rows.shape)} and places "
+                         f"{tuple(of_places.shape)}; {ranks} ranks of {most} tokens with {k} experts each need {ranks * most * k} rows of "
+                         f"{words} words, and places for {ranks} ranks")
+    if most * k >= 1 << 31 or ranks * most * k >= 1 << 31:
+        raise ValueError(f"{ranks} ranks of {most} tokens with {k} experts each need places beyond 32 bits")
+    chosen = chosen or configuration(4 * (words + scales))
+    tokens = one_x.shape[0] if tokens is None else tokens
+    meta = dict(TOKENS=most, K=k, RANKS=ranks, LOCAL=local, WORDS=words, SCALES=scales, OUT=chosen.out, HOME=chosen.home,
+                UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count, SLOTS=slots_for(most, k, programs), num_warps=4)
+    symmetric = ("choices", "counts", "told", "started", "arrived", "calls")
+    args = (x, x if x_scales is None else x_scales, ids, rows, rows if row_scales is None else row_scales, ends, places,
+            workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, symmetric), world, tokens)
+    return (programs, ), args, meta
+
+
+def slots_for(most: int, k: int, programs: int) -> int:
+    """How many of its tokens a program finds the places of at a time: up to 512 choices."""
+    mine = -(-most // programs)
+    return min(1 << (mine - 1).bit_length(), max(1, 512 // (1 << (k - 1).bit_length())))

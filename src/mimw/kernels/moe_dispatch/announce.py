@@ -1,0 +1,111 @@
+"""Who gets how many rows: each GPU counts its choices, tells all GPUs, and each works out where the rows that it gets belong.
+
+Input: at each GPU the experts that its tokens have chosen. Output: at each GPU the place of every choice of one of its own experts
+among the rows that it gets, which lie by expert, then by rank, then by token. For example, of two GPUs with one expert each:
+
+    rank 0    ids 0 1 0     tells ranks 0 and 1: counts 2 1, choices (0, 0) (1, 0) (0, 1): expert, how many of it came before
+    rank 1    ids 1 0 1                          counts 1 2, choices (1, 0) (0, 0) (1, 1)
+    places at rank 0: of rank 0's choices 0 - 1, of rank 1's - 2 -
+
+A program has tiles of choices. What came before a tile it counts by itself, in shared memory, so nobody waits for anybody before all
+is told. An id that is no expert's, as -1, is no choice.
+"""
+
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+
+@mimw.jit
+def chosen(ids, first, last, COUNT: tl.constexpr, EXPERTS: tl.constexpr):
+    """(expert, whether there is one) of the choices from `first` to `last`, COUNT at most."""
+    at = first + tl.arange(0, COUNT)
+    expert = tl.load(ids + at, mask=at < last, other=-1).to(tl.int32)
+    return expert, (expert >= 0) & (expert < EXPERTS)
+
+
+@mimw.jit
+def count(ids, counts, first, last, COUNT: tl.constexpr, EXPERTS: tl.constexpr):
+    """Add the choices from `first` to `last` to `counts`, in shared memory."""
+    for start in range(first, last, COUNT):
+        expert, valid = chosen(ids, start, last, COUNT, EXPERTS)
+        tl.atomic_add(tle.gpu.local_ptr(counts, (tl.where(valid, expert, 0), )), 1, mask=valid)
+
+
+@mimw.jit
+def announce(ids, choices, counts, told, half, world, numel, MOST: tl.constexpr, EXPERTS: tl.constexpr, TILE: tl.constexpr,
+             COUNT: tl.constexpr):
+    """Tell all GPUs this one's numel choices, of MOST at most, and how many each expert has; `half` says which half of the arrays."""
+    BINS: tl.constexpr = triton.next_power_of_2(EXPERTS)
+    me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
+    before = tle.gpu.alloc([BINS], tl.int32)
+    tl.store(tle.gpu.local_ptr(before), tl.zeros([BINS], tl.int32))
+    slot, tiles, done = tl.arange(0, TILE), tl.cdiv(MOST, TILE), 0
+    for tile in range(program, tiles, programs):
+        first = tile * TILE
+        count(ids, before, done, tl.minimum(first, numel), COUNT, EXPERTS)
+        expert, valid = chosen(ids, first, numel, TILE, EXPERTS)
+        same = (expert[None, :] == expert[:, None]) & (slot[None, :] < slot[:, None])
+        nth = tl.load(tle.gpu.local_ptr(before, (tl.where(valid, expert, 0), ))) + tl.sum(same.to(tl.int32), 1)
+        told_of = tl.where(valid, expert.to(tl.int64) << 32 | nth.to(tl.int64), -1)
+        at = (half * size + me) * MOST + first + slot
+        for step in range(size):
+            there = tlx.peer_pointer(choices, (me + step) % size, world)
+            tl.store(there + at, told_of, mask=first + slot < MOST)
+        done = tl.minimum(first, numel)
+    if program == (tiles - 1) % programs:
+        count(ids, before, done, numel, COUNT, EXPERTS)
+        bins = tl.arange(0, BINS)
+        total = tl.load(tle.gpu.local_ptr(before))
+        for step in range(size):
+            there = tlx.peer_pointer(counts, (me + step) % size, world)
+            tl.store(there + (half * size + me) * EXPERTS + bins, total, mask=bins < EXPERTS)
+    for step in range(size):
+        tlx.signal(tlx.peer_pointer(told, (me + step) % size, world) + me)
+
+
+@mimw.jit
+def starts_of(counts, ends, half, world, RANKS: tl.constexpr, LOCAL: tl.constexpr):
+    """Where the rows of each rank for each of this one's LOCAL experts begin, [RANKS * a power of two] in shared memory; `ends`
+    becomes the row behind each expert's last one."""
+    BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
+    me, expert = tlx.world_rank(world), tl.arange(0, BINS)
+    mine = counts + half * (RANKS * RANKS * LOCAL) + me * LOCAL + expert
+    total = tl.zeros([BINS], tl.int32)
+    for rank in range(RANKS):
+        total += tl.load(mine + rank * (RANKS * LOCAL), mask=expert < LOCAL, other=0)
+    end = tl.cumsum(total)
+    if tl.program_id(0) == 0:
+        tl.store(ends + expert, end, mask=expert < LOCAL)
+    starts, start = tle.gpu.alloc([triton.next_power_of_2(RANKS) * BINS], tl.int32), end - total
+    for rank in range(RANKS):
+        tl.store(tle.gpu.local_ptr(starts, (rank * BINS + expert, )), start)
+        start += tl.load(mine + rank * (RANKS * LOCAL), mask=expert < LOCAL, other=0)
+    return starts
+
+
+@mimw.jit
+def find_places(choices, counts, told, places, ends, half, call, world, TOKENS: tl.constexpr, K: tl.constexpr,
+                RANKS: tl.constexpr, LOCAL: tl.constexpr, SLOTS: tl.constexpr):
+    """places[rank, token, j], of the tokens that this program has of each rank: the row of that choice here, or -1."""
+    BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
+    WIDTH: tl.constexpr = triton.next_power_of_2(K)
+    MOST: tl.constexpr = TOKENS * K
+    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
+    for step in range(RANKS):
+        tlx.wait_signal(told + (me + step) % RANKS, call * programs)
+    starts = starts_of(counts, ends, half, world, RANKS, LOCAL)
+    j = tl.arange(0, WIDTH)[None, :]
+    for rank in range(RANKS):
+        for first in range(program, TOKENS, SLOTS * programs):
+            token = first + tl.arange(0, SLOTS)[:, None] * programs
+            inside = (token < TOKENS) & (j < K)
+            choice = tl.load(choices + (half * RANKS + rank) * MOST + token * K + j, mask=inside, other=-1)
+            expert = (choice >> 32).to(tl.int32) - me * LOCAL
+            here = (choice >= 0) & (expert >= 0) & (expert < LOCAL)
+            start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * BINS + expert, 0), )))
+            place = tl.where(here, start + (choice & 0x7FFFFFFF).to(tl.int32), -1)
+            tl.store(places + rank * MOST + token * K + j, place, mask=inside)
