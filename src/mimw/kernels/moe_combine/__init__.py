@@ -3,9 +3,9 @@
 Input: at each GPU the results for its experts by row, `places` as `moe_dispatch` has found them, the tokens' experts and weights. Output: at
 each GPU a row for each of its tokens. For example:
 
-    sizes = room_for(4096, 8, 7168, programs, ranks)                            what a launch needs of symmetric memory
+    sizes = room_for(4096, 8, 7168, sms, ranks)                                 what a launch needs of symmetric memory
     workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
-    arguments(y, places, ids, weights, out, workspace, world, programs)         (grid, args, meta) of a launch, or of mimw.simulate
+    arguments(y, places, ids, weights, out, workspace, world, experts, sms)     (grid, args, meta) of a launch, or of mimw.simulate
 
 `world` is a `mimw.World`, and the arrays are then one for each rank, or what `mimw.distributed` makes.
 """
@@ -43,12 +43,9 @@ def configuration(hidden: int) -> Configuration:
     return Configuration(block=block, warps=max(1, block // 256))
 
 
-def programs_of(most: int, k: int, multiprocessors: int, chosen: Configuration) -> int:
-    """How many programs a launch has: as many as fit, enough to tell all weights, and no more than there are tokens."""
-    fit, tellers = persistent(multiprocessors, "multiprocessors") * chosen.ctas, -(-most * k // TELL)
-    if tellers > fit:
-        raise ValueError(f"{most} tokens of {k} experts have more weights than {fit} programs tell, {TELL} each")
-    return min(fit, max(most, tellers))
+def programs_of(most: int, multiprocessors: int, chosen: Configuration) -> int:
+    """How many programs a launch has: as many as fit, and no more than there are tokens."""
+    return min(persistent(multiprocessors, "multiprocessors") * chosen.ctas, max(1, most))
 
 
 def room_for(most: int, k: int, hidden: int, multiprocessors: int, ranks: int, dtype: str = "bfloat16",
@@ -61,12 +58,12 @@ def room_for(most: int, k: int, hidden: int, multiprocessors: int, ranks: int, d
            multiprocessors     of a GPU, the same at all ranks
            dtype               of sums on their way: that of the rows, or "float32" for twice the bytes and one rounding less
     """
-    programs = programs_of(most, k, multiprocessors, chosen or configuration(hidden))
+    programs = programs_of(most, multiprocessors, chosen or configuration(hidden))
     return dict(all_weights=((ranks, most, k), "float32"), partials=((max(1, ranks - 1), most, hidden), dtype),
                 told=((ranks, ), "int64"), arrived=((ranks, programs), "int64"), calls=((programs, ), "int64"))
 
 
-def arguments(y, places, ids, weights, out, workspace: dict, world, multiprocessors: int, tokens=None,
+def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int, multiprocessors: int, tokens=None,
               chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that fill out: for each token the sum of its rows by weight.
 
@@ -76,6 +73,7 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, multiprocess
                weights     (tokens, k), contiguous: bf16, fp16 or fp32
                out         (tokens, hidden), contiguous, of any of these types
                workspace   symmetric arrays of the shapes and types that `room_for` says
+               experts     of all ranks together
                multiprocessors   of a GPU, the same at all ranks
                tokens      (opt) how many tokens there are here, at most `most`; a number for each rank in a simulated world. By default out's
                chosen      by default that for `hidden`; the same as for `room_for`
@@ -95,6 +93,11 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, multiprocess
     if held != ranks or one_ids.shape[1] != k or one_weights.shape[1] != k or one_out.shape[1] != hidden:
         raise ValueError(f"y is {tuple(one_y.shape)}, places {tuple(one_places.shape)}, ids {tuple(one_ids.shape)}, weights "
                          f"{tuple(one_weights.shape)} and out {tuple(one_out.shape)} on {ranks} ranks; k and the columns must be the same")
-    experts = one_of_ranks(workspace["told"]).shape[0] and ranks
-    programs = programs_of(most, k, multiprocessors, chosen)
-    return (programs, ), (y, places, ids, weights, out, workspace), dict(experts=experts)
+    programs = programs_of(most, multiprocessors, chosen)
+    tokens = one_out.shape[0] if tokens is None else tokens
+    symmetric = (workspace[name] for name in ("all_weights", "partials", "told", "arrived", "calls"))
+    meta = dict(TOKENS=most, HIDDEN=hidden, K=k, LOCAL=experts // ranks, BLOCK=chosen.block, TELL=TELL, LAG=chosen.lag,
+                num_warps=chosen.warps)
+    if chosen.ctas > 1:
+        meta["maxnreg"] = 65536 // chosen.ctas // (32 * chosen.warps) // 8 * 8
+    return (programs, ), (y, places, ids, weights, out, *symmetric, world, tokens), meta

@@ -3,7 +3,7 @@
 Input: at each GPU the results for its experts, the places where choices of all tokens lie among them, and the weights of its own tokens.
 Output: at each GPU a row for each of its tokens. For example:
 
-    grid, args, meta = arguments(y, places, ids, weights, out, workspace, world, programs)
+    grid, args, meta = arguments(y, places, ids, weights, out, workspace, world, experts, sms)
     combine[grid](*args, **meta)                at every GPU
 
 A GPU adds up what its experts have of a peer's token, in the order of the choices, in fp32, and puts one row for all of them into
@@ -26,13 +26,14 @@ import mimw.tlx as tlx
 def tell_weights(weights, all_weights, told, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, TELL: tl.constexpr):
     """The weights of this rank's tokens to all ranks, by the first programs."""
     me, size = tlx.world_rank(world), tlx.world_size(world)
-    first = tl.program_id(0) * TELL
-    if first < TOKENS * K:
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    for first in range(program * TELL, TOKENS * K, programs * TELL):
         at = first + tl.arange(0, TELL)
         weight = tl.load(weights + at, mask=at < tokens * K, other=0.0).to(tl.float32)
         for step in range(size):
             there = tlx.peer_pointer(all_weights, (me + step) % size, world)
             tl.store(there + me * (TOKENS * K) + at, weight, mask=at < TOKENS * K)
+    if program * TELL < TOKENS * K:
         for step in range(size):
             tlx.signal(tlx.peer_pointer(told, (me + step) % size, world) + me)
 

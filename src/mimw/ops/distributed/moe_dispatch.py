@@ -1,0 +1,201 @@
+"""`mimw.ops.distributed.moe_dispatch`: tokens to the GPUs of their experts, where they lie by expert.
+
+Input: at each rank its tokens' rows and experts. Output: at each rank the rows for its experts, and the way back. For example:
+
+    rows, ends, scale, handle = moe_dispatch(x, expert_ids, num_experts=256)
+    y = grouped_matmul(rows, w_of_this_rank, ends)          any function of rows, expert by expert
+    out = moe_combine(y, handle, weights)
+    torch.ops.mimw.moe_dispatch(x, expert_ids, None, 256, 4096, group_name)         the operator itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+import mimw
+from mimw.kernels import moe_dispatch as library
+
+from ..launching import SIMULATED_PROGRAMS, is_hopper, programs
+from ..operator import Operator
+from ..plans import Plans, look
+from .launching import RankLaunch, World, name_of, simulated, tensors_of, workspace, world_of
+
+MOST_EXPERTS = 4096     # of all ranks
+
+
+class Handle(NamedTuple):
+    """The way back of dispatched tokens, for `moe_combine`.
+
+        places       (ranks, max_tokens, k) int32: the row here of choice j of token t of each rank, -1 for choices of other ranks' experts
+        expert_ids   this rank's tokens' experts
+        num_experts  of all ranks
+    """
+
+    places: Tensor
+    expert_ids: Tensor
+    num_experts: int
+
+
+class Dispatched(NamedTuple):
+    """What a rank gets; `moe_dispatch` says more."""
+
+    rows: Tensor
+    ends: Tensor
+    scale: Tensor | None
+    handle: Handle
+
+
+def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens: int | None = None, scale: Tensor | None = None,
+                 group: Any = None) -> Dispatched:
+    """Each token's row to the ranks of its experts: rank r has the experts r num_experts / ranks and on. All ranks call it.
+
+    args:      x            (tokens, hidden) of any type of whole bytes, any strides; a row is a multiple of 16 bytes. The tokens may be
+                            another number at each rank, also none
+               expert_ids   (tokens, k), int32 or int64, as torch.topk gives them. What is no expert's number, as -1, is no choice; a
+                            token may have an expert twice, and gets two rows
+               num_experts  of all ranks, a multiple of the ranks, at most 4096
+               max_tokens   the most that any rank has, the same at all ranks and for each call: it says how large the results are.
+                            By default x's, which then is the same number at all ranks
+               scale        (opt) (tokens, columns), what goes with each row, as the scales of fp8 rows; a multiple of 16 bytes
+               group        a process group, its name, or None for the default one
+    returns:   rows    (ranks * max_tokens * k, hidden) of x's type: the rows for this rank's experts, by expert, then by rank, then by
+                       token. There is room for every choice of every rank; what is behind the last row is not written
+               ends    (num_experts / ranks) int32: the row behind each expert's last one, as `grouped_matmul` takes them
+               scale   as rows, or None
+               handle  for `moe_combine`
+    computed:  on sm_90 in one launch of `mimw.kernels.moe_dispatch`: a row goes once to each rank that has experts of it, and is
+               copied there. Nothing waits for the device, so a call can be captured; the first one of its kind makes symmetric memory of
+               (ranks - 1) max_tokens rows, outside of a capture. Calls of a group follow each other on one stream. Tensors of
+               the CPU are simulated
+    gradients  none
+    errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types and GPUs; those of
+               `mimw.distributed.World.symmetric`
+    """
+    most = x.shape[0] if max_tokens is None else max_tokens
+    rows, ends, places, scales = MOE_DISPATCH(x, expert_ids, scale, num_experts, most, name_of(group))
+    return Dispatched(rows, ends, None if scale is None else scales, Handle(places, expert_ids, num_experts))
+
+
+def _checked(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> None:
+    for name, tensor in dict(x=x, expert_ids=ids, scale=scale).items():
+        if tensor is not None and (tensor.dim() != 2 or tensor.device != x.device):
+            raise RuntimeError(f"moe_dispatch: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have 2 dimensions, and all must "
+                               f"be on one device, {x.device} of x")
+    if ids.dtype not in (torch.int32, torch.int64):
+        raise NotImplementedError(f"moe_dispatch: expert_ids is {ids.dtype}; it may be torch.int32 or torch.int64")
+    torch._check(x.shape[0] == ids.shape[0] and (scale is None or scale.shape[0] == ids.shape[0]),
+                 lambda: f"moe_dispatch: x is {tuple(x.shape)}, expert_ids {tuple(ids.shape)}"
+                         f"{'' if scale is None else f' and scale {tuple(scale.shape)}'}; they must have as many rows")
+    torch._check(x.shape[0] <= most, lambda: f"moe_dispatch: {x.shape[0]} tokens, and max_tokens is {most}")
+    if num_experts < 1 or num_experts % ranks or num_experts > MOST_EXPERTS:
+        raise RuntimeError(f"moe_dispatch: {num_experts} experts on {ranks} ranks; they must be a multiple of the ranks, and {MOST_EXPERTS} "
+                           "at most")
+    for name, tensor in dict(x=x, scale=scale).items():
+        if tensor is not None and (tensor.shape[1] * tensor.itemsize % 16 or not tensor.shape[1]):
+            raise RuntimeError(f"moe_dispatch: a row of {name} is {tensor.shape[1]} x {tensor.itemsize} bytes; it must be a multiple of 16 "
+                               "bytes: pad the columns")
+
+
+def _empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> tuple[Tensor, ...]:
+    rows, k = ranks * most * ids.shape[1], ids.shape[1]
+    return (x.new_empty(rows, x.shape[1]), ids.new_empty(num_experts // ranks, dtype=torch.int32),
+            ids.new_empty(ranks, most, k, dtype=torch.int32), (x if scale is None else scale).new_empty(0 if scale is None else rows,
+                                                                                                       1 if scale is None else scale.shape[1]))
+
+
+def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, group_name: str) -> tuple[Tensor, ...]:
+    ranks = world_of(group_name).size
+    _checked(x, ids, scale, num_experts, most, ranks)
+    return _empty(x, ids, scale, num_experts, most, ranks)
+
+
+def words(rows: Tensor) -> Tensor:
+    """Rows as int32 words, contiguous."""
+    return rows.contiguous().view(torch.int32)
+
+
+def kept_rooms(world: World, name: str, room: dict) -> dict[str, Tensor]:
+    """The symmetric memory of launches of one kind, which `name` tells from others."""
+    return {part: workspace(world, f"{name}: {part}", shape, getattr(torch, dtype)) for part, (shape, dtype) in room.items()}
+
+
+def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, group_name: str) -> tuple[Tensor, ...]:
+    if not x.is_cuda:
+        world = world_of(group_name)
+        _checked(x, ids, scale, num_experts, most, world.size)
+        return simulated("moe_dispatch", world, (x, ids, scale), lambda *every: _at_all_ranks(*every, num_experts, most),
+                         like=(num_experts, most), ragged=True)
+    key = look(x), look(ids), None if scale is None else look(scale), num_experts, most, group_name
+    return (_PLANS[key] or _PLANS.made(key, x, ids, scale, num_experts, most, group_name))(x, ids, scale)
+
+
+def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, group_name: str) -> Callable:
+    world, k = world_of(group_name), ids.shape[1]
+    _checked(x, ids, scale, num_experts, most, world.size)
+    if not is_hopper(x):
+        raise NotImplementedError("moe_dispatch: it copies rows by Hopper's bulk copies, and this GPU is another one")
+    if most * k == 0:
+        return lambda x, ids, scale: _nothing(x, ids, scale, num_experts, most, world.size)
+    count, row, beside = programs(x), x.shape[1] * x.itemsize, 0 if scale is None else scale.shape[1] * scale.itemsize
+    kept = kept_rooms(world, f"moe_dispatch of {most} x {k} of {num_experts}, {row} + {beside} bytes",
+                      library.room_for(most, k, num_experts, row, count, world.size, beside))
+    rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, world.size)
+    with_scales = {} if scale is None else dict(x_scales=words(scale), row_scales=words(scales))
+    grid, args, meta = library.arguments(words(x), ids.contiguous(), words(rows), ends, places, kept, world, count, **with_scales)
+    launch = RankLaunch(world, x, library.kernel, grid, args, meta, tuple(kept.values()))
+
+    def plan(x: Tensor, ids: Tensor, scale: Tensor | None) -> tuple[Tensor, ...]:
+        found = rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, world.size)
+        x, rows = words(x), words(rows)
+        launch(x, x if scale is None else words(scale), ids.contiguous(), rows, rows if scale is None else words(scales), ends, places)
+        return found
+
+    return plan
+
+
+_PLANS = Plans(_plan)
+
+
+def _nothing(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> tuple[Tensor, ...]:
+    found = _empty(x, ids, scale, num_experts, most, ranks)
+    found[1].zero_()
+    return found
+
+
+def held(tensors: list[Tensor]) -> list[Tensor]:
+    """The tensors, with one row where there is none: of no bytes there is no address."""
+    return [one if one.numel() else one.new_zeros(1, *one.shape[1:]) for one in tensors]
+
+
+def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_experts: int, most: int) -> list[tuple[Tensor, ...]]:
+    size, scaled = len(ranks), scales[0] is not None
+    outs = [_empty(x, one, scale, num_experts, most, size) for x, one, scale in zip(xs, ids, scales)]
+    for rows, ends, _, scale in outs:
+        rows.view(torch.uint8).zero_(), ends.zero_(), scale.view(torch.uint8).zero_()
+    k, row = ids[0].shape[1], xs[0].shape[1] * xs[0].itemsize
+    if most * k == 0:
+        return outs
+    beside = scales[0].shape[1] * scales[0].itemsize if scaled else 0
+    room = library.room_for(most, k, num_experts, row, SIMULATED_PROGRAMS, size, beside)
+    kept = {part: ranks.symmetric(shape, dtype, part) for part, (shape, dtype) in room.items()}
+
+    def each(tensors, name):
+        return ranks.each(held(list(tensors)), name)
+
+    rows, ends, places, row_scales = (ranks.each(list(part)) for part in zip(*outs))
+    with_scales = dict(x_scales=each(map(words, scales), "scale"), row_scales=ranks.each([words(one) for one in row_scales])) if scaled else {}
+    grid, args, meta = library.arguments(each(map(words, xs), "x"), each(ids, "expert_ids"), ranks.each([words(one) for one in rows], "rows"),
+                                         ends, places, kept, ranks, SIMULATED_PROGRAMS, tokens=ranks.each([len(x) for x in xs]), **with_scales)
+    mimw.simulate(library.kernel, grid, *args, **meta)
+    return outs
+
+
+MOE_DISPATCH = Operator("moe_dispatch(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, str group_name) "
+                        "-> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+
+
+__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "held", "kept_rooms", "moe_dispatch", "tensors_of", "words"]
