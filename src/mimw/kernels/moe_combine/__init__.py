@@ -1,7 +1,8 @@
-"""Results of experts back to the GPUs of their tokens, weighted and added: the second half of a mixture of experts over several GPUs.
+"""Results of experts back to the GPUs of their tokens, weighted and added: the second half of a mixture of experts over several
+GPUs.
 
-Input: at each GPU the results for its experts by row, `places` as `moe_dispatch` has found them, the tokens' experts and weights. Output: at
-each GPU a row for each of its tokens. For example:
+Input: at each GPU the results for its experts by row, `places` as `moe_dispatch` has found them, the tokens' experts and weights.
+Output: at each GPU a row for each of its tokens. For example:
 
     sizes = room_for(4096, 8, 7168, sms, ranks)                                 what a launch needs of symmetric memory
     workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
@@ -50,8 +51,8 @@ def programs_of(most: int, multiprocessors: int, chosen: Configuration) -> int:
 
 def room_for(most: int, k: int, hidden: int, multiprocessors: int, ranks: int, dtype: str = "bfloat16",
              chosen: Configuration | None = None) -> dict:
-    """What a launch needs of symmetric memory: name -> (shape, type). `all_weights` and `partials` may hold anything before; the words of
-    the others are 0 before the first launch. All belong to launches of these numbers.
+    """What a launch needs of symmetric memory: name -> (shape, type). `all_weights` and `partials` may hold anything before; the
+    words of the others are 0 before the first launch. All belong to launches of these numbers.
 
     args:  most, k             tokens of a rank, at most, and their experts
            hidden              columns
@@ -75,10 +76,11 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
                workspace   symmetric arrays of the shapes and types that `room_for` says
                experts     of all ranks together
                multiprocessors   of a GPU, the same at all ranks
-               tokens      (opt) how many tokens there are here, at most `most`; a number for each rank in a simulated world. By default out's
+               tokens      (opt) how many tokens there are here, at most `most`; a number for each rank in a simulated world. By
+                           default out's
                chosen      by default that for `hidden`; the same as for `room_for`
-    order:     a rank's choices in the order of j, in fp32, rounded to the type of partials on their way to another rank; the own rank's
-               first, then those of the next rank and so on
+    order:     a rank's choices in the order of j, in fp32, rounded to the type of partials on their way to another rank; the own
+               rank's first, then those of the next rank and so on
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     ranks = ranks_of(world)
@@ -92,7 +94,7 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
         raise ValueError(f"places are {one_places.dtype} and ids {one_ids.dtype}; they must be int32, and ids may be int64")
     if held != ranks or one_ids.shape[1] != k or one_weights.shape[1] != k or one_out.shape[1] != hidden:
         raise ValueError(f"y is {tuple(one_y.shape)}, places {tuple(one_places.shape)}, ids {tuple(one_ids.shape)}, weights "
-                         f"{tuple(one_weights.shape)} and out {tuple(one_out.shape)} on {ranks} ranks; k and the columns must be the same")
+                         f"{tuple(one_weights.shape)} and out {tuple(one_out.shape)} on {ranks} ranks; k and columns must agree")
     programs = programs_of(most, multiprocessors, chosen)
     tokens = one_out.shape[0] if tokens is None else tokens
     symmetric = (workspace[name] for name in ("all_weights", "partials", "told", "arrived", "calls"))

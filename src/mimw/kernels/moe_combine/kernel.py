@@ -1,18 +1,19 @@
 """Rows of experts back to the GPUs of their tokens, weighted and added: the second half of a mixture of experts over several GPUs.
 
-Input: at each GPU the results for its experts, the places where choices of all tokens lie among them, and the weights of its own tokens.
-Output: at each GPU a row for each of its tokens. For example:
+Input: at each GPU the results for its experts, the places where choices of all tokens lie among them, and the weights of its own
+tokens. Output: at each GPU a row for each of its tokens. For example:
 
     grid, args, meta = arguments(y, places, ids, weights, out, workspace, world, experts, sms)
     combine[grid](*args, **meta)                at every GPU
 
 A GPU adds up what its experts have of a peer's token, in the order of the choices, in fp32, and puts one row for all of them into
-`partials` at the peer: over NVLink goes a row for each token and GPU, not for each choice. The token's GPU adds its own experts' rows,
-then what came, from the next rank on. So the same numbers give the same bits each time.
+`partials` at the peer: over NVLink goes a row for each token and GPU, not for each choice. The token's GPU adds its own experts'
+rows, then what came, from the next rank on. So the same numbers give the same bits each time.
 
-Program p has the tokens p, p + programs, ... of each rank: it puts the peers' rows of a round, then finishes its own tokens of LAG rounds
-before, of which the like programs of the peers have told it. Signals count rounds of all launches, in `calls` each program for itself.
-`partials` are free when their owner has told its weights, since it does so in each launch, and its last one has ended then.
+Program p has the tokens p, p + programs, ... of each rank: it puts the peers' rows of a round, then finishes its own tokens of LAG
+rounds before, of which the like programs of the peers have told it. Signals count rounds of all launches, in `calls` each program
+for itself. `partials` are free when their owner has told its weights, since it does so in each launch, and its last one has ended
+then.
 """
 
 import triton
@@ -40,7 +41,7 @@ def tell_weights(weights, all_weights, told, world, tokens, TOKENS: tl.constexpr
 
 @mimw.jit
 def of_own_experts(y, places, all_weights, slot, at, HIDDEN: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
-    """The weighted sum of what this rank's experts have of a token whose choices begin at `slot`, columns `at`, in the order of j."""
+    """Columns `at` of the weighted sum of what this rank's experts have of a token whose choices begin at `slot`, in order."""
     sums = tl.zeros((BLOCK, ), tl.float32)
     for j in tl.static_range(K):
         place = tl.load(places + slot + j)

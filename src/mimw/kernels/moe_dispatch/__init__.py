@@ -44,8 +44,8 @@ def configuration(row_bytes: int) -> Configuration:
     if slots >= 12:
         return Configuration()
     if slots < 6:
-        raise ValueError(f"rows of {row_bytes} bytes: {slots} of them fit into the shared memory of a multiprocessor, and 6 are needed; "
-                         "dispatch parts of a row, one after the other")
+        raise ValueError(f"rows of {row_bytes} bytes: {slots} of them fit into the shared memory of a multiprocessor, and 6 are "
+                         "needed; dispatch parts of a row, one after the other")
     return Configuration(out=3, home=slots - 3, unread=slots - 5)
 
 
@@ -83,14 +83,16 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
 
     args:      x           (tokens, words) int32, contiguous: this rank's rows as words, multiples of 16 bytes
                ids         (tokens, k), contiguous, int32 or int64: the experts of each; others than 0 to experts - 1 are none
-               rows        (ranks * most * k, words) int32: becomes the rows for this rank's experts, in the order of experts, then of ranks,
-                           then of tokens, then of j; what is behind is not written
+               rows        (ranks * most * k, words) int32: becomes the rows for this rank's experts, in the order of experts, then
+                           of ranks, then of tokens, then of j; what is behind is not written
                ends        (experts / ranks) int32: becomes the row behind the last one of each
                places      (ranks, most, k) int32: becomes the row of each choice of each rank that is here, and -1 for others
                workspace   symmetric arrays of the shapes and types that `room_for` says
-               programs    how many persistent programs, the same at all ranks, that run at the same time: at most one a multiprocessor
+               programs    how many persistent programs, the same at all ranks, that run at the same time: at most one a
+                           multiprocessor
                x_scales, row_scales    (opt) of x and rows, likewise
-               tokens      (opt) how many of x there are, at most `most`; a number for each rank in a simulated world. By default x's
+               tokens      (opt) how many of x there are, at most `most`; a number for each rank in a simulated world. By default
+                           x's
                chosen      by default that for rows of this size
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
@@ -111,8 +113,8 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
         raise ValueError(f"rows of {4 * words} bytes with {4 * scales} of scales; both must be multiples of 16 bytes")
     if held != ranks or one_rows.shape[0] < ranks * most * k or one_rows.shape[1] != words or one_ids.shape[1] != k:
         raise ValueError(f"x is {tuple(one_x.shape)}, ids {tuple(one_ids.shape)}, rows {tuple(one_rows.shape)} and places "
-                         f"{tuple(of_places.shape)}; {ranks} ranks of {most} tokens with {k} experts each need {ranks * most * k} rows of "
-                         f"{words} words, and places for {ranks} ranks")
+                         f"{tuple(of_places.shape)}; {ranks} ranks of {most} tokens with {k} experts each need {ranks * most * k} "
+                         f"rows of {words} words, and places for {ranks} ranks")
     if most * k >= 1 << 31 or ranks * most * k >= 1 << 31:
         raise ValueError(f"{ranks} ranks of {most} tokens with {k} experts each need places beyond 32 bits")
     chosen = chosen or configuration(4 * (words + scales))
@@ -121,7 +123,8 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
                 UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count, SLOTS=slots_for(most, k, programs), num_warps=4)
     symmetric = ("choices", "counts", "told", "started", "arrived", "calls")
     args = (x, x if x_scales is None else x_scales, ids, rows, rows if row_scales is None else row_scales, ends, places,
-            workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, symmetric), world, tokens)
+            workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, symmetric), world,
+            tokens)
     return (programs, ), args, meta
 
 

@@ -7,8 +7,8 @@ among the rows that it gets, which lie by expert, then by rank, then by token. F
     rank 1    ids 1 0 1                          counts 1 2, choices (1, 0) (0, 0) (1, 1)
     places at rank 0: of rank 0's choices 0 - 1, of rank 1's - 2 -
 
-A program has tiles of choices. What came before a tile it counts by itself, in shared memory, so nobody waits for anybody before all
-is told. An id that is no expert's, as -1, is no choice.
+A program has tiles of choices. What came before a tile it counts by itself, in shared memory, so nobody waits for anybody before
+all is told. An id that is no expert's, as -1, is no choice.
 """
 
 import triton
@@ -38,7 +38,7 @@ def count(ids, counts, first, last, COUNT: tl.constexpr, EXPERTS: tl.constexpr):
 @mimw.jit
 def announce(ids, choices, counts, told, half, world, numel, MOST: tl.constexpr, EXPERTS: tl.constexpr, TILE: tl.constexpr,
              COUNT: tl.constexpr):
-    """Tell all GPUs this one's numel choices, of MOST at most, and how many each expert has; `half` says which half of the arrays."""
+    """Tell all GPUs this one's numel choices, of MOST at most, and how many each expert has, in that `half` of the arrays."""
     BINS: tl.constexpr = triton.next_power_of_2(EXPERTS)
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
     before = tle.gpu.alloc([BINS], tl.int32)

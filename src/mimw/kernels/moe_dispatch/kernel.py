@@ -1,28 +1,28 @@
 """Rows of tokens to the GPUs of their experts, in one kernel: each row goes once to each GPU that has experts of it, and is there
 copied to its place for each of them.
 
-Input: at each GPU its tokens' rows and experts. Output: at each GPU the rows for its experts, by expert, rank and token; where each expert's
-end; the place of each choice. For example:
+Input: at each GPU its tokens' rows and experts. Output: at each GPU the rows for its experts, by expert, rank and token; where each
+expert's end; the place of each choice. For example:
 
     grid, args, meta = arguments(x, ids, rows, ends, places, workspace, world, programs)
     dispatch[grid](*args, **meta)               at every GPU
 
-Nouns: two rings of rows in shared memory, `out` and `home`; in symmetric memory `staging`, where the peers put their tokens, and what
-announce.py tells. Roles: the first task tells and finds places; `load_out` and `put` send rows to the peers, beginning at once; `load_home`
-and `spread` take the rows of this GPU's own tokens, and of what has come, to their places.
+Nouns: two rings of rows in shared memory, `out` and `home`; in symmetric memory `staging`, where the peers put their tokens, and
+what announce.py tells. Roles: the first task tells and finds places; `load_out` and `put` send rows to the peers, beginning at
+once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their places.
 
-A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer is told of
-each row when it is there, and copies it on while others come. All copies are bulk copies: bytes move, whatever they mean.
+A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer is
+told of each row when it is there, and copies it on while others come. All copies are bulk copies: bytes move, whatever they mean.
 
-`staging` is free when its owner has begun this launch, as then its last one has ended. Signals count launches, in `calls` each program for
-itself; what is announced alternates between two halves, since who announces for the second time has been told of the end of the first.
+`staging` is free when its owner has begun this launch, as then its last one has ended. Signals count launches, in `calls` each
+program for itself; what is announced alternates between two halves, since who announces for the second time has been told of the
+end of the first.
 """
 
 import triton
 import triton.language as tl
 
 import mimw
-import mimw.tle as tle
 import mimw.tlx as tlx
 
 from .announce import announce, find_places

@@ -10,5 +10,9 @@ of the result. For example, in each process that torchrun has started:
 
 from .all_gather_matmul import all_gather_matmul
 from .matmul_reduce_scatter import matmul_all_reduce, matmul_reduce_scatter
+from .moe import moe
+from .moe_combine import moe_combine
+from .moe_dispatch import Dispatched, Handle, moe_dispatch
 
-__all__ = ["all_gather_matmul", "matmul_all_reduce", "matmul_reduce_scatter"]
+__all__ = ["Dispatched", "Handle", "all_gather_matmul", "matmul_all_reduce", "matmul_reduce_scatter", "moe", "moe_combine",
+           "moe_dispatch"]

@@ -1,7 +1,8 @@
-"""`mimw.ops.distributed.moe_combine`: what the experts have made of dispatched tokens, weighted and added at the ranks of the tokens.
+"""`mimw.ops.distributed.moe_combine`: what the experts have made of dispatched tokens, weighted and added at the ranks of the
+tokens.
 
-Input: at each rank a row for each row that `moe_dispatch` gave, its handle, and the weights of this rank's tokens. Output: at each rank a
-row for each of its tokens. For example:
+Input: at each rank a row for each row that `moe_dispatch` gave, its handle, and the weights of this rank's tokens. Output: at each
+rank a row for each of its tokens. For example:
 
     rows, ends, _, handle = moe_dispatch(x, expert_ids, num_experts=256)
     out = moe_combine(experts(rows, ends), handle, weights)
@@ -26,19 +27,20 @@ from .launching import RankLaunch, name_of, simulated, world_of
 from .moe_dispatch import Handle, held, kept_rooms
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
+HANDLES = ((torch.int32, torch.int32), (torch.int32, torch.int64))      # types of places and expert_ids
 
 
 def moe_combine(y: Tensor, handle: Handle, weights: Tensor, group: Any = None) -> Tensor:
     """out[t] = the sum over j of weights[t, j] times the row of y that choice j of token t has become. All ranks call it.
 
-    args:      y        (ranks * max_tokens * k, hidden), as many rows as `moe_dispatch` gave: bf16, fp16 or fp32. What is behind the last
-                        row that is some token's is not read
+    args:      y        (ranks * max_tokens * k, hidden), as many rows as `moe_dispatch` gave: bf16, fp16 or fp32. What is behind
+                        the last row that is some token's is not read
                handle   of that call
                weights  (tokens, k) of this rank's tokens: bf16, fp16 or fp32
                group    that of the dispatch
     returns:   (tokens, hidden) of y's type. A rank adds up its experts' rows of a token in fp32, in the order of j; sums of other
-               ranks are rounded to y's type on their way, and added in fp32, those of the own rank first, then those of the next one and so
-               on. So the same numbers give the same bits every time. A token without a choice gets 0
+               ranks are rounded to y's type on their way, and added in fp32, those of the own rank first, then those of the next
+               one and so on. So the same numbers give the same bits every time. A token without a choice gets 0
     computed:  on sm_90 in one launch of `mimw.kernels.moe_combine`. Over the link goes one row for each token and rank that has
                experts of it. Captures, streams, and tensors of the CPU as with `moe_dispatch`
     gradients  none
@@ -51,16 +53,17 @@ def _checked(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_expert
     given = dict(y=(y, 2), places=(places, 3), expert_ids=(ids, 2), weights=(weights, 2))
     for name, (tensor, rank) in given.items():
         if tensor.dim() != rank or tensor.device != y.device:
-            raise RuntimeError(f"moe_combine: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have {rank} dimensions, and all "
-                               f"must be on one device, {y.device} of y")
-    if y.dtype not in TYPES or weights.dtype not in TYPES or places.dtype is not torch.int32 or ids.dtype not in (torch.int32, torch.int64):
-        raise NotImplementedError(f"moe_combine: y is {y.dtype}, weights {weights.dtype}, places {places.dtype} and expert_ids {ids.dtype}; "
-                                  f"y and weights may be {', '.join(map(str, TYPES))}, and places and expert_ids are moe_dispatch's")
+            raise RuntimeError(f"moe_combine: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have {rank} dimensions, "
+                               f"and all must be on one device, {y.device} of y")
+    if y.dtype not in TYPES or weights.dtype not in TYPES or (places.dtype, ids.dtype) not in HANDLES:
+        raise NotImplementedError(f"moe_combine: y is {y.dtype}, weights {weights.dtype}, places {places.dtype} and expert_ids "
+                                  f"{ids.dtype}; y and weights may be {', '.join(map(str, TYPES))}, the others are moe_dispatch's")
     held_ranks, most, k = places.shape
     torch._check(held_ranks == ranks and ids.shape[1] == k and tuple(weights.shape) == tuple(ids.shape) and ids.shape[0] <= most
                  and y.shape[0] == ranks * most * k and num_experts % ranks == 0,
-                 lambda: f"moe_combine: y is {tuple(y.shape)}, places {tuple(places.shape)}, expert_ids {tuple(ids.shape)} and weights "
-                         f"{tuple(weights.shape)} on {ranks} ranks; y has a row for each of moe_dispatch's, and a choice has one weight")
+                 lambda: f"moe_combine: y is {tuple(y.shape)}, places {tuple(places.shape)}, expert_ids {tuple(ids.shape)} and "
+                         f"weights {tuple(weights.shape)} on {ranks} ranks; y has a row for each that moe_dispatch gave, and "
+                         "a choice has a weight")
 
 
 def _fake(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str) -> Tensor:
@@ -82,15 +85,15 @@ def _plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: 
     world, (_, most, k), hidden = world_of(group_name), places.shape, y.shape[1]
     _checked(y, places, ids, weights, num_experts, world.size)
     if not is_hopper(y):
-        raise NotImplementedError("moe_combine: its signals between GPUs are timed and tested on Hopper, and this GPU is another one")
+        raise NotImplementedError("moe_combine: it is measured on Hopper, and this GPU is another one")
     shape = ids.shape[0], hidden
     if most * k * hidden == 0:
         return lambda y, *_: y.new_zeros(shape)
     count, dtype = programs(y), str(y.dtype).removeprefix("torch.")
     kept = kept_rooms(world, f"moe_combine of {most} x {k} of {num_experts}, {hidden} columns",
                       library.room_for(most, k, hidden, count, world.size, dtype))
-    grid, args, meta = library.arguments(y.contiguous(), places.contiguous(), ids.contiguous(), weights.contiguous(), y.new_empty(shape), kept,
-                                         world, num_experts, count)
+    given = (one.contiguous() for one in (y, places, ids, weights))
+    grid, args, meta = library.arguments(*given, y.new_empty(shape), kept, world, num_experts, count)
     launch = RankLaunch(world, y, library.kernel, grid, args, meta, tuple(kept.values()))
 
     def plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
@@ -111,10 +114,10 @@ def _at_all_ranks(ranks: mimw.World, ys: list, places: list, ids: list, weights:
         return outs
     room = library.room_for(most, k, hidden, 1, size, str(ys[0].dtype).removeprefix("torch."), chosen=_simulated(hidden))
     kept = {part: ranks.symmetric(shape, dtype, part) for part, (shape, dtype) in room.items()}
-    filled = held(outs)
-    grid, args, meta = library.arguments(ranks.each(held(ys), "y"), ranks.each(places, "places"), ranks.each(held(ids), "expert_ids"),
-                                         ranks.each(held(weights), "weights"), ranks.each(filled, "out"), kept, ranks, num_experts, 1,
-                                         tokens=ranks.each([len(one) for one in ids]), chosen=_simulated(hidden))
+    given = dict(y=held(ys), places=places, expert_ids=held(ids), weights=held(weights), out=held(outs))
+    each = (ranks.each(tensors, name) for name, tensors in given.items())
+    grid, args, meta = library.arguments(*each, kept, ranks, num_experts, 1, tokens=ranks.each([len(one) for one in ids]),
+                                         chosen=_simulated(hidden))
     mimw.simulate(library.kernel, grid, *args, **meta)
     return outs
 
@@ -125,8 +128,8 @@ def _simulated(hidden: int) -> library.Configuration:
     return library.Configuration(SIMULATED_PROGRAMS, chosen.block, chosen.warps, chosen.lag)
 
 
-MOE_COMBINE = Operator("moe_combine(Tensor y, Tensor places, Tensor expert_ids, Tensor weights, int num_experts, str group_name) -> Tensor",
-                       _run, _fake)
+MOE_COMBINE = Operator("moe_combine(Tensor y, Tensor places, Tensor expert_ids, Tensor weights, int num_experts, str group_name) "
+                       "-> Tensor", _run, _fake)
 
 
 __all__ = ["MOE_COMBINE", "moe_combine"]

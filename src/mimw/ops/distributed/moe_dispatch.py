@@ -30,7 +30,8 @@ MOST_EXPERTS = 4096     # of all ranks
 class Handle(NamedTuple):
     """The way back of dispatched tokens, for `moe_combine`.
 
-        places       (ranks, max_tokens, k) int32: the row here of choice j of token t of each rank, -1 for choices of other ranks' experts
+        places       (ranks, max_tokens, k) int32: the row here of choice j of token t of each rank, -1 for choices of other ranks'
+                     experts
         expert_ids   this rank's tokens' experts
         num_experts  of all ranks
     """
@@ -53,24 +54,24 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
                  group: Any = None) -> Dispatched:
     """Each token's row to the ranks of its experts: rank r has the experts r num_experts / ranks and on. All ranks call it.
 
-    args:      x            (tokens, hidden) of any type of whole bytes, any strides; a row is a multiple of 16 bytes. The tokens may be
-                            another number at each rank, also none
-               expert_ids   (tokens, k), int32 or int64, as torch.topk gives them. What is no expert's number, as -1, is no choice; a
-                            token may have an expert twice, and gets two rows
+    args:      x            (tokens, hidden) of any type of whole bytes, any strides; a row is a multiple of 16 bytes. The tokens
+                            may be another number at each rank, also none
+               expert_ids   (tokens, k), int32 or int64, as torch.topk gives them. What is no expert's number, as -1, is no choice;
+                            a token may have an expert twice, and gets two rows
                num_experts  of all ranks, a multiple of the ranks, at most 4096
                max_tokens   the most that any rank has, the same at all ranks and for each call: it says how large the results are.
                             By default x's, which then is the same number at all ranks
                scale        (opt) (tokens, columns), what goes with each row, as the scales of fp8 rows; a multiple of 16 bytes
                group        a process group, its name, or None for the default one
-    returns:   rows    (ranks * max_tokens * k, hidden) of x's type: the rows for this rank's experts, by expert, then by rank, then by
-                       token. There is room for every choice of every rank; what is behind the last row is not written
+    returns:   rows    (ranks * max_tokens * k, hidden) of x's type: the rows for this rank's experts, by expert, then by rank, then
+                       by token. There is room for every choice of every rank; what is behind the last row is not written
                ends    (num_experts / ranks) int32: the row behind each expert's last one, as `grouped_matmul` takes them
                scale   as rows, or None
                handle  for `moe_combine`
     computed:  on sm_90 in one launch of `mimw.kernels.moe_dispatch`: a row goes once to each rank that has experts of it, and is
-               copied there. Nothing waits for the device, so a call can be captured; the first one of its kind makes symmetric memory of
-               (ranks - 1) max_tokens rows, outside of a capture. Calls of a group follow each other on one stream. Tensors of
-               the CPU are simulated
+               copied there. Nothing waits for the device, so a call can be captured; the first one of its kind makes symmetric
+               memory of (ranks - 1) max_tokens rows, outside of a capture. Calls of a group follow each other on one stream.
+               Tensors of the CPU are simulated
     gradients  none
     errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types and GPUs; those of
                `mimw.distributed.World.symmetric`
@@ -83,8 +84,8 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
 def _checked(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> None:
     for name, tensor in dict(x=x, expert_ids=ids, scale=scale).items():
         if tensor is not None and (tensor.dim() != 2 or tensor.device != x.device):
-            raise RuntimeError(f"moe_dispatch: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have 2 dimensions, and all must "
-                               f"be on one device, {x.device} of x")
+            raise RuntimeError(f"moe_dispatch: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have 2 dimensions, and "
+                               f"all must be on one device, {x.device} of x")
     if ids.dtype not in (torch.int32, torch.int64):
         raise NotImplementedError(f"moe_dispatch: expert_ids is {ids.dtype}; it may be torch.int32 or torch.int64")
     torch._check(x.shape[0] == ids.shape[0] and (scale is None or scale.shape[0] == ids.shape[0]),
@@ -92,19 +93,19 @@ def _checked(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, mos
                          f"{'' if scale is None else f' and scale {tuple(scale.shape)}'}; they must have as many rows")
     torch._check(x.shape[0] <= most, lambda: f"moe_dispatch: {x.shape[0]} tokens, and max_tokens is {most}")
     if num_experts < 1 or num_experts % ranks or num_experts > MOST_EXPERTS:
-        raise RuntimeError(f"moe_dispatch: {num_experts} experts on {ranks} ranks; they must be a multiple of the ranks, and {MOST_EXPERTS} "
-                           "at most")
+        raise RuntimeError(f"moe_dispatch: {num_experts} experts on {ranks} ranks; they must be a multiple of the ranks, and "
+                           f"{MOST_EXPERTS} at most")
     for name, tensor in dict(x=x, scale=scale).items():
         if tensor is not None and (tensor.shape[1] * tensor.itemsize % 16 or not tensor.shape[1]):
-            raise RuntimeError(f"moe_dispatch: a row of {name} is {tensor.shape[1]} x {tensor.itemsize} bytes; it must be a multiple of 16 "
-                               "bytes: pad the columns")
+            raise RuntimeError(f"moe_dispatch: a row of {name} is {tensor.shape[1]} x {tensor.itemsize} bytes; it must be a "
+                               "multiple of 16 bytes: pad the columns")
 
 
 def _empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> tuple[Tensor, ...]:
     rows, k = ranks * most * ids.shape[1], ids.shape[1]
+    scales = x.new_empty(0) if scale is None else scale.new_empty(rows, scale.shape[1])
     return (x.new_empty(rows, x.shape[1]), ids.new_empty(num_experts // ranks, dtype=torch.int32),
-            ids.new_empty(ranks, most, k, dtype=torch.int32), (x if scale is None else scale).new_empty(0 if scale is None else rows,
-                                                                                                       1 if scale is None else scale.shape[1]))
+            ids.new_empty(ranks, most, k, dtype=torch.int32), scales)
 
 
 def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, group_name: str) -> tuple[Tensor, ...]:
@@ -151,7 +152,8 @@ def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: 
     def plan(x: Tensor, ids: Tensor, scale: Tensor | None) -> tuple[Tensor, ...]:
         found = rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, world.size)
         x, rows = words(x), words(rows)
-        launch(x, x if scale is None else words(scale), ids.contiguous(), rows, rows if scale is None else words(scales), ends, places)
+        beside = (x, rows) if scale is None else (words(scale), words(scales))
+        launch(x, beside[0], ids.contiguous(), rows, beside[1], ends, places)
         return found
 
     return plan
@@ -187,9 +189,11 @@ def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_expe
         return ranks.each(held(list(tensors)), name)
 
     rows, ends, places, row_scales = (ranks.each(list(part)) for part in zip(*outs))
-    with_scales = dict(x_scales=each(map(words, scales), "scale"), row_scales=ranks.each([words(one) for one in row_scales])) if scaled else {}
-    grid, args, meta = library.arguments(each(map(words, xs), "x"), each(ids, "expert_ids"), ranks.each([words(one) for one in rows], "rows"),
-                                         ends, places, kept, ranks, SIMULATED_PROGRAMS, tokens=ranks.each([len(x) for x in xs]), **with_scales)
+    tokens, with_scales = ranks.each([len(x) for x in xs]), {}
+    if scaled:
+        with_scales = dict(x_scales=each(map(words, scales), "scale"), row_scales=each(map(words, row_scales), "row_scale"))
+    grid, args, meta = library.arguments(each(map(words, xs), "x"), each(ids, "expert_ids"), each(map(words, rows), "rows"), ends,
+                                         places, kept, ranks, SIMULATED_PROGRAMS, tokens=tokens, **with_scales)
     mimw.simulate(library.kernel, grid, *args, **meta)
     return outs
 

@@ -1,0 +1,306 @@
+"""Tokens to the GPUs of their experts and back, against NCCL with the sorting that it needs, and against the link.
+
+    python -m benchmarks.distributed_moe                        dispatch and combine of every shape; two GPUs
+    python -m benchmarks.distributed_moe decode --what combine  one shape, one direction
+    python -m benchmarks.distributed_moe --check                results of all shapes and of odd ones against torch's; no times
+    python -m benchmarks.distributed_moe deepseek --tune        every candidate's time; nothing is written
+
+Each token has k experts, drawn without preference, half of them at the peer if there are two GPUs. `link` is one copy by the copy
+engine of the bytes that have to go over the link, a row for each token and peer that has experts of it, of the rank that has most;
+both directions at once. `NCCL` sorts by torch's operators and moves rows by all_to_all_single, a row for each choice, since that is
+what it can; how many go where it is told beforehand, on the host, which in earnest it would have to wait for. Each side is a CUDA
+graph of several calls, and the graphs take turns (benchmarks/distributed.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+from mimw.kernels import moe_combine, moe_dispatch
+from mimw.testing.benchmark import Row
+
+from .distributed import alternate, ended, graphed, keep_row, of_all, started, together, worst
+from .driver import RESULTS, command, some_of
+from .gpu import multiprocessors, row_of, summary, torch
+
+# name -> tokens, columns, experts of a token, experts, bytes of a number, numbers to a scale
+SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 2, 0), "decode": (128, 7168, 8, 256, 2, 0),
+          "deepseek-fp8": (4096, 7168, 8, 256, 1, 128), "decode-fp8": (128, 7168, 8, 256, 1, 128)}
+CHECKED = {"few": (5, 512, 3, 6, 2, 0), "skewed": (300, 1024, 4, 16, 2, 0), "none at one": (257, 2048, 2, 4, 2, 0),
+           "one expert each": (64, 128, 1, 2, 2, 0)}
+WHAT = ("dispatch", "combine")
+CALLS = 4
+
+
+class Problem:
+    """Tokens of this rank, and what both kernels make of them."""
+
+    def __init__(self, world, name: str, shape: tuple):
+        self.world, self.name = world, name
+        self.most, self.hidden, self.k, self.experts, self.bytes, self.step = shape
+        self.tokens = 0 if name == "none at one" and world.rank == 0 else self.most
+        torch.manual_seed(17 + world.rank)
+        self.local, self.sms = self.experts // world.size, multiprocessors()
+        like = torch.rand(self.tokens, self.experts, device="cuda")
+        if name == "skewed":        # nearly all to the first expert, and choices that are none, and experts twice
+            like[:, 0] += 0.9
+        self.ids = like.topk(self.k, 1).indices.int() if self.tokens else torch.zeros(0, self.k, device="cuda", dtype=torch.int32)
+        if name == "skewed":
+            self.ids[::3, 1], self.ids[::5, 2] = -1, self.ids[::5, 0]
+        self.dtype = torch.bfloat16 if self.bytes == 2 else torch.float8_e4m3fn
+        self.x = torch.randn(self.tokens, self.hidden, device="cuda").to(self.dtype)
+        self.scale = torch.rand(self.tokens, self.hidden // self.step, device="cuda") + 0.5 if self.step else None
+        self.weights = torch.rand(self.tokens, self.k, device="cuda")
+        rows = world.size * self.most * self.k
+        self.rows = torch.empty(rows, self.hidden, device="cuda", dtype=self.dtype)
+        self.row_scale = torch.empty(rows, self.hidden // self.step, device="cuda") if self.step else None
+        self.ends = torch.empty(self.local, device="cuda", dtype=torch.int32)
+        self.places = torch.empty(world.size, self.most, self.k, device="cuda", dtype=torch.int32)
+        self.y = torch.empty(rows, self.hidden, device="cuda", dtype=torch.bfloat16)
+        self.out = torch.empty(self.tokens, self.hidden, device="cuda", dtype=torch.bfloat16)
+        self.symmetric: list = []
+
+    @property
+    def row_bytes(self) -> int:
+        return self.hidden * self.bytes + (4 * self.hidden // self.step if self.step else 0)
+
+    def room(self, sizes: dict) -> dict:
+        """Symmetric memory, given back by `free`."""
+        made = {name: self.world.symmetric(shape, getattr(torch, dtype), name) for name, (shape, dtype) in sizes.items()}
+        self.symmetric += made.values()
+        return made
+
+    def free(self) -> None:
+        for tensor in self.symmetric:
+            self.world.free(tensor)
+        self.symmetric.clear()
+
+    def dispatch(self, chosen=None, programs: int | None = None) -> Callable[[], None]:
+        programs = programs or self.sms
+        scaled = dict(x_scales=self.scale.view(torch.int32), row_scales=self.row_scale.view(torch.int32)) if self.step else {}
+        room = self.room(moe_dispatch.room_for(self.most, self.k, self.experts, self.hidden * self.bytes, programs, self.world.size,
+                                               4 * self.hidden // self.step if self.step else 0))
+        x, rows = self.x.view(torch.int32), self.rows.view(torch.int32)
+        grid, args, meta = moe_dispatch.arguments(x, self.ids, rows, self.ends, self.places, room, self.world, programs,
+                                                  chosen=chosen, **scaled)
+        return lambda: moe_dispatch.kernel[grid](*args, **meta)
+
+    def combine(self, chosen=None) -> Callable[[], None]:
+        room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.sms, self.world.size, chosen=chosen))
+        grid, args, meta = moe_combine.arguments(self.y, self.places, self.ids, self.weights, self.out, room, self.world,
+                                                 self.experts, self.sms, chosen=chosen)
+        return lambda: moe_combine.kernel[grid](*args, **meta)
+
+    # ---- what is right ----------------------------------------------------------------------------------------------
+
+    def everyone(self):
+        """(x, scale, ids) of all ranks, in order; ids of tokens that there are not are -1."""
+        def gathered(mine, value=0):
+            mine = torch.nn.functional.pad(mine, (0, 0, 0, self.most - len(mine)), value=value)
+            found = mine.new_empty(self.world.size * self.most, mine.shape[1])
+            torch.distributed.all_gather_into_tensor(found, mine, group=self.world.group)
+            return found
+
+        x = gathered(self.x.view(torch.uint8)).view(self.dtype)
+        scale, ids = None if self.scale is None else gathered(self.scale), gathered(self.ids, -1)
+        return x, scale, ids
+
+    def check_dispatch(self) -> None:
+        """To the bit."""
+        x, scale, ids = self.everyone()
+        own = (ids.flatten() // self.local).where(ids.flatten() >= 0, torch.tensor(-1, device="cuda")) == self.world.rank
+        slots = own.nonzero().flatten()
+        slots = slots[torch.sort(ids.flatten()[slots], stable=True).indices]
+        ends = torch.bincount(ids.flatten()[slots] - self.world.rank * self.local, minlength=self.local).cumsum(0)
+        places = torch.full((len(own), ), -1, device="cuda", dtype=torch.int32)
+        places[slots] = torch.arange(len(slots), device="cuda", dtype=torch.int32)
+        assert torch.equal(self.ends.long(), ends), (self.ends, ends)
+        assert torch.equal(self.places.flatten(), places), "places"
+        for start in range(0, len(slots), 8192):
+            part = slots[start:start + 8192] // self.k
+            found = self.rows[start:start + len(part)]
+            assert torch.equal(found.view(torch.uint8), x.view(torch.uint8)[part]), "rows"
+            if scale is not None:
+                assert torch.equal(self.row_scale[start:start + len(part)], scale[part]), "scales"
+
+    def fill(self) -> None:
+        """y, as experts might make it: their numbers times their rows."""
+        counts = torch.diff(self.ends.long(), prepend=torch.zeros(1, device="cuda", dtype=torch.long))
+        used = int(self.ends[-1])
+        number = torch.repeat_interleave(torch.arange(self.local, device="cuda"), counts) + self.world.rank * self.local
+        self.y.fill_(float("nan"))
+        for start in range(0, used, 8192):
+            rows = slice(start, min(start + 8192, used))
+            self.y[rows] = (self.rows[rows].float() * ((number[rows] % 7 + 1.0) / 4)[:, None]).bfloat16()
+
+    def error(self) -> float:
+        """||out - expected|| / ||expected|| of `combine`, of all ranks the largest."""
+        factor = torch.where(self.ids >= 0, (self.ids % 7 + 1.0) / 4, 0.0)
+        expected = self.x.float().double() * (factor * self.weights).double().sum(1, keepdim=True)
+        error = ((self.out.double() - expected).norm() / expected.norm()).item() if self.tokens else 0.0
+        return worst(self.world, error)
+
+    # ---- baselines --------------------------------------------------------------------------------------------------
+
+    def link(self) -> Callable[[], None]:
+        """One copy to the next rank, by the copy engine."""
+        ranks, me = self.world.size, self.world.rank
+        goes = sum(int((self.ids // self.local == peer).any(1).sum()) for peer in range(ranks) if peer != me)
+        self.pairs = max(of_all(self.world, goes))
+        size, peer = max(16, self.pairs * self.row_bytes), (me + 1) % ranks
+        target = self.world.symmetric((size, ), torch.uint8, "link")
+        self.symmetric.append(target)
+        source, there = torch.randint(0, 255, (size, ), device="cuda", dtype=torch.uint8), self.world.peer(target, peer)
+        driver = ctypes.CDLL("libcuda.so.1")
+
+        def run(kept=(source, there)) -> None:
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            failed = driver.cuMemcpyDtoDAsync_v2(ctypes.c_uint64(there.data_ptr()), ctypes.c_uint64(source.data_ptr()),
+                                                 ctypes.c_size_t(size), stream)
+            if failed:
+                raise OSError(f"cuMemcpyDtoDAsync of {size} bytes between ranks gives the driver's error {failed}")
+
+        return run
+
+    def nccl(self, what: str) -> Callable[[], None]:
+        """The same by all_to_all_single and torch's operators; rows without scales beside them."""
+        dist, group, ranks, k = torch.distributed, self.world.group, self.world.size, self.k
+        x = self.x.view(torch.uint8) if self.bytes == 1 else self.x
+        order = torch.sort(self.ids.flatten(), stable=True).indices
+        counts = torch.bincount(self.ids.flatten(), minlength=self.experts)
+        out_splits = counts.view(ranks, -1).sum(1).tolist()
+        came = torch.empty_like(counts)
+        dist.all_to_all_single(came, counts, group=group)
+        in_splits = came.view(ranks, -1).sum(1).tolist()
+        got = x.new_empty(sum(in_splits), self.hidden)
+
+        def sorted_by_expert(came):
+            experts = torch.arange(self.local, device="cuda").repeat(ranks)
+            return torch.sort(torch.repeat_interleave(experts, came, output_size=sum(in_splits)), stable=True).indices
+
+        back = sorted_by_expert(came)
+        self.nccl_rows = x.new_empty(sum(in_splits), self.hidden)
+
+        def dispatch():
+            flat = self.ids.flatten()
+            order = torch.sort(flat, stable=True).indices
+            counts = torch.zeros_like(came).scatter_add_(0, flat.long(), torch.ones_like(flat, dtype=torch.long))
+            dist.all_to_all_single(came, counts, group=group)
+            dist.all_to_all_single(got, x.index_select(0, order // k), in_splits, out_splits, group=group)
+            torch.index_select(got, 0, sorted_by_expert(came), out=self.nccl_rows)
+
+        def combine():
+            y = torch.empty_like(got).index_copy_(0, back, self.y[:len(got)])
+            home = y.new_empty(sum(out_splits), self.hidden)
+            dist.all_to_all_single(home, y, out_splits, in_splits, group=group)
+            mine = torch.empty_like(home).index_copy_(0, order, home).view(-1, k, self.hidden)
+            self.nccl_out = (mine.float() * self.weights[..., None]).sum(1).bfloat16()
+
+        return dispatch if what == "dispatch" else combine
+
+
+def checked(world, name: str, shape: tuple) -> tuple[Problem, dict[str, Callable], float]:
+    """A problem, both calls, and the error of the second; an AssertionError where something is wrong."""
+    problem = Problem(world, name, shape)
+    sides = {"dispatch": problem.dispatch(), "combine": problem.combine()}
+    outs = []
+    for _ in range(3):
+        together(world)
+        sides["dispatch"]()
+        torch.cuda.synchronize()
+        problem.check_dispatch()
+        problem.fill()
+        sides["combine"]()
+        outs.append(problem.out.clone())
+    error = problem.error()
+    if not error < 1e-2 or not all(torch.equal(one, outs[0]) for one in outs):
+        raise AssertionError(f"{name}: error {error}, the same bits each time: {[torch.equal(one, outs[0]) for one in outs]}")
+    return problem, sides, error
+
+
+def repeated(world, side: str, run: Callable[[], None], calls: int) -> Callable[[], None]:
+    """So many calls in a graph; copies by the driver one behind the other, as they are."""
+    if side == "link":
+        return lambda: [run() for _ in range(calls)]
+    return graphed(world, run, calls)
+
+
+def rows(world, name: str, what: tuple[str, ...], ms: float):
+    """The rows of one shape."""
+    problem, calls, error = checked(world, name, SHAPES[name])
+    link = problem.link()
+    for one in what:
+        if one == "combine" and problem.bytes == 1:
+            continue
+        sides = {"mimw": calls[one], "NCCL": problem.nccl(one), "link": link}
+        count = CALLS if problem.most > 1000 else 5 * CALLS
+        times = alternate(world, {side: repeated(world, side, run, count) for side, run in sides.items()}, ms, count, flushed=False)
+        shape = dict(tokens=problem.most, hidden=problem.hidden, k=problem.k, experts=problem.experts, ranks=world.size,
+                     bytes=problem.pairs * problem.row_bytes)
+        yield row_of(f"moe_{one}-{name}", shape, {}, times, 0.0 if one == "dispatch" else error, "standard normal")
+    problem.free()
+
+
+def line(row: Row) -> str:
+    rate = row.shape["bytes"] / row.microseconds / 1e3
+    told = "  ".join(f"{name} {time:.1f} us ({time / row.microseconds:.3f})" for name, time in row.baselines.items())
+    return f"{row.name:<24} {row.microseconds:8.1f} us  {rate:6.1f} GB/s over the link  {told}  error {row.error:.1e}"
+
+
+def tuned(world, name: str, what: tuple[str, ...], ms: float) -> None:
+    """Times of candidates."""
+    problem, _, _ = checked(world, name, SHAPES[name])
+    candidates: dict[str, Callable] = {"link": problem.link()}
+    kept = list(problem.symmetric)
+    if "dispatch" in what:
+        for programs, (out, home, unread) in itertools.product((132, 96, 64), ((4, 8, 4), (6, 6, 3), (3, 9, 6), (4, 8, 2))):
+            chosen = moe_dispatch.Configuration(out, home, unread)
+            candidates[f"dispatch {programs} programs, {chosen}"] = partial(problem.dispatch, chosen, programs)
+    if "combine" in what and problem.bytes == 2:
+        for ctas, block, warps, lag in itertools.product((2, 4, 8), (1024, 2048), (4, 8), (1, 2)):
+            if ctas * warps <= 32 and block // warps in (256, 512):
+                chosen = moe_combine.Configuration(ctas, block, warps, lag)
+                candidates[f"combine {chosen}"] = partial(problem.combine, chosen)
+    for told, make in candidates.items():
+        run = make if told == "link" else make()
+        (time, ) = alternate(world, {told: repeated(world, told, run, CALLS)}, ms, CALLS, flushed=False).values()
+        if world.rank == 0:
+            print(f"{name} {time:9.1f} us  {told}", flush=True)
+        together(world)
+        while len(problem.symmetric) > len(kept):
+            world.free(problem.symmetric.pop())
+    problem.free()
+
+
+def main() -> None:
+    parser = command(__doc__, results=RESULTS / "distributed_moe.jsonl", tune=True, ms=200.0)
+    some_of(parser, "names", SHAPES)
+    parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT)
+    parser.add_argument("--check", action="store_true", help="results only")
+    options, world = started(parser, "benchmarks.distributed_moe")
+    names = options.names or list(SHAPES)
+    if options.check:
+        for name, shape in {**CHECKED, **{name: SHAPES[name] for name in names}}.items():
+            problem, _, error = checked(world, name, shape)
+            problem.free()
+            if world.rank == 0:
+                print(f"right  {name}: error of combine {error:.1e}", flush=True)
+    elif options.tune:
+        for name in names:
+            tuned(world, name, options.what, options.ms)
+    else:
+        ratios = []
+        for name in names:
+            for row in rows(world, name, options.what, options.ms):
+                keep_row(world, row, options.results, line)
+                ratios.append(row.ratios()["link"])
+        if world.rank == 0:
+            print(summary(ratios, "the link"))
+    ended()
+
+
+if __name__ == "__main__":
+    main()
