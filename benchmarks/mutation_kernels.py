@@ -38,7 +38,7 @@ from mimw.kernels import (
     topk_selector,
     wide_attention_backward,
 )
-from tests.kernels import products_of_ranks, several_gpus
+from tests.kernels import products_of_ranks, several_gpus, spread_experts
 
 GPUS = "tests/kernels/several_gpus.py"
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
@@ -528,4 +528,7 @@ ON_SEVERAL_GPUS = (
          lambda: products_of_ranks.scattering(m=256, everywhere=True, twice=True)[0]),
     Case("Two GPUs, all-gather and GEMM", "src/mimw/kernels/all_gather_gemm/kernel.py",
          lambda: products_of_ranks.gathering(m=256, twice=True, longest=2048)[0]),
+    Case("Dispatch to experts", "src/mimw/kernels/moe_dispatch/kernel.py",
+         lambda: spread_experts.dispatching(2, 4, 2, 2, 8, programs=2)[0]),
+    Case("Combine from experts", "src/mimw/kernels/moe_combine/kernel.py", lambda: spread_experts.combining(2, 4, 2, 2, 16)[0]),
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..checks import of_rank, one_of, persistent, type_name
-from ..moe_dispatch import one_of_ranks, ranks_of
+from ..ranks import at_one, size_of
 from .kernel import combine as kernel
 
 TYPES = ("bfloat16", "float16", "float32")
@@ -83,8 +83,8 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
                rank's first, then those of the next rank and so on
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    ranks = ranks_of(world)
-    one_y, one_ids, one_weights, one_out, one_places = map(one_of_ranks, (y, ids, weights, out, places))
+    ranks = size_of(world)
+    one_y, one_ids, one_weights, one_out, one_places = map(at_one, (y, ids, weights, out, places))
     of_rank(2, y=one_y)
     of_rank(3, places=one_places)
     one_of(TYPES, y=one_y, out=one_out, weights=one_weights)

@@ -14,10 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..checks import persistent, type_name
+from ..ranks import at_one, size_of
 from .kernel import BEHIND
 from .kernel import dispatch as kernel
 
-__all__ = ["Configuration", "arguments", "configuration", "kernel", "one_of_ranks", "ranks_of", "room_for"]
+__all__ = ["Configuration", "arguments", "configuration", "kernel", "room_for"]
 
 SHARED = 200 << 10          # bytes of shared memory for the two rings
 
@@ -47,16 +48,6 @@ def configuration(row_bytes: int) -> Configuration:
         raise ValueError(f"rows of {row_bytes} bytes: {slots} of them fit into the shared memory of a multiprocessor, and 6 are "
                          "needed; dispatch parts of a row, one after the other")
     return Configuration(out=3, home=slots - 3, unread=slots - 5)
-
-
-def ranks_of(world) -> int:
-    """How many ranks a world has, simulated or not."""
-    return world.size if hasattr(world, "size") else len(world)
-
-
-def one_of_ranks(array):
-    """An array, or that of the first rank, of one for each rank."""
-    return array[0] if hasattr(array, "is_symmetric") else array
 
 
 def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
@@ -96,14 +87,14 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
                chosen      by default that for rows of this size
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    ranks, programs = ranks_of(world), persistent(programs)
-    one_x, one_ids, one_rows = map(one_of_ranks, (x, ids, rows))
-    of_places, of_scales = one_of_ranks(places), one_of_ranks(x_scales)
-    words, (held, most, k), local = one_x.shape[1], of_places.shape, one_of_ranks(ends).shape[0]
-    given = dict(x=one_x, rows=one_rows, ends=one_of_ranks(ends), places=of_places)
+    ranks, programs = size_of(world), persistent(programs)
+    one_x, one_ids, one_rows = map(at_one, (x, ids, rows))
+    of_places, of_scales = at_one(places), at_one(x_scales)
+    words, (held, most, k), local = one_x.shape[1], of_places.shape, at_one(ends).shape[0]
+    given = dict(x=one_x, rows=one_rows, ends=at_one(ends), places=of_places)
     scales = 0
     if x_scales is not None:
-        scales, given["x_scales"], given["row_scales"] = of_scales.shape[1], of_scales, one_of_ranks(row_scales)
+        scales, given["x_scales"], given["row_scales"] = of_scales.shape[1], of_scales, at_one(row_scales)
     for name, array in given.items():
         if type_name(array) != "int32":
             raise ValueError(f"{name} is {array.dtype}; it must be int32: see rows of other types as words")

@@ -1,0 +1,120 @@
+"""Tokens to the ranks of their experts and back, small: the launches of `moe_dispatch` and `moe_combine` in a simulated world.
+
+Input: how many ranks, tokens, choices, experts of a rank, columns and programs. Output: a launch, as (kernel, grid, args, meta),
+with what it should leave. An example:
+
+    launch, world = dispatching(2, 5, 2, 2, 8, programs=2)
+    mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+    assert_dispatched(world)
+
+Ids go from -1, which is no expert, to the last one, and may be the same twice; rows are random numbers. Rows that nobody gets keep
+-7.
+"""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+
+import mimw
+from mimw.kernels import moe_combine, moe_dispatch
+
+SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, tile=16, count=32)
+
+
+@dataclass
+class Routing:
+    """Which experts the tokens of each rank have, and the row of each choice at the expert's rank."""
+
+    ids: list[np.ndarray]       # by rank: (tokens, k)
+    local: int
+    most: int
+
+    def rows_of(self, rank: int) -> list[tuple[int, int, int]]:
+        """(rank, token, j) of each row that a rank gets, in order."""
+        return [(source, *map(int, where)) for expert in self._experts(rank) for source, ids in enumerate(self.ids)
+                for where in np.argwhere(ids == expert)]
+
+    def ends_of(self, rank: int) -> np.ndarray:
+        """The row behind each expert's last one."""
+        return np.cumsum([sum(int((ids == expert).sum()) for ids in self.ids) for expert in self._experts(rank)])
+
+    def _experts(self, rank: int) -> range:
+        return range(rank * self.local, (rank + 1) * self.local)
+
+    def places_of(self, rank: int) -> np.ndarray:
+        """(ranks, most, k): the row of each choice, or -1."""
+        places = np.full((len(self.ids), self.most, self.ids[0].shape[1]), -1, np.int32)
+        for row, where in enumerate(self.rows_of(rank)):
+            places[where] = row
+        return places
+
+
+def routed(ranks: int, most: int, k: int, local: int, tokens=None, ids=None, seed: int = 0) -> Routing:
+    """Random choices, or `ids(random, rank, tokens)`, (tokens, k); `tokens` of each rank are `most` by default."""
+    random = np.random.default_rng(seed)
+    ids = ids or (lambda random, rank, count: random.integers(-1, ranks * local, (count, k)))
+    return Routing([ids(random, rank, count).astype(np.int32) for rank, count in enumerate(tokens or [most] * ranks)], local, most)
+
+
+def _held(array: np.ndarray) -> np.ndarray:
+    """The array, or one row where it has none."""
+    return array if len(array) else np.zeros((1, *array.shape[1:]), array.dtype)
+
+
+def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, chosen=SMALL,
+                **routing) -> tuple[tuple, SimpleNamespace]:
+    """A launch, and (route, x, x_scales, rows, row_scales, ends, places) of all ranks."""
+    world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
+    random, size, counts = np.random.default_rng(1), ranks * most * k, [len(ids) for ids in route.ids]
+    x, x_scales = ([random.integers(1, 1 << 30, (count, width), dtype=np.int32) for count in counts]
+                   for width in (words, scales or 4))
+    rows, row_scales = (world.each([np.full((size, width), -7, np.int32) for _ in counts], name)
+                        for width, name in ((words, "rows"), (scales or 4, "row_scales")))
+    ends = world.each([np.full(local, -7, np.int32) for _ in counts], "ends")
+    places = world.each([np.full((ranks, most, k), -7, np.int32) for _ in counts], "places")
+    room = moe_dispatch.room_for(most, k, ranks * local, 4 * words, programs, ranks, 4 * scales)
+    workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
+    scaled = dict(x_scales=world.each(list(map(_held, x_scales)), "x_scales"), row_scales=row_scales) if scales else {}
+    grid, args, meta = moe_dispatch.arguments(
+        world.each(list(map(_held, x)), "x"), world.each(list(map(_held, route.ids)), "ids"), rows, ends, places, workspace, world,
+        programs, tokens=world.each(counts), chosen=chosen, **scaled)
+    made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, rows=rows, row_scales=row_scales, ends=ends,
+                           places=places)
+    return (moe_dispatch.kernel, grid, args, meta), made
+
+
+def assert_dispatched(made: SimpleNamespace) -> None:
+    """Rows, scales, ends and places at all ranks, to the bit; they are then as before the launch."""
+    for rank in range(len(made.rows)):
+        wanted = made.route.rows_of(rank)
+        for name, given, found in (("rows", made.x, made.rows[rank]), ("scales", made.x_scales, made.row_scales[rank])):
+            got = [given[source][token].tolist() for source, token, _ in wanted] if given is not None else []
+            assert found[:len(got)].tolist() == got and (found[len(got):] == -7).all(), name
+            found[...] = -7
+        assert (made.ends[rank] == made.route.ends_of(rank)).all()
+        assert (made.places[rank] == made.route.places_of(rank)).all()
+        made.ends[rank][...] = made.places[rank][...] = -7
+
+
+def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype="float32", partial: str = "float32",
+              chosen=moe_combine.Configuration(2, 16, 1, 1), multiprocessors: int = 1, **routing) -> tuple[tuple, SimpleNamespace]:
+    """A launch, and (out, expected) of all ranks; rows of y that are no choice's are no numbers."""
+    world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
+    random, counts = np.random.default_rng(1), [len(ids) for ids in route.ids]
+    y = [random.standard_normal((ranks * most * k, hidden)).astype(dtype) for _ in counts]
+    weights, places = [random.random((count, k), np.float32) for count in counts], list(map(route.places_of, range(ranks)))
+    expected = [np.zeros((count, hidden)) for count in counts]
+    for rank in range(ranks):
+        wanted = route.rows_of(rank)
+        for row, (source, token, j) in enumerate(wanted):
+            expected[source][token] += weights[source][token, j] * y[rank][row].astype(float)
+        y[rank][len(wanted):] = np.nan
+    out = world.each([np.full((max(1, count), hidden), np.nan, dtype) for count in counts], "out")
+    room = moe_combine.room_for(most, k, hidden, multiprocessors, ranks, partial, chosen)
+    workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
+    grid, args, meta = moe_combine.arguments(
+        world.each(y, "y"), world.each(places, "places"), world.each(list(map(_held, route.ids)), "ids"),
+        world.each(list(map(_held, weights)), "weights"), out, workspace, world, ranks * local, multiprocessors,
+        tokens=world.each(counts), chosen=chosen)
+    return (moe_combine.kernel, grid, args, meta), SimpleNamespace(out=out, expected=expected)

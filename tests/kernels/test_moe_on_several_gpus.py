@@ -1,0 +1,76 @@
+"""Tokens to the ranks of their experts and back, simulated: what arrives where, launches behind each other, odd routings, races."""
+
+import numpy as np
+import pytest
+
+import mimw
+from mimw.kernels import moe_combine, moe_dispatch
+from tests.kernels.spread_experts import SMALL, assert_dispatched, combining, dispatching
+
+ROUTINGS = {
+    "any": None,
+    "one expert has all": lambda random, rank, count: np.full((count, 2), 3),
+    "nobody chooses": lambda random, rank, count: np.full((count, 2), -1),
+    "own experts alone": lambda random, rank, count: rank * 2 + random.integers(0, 2, (count, 2)),
+    "others' experts alone": lambda random, rank, count: (1 - rank) * 2 + random.integers(0, 2, (count, 2)),
+    "no experts by other numbers": lambda random, rank, count: random.choice([-5, 0, 3, 4, 1000], (count, 2)),
+}
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_rows_go_to_their_experts(routing):
+    launch, made = dispatching(2, 5, 2, 2, 8, programs=2, ids=ROUTINGS[routing])
+    for _ in range(3 if routing == "any" else 1):       # each launch takes the other half of what is announced
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_dispatched(made)
+
+
+def test_three_ranks_with_scales_one_of_them_without_tokens():
+    launch, made = dispatching(3, 7, 3, 2, 8, programs=3, scales=4, tokens=[7, 0, 4])
+    for _ in range(2):
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_dispatched(made)
+
+
+def test_a_world_of_one_keeps_its_rows():
+    launch, made = dispatching(1, 6, 2, 4, 8, programs=2)
+    mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+    assert_dispatched(made)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_rows_come_back_weighted(routing):
+    launch, made = combining(2, 5, 2, 2, 24, ids=ROUTINGS[routing])
+    bits = []
+    for _ in range(2):
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        for out, expected in zip(made.out, made.expected):
+            np.testing.assert_allclose(out, expected, atol=1e-5)
+        bits.append([out.tobytes() for out in made.out])
+    assert bits[0] == bits[1]
+
+
+def test_three_ranks_one_of_them_without_tokens():
+    launch, made = combining(3, 7, 3, 2, 16, tokens=[7, 0, 4], dtype=np.float16, partial="float16")
+    mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+    for out, expected in zip(made.out, made.expected):
+        np.testing.assert_allclose(out[:len(expected)].astype(float), expected, atol=5e-3)
+
+
+@pytest.mark.parametrize("launch", [dispatching(2, 4, 2, 2, 8, programs=2)[0], combining(2, 4, 2, 2, 16)[0]],
+                         ids=["dispatch", "combine"])
+def test_nothing_is_found(launch):
+    assert mimw.check(launch[0], launch[1], *launch[2], seeds=3, **launch[3]).ok
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="a ring has more slots"):
+        moe_dispatch.Configuration(out=2)
+    with pytest.raises(ValueError, match="rows of 65536 bytes: 3 of them fit"):
+        moe_dispatch.configuration(1 << 16)
+    with pytest.raises(ValueError, match="rows of 24 bytes with 0 of scales"):
+        dispatching(2, 4, 2, 2, 6, programs=2)
+    with pytest.raises(ValueError, match="programs is 0"):
+        dispatching(2, 4, 2, 2, 8, programs=0)
+    assert moe_dispatch.configuration(14336) == moe_dispatch.Configuration() and SMALL.home > SMALL.unread
+    assert moe_combine.configuration(7168).block == 1024 and moe_combine.configuration(16).warps == 1
