@@ -185,7 +185,7 @@ def test_a_group_that_is_made_anew():
         again.symmetric(8, torch.float32)
         dist.barrier()
         dist.destroy_process_group()
-        alone = init()
+        alone = init("cpu:gloo")
         return again is not first, again.size, (alone.rank, alone.size), alone is init(), repr(alone)
 
     assert at_ranks(2, work) == [(True, 2, (0, 1), True, "World(rank 0 of 1, group '0', cpu)")] * 2

@@ -64,7 +64,7 @@ class World:
         self._born = (births - 1) // self.size      # a store may outlive its group
         self.meeting = Meeting(self._store(), self.rank, self.size, self.name, self.limit)
         self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device)), self.rank)
-        self.meeting.ended = self.peers.ended
+        self.meeting.ended, self.meeting.ended_soon = self.peers.ended, self.peers.ended_soon
         self._check_devices()
         self._places: Places | None = None
         self._memory = self._table = self._watch = self.closed = None
