@@ -38,7 +38,7 @@ from mimw.kernels import (
     topk_selector,
     wide_attention_backward,
 )
-from tests.kernels import products_of_ranks, several_gpus, spread_experts
+from tests.kernels import cut_sequences, products_of_ranks, several_gpus, spread_experts
 
 GPUS = "tests/kernels/several_gpus.py"
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
@@ -522,12 +522,17 @@ ON_SEVERAL_GPUS = (
     Case("Two GPUs, stream", GPUS, several_gpus.streaming),
     Case("Two GPUs, exchange", GPUS, several_gpus.exchanging),
     Case("Four GPUs, all-gather", GPUS, several_gpus.gathering),
-    Case("Three GPUs, GEMM and reduce-scatter", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
-         lambda: products_of_ranks.scattering(3, m=192, twice=True)[0]),
+    Case("Two GPUs, GEMM and reduce-scatter", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
+         lambda: products_of_ranks.scattering(m=256, twice=True)[0]),
     Case("Two GPUs, GEMM and all-reduce", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
-         lambda: products_of_ranks.scattering(m=128, k=128, everywhere=True, twice=True)[0]),
+         lambda: products_of_ranks.scattering(m=256, everywhere=True, twice=True)[0]),
     Case("Two GPUs, all-gather and GEMM", "src/mimw/kernels/all_gather_gemm/kernel.py",
-         lambda: products_of_ranks.gathering(m=256, k=128, twice=True, longest=2048)[0]),
+         lambda: products_of_ranks.gathering(m=256, twice=True, longest=2048)[0]),
+    Case("Two GPUs, attention", "src/mimw/kernels/ring_attention/kernel.py", lambda: cut_sequences.forward(2, True, putters=2)[:4]),
+    Case("Two GPUs, attention's gradients", "src/mimw/kernels/ring_attention_backward/kernel.py",
+         lambda: cut_sequences.backward(2, True)[0][1]),
+    Case("Two GPUs, shares of attention's gradients", "src/mimw/kernels/ring_attention_backward/collect.py",
+         lambda: cut_sequences.backward(2, True)[0][3]),
     Case("Dispatch to experts", "src/mimw/kernels/moe_dispatch/kernel.py",
          lambda: spread_experts.dispatching(2, 4, 2, 2, 8, programs=2)[0]),
     Case("Combine from experts", "src/mimw/kernels/moe_combine/kernel.py", lambda: spread_experts.combining(2, 4, 2, 2, 16)[0]),

@@ -165,12 +165,12 @@ def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexp
 
 
 @mimw.jit
-def gradients(keys, values, ds, pipes, batch, head, key, scale, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+def gradients(keys, values, ds, pipes, batch, head, key, queries, scale, terms, shape, me: tl.constexpr, BM: tl.constexpr,
               D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
-    """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's BN keys from `key` on;
-    terms = (log2_scale, inner, slopes, step) as the kernel has them."""
+    """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
+    `queries` is what `span` says of them, terms = (log2_scale, inner, slopes, step) as the kernel has them."""
     MASKED: tl.constexpr = CAUSAL or shape[4] is not None or shape[5] is not None
-    first, blocks, early, late = span(key, shape, BM, BN, CAUSAL)
+    first, blocks, early, late = queries
     key += me * 64
     log2_scale, inner, slopes, slopes_step = terms
     if DQ == "tma":
@@ -208,7 +208,9 @@ def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me: 
             D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
     """The role: dK and dV of 64 keys, to memory."""
     key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
-    k, v, key = gradients(keys, values, ds, pipes, batch, head, key, scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, DQ)
+    queries = span(key, shape, BM, BN, CAUSAL)
+    k, v, key = gradients(keys, values, ds, pipes, batch, head, key, queries, scale, terms, shape, me, BM, D, GROUP, CAUSAL,
+                          RAGGED, DQ)
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, k, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)

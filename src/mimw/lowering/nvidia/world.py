@@ -33,7 +33,7 @@ past:
 }}"""
 
 # By all lanes of a task that is one warp: they read one word, and go on together. A loop of one lane is to the assembler a place
-# behind which the warp may be apart, in every role of the kernel: it gave up uniform registers, and consumers spilled in their loops.
+# behind which the warp may be apart, in every role of the kernel: it gave up uniform registers, and consumers spilled.
 _WAIT_TOGETHER = """{{
 .reg .pred met;
 .reg .b{bits} now;

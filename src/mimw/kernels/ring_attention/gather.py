@@ -1,0 +1,80 @@
+"""Keys and values of all ranks, put into every rank's memory while attention already computes: puts, signals, and who may go on.
+
+Input: this rank's k and v, symmetric arrays `whole` for those of all ranks, and signals. Output: at every rank, `whole` holds
+the keys and values of all other ranks (its own ones it reads where they are). For example, in a kernel:
+
+    base = enter(state, PUTTERS)                                every program, first of all: how many signals there were before
+    put(own, whole, flags, ..., program, D, PUTTERS)            the first PUTTERS programs, before they compute
+    arrived(flags, source, unit, piece_shift, base, PUTTERS)    before the first look at what rank `source` has put
+
+A unit is one head of keys and values of one batch. They are put in the order in which tiles want them, and the PIECES signals
+of a source say how far it is, a power of two of units each. So the first tiles wait for one head, not for all of them.
+
+Signals are counted up and never reset. A call begins with `enter`: whoever begins reads how many signals of a piece came in the
+calls before, and the last program to do so puts that number up by those of this call. Nobody puts anything before the same
+program of all ranks has begun: a rank's last call is over then, since its launches follow each other, and its arrays may be
+overwritten.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+# Signals of a source. Whose unit is in which is a shift: a division by a number that the compiler does not know is begun in front
+# of all roles, and takes registers of each.
+PIECES = tl.constexpr(8)
+ROWS = tl.constexpr(64)         # of keys and of values that a program copies at a time: 16 bytes a thread, eight times, of each
+
+
+def piece_shift(units: int) -> int:
+    """The logarithm of how many of so many units a piece has, so that PIECES are enough."""
+    return max(0, (-(-units // PIECES.value) - 1).bit_length())
+
+
+@mimw.jit
+def enter(state, SIGNALS: tl.constexpr):
+    """How many signals each piece of each source had got before this call; SIGNALS are those of this call. `state` is two int64."""
+    base = tl.load(state)
+    programs = tl.num_programs(0) * tl.num_programs(1) * tl.num_programs(2)
+    if tl.atomic_add(state + 1, 1, sem="acq_rel", scope="gpu") == programs - 1:
+        tl.store(state, base + SIGNALS)
+        tl.atomic_xchg(state + 1, 0, sem="relaxed", scope="gpu")
+    return base
+
+
+@mimw.jit
+def put(own, whole, flags, piece_shift, steps, batches, kv_heads, rows, world, program, D: tl.constexpr, PUTTERS: tl.constexpr):
+    """Every PUTTERS-th block of ROWS rows of each unit, to all other ranks; one signal to each of them behind every piece.
+
+    args:      own     (k, v), pointers to this rank's (batches, kv_heads, rows, D)
+               whole   (k, v), pointers to this rank's symmetric arrays (batches, kv_heads, rows of rank 0, of rank 1, ..., D)
+               flags   pointer to this rank's symmetric int64, (size, PIECES)
+               steps   ((batch, head, row) of k, the same of v): strides in elements
+               program number of this program, less than PUTTERS
+    """
+    me, size = tlx.world_rank(world), tlx.world_size(world)
+    units = batches * kv_heads
+    at = tl.arange(0, ROWS).to(tl.int64)[:, None]
+    columns = tl.arange(0, D)[None, :]
+    tlx.world_barrier(world)
+    for piece in range(PIECES):
+        for unit in range(min(piece << piece_shift, units), min(piece + 1 << piece_shift, units)):
+            batch, head = (unit // kv_heads).to(tl.int64), (unit % kv_heads).to(tl.int64)
+            for block in range(program, rows // ROWS, PUTTERS):
+                from_row, to_row = block * ROWS + at, (unit.to(tl.int64) * size + me) * rows + block * ROWS + at
+                k = tl.load(own[0] + batch * steps[0][0] + head * steps[0][1] + from_row * steps[0][2] + columns)
+                v = tl.load(own[1] + batch * steps[1][0] + head * steps[1][1] + from_row * steps[1][2] + columns)
+                for step in range(1, size):
+                    peer = (me + step) % size
+                    tl.store(tlx.peer_pointer(whole[0], peer, world) + to_row * D + columns, k)
+                    tl.store(tlx.peer_pointer(whole[1], peer, world) + to_row * D + columns, v)
+        for step in range(1, size):
+            tlx.signal(tlx.peer_pointer(flags, (me + step) % size, world) + me * PIECES + piece)
+
+
+@mimw.jit
+def arrived(flags, source, unit, piece_shift, base, PUTTERS: tl.constexpr):
+    """Hold this task until a unit of rank `source` is there, for TMA to read."""
+    tlx.wait_signal(flags + source * PIECES + (unit >> piece_shift), base + PUTTERS)
+    tlx.fence("sys")    # written by ordinary stores of a peer, read by TMA

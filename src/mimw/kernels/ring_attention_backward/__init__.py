@@ -1,0 +1,94 @@
+"""The gradients of attention on a sequence that is cut over several GPUs, for Hopper: bf16 and fp16, head dims 64 and 128,
+grouped queries, full or causal.
+
+Input: this rank's q, k, v, o, the log-sum-exps of ../ring_attention, and the gradient of o. Output: the gradients of this
+rank's q, k and v. For example:
+
+    work = Workspace.of(world, batch, kv_heads, length, dim, dtype)
+    launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work, rank, programs)     four launches, each (kernel, grid, args, meta)
+
+With five products a pair of blocks, as ../attention_backward. Keys and values come while programs compute on the rank's own
+ones. What is not beside the computation: the shares of dK and dV, as many bytes as keys and values, are read from all ranks
+when they are done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import mimw
+
+from .. import attention_backward
+from ..attention_backward.configs import Configuration, configuration
+from ..checks import persistent, strides
+from ..ring_attention import PUTTERS, check, halves
+from ..ring_attention import Workspace as Forward
+from ..ring_attention.gather import piece_shift
+from .collect import collect
+from .kernel import ring_attention_backward as kernel
+
+__all__ = ["Configuration", "Workspace", "collect", "kernel", "launches"]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """`gathered` is ../ring_attention's, of this rank; `parts` is symmetric, 1-D and as large as its `whole`, of any content."""
+
+    gathered: Forward
+    parts: Any
+
+    @classmethod
+    def of(cls, world: mimw.World, batch: int, kv_heads: int, length: int, dim: int, dtype) -> Workspace:
+        """That of simulated GPUs."""
+        size = Forward.elements(batch, kv_heads, length, dim, len(world))
+        return cls(Forward.of(world, batch, kv_heads, length, dim, dtype), world.symmetric(size, dtype, "parts"))
+
+    def at(self, rank: int) -> Workspace:
+        """That of one rank, of a workspace of simulated GPUs."""
+        return Workspace(self.gathered.at(rank), self.parts[rank])
+
+
+def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank: int, programs: int, causal: bool = False,
+             balanced: bool = True,
+             scale: float | None = None, chosen: Configuration | None = None, dlse=None, putters: int = PUTTERS) -> list[tuple]:
+    """The launches that compute dq, dk and dv of one rank, in order; each a (kernel, grid, args, meta).
+
+    args:      q, k, v, o, lse, causal, balanced, scale, putters    as `mimw.kernels.ring_attention.arguments` has them
+               do, dq    like q
+               dk, dv    like k, contiguous
+               rows, sums    as `mimw.kernels.attention_backward.launches` has them, for this rank's queries
+               work      this rank's Workspace; its `gathered` may be that of the forward launches
+               rank      this rank, 0 to size - 1
+               programs  how many programs bring the shares of dk and dv, no more than run at a time; the same at all ranks
+               chosen    by default the measured configuration of ../attention_backward
+               dlse      the gradient of lse, like it, if there is one
+    errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
+    """
+    parts = 2 if causal and balanced else 1
+    check(q, k, v, parts)
+    batch, heads, length, dim = q.shape
+    kv_heads, size = k.shape[1], work.gathered.size
+    chosen = chosen or configuration(dim, causal)
+    for name, x in (("dk", dk), ("dv", dv)):
+        if strides(x)[1:] != (length * dim, dim, 1) or batch > 1 and strides(x)[0] != kv_heads * length * dim:
+            raise ValueError(f"{name} must be contiguous; its strides are {strides(x)}")
+    first, (_, _, args, meta), last = attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal, scale,
+                                                                  chosen,
+                                                                 dlse)
+    if length // parts % chosen.bm or length // parts % chosen.bn:
+        raise ValueError(f"a chunk of {length // parts} rows is no multiple of {chosen.bm} queries and {chosen.bn} keys")
+    describe = mimw.TensorDescriptor.from_tensor
+    whole = halves(work.gathered, batch, kv_heads, length, dim)
+    of_parts = halves(Forward(work.parts, None, None, None, size), batch, kv_heads, length, dim)
+    of_keys, own = [1, 1, chosen.bn, dim], [1, 1, 64, dim]
+    grid = length // chosen.bn * size, kv_heads, batch
+    args = (*args[:3], *(describe(x, of_keys) for x in whole), *args[3:7], *(describe(x, own) for x in of_parts), k, v, *whole,
+            work.gathered.flags, work.gathered.state, work.gathered.world, rank, size, *args[9:11], heads, length, 0,
+            piece_shift(batch * kv_heads), *strides(k)[:3], *strides(v)[:3])
+    main = dict(BM=chosen.bm, BN=chosen.bn, D=dim, GROUP=heads // kv_heads, Q_STAGES=chosen.q_stages, DO_STAGES=chosen.do_stages,
+                PARTS=parts, PUTTERS=0 if size == 1 else min(putters, grid[0]), CAUSAL=causal, num_warps=4)
+    shares = (*of_parts, dk, dv, work.gathered.world, batch * kv_heads, length)
+    bring = collect, (min(persistent(programs), batch * kv_heads * length // 32), ), shares, dict(D=dim, PARTS=parts, CAUSAL=causal,
+                                                                                             num_warps=8)
+    return [first, (kernel, grid, args, main), last, bring]

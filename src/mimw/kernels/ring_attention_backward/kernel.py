@@ -1,0 +1,141 @@
+"""dK, dV and the shares of dQ of a sequence that lies on several GPUs: a program owns a block of some rank's keys and walks
+over those of this rank's queries that look at it.
+
+Input: descriptors of this rank's Q, K, V, dO, log-sum-exps and deltas, and of the gathered K and V. Output: this rank's share
+of the gradients of all ranks' keys and values, in `parts`, and sums of dQ. For example:
+
+    kernel, grid, args, meta = launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work, rank, programs)[1]
+    ring_attention_backward[grid](*args, **meta)
+
+Nouns, roles and all that a consumer computes are ../attention_backward's; keys and values come as in ../ring_attention: the
+first programs put the rank's own into all other ranks' memory, and who needs those of another rank waits for its signal.
+collect.py brings the shares to the ranks whose keys they are of.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention_backward.compute import SLOTS, gradients
+from ..attention_backward.kernel import load_once, load_rows
+from ..attention_backward.sums import BLOCK_COLUMNS, add
+from ..consumers import consumer, consumers
+from ..ring_attention.gather import arrived, enter, put
+from .places import keys_of
+
+
+@mimw.jit
+def place(ranks, shape, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+    """`keys_of` this program; `ranks` are this one and how many there are."""
+    return keys_of(tl.program_id(0), ranks[0], ranks[1], shape, BM, BN, PARTS, CAUSAL)
+
+
+@mimw.jit
+def load_block(own_desc, whole_desc, is_own, tiles, batch, head, row, whole_row):
+    """The program's block of keys or values, from the rank's own or from the gathered ones."""
+    if is_own:
+        load_once(own_desc, tiles[0], tiles[1], batch, head, row)
+    else:
+        load_once(whole_desc, tiles[0], tiles[1], batch, head, whole_row)
+
+
+@mimw.jit
+def load(keys, values, queries, slopes, q_desc, own, whole, do_desc, lse_desc, delta_desc, flags, piece_shift, base, ranks, shape,
+         BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CAUSAL: tl.constexpr):
+    """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
+    head, batch = tl.program_id(1), tl.program_id(2)
+    heads, rows = shape[0], shape[1]
+    source, row, _, first, blocks, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
+    is_own = source == ranks[0]
+    if (blocks > 0) & (source != ranks[0]):
+        arrived(flags, source, batch * tl.num_programs(1) + head, piece_shift, base, PUTTERS)
+    for block in range(blocks * GROUP):
+        query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
+        if block == 0:
+            load_block(own[0], whole[0], is_own, keys, batch, head, row, source * rows + row)
+        load_rows(q_desc, lse_desc, queries, block, batch, query_head, heads, query)
+        if block == 0:
+            load_block(own[1], whole[1], is_own, values, batch, head, row, source * rows + row)
+        load_rows(do_desc, delta_desc, slopes, block, batch, query_head, heads, query)
+
+
+@mimw.jit
+def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, log2_scale, ranks, shape, me: tl.constexpr, BM: tl.constexpr,
+            BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+    """dK and dV of 64 keys, to memory; nothing of keys that no query sees."""
+    _, _, key, first, blocks, early = place(ranks, shape, BM, BN, PARTS, CAUSAL)
+    if blocks > 0:
+        head, batch = tl.program_id(1), tl.program_id(2)
+        terms = log2_scale, None, None, None
+        k, v, _ = gradients(keys, values, ds, pipes, batch, head, key, (first, blocks, early, blocks), scale, terms, shape,
+                            me, BM, D,
+                            GROUP, CAUSAL, False, "tma")
+        source, row, _, _, _, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
+        at = [batch, head, source * shape[1] + row + me * 64, 0]
+        tlx.async_descriptor_store(dv_desc, v, at)
+        tlx.async_descriptor_store(dk_desc, k, at)
+        tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def store(shares, sums_desc, ranks, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
+          PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+    """The shares of dQ, added to the sums."""
+    head, batch = tl.program_id(1), tl.program_id(2)
+    _, _, _, first, blocks, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
+    of_head = (batch * shape[0] + head * GROUP) * (shape[1] // BM)
+    add(shares, sums_desc, of_head, shape[1] // BM, first, blocks, BM, BN, D, GROUP)
+
+
+@mimw.jit(do_not_specialize=["rank", "size"])     # one binary for all ranks
+def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc,
+                            dv_desc, k,
+                            v, whole_k, whole_v, flags, state, world, rank, size, scale, log2_scale, heads, rows, zero, piece_shift,
+                            k_batch, k_head, k_row, v_batch, v_head, v_row, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+                            GROUP: tl.constexpr, Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr, PARTS: tl.constexpr,
+                            PUTTERS: tl.constexpr, CAUSAL: tl.constexpr):
+    """This rank's shares of dK and dV, (batches, heads // GROUP, rows of rank 0, of rank 1, ..., D), and dQ added to `sums`.
+
+    args:      rows     of this rank, a multiple of BM and BN, and if it has two chunks twice so
+               scale, log2_scale, zero, GROUP      ../attention_backward's
+               rank, size   what `world` says, too: of what a kernel loads the compiler does not know that all threads have
+                        the same, and
+                        keeps loops that it bounds out of uniform registers
+               others   ../ring_attention's
+    """
+    CONSUMERS: tl.constexpr = BN // 64
+    COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
+    DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
+    shape = heads, rows, rows, zero, None, None
+    ranks = rank, size
+    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
+    values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
+    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
+                       rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
+    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
+                      rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
+    ds = tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS)
+    shares = ()
+    for c in tl.static_range(CONSUMERS):
+        shares = shares + (tle.pipe(capacity=1, name="shares",
+                                    tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
+    base = enter(state, PUTTERS)
+    if (tl.program_id(0) < PUTTERS) & (tl.program_id(1) == 0) & (tl.program_id(2) == 0):
+        steps = (k_batch, k_head, k_row), (v_batch, v_head, v_row)
+        put((k, v), (whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), tl.num_programs(1), rows, world,
+            tl.program_id(0),
+            D, PUTTERS)
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            name: tl.constexpr = consumer(me)
+            compute(keys, values, ds, (queries.reader(name), slopes.reader(name), shares[me].writer()), dk_desc, dv_desc, scale,
+                    log2_scale, ranks, shape, me, BM, BN, D, GROUP, PARTS, CAUSAL)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(keys, values, queries.writer(), slopes.writer(), q_desc, (k_desc, v_desc), (whole_k_desc, whole_v_desc), do_desc,
+                 lse_desc, delta_desc, flags, piece_shift, base, ranks, shape, BM, BN, GROUP, PARTS, PUTTERS, CAUSAL)
+        with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
+            store(shares, sums, ranks, shape, BM, BN, D, GROUP, PARTS, CAUSAL)

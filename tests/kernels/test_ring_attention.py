@@ -1,0 +1,93 @@
+"""Attention of a sequence on several GPUs, simulated: values, call after call, who has what work, nothing to find."""
+
+import numpy as np
+import pytest
+
+import mimw
+from mimw.kernels import ring_attention, ring_attention_backward
+from mimw.kernels.attention import Configuration
+from mimw.kernels.ring_attention.gather import PIECES, piece_shift
+from mimw.kernels.ring_attention.places import extras
+from tests.kernels.cut_sequences import backward, expected, forward, inputs, parts_of
+
+
+def check(results, names, size, causal, balanced=True, **sizes):
+    """Each rank's results against those of the whole sequence."""
+    wanted = dict(zip(("o", "lse", "dq", "dk", "dv"), expected(*inputs(size, **sizes), causal)))
+    for at, name in enumerate(names):
+        parts = parts_of(wanted[name], size, sizes.get("length", 256), causal, balanced)
+        for rank, (found, part) in enumerate(zip((one[at] for one in results), parts, strict=True)):
+            np.testing.assert_allclose(found.astype(np.float64), part, rtol=0, atol=4e-3, err_msg=f"{name} of rank {rank}")
+
+
+@pytest.mark.parametrize("size, causal, balanced, options", [
+    (2, True, True, dict(heads=2, kv_heads=1)), (3, True, True, dict()), (2, True, False, dict(length=128, batch=2)),
+    (4, False, True, dict(length=128)), (1, True, True, dict()), (2, True, True, dict(dim=128, chosen=Configuration(bn=64)))])
+def test_values_call_after_call(size, causal, balanced, options):
+    """The second call finds the signals of the first, and arrays that the first has filled."""
+    kernel, grid, args, meta, results = forward(size, causal, balanced, **options)
+    sizes = {name: value for name, value in options.items() if name != "chosen"}
+    for _ in range(2):
+        mimw.simulate(kernel, grid, *args, **meta)
+        check(results, ("o", "lse"), size, causal, balanced, **sizes)
+        for o, lse in results:
+            o[...] = lse[...] = np.nan
+
+
+@pytest.mark.parametrize("size, causal, balanced, options", [
+    (2, True, True, dict(heads=2)), (3, True, False, dict(length=128)), (2, False, True, dict(length=128, dim=128))])
+def test_gradients(size, causal, balanced, options):
+    launches, results = backward(size, causal, balanced, **options)
+    for kernel, grid, args, meta in launches:
+        mimw.simulate(kernel, grid, *args, **meta)
+    check(results, ("dq", "dk", "dv"), size, causal, balanced, **options)
+
+
+def test_nothing_to_find():
+    kernel, grid, args, meta, _ = forward(2, True)
+    assert mimw.check(kernel, grid, *args, **meta).ok
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_nothing_to_find_in_gradients(number):
+    launches, _ = backward(2, True)
+    for kernel, grid, args, meta in launches[:number]:
+        mimw.simulate(kernel, grid, *args, **meta)
+    kernel, grid, args, meta = launches[number]
+    assert mimw.check(kernel, grid, *args, **meta).ok
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_all_ranks_have_the_same_work(size):
+    """Blocks of keys that the queries of a rank look at, of chunks of four blocks, tiles as high as blocks."""
+    def work(rank, parts):
+        own = sum(range(1, 4 * parts + 1))
+        return own + 4 * sum(extras(rank, size, parts, 4, True)[:parts])
+
+    assert len({work(rank, 2) for rank in range(size)}) == 1
+    assert sum(work(rank, 2) for rank in range(size)) == sum(range(1, 8 * size + 1))
+    assert len({work(rank, 1) for rank in range(size)}) == size
+
+
+@pytest.mark.parametrize("units", [1, 2, 7, 8, 9, 64, 100])
+def test_pieces_are_enough(units):
+    assert units - 1 >> piece_shift(units) < PIECES.value <= max(PIECES.value, 2 * ((units - 1 >> piece_shift(units)) + 1) + 1)
+
+
+def test_refusals():
+    q = np.zeros((1, 2, 384, 64), np.float16)
+    k = np.zeros((1, 1, 384, 64), np.float16)
+    lse, counter = np.zeros((1, 2, 384), np.float32), np.zeros(1, np.int32)
+    work = ring_attention.Workspace.of(mimw.World(2), 1, 1, 128, 64, np.float16).at(0)
+    with pytest.raises(ValueError, match="384 rows, 2 chunks; each must be a multiple of 128"):
+        ring_attention.arguments(q, k, k, q, lse, counter, work, 0, 2, True)
+    with pytest.raises(ValueError, match="room for 32768 numbers; keys and values are 98304"):
+        ring_attention.arguments(q, k, k, q, lse, counter, work, 0, 2)
+    with pytest.raises(ValueError, match="head dim is 96"):
+        ring_attention.arguments(*(np.zeros((1, 1, 384, 96), np.float16), ) * 4, lse[:, :1], counter, work, 0, 2)
+    with pytest.raises(ValueError, match="must be alike"):
+        ring_attention.arguments(q, k, k[:, :, :128], q, lse, counter, work, 0, 2)
+    with pytest.raises(ValueError, match="dk must be contiguous"):
+        both = ring_attention_backward.Workspace(work, work.whole)
+        wide = np.zeros((1, 1, 384, 128), np.float16)[..., :64]
+        ring_attention_backward.launches(q, k, k, q, lse, q, q, wide, k, None, None, both, 0, 2)
