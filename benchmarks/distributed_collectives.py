@@ -254,6 +254,33 @@ def check(world) -> None:
         print(f"{done} cases are right, on {world.size} x {torch.cuda.get_device_name()}", flush=True)
 
 
+def check_operators(world) -> None:
+    """`mimw.ops.distributed` on tensors of several sizes, with a derivative."""
+    from mimw.ops import distributed as ops
+    for numbers, dtype in itertools.product((1, 1000, 1 << 18, (1 << 21) + 6), TYPES):
+        made = {}
+        for collective in COLLECTIVES:
+            problem = made[collective] = Problem(world, collective, dtype, 0, numbers)
+            for turn in range(2):
+                error = problem.error(getattr(ops, collective)(problem.x, world.group))
+                error = max(error, problem.error(getattr(ops, collective)(problem.on_heap()[0], world.group, symmetric=True)))
+                if not error < TOLERANCE[dtype]:
+                    raise AssertionError(f"ops.distributed.{collective} of {numbers} {dtype}, turn {turn}: error {error}")
+        problem = made["all_reduce"]
+        for symmetric in (False, True):
+            x = problem.on_heap()[0] if symmetric else problem.x.clone()
+            if not problem.error(ops.all_reduce_(x, world.group, symmetric=symmetric)) < TOLERANCE[dtype]:
+                raise AssertionError(f"ops.distributed.all_reduce_ of {numbers} {dtype}, symmetric: {symmetric}")
+        x = problem.x.detach().float().requires_grad_()
+        ops.all_gather(x, world.group).sum().backward()
+        if not bool((x.grad == world.size).all()):
+            raise AssertionError("the gradient of ops.distributed.all_gather")
+        for problem in made.values():
+            problem.free()
+    if world.rank == 0:
+        print("the operators are right", flush=True)
+
+
 def line(row: Row) -> str:
     """A row for people."""
     others = "  ".join(f"{name} {row.baselines[name]:.2f} ({ratio:.3f})" for name, ratio in row.ratios().items())
@@ -270,6 +297,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="check every form, and time nothing")
     options, world = started(parser, "benchmarks.distributed_collectives")
     if options.check:
+        check_operators(world)
         check(world)
     elif options.tune:
         tune(world, options)

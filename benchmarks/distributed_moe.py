@@ -15,7 +15,6 @@ graph of several calls, and the graphs take turns (benchmarks/distributed.py).
 from __future__ import annotations
 
 import ctypes
-import itertools
 from collections.abc import Callable
 from functools import partial
 
@@ -256,14 +255,13 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float) -> None:
     candidates: dict[str, Callable] = {"link": problem.link()}
     kept = list(problem.symmetric)
     if "dispatch" in what:
-        for programs, (out, home, unread) in itertools.product((132, 96, 64), ((4, 8, 4), (6, 6, 3), (3, 9, 6), (4, 8, 2))):
-            chosen = moe_dispatch.Configuration(out, home, unread)
+        for programs, rings in ((132, (4, 8, 4)), (132, (4, 8, 2)), (132, (6, 6, 3)), (96, (4, 8, 4)), (132, (3, 9, 6))):
+            chosen = moe_dispatch.Configuration(*rings)
             candidates[f"dispatch {programs} programs, {chosen}"] = partial(problem.dispatch, chosen, programs)
     if "combine" in what and problem.bytes == 2:
-        for ctas, block, warps, lag in itertools.product((2, 4, 8), (1024, 2048), (4, 8), (1, 2)):
-            if ctas * warps <= 32 and block // warps in (256, 512):
-                chosen = moe_combine.Configuration(ctas, block, warps, lag)
-                candidates[f"combine {chosen}"] = partial(problem.combine, chosen)
+        for which in ((4, 1024, 4, 1), (8, 1024, 4, 1), (2, 2048, 8, 1), (4, 2048, 8, 1), (4, 2048, 4, 1), (4, 1024, 4, 2)):
+            chosen = moe_combine.Configuration(*which)
+            candidates[f"combine {chosen}"] = partial(problem.combine, chosen)
     for told, make in candidates.items():
         run = make if told == "link" else make()
         (time, ) = alternate(world, {told: repeated(world, told, run, CALLS)}, ms, CALLS, flushed=False).values()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+
 from .mutants import Mutant
 
 NOT_ARGUED = "not argued: look at it"
@@ -52,6 +54,11 @@ def _of_second_keys(mutant: Mutant) -> bool:
 def _of_wide_heads(mutant: Mutant) -> bool:
     """Whether the changed line is a consumer's of the gradients of wide heads."""
     return mutant.site.file.endswith("kernels/wide_attention_backward/kernel.py")
+
+
+def _of_gathered_rows(mutant: Mutant) -> bool:
+    """Whether the changed line is one by which rows of other GPUs come."""
+    return mutant.site.file.endswith(("kernels/all_gather_gemm/kernel.py", "kernels/all_gather_gemm/push.py"))
 
 
 def _of_listed_rows(mutant: Mutant) -> bool:
@@ -234,6 +241,12 @@ REASONS = (
      "This launch has one program: its CTA is all there is."),
     (lambda m: _of(m, "tests/kernels/several_gpus.py") and m.word == "world_barrier",
      "In each round either rank waits for both signals of the other: meeting as well orders nothing that these do not."),
+    (lambda m: m.site.file.endswith("gemm_reduce_scatter/kernel.py") and "started" in linecache.getline(m.site.file, m.site.line),
+     "All-reduce: a launch ends behind the finished tiles of all peers, which have read their slots by then. The signal is for "
+     "launches of other kinds before this one, which have the same memory."),
+    (lambda m: _of_gathered_rows(m) and m.word in ("fence", "signal_wait"),
+     "Rows come by bulk copies, whose end is a fence between proxies; the fence is for rows that other engines bring."),
+    (lambda m: _of_gathered_rows(m) and _swapped(m, OWN_WAITS, ("barrier_expect", )), "Announcing bytes is no access to the slot."),
     (lambda m: m.site.file.endswith("kernels/gemm/kernel.py") and m.change == "drop predicate",
      "A launch has a step for each tile: the predicate is for K = 0, which `arguments` refuses."),
     (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),

@@ -84,6 +84,13 @@ SECTIONS = (
             weights come: 8 of the 45 us at N = 8192, for cuBLAS as for us, so that 1.05 of cuBLAS is the most that can be
             reached there (NOTES, "Few rows").""",
             (Goal(1.1, ("cuBLAS", ), "x8192$"), Goal(1.0, ("cuBLAS", ), "x28672$")), curves=(("skinny", "skinny_gemm-"), )),
+    Section("Products over several GPUs", "python -m benchmarks.distributed_gemm", ("distributed-gemm", ), "distributed-gemm-",
+            work.product_of_ranks, "TFLOP/s", POWER + """
+            The rate is one GPU's. All-gather GEMM: `alone` is the product of rows that are all there, which is the least that is
+            left to do, so a ratio of 1 to it is a gather that costs nothing; its goal is 1 / 1.08. The reductions are held
+            against what computes the same (NOTES, "Products over two GPUs").""",
+            (Goal(0.926, ("cuBLAS alone", ), "gather", True), Goal(0.926, ("mimw GEMM alone", ), "gather", True),
+             Goal(1.15, ("cuBLAS, NCCL", "torch fused"), "scatter", True))),
     Section("Scales of blocks", "python -m benchmarks.block_scaled_gemm", ("block_scaled_gemm", ), "block_scaled_gemm-",
             work.product,
             "TFLOP/s", POWER + """

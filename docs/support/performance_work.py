@@ -23,6 +23,13 @@ def product(row: Row) -> tuple[float, float]:
     return 2.0 * many * m * n * k, many * (size * (m * k + k * n) + max(size, 2.0) * m * n)
 
 
+def product_of_ranks(row: Row) -> tuple[float, float]:
+    """One GPU's part: of a gathered A all M rows, of sums K / gpus of the inner extent."""
+    m, n, k = (row.shape[name] for name in "MNK")
+    k = k if "gather" in row.name else k // row.shape["gpus"]
+    return 2.0 * m * n * k, 2.0 * (m * k + k * n + m * n)
+
+
 def attention(row: Row) -> tuple[float, float]:
     """Two products; of causal ones half; five for the gradients."""
     shape, size = row.shape, 2

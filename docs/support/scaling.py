@@ -5,8 +5,8 @@
     python docs/support/scaling.py --network-gb-per-s 100 --print         the tables for another network, printed
 
 Input: benchmarks/results/distributed_constants.jsonl, and what has not been measured, as parameters: how many GPUs have links to
-each other, and a network's bandwidth and latency beyond them. Output: tables of times that are computed, not measured. Needs nothing
-but Python.
+each other, and a network's bandwidth and latency beyond them. Output: tables of times that are computed, not measured. Needs only
+Python.
 """
 
 from __future__ import annotations
@@ -176,10 +176,10 @@ def text(c: Constants) -> str:
     """What stands between the marks of the page."""
     shots = ", ".join(f"{crossover(c, p) / 1024:,.0f} KiB on {p}" for p in (4, 8))
     return (f"**Computed, not measured**, from: a signal {c.signal:.2f} us, a barrier of ranks {c.barrier:.2f} us, "
-            f"{c.link / 1e3:.0f} GB/s a direction, filled by {c.sms} of {c.of} SMs (measured between two GPUs); {c.domain} GPUs with "
-            f"such links to each other, beyond them {c.network / 1e3:.0f} GB/s a GPU and {c.far:g} us a message (parameters); products "
-            f"at {FLOPS / 1e6:.0f} TFLOP/s, memory at {DRAM / 1e6:.1f} TB/s.\n\n{table(c)}\n\nPercentages: of the time of the product, "
-            f"or of attention, alone. All-reduce by one shot is faster than by two up to {shots}.\n")
+            f"{c.link / 1e3:.0f} GB/s a direction, filled by {c.sms} of {c.of} SMs (measured between two GPUs); {c.domain} GPUs "
+            f"with such links to each other, beyond them {c.network / 1e3:.0f} GB/s a GPU and {c.far:g} us a message (parameters); "
+            f"products at {FLOPS / 1e6:.0f} TFLOP/s, memory at {DRAM / 1e6:.1f} TB/s.\n\n{table(c)}\n\nPercentages: of the time "
+            f"of the product, or of attention, alone. All-reduce by one shot is faster than by two up to {shots}.\n")
 
 
 def _us(time: float) -> str:

@@ -13,7 +13,6 @@ import triton.language as tl  # noqa: E402
 import mimw  # noqa: E402
 from mimw import tle, tlx  # noqa: E402
 from mimw.distributed import bind, init, symmetric_empty, world_of  # noqa: E402
-from mimw.distributed.world import limited  # noqa: E402
 from mimw.errors import (  # noqa: E402
     HeapFull,
     LaunchError,
@@ -117,7 +116,8 @@ def test_a_rank_that_is_late_is_named_within_the_limit():
         if rank == 1:
             time.sleep(0.3)
             return None
-        with limited(world, 0.1), pytest.raises(PeerLate) as caught:
+        world.meeting.limit = 0.1
+        with pytest.raises(PeerLate) as caught:
             world.barrier("the first step")
         return type(caught.value) is PeerLate, caught.value.ranks, str(caught.value).splitlines()[0]
 
@@ -185,7 +185,7 @@ def test_a_group_that_is_made_anew():
         again.symmetric(8, torch.float32)
         dist.barrier()
         dist.destroy_process_group()
-        alone = init()
+        alone = init("cpu:gloo")
         return again is not first, again.size, (alone.rank, alone.size), alone is init(), repr(alone)
 
     assert at_ranks(2, work) == [(True, 2, (0, 1), True, "World(rank 0 of 1, group '0', cpu)")] * 2

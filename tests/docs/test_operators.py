@@ -11,25 +11,39 @@ from mimw import ops  # noqa: E402
 from mimw.ops.operator import LOWER, OPERATORS  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
+SEVERAL = "## Of several GPUs"
 PAGE = (ROOT / "docs" / "OPERATORS.md").read_text()
 COLUMNS = ("operator", "types", "shapes and strides", "on sm_90", "elsewhere, and for what TMA does not take", "derivative",
            "under autocast", "tested on")
 
 
-def rows() -> dict[str, dict[str, str]]:
+def rows(page: str = PAGE.partition(SEVERAL)[0], columns: tuple[str, ...] = COLUMNS) -> dict[str, dict[str, str]]:
     """Operator -> column -> cell."""
-    lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
     head, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert tuple(head) == COLUMNS
-    return {name: dict(zip(COLUMNS, row)) for row in body for name in re.findall(r"`(\w+)`", row[0])}
+    assert tuple(head) == columns
+    return {name: dict(zip(columns, row)) for row in body for name in re.findall(r"`(\w+)`", row[0])}
+
+
+def of_one_gpu() -> set[str]:
+    return {name for name, operator in OPERATORS.items() if not operator.run.__module__.startswith("mimw.ops.distributed")}
 
 
 def test_every_operator_has_its_row():
-    assert set(rows()) == set(OPERATORS)
+    assert set(rows()) == of_one_gpu()
     assert set(ops.__all__) - {"SimulationWarning"} <= set(OPERATORS)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+def test_what_the_rows_of_several_gpus_say():
+    import mimw.ops.distributed
+    told = rows(PAGE.partition(SEVERAL)[2], tuple(column for column in COLUMNS if column not in ("under autocast", "tested on")))
+    assert set(told) <= set(mimw.ops.distributed.__all__)
+    for name, row in told.items():
+        assert row["derivative"].startswith("yes") == OPERATORS[name].differentiable
+        assert {path.name for path in (ROOT / "src/mimw/kernels").iterdir()} & set(re.findall(r"`(\w+)`", row["on sm_90"]))
+
+
+@pytest.mark.parametrize("name", sorted(of_one_gpu()))
 def test_what_the_row_says(name):
     row, operator = rows()[name], OPERATORS[name]
     assert row["derivative"].startswith("yes") == operator.differentiable

@@ -10,6 +10,7 @@ import time
 from . import rows
 from .blackwell import BLACKWELL
 from .families import FAMILIES
+from .worker import WORLDS
 from .workers import Died, cores, run_all
 
 STAGES = ("sim", "check", "text", "compile", "gpu")
@@ -25,7 +26,9 @@ def parsed(arguments=None) -> argparse.Namespace:
         help="of sim, check, text (IR printed and read back), compile (all chips), 'compile sm_90a' (one), gpu",
     )
     parser.add_argument(
-        "--family", choices=[*FAMILIES, *BLACKWELL, "blackwell"], help="blackwell: all that are for sm_100a"
+        "--family",
+        choices=[*FAMILIES, *BLACKWELL, "blackwell", WORLDS],
+        help="blackwell: all that are for sm_100a; worlds: programs on several GPUs",
     )
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")
     parser.add_argument(
@@ -82,7 +85,7 @@ def main(arguments=None) -> int:
     print(f"{sum(programs.values())} programs, {len(failures)} failures, {took:.0f} s, {workers} workers")
     if options.jsonl:
         rows.append(options.jsonl, rows.of_run("fuzz", options, stages, programs, found, took))
-    if options.shrink and failures:
+    if options.shrink and failures and options.family != WORLDS:  # these print their source
         from .shrink import shrink_all
 
         shrink_all(failures, options)
@@ -92,6 +95,8 @@ def main(arguments=None) -> int:
 def family_of(seed: int, family: str | None) -> str:
     from .families import program_of
 
+    if family == WORLDS:
+        return WORLDS
     return program_of(seed, family)[0].family
 
 

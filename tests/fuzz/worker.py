@@ -17,6 +17,7 @@ from typing import Any
 from .workers import Died, run_all
 
 _STATE: dict[str, Any] = {"runs": 0, "cache": ""}
+WORLDS = "worlds"  # programs on several GPUs, drawn only where they are asked for
 _KEEP = 150  # programs between two empty compile caches
 
 
@@ -44,12 +45,17 @@ def run_seed(seed: int, stages: tuple[str, ...], family: str | None = None, reco
     ):
         warnings.simplefilter("ignore")
         try:
-            from .families import program_of
-            from .launch import run_program
+            if family == WORLDS:
+                from .world_runs import judged
 
-            program, _ = program_of(seed, family, record)
-            result["family"] = program.family
-            result["outcomes"] = [(one.stage, one.kind, one.detail) for one in run_program(program, stages, folder)]
+                result["outcomes"] = judged(seed, stages)
+            else:
+                from .families import program_of
+                from .launch import run_program
+
+                program, _ = program_of(seed, family, record)
+                result["family"] = program.family
+                result["outcomes"] = [(one.stage, one.kind, one.detail) for one in run_program(program, stages, folder)]
         except Exception:
             result["outcomes"] = [("generate", "broken", traceback.format_exc()[-900:])]
     result["seconds"] = time.time() - began
@@ -68,7 +74,12 @@ def _says_cuda(detail: str) -> bool:
 
 
 def run_mutant(job: tuple[int, int], family: str | None = None) -> dict[str, Any]:
-    """The verdict on one mutant of a seed's program: number `job[1]` among its mutants."""
+    """The verdicts on the mutants of a seed's program, `job[1]` of them at most."""
+    if family == WORLDS:
+        from .world_runs import found
+
+        began = time.time()
+        return {"seed": job[0], "family": WORLDS, "mutants": found(*job), "seconds": time.time() - began}
     from .mutants import judged
 
     return judged(job[0], job[1], family, _prepare())

@@ -27,8 +27,9 @@ class Meeting:
     """`ended` tells of ranks whose processes are known to have ended: {rank: how that is known}. `limit` is in seconds."""
 
     def __init__(self, store: Any, rank: int, size: int, group: str, limit: float,
-                 ended: Callable[[], Mapping[int, str]] = dict):
+                 ended: Callable[[], Mapping[int, str]] = dict, ended_soon: Callable[[], Mapping[int, str]] | None = None):
         self.store, self.rank, self.size, self.group, self.limit, self.ended = store, rank, size, group, limit, ended
+        self.ended_soon = ended_soon or ended
         self.calls = 0
 
     def heard(self, what: str, mine: Any) -> list[Any]:
@@ -92,7 +93,7 @@ class Meeting:
 
     def _without_store(self, what: str, error: RuntimeError) -> DistributedError:
         """The store ends with the process that keeps it: rank 0 of all, or torchrun."""
-        ended = self.ended()
+        ended = self.ended_soon()
         if ended:
             return self._absent(PeerLost, what, ended, list(ended))
         return DistributedError(f"rank {self.rank} of group {self.group!r} does not reach the store for {what}: {error}",

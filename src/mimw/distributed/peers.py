@@ -11,6 +11,7 @@ A process is looked at through /proc, which is asked of processes on this machin
 from __future__ import annotations
 
 import os
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,13 @@ class Peers:
         """Ranks whose processes on this machine have ended, also such as nobody has waited for yet."""
         return {rank: f"its process {self.facts[rank]['pid']} has ended" for rank in self.looked_at
                 if _since(self.facts[rank]["pid"]) != self.facts[rank]["since"]}
+
+    def ended_soon(self, seconds: float = 1.0) -> dict[int, str]:
+        """As `ended`, after a connection was lost: a process that ends closes its connections before it is seen to have."""
+        until = time.monotonic() + seconds
+        while not (found := self.ended()) and time.monotonic() < until:
+            time.sleep(0.01)
+        return found
 
     def sharing(self) -> list[list[int]]:
         """Ranks that have one CUDA device."""

@@ -118,11 +118,11 @@ def bind(mesh: Any, group: Any = None) -> World:
 def leave() -> None:
     """The end of this process as a rank: launches come back, peers are told, then the process group ends that `init` has started;
     but not where peers are lost, for whom NCCL's end may wait."""
-    worlds = set(_WORLDS.values())
+    worlds = {world for world in _WORLDS.values() if world.process == os.getpid()}      # a process that is forked has none
     for world in worlds:
         world.close()
     _WORLDS.clear()
-    if _ASKED["started"] and is_there() and not any(world.lost for world in worlds):
+    if worlds and _ASKED["started"] and is_there() and not any(world.lost for world in worlds):
         import torch.distributed as dist
         dist.destroy_process_group()
 

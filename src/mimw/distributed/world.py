@@ -13,7 +13,7 @@ the next. `free` gives one back, at all ranks together.
 
 from __future__ import annotations
 
-import contextlib
+import os
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -61,10 +61,10 @@ class World:
         self.heap = DEFAULT_HEAP[self.device.type] if heap is None else heap
         self.limit = DEFAULT_TIMEOUT if timeout is None else float(timeout)
         births = PrefixStore("mimw", store_of(group)).add("born", 1)
-        self._born = (births - 1) // self.size      # a store may outlive its group
+        self.process, self._born = os.getpid(), (births - 1) // self.size      # a store may outlive its group
         self.meeting = Meeting(self._store(), self.rank, self.size, self.name, self.limit)
         self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device)), self.rank)
-        self.meeting.ended = self.peers.ended
+        self.meeting.ended, self.meeting.ended_soon = self.peers.ended, self.peers.ended_soon
         self._check_devices()
         self._places: Places | None = None
         self._memory = self._table = self._watch = self.closed = None
@@ -287,14 +287,4 @@ def _at_least(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-@contextlib.contextmanager
-def limited(world: World, seconds: float):
-    """Another time limit for what the host waits for in this block."""
-    before, world.meeting.limit = world.meeting.limit, seconds
-    try:
-        yield
-    finally:
-        world.meeting.limit = before
-
-
-__all__ = ["World", "limited"]
+__all__ = ["World"]

@@ -7,6 +7,8 @@ Input: torch tensors of a GPU, or of the CPU, which are simulated. Output: torch
     torch.ops.mimw.matmul(a, b)         the same, as torch.compile and exported graphs show it
 """
 
+from importlib import import_module
+
 try:
     import torch  # noqa: F401
 except ImportError as error:
@@ -32,6 +34,14 @@ from .sparse_mla import sparse_mla
 from .swiglu import swiglu
 from .topk import topk
 from .topk_selector import topk_selector
+
+
+def __getattr__(name: str):
+    """`ops.distributed`, the operators of several GPUs, loaded at its first use: nothing else needs torch.distributed."""
+    if name != "distributed":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f".{name}", __name__)
+
 
 __all__ = [
     "SimulationWarning", "addmm", "attention", "attention_decode", "attention_varlen", "cross_entropy",

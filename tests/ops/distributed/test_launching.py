@@ -1,6 +1,7 @@
 """What operators of several GPUs share, by an operator of the tests: x of the neighbour, put into its memory by a kernel."""
 
 import functools
+import os
 
 import pytest
 
@@ -105,6 +106,17 @@ def test_a_rank_that_has_ended_is_named():
 
     error, ended = at_ranks(2, work, failing=True)
     assert type(error) is PeerLost and error.ranks == (1, ) and "rank 1 of group '0' comes no more to shifted on CPU" in str(error)
+
+
+def test_a_rank_that_ends_while_inputs_travel_is_named():
+    def work(rank):
+        if rank == 1:
+            torch.distributed.all_gather = lambda *args, **options: os._exit(3)
+        shifted(torch.zeros(16))
+
+    error, ended = at_ranks(2, work, failing=True)
+    assert ended == 3 and type(error) is PeerLost and error.ranks == (1, )
+    assert "shifted: the inputs of all ranks do not arrive: rank 1: its process" in str(error)
 
 
 def test_workspaces_are_kept():

@@ -9,11 +9,12 @@ of the result. For example, in each process that torchrun has started:
 """
 
 from .all_gather_matmul import all_gather_matmul
+from .collectives import all_gather, all_reduce, all_reduce_, reduce_scatter
 from .matmul_reduce_scatter import matmul_all_reduce, matmul_reduce_scatter
 from .moe import moe
 from .moe_combine import moe_combine
 from .moe_dispatch import Dispatched, Handle, moe_dispatch
 from .ring_attention import ring_attention
 
-__all__ = ["Dispatched", "Handle", "all_gather_matmul", "matmul_all_reduce", "matmul_reduce_scatter", "moe", "moe_combine",
-           "moe_dispatch", "ring_attention"]
+__all__ = ["Dispatched", "Handle", "all_gather", "all_gather_matmul", "all_reduce", "all_reduce_", "matmul_all_reduce",
+           "matmul_reduce_scatter", "moe", "moe_combine", "moe_dispatch", "reduce_scatter", "ring_attention"]

@@ -153,7 +153,7 @@ def _bytes_of_all(world: World, name: str, mine: Tensor, size: int) -> list[Tens
     try:
         dist.all_gather(everyone, padded, group=world.group)
     except RuntimeError as error:
-        ended = world.peers.ended()
+        ended = world.peers.ended_soon()
         if ended:
             told = "; ".join(f"rank {rank}: {how}" for rank, how in ended.items())
             raise PeerLost(f"{name}: the inputs of all ranks do not arrive: {told}", ranks=ended,

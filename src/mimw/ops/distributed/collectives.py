@@ -1,0 +1,185 @@
+"""`mimw.ops.distributed.all_reduce`, `all_gather` and `reduce_scatter`: collectives by kernels of the library.
+
+Input: this rank's x. Output: the sum over the ranks, x of all ranks, or this rank's part of the sum. For example:
+
+    y = all_reduce(x)                   of x's shape, the same bits at every rank
+    all_reduce_(x)                      the same in the place of x
+    y = all_gather(x)                   (M, ..) gives (ranks M, ..): rank r's from row r M on
+    y = reduce_scatter(x)               (M, ..) gives (M / ranks, ..): rank r has the sum of rows r M / ranks on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import mimw
+from mimw.kernels import collectives as library
+
+from ..operator import Operator
+from ..plans import Plans, look
+from .launching import RankLaunch, name_of, simulated, tensors_of, world_of
+
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def all_reduce(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
+    """The sum of x over all ranks, the same at all of them to the bit. All ranks call it.
+
+    args:      x          bf16, fp16 or fp32, any shape and strides; shape and type the same at all ranks
+               group      a process group, its name, or None for the default one
+               symmetric  x is contiguous in the group's symmetric heap (`mimw.distributed.symmetric_empty`), the same tensor at all
+                          ranks: peers read it where it is. Then it may be written again as soon as the call is over on its stream
+    returns:   of x's shape, contiguous
+    computed:  by `mimw.kernels.collectives`: sums in fp32 in the order of the ranks, rounded once
+    order      of a group's calls: one stream at a time, the same at all ranks; in CUDA graphs, too, if a call of each form came
+               before, which makes its slots
+    gradients  of x: the sum of all ranks' gradients
+    errors:    NotImplementedError for other types; NotSymmetric for a tensor that is not in the heap; ValueError from 2^31 numbers
+               on; those of `mimw.distributed.World`. On the CPU RanksDisagree where shapes or types differ
+    """
+    return ALL_REDUCE(x, name_of(group), symmetric)
+
+
+def all_reduce_(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
+    """`all_reduce` in the place of x, which is returned; x has to be contiguous (RuntimeError). No gradients."""
+    ALL_REDUCE_(x, name_of(group), symmetric)
+    return x
+
+
+def all_gather(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
+    """x of all ranks, one behind the other along the first extent; arguments, order and errors as `all_reduce`.
+
+    args:      x          (M, ..)
+    returns:   (ranks M, ..), contiguous
+    gradients  of x: `reduce_scatter` of the gradients
+    """
+    return ALL_GATHER(x, name_of(group), symmetric)
+
+
+def reduce_scatter(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
+    """This rank's part of the sum of x over all ranks; arguments, order and errors as `all_reduce`.
+
+    args:      x          (M, ..), M a multiple of the number of ranks, or RuntimeError
+    returns:   (M / ranks, ..), contiguous; rank r has the sum of the rows from r M / ranks on
+    gradients  of x: `all_gather` of the gradients
+    """
+    return REDUCE_SCATTER(x, name_of(group), symmetric)
+
+
+def _shape(name: str, x: Tensor, group_name: str) -> list:
+    """The result's shape."""
+    if x.dtype not in TYPES:
+        raise NotImplementedError(f"{name}: x is {x.dtype}; it may be {', '.join(map(str, TYPES))}")
+    if name.startswith("all_reduce"):
+        return list(x.shape)
+    ranks = world_of(group_name).size
+    torch._check(x.dim() > 0, lambda: f"{name}: x is a scalar; it needs a first extent")
+    if name == "all_gather":
+        return [x.shape[0] * ranks, *x.shape[1:]]
+    torch._check(x.shape[0] % ranks == 0, lambda: f"{name}: x has {x.shape[0]} rows, which are no multiple of {ranks} ranks")
+    return [x.shape[0] // ranks, *x.shape[1:]]
+
+
+def _fake(name: str, x: Tensor, group_name: str, symmetric: bool = False) -> Tensor:
+    return x.new_empty(_shape(name, x, group_name))
+
+
+def _run(name: str, x: Tensor, group_name: str, symmetric: bool = False) -> Tensor:
+    shape, world = _shape(name, x, group_name), world_of(group_name)
+    if world.size == 1 or x.numel() == 0:
+        return x.reshape(shape).clone(memory_format=torch.contiguous_format)
+    key = name, look(x), symmetric, group_name, id(world)
+    return (_PLANS[key] or _PLANS.made(key, name, x, group_name, symmetric))(x)
+
+
+def _fake_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
+    _shape("all_reduce_", x, group_name)
+    torch._check(x.is_contiguous(), lambda: f"all_reduce_: x of strides {tuple(x.stride())} is not contiguous")
+
+
+def _run_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
+    _fake_(x, group_name, symmetric)
+    world = world_of(group_name)
+    if world.size > 1 and x.numel():
+        key = "all_reduce_", look(x), symmetric, group_name, id(world)
+        (_PLANS[key] or _PLANS.made(key, "all_reduce_", x, group_name, symmetric))(x)
+
+
+def choice(collective: str, ranks: int, size: int, symmetric: bool, in_place: bool) -> tuple[library.Configuration, bool]:
+    """(the form for parts of `size` bytes, whether it reads x where it is). Of symmetric tensors in one hop the sum has to lie
+    elsewhere, in two it has to be symmetric as well: where that is not so, x is sent as any other tensor."""
+    chosen = library.configuration(collective, ranks, size, symmetric)
+    if chosen.form == "direct" and in_place:
+        chosen = replace(chosen, form="direct_two_shot")
+    elif chosen.form == "direct_two_shot" and not in_place:
+        chosen = library.configuration(collective, ranks, size, False)
+    return chosen, chosen.form.startswith("direct")
+
+
+def _plan(name: str, x: Tensor, group_name: str, symmetric: bool) -> Callable[[Tensor], Tensor]:
+    world, shape, in_place = world_of(group_name), _shape(name, x, group_name), name.endswith("_")
+    collective = name.rstrip("_")
+    part = x.numel() // (world.size if collective == "reduce_scatter" else 1)
+    chosen, where_it_is = choice(collective, world.size, part * x.element_size(), symmetric, in_place)
+
+    def checked(x: Tensor) -> Tensor:
+        if symmetric:
+            world.check_symmetric(x, "x")
+            torch._check(x.is_contiguous(), lambda: f"{name}: x of strides {tuple(x.stride())} is symmetric and not contiguous")
+        return x if in_place else x.contiguous()
+
+    if not x.is_cuda:
+        return lambda x: _simulated(name, world, shape, where_it_is, chosen, checked(x))
+    given = checked(x)
+    out = given if in_place else x.new_empty(shape)
+    kernel, grid, args, meta = library.arguments(collective, given, out, world, where_it_is, chosen)
+    launch = RankLaunch(world, given, kernel, grid, args, meta, [one for one in args[2:] if isinstance(one, Tensor)])
+
+    def plan(x: Tensor) -> Tensor:
+        given = checked(x)
+        out = given if in_place else x.new_empty(shape)
+        launch(given, out)
+        return out
+
+    return plan
+
+
+def _simulated(name: str, world: Any, shape: list, where_it_is: bool, chosen: library.Configuration, x: Tensor) -> Tensor:
+    found = simulated(name, world, (x, ), partial(_at_all_ranks, name, shape, where_it_is, chosen))
+    return x.copy_(found) if name.endswith("_") else found
+
+
+def _at_all_ranks(name: str, shape: list, where_it_is: bool, chosen: library.Configuration, ranks: mimw.World,
+                  xs: list[Tensor]) -> list[Tensor]:
+    """The operator at every rank of a simulated world."""
+    x = ranks.each(xs, "x")
+    if where_it_is:
+        x = ranks.symmetric(xs[0].shape, xs[0].dtype, "x")
+        for place, one in zip(tensors_of(x), xs):
+            place.copy_(one)
+    out = x if name.endswith("_") else ranks.each([one.new_empty(shape) for one in xs], "out")
+    kernel, grid, args, meta = library.arguments(name.rstrip("_"), x, out, ranks, where_it_is, chosen)
+    mimw.simulate(kernel, grid, *args, **meta)
+    return tensors_of(out)
+
+
+def _save(ctx, inputs, output) -> None:
+    ctx.group_name = inputs[1]
+
+
+def _gradient(name: str) -> Callable:
+    return lambda ctx, gradient: (getattr(torch.ops.mimw, name)(gradient, ctx.group_name, False), None, None)
+
+
+_PLANS = Plans(_plan)
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = (
+    Operator(f"{name}(Tensor x, str group_name, bool symmetric=False) -> Tensor", partial(_run, name), partial(_fake, name), _save,
+             _gradient(other))
+    for name, other in (("all_reduce", "all_reduce"), ("all_gather", "reduce_scatter"), ("reduce_scatter", "all_gather")))
+ALL_REDUCE_ = Operator("all_reduce_(Tensor(a!) x, str group_name, bool symmetric=False) -> ()", _run_, _fake_)

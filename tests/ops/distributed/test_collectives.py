@@ -1,0 +1,105 @@
+"""Collectives as operators, at ranks of the CPU: values, the same bits at all ranks, gradients, graphs of torch, errors."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators need torch")
+
+from mimw.distributed import symmetric_empty  # noqa: E402
+from mimw.errors import NotSymmetric, RanksDisagree  # noqa: E402
+from mimw.ops.distributed import all_gather, all_reduce, all_reduce_, reduce_scatter  # noqa: E402
+from mimw.ops.distributed.collectives import choice  # noqa: E402
+from tests.ranks import at_ranks  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
+
+
+def drawn(rank, *shape, dtype=torch.bfloat16):
+    """The same at all ranks for a rank's number."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(rank)).to(dtype)
+
+
+@pytest.mark.parametrize("ranks, shape, dtype", [(2, (6, 5, 3), torch.bfloat16), (3, (9, 7), torch.float32)])
+def test_values(ranks, shape, dtype):
+    def work(rank):
+        every = [drawn(one, *shape, dtype=dtype) for one in range(ranks)]
+        total = sum(one.float() for one in every).to(dtype)
+        mine, place = every[rank], every[rank].clone()
+        strided = torch.stack([mine, mine], -1)[..., 0]
+        return [torch.equal(all_reduce(mine), total), torch.equal(all_reduce(strided), total), all_reduce_(place) is place,
+                torch.equal(place, total), torch.equal(all_gather(mine), torch.cat(every)),
+                torch.equal(reduce_scatter(mine), total.chunk(ranks)[rank])]
+
+    assert at_ranks(ranks, work) == [[True] * 6] * ranks
+
+
+def test_symmetric_tensors_of_many_bytes():
+    def work(rank):
+        every = [drawn(one, 70_000, dtype=torch.float32) for one in range(2)]
+        x = symmetric_empty((70_000, ), torch.float32)
+        x.copy_(every[rank])
+        found = [torch.equal(all_reduce(x, symmetric=True), sum(every))]
+        found.append(torch.equal(all_gather(x, symmetric=True), torch.cat(every)))
+        found.append(torch.equal(all_reduce_(x, symmetric=True), sum(every)))
+        with pytest.raises(NotSymmetric):
+            all_reduce(every[0], symmetric=True)
+        return found
+
+    assert at_ranks(2, work) == [[True] * 3] * 2
+
+
+def test_what_reads_symmetric_tensors_where_they_are():
+    many = 1 << 24
+    assert choice("all_reduce", 2, many, True, False)[1] and choice("all_gather", 8, many, True, False)[1]
+    assert all(choice("all_reduce", ranks, many, True, True)[0].form == "direct_two_shot" for ranks in (2, 8))
+    assert choice("all_reduce", 8, many, True, False) == (choice("all_reduce", 8, many, False, False)[0], False)
+    assert choice("all_reduce", 2, many, False, True)[1] is False
+
+
+def test_gradients():
+    """Of the sum of all ranks' results, each weighted by numbers of that rank."""
+    def work(rank):
+        weights = [drawn(10 + one, 4, 3, dtype=torch.float32) for one in range(2)]
+        x = drawn(rank, 4, 3, dtype=torch.float32).requires_grad_()
+        (all_reduce(x) * weights[rank]).sum().backward()
+        found, x.grad = [torch.equal(x.grad, sum(weights))], None
+        (all_gather(x) * torch.cat([weights[rank]] * 2)).sum().backward()
+        found.append(torch.equal(x.grad, sum(weights)))
+        x.grad = None
+        (reduce_scatter(x) * weights[rank][:2]).sum().backward()
+        return [*found, torch.equal(x.grad, torch.cat([weight[:2] for weight in weights]))]
+
+    assert at_ranks(2, work) == [[True] * 3] * 2
+
+
+def test_opcheck_finds_nothing_and_graphs_of_torch_hold_them():
+    def work(rank):
+        name, x = torch.distributed.group.WORLD.group_name, drawn(rank, 4, 3)
+        for operator in ("all_reduce", "all_gather", "reduce_scatter", "all_reduce_"):
+            torch.library.opcheck(getattr(torch.ops.mimw, operator).default, (x.clone(), name))
+        compiled = torch.compile(lambda x: all_gather(all_reduce(x + 1)) * 2, fullgraph=True, backend="eager")
+        return torch.equal(compiled(x), (x + 1) * 2)
+
+    assert at_ranks(1, work) == [True]
+
+    def both(rank):
+        compiled = torch.compile(lambda x: reduce_scatter(x + 1) * 2, fullgraph=True, backend="eager")
+        return compiled(torch.full((4, ), float(rank))).tolist()
+
+    assert at_ranks(2, both) == [[6.0, 6.0]] * 2
+
+
+def test_what_does_not_fit_is_named():
+    def work(rank):
+        with pytest.raises(NotImplementedError, match="torch.int32"):
+            all_reduce(torch.zeros(4, dtype=torch.int32))
+        with pytest.raises(RuntimeError, match="3 rows, which are no multiple of 2 ranks"):
+            reduce_scatter(torch.zeros(3, 2))
+        with pytest.raises(RuntimeError, match="scalar"):
+            all_gather(torch.zeros(()))
+        with pytest.raises(RuntimeError, match="not contiguous"):
+            all_reduce_(torch.zeros(4, 4).T)
+        with pytest.raises(RanksDisagree):
+            all_reduce(torch.zeros(4 + rank))
+        return all_reduce(torch.zeros(())).item(), all_gather(torch.zeros(0, 3)).shape[0]
+
+    assert at_ranks(2, work) == [(0.0, 0)] * 2
