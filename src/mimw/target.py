@@ -46,6 +46,7 @@ FEATURES: dict[str, str] = {
     "float_redux": "reductions of floats by one instruction a warp",
     "zero_fill": "asynchronous copies that fill what they do not read with zeros",
     "gather4": "TMA copies of four rows at a time",
+    "multimem": "instructions on the memory of all GPUs at once (multimem)",
 }
 """What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
 that its op needs (`needs`)."""
@@ -116,7 +117,7 @@ def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target
 
 
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
-_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies"))
+_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}
 

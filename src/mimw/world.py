@@ -61,13 +61,14 @@ class World(PerRank):
                dies     by rank, after how many of its steps that GPU dies: it does nothing more, and the run ends in a `RankDied`
                         that says what each of the others would report, unless all of them come to their end; 0: it never starts
                late     by rank, how many steps the others make before that GPU's first, or until they can make none without it
+               multicast  whether there is an address of all heaps, for multimem words; many GPUs have none
     errors:    SimulatorMisuse for a number of GPUs that is none, for a heap that is full, and for a rank that there is not
 
     A step is an op that others can notice, such as an access to memory or a wait, with the arithmetic before it.
     """
 
     def __init__(self, gpus: int | None = None, heap: int = HEAP, scratch: int = SCRATCH, dies: Mapping[int, int] | None = None,
-                 late: Mapping[int, int] | None = None):
+                 late: Mapping[int, int] | None = None, multicast: bool = False):
         asked = os.environ.get("MIMW_GPUS") or "1"
         if gpus is None and not asked.isdecimal():
             raise SimulatorMisuse(f"MIMW_GPUS is {asked!r}", hint="give the number of GPUs")
@@ -83,7 +84,9 @@ class World(PerRank):
         self._used = reserved(gpus, scratch)
         self.heaps = [aligned(self._used + heap) for _ in range(gpus)]
         bases = [array.ctypes.data for array in self.heaps]
-        super().__init__([np.array(table(rank, bases, scratch=scratch), np.int64) for rank in range(gpus)], "world")
+        self.everyone = aligned(self._used + heap) if multicast else None       # bytes that nobody touches: they have addresses
+        above = self.everyone.ctypes.data if multicast else 0
+        super().__init__([np.array(table(rank, bases, above, scratch), np.int64) for rank in range(gpus)], "world")
 
     def symmetric(self, shape: int | Sequence[int], dtype: Any, name: str = "") -> PerRank:
         """An array of zeros at every rank, at the same offset of each heap, so that peers reach it; `name` is for messages."""

@@ -27,13 +27,23 @@ def linear(op: Op, tiles: Tiles) -> None:
         tiles.want(op, index, Blocked((each, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, )))
 
 
+@rule("groups")
+def groups(op: Op, tiles: Tiles) -> None:
+    """`vector` neighbours in one thread, then in the next thread."""
+    _all_alike(op, tiles, op.vector)
+
+
 @rule("run")
 def run(op: Op, tiles: Tiles) -> None:
     """As many neighbours in one thread as lie one after the other, one access takes and all threads have some of."""
     place = next(value for _, value in tiles.operands(op))
     (extent, ), size = place.type.shape, next(value.type.element for value in op.operands if isinstance(value.type, Buffer)).bytes
     threads = tiles.warp_size * tiles.num_warps
-    each = min(op.attrs["run"], _WIDEST // size, max(1, extent // threads))
+    _all_alike(op, tiles, min(op.attrs["run"], _WIDEST // size, max(1, extent // threads)))
+
+
+def _all_alike(op: Op, tiles: Tiles, each: int) -> None:
+    """Every operand and result with `each` neighbours in one thread."""
     layout = Blocked((each, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, ))
     for index, _ in tiles.operands(op):
         tiles.want(op, index, layout)

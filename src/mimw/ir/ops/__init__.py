@@ -124,6 +124,7 @@ from . import (  # noqa: F401
     layouts,
     memory,
     mma,
+    multimem,
     pairs,
     pipes,
     rounding,

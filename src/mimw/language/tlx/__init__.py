@@ -33,6 +33,8 @@ from .local_mem import *  # noqa: F403
 from .local_mem import __all__ as _local_mem
 from .mma import *  # noqa: F403
 from .mma import __all__ as _mma
+from .multimem import *  # noqa: F403
+from .multimem import __all__ as _multimem
 from .mxfp8_utils import _to_mxfp8_block as _to_mxfp8_block
 from .named_barrier import *  # noqa: F403
 from .named_barrier import __all__ as _named_barrier
@@ -69,7 +71,7 @@ from .world import __all__ as _world
 
 __all__ = [
     *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
-    *_layouts, *_local_mem, *_mma, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
+    *_layouts, *_local_mem, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
     *_rounding, *_row_copies, *_scaled, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities, *_world,
     "_to_mxfp8_block",
 ]

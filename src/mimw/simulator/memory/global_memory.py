@@ -82,13 +82,33 @@ def _writable(array: Any) -> bool:
     return getattr(flags, "writeable", True)
 
 
+@dataclass(frozen=True)
+class Multicast:
+    """Addresses of all ranks at once: `size` bytes from `start` on, which stand for those of each heap."""
+
+    start: int
+    size: int
+    heaps: tuple[int, ...]
+
+    def holds(self, addresses) -> bool:
+        """Whether all of these are such addresses."""
+        inside = np.asarray(addresses, np.uint64) - np.uint64(self.start)
+        return bool((inside < np.uint64(self.size)).all())
+
+    def at_ranks(self, addresses: np.ndarray) -> list[np.ndarray]:
+        """What they stand for, at each rank."""
+        inside = addresses - np.uint64(self.start)
+        return [inside + np.uint64(heap) for heap in self.heaps]
+
+
 class GlobalMemory:
     """All regions of a launch that one GPU reaches, and reads and writes by address. `rank` is whose memory this is, where there
-    are several GPUs; `foreign` are the regions of the others, reached or not."""
+    are several GPUs; `foreign` are the regions of the others, reached or not; `multicast` says where an address of all ranks leads,
+    where there are such."""
 
     def __init__(self, rank: int | None = None):
         self.regions: list[Region] = []
-        self.rank, self.foreign = rank, []
+        self.rank, self.foreign, self.multicast = rank, [], None
 
     def register(self, array: Any, name: str) -> int:
         """Make an array reachable; returns its address. An array that is registered twice keeps its first name."""
@@ -111,6 +131,9 @@ class GlobalMemory:
             return SimulatorMisuse(f"{task.where}: {op.name} writes argument {held.name!r}, which is a read-only array", op.site,
                                    hint="pass an array that may be written: array.copy(), or np.memmap(..., mode='r+')")
         where = f"{task.where}: {op.name} {what} address {address:#x}"
+        if self.multicast is not None and self.multicast.holds(address):
+            return SimulatorMisuse(f"{where}, which is one of all ranks at once: on a GPU that is undefined", op.site,
+                                   hint="use the multimem words, or tlx.peer_pointer for the memory of one rank")
         if not self.regions:
             return OutOfBounds(f"{where}, but the launch has no array", op.site)
         for region in self.foreign:

@@ -20,7 +20,7 @@ from ...ir import Program
 from ...world import PerRank, World, at_rank
 from ..machine.gpus import Gpu
 from .arguments import bind
-from .global_memory import GlobalMemory
+from .global_memory import GlobalMemory, Multicast
 
 
 def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int) -> list[Gpu]:
@@ -42,6 +42,10 @@ def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int
             region.name = names.get(region.start) or region.name
             region.symmetric = low <= region.start < high
             shared += [region] if region.symmetric else []
+    if world is not None and world.everyone is not None:
+        bases = tuple(heap.ctypes.data for heap in world.heaps)
+        for memory in memories:
+            memory.multicast = Multicast(world.everyone.ctypes.data, world.everyone.nbytes, bases)
     for rank, memory in enumerate(memories):      # before any has regions of others
         memory.foreign = [region for other in memories if other is not memory for region in other.regions if region.rank != rank]
     for rank, memory in enumerate(memories):

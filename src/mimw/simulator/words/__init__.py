@@ -23,6 +23,7 @@ from . import (  # noqa: F401
     libdevice,
     memory,
     mma,
+    multimem,
     named_barriers,
     pairs,
     reductions,

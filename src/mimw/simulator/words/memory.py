@@ -110,7 +110,7 @@ def atomic_store(task, op):
     task.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
     task.memory.write(pointer, value, mask, task, op)
     if not np.shape(pointer):
-        _signalled(task, op, pointer, value)
+        signalled(task, op, pointer, value)
 
 
 @handles("atomic_rmw", switches=True)
@@ -138,7 +138,7 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
             task.machine.polls += 1
         else:
             task.machine.wrote()
-            _signalled(task, op, pointer, new)
+            signalled(task, op, pointer, new)
         return old
     flat = np.asarray(pointer).reshape(-1)
     lanes = slice(None) if mask is None else np.flatnonzero(np.broadcast_to(mask, shape).reshape(-1))
@@ -155,7 +155,7 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
     return result.reshape(shape)[()]
 
 
-def _signalled(task, op, pointer, value) -> None:
+def signalled(task, op, pointer, value) -> None:
     """One word has changed, which others may wait for."""
     machine, address = task.machine, int(pointer)
     if task.cta.gpu.others:

@@ -30,25 +30,27 @@ COMPARE = {"eq": operator.eq, "ne": operator.ne, "ge": operator.ge, "gt": operat
 SIGNS = {"eq": "==", "ne": "!=", "ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
 
-def _entry(task, op, world, index: int) -> int:
+def entry(task, op, world, index: int) -> int:
+    """The entry of that number of this rank's table."""
     return int(task.memory.cell(int(world) + 8 * index, np.dtype(np.int64), task, op, "reads")[()])
 
 
 @handles("peer_pointer")
 def peer_pointer(task, op):
     pointer, world, rank = task.read(op.pointer, op), task.read(op.world, op), position(task, op, op.gpu)
-    size, own = _entry(task, op, world, SIZE), _entry(task, op, world, RANK)
+    size, own = entry(task, op, world, SIZE), entry(task, op, world, RANK)
     if not 0 <= rank < size:
         raise fail(OutOfBounds, task, op, f"rank {rank} of a world of {size} GPUs")
     if rank != own:
-        _check_symmetric(task, op, np.asarray(pointer))
-        shift = _entry(task, op, world, BASES + rank) - _entry(task, op, world, BASES + own)
+        check_symmetric(task, op, np.asarray(pointer))
+        shift = entry(task, op, world, BASES + rank) - entry(task, op, world, BASES + own)
         pointer = (np.asarray(pointer) + np.uint64(shift % (1 << 64))).astype(np.uint64)[()]
     task.env[op.result] = pointer
 
 
-def _check_symmetric(task, op, pointers: np.ndarray) -> None:
-    """Of a pointer past the end of its array nothing is known, and its access is checked."""
+def check_symmetric(task, op, pointers: np.ndarray) -> None:
+    """PeerUnreachable for pointers into an array that only this rank has. Of a pointer past the end of its array nothing is known,
+    and its access is checked."""
     for address in {int(pointers.min()), int(pointers.max())}:
         region = task.memory.region(address, address + 1)
         if region is not None and not region.symmetric:
@@ -60,13 +62,13 @@ def _check_symmetric(task, op, pointers: np.ndarray) -> None:
 def world_scratch(task, op):
     """The first who asks makes it known to all GPUs, as long as this launch needs it."""
     world, stride, machine = task.read(op.world, op), scratch_stride(task.machine.program), task.machine
-    size, own = _entry(task, op, world, SIZE), _entry(task, op, world, RANK)
-    programs, room = prod(machine.grid), _entry(task, op, world, BASES + size + SCRATCH_BYTES)
+    size, own = entry(task, op, world, SIZE), entry(task, op, world, RANK)
+    programs, room = prod(machine.grid), entry(task, op, world, BASES + size + SCRATCH_BYTES)
     if programs * stride > room:
         raise fail(SimulatorMisuse, task, op, f"{programs} programs of {stride} bytes of scratch are {programs * stride} bytes, "
                    f"and the world has {room}", hint="launch fewer programs: a persistent kernel; or make a world with more: "
                    "World(..., scratch=bytes)")
-    starts = [_entry(task, op, world, BASES + rank) + reserved(size, 0) for rank in range(size)]
+    starts = [entry(task, op, world, BASES + rank) + reserved(size, 0) for rank in range(size)]
     if task.memory.region(starts[own], starts[own] + programs * stride) is None:
         regions = [Region("scratch", start, programs * stride, 1, None, rank=rank, symmetric=True)
                    for rank, start in enumerate(starts)]
@@ -103,12 +105,12 @@ def _awaited(task, op, pointer: int, dtype: np.dtype, awaited: str) -> str:
 @handles("world_barrier")
 def world_barrier(task, op):
     machine, world = task.machine, task.read(op.world, op)
-    size, own = _entry(task, op, world, SIZE), _entry(task, op, world, RANK)
+    size, own = entry(task, op, world, SIZE), entry(task, op, world, RANK)
     x, y, z = task.cta.index
     program = x + machine.grid[0] * (y + machine.grid[1] * z)
-    if program >= _entry(task, op, world, CAPACITY):
+    if program >= entry(task, op, world, CAPACITY):
         raise fail(SimulatorMisuse, task, op, f"program {program} has no signal pad: the world has pads for "
-                   f"{_entry(task, op, world, CAPACITY)} programs", hint="launch fewer programs: a persistent kernel")
+                   f"{entry(task, op, world, CAPACITY)} programs", hint="launch fewer programs: a persistent kernel")
     ranks = tuple(range(size)) if op.gpus is None else tuple(sorted(op.gpus))
     if ranks[-1] >= size:
         raise fail(OutOfBounds, task, op, f"ranks {ranks} of a world of {size} GPUs")
