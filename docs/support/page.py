@@ -41,7 +41,7 @@ def simulates(name: str, kernel, grid: tuple, **options) -> str:
     their names which arguments they take."""
     made = {"x": np.zeros(4096, np.float32), "y": np.zeros(4096, np.float32), "h": np.zeros(4096, np.float16), "n": 64,
             "i": np.zeros(4096, np.int32), "d": mimw.TensorDescriptor.from_tensor(np.zeros((64, 64), np.float16), [64, 64]),
-            "w": mimw.World(1)}
+            "w": mimw.World(1, multicast=True)}
     arguments = [made[parameter] for parameter in kernel.arg_names if parameter in made]
     found = (answer(lambda: mimw.simulate(kernel, grid, *arguments, target=target, **options), name, "the simulator")
              for target in SIMULATED)

@@ -199,6 +199,24 @@ def world_barrier(w):
     tlx.world_barrier(w)
 
 
+@probe
+def multimem_load_reduce(x, y, w):
+    tl.store(y + tl.arange(0, 64), tlx.multimem_load_reduce(tlx.multicast_pointer(x, w) + tl.arange(0, 64)))
+
+
+@probe
+def multimem_store(x, w):
+    tlx.multimem_store(tlx.multicast_pointer(x, w) + tl.arange(0, 64), 1.0)
+
+
+@probe
+def multimem_reduce(x, i, w):
+    tlx.multimem_reduce(tlx.multicast_pointer(i, w), 1, sem="release")
+
+
+_same("multicast_pointer", multimem_load_reduce)
+
+
 @clustered
 def async_remote_shmem_store(x, y):
     tile, bars = tlx.local_alloc((64, ), tl.float32, 1)[0], tlx.alloc_barriers(1)

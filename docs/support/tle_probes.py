@@ -171,6 +171,28 @@ def meet_gpus(x, w):
     tl.store(x, 1.0)
 
 
+@probe("bind_mesh: remote of a sharded tensor, several GPUs")
+def remote_shard_of_gpus(x, y, w):
+    mesh = tle.bind_mesh(GPUS, w)
+    tl.store(y + tl.arange(0, 64), tl.load(tle.remote(tle.make_sharded_tensor(x, tle.sharding(mesh, ["device"]), [64]), 0)))
+
+
+@probe("bind_mesh: reshard, several GPUs")
+def reshard_gpus(x, y, w):
+    mesh = tle.bind_mesh(GPUS, w)
+    at = tl.arange(0, 64)
+    total = tle.reshard(tle.make_sharded_tensor(tl.load(x + at), tle.sharding(mesh, None, ["device"])), tle.sharding(mesh))
+    tl.store(y + at, total.handle)
+
+
+@probe("bind_mesh: distributed_dot, several GPUs")
+def dot_of_gpus(x, y, w):
+    mesh = tle.bind_mesh(GPUS, w)
+    at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tile = tle.make_sharded_tensor(tl.load(x + at).to(tl.float16), tle.sharding(mesh))
+    tl.store(y + at, tle.distributed_dot(tile, tile).handle)
+
+
 @probe("reshard")
 def reshard(x, y):
     at = tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :]

@@ -37,7 +37,8 @@ FAMILIES = {
               "make_tensor_descriptor reinterpret_tensor_descriptor",
     "Clusters": "cluster_cta_rank cluster_size_1d remote_view remote_shmem_store async_remote_shmem_store "
                 "async_remote_shmem_copy",
-    "Several GPUs": "world_rank world_size peer_pointer signal wait_signal world_barrier",
+    "Several GPUs": "world_rank world_size peer_pointer signal wait_signal world_barrier multicast_pointer multimem_load_reduce "
+                    "multimem_store multimem_reduce",
     "Matrix multiply": "async_dot async_dot__tmem async_dot__two_ctas async_dot_wait async_dot_scaled async_dot_scaled__two_ctas "
                        "tcgen05_commit dot_scaled",
     "Cluster launch control": "clc_create_context clc_producer clc_consumer _alloc_clc_responses _clc_issue _clc_query",
@@ -77,6 +78,9 @@ NOTES = """## Said once
 * Without a cluster a CTA is one by itself, of rank 0: remote stores and copies, multicast to rank 0 and `cluster_barrier` work. A
   `remote_view`, and `barrier_arrive(remote_cta_rank=)`, are refused then. What can never run, for instance under
   `if cluster_cta_rank() != 0`, compiles.
+* `multicast_pointer` and the multimem words are compiled to PTX that ptxas takes, and simulated; none of them has run on a GPU:
+  those at hand have no NVLink multicast. There the table of a world has no such address, and a kernel that asks ends in a trap.
+* `wait_signal` and `world_barrier` on gfx942 and gfx950 are assembly that LLVM's assembler takes; none of it has run on a chip.
 * Named barriers count warps: `named_barrier_wait(14, 32)` in a task of four warps is four rounds, and orders nothing between tasks.
 * `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper. There `pred` holds
   for the arrivals on `mBarriers`, too. No chip of sm_100 was at hand: its words are compiled, their PTX and SASS asserted, and

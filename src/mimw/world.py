@@ -84,7 +84,8 @@ class World(PerRank):
         self._used = reserved(gpus, scratch)
         self.heaps = [aligned(self._used + heap) for _ in range(gpus)]
         bases = [array.ctypes.data for array in self.heaps]
-        self.everyone = aligned(self._used + heap) if multicast else None       # bytes that nobody touches: they have addresses
+        # Bytes that nobody touches, for their addresses; of a single GPU the address of all heaps is that of its own.
+        self.everyone = None if not multicast else aligned(self._used + heap) if gpus > 1 else self.heaps[0]
         above = self.everyone.ctypes.data if multicast else 0
         super().__init__([np.array(table(rank, bases, above, scratch), np.int64) for rank in range(gpus)], "world")
 

@@ -31,6 +31,7 @@ ARGUED = {
     "passes/stamp_time.py": "values of the fact `time`, two of which are op names too",
     "report/timeline.py": "as stamp_time.py: the kinds of time that a timeline shows",
     "language/descriptor_methods.py": "kinds of reductions, as TLX names them",
+    "language/tlx/multimem.py": "kinds of reductions, as PTX names them",
     "simulator/memory/global_tensors.py": "kinds of reductions, as TMA has them",
     "simulator/clock/table.py": "the figure of the time that each op takes before its effect, as an emission or a meaning is one",
 }

@@ -180,7 +180,7 @@ def test_times_and_needs(name):
 @every(OPS)
 def test_traits_agree_with_the_row(name):
     row, traits = OPS[name], OPS[name].traits
-    assert ("atomic" in traits) == ("atomic" in name or name in ("remote_rmw", "remote_cas"))
+    assert ("atomic" in traits) == ("atomic" in name or name in ("remote_rmw", "remote_cas") or name.startswith("multimem"))
     assert not {"order", "scope"} <= set(row.params) or "atomic" in traits, "what takes a memory order is atomic"
     assert "whole" not in traits or ("buffer", "write") in row.touches
     assert "reduces" not in traits or row.copy == "out"

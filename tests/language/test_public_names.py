@@ -31,7 +31,7 @@ async_amd_descriptor_load_fused async_amd_descriptor_store async_amd_descriptor_
 update_tensor_descriptor extract_slice rematerialized_range amd_register_resident amd_register_handoff amd_scheduled_mfma
 amd_mfma_commit amd_sched_barrier warp_pipeline_stage"""
 OURS = """barrier_try_wait async_descriptor_gather async_descriptor_scatter peer_pointer signal wait_signal world_barrier world_rank
-world_size"""  # not of the published language
+world_size multicast_pointer multimem_load_reduce multimem_reduce multimem_store"""  # not of the published language
 PUBLIC = " ".join((TASKS, TYPES, MEMORY, COPIES, BARRIERS, MMA, CLC, LAYOUTS, UTILITIES, AMD, OURS)).split()
 
 

@@ -8,6 +8,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
+from mimw.compile import compile_kernel
 from mimw.errors import NotYet
 from tests.compiling import to_assembly, to_ttgir
 
@@ -117,12 +118,46 @@ def meets_apart(flag, world, MESH: tl.constexpr):
     tle.distributed_barrier(tle.bind_mesh(MESH, world)[:2, :2])
 
 
-def test_amd_signals_and_does_not_wait_yet():
+def test_gfx12_signals_and_does_not_wait_yet():
     types = {"flag": "*i32", "world": "*i64"}
-    assert "atomic_add" in to_assembly(signals, types, {}, target="gfx942").stages["amdgcn"]
+    assert "atomic_add" in to_assembly(signals, types, {}, target="gfx1250").stages["amdgcn"]
     for kernel, word in ((waits, "tlx.wait_signal"), (meets, "a barrier among GPUs")):
-        with pytest.raises(NotYet, match=f"not yet: {word} on gfx942"):
-            to_ttgir(kernel, types, {}, target="gfx942")
+        with pytest.raises(NotYet, match=f"not yet: {word} on gfx1250"):
+            to_ttgir(kernel, types, {}, target="gfx1250")
+
+
+@mimw.jit
+def on_amd(x, flag, wide, world, N: tl.constexpr):
+    mesh = tle.bind_mesh(MESH, world)
+    tl.store(tle.remote(x, (0, 1), scope=mesh) + tl.arange(0, N), 1.0)
+    tlx.signal(tle.remote(flag, (0, 1), scope=mesh))
+    tlx.wait_signal(flag, 3)
+    tlx.wait_signal(wide, 4, compare="eq", sem="relaxed")
+    tlx.wait_signal(wide, 5, compare="lt", scope="gpu")
+    tlx.world_barrier(world)
+    tle.distributed_barrier(mesh[:, 1])
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_gfx9_waits_and_meets(chip):
+    """What is released is written back to where peers see it, after what is acquired comes an invalidation, of system scope; LLVM's
+    assembler takes the loops."""
+    compiled = compile_kernel(on_amd, {"x": "*fp32", "flag": "*i32", "wide": "*u64", "world": "*i64"}, {"N": 256}, target=chip)
+    lines = (line.partition(";")[0].strip() for line in compiled.stages["amdgcn"].splitlines())
+    isa = "\n".join(line for line in lines if line and not line.startswith("."))
+    assert "hsaco" in compiled.stages
+    store = isa.index("global_store_dword")
+    told = re.compile(r"buffer_wbl2 sc0 sc1\s+s_waitcnt vmcnt\(0\)\s+global_atomic_add .* sc1").search(isa, store)
+    wait = re.compile(r"global_load_dword v\d+, v\[\d+:\d+\], off sc0 sc1\s+s_waitcnt vmcnt\(0\)\s+v_cmp_ge_i32 vcc, .*\s+"
+                      r"s_cbranch_vccz 1b\s+buffer_inv sc0 sc1\s(?:(?!global).*\s)*?s_barrier").search(isa, told.end())
+    assert re.search(r"off sc0 sc1\s+s_waitcnt vmcnt\(0\)\s+v_cmp_eq_u64 vcc, .*\s+s_cbranch_vccz 1b\s+(?!buffer_inv)", isa)
+    assert re.search(r"off sc1\s+s_waitcnt vmcnt\(0\)\s+v_cmp_lt_u64 vcc, .*\s+s_cbranch_vccz 1b\s+buffer_inv sc1\s", isa)
+    meetings = [place.start() for place in re.finditer(r"global_atomic_cmpswap v\d+, .*, v\[2:3\], off sc0 sc1", isa)]
+    assert len(meetings) == 4 and wait.end() < meetings[0]
+    for put, take in (meetings[:2], meetings[2:]):
+        assert isa.rindex("buffer_wbl2 sc0 sc1", 0, put) > isa.rindex("s_barrier", 0, put)
+        assert isa.index("s_barrier", take) < isa.index("buffer_inv sc0 sc1", take)
+        assert "v_cmp_ne_u32 vcc, 0, v" in isa[put:take] and "v_cmp_ne_u32 vcc, 1, v" in isa[take:take + 200]
 
 
 def test_ranks_that_no_stride_gives_are_not_yet():

@@ -33,7 +33,7 @@ sub.u64 $0, all, here;
 _ALIGNED = 256      # bytes; of each heap, and of the address of all of them
 
 
-@emits("multicast_pointer", assembly="ptx")
+@emits("multicast_pointer")
 def multicast_pointer(emitter: Emitter, op: Op):
     """The pointer moved by the distance of the address of all heaps from this rank's; no such address is a trap."""
     builder, type_ = emitter.builder, op.result.type
@@ -111,7 +111,7 @@ def _operand(names: list[str]) -> str:
     return "{" + ", ".join(names) + "}" if len(names) > 1 else names[0]
 
 
-@emits("multimem_load_reduce", assembly="ptx")
+@emits("multimem_load_reduce")
 def multimem_load_reduce(emitter: Emitter, op: Op):
     held = registers_of(emitter, emitter.operand(op, "pointer"))
     groups = _Groups(emitter, op, results=held)
@@ -135,12 +135,12 @@ def multimem_load_reduce(emitter: Emitter, op: Op):
     return _as_elements(emitter, op, bits)
 
 
-@emits("multimem_store", assembly="ptx")
+@emits("multimem_store")
 def multimem_store(emitter: Emitter, op: Op):
     _changed(emitter, op, "st", lambda element, each: "")
 
 
-@emits("multimem_reduce", assembly="ptx")
+@emits("multimem_reduce")
 def multimem_reduce(emitter: Emitter, op: Op):
     _changed(emitter, op, "red", lambda element, each: f".{_typed(element, each, op.reduction)}")
 

@@ -13,10 +13,10 @@ causality order (PTX ISA, "Causality order"). So do a sync and one thread that r
 
 from __future__ import annotations
 
-from ...errors import NotYet
 from ...ir import Op
 from ..asm import ptx, sync, thread_in_task
 from ..emitter import Emitter, emits
+from ..words.world import stride_of
 
 MOST = 32       # ranks of a barrier: a thread for each, in one warp
 
@@ -123,17 +123,7 @@ def signal_wait(emitter: Emitter, op: Op):
 
 @emits("world_barrier", assembly="ptx")
 def world_barrier(emitter: Emitter, op: Op):
-    members = _ALL if op.gpus is None else _SOME.format(**_stride(op))
+    members = _ALL if op.gpus is None else _SOME.format(**stride_of(op))
     sync(emitter)
     ptx(emitter, _MEET.format(members=members), ["r", "l"], [thread_in_task(emitter), emitter.of(op.world)])
     sync(emitter)
-
-
-def _stride(op: Op) -> dict[str, int]:
-    """The ranks of a part of the world as first, step and count."""
-    ranks = tuple(sorted(op.gpus))
-    step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
-    if ranks != tuple(range(ranks[0], ranks[0] + step * len(ranks), step)):
-        raise NotYet(f"not yet: a barrier of the ranks {ranks}, which are not one stride apart", op.site,
-                     hint="meet along one axis of the mesh, then along the other")
-    return {"first": ranks[0], "step": step, "count": len(ranks)}

@@ -17,12 +17,12 @@ from ...triton_port.builder import mlir
 from ..asm import ptx
 from ..emitter import Emitter, emits
 
-_RANK, _SIZE, _CAPACITY, _BASES = range(4)      # entries of the table (docs/DISTRIBUTED.md)
+RANK, SIZE, CAPACITY, BASES = range(4)      # entries of the table (docs/DISTRIBUTED.md)
 _SCRATCH_BYTES = 1                              # and one behind the bases
 _ALIGNED = 256                                  # bytes; of each heap
 
 
-class _Table:
+class Table:
     """The entries of a rank's table, loaded as they are asked for."""
 
     def __init__(self, emitter: Emitter, world):
@@ -42,8 +42,8 @@ class _Table:
 
 @emits("peer_pointer")
 def peer_pointer(emitter: Emitter, op: Op):
-    builder, table = emitter.builder, _Table(emitter, emitter.of(op.world))
-    here, there = (table.wide(_BASES, behind=rank) for rank in (table.narrow(_RANK), emitter.of(op.gpu)))
+    builder, table = emitter.builder, Table(emitter, emitter.of(op.world))
+    here, there = (table.wide(BASES, behind=rank) for rank in (table.narrow(RANK), emitter.of(op.gpu)))
     size = element_of(op.pointer.type).pointee.bytes
     apart = builder.create_ashr(builder.create_sub(there, here), builder.get_int64(size.bit_length() - 1))
     apart.set_attr("tt.divisibility", mlir.make_attr([_ALIGNED // size], apart.get_context()))
@@ -57,10 +57,10 @@ def peer_pointer(emitter: Emitter, op: Op):
 @emits("world_scratch")
 def world_scratch(emitter: Emitter, op: Op):
     """Behind the signal pads, at the next multiple of 256 bytes. A launch of more programs than have room there ends in a trap."""
-    builder, table, stride = emitter.builder, _Table(emitter, emitter.of(op.world)), scratch_stride(emitter.program)
+    builder, table, stride = emitter.builder, Table(emitter, emitter.of(op.world)), scratch_stride(emitter.program)
     wide = builder.get_int64_ty()
-    size = table.narrow(_SIZE)
-    words = builder.create_mul(table.wide(_CAPACITY), builder.create_int_cast(size, wide, True))
+    size = table.narrow(SIZE)
+    words = builder.create_mul(table.wide(CAPACITY), builder.create_int_cast(size, wide, True))
     pads = builder.create_add(builder.create_mul(words, builder.get_int64(4)), builder.get_int64(_ALIGNED - 1))
     pads = builder.create_and(pads, builder.get_int64(-_ALIGNED))
     if emitter.target.assembly == "ptx":
@@ -69,16 +69,26 @@ def world_scratch(emitter: Emitter, op: Op):
             programs = builder.create_mul(programs, builder.create_int_cast(builder.create_get_num_programs(axis), wide, True))
         needed = builder.create_mul(programs, builder.get_int64(stride))
         ptx(emitter, "{\n.reg .pred on;\nsetp.gt.s64 on, $0, $1;\n@on trap;\n}", ["l", "l"],
-            [needed, table.wide(_BASES + _SCRATCH_BYTES, behind=size)])
-    start = builder.create_int_to_ptr(builder.create_add(table.wide(_BASES, behind=table.narrow(_RANK)), pads),
+            [needed, table.wide(BASES + _SCRATCH_BYTES, behind=size)])
+    start = builder.create_int_to_ptr(builder.create_add(table.wide(BASES, behind=table.narrow(RANK)), pads),
                                       emitter.mlir_type(op.results[0]))
     start.set_attr("tt.divisibility", mlir.make_attr([_ALIGNED], start.get_context()))
     return start, builder.get_int32(stride)
 
 
+def stride_of(op: Op) -> dict[str, int]:
+    """The ranks of a barrier of a part of the world as first, step and count; NotYet where no stride gives them."""
+    ranks = tuple(sorted(op.gpus))
+    step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    if ranks != tuple(range(ranks[0], ranks[0] + step * len(ranks), step)):
+        raise NotYet(f"not yet: a barrier of the ranks {ranks}, which are not one stride apart", op.site,
+                     hint="meet along one axis of the mesh, then along the other")
+    return {"first": ranks[0], "step": step, "count": len(ranks)}
+
+
 @emits("signal_wait", "world_barrier")
 def not_yet(emitter: Emitter, op: Op):
-    """PTX has these in `nvidia/world.py`."""
+    """PTX has these in `nvidia/world.py`, gfx9 in `cdna/world.py`."""
     word = {"signal_wait": "tlx.wait_signal"}.get(op.name, "a barrier among GPUs")
     raise NotYet(f"not yet: {word} on {emitter.target.name}", op.site,
                  hint="spin on tl.atomic_load(..., sem='acquire', scope='sys') instead; `signal` and `peer_pointer` work")

@@ -34,7 +34,8 @@ def multicast_pointer(task, op):
     if not everyone:
         raise fail(SimulatorMisuse, task, op, "the world has no multicast: its GPUs have no address of all ranks",
                    hint="reduce by loads from the peers' pointers; World(..., multicast=True) simulates GPUs that have it")
-    check_symmetric(task, op, np.asarray(pointer))
+    if size > 1:
+        check_symmetric(task, op, np.asarray(pointer))
     shift = everyone - entry(task, op, world, BASES + own)
     task.env[op.result] = (np.asarray(pointer) + np.uint64(shift % (1 << 64))).astype(np.uint64)[()]
 
@@ -43,7 +44,8 @@ def _at_ranks(task, op) -> tuple[list[np.ndarray], np.ndarray | None, np.dtype]:
     """The addresses at each rank, the mask, and the elements' type."""
     pointer, mask = task.read(op.pointer, op), None if op.mask is None else task.read(op.mask, op)
     dtype, heaps = numpy_type(op.pointer.type.element.pointee, op.site), task.memory.multicast
-    if heaps is None or not heaps.holds(pointer):
+    alone = task.memory.rank is None
+    if not alone and (heaps is None or not heaps.holds(pointer)):
         raise fail(SimulatorMisuse, task, op, "an address that is not one of all ranks",
                    hint="take tlx.multicast_pointer of the pointer")
     groups = pointer.reshape(-1, op.vector)
@@ -54,7 +56,7 @@ def _at_ranks(task, op) -> tuple[list[np.ndarray], np.ndarray | None, np.dtype]:
     if mask is not None and (mask.reshape(-1, op.vector) != mask.reshape(-1, op.vector)[:, :1]).any():
         raise fail(SimulatorMisuse, task, op, f"{op.vector} neighbours go in one access, and the mask takes some of them only",
                    hint="mask whole groups, or give a smaller vector=")
-    return heaps.at_ranks(pointer), mask, dtype
+    return [pointer] if alone else heaps.at_ranks(pointer), mask, dtype
 
 
 def _atomic(op, read: bool) -> dict:
