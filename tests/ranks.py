@@ -3,7 +3,7 @@
     assert at_ranks(2, lambda rank: ops.distributed.all_reduce(torch.full((4, ), rank + 1.0)).tolist()) == [[3.0] * 4] * 2
 
     at_ranks(2, work, failing=True)     ranks may fail: for those the error, or how the process ended, takes the place of the value
-    at_ranks(2, work, gpus=True)        each rank on a GPU of its own; not in a process that has used one
+    Ranks(2, work, gpus=True)           started, each rank on a GPU of its own; `.found()` waits
 
 Input: how many ranks, and a function of the rank, which may be a closure; it finds `torch.distributed` and `mimw.distributed`
 started. Output: what the function returned at each rank, by pickle. An error at a rank is raised here with the rank's traceback;
@@ -27,33 +27,42 @@ class RankFailed(AssertionError):
     """A function raised at a rank, or did not come back."""
 
 
-def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, timeout: float = 20.0, failing: bool = False,
-             gpus: bool = False, stderr: list[str] | None = None) -> list:
+def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, timeout: float = 20.0, failing: bool = False) -> list:
     """`function(rank)` at every rank, side by side. `limit` is for all of it, `timeout` that of `mimw.distributed.init`; seconds.
 
-    A rank whose process ends without an answer has failed; with `failing` its answer is the exit status, or minus the signal.
-    `stderr` gets what each rank wrote there."""
-    with tempfile.TemporaryDirectory() as folder:
-        where = Path(folder)
-        ranks = [_forked(rank, size, function, where, timeout, gpus, stderr is not None) for rank in range(size)]
-        try:
-            told = _answers(ranks, time.monotonic() + limit)
-        finally:
-            for child, _ in ranks:
-                _end(child)
-            statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child, _ in ranks]
-            if stderr is not None:
-                stderr += [Path(where, f"stderr{rank}").read_text() for rank in range(size)]
-    found = [pickle.loads(answer) if answer else ("ended", statuses[rank], "") for rank, answer in enumerate(told)]
-    if failing:
+    A rank whose process ends without an answer has failed; with `failing` its answer is the exit status, or minus the signal."""
+    return Ranks(size, function, limit, timeout).found(failing)
+
+
+class Ranks:
+    """A function at several ranks, started; arguments as `at_ranks`. With `gpus` each rank has a GPU of its own, which this process
+    has not used, and `stderr` gets what each rank writes there."""
+
+    def __init__(self, size: int, function: Callable[[int], Any], limit: float = 60.0, timeout: float = 20.0, gpus: bool = False):
+        self.folder, self.until, self.stderr = tempfile.TemporaryDirectory(), time.monotonic() + limit, []
+        self.where = Path(self.folder.name)
+        self.ranks = [_forked(rank, size, function, self.where, timeout, gpus) for rank in range(size)]
+
+    def found(self, failing: bool = False) -> list:
+        """What each rank returned, once all have ended."""
+        with self.folder:
+            try:
+                told = _answers(self.ranks, self.until)
+            finally:
+                for child, _ in self.ranks:
+                    _end(child)
+                statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child, _ in self.ranks]
+                self.stderr = [path.read_text() for path in sorted(self.where.glob("stderr*"))]
+        found = [pickle.loads(answer) if answer else ("ended", statuses[rank], "") for rank, answer in enumerate(told)]
+        if failing:
+            return [value for _, value, _ in found]
+        bad = [f"rank {rank} {kind}: {value!r}\n{trace}" for rank, (kind, value, trace) in enumerate(found) if kind != "returned"]
+        if bad:
+            raise RankFailed("\n".join(bad))
         return [value for _, value, _ in found]
-    bad = [f"rank {rank} {kind}: {value!r}\n{trace}" for rank, (kind, value, trace) in enumerate(found) if kind != "returned"]
-    if bad:
-        raise RankFailed("\n".join(bad))
-    return [value for _, value, _ in found]
 
 
-def _forked(rank: int, size: int, function, where: Path, timeout: float, gpus: bool, told_apart: bool) -> tuple[int, int]:
+def _forked(rank: int, size: int, function, where: Path, timeout: float, gpus: bool) -> tuple[int, int]:
     """A process for a rank: its number, and the end of a pipe on which its answer comes."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -61,7 +70,7 @@ def _forked(rank: int, size: int, function, where: Path, timeout: float, gpus: b
         os.close(writer)
         return child, reader
     os.close(reader)
-    if told_apart:
+    if gpus:
         os.dup2(os.open(where / f"stderr{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
     answer = b""
     try:

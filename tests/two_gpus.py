@@ -65,6 +65,7 @@ def host(world):
     """A peer's tensor, written and read from the host."""
     x = world.symmetric((4, 33), torch.float32, "x")
     assert not x.any()
+    world.barrier()         # before peers write there
     world.peer(x, 1 - world.rank).copy_(torch.full((4, 33), world.rank + 1.0, device=world.device))
     torch.cuda.synchronize()
     world.barrier()
@@ -218,6 +219,8 @@ def main(checks=CHECKS) -> int:
             torch.cuda.synchronize()
         except BaseException as error:
             told, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
+        if trace:
+            print(f"rank {world.rank}, {check.__name__}: {trace}", file=sys.stderr, flush=True)
         said = world.meeting.heard(f"the end of {check.__name__}", [told, trace])
         wrong = [rank for rank, (_, trace) in enumerate(said) if trace]
         bad += bool(wrong)

@@ -22,7 +22,6 @@ import mimw
 import mimw.tlx as tlx
 from mimw.distributed import world_of
 from mimw.errors import RanksDisagree
-from mimw.ops.distributed.launching import workspace
 
 N = 128
 
@@ -71,9 +70,9 @@ def raised(call: Callable[[], object]) -> str:
 
 def killed(rank: int):
     steps = Steps()
-    steps(100)
+    steps(20)
     torch.cuda.synchronize()
-    steps(300 + 100 * (1 - rank))
+    steps(30 + 10 * (1 - rank))
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     torch.cuda.synchronize()
@@ -84,8 +83,8 @@ def killed_beside_a_graph(rank: int):
     steps(3)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        steps(10)
-    for _ in range(20):
+        steps(5)
+    for _ in range(4):
         graph.replay()
     torch.cuda.synchronize()
     steps.world.barrier()
@@ -109,7 +108,7 @@ def killed_at_rest(rank: int):
     steps.world.barrier()
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(2)
+    time.sleep(1)
     alone = float(torch.ones(1 << 20, device="cuda").sum())
     return f"{alone:.0f} {raised(steps)}"
 
@@ -118,7 +117,7 @@ def late(rank: int):
     steps = Steps()
     for _ in range(2):
         if rank == 1:
-            time.sleep(2)
+            time.sleep(1.5)
         steps(5)
     return steps.right()
 
@@ -127,15 +126,16 @@ def too_late(rank: int):
     steps = Steps()
     steps(3)
     torch.cuda.synchronize()
+    mimw.distributed.init(timeout=3).barrier()
     if rank == 1:
-        time.sleep(12)
+        time.sleep(7)
     return raised(lambda: (steps(), torch.cuda.synchronize()))
 
 
 def wrong_shape(rank: int):
     world = world_of()
     told = [raised(lambda: world.symmetric((4, 8 + rank), torch.float32, "x")),
-            raised(lambda: workspace(world, "parts", 8, torch.float32 if rank else torch.float16))]
+            raised(lambda: world.symmetric(8, torch.float32 if rank else torch.float16, "parts"))]
     steps = Steps()
     steps(10)
     return f"{all(one.startswith(RanksDisagree.__name__) for one in told)} {steps.right()}"

@@ -36,11 +36,13 @@ from mimw.errors import DistributedError, PeerLate, PeerLost, RanksDisagree
 from ..launching import Launch, note_simulation
 
 
-@torch.compiler.assume_constant_result
 def name_of(group: Any = None) -> str:
     """The name of a group, as an operator's `group_name`: of a process group, a name, or the default group; a constant under
     torch.compile. NoProcessGroup without one."""
     return world_of(group).name
+
+
+name_of._dynamo_marked_constant = True      # torch.compiler.assume_constant_result, which would load the compiler for it
 
 
 def workspace(world: World, name: str, shape: int | Sequence[int], dtype: torch.dtype) -> Tensor:
