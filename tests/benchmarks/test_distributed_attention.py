@@ -38,4 +38,4 @@ def test_sources_make_up_the_whole(monkeypatch, size, causal):
 def test_a_line_says_the_rate_of_one_gpu():
     shape = dict(batch=1, heads=32, kv_heads=8, seq=16384, dim=128, gpus=2)
     row = Row("distributed-attention-bf16-causal", shape, {}, 1000.0, {"ring": 2000.0}, 1e-3, "standard normal", "a chip", {})
-    assert "550 TFLOP/s  ring 2000 us ratio 2.000" in distributed_attention.line(row)
+    assert "1100 TFLOP/s  ring 2000 us ratio 2.000" in distributed_attention.line(row)
