@@ -533,7 +533,8 @@ ON_SEVERAL_GPUS = (
          lambda: cut_sequences.backward(2, True)[0][1]),
     Case("Two GPUs, shares of attention's gradients", "src/mimw/kernels/ring_attention_backward/collect.py",
          lambda: cut_sequences.backward(2, True)[0][3]),
-    Case("Dispatch to experts", "src/mimw/kernels/moe_dispatch/kernel.py",
-         lambda: spread_experts.dispatching(2, 4, 2, 2, 8, programs=2)[0]),
-    Case("Combine from experts", "src/mimw/kernels/moe_combine/kernel.py", lambda: spread_experts.combining(2, 4, 2, 2, 16)[0]),
+    Case("Two GPUs, dispatch to experts", "src/mimw/kernels/moe_dispatch/kernel.py",
+         lambda: spread_experts.dispatching(2, 6, 2, 2, 8, programs=1, times=2)[0]),
+    Case("Two GPUs, combine from experts", "src/mimw/kernels/moe_combine/kernel.py",
+         lambda: spread_experts.combining(2, 3, 2, 2, 16, chosen=spread_experts.ALONE, times=2)[0]),
 )

@@ -7,6 +7,9 @@ with what it should leave. An example:
     mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
     assert_dispatched(world)
 
+With `times`, and one program a rank, a launch is several to `mimw.check`, which sees all accesses of them: a peer may begin the
+next one while this rank is still in the last.
+
 Ids go from -1, which is no expert, to the last one, and may be the same twice; rows are random numbers. Rows that nobody gets keep
 -7.
 """
@@ -15,11 +18,34 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
+import triton.language as tl
 
 import mimw
 from mimw.kernels import moe_combine, moe_dispatch
+from mimw.kernels.moe_combine.kernel import combine
+from mimw.kernels.moe_dispatch.kernel import dispatch
 
 SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, tile=16, count=32)
+ALONE = moe_combine.Configuration(1, 16, 1, 1)      # one program a rank
+
+
+@mimw.jit(do_not_specialize=["tokens"])
+def dispatch_again(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, told, started,
+                   arrived, calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr,
+                   RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr,
+                   HOME: tl.constexpr, UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, SLOTS: tl.constexpr):
+    for _ in tl.static_range(TIMES):
+        dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, told, started, arrived,
+                 calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, OUT, HOME, UNREAD, TILE, COUNT, SLOTS)
+
+
+@mimw.jit(do_not_specialize=["tokens"])
+def combine_again(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TIMES: tl.constexpr,
+                  TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
+                  TELL: tl.constexpr, LAG: tl.constexpr):
+    for _ in tl.static_range(TIMES):
+        combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, LOCAL,
+                BLOCK, TELL, LAG)
 
 
 @dataclass
@@ -63,7 +89,7 @@ def _held(array: np.ndarray) -> np.ndarray:
 
 
 def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, chosen=SMALL,
-                **routing) -> tuple[tuple, SimpleNamespace]:
+                times: int = 1, **routing) -> tuple[tuple, SimpleNamespace]:
     """A launch, and (route, x, x_scales, rows, row_scales, ends, places) of all ranks."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, size, counts = np.random.default_rng(1), ranks * most * k, [len(ids) for ids in route.ids]
@@ -81,6 +107,8 @@ def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs:
         programs, tokens=world.each(counts), chosen=chosen, **scaled)
     made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, rows=rows, row_scales=row_scales, ends=ends,
                            places=places)
+    if times > 1:
+        return (dispatch_again, grid, args, {**meta, "TIMES": times}), made
     return (moe_dispatch.kernel, grid, args, meta), made
 
 
@@ -98,7 +126,8 @@ def assert_dispatched(made: SimpleNamespace) -> None:
 
 
 def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype="float32", partial: str = "float32",
-              chosen=moe_combine.Configuration(2, 16, 1, 1), multiprocessors: int = 1, **routing) -> tuple[tuple, SimpleNamespace]:
+              chosen=moe_combine.Configuration(2, 16, 1, 1), multiprocessors: int = 1, times: int = 1,
+              **routing) -> tuple[tuple, SimpleNamespace]:
     """A launch, and (out, expected) of all ranks; rows of y that are no choice's are no numbers."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, counts = np.random.default_rng(1), [len(ids) for ids in route.ids]
@@ -117,4 +146,7 @@ def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype="flo
         world.each(y, "y"), world.each(places, "places"), world.each(list(map(_held, route.ids)), "ids"),
         world.each(list(map(_held, weights)), "weights"), out, workspace, world, ranks * local, multiprocessors,
         tokens=world.each(counts), chosen=chosen)
-    return (moe_combine.kernel, grid, args, meta), SimpleNamespace(out=out, expected=expected)
+    made = SimpleNamespace(out=out, expected=expected)
+    if times > 1:
+        return (combine_again, grid, args, {**meta, "TIMES": times}), made
+    return (moe_combine.kernel, grid, args, meta), made

@@ -74,8 +74,9 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
 
     args:      x           (tokens, words) int32, contiguous: this rank's rows as words, multiples of 16 bytes
                ids         (tokens, k), contiguous, int32 or int64: the experts of each; others than 0 to experts - 1 are none
-               rows        (ranks * most * k, words) int32: becomes the rows for this rank's experts, in the order of experts, then
-                           of ranks, then of tokens, then of j; what is behind is not written
+               rows        (count, words) int32, count enough for all rows, at most ranks * most * k: becomes the rows for this
+                           rank's experts, in the order of experts, then of ranks, then of tokens, then of j; what is behind is not
+                           written
                ends        (experts / ranks) int32: becomes the row behind the last one of each
                places      (ranks, most, k) int32: becomes the row of each choice of each rank that is here, and -1 for others
                workspace   symmetric arrays of the shapes and types that `room_for` says
@@ -102,9 +103,9 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
         raise ValueError(f"ids are {one_ids.dtype}; they may be int32 or int64")
     if words % 4 or scales % 4 or not words:
         raise ValueError(f"rows of {4 * words} bytes with {4 * scales} of scales; both must be multiples of 16 bytes")
-    if held != ranks or one_rows.shape[0] < ranks * most * k or one_rows.shape[1] != words or one_ids.shape[1] != k:
+    if held != ranks or one_rows.shape[1] != words or one_ids.shape[1] != k:
         raise ValueError(f"x is {tuple(one_x.shape)}, ids {tuple(one_ids.shape)}, rows {tuple(one_rows.shape)} and places "
-                         f"{tuple(of_places.shape)}; {ranks} ranks of {most} tokens with {k} experts each need {ranks * most * k} "
+                         f"{tuple(of_places.shape)}; {ranks} ranks of {most} tokens with {k} experts each need "
                          f"rows of {words} words, and places for {ranks} ranks")
     if most * k >= 1 << 31 or ranks * most * k >= 1 << 31:
         raise ValueError(f"{ranks} ranks of {most} tokens with {k} experts each need places beyond 32 bits")

@@ -9,6 +9,7 @@ of the result. For example, in each process that torchrun has started:
 """
 
 from .all_gather_matmul import all_gather_matmul
+from .all_to_all import all_to_all
 from .collectives import all_gather, all_reduce, all_reduce_, reduce_scatter
 from .matmul_reduce_scatter import matmul_all_reduce, matmul_reduce_scatter
 from .moe import moe
@@ -16,5 +17,6 @@ from .moe_combine import moe_combine
 from .moe_dispatch import Dispatched, Handle, moe_dispatch
 from .ring_attention import ring_attention
 
-__all__ = ["Dispatched", "Handle", "all_gather", "all_gather_matmul", "all_reduce", "all_reduce_", "matmul_all_reduce",
-           "matmul_reduce_scatter", "moe", "moe_combine", "moe_dispatch", "reduce_scatter", "ring_attention"]
+__all__ = ["Dispatched", "Handle", "all_gather", "all_gather_matmul", "all_reduce", "all_reduce_", "all_to_all",
+           "matmul_all_reduce", "matmul_reduce_scatter", "moe", "moe_combine", "moe_dispatch", "reduce_scatter",
+           "ring_attention"]

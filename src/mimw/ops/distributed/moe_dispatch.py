@@ -5,7 +5,7 @@ Input: at each rank its tokens' rows and experts. Output: at each rank the rows 
     rows, ends, scale, handle = moe_dispatch(x, expert_ids, num_experts=256)
     y = grouped_matmul(rows, w_of_this_rank, ends)          any function of rows, expert by expert
     out = moe_combine(y, handle, weights)
-    torch.ops.mimw.moe_dispatch(x, expert_ids, None, 256, 4096, group_name)         the operator itself
+    torch.ops.mimw.moe_dispatch(x, expert_ids, None, 256, 4096, 65536, group_name)          the operator, room for 65536 rows
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
                `mimw.distributed.World.symmetric`
     """
     most = x.shape[0] if max_tokens is None else max_tokens
-    rows, ends, places, scales = MOE_DISPATCH(x, expert_ids, scale, num_experts, most, name_of(group))
+    room = world_of(group).size * most * expert_ids.shape[-1]
+    rows, ends, places, scales = MOE_DISPATCH(x, expert_ids, scale, num_experts, most, room, name_of(group))
     return Dispatched(rows, ends, None if scale is None else scales, Handle(places, expert_ids, num_experts))
 
 
@@ -101,17 +102,19 @@ def _checked(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, mos
                                "multiple of 16 bytes: pad the columns")
 
 
-def _empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> tuple[Tensor, ...]:
-    rows, k = ranks * most * ids.shape[1], ids.shape[1]
-    scales = x.new_empty(0) if scale is None else scale.new_empty(rows, scale.shape[1])
-    return (x.new_empty(rows, x.shape[1]), ids.new_empty(num_experts // ranks, dtype=torch.int32),
+def _empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
+           ranks: int) -> tuple[Tensor, ...]:
+    k = ids.shape[1]
+    scales = x.new_empty(0) if scale is None else scale.new_empty(room, scale.shape[1])
+    return (x.new_empty(room, x.shape[1]), ids.new_empty(num_experts // ranks, dtype=torch.int32),
             ids.new_empty(ranks, most, k, dtype=torch.int32), scales)
 
 
-def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, group_name: str) -> tuple[Tensor, ...]:
+def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
+          group_name: str) -> tuple[Tensor, ...]:
     ranks = world_of(group_name).size
     _checked(x, ids, scale, num_experts, most, ranks)
-    return _empty(x, ids, scale, num_experts, most, ranks)
+    return _empty(x, ids, scale, num_experts, most, room, ranks)
 
 
 def words(rows: Tensor) -> Tensor:
@@ -124,33 +127,35 @@ def kept_rooms(world: World, name: str, room: dict) -> dict[str, Tensor]:
     return {part: workspace(world, f"{name}: {part}", shape, getattr(torch, dtype)) for part, (shape, dtype) in room.items()}
 
 
-def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, group_name: str) -> tuple[Tensor, ...]:
+def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
+         group_name: str) -> tuple[Tensor, ...]:
     if not x.is_cuda:
         world = world_of(group_name)
         _checked(x, ids, scale, num_experts, most, world.size)
-        return simulated("moe_dispatch", world, (x, ids, scale), lambda *every: _at_all_ranks(*every, num_experts, most),
-                         like=(num_experts, most), ragged=True)
-    key = look(x), look(ids), None if scale is None else look(scale), num_experts, most, group_name
-    return (_PLANS[key] or _PLANS.made(key, x, ids, scale, num_experts, most, group_name))(x, ids, scale)
+        columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
+        return simulated("moe_dispatch", world, (x, ids, scale), lambda *every: _at_all_ranks(*every, num_experts, most, room),
+                         like=(num_experts, most, room, columns), ragged=True)
+    key = look(x), look(ids), None if scale is None else look(scale), num_experts, most, room, group_name
+    return (_PLANS[key] or _PLANS.made(key, x, ids, scale, num_experts, most, room, group_name))(x, ids, scale)
 
 
-def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, group_name: str) -> Callable:
+def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, group_name: str) -> Callable:
     world, k = world_of(group_name), ids.shape[1]
     _checked(x, ids, scale, num_experts, most, world.size)
     if not is_hopper(x):
         raise NotImplementedError("moe_dispatch: it copies rows by Hopper's bulk copies, and this GPU is another one")
     if most * k == 0:
-        return lambda x, ids, scale: _nothing(x, ids, scale, num_experts, most, world.size)
+        return lambda x, ids, scale: _nothing(x, ids, scale, num_experts, most, room, world.size)
     count, row, beside = programs(x), x.shape[1] * x.itemsize, 0 if scale is None else scale.shape[1] * scale.itemsize
     kept = kept_rooms(world, f"moe_dispatch of {most} x {k} of {num_experts}, {row} + {beside} bytes",
                       library.room_for(most, k, num_experts, row, count, world.size, beside))
-    rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, world.size)
+    rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, room, world.size)
     with_scales = {} if scale is None else dict(x_scales=words(scale), row_scales=words(scales))
     grid, args, meta = library.arguments(words(x), ids.contiguous(), words(rows), ends, places, kept, world, count, **with_scales)
     launch = RankLaunch(world, x, library.kernel, grid, args, meta, tuple(kept.values()))
 
     def plan(x: Tensor, ids: Tensor, scale: Tensor | None) -> tuple[Tensor, ...]:
-        found = rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, world.size)
+        found = rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, room, world.size)
         x, rows = words(x), words(rows)
         beside = (x, rows) if scale is None else (words(scale), words(scales))
         launch(x, beside[0], ids.contiguous(), rows, beside[1], ends, places)
@@ -162,8 +167,9 @@ def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: 
 _PLANS = Plans(_plan)
 
 
-def _nothing(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> tuple[Tensor, ...]:
-    found = _empty(x, ids, scale, num_experts, most, ranks)
+def _nothing(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
+             ranks: int) -> tuple[Tensor, ...]:
+    found = _empty(x, ids, scale, num_experts, most, room, ranks)
     found[1].zero_()
     return found
 
@@ -173,17 +179,18 @@ def held(tensors: list[Tensor]) -> list[Tensor]:
     return [one if one.numel() else one.new_zeros(1, *one.shape[1:]) for one in tensors]
 
 
-def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_experts: int, most: int) -> list[tuple[Tensor, ...]]:
+def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_experts: int, most: int,
+                  room: int) -> list[tuple[Tensor, ...]]:
     size, scaled = len(ranks), scales[0] is not None
-    outs = [_empty(x, one, scale, num_experts, most, size) for x, one, scale in zip(xs, ids, scales)]
+    outs = [_empty(x, one, scale, num_experts, most, room, size) for x, one, scale in zip(xs, ids, scales)]
     for rows, ends, _, scale in outs:
         rows.view(torch.uint8).zero_(), ends.zero_(), scale.view(torch.uint8).zero_()
     k, row = ids[0].shape[1], xs[0].shape[1] * xs[0].itemsize
     if most * k == 0:
         return outs
     beside = scales[0].shape[1] * scales[0].itemsize if scaled else 0
-    room = library.room_for(most, k, num_experts, row, SIMULATED_PROGRAMS, size, beside)
-    kept = {part: ranks.symmetric(shape, dtype, part) for part, (shape, dtype) in room.items()}
+    needed = library.room_for(most, k, num_experts, row, SIMULATED_PROGRAMS, size, beside)
+    kept = {part: ranks.symmetric(shape, dtype, part) for part, (shape, dtype) in needed.items()}
 
     def each(tensors, name):
         return ranks.each(held(list(tensors)), name)
@@ -198,8 +205,8 @@ def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_expe
     return outs
 
 
-MOE_DISPATCH = Operator("moe_dispatch(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, str group_name) "
-                        "-> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+MOE_DISPATCH = Operator("moe_dispatch(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, int room, "
+                        "str group_name) -> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
 
 
 __all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "held", "kept_rooms", "moe_dispatch", "tensors_of", "words"]

@@ -1,0 +1,86 @@
+"""`mimw.ops.distributed.all_to_all`: each rank has a part for each rank; equal parts, or parts whose sizes stay on the device.
+
+Input: a tensor at each rank, its rows for rank 0 first. Output: the parts that are for this rank, that of rank 0 first. For
+example:
+
+    y = all_to_all(x)                                   equal parts, as torch.distributed.all_to_all_single
+    y, counts = all_to_all(x, splits)                   splits (ranks) on the device: how many rows go to each rank
+
+A part is rows with a place at the receiver, as the tokens of an expert: it is `moe_dispatch` with one expert a rank, of pieces of
+rows.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .launching import World, name_of, world_of
+from .moe_dispatch import MOE_DISPATCH
+
+PIECE = 16384       # bytes of a piece, at most: a slot of a ring in shared memory
+
+
+def all_to_all(x: Tensor, splits: Tensor | None = None, *, max_rows: int | None = None, group: Any = None) -> Any:
+    """Part r of this rank's rows goes to rank r. All ranks call it.
+
+    args:      x         (rows, ...) of any type of whole bytes, any strides. Equal parts: rows are a multiple of the ranks, and a
+                         part of 16 bytes; by splits: a row is a multiple of 16 bytes
+               splits    (opt) (ranks) int32 or int64 on x's device: how many rows go to rank 0, the next to rank 1 and so on; rows
+                         behind the last part go nowhere
+               max_rows  with splits, the most rows that any rank has, the same at all ranks; by default x's
+               group     a process group, its name, or None for the default one
+    returns:   without splits a tensor of x's shape and type. With splits (y, counts): y (ranks * max_rows, ...), which has room for
+               all rows of all ranks, those of rank 0 first, then those of the next, without gaps; what is behind is not written;
+               counts (ranks) int32: how many came from each
+    computed:  by `mimw.ops.distributed.moe_dispatch`, one launch, and of splits three small ones of torch's. Nothing waits for the
+               device; captures, streams, and tensors of the CPU as there
+    gradients  none
+    errors:    RuntimeError where extents or sizes do not fit; those of `moe_dispatch`
+    """
+    world = world_of(group)
+    if x.dim() < 1:
+        raise RuntimeError("all_to_all: x has no dimensions; its first one is what is cut into parts")
+    if splits is not None:
+        return _by_splits(x, splits, x.shape[0] if max_rows is None else max_rows, world)
+    if max_rows is not None:
+        raise RuntimeError("all_to_all: max_rows is for parts by splits")
+    size = x.numel() * x.itemsize // world.size
+    if x.shape[0] % world.size or size % 16:
+        raise RuntimeError(f"all_to_all: x is {tuple(x.shape)} of {x.itemsize} bytes each; on {world.size} ranks rows must be a "
+                           f"multiple of {world.size}, and a part of 16 bytes")
+    if not size:
+        return torch.empty_like(x, memory_format=torch.contiguous_format)
+    pieces = size // min(PIECE, size & -size)       # of a part, each the largest power of two that divides it
+    flat = x.contiguous().view(-1).view(torch.uint8).view(world.size * pieces, -1)
+    to = _equal(world.size, pieces, x.device)
+    y, *_ = MOE_DISPATCH(flat, to, None, world.size, len(flat), len(flat), name_of(group))
+    return y.view(-1).view(x.dtype).view(x.shape)
+
+
+@lru_cache(64)
+def _equal(ranks: int, pieces: int, device: torch.device) -> Tensor:
+    """The rank of each piece."""
+    return torch.arange(ranks, dtype=torch.int32, device=device).repeat_interleave(pieces)[:, None]
+
+
+def _by_splits(x: Tensor, splits: Tensor, most: int, world: World) -> tuple[Tensor, Tensor]:
+    if splits.device != x.device or tuple(splits.shape) != (world.size, ) or splits.dtype not in (torch.int32, torch.int64):
+        raise RuntimeError(f"all_to_all: splits are {tuple(splits.shape)} of {splits.dtype} on {splits.device}; they must be "
+                           f"({world.size},), int32 or int64, on {x.device} of x")
+    row = x[0].numel() * x.itemsize if x.shape[0] else x.itemsize * x.shape[1:].numel()
+    if row % 16 or not row:
+        raise RuntimeError(f"all_to_all: a row of x has {row} bytes; parts by splits have rows of a multiple of 16 bytes")
+    parts = next(count for count in range(-(-row // PIECE), row + 1) if row % (16 * count) == 0)       # pieces of a row
+    flat = x.contiguous().view(-1).view(torch.uint8).view(x.shape[0] * parts, row // parts)
+    ends = splits.cumsum(0) * parts
+    to = torch.searchsorted(ends, torch.arange(len(flat), device=x.device), right=True)[:, None]        # `ranks` is nobody
+    y, _, places, _ = MOE_DISPATCH(flat, to, None, world.size, most * parts, world.size * most * parts, world.name)
+    counts = (places >= 0).flatten(1).sum(1, dtype=torch.int32) // parts
+    return y.view(-1).view(x.dtype).view(-1, *x.shape[1:]), counts
+
+
+__all__ = ["all_to_all"]

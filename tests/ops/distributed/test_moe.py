@@ -1,0 +1,91 @@
+"""A mixture of experts over several ranks: against all experts on one, routings, shapes and types, opcheck, fakes, errors."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators of several GPUs need torch")
+
+from mimw import ops  # noqa: E402
+from mimw.errors import RanksDisagree  # noqa: E402
+from mimw.ops.distributed import moe, moe_combine, moe_dispatch  # noqa: E402
+from mimw.ops.distributed.launching import name_of  # noqa: E402
+from tests.ranks import at_ranks  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
+EXPERTS, HIDDEN, INNER, K = 4, 32, 16, 2
+
+
+def tokens(rank, count):
+    random = torch.Generator().manual_seed(rank)
+    ids = torch.stack([torch.randperm(EXPERTS, generator=random)[:K] for _ in range(count)]) if count else torch.zeros(0, K).long()
+    return torch.randn(count, HIDDEN, generator=random), ids, torch.rand(count, K, generator=random)
+
+
+def test_as_with_all_experts_on_one_gpu():
+    def work(rank):
+        random = torch.Generator().manual_seed(9)
+        gate_up = torch.randn(EXPERTS, 2 * INNER, HIDDEN, generator=random) / 6
+        down = torch.randn(EXPERTS, HIDDEN, INNER, generator=random) / 4
+        x, ids, weights = tokens(rank, 3 + rank)
+        mine = slice(2 * rank, 2 * rank + 2)
+        y = moe(x, gate_up[mine], down[mine], ids, weights, max_tokens=4)
+        error = (y - ops.moe(x, gate_up, down, ids, weights)).abs().max()
+        with pytest.raises(RuntimeError, match="w_gate_up is .* and w_down"):
+            moe(x, gate_up[mine], down, ids, weights, max_tokens=4)
+        return tuple(y.shape), float(error) < 1e-5
+
+    assert at_ranks(2, work) == [((3, HIDDEN), True), ((4, HIDDEN), True)]
+
+
+def test_rows_scales_and_the_way_back():
+    """Bytes of fp8 with scales; identity experts give the weighted sums of the rows themselves."""
+    def work(rank):
+        x, ids, weights = tokens(rank, 3 * rank)
+        ids[:1, 1] = -1
+        quantised, scale = x.to(torch.float8_e4m3fn), torch.rand(len(x), 4) + rank
+        rows, ends, scales, handle = moe_dispatch(quantised, ids, EXPERTS, max_tokens=3, scale=scale)
+        y = torch.where(torch.arange(len(rows))[:, None] < ends[-1], rows.float() * scales[:, :1], float("nan"))
+        out = moe_combine(y, handle, weights)
+        weights = torch.where(ids < 0, 0, weights)
+        expected = quantised.float() * scale[:, :1] * weights.sum(1, keepdim=True)
+        return tuple(rows.shape), rows.dtype, torch.allclose(out, expected, atol=1e-5), int(ends[-1])
+
+    found = at_ranks(2, work)
+    assert [one[:3] for one in found] == [((12, HIDDEN), torch.float8_e4m3fn, True)] * 2 and sum(one[3] for one in found) == 5
+
+
+def test_opcheck_and_fakes():
+    def work(rank):
+        tests = ("test_schema", "test_faketensor", "test_autograd_registration")
+        x, ids, weights = tokens(rank, 2)
+        sent = torch.library.opcheck(torch.ops.mimw.moe_dispatch, (x, ids, None, EXPERTS, 2, 8, name_of()), test_utils=tests)
+        rows, _, _, handle = moe_dispatch(x, ids, EXPERTS)
+        back = (rows, handle.places, ids, weights, EXPERTS, name_of())
+        came = torch.library.opcheck(torch.ops.mimw.moe_combine, back, test_utils=tests)
+        with pytest.raises(NotImplementedError, match="no derivative"):
+            moe_dispatch(x.requires_grad_(), ids, EXPERTS).rows.sum().backward()
+        return {*sent.values(), *came.values()}
+
+    assert at_ranks(2, work) == [{"SUCCESS"}] * 2
+
+
+def test_what_is_refused():
+    def work(rank):
+        x, ids, weights = tokens(0, 3)
+        for error, match, wrong in (
+                (RuntimeError, "3 experts on 2 ranks", lambda: moe_dispatch(x, ids, 3)),
+                (RuntimeError, "3 tokens, and max_tokens is 2", lambda: moe_dispatch(x, ids, 4, max_tokens=2)),
+                (RuntimeError, "must have as many rows", lambda: moe_dispatch(x, ids[:2], 4)),
+                (RuntimeError, "a row of x is 3 x 4 bytes", lambda: moe_dispatch(x[:, :3], ids, 4)),
+                (RuntimeError, "it must have 2 dimensions", lambda: moe_dispatch(x[0], ids, 4)),
+                (NotImplementedError, "expert_ids is torch.float32", lambda: moe_dispatch(x, ids.float(), 4)),
+                (RuntimeError, "y has a row for each", lambda: moe_combine(x, moe_dispatch(x, ids, 4).handle, weights)),
+                (NotImplementedError, "y is torch.int32",
+                 lambda: moe_combine(torch.zeros(12, 4, dtype=torch.int32), moe_dispatch(x, ids, 4).handle, weights))):
+            with pytest.raises(error, match=match):
+                wrong()
+        nothing = moe_dispatch(x[:0], ids[:0], 4)
+        with pytest.raises(RanksDisagree, match="the inputs of moe_dispatch"):
+            moe_dispatch(x, ids, 4, max_tokens=3 + rank)
+        return nothing.rows.shape[0], nothing.ends.tolist(), moe_combine(nothing.rows, nothing.handle, weights[:0]).shape[0]
+
+    assert at_ranks(2, work) == [(0, [0, 0], 0)] * 2
