@@ -57,7 +57,7 @@ CASES = {
         "Another shape at one rank: both are told, and go on",
         ("True right", "True right"), False),
     "two_groups": Case(
-        "Two groups of the same ranks at once, on two streams",
+        "Two groups of the same ranks at once, on two streams, in different orders",
         ("right right", "right right"), False),
     "random_delays": Case(
         "Ten thousand launches, with random delays of hosts and devices",

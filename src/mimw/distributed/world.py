@@ -145,7 +145,7 @@ class World:
     # ---- launches ---------------------------------------------------------------------------------------------------
 
     def launched(self, name: str) -> None:
-        """Note that this rank has launched a kernel that may wait for peers, on the current stream; `name` is for messages.
+        """Note that this rank is about to launch a kernel that may wait for peers, on the current stream; `name` is for messages.
 
         errors:    PeerLost where a peer's process has ended without leaving: the kernel would wait for ever
         """

@@ -75,8 +75,8 @@ class RankLaunch:
 
     def __call__(self, *tensors: Tensor) -> None:
         given = iter(tensors)
+        self._world.launched(self._name)        # refuses where a peer is lost
         self._launch(*[next(given) if one is None else one for one in self._arrays])
-        self._world.launched(self._name)
 
 
 def simulated(name: str, group: World | Any, inputs: Sequence[Tensor | None], run: Callable[..., Sequence[Any]], like: Any = (),
