@@ -7,6 +7,7 @@ import mimw
 from benchmarks import link_kernels
 from benchmarks.link_kernels import launch_of
 from mimw.errors import TargetError
+from mimw.kernels import collectives
 from mimw.trace import LINKS
 from tests.check.test_several_gpus import grouped, passed
 from tests.kernels.several_gpus import gathering
@@ -87,3 +88,30 @@ def test_a_branch_by_rank_is_known(links):
     found = moved("vectors", 0, 1, 1, both=False)
     senders = {event.lane for event in found.trace.events if event.cta == LINKS and event.bytes > 64}
     assert senders == {"rank 0 to rank 1"} and not found.assumed and np.isfinite(found.cycles)
+
+
+def test_words_with_flags_arrive_when_the_link_has_brought_them(links):
+    """Who looks at flags goes on when they are there: later on a slower link. Slots and counters are left as they are."""
+    def cycles():
+        world = mimw.World(2)
+        x, out = (world.each(lambda rank: np.ones(64, np.float32), name) for name in ("x", "out"))
+        kernel, grid, args, meta = collectives.arguments("all_reduce", x, out, world, False,
+                                                         collectives.Configuration("flagged", 128, 128, 1))
+        found = mimw.predict(kernel, grid, *args, **meta)
+        assert (out[0] == 1).all() and not any(one.any() for arg in args if getattr(arg, "name", "") in ("slots", "calls")
+                                               for one in arg)
+        return found.cycles
+
+    assert 500 < cycles() < 5000
+
+
+def test_a_slower_link_brings_words_later(chip):  # noqa: F811
+    def took(put_ns):
+        chip(**{name.replace(".", "__"): value for name, value in (LINK | {"link.put_ns": put_ns, "atomic.ns": 100}).items()})
+        world = mimw.World(2)
+        x, out = (world.each(lambda rank: np.ones(64, np.float32), name) for name in ("x", "out"))
+        kernel, grid, args, meta = collectives.arguments("all_reduce", x, out, world, False,
+                                                         collectives.Configuration("flagged", 128, 128, 1))
+        return mimw.predict(kernel, grid, *args, **meta).cycles
+
+    assert took(6_000) - took(2_000) == pytest.approx(2_000, rel=0.1)      # half of the way there and back

@@ -13,7 +13,7 @@ from ...ir import Block, Op, Tensor
 from ...ir.ops import is_pure
 from ..machine.interpreter import GENERATOR, PLAIN, REGION, SWITCHING, Code
 from ..machine.table import HANDLERS
-from . import copies, dots, tensor_memory  # noqa: F401  they put their handlers into the table
+from . import atomics, copies, dots, tensor_memory  # noqa: F401  they put their handlers into the table
 from .table import BEFORE, TIMED, assumed_if, skip
 
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first

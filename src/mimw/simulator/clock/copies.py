@@ -7,7 +7,7 @@ task. For example:
     local_load    takes "shared"; the task goes on `shared.latency` later
 
 Data move only where the course of the kernel depends on them: values that `analysis.needed` names, which tasks hand on through
-shared memory or global memory, and atomics on single addresses.
+shared memory or global memory.
 """
 
 from __future__ import annotations
@@ -253,40 +253,6 @@ def store(task, op):
     else:
         machine.store(task, size)
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
-
-
-@timed("world_barrier")
-def world_barrier(task, op):
-    """Behind the task's puts; the last rank's arrival is seen `link.barrier_ns` later."""
-    machine = task.machine
-    if machine.ways is not None:
-        machine.advance(task, machine.ways.performed[task])
-    yield from HANDLERS["world_barrier"].run(task, op)
-    if machine.ways is not None:
-        task.wait_until(task.clock + machine.cycles("link.barrier_ns"), op, "barrier of ranks")
-        task.floor = task.clock
-
-
-@timed("atomic_rmw", "atomic_cas", "atomic_load", "atomic_store")
-def atomic(task, op):
-    """Really done where the address is one number, since others may go by it. The programs that are not simulated add what this
-    one adds: a counter from which all draw their next tile goes on as fast as it does on the GPU."""
-    machine = task.machine
-    ways = machine.ways
-    if ways is not None and op.row.releases:
-        machine.advance(task, ways.performed[task])     # what it releases is there first
-    if machine.needed.values.issuperset(op.operands) and not isinstance(op.pointer.type, Tensor):
-        machine.remember(task.env[op.pointer], op.pointer.type.pointee.bytes)
-        HANDLERS[op.name].run(task, op)
-        if _peer(task, op) is not None:
-            machine.signal_times[int(task.env[op.pointer])] = ways.told(task)
-        counts = ways is None or bool(machine.uses[op.result] if op.results else ())
-        if "kind" in op.row.places and getattr(op.kind, "name", op.kind) == "ADD" and counts:
-            cell = task.memory.cell(int(task.env[op.pointer]), task.env[op.result].dtype, task, op, "adds to")
-            cell[...] += task.env[op.value] * (machine.programs // len(machine.living) - 1)
-    else:
-        skip(task, op)
-    machine.advance(task, task.clock + (machine.cycles("atomic.ns") if op.results else 0.0))
 
 
 @timed("prefetch", "prefetch_descriptor", "tma_prefetch", "time_base", "time_stamp", "wait_stamp", "wait_words",

@@ -198,11 +198,15 @@ class TimedMachine(Machine):
 
     def remember(self, address: int, size: int) -> None:
         """The bytes there are about to be changed."""
-        found = (gpu.memory.region(int(address), int(address) + size, "writes") for gpu in self.gpus)
-        region = next((one for one in found if one is not None), None)
-        if region is not None:
-            part = region.bytes[int(address) - region.start:][:size]
+        part = self.bytes_at(int(address), size)
+        if part is not None:
             self._changed.append((part, part.copy()))
+
+    def bytes_at(self, address: int, size: int) -> np.ndarray | None:
+        """The bytes of an argument, of whichever GPU; None if none has them."""
+        found = (gpu.memory.region(address, address + size, "writes") for gpu in self.gpus)
+        region = next((one for one in found if one is not None), None)
+        return None if region is None else region.bytes[address - region.start:][:size]
 
     def undo(self) -> None:
         """Leave the arrays of the launch as they were."""
