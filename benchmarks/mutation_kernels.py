@@ -38,7 +38,7 @@ from mimw.kernels import (
     topk_selector,
     wide_attention_backward,
 )
-from tests.kernels import cut_sequences, products_of_ranks, several_gpus, spread_experts
+from tests.kernels import collectives_of_ranks, cut_sequences, products_of_ranks, several_gpus, spread_experts
 
 GPUS = "tests/kernels/several_gpus.py"
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
@@ -422,6 +422,11 @@ def _library_cross_entropy() -> tuple:
     return cross_entropy.arguments(x, np.arange(7) * 20, *lines, x, smoothing=0.1, chosen=chosen, room=1)
 
 
+def _collective(collective: str, form: str, numbers: int) -> tuple:
+    """Launches that follow each other, or more chunks than there are slots, by one program a rank."""
+    return collectives_of_ranks.collecting(collective, form, numbers=numbers, again=True, programs=1)[0]
+
+
 CASES = (
     Case("GEMM, one consumer", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
@@ -537,4 +542,12 @@ ON_SEVERAL_GPUS = (
          lambda: spread_experts.dispatching(2, 6, 2, 2, 8, programs=1, times=2)[0]),
     Case("Two GPUs, combine from experts", "src/mimw/kernels/moe_combine/kernel.py",
          lambda: spread_experts.combining(2, 3, 2, 2, 16, chosen=spread_experts.ALONE, times=2)[0]),
+    Case("Collectives with flags", "src/mimw/kernels/collectives/flagged.py", lambda: _collective("all_reduce", "flagged", 64)),
+    Case("Collectives in slots", "src/mimw/kernels/collectives/ring.py", lambda: _collective("all_reduce", "ring", 270)),
+    Case("Collectives in slots, ahead", "src/mimw/kernels/collectives/ring.py", lambda: _collective("all_gather", "ring-lag", 450)),
+    Case("All-reduce in two hops", "src/mimw/kernels/collectives/two_shot.py", lambda: _collective("all_reduce", "two_shot", 400)),
+    Case("All-reduce of symmetric tensors", "src/mimw/kernels/collectives/direct.py",
+         lambda: _collective("all_reduce", "direct", 128)),
+    Case("All-gather of symmetric tensors", "src/mimw/kernels/collectives/direct.py",
+         lambda: _collective("all_gather", "direct", 128)),
 )

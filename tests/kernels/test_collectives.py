@@ -1,61 +1,21 @@
 """Collectives among simulated GPUs: every form gives the sums and the parts that numpy gives, the same bits at every rank, launch
 after launch on the same slots; and no run of `mimw.check` finds a race in them."""
 
-from functools import cache
-
-import ml_dtypes
 import numpy as np
 import pytest
 
 import mimw
 from mimw.kernels.collectives import COLLECTIVES, Configuration, arguments, configuration, part_of
 from mimw.kernels.collectives.configs import FLAGGED_UP_TO, PROGRAMS
+from tests.kernels.collectives_of_ranks import FORMS, collecting, same_bits, world_of
 
-FORMS = {"flagged": Configuration("flagged", 128, 128, 1), "ring": Configuration("ring", 2, 128, 1, 0),
-         "ring-lag": Configuration("ring", 2, 128, 1, 1), "two_shot": Configuration("two_shot", 2, 128, 1),
-         "direct": Configuration("direct", 2, 128, 1), "direct_two_shot": Configuration("direct_two_shot", 2, 128, 1)}
 CASES = [(collective, form) for collective in COLLECTIVES for form in FORMS if collective == "all_reduce" or "two_shot" not in form]
-TYPES = {2: ml_dtypes.bfloat16, 3: np.float32, 4: np.float16}
-LENGTHS = {2: 333, 3: 256, 4: 389}
-
-
-@cache
-def world_of(gpus):
-    """Slots and counters go on from test to test, as on a GPU."""
-    return mimw.World(gpus)
-
-
-def case(collective, form, gpus, in_place=False, numbers=None, shift=0):
-    """(launch, what each rank should find, its out)."""
-    world, n, dtype = world_of(gpus), numbers or LENGTHS[gpus], TYPES[gpus]
-    random = np.random.default_rng(gpus)
-    scatter, adds = collective == "reduce_scatter", collective != "all_gather"
-    given = [random.standard_normal(n * (gpus if scatter else 1)).astype(dtype) for _ in range(gpus)]
-    symmetric = form.startswith("direct")
-
-    def array(size, name):
-        if symmetric:
-            return world.symmetric(size, dtype, name)
-        return world.each(lambda rank: np.zeros(size + shift, dtype)[shift:], name)
-
-    x = array(given[0].size, "x")
-    for one, values in zip(x, given):
-        one[:] = values
-    out = x if in_place else array(n * (1 if adds else gpus), "out")
-    parts = [[one[rank * n:(rank + 1) * n] if scatter else one for one in given] for rank in range(gpus)]
-    expected = [np.concatenate(mine) if not adds else np.sum([one.astype(np.float32) for one in mine], 0, np.float32).astype(dtype)
-                for mine in parts]
-    return arguments(collective, x, out, world, symmetric, FORMS[form]), expected, out
-
-
-def same_bits(found, expected):
-    return all((one.view(np.uint8) == other.view(np.uint8)).all() for one, other in zip(found, expected))
 
 
 @pytest.mark.parametrize("gpus", [2, 4])
 @pytest.mark.parametrize("collective, form", CASES)
 def test_sums_and_parts_are_numpys_launch_after_launch(collective, form, gpus):
-    (kernel, grid, args, meta), expected, out = case(collective, form, gpus)
+    (kernel, grid, args, meta), expected, out = collecting(collective, form, gpus)
     for _ in range(3):
         for one in out:
             one[:] = np.nan
@@ -65,23 +25,25 @@ def test_sums_and_parts_are_numpys_launch_after_launch(collective, form, gpus):
 
 @pytest.mark.parametrize("form", ["flagged", "ring-lag", "two_shot", "direct_two_shot"])
 def test_a_sum_may_take_the_place_of_its_terms(form):
-    (kernel, grid, args, meta), expected, out = case("all_reduce", form, 3, in_place=True)
+    (kernel, grid, args, meta), expected, out = collecting("all_reduce", form, 3, in_place=True)
     mimw.simulate(kernel, grid, *args, **meta)
     assert same_bits(out, expected)
 
 
 @pytest.mark.parametrize("collective, form", CASES)
-def test_no_race_and_no_deadlock_behind_an_earlier_launch(collective, form):
-    (kernel, grid, args, meta), _, _ = case(collective, form, 2, numbers=200)
-    mimw.simulate(kernel, grid, *args, **meta)
+def test_no_race_and_no_deadlock_of_launches_behind_each_other(collective, form):
+    (kernel, grid, args, meta), expected, out = collecting(collective, form, numbers=64 if form == "flagged" else 270, again=True,
+                                                           programs=1)
     report = mimw.check(kernel, grid, *args, **meta)
     assert report.ok, str(report)
+    mimw.simulate(kernel, grid, *args, **meta)
+    assert same_bits(out, expected)
 
 
 @pytest.mark.parametrize("numbers, shift", [(1, 0), (65, 1), (66, 1)])
 def test_words_of_two_numbers_at_odd_places_and_of_odd_lengths(numbers, shift):
     """bf16: where a word is not whole, numbers are read and written one by one; what crosses the link is the same."""
-    (kernel, grid, args, meta), expected, out = case("all_gather", "flagged", 2, numbers=numbers, shift=shift)
+    (kernel, grid, args, meta), expected, out = collecting("all_gather", "flagged", 2, numbers=numbers, shift=shift)
     assert not meta["WHOLE"]
     mimw.simulate(kernel, grid, *args, **meta)
     assert same_bits(out, expected)
@@ -90,7 +52,7 @@ def test_words_of_two_numbers_at_odd_places_and_of_odd_lengths(numbers, shift):
 def test_forms_take_turns_on_one_world():
     """Each has slots and counters of its own, and goes on where it stopped."""
     for form in ("flagged", "ring", "flagged", "two_shot", "ring-lag", "ring"):
-        (kernel, grid, args, meta), expected, out = case("all_reduce", form, 3)
+        (kernel, grid, args, meta), expected, out = collecting("all_reduce", form, 3)
         mimw.simulate(kernel, grid, *args, **meta)
         assert same_bits(out, expected), form
 
