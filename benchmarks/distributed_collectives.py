@@ -3,7 +3,7 @@
     python -m benchmarks.distributed_collectives                        every collective, 1 KB to 256 MB, bf16; two GPUs
     python -m benchmarks.distributed_collectives all_reduce --sizes 1K 1M --dtype fp32
     python -m benchmarks.distributed_collectives --check                every form, type and odd length against fp64; no times
-    python -m benchmarks.distributed_collectives all_reduce --tune      every candidate; the best go to configs-collectives.json
+    python -m benchmarks.distributed_collectives --tune --configs FILE  every candidate; the best go to the file
 
 Bytes are those of a rank's larger tensor: x of all-reduce and reduce-scatter, the result of all-gather. Inputs are standard normal.
 Each side is a CUDA graph of several calls, NCCL as well, and the graphs take turns (benchmarks/distributed.py): a call is in step
@@ -18,21 +18,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 from mimw.kernels.collectives import COLLECTIVES, Configuration, arguments, configuration
-from mimw.kernels.collectives.configs import PROGRAMS, ROOM
+from mimw.kernels.collectives.configs import PROGRAMS, measured, room_of
 from mimw.testing.benchmark import Row
 
-from .distributed import alternate, ended, graphed, keep_row, meet, of_all, started, together, told, worst
+from .distributed import alternate, ended, graphed, keep_row, meet, of_all, started, together, worst
 from .driver import RESULTS, command, some_of
 from .gpu import row_of, summary, torch, write_configurations
 
 TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 SIZES = ("1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M", "256M")
 TOLERANCE = {"bf16": 4e-3, "fp16": 5e-4, "fp32": 1e-6}
-FLAGGED = ((1024, 4), (2048, 8), (4096, 16), (8192, 16))                    # (bytes, warps) of a chunk
-RING = tuple(itertools.product(((4096, 8), (8192, 16), (16384, 16)), (0, 1), (64, 132, 256)))   # ((bytes, warps), lag, programs)
-DIRECT = tuple(itertools.product((8192, 16384, 32768), (64, 132, 264)))                    # (bytes, programs)
+FLAGGED = ((512, 2), (1024, 4), (2048, 8), (4096, 16), (8192, 16))          # (bytes, warps) of a chunk
+RING = tuple(itertools.product((8192, 16384, 32768), (0, 1), (64, 132, 256)))   # (bytes, lag, programs)
+DIRECT = ((8192, 64), (16384, 132), (32768, 264))                           # (bytes, programs)
 
 
 def bytes_of(size: str) -> int:
@@ -46,24 +47,21 @@ def calls_of(size: int) -> int:
 
 
 def candidates(collective: str, ranks: int, part: int, symmetric: bool) -> Iterator[Configuration]:
-    """What a search tries of a collective of `part` bytes."""
-    if not symmetric:
-        for chunk, warps in FLAGGED:
-            if part <= min(chunk * PROGRAMS["flagged"], 1 << 20):
-                yield Configuration("flagged", PROGRAMS["flagged"], chunk, warps)
-        if part >= 1 << 15:
-            for (chunk, warps), lag, programs in RING:
-                if chunk <= ROOM["ring"] and programs <= max(64, part // chunk) and (lag == 0 or part > chunk * programs):
-                    yield Configuration("ring", programs, chunk, warps, lag)
-        if collective == "all_reduce" and part >= 1 << 18:
-            for chunk in (8192, 16384):
-                yield Configuration("two_shot", 256, chunk, 16)
-    else:
-        for chunk, programs in DIRECT:
-            if programs <= max(64, part // chunk):
-                yield Configuration("direct", programs, chunk, 16)
-                if collective == "all_reduce" and part >= 1 << 18:
-                    yield Configuration("direct_two_shot", programs, chunk, 16)
+    """What a search tries of a collective of `part` bytes; `symmetric` for those that read x where it is."""
+    if symmetric:
+        for chunk, programs in DIRECT if part >= 1 << 20 else ():
+            for form in ("direct", "direct_two_shot") if collective == "all_reduce" else ("direct", ):
+                yield Configuration(form, programs, chunk, 16)
+        return
+    for chunk, warps in FLAGGED if part <= 1 << 20 else ():
+        if chunk * 8 <= max(part, 4096) <= chunk * PROGRAMS["flagged"]:
+            yield Configuration("flagged", PROGRAMS["flagged"], chunk, warps)
+    for chunk, lag, programs in RING if part >= 1 << 18 else ():
+        if chunk <= room_of("ring", ranks) and 64 <= programs * chunk // 1024 and lag == (part > chunk * programs) and (
+                programs == 64 or programs * chunk <= 2 * part) and (part <= 1 << 22 or chunk * programs >= 1 << 21):
+            yield Configuration("ring", programs, chunk, 16, lag)
+    if collective == "all_reduce" and part >= 1 << 22:
+        yield Configuration("two_shot", 256, min(32768, room_of("two_shot", ranks)), 16)
 
 
 class Problem:
@@ -186,37 +184,37 @@ def row(world, collective: str, dtype: str, size: str, ms: float) -> Row:
                   "standard normal")
 
 
-def tuned(world, collective: str, dtype: str, size: str, ms: float, symmetric: bool) -> tuple[Configuration, float] | None:
-    """The quickest candidate, and its microseconds; every one is checked."""
-    problem, times = Problem(world, collective, dtype, bytes_of(size)), {}
+def tuned(world, collective: str, dtype: str, size: str, ms: float) -> dict[bool, tuple[float, Configuration]]:
+    """The quickest candidate and its microseconds, of any tensors and of symmetric ones, for which all candidates count; every one
+    is checked."""
+    problem, times = Problem(world, collective, dtype, bytes_of(size)), {False: {}, True: {}}
     part, calls = problem.part * problem.dtype.itemsize, calls_of(bytes_of(size))
-    found = problem.on_heap()[1] if symmetric else problem.out
-    for chosen in candidates(collective, world.size, part, symmetric):
-        run = problem.run(symmetric, chosen)
-        problem.checked(str(chosen), run, found)
-        (times[chosen], ) = alternate(world, {"mimw": graphed(world, run, calls)}, ms, calls, flushed=False).values()
-        if world.rank == 0:
-            print(f"{collective} {dtype} {size} {times[chosen]:9.2f} us  {chosen}", flush=True)
+    for symmetric in (False, True):
+        found = problem.on_heap()[1] if symmetric else problem.out
+        for chosen in candidates(collective, world.size, part, symmetric):
+            run = problem.run(symmetric, chosen)
+            problem.checked(str(chosen), run, found)
+            (time, ) = alternate(world, {"mimw": graphed(world, run, calls)}, ms, calls, flushed=False).values()
+            times[symmetric][chosen] = time
+            if world.rank == 0:
+                print(f"{collective} {dtype} {size} {time:9.2f} us  {chosen}", flush=True)
     problem.free()
-    best = told(world, min(times, key=times.get)) if times else None
-    return best and (best, times[best])
+    every = {False: times[False], True: times[False] | times[True]}
+    return {symmetric: min((time, str(one), one) for one, time in found.items())[::2] for symmetric, found in every.items()}
 
 
 def tune(world, options) -> None:
-    """The best of all sizes as rows of configs.json."""
+    """The best of all sizes as rows of configs.json: each counts up to twice its bytes, the last for all that are more."""
     rows = []
-    for collective, symmetric in itertools.product(options.collectives or COLLECTIVES, (False, True)):
-        for size in options.sizes:
-            best = tuned(world, collective, options.dtype, size, options.ms, symmetric)
-            if best is not None:
-                part = bytes_of(size) // (1 if collective == "all_reduce" else world.size)
-                rows.append(dict(collective=collective, ranks=world.size, symmetric=symmetric, up_to=2 * part,
-                                 configuration=asdict(best[0])))
-                if world.rank == 0:
-                    print(f"best {collective} {size} {'symmetric' if symmetric else ''} {best[1]:.2f} us {best[0]}", flush=True)
+    for collective, size in itertools.product(options.collectives or COLLECTIVES, options.sizes):
+        for symmetric, (time, chosen) in tuned(world, collective, options.dtype, size, options.ms).items():
+            part = bytes_of(size) // (1 if collective == "all_reduce" else world.size)
+            rows.append(dict(collective=collective, ranks=world.size, symmetric=symmetric,
+                             up_to=None if size == options.sizes[-1] else 2 * part, configuration=asdict(chosen)))
+            if world.rank == 0:
+                print(f"best {collective} {size} {'symmetric' if symmetric else ''} {time:.2f} us {chosen}", flush=True)
     if world.rank == 0:
-        write_configurations(options.results.with_name("configs-collectives.json"),
-                             "python -m benchmarks.distributed_collectives --tune", rows)
+        write_configurations(options.configs, "python -m benchmarks.distributed_collectives --tune", rows)
 
 
 FORMS = (("flagged", False, 2048, 8, 0), ("ring", False, 4096, 8, 0), ("ring", False, 4096, 8, 1), ("two_shot", False, 4096, 8, 0),
@@ -295,7 +293,11 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), help=f"as {' '.join(SIZES)}")
     parser.add_argument("--dtype", choices=TYPES, default="bf16")
     parser.add_argument("--check", action="store_true", help="check every form, and time nothing")
+    parser.add_argument("--configs", type=Path, help="the file of configurations: written by --tune, else used for the rows")
     options, world = started(parser, "benchmarks.distributed_collectives")
+    if options.configs is not None and not options.tune:
+        measured.file = options.configs
+        measured.cache_clear()
     if options.check:
         check_operators(world)
         check(world)

@@ -45,11 +45,11 @@ def reduced_twice(x, out, world, n, part, SIZE: tl.constexpr, PARTS: tl.constexp
 
 
 @mimw.jit
-def gathered_twice(x, out, world, part, SIZE: tl.constexpr, PUT: tl.constexpr, CHUNK: tl.constexpr):
+def gathered_twice(x, out, world, part, SIZE: tl.constexpr, CHUNK: tl.constexpr):
     at = tl.arange(0, CHUNK)
     for _ in tl.static_range(2):
         tl.store(x + at, tl.load(x + at))
-        gather_direct(x, out, world, part, SIZE, PUT, CHUNK)
+        gather_direct(x, out, world, part, SIZE, CHUNK)
 
 
 AGAIN = {exchange_flagged: flagged_thrice, reduce_direct: reduced_twice, gather_direct: gathered_twice}

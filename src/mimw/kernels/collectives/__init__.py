@@ -18,7 +18,7 @@ from math import prod
 from weakref import WeakKeyDictionary
 
 from ..norm import TYPES, type_of
-from .configs import PROGRAMS, ROOM, Configuration, configuration
+from .configs import PROGRAMS, Configuration, configuration, room_of
 from .direct import gather_direct, reduce_direct
 from .flagged import exchange_flagged
 from .ring import SLOTS, exchange_ring
@@ -59,7 +59,8 @@ def arguments(collective: str, x, out, world, symmetric: bool = False, chosen: C
         raise ValueError(f"the form {chosen.form!r} reads x where it is: it takes symmetric tensors")
     if chosen.form == "direct" and collective == "all_reduce" and _address(x) == _address(out):
         raise ValueError("all_reduce in one hop on symmetric tensors needs another tensor for the result: a peer may still read x")
-    if chosen.form in ROOM and chosen.chunk > ROOM[chosen.form] * (4 if chosen.form == "flagged" else 1):
+    room = room_of(chosen.form, size) if chosen.form in PROGRAMS else chosen.chunk
+    if chosen.chunk > room:
         raise ValueError(f"chunks of {chosen.chunk} bytes do not fit into the slots of the form {chosen.form!r}")
     chunk = max(chosen.chunk // _BYTES[kind], 1)
     common = dict(SIZE=size, num_warps=chosen.warps)
@@ -70,22 +71,22 @@ def arguments(collective: str, x, out, world, symmetric: bool = False, chosen: C
         if words > block * PROGRAMS["flagged"]:
             raise ValueError(f"the form with flags takes {4 * block * PROGRAMS['flagged']} bytes in chunks of {4 * block}, got "
                              f"{bytes_}")
-        slots, calls = _kept(world, "flagged", (2, PROGRAMS["flagged"], size, ROOM["flagged"]), "int64", "int32")
+        slots, calls = _kept(world, "flagged", (2, PROGRAMS["flagged"], size, room // 4), "int64", "int32")
         whole = bytes_ % 4 == 0 and _address(x) % 4 == 0 and _address(out) % 4 == 0
-        meta = common | routes | dict(WHOLE=whole, BLOCK=block, ROOM=ROOM["flagged"], PROGRAMS=PROGRAMS["flagged"])
+        meta = common | routes | dict(WHOLE=whole, BLOCK=block, ROOM=room // 4, PROGRAMS=PROGRAMS["flagged"])
         return exchange_flagged, (-(-words // block), ), (x, out, slots, calls, world, part), meta
     grid = (min(chosen.programs, -(-part // chunk)), )
     if chosen.form == "ring":
-        rooms = _kept(world, "ring", (PROGRAMS["ring"], size, SLOTS.value, ROOM["ring"]), "int8", "int64", told=(size, ))
-        meta = common | routes | dict(CHUNK=chunk, ROOM=ROOM["ring"], LAG=chosen.lag)
+        rooms = _kept(world, "ring", (PROGRAMS["ring"], size, SLOTS.value, room), "int8", "int64", told=(size, ))
+        meta = common | routes | dict(CHUNK=chunk, ROOM=room, LAG=chosen.lag)
         return exchange_ring, grid, (x, out, *rooms, world, part), meta
     each = part_of(numbers, size)
     if chosen.form == "two_shot" and collective == "all_reduce":
-        rooms = _kept(world, "two_shot", (PROGRAMS["two_shot"], 2, size, ROOM["two_shot"]), "int8", "int64", told=(2, size))
+        rooms = _kept(world, "two_shot", (PROGRAMS["two_shot"], 2, size, room), "int8", "int64", told=(2, size))
         grid = (min(chosen.programs, -(-each // chunk)), )
-        return reduce_two_shot, grid, (x, out, *rooms, world, numbers, each), common | dict(CHUNK=chunk, ROOM=ROOM["two_shot"])
+        return reduce_two_shot, grid, (x, out, *rooms, world, numbers, each), common | dict(CHUNK=chunk, ROOM=room)
     if chosen.form == "direct" and not adds:
-        return gather_direct, grid, (x, out, world, part), common | dict(PUT=False, CHUNK=chunk)
+        return gather_direct, grid, (x, out, world, part), common | dict(CHUNK=chunk)
     if chosen.form == "direct" or chosen.form == "direct_two_shot" and collective == "all_reduce":
         two = chosen.form == "direct_two_shot"
         each = each if two else part

@@ -16,9 +16,14 @@ from pathlib import Path
 from ..measured import by_chip
 
 PROGRAMS = {"flagged": 128, "ring": 256, "two_shot": 256}   # for which there are slots
-ROOM = {"flagged": 2048, "ring": 16384, "two_shot": 16384}  # words, bytes, bytes of a slot
+ROOM = {"flagged": 8192, "ring": 65536, "two_shot": 65536}  # bytes of a program's slots of one kind, of all ranks together
 FORMS = ("flagged", "ring", "two_shot", "direct", "direct_two_shot")
-FLAGGED_UP_TO = 1 << 17         # bytes of a part, by the rule
+FLAGGED_UP_TO = 1 << 18         # bytes of a part, by the rule; more where slots come to an end
+
+
+def room_of(form: str, ranks: int) -> int:
+    """Bytes of a slot; of flagged slots bytes of data."""
+    return ROOM[form] if form == "flagged" else 1 << (ROOM[form] // ranks).bit_length() - 1
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class Configuration:
 
 
 @by_chip(Path(__file__).parent / "configs.json")
-def _measured(rows: list[dict]) -> dict[tuple, list[tuple[float, Configuration]]]:
+def measured(rows: list[dict]) -> dict[tuple, list[tuple[float, Configuration]]]:
+    """(collective, ranks, symmetric) -> [(bytes of a part up to which it counts, configuration), ..], in order."""
     found: dict[tuple, list] = {}
     for row in rows:
         limit = float("inf") if row["up_to"] is None else row["up_to"]
@@ -54,18 +60,20 @@ def configuration(collective: str, ranks: int, size: int, symmetric: bool) -> Co
                size        bytes of a part: of x in all-reduce and all-gather, of the result in reduce-scatter
                symmetric   whether x is read where it is; all-reduce in one hop then needs another tensor for its result
     """
-    for limit, found in _measured().get((collective, ranks, symmetric), ()):
+    for limit, found in measured().get((collective, ranks, symmetric), ()):
         if size <= limit:
             return found
     return by_rule(collective, ranks, size, symmetric)
 
 
 def by_rule(collective: str, ranks: int, size: int, symmetric: bool) -> Configuration:
-    """Few bytes with flags, two words a thread; many by chunks of 16 KB. Of more than two ranks, all-reduce of many bytes in two
-    hops."""
+    """Few bytes with flags, two words a thread; many by large chunks of as many programs as there are slots for. Of more than two
+    ranks all-reduce of many bytes goes in two hops."""
     if size <= FLAGGED_UP_TO:
-        return Configuration("flagged", PROGRAMS["flagged"], 2048 if size <= 1 << 16 else 4096, 8 if size <= 1 << 16 else 16)
+        chunk = 1024 if size <= 1 << 16 else 2048 if size <= 1 << 18 else 4096
+        return Configuration("flagged", PROGRAMS["flagged"], chunk, chunk // 256)
     in_parts = collective == "all_reduce" and ranks > 2
     if symmetric:
         return Configuration("direct_two_shot" if in_parts else "direct", 132, 16384)
-    return Configuration("two_shot" if in_parts else "ring", 132, 16384, lag=0 if in_parts else 1)
+    form = "two_shot" if in_parts else "ring"
+    return Configuration(form, PROGRAMS[form], min(16384, room_of(form, ranks)), 16, 0 if in_parts else 1)

@@ -1,11 +1,11 @@
 """Collectives on symmetric tensors, which are read and written where they are, between two barriers of the ranks.
 
-Input: symmetric x, or symmetric out. Output: sums, or the parts of all ranks side by side. For example:
+Input: symmetric x. Output: sums, or the parts of all ranks side by side. For example:
 
     reduce_direct, PARTS = False                every rank reads x of all ranks                     all-reduce in one hop
     reduce_direct, PARTS = True                 ... only its part of it                             reduce-scatter
     reduce_direct, PARTS = True, SPREAD = True  ... and writes the sum into out of all ranks        all-reduce in two, out may be x
-    gather_direct                               reads x of all ranks, or writes out of all (PUT)    all-gather
+    gather_direct                               every rank reads x of all ranks                     all-gather
 
 A program of one rank takes the same numbers as its like at the others, so the barriers need be among programs of one number only,
 but for SPREAD in place: there, too, nobody but the owner of a part reads it.
@@ -68,11 +68,11 @@ def reduce_direct(x, out, world, n, part, SIZE: tl.constexpr, PARTS: tl.constexp
 
 
 @mimw.jit
-def gather_direct(x, out, world, part, SIZE: tl.constexpr, PUT: tl.constexpr, CHUNK: tl.constexpr):
+def gather_direct(x, out, world, part, SIZE: tl.constexpr, CHUNK: tl.constexpr):
     """A program takes chunks program_id, program_id + programs, .. of each rank's part.
 
-    args:      x       part numbers; symmetric where not PUT
-               out     SIZE x part numbers; symmetric where PUT
+    args:      x       symmetric, part numbers
+               out     SIZE x part numbers
                world   the table
     grid:      any that runs at the same time, the same at all ranks
     """
@@ -81,8 +81,8 @@ def gather_direct(x, out, world, part, SIZE: tl.constexpr, PUT: tl.constexpr, CH
     tlx.world_barrier(world)
     for step in tl.static_range(SIZE):
         rank = (me + step) % SIZE
-        source = x if PUT else tlx.peer_pointer(x, rank, world)
-        there = tlx.peer_pointer(out, rank, world) + me * part if PUT else out + rank * part
+        source = tlx.peer_pointer(x, rank, world)
+        there = out + rank * part
         for chunk in range(program, tl.cdiv(part, CHUNK), programs):
             at = chunk * CHUNK
             if at + CHUNK <= part:
