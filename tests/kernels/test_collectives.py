@@ -34,7 +34,7 @@ def test_a_sum_may_take_the_place_of_its_terms(form):
 def test_no_race_and_no_deadlock_of_launches_behind_each_other(collective, form):
     (kernel, grid, args, meta), expected, out = collecting(collective, form, numbers=64 if form == "flagged" else 270, again=True,
                                                            programs=1)
-    report = mimw.check(kernel, grid, *args, **meta)
+    report = mimw.check(kernel, grid, *args, seeds=8 if (collective, form) == ("all_reduce", "ring-lag") else 3, **meta)
     assert report.ok, str(report)
     mimw.simulate(kernel, grid, *args, **meta)
     assert same_bits(out, expected)
