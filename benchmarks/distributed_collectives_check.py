@@ -1,4 +1,4 @@
-"""Collectives on GPUs against sums in fp64, with no times: every form, type and odd length, in place, in replayed graphs; the operators.
+"""Collectives on GPUs against sums in fp64: every form, type and odd length, in place, in replayed graphs; the operators.
 
 Input: a world of `mimw.distributed`. Output: a line; or an AssertionError that says which case is wrong. For example:
 
