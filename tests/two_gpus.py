@@ -210,7 +210,7 @@ CHECKS = (starting, host, puts, gets, exchanges, gathers, streams, errors, group
 def main(checks=CHECKS) -> int:
     faulthandler.dump_traceback_later(LIMIT, exit=True)
     warnings.simplefilter("ignore", mimw.ops.SimulationWarning)
-    first, bad = mimw.distributed.init(timeout=15, heap=1 << 26), 0
+    first, bad = mimw.distributed.init(timeout=30, heap=1 << 26), 0
     for check in (one for one in checks if len(sys.argv) == 1 or one.__name__ in sys.argv[1:]):
         told, trace = "", ""
         world = first if check is starting else world_of(dist.new_group([0, 1]))    # calls are counted anew, whatever went wrong
