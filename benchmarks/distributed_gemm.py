@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import mimw.distributed
 from mimw.testing.benchmark import Row
 
 from .distributed import alternate, ended, graphed, keep_row, started, together, worst
@@ -263,7 +264,8 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="MxNxK")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--calls", type=int, default=200)
-    options, world = started(parser, "benchmarks.distributed_gemm", heap=4 << 30)
+    options, world = started(parser, "benchmarks.distributed_gemm")
+    mimw.distributed.init(heap=4 << 30)
     if options.check:
         forms(world, options.kinds or KINDS, options.tune)
         checked(world, options.kinds or KINDS, options.calls)

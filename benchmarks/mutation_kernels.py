@@ -528,7 +528,7 @@ ON_SEVERAL_GPUS = (
     Case("Two GPUs, exchange", GPUS, several_gpus.exchanging),
     Case("Four GPUs, all-gather", GPUS, several_gpus.gathering),
     Case("Three GPUs, GEMM and reduce-scatter", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
-         lambda: products_of_ranks.scattering(3, m=192, twice=True)[0]),
+         lambda: products_of_ranks.scattering(3, m=192, n=128, bn=128, twice=True)[0]),
     Case("Two GPUs, GEMM and all-reduce", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
          lambda: products_of_ranks.scattering(m=128, k=128, everywhere=True, twice=True)[0]),
     Case("Two GPUs, all-gather and GEMM", "src/mimw/kernels/all_gather_gemm/kernel.py",
