@@ -12,6 +12,7 @@ over and over, one rank late.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -113,26 +114,31 @@ def summing(world, problem: Problem, chosen, everywhere: bool, partials: str = "
     return call
 
 
-def ours(world, kind: str, problem: Problem, tune: bool) -> dict[str, tuple[dict, Callable[[], Any]]]:
-    """Name -> (configuration as it is kept, call)."""
+def ours(world, kind: str, problem: Problem, options) -> dict[str, tuple[dict, Callable[[], Any]]]:
+    """Name -> (configuration as it is kept, call), of the forms that are asked for."""
     from mimw.kernels import all_gather_gemm, gemm_reduce_scatter
     tall, wide = all_gather_gemm.PUSHED, replace(all_gather_gemm.PUSHED, bn=256, stages=4, staging=2, ping_pong=False)
     found = {}
     if kind == "gather":
         tried = {"push": (tall, True), "engines": (replace(tall, stages=6), False), "engines, wide": (wide, False)}
-        if tune:
+        if options.tune:
             tried |= {"push, bands of 4": (replace(tall, group_m=4), True),
                       "engines, wide, bands of 4": (replace(wide, group_m=4), False)}
-        for name, (chosen, push) in tried.items():
+        for name, (chosen, push) in asked(tried, options):
             found[name] = asdict(chosen) | {"push": push}, gathering(world, problem, chosen, push)
         return found
     everywhere, tall = kind == "reduce", gemm_reduce_scatter.Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True)
     tried = {"tall": (tall, "bfloat16"), "wide": (wide, "bfloat16")}
-    if tune and not everywhere:
+    if options.tune and not everywhere:
         tried |= {"tall, fp32": (tall, "float32"), "tall, two": (replace(tall, stages=5, staging=2), "bfloat16")}
-    for name, (chosen, partials) in tried.items():
+    for name, (chosen, partials) in asked(tried, options):
         found[name] = asdict(chosen) | {"partials": partials}, summing(world, problem, chosen, everywhere, partials)
     return found
+
+
+def asked(tried: dict[str, Any], options) -> list[tuple[str, Any]]:
+    """The forms of `--forms`."""
+    return [(name, one) for name, one in tried.items() if re.search(options.forms, name)]
 
 
 # ---- baselines -------------------------------------------------------------------------------------------------------------
@@ -175,7 +181,7 @@ def baselines(world, kind: str, problem: Problem) -> dict[str, Callable[[], Any]
 def measured(world, kind: str, shape: tuple[int, int, int], options) -> list[Row]:
     """A row for each configuration of ours."""
     problem = made(world, kind, *shape)
-    found, others = ours(world, kind, problem, options.tune), baselines(world, kind, problem)
+    found, others = ours(world, kind, problem, options), baselines(world, kind, problem)
     errors = {}
     for name, (_, call) in found.items():
         for _ in range(3):
@@ -243,11 +249,11 @@ def checked(world, kinds: Sequence[str], calls: int) -> None:
                 print(f"{kind} {m} x {n} x {k}: right in {calls} calls with delays, and replayed", flush=True)
 
 
-def forms(world, kinds: Sequence[str], tune: bool) -> None:
+def forms(world, kinds: Sequence[str], options) -> None:
     """Each configuration that is timed, at one size, 20 calls with delays."""
     for kind in kinds:
         problem, delays = made(world, kind, 4096, 2048, 4096), random.Random(world.rank)
-        for name, (_, call) in ours(world, kind, problem, tune).items():
+        for name, (_, call) in ours(world, kind, problem, options).items():
             for _ in range(20):
                 if delays.random() < 0.3:
                     torch.cuda._sleep(delays.randrange(LATE))
@@ -263,12 +269,13 @@ def main() -> None:
     some_of(parser, "kinds", KINDS)
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="MxNxK")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--calls", type=int, default=200, help="of each operator and shape with --check; 0: forms alone")
+    parser.add_argument("--forms", default="", metavar="REGEX", help="only configurations of such names")
     options, world = started(parser, "benchmarks.distributed_gemm")
     mimw.distributed.init(heap=4 << 30)
     if options.check:
-        forms(world, options.kinds or KINDS, options.tune)
-        checked(world, options.kinds or KINDS, options.calls)
+        forms(world, options.kinds or KINDS, options)
+        checked(world, options.kinds or KINDS if options.calls else (), options.calls)
     for shape in () if options.check else options.shapes:
         for kind in options.kinds or KINDS:
             for row in measured(world, kind, tuple(map(int, shape.split("x"))), options):
