@@ -530,7 +530,7 @@ ON_SEVERAL_GPUS = (
     Case("Three GPUs, GEMM and reduce-scatter", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
          lambda: products_of_ranks.scattering(3, m=192, n=128, bn=128, twice=True)[0]),
     Case("Two GPUs, GEMM and all-reduce", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
-         lambda: products_of_ranks.scattering(m=128, k=128, everywhere=True, twice=True)[0]),
+         lambda: products_of_ranks.scattering(m=128, n=128, bn=128, everywhere=True, twice=True)[0]),
     Case("Two GPUs, all-gather and GEMM", "src/mimw/kernels/all_gather_gemm/kernel.py",
          lambda: products_of_ranks.gathering(m=256, k=128, twice=True, longest=2048)[0]),
     Case("Two GPUs, attention", "src/mimw/kernels/ring_attention/kernel.py", lambda: cut_sequences.forward(2, True, putters=2)[:4]),
