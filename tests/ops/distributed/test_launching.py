@@ -13,7 +13,7 @@ import mimw  # noqa: E402
 from mimw import tlx  # noqa: E402
 from mimw.distributed import world_of  # noqa: E402
 from mimw.errors import NoProcessGroup, PeerLost, RanksDisagree  # noqa: E402
-from mimw.ops.distributed.launching import name_of, simulated, tensors_of, workspace  # noqa: E402
+from mimw.ops.distributed.launching import RankLaunch, name_of, simulated, tensors_of, workspace  # noqa: E402
 from mimw.ops.operator import Operator  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
@@ -127,6 +127,22 @@ def test_workspaces_are_kept():
         return one is same, one.data_ptr() == other.data_ptr(), world.offset_of(other) - world.offset_of(one)
 
     assert at_ranks(2, work) == [(True, False, 256)] * 2
+
+
+def test_a_launch_of_this_rank_keeps_the_table_and_symmetric_memory():
+    """Also one whose table and flag stand between what is given."""
+    def work(rank):
+        world = world_of()
+        y, flag = workspace(world, "y", 16, torch.float32), workspace(world, "flag", 1, torch.int32)
+        launch = RankLaunch(world, y, put, (1, ), (torch.empty(16), y, flag, world, 16), {}, kept=(flag, ))
+        found = []
+        for number in (1.0, 2.0):
+            flag.zero_()
+            launch(torch.full((16, ), number), y)
+            found.append(y.tolist())
+        return found
+
+    assert at_ranks(1, work) == [[[1.0] * 16, [2.0] * 16]]
 
 
 def test_without_a_process_group():
