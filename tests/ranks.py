@@ -36,7 +36,7 @@ def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, tim
 
 class Ranks:
     """A function at several ranks, started; arguments as `at_ranks`. With `gpus` each rank has a GPU of its own, which this process
-    has not used, and `stderr` gets what each rank writes there."""
+    has not used. `stderr` gets what each rank writes there."""
 
     def __init__(self, size: int, function: Callable[[int], Any], limit: float = 60.0, timeout: float = 20.0, gpus: bool = False):
         self.folder, self.until, self.stderr = tempfile.TemporaryDirectory(), time.monotonic() + limit, []
@@ -52,11 +52,12 @@ class Ranks:
                 for child, _ in self.ranks:
                     _end(child)
                 statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child, _ in self.ranks]
-                self.stderr = [path.read_text() for path in sorted(self.where.glob("stderr*"))]
+                self.stderr = [Path(self.where, f"stderr{rank}").read_text() for rank in range(len(self.ranks))]
         found = [pickle.loads(answer) if answer else ("ended", statuses[rank], "") for rank, answer in enumerate(told)]
         if failing:
             return [value for _, value, _ in found]
-        bad = [f"rank {rank} {kind}: {value!r}\n{trace}" for rank, (kind, value, trace) in enumerate(found) if kind != "returned"]
+        bad = [f"rank {rank} {kind}: {value!r}\n{trace}\n{self.stderr[rank]}" for rank, (kind, value, trace) in enumerate(found)
+               if kind != "returned"]
         if bad:
             raise RankFailed("\n".join(bad))
         return [value for _, value, _ in found]
@@ -70,8 +71,7 @@ def _forked(rank: int, size: int, function, where: Path, timeout: float, gpus: b
         os.close(writer)
         return child, reader
     os.close(reader)
-    if gpus:
-        os.dup2(os.open(where / f"stderr{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
+    os.dup2(os.open(where / f"stderr{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
     answer = b""
     try:
         answer = pickle.dumps(("returned", _started(rank, size, function, where / "store", timeout, gpus), ""))

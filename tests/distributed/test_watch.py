@@ -1,6 +1,8 @@
 """The watch over launches of several GPUs, with a device made by hand: when it ends the process, and what it says."""
 
 import ctypes
+import os
+import signal
 import threading
 import time
 
@@ -10,9 +12,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="the stores are those of torch.distributed")
 
 from mimw.distributed import watch as watches  # noqa: E402
+from mimw.distributed import world_of  # noqa: E402
 from mimw.distributed.pads import told, waits  # noqa: E402
 from mimw.distributed.watch import GRACE, REST, Watch  # noqa: E402
 from mimw.world import PROGRAMS  # noqa: E402
+from tests.ranks import Ranks  # noqa: E402
 
 LIMIT, STREAM = 60.0, 7
 
@@ -166,6 +170,28 @@ def test_the_thread_ends_the_process_or_leaves(world, monkeypatch):
     world.device.progress[STREAM] = 10
     ending.join(5)
     assert not ending.is_alive() and world.store.check(["left/0"]) and not world.said
+
+
+def test_a_process_that_waits_for_a_killed_one_ends_and_says_so(monkeypatch):
+    """Real processes, a device made by hand: its stream does not go on, as if a kernel waited."""
+    def work(rank):
+        world, found = world_of(), World()
+        monkeypatch.setattr(watches, "GRACE", 0.2)
+        monkeypatch.setattr(watches, "POLL", 0.01)
+        found.pads[1][0, 0] = 1
+        watch = Watch(rank, 2, world.name, lambda: LIMIT, world.peers.ended, world._store(), found.device,
+                      [pads.ctypes.data for pads in found.pads])
+        world.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        watch.note(STREAM, "put")
+        watch.thread.start()
+        watch.thread.join()             # as a call that synchronises: for ever
+
+    ranks = Ranks(2, work)
+    assert ranks.found(failing=True) == [124, -signal.SIGKILL]
+    assert "mimw: PeerLost: rank 0 of group '0' does not go on: 'put'" in ranks.stderr[0]
+    assert "program 0 of rank 0 came to a world barrier, and rank 1 did not" in ranks.stderr[0] and not ranks.stderr[1]
 
 
 def test_how_far_a_rank_is_told(world):
