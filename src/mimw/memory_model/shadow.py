@@ -20,6 +20,7 @@ from math import gcd, prod
 
 import numpy as np
 
+BLOCK = 1 << 16     # bytes of a large memory of which is known whether anybody has come there
 VIEWS = 4096        # views that are remembered
 LAYOUTS = 16384     # of views, in any memory: CTAs and runs have the same ones over and over
 
@@ -50,6 +51,7 @@ class Place:
     def __init__(self, shadow: Shadow, layout: _Layout):
         self.shadow, self._layout, self.extent = shadow, layout, layout.extent
         self.number, self.seen = 0, -1
+        shadow.use(*layout.extent)
         self.fit()
 
     def fit(self) -> None:
@@ -109,6 +111,7 @@ class Shadow:
         self._memory = weakref.ref(memory, lambda _: gone())      # before its address can be another's
         self.start, self.size, self.grain = address_of(memory), memory.nbytes, 0
         self.cells = np.zeros(0, np.int32)
+        self._used = np.zeros(-(-self.size // BLOCK), bool)
         self.changes = 0
         self._places: dict[tuple, Place] = {}
 
@@ -134,9 +137,15 @@ class Shadow:
     def at(self, offsets: np.ndarray, size: int) -> np.ndarray:
         """The indices of the cells under elements of `size` bytes at byte `offsets`; aligned to their size."""
         self.fit(size)
+        if self._used.size > 1 and offsets.size:
+            self.use(int(offsets.min()), int(offsets.max()) + size)
         indices = offsets // self.grain
         per = size // self.grain
         return indices if per == 1 else (indices[:, None] + np.arange(per)).reshape(-1)
+
+    def use(self, low: int, high: int) -> None:
+        """Cells between these bytes may get numbers."""
+        self._used[low // BLOCK:-(-high // BLOCK)] = True
 
     def span(self, view: np.ndarray, which: np.ndarray) -> tuple[int, int]:
         """The first byte and the one behind the last, of the cells of `view` where `which` holds."""
@@ -149,6 +158,11 @@ class Shadow:
         if self.grain and extent % self.grain == 0:
             return
         grain = gcd(self.grain, extent)
-        count = -(-self.size // grain)
-        self.cells = np.repeat(self.cells, self.grain // grain)[:count] if self.grain else np.zeros(count, np.int32)
-        self.grain = grain
+        before, old, parts = self.cells, self.grain, self.grain // grain
+        self.cells, self.grain = np.zeros(-(-self.size // grain), np.int32), grain      # where nobody was it stays untouched
+        if old:
+            edges = np.flatnonzero(np.diff(self._used, prepend=False, append=False))
+            for first, last in edges.reshape(-1, 2) * BLOCK:
+                whole = slice(int(first) // old, -(-int(last) // old))
+                split = np.repeat(before[whole], parts)
+                self.cells[whole.start * parts:][:split.size] = split[:self.cells.size - whole.start * parts]
