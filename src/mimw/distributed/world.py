@@ -151,7 +151,7 @@ class World:
         """
         watch = self._watch
         if watch is not None and not self._capturing():
-            watch.note(self._current_stream(self.device.index), name)
+            watch.note(self._current_stream(self._index), name)
             if watch.lost:
                 raise self._lost()
 
@@ -235,7 +235,7 @@ class World:
         self.barrier("the symmetric heap")      # its pads are zero everywhere
         if self.device.type == "cuda" and self.size > 1:
             self._watch = Watch(self.rank, self.size, self.name, lambda: self.limit, self.peers.ended, self._store(), Cuda(), bases)
-            self._capturing, self._current_stream = asked_on_every_launch()
+            self._index, (self._capturing, self._current_stream) = self.device.index, asked_on_every_launch()
             self._watch.thread.start()
 
     def _store(self):
