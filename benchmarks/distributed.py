@@ -39,9 +39,9 @@ def meet(world):
     tlx.world_barrier(world)
 
 
-def started(parser: argparse.ArgumentParser, module: str) -> tuple[argparse.Namespace, Any]:
-    """(options, world) of this process. Without torchrun, `python -m module` with this command line is started once a GPU, and this
-    process ends as they do; the parser gets `--gpus`, how many."""
+def started(parser: argparse.ArgumentParser, module: str, heap: int | None = None) -> tuple[argparse.Namespace, Any]:
+    """(options, world) of this process, whose symmetric heap has `heap` bytes. Without torchrun, `python -m module` with this
+    command line is started once a GPU, and this process ends as they do; the parser gets `--gpus`, how many."""
     parser.add_argument("--gpus", type=int, default=2, help="how many processes are started, where torchrun has not done so")
     options = parsed(parser)
     if "RANK" not in os.environ:
@@ -49,7 +49,7 @@ def started(parser: argparse.ArgumentParser, module: str) -> tuple[argparse.Name
         sys.exit(subprocess.run([sys.executable, *start, "-m", module, *sys.argv[1:]]).returncode)
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     import mimw.distributed
-    return options, mimw.distributed.init(timeout=60)
+    return options, mimw.distributed.init(heap=heap, timeout=60)
 
 
 def ended() -> None:
