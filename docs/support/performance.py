@@ -33,9 +33,14 @@ SHIPPED = {True: "yes", False: "no", None: "-"}
 MACS = {"bf16": "macs_16", "fp8": "macs_8", "tf32": "macs_32"}
 
 
+def costs() -> dict:
+    """The cost model of the chip that the rows are of."""
+    return tomllib.loads((ROOT / "src" / "mimw" / "costs" / "sm_90a.toml").read_text())
+
+
 def limits() -> tuple[dict[str, float], float]:
     """(operations a second by type, bytes a second) of the chip that the rows are of, as the cost model has them."""
-    chip = tomllib.loads((ROOT / "src" / "mimw" / "costs" / "sm_90a.toml").read_text())
+    chip = costs()
     cycles = chip["chip"]["sms"][0] * chip["chip"]["boost_mhz"][0] * 1e6 * chip["power"]["tensor_share"][0]
     return {kind: 2 * chip["tensor"][macs][0] * cycles for kind, macs in MACS.items()}, chip["memory"]["dram_gb_per_s"][0] * 1e9
 
@@ -43,6 +48,7 @@ def limits() -> tuple[dict[str, float], float]:
 def ceiling(section: Section, row: Row) -> float:
     """Microseconds that the chip needs at least."""
     operations, memory = limits()
+    memory = costs()["link"]["put_gb_per_s"][0] * 1e9 if section.link else memory
     done, moved = section.work(row)
     kind = next((kind for kind in ("fp8", "tf32") if kind in row.name), section.kind)
     return max(done / operations[kind], moved / memory) * 1e6

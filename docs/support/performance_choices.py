@@ -21,6 +21,7 @@ from mimw.kernels import (
     attention_varlen,
     batched_gemm,
     block_scaled_gemm,
+    collectives,
     cross_entropy,
     gemm,
     grouped_gemm,
@@ -64,6 +65,12 @@ def of_topk(name: str, shape: dict) -> Any:
     return topk_selector.configuration(m, n, k) if topk_selector.streamed(m, n) else topk.configuration(n)
 
 
+def of_collective(name: str, shape: dict) -> Any:
+    collective = name.split("-")[0]
+    part = shape["bytes"] // (1 if collective == "all_reduce" else shape["ranks"])
+    return collectives.configuration(collective, shape["ranks"], part, False)
+
+
 # how a row's name starts -> the configuration of its name and shape; the first that fits counts
 CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "gemm_epilogue-": of_epilogue,
@@ -88,6 +95,7 @@ CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "simplicial_attention": lambda name, shape: simplicial_attention.configuration(128),
     "moe-fp8-": lambda name, shape: moe.scaled_configuration(shape["tokens"] * shape["k"], shape["experts"]),
     "moe-": lambda name, shape: moe.configuration(shape["tokens"] * shape["k"], shape["experts"]),
+    **dict.fromkeys((f"{name}-" for name in collectives.COLLECTIVES), of_collective),
     "moe_align-": lambda name, shape: moe_align.configuration(shape["tokens"], shape["experts"]),
 }
 

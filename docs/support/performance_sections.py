@@ -34,7 +34,7 @@ class Goal:
 @dataclass(frozen=True)
 class Section:
     """`starts` of the rows' names; `curves`: the name of a chart and where its rows' names start; `published`: figures of other
-    chips that a row is held against, for rows that were kept without."""
+    chips that a row is held against, for rows that were kept without. `link`: the bytes go to other GPUs."""
 
     title: str
     command: str
@@ -47,6 +47,7 @@ class Section:
     kind: str = "bf16"
     curves: tuple[tuple[str, str], ...] = ()
     published: Callable[[Row], dict[str, float]] | None = None
+    link: bool = False
 
 
 POWER = """Operations at the rate that 700 W sustain with normal numbers, 0.68 of what the tensor cores do at 1980 MHz (`power` in
@@ -91,6 +92,18 @@ SECTIONS = (
             against what computes the same (NOTES, "Products over two GPUs").""",
             (Goal(0.926, ("cuBLAS alone", ), "gather", True), Goal(0.926, ("mimw GEMM alone", ), "gather", True),
              Goal(1.15, ("cuBLAS, NCCL", "torch fused"), "scatter", True))),
+    Section("Collectives", "python -m benchmarks.distributed_collectives", ("distributed_collectives", ), "", work.collective,
+            "GB/s", """
+            The link: 18 of 25 GB/s a direction between two H200s, 450 GB/s nominal, of which puts of all SMs get 370 (`link` in
+            src/mimw/costs/sm_90a.toml); the rate is of bytes that leave a GPU. Few bytes are bound by time: a launch in a graph
+            and one way of 1.4 us. All sides are CUDA graphs of several calls, in step, with what they need in L2. `symmetric` is
+            ours on tensors that peers read where they are, `one-shot` and `two-shot` are torch's operators on its symmetric
+            memory, `copy engine` the driver's copies between two barriers (NOTES, "Collectives between two GPUs").""",
+            (Goal(1.3, ("NCCL", ), "^all_reduce-.*-([0-9]+K|1M)$", True),
+             Goal(1.0, ("NCCL", ), "^all_reduce-.*-([0-9][0-9]+|[4-9])M$", True),
+             Goal(1.0, ("NCCL", ), "^(all_gather|reduce_scatter)", True), Goal(1.0, ("one-shot", "two-shot"), "^all_reduce", True)),
+            link=True, curves=(("all_reduce", "all_reduce-"), ("all_gather", "all_gather-"),
+                               ("reduce_scatter", "reduce_scatter-"))),
     Section("Scales of blocks", "python -m benchmarks.block_scaled_gemm", ("block_scaled_gemm", ), "block_scaled_gemm-",
             work.product,
             "TFLOP/s", POWER + """

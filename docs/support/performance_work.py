@@ -23,6 +23,12 @@ def product(row: Row) -> tuple[float, float]:
     return 2.0 * many * m * n * k, many * (size * (m * k + k * n) + max(size, 2.0) * m * n)
 
 
+def collective(row: Row) -> tuple[float, float]:
+    """No operations that count; the bytes that leave a GPU, and as many come in. All-reduce sends and gathers parts of sums."""
+    ranks = row.shape["ranks"]
+    return 0.0, (2.0 if row.name.startswith("all_reduce") else 1.0) * row.shape["bytes"] * (ranks - 1) / ranks
+
+
 def product_of_ranks(row: Row) -> tuple[float, float]:
     """One GPU's part: of a gathered A all M rows, of sums K / gpus of the inner extent."""
     m, n, k = (row.shape[name] for name in "MNK")

@@ -35,9 +35,9 @@ class Configuration:
     lag       of ring.py
     """
 
-    form: str
-    programs: int
-    chunk: int
+    form: str = "flagged"
+    programs: int = PROGRAMS["flagged"]
+    chunk: int = 1024
     warps: int = 16
     lag: int = 0
 
