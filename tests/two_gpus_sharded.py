@@ -10,10 +10,12 @@ import sys
 import numpy as np
 import torch
 
+import mimw
 import mimw.tle as tle
+from tests.kernels.remote_tile import fetch
 from tests.kernels.resharding import change, constants, grid_of, shards, shards_of_others
 from tests.kernels.sharded_product import CASES, launch, multiply
-from tests.tle.test_reshard_gpus import BLOCKS, CLUSTERS, ON_TWO, rows
+from tests.tle.test_reshard_gpus import BLOCKS, CLUSTERS, ON_TWO, PAIR, rows
 from tests.two_gpus import main
 
 TIMES = 50
@@ -98,6 +100,17 @@ def others(world):
     world.barrier()
 
 
+def descriptors(world):
+    """tle.remote of descriptors that the host has made of both ranks' arrays: tiles by TMA over NVLink."""
+    x, y = world.symmetric((16, 16), torch.float16, "x"), torch.zeros((16, 16), dtype=torch.float16, device=world.device)
+    arrays = [x if rank == world.rank else world.peer(x, rank) for rank in range(2)]
+    made = tuple(mimw.TensorDescriptor.from_tensor(one, [16, 16]) for one in arrays)
+    for _ in range(20):
+        y.zero_()
+        fetch[(1, )](made, x, y, world, 16, 2, PAIR, True, False)
+        assert (y[0, 1] == 1001 - 1000 * world.rank) and (y[15, 15] == 255 + 1000 * (1 - world.rank))
+
+
 def sums(world):
     """The same bits at both ranks: of random numbers, in bf16."""
     have, want = tle.sharding(ON_TWO["all-reduce"][0].mesh, [], ["device"]), tle.sharding(ON_TWO["all-reduce"][0].mesh)
@@ -107,7 +120,7 @@ def sums(world):
     assert torch.equal(y.cpu(), (parts[0].float() + parts[1].float()).bfloat16())
 
 
-CHECKS = devices, clusters, blocks, replayed, products, others, sums
+CHECKS = devices, clusters, blocks, replayed, products, others, descriptors, sums
 
 if __name__ == "__main__":
     sys.exit(main(CHECKS))

@@ -1,6 +1,7 @@
 """The transition table over GPUs: every shard of every result against numpy; meshes of devices, and of clusters or blocks, too."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+from mimw.check import Search
+from mimw.passes import run_passes
+from mimw.simulate import prepare
+from mimw.target import target
 from tests.compiling import to_assembly, to_ttgir
 from tests.kernels.heaps import Heaps
 from tests.kernels.resharding import M, N, change, changing, constants, grid_of, pieces, shards, shards_of_others
@@ -72,6 +77,22 @@ def test_sums_are_in_the_order_of_the_ranks_and_wide():
     a, b, c = (one.astype(np.float32) for one in args[0])
     assert all((one == ((a + b) + c).astype(np.float16)).all() for one in args[1])
     assert (args[1][0] != ((args[0][0] + args[0][1]) + args[0][2])).any()
+
+
+@pytest.mark.parametrize("mesh", [GPUS, CLUSTERS], ids=["gpus", "clusters"])
+def test_no_barrier_is_one_too_many(mesh):
+    """Without any one of those among GPUs that the word brings along, a race is found."""
+    (kernel, grid, args, _), _ = changing(*rows(mesh)["reduce"])
+    launch = prepare(kernel, grid, args, {}, "sm_90a")
+    barriers = [op for op in launch.recorded.walk() if op.name == "world_barrier"]
+    assert len(barriers) == 2
+
+    def without(block, op):
+        return block.with_ops([one.with_blocks(lambda inner: without(inner, op)) for one in block.ops if one is not op])
+
+    for op in barriers:
+        program = run_passes(replace(launch.recorded, body=without(launch.recorded.body, op)), target("sm_90a"))
+        assert not Search(replace(launch, program=program)).all(2, "random", 4, shrink=False).ok, op
 
 
 def test_no_order_is_wrong():

@@ -19,6 +19,7 @@ from ..refuse import refuse
 from ..tlx import types as tlx
 from ..tlx.world import peer_pointer
 from .bound_mesh import bound_mesh, has_programs
+from .choice import chosen
 from .launch import checked_mesh, use_mesh
 from .mesh import device_mesh
 from .numbers import along, picked, product, total
@@ -36,6 +37,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     args:      tensor   - a buffer: the result is one for `local_ptr` only, of the same shape and dtype
                           a pointer or a tile of pointers into shared memory: pointers of that shape; arithmetic goes on
                           a pointer or a tile of pointers into a symmetric array in global memory, with a `scope` bound to GPUs
+                          a tuple of descriptors of one type that the host has made, one of each GPU's array in the order of
+                          such a `scope`: the result is that of the shard's GPU
                           a ShardedTensor whose handle is one of these: the same; or a pointer to the whole, row-major tensor in
                           global memory: a tile of pointers to the elements of that shard. Of a mesh that is bound to GPUs the
                           pointer leads to what this GPU has, in a symmetric array, and the result to what the shard's GPU has
@@ -48,8 +51,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
     errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative
                int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is
-               no scalar, a tensor that is remote, a bound scope with several programs on a GPU. NotImplementedError: the descriptor
-               of another GPU's array
+               no scalar, a tensor that is remote, a bound scope with several programs on a GPU, or not one descriptor a GPU.
+               NotImplementedError: a single descriptor, which has one array's address in it
     lowers to: PTX mapa, ld/st/atom.shared::cluster; integer atomics of 64 bits are a loop of atom.cas.b64, since ptxas has a load
                and a store for them in another CTA's memory. Of other GPUs: two loads from the table of this rank, and an addition
     """
@@ -60,9 +63,12 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
         if _is_pointer(tensor, "global"):
             return _on_gpu(tensor, shard_id, scope, _semantic)
         if isinstance(tensor, tl.tensor_descriptor_base):
-            refuse(NotImplementedError, f"{_NAME}: the descriptor of another GPU's array; take the peer's pointer, "
+            refuse(NotImplementedError, f"{_NAME}: the descriptor of one array leads nowhere else; give a tuple of descriptors, "
+                                        "one of each GPU's array, or take the peer's pointer, "
                                         "tle.remote(pointer, shard, scope=mesh), and make a descriptor of that by "
                                         "tl.make_tensor_descriptor")
+        if isinstance(tensor, tuple):
+            return _descriptor(tensor, shard_id, scope, _semantic)
         if not has_programs(scope.mesh):
             refuse(TypeError, f"{_NAME}: {tensor} is not in global memory, and {scope} has no axis but GPUs, which reach each "
                               "other's global memory only")
@@ -90,13 +96,32 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
 
 def _on_gpu(pointer: tl.tensor, shard_id, scope: bound_mesh, semantic) -> tl.tensor:
     """The same elements of a symmetric array on the GPU of that number, or of those coordinates, in `scope`."""
+    number, gpus = _one_gpu(shard_id, scope, semantic)
+    return peer_pointer(pointer, picked(gpus, number, semantic), scope.world, _semantic=semantic)
+
+
+def _one_gpu(shard_id, scope: bound_mesh, semantic) -> tuple:
+    """The number in `scope` that the author names, and the ranks of its GPUs; ValueError unless each place is one GPU."""
     if not scope.is_of_devices:
         refuse(ValueError, f"{_NAME}: {scope} has several programs on each GPU, and global memory is one GPU's; take the part of "
                            "it with one program each, such as mesh[..., 0]")
     number = _number(shard_id, scope.mesh, semantic)
     gpus = scope.gpus()
     _check_static(number, len(gpus), str(scope))
-    return peer_pointer(pointer, picked(gpus, number, semantic), scope.world, _semantic=semantic)
+    return number, gpus
+
+
+def _descriptor(descriptors: tuple, shard_id, scope: bound_mesh, semantic):
+    """That of the GPU of that number, or of those coordinates, in `scope`."""
+    number, gpus = _one_gpu(shard_id, scope, semantic)
+    types = {str(one.type) for one in descriptors if isinstance(one, tl.tensor_descriptor_base)}
+    if len(types) != 1 or not all(isinstance(one, tl.tensor_descriptor_base) for one in descriptors):
+        refuse(TypeError, f"{_NAME}: a tuple of descriptors of one type is wanted, got "
+                          f"{[str(getattr(one, 'type', one)) for one in descriptors]}")
+    if len(descriptors) != len(gpus):
+        refuse(ValueError, f"{_NAME}: {len(descriptors)} descriptors for the {len(gpus)} GPUs of {scope}; give one of each, in "
+                           "order")
+    return chosen(descriptors, number, semantic)
 
 
 def remote_pointer(pointer: tl.tensor, rank: tl.tensor, semantic, **known) -> tl.tensor:

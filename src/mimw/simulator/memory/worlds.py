@@ -14,6 +14,7 @@ follows one to an array that is not symmetric is told so (`GlobalMemory.outside`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...ir import Program
@@ -30,9 +31,11 @@ def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int
     for rank, memory in enumerate(memories):
         arguments = bind(program, {path: at_rank(value, rank) for path, value in args.items()}, memory)
         gpus.append(Gpu(rank, arguments, memory, others=True))
+    world = next((value for value in args.values() if isinstance(value, World)), None)
+    if world is not None:
+        _to_their_owners(memories, [(heap.ctypes.data, heap.ctypes.data + heap.nbytes) for heap in world.heaps])
     names = {array.ctypes.data: value.name for value in args.values() if isinstance(value, PerRank) and value.is_symmetric
              for array in value}
-    world = next((value for value in args.values() if isinstance(value, World)), None)
     for gpu in gpus if world is not None else ():
         gpu.steps_left, gpu.late = world.dies.get(gpu.rank), world.late.get(gpu.rank, 0)
     shared = []
@@ -51,3 +54,15 @@ def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int
     for rank, memory in enumerate(memories):
         memory.regions += [region for region in shared if region.rank != rank]
     return gpus
+
+
+def _to_their_owners(memories: list[GlobalMemory], heaps: list[tuple[int, int]]) -> None:
+    """What a rank was given of another one's heap, as by a descriptor of a peer's array, is that rank's: one array, one region."""
+    for rank, memory in enumerate(memories):
+        for region in list(memory.regions):
+            owner = next((other for other, (low, high) in enumerate(heaps) if low <= region.start < high), rank)
+            if owner != rank:
+                memory.regions.remove(region)
+                there = memories[owner]
+                if there.region(region.start, region.end, "writes" if region.writable else "reads") is None:
+                    there.regions.append(replace(region, rank=owner))
