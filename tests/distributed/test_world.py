@@ -42,6 +42,20 @@ def test_symmetric_tensors_lie_at_the_same_offset_and_are_zero():
     assert one[1] == [(torch.bfloat16, (4, 5)), (torch.float32, (3, )), (torch.int64, (2, ))]
 
 
+def test_asking_a_world_what_it_is_makes_no_heap():
+    """As a launch asks its arguments; the other rank need not."""
+    def work(rank):
+        world = world_of()
+        alike = (world.dtype, world.shape, world.stride(), world.element_size(), world.get_device())
+        if rank == 0:
+            assert mimw.host.is_array(world) and mimw.host.element_name(world.dtype) == "i64"
+        calls = world.meeting.calls
+        held = world.table
+        return calls, alike == (held.dtype, held.shape, held.stride(), held.element_size(), held.get_device())
+
+    assert at_ranks(2, work) == [(1, True)] * 2
+
+
 def test_freed_memory_is_given_out_again_and_is_zero():
     def work(rank):
         world = world_of()

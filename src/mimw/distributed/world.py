@@ -49,9 +49,6 @@ class World:
                ranks that do not come
     """
 
-    dtype = property(lambda self: self.table.dtype)
-    shape = property(lambda self: self.table.shape)
-
     def __init__(self, group: Any, heap: int | None = None, timeout: float | None = None):
         import torch
         from torch.distributed import PrefixStore
@@ -176,14 +173,24 @@ class World:
             raise self._without_gpus()
         return held.data_ptr()
 
-    def stride(self) -> tuple[int, ...]:
-        return self.table.stride()
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the table, as `shape` and the following: who asks an argument what it is makes no heap."""
+        import torch
+        return torch.int64
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (len(table(self.rank, [0] * self.size)), )
+
+    def stride(self) -> tuple[int]:
+        return (1, )
 
     def element_size(self) -> int:
-        return self.table.element_size()
+        return 8
 
     def get_device(self) -> int:
-        return self.table.get_device()
+        return -1 if self.device.index is None else self.device.index
 
     def __repr__(self) -> str:
         return f"World(rank {self.rank} of {self.size}, group {self.name!r}, {self.device})"
