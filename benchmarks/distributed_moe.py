@@ -89,9 +89,9 @@ class Problem:
 
     def combine(self, chosen=None) -> Callable[[], None]:
         room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.sms, self.world.size, chosen=chosen))
-        grid, args, meta = moe_combine.arguments(self.y, self.places, self.ids, self.weights, self.out, room, self.world,
+        grid, kernel, args, meta = moe_combine.arguments(self.y, self.places, self.ids, self.weights, self.out, room, self.world,
                                                  self.experts, self.sms, chosen=chosen)
-        return lambda: moe_combine.kernel[grid](*args, **meta)
+        return lambda: kernel[grid](*args, **meta)
 
     # ---- what is right ----------------------------------------------------------------------------------------------
 
@@ -255,12 +255,12 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float) -> None:
     candidates: dict[str, Callable] = {"link": problem.link()}
     kept = list(problem.symmetric)
     if "dispatch" in what:
-        for programs, rings in ((132, (4, 8, 4)), (132, (4, 8, 2)), (132, (6, 6, 3)), (96, (4, 8, 4)), (132, (3, 9, 6))):
+        for programs, rings in ((132, (4, 8, 4, 2)), (132, (3, 9, 6, 1)), (132, (4, 8, 4, 4)), (112, (4, 8, 4, 2))):
             chosen = moe_dispatch.Configuration(*rings)
             candidates[f"dispatch {programs} programs, {chosen}"] = partial(problem.dispatch, chosen, programs)
     if "combine" in what and problem.bytes == 2:
-        for which in ((4, 1024, 4, 1), (8, 1024, 4, 1), (2, 2048, 8, 1), (4, 2048, 8, 1), (4, 2048, 4, 1), (4, 1024, 4, 2)):
-            chosen = moe_combine.Configuration(*which)
+        for chosen in (moe_combine.Rings(1024, 6, 2), moe_combine.Rings(1024, 6, 1), moe_combine.Rings(1024, 6, 4),
+                       moe_combine.Rings(512, 12, 2), moe_combine.Configuration(8, 1024, 4, 1)):
             candidates[f"combine {chosen}"] = partial(problem.combine, chosen)
     for told, make in candidates.items():
         run = make if told == "link" else make()

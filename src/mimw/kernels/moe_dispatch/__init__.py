@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from ..checks import persistent, type_name
 from ..ranks import at_one, size_of
-from .kernel import BEHIND
 from .kernel import dispatch as kernel
 
 __all__ = ["Configuration", "arguments", "configuration", "kernel", "room_for"]
@@ -26,28 +25,32 @@ SHARED = 200 << 10          # bytes of shared memory for the two rings
 @dataclass(frozen=True)
 class Configuration:
     """Slots of the rings for rows that leave and for rows that go to their places; how many of the latter may be on their way while
-    the next are copied; how many choices a program ranks at a time, and counts at a time."""
+    the next are copied; after how many rounds a program tells the peers of its rows; how many choices it ranks at a time, and
+    counts at a time."""
 
     out: int = 4
     home: int = 8
     unread: int = 4
+    group: int = 2
     tile: int = 128
     count: int = 4096
 
     def __post_init__(self):
-        if self.out <= BEHIND or self.home <= self.unread or self.unread < 1:
-            raise ValueError(f"{self}: a ring has more slots than rows that may be on their way, {BEHIND.value} and unread")
+        if not 1 <= self.group <= self.out or not 1 <= self.unread < self.home:
+            raise ValueError(f"{self}: a ring has room for what is on its way: out for a group, home for more than unread")
 
 
-def configuration(row_bytes: int) -> Configuration:
-    """The configuration for rows of so many bytes, scales included."""
-    slots = SHARED // max(16, 1 << (row_bytes - 1).bit_length())
+def configuration(row_bytes: int, tables: int = 0) -> Configuration:
+    """The configuration for rows of so many bytes, scales included, beside `tables` bytes in shared memory."""
+    slots = (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length())
+    if slots >= 24:
+        return Configuration(out=8, home=16, unread=8, group=4)
     if slots >= 12:
         return Configuration()
     if slots < 6:
-        raise ValueError(f"rows of {row_bytes} bytes: {slots} of them fit into the shared memory of a multiprocessor, and 6 are "
-                         "needed; dispatch parts of a row, one after the other")
-    return Configuration(out=3, home=slots - 3, unread=slots - 5)
+        raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
+                         "tables, and 6 are needed; dispatch parts of a row, or fewer tokens, one after the other")
+    return Configuration(out=2, home=slots - 2, unread=slots - 4)
 
 
 def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
@@ -109,18 +112,14 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
                          f"rows of {words} words, and places for {ranks} ranks")
     if most * k >= 1 << 31 or ranks * most * k >= 1 << 31:
         raise ValueError(f"{ranks} ranks of {most} tokens with {k} experts each need places beyond 32 bits")
-    chosen = chosen or configuration(4 * (words + scales))
+    rounds, width = 1 << (-(-most // programs) - 1).bit_length(), 1 << (k - 1).bit_length()
+    chosen = chosen or configuration(4 * (words + scales), 4 * rounds * (1 + ranks * width))
     tokens = one_x.shape[0] if tokens is None else tokens
     meta = dict(TOKENS=most, K=k, RANKS=ranks, LOCAL=local, WORDS=words, SCALES=scales, OUT=chosen.out, HOME=chosen.home,
-                UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count, SLOTS=slots_for(most, k, programs), num_warps=4)
+                UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile, COUNT=chosen.count, ROUNDS=rounds,
+                SLOTS=min(rounds, max(1, 512 // width)), num_warps=4)
     symmetric = ("choices", "counts", "told", "started", "arrived", "calls")
     args = (x, x if x_scales is None else x_scales, ids, rows, rows if row_scales is None else row_scales, ends, places,
             workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, symmetric), world,
             tokens)
     return (programs, ), args, meta
-
-
-def slots_for(most: int, k: int, programs: int) -> int:
-    """How many of its tokens a program finds the places of at a time: up to 512 choices."""
-    mine = -(-most // programs)
-    return min(1 << (mine - 1).bit_length(), max(1, 512 // (1 << (k - 1).bit_length())))

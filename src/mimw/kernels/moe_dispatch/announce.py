@@ -88,9 +88,27 @@ def starts_of(counts, ends, half, world, RANKS: tl.constexpr, LOCAL: tl.constexp
 
 
 @mimw.jit
-def find_places(choices, counts, told, places, ends, half, call, world, TOKENS: tl.constexpr, K: tl.constexpr,
-                RANKS: tl.constexpr, LOCAL: tl.constexpr, SLOTS: tl.constexpr):
-    """places[rank, token, j], of the tokens that this program has of each rank: the row of that choice here, or -1."""
+def find_peers(ids, targets, world, tokens, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, ROUNDS: tl.constexpr,
+               SLOTS: tl.constexpr):
+    """targets[round], in shared memory, of this program's own tokens: a bit for each other rank that has experts of it."""
+    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
+    j = tl.arange(0, triton.next_power_of_2(K))[None, :]
+    for first in range(0, ROUNDS, SLOTS):
+        round = first + tl.arange(0, SLOTS)
+        token = (program + round * programs)[:, None]
+        expert = tl.load(ids + token.to(tl.int64) * K + j, mask=(token < tokens) & (j < K), other=-1).to(tl.int32)
+        found = tl.zeros([SLOTS], tl.int32)
+        for step in range(1, RANKS):
+            peer = (me + step) % RANKS
+            found |= tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32), 1) << peer
+        tl.store(tle.gpu.local_ptr(targets, (round, )), found)
+
+
+@mimw.jit
+def find_places(choices, counts, told, places, own_places, ends, half, call, world, TOKENS: tl.constexpr, K: tl.constexpr,
+                RANKS: tl.constexpr, LOCAL: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+    """places[rank, token, j], of the tokens that this program has of each rank: the row of that choice here, or -1; the same in
+    shared memory, by round instead of token."""
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
     WIDTH: tl.constexpr = triton.next_power_of_2(K)
     MOST: tl.constexpr = TOKENS * K
@@ -100,8 +118,9 @@ def find_places(choices, counts, told, places, ends, half, call, world, TOKENS: 
     starts = starts_of(counts, ends, half, world, RANKS, LOCAL)
     j = tl.arange(0, WIDTH)[None, :]
     for rank in range(RANKS):
-        for first in range(program, TOKENS, SLOTS * programs):
-            token = first + tl.arange(0, SLOTS)[:, None] * programs
+        for first in range(0, ROUNDS, SLOTS):
+            round = first + tl.arange(0, SLOTS)[:, None]
+            token = program + round * programs
             inside = (token < TOKENS) & (j < K)
             choice = tl.load(choices + (half * RANKS + rank) * MOST + token * K + j, mask=inside, other=-1)
             expert = (choice >> 32).to(tl.int32) - me * LOCAL
@@ -109,3 +128,4 @@ def find_places(choices, counts, told, places, ends, half, call, world, TOKENS: 
             start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * BINS + expert, 0), )))
             place = tl.where(here, start + (choice & 0x7FFFFFFF).to(tl.int32), -1)
             tl.store(places + rank * MOST + token * K + j, place, mask=inside)
+            tl.store(tle.gpu.local_ptr(own_places, ((rank * ROUNDS + round) * WIDTH + j, )), place)

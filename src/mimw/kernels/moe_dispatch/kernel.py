@@ -8,11 +8,12 @@ expert's end; the place of each choice. For example:
     dispatch[grid](*args, **meta)               at every GPU
 
 Nouns: two rings of rows in shared memory, `out` and `home`; in symmetric memory `staging`, where the peers put their tokens, and
-what announce.py tells. Roles: the first task tells and finds places; `load_out` and `put` send rows to the peers, beginning at
-once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their places.
+what announce.py tells. Roles: the first task finds peers, tells, and finds places; `load_out` and `put` send rows to the peers,
+beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their places.
 
 A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer is
-told of each row when it is there, and copies it on while others come. All copies are bulk copies: bytes move, whatever they mean.
+told of GROUP rounds of rows when they are there, and copies them on while others come. All copies are bulk copies: bytes move,
+whatever they mean.
 
 `staging` is free when its owner has begun this launch, as then its last one has ended. Signals count launches, in `calls` each
 program for itself; what is announced alternates between two halves, since who announces for the second time has been told of the
@@ -23,36 +24,23 @@ import triton
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .announce import announce, find_places
-
-BEHIND = tl.constexpr(2)        # rows on their way to peers while `put` goes on
+from .announce import announce, find_peers, find_places
 
 
 @mimw.jit
-def goes_to(ids, token, peer, K: tl.constexpr, LOCAL: tl.constexpr):
-    """Whether one of a token's experts is the peer's."""
-    j = tl.arange(0, triton.next_power_of_2(K))
-    expert = tl.load(ids + token.to(tl.int64) * K + j, mask=j < K, other=-1).to(tl.int32)
-    return tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32)) > 0
+def number(table, index):
+    """One number of an array in shared memory."""
+    return tl.load(tle.gpu.local_ptr(table, (index, )))
 
 
 @mimw.jit
-def leaves(ids, token, world, K: tl.constexpr, LOCAL: tl.constexpr):
-    """Whether one of a token's experts is another GPU's."""
-    me, size = tlx.world_rank(world), tlx.world_size(world)
-    j = tl.arange(0, triton.next_power_of_2(K))
-    expert = tl.load(ids + token.to(tl.int64) * K + j, mask=j < K, other=-1).to(tl.int32)
-    own = (expert >= me * LOCAL) & (expert < (me + 1) * LOCAL)
-    return tl.max(((expert >= 0) & (expert < size * LOCAL) & ~own).to(tl.int32)) > 0
-
-
-@mimw.jit
-def is_here(places, rank, token, TOKENS: tl.constexpr, K: tl.constexpr):
-    """Whether one of a token's experts is this GPU's."""
-    j = tl.arange(0, triton.next_power_of_2(K))
-    return tl.max(tl.load(places + (rank * TOKENS + token) * K + j, mask=j < K, other=-1)) >= 0
+def is_here(own_places, rank, round, K: tl.constexpr, ROUNDS: tl.constexpr):
+    """Whether one of the experts of a rank's token of that round is this GPU's."""
+    WIDTH: tl.constexpr = triton.next_power_of_2(K)
+    return tl.max(number(own_places, (rank * ROUNDS + round) * WIDTH + tl.arange(0, WIDTH))) >= 0
 
 
 @mimw.jit
@@ -73,106 +61,103 @@ def drain(row, scale, ring, scales, slot, WORDS: tl.constexpr, SCALES: tl.conste
 
 
 @mimw.jit
-def load_out(x, x_scales, ids, ring, scales, full, free, world, tokens, K: tl.constexpr, LOCAL: tl.constexpr,
-             WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr):
+def load_out(x, x_scales, ring, scales, full, free, targets, known, TOKENS: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr,
+             STAGES: tl.constexpr):
     """The rows of this program's tokens that leave this GPU, one after the other, into the ring."""
-    n = 0
-    for token in range(tl.program_id(0), tokens, tl.num_programs(0)):
-        if leaves(ids, token, world, K, LOCAL):
+    n, program, programs = 0, tl.program_id(0), tl.num_programs(0)
+    tlx.barrier_wait(known, 0)
+    for round in range(tl.cdiv(TOKENS, programs)):
+        if number(targets, round) != 0:
             slot = n % STAGES
             tlx.barrier_wait(free[slot], ((n // STAGES) & 1) ^ 1)
-            at = token.to(tl.int64)
+            at = (program + round * programs).to(tl.int64)
             fill(x + at * WORDS, x_scales + at * SCALES, ring, scales, full, slot, WORDS, SCALES)
             n += 1
 
 
 @mimw.jit
-def retire(token, n, ids, free, arrived, before, world, K: tl.constexpr, LOCAL: tl.constexpr, STAGES: tl.constexpr):
-    """The copies of a row are there: its slot, the n-th that was filled, is free, and the peers are told."""
+def put(staging, staging_scales, ring, scales, full, free, targets, known, started, arrived, call, world, TOKENS: tl.constexpr,
+        WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr, GROUP: tl.constexpr):
+    """Rows from the ring to the peers that have experts of them; when those of GROUP rounds are there, a signal to each peer."""
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
-    tlx.barrier_arrive(free[n % STAGES])
-    for step in range(1, size):
-        peer = (me + step) % size
-        if goes_to(ids, token, peer, K, LOCAL):
-            there = tlx.peer_pointer(arrived, peer, world) + me * programs + program
-            tlx.signal(there, before + token // programs + 1, op="set")
-
-
-@mimw.jit
-def put(staging, staging_scales, ids, ring, scales, full, free, started, arrived, call, world, tokens, TOKENS: tl.constexpr,
-        K: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr):
-    """Rows from the ring to the peers that have experts of them, and signals behind them, BEHIND rows later."""
-    me, size, programs = tlx.world_rank(world), tlx.world_size(world), tl.num_programs(0)
-    before = (call - 1) * tl.cdiv(TOKENS, programs)
-    n, last, one_before = 0, 0, 0
+    rounds = tl.cdiv(TOKENS, programs)
+    before, n = (call - 1) * tl.cdiv(rounds, GROUP), 0
+    tlx.barrier_wait(known, 0)
     for step in range(1, size):
         tlx.wait_signal(started + (me + step) % size, call)
-    for token in range(tl.program_id(0), tokens, programs):
-        if leaves(ids, token, world, K, LOCAL):
-            slot = n % STAGES
-            tlx.barrier_wait(full[slot], (n // STAGES) & 1)
-            for step in range(1, size):
-                peer = (me + step) % size
-                if goes_to(ids, token, peer, K, LOCAL):
-                    at = ((size - step - 1) * TOKENS + token).to(tl.int64)
-                    drain(tlx.peer_pointer(staging, peer, world) + at * WORDS,
-                          tlx.peer_pointer(staging_scales, peer, world) + at * SCALES, ring, scales, slot, WORDS, SCALES)
-            tlx.async_descriptor_store_wait(BEHIND)         # each row is a copy at least
-            if n >= BEHIND:
-                retire(one_before, n - BEHIND, ids, free, arrived, before, world, K, LOCAL, STAGES)
-            one_before = last
-            last = token
-            n += 1
-    tlx.async_descriptor_store_wait(0)
-    if n >= 2:
-        retire(one_before, n - 2, ids, free, arrived, before, world, K, LOCAL, STAGES)
-    if n >= 1:
-        retire(last, n - 1, ids, free, arrived, before, world, K, LOCAL, STAGES)
-
-
-@mimw.jit
-def load_home(x, x_scales, staging, staging_scales, places, ring, scales, full, free, placed, arrived, call, world,
-              TOKENS: tl.constexpr, K: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr):
-    """The rows of all GPUs' tokens that this one has experts of, into the ring: own ones, and others when they are there."""
-    me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
-    before, n = (call - 1) * tl.cdiv(TOKENS, programs), 0
-    tlx.barrier_wait(placed, 0)
-    for token in range(program, TOKENS, programs):
-        for step in range(size):
-            rank = (me + step) % size
-            if is_here(places, rank, token, TOKENS, K):
-                slot = n % STAGES
-                tlx.barrier_wait(free[slot], ((n // STAGES) & 1) ^ 1)
-                if step == 0:
-                    at = token.to(tl.int64)
-                    fill(x + at * WORDS, x_scales + at * SCALES, ring, scales, full, slot, WORDS, SCALES)
-                else:
-                    tlx.wait_signal(arrived + rank * programs + program, before + token // programs + 1)
-                    at = ((step - 1) * TOKENS + token).to(tl.int64)
-                    fill(staging + at * WORDS, staging_scales + at * SCALES, ring, scales, full, slot, WORDS, SCALES)
-                n += 1
-
-
-@mimw.jit
-def spread(rows, row_scales, places, ring, scales, full, free, placed, world, TOKENS: tl.constexpr, K: tl.constexpr,
-           WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr, UNREAD: tl.constexpr):
-    """Rows from the ring to their places; a slot is free when its row is UNREAD rows old, each of which is a copy at least."""
-    me, size, n = tlx.world_rank(world), tlx.world_size(world), 0
-    tlx.barrier_wait(placed, 0)
-    for token in range(tl.program_id(0), TOKENS, tl.num_programs(0)):
-        for step in range(size):
-            rank = (me + step) % size
-            if is_here(places, rank, token, TOKENS, K):
+    for first in range(0, rounds, GROUP):
+        issued = n
+        for round in range(first, min(first + GROUP, rounds)):
+            goes_to = number(targets, round)
+            if goes_to != 0:
                 slot = n % STAGES
                 tlx.barrier_wait(full[slot], (n // STAGES) & 1)
-                for j in range(K):
-                    place = tl.load(places + (rank * TOKENS + token) * K + j).to(tl.int64)
-                    if place >= 0:
-                        drain(rows + place * WORDS, row_scales + place * SCALES, ring, scales, slot, WORDS, SCALES)
-                tlx.async_descriptor_store_wait(UNREAD)
-                if n >= UNREAD:
-                    tlx.barrier_arrive(free[(n - UNREAD) % STAGES])
+                for step in range(1, size):
+                    peer = (me + step) % size
+                    if (goes_to >> peer) & 1 != 0:
+                        at = ((size - step - 1) * TOKENS + program + round * programs).to(tl.int64)
+                        drain(tlx.peer_pointer(staging, peer, world) + at * WORDS,
+                              tlx.peer_pointer(staging_scales, peer, world) + at * SCALES, ring, scales, slot, WORDS, SCALES)
                 n += 1
+        tlx.async_descriptor_store_wait(0)
+        for done in range(issued, n):
+            tlx.barrier_arrive(free[done % STAGES])
+        for step in range(1, size):
+            there = tlx.peer_pointer(arrived, (me + step) % size, world) + me * programs + program
+            tlx.signal(there, before + first // GROUP + 1, op="set")
+
+
+@mimw.jit
+def load_home(x, x_scales, staging, staging_scales, own_places, ring, scales, full, free, placed, arrived, call, world,
+              TOKENS: tl.constexpr, K: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr,
+              GROUP: tl.constexpr, ROUNDS: tl.constexpr):
+    """The rows of all GPUs' tokens that this one has experts of, into the ring: of GROUP rounds the own ones, then those of each
+    peer when they are there."""
+    me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
+    rounds = tl.cdiv(TOKENS, programs)
+    before, n = (call - 1) * tl.cdiv(rounds, GROUP), 0
+    tlx.barrier_wait(placed, 0)
+    for first in range(0, rounds, GROUP):
+        for step in range(size):
+            rank = (me + step) % size
+            if step != 0:
+                tlx.wait_signal(arrived + rank * programs + program, before + first // GROUP + 1)
+            for round in range(first, min(first + GROUP, rounds)):
+                if is_here(own_places, rank, round, K, ROUNDS):
+                    slot, token = n % STAGES, program + round * programs
+                    tlx.barrier_wait(free[slot], ((n // STAGES) & 1) ^ 1)
+                    if step == 0:
+                        at = token.to(tl.int64)
+                        fill(x + at * WORDS, x_scales + at * SCALES, ring, scales, full, slot, WORDS, SCALES)
+                    else:
+                        at = ((step - 1) * TOKENS + token).to(tl.int64)
+                        fill(staging + at * WORDS, staging_scales + at * SCALES, ring, scales, full, slot, WORDS, SCALES)
+                    n += 1
+
+
+@mimw.jit
+def spread(rows, row_scales, own_places, ring, scales, full, free, placed, world, TOKENS: tl.constexpr, K: tl.constexpr,
+           WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr,
+           ROUNDS: tl.constexpr):
+    """Rows from the ring to their places; a slot is free when its row is UNREAD rows old, each of which is a copy at least."""
+    WIDTH: tl.constexpr = triton.next_power_of_2(K)
+    me, size, n, rounds = tlx.world_rank(world), tlx.world_size(world), 0, tl.cdiv(TOKENS, tl.num_programs(0))
+    tlx.barrier_wait(placed, 0)
+    for first in range(0, rounds, GROUP):
+        for step in range(size):
+            rank = (me + step) % size
+            for round in range(first, min(first + GROUP, rounds)):
+                if is_here(own_places, rank, round, K, ROUNDS):
+                    slot = n % STAGES
+                    tlx.barrier_wait(full[slot], (n // STAGES) & 1)
+                    for j in range(K):
+                        place = number(own_places, (rank * ROUNDS + round) * WIDTH + j).to(tl.int64)
+                        if place >= 0:
+                            drain(rows + place * WORDS, row_scales + place * SCALES, ring, scales, slot, WORDS, SCALES)
+                    tlx.async_descriptor_store_wait(UNREAD)
+                    if n >= UNREAD:
+                        tlx.barrier_arrive(free[(n - UNREAD) % STAGES])
+                    n += 1
     tlx.async_descriptor_store_wait(0)
 
 
@@ -180,7 +165,7 @@ def spread(rows, row_scales, places, ring, scales, full, free, placed, world, TO
 def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, told, started, arrived,
              calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
              WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr,
-             TILE: tl.constexpr, COUNT: tl.constexpr, SLOTS: tl.constexpr):
+             GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
 
     rows, row_scales    by this GPU's experts; with ends (LOCAL) and places (RANKS, TOKENS, K) this GPU's own
@@ -198,24 +183,29 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
     out, home = tlx.local_alloc((ROW, ), tl.int32, OUT), tlx.local_alloc((ROW, ), tl.int32, HOME)
     out_scales, home_scales = tlx.local_alloc((SCALE, ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, HOME)
     out_full, out_free = tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT)
-    home_full, home_free, placed = tlx.alloc_barriers(HOME), tlx.alloc_barriers(HOME), tlx.alloc_barriers(1)
+    home_full, home_free = tlx.alloc_barriers(HOME), tlx.alloc_barriers(HOME)
+    known, placed = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
+    targets = tle.gpu.alloc([ROUNDS], tl.int32)
+    own_places = tle.gpu.alloc([triton.next_power_of_2(RANKS) * ROUNDS * triton.next_power_of_2(K)], tl.int32)
     if program == 0:
         for step in range(1, size):
             tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
     with tlx.async_tasks():
         with tlx.async_task("default"):
+            find_peers(ids, targets, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS)
+            tlx.barrier_arrive(known)
             announce(ids, choices, counts, told, half, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE, COUNT)
-            find_places(choices, counts, told, places, ends, half, call, world, TOKENS, K, RANKS, LOCAL, SLOTS)
+            find_places(choices, counts, told, places, own_places, ends, half, call, world, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS)
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):
-            load_out(x, x_scales, ids, out, out_scales, out_full, out_free, world, tokens, K, LOCAL, WORDS, SCALES, OUT)
+            load_out(x, x_scales, out, out_scales, out_full, out_free, targets, known, TOKENS, WORDS, SCALES, OUT)
         with tlx.async_task(num_warps=1):
-            put(staging, staging_scales, ids, out, out_scales, out_full, out_free, started, arrived, call, world, tokens, TOKENS, K,
-                LOCAL, WORDS, SCALES, OUT)
+            put(staging, staging_scales, out, out_scales, out_full, out_free, targets, known, started, arrived, call, world, TOKENS,
+                WORDS, SCALES, OUT, GROUP)
         with tlx.async_task(num_warps=1):
-            load_home(x, x_scales, staging, staging_scales, places, home, home_scales, home_full, home_free, placed, arrived, call,
-                      world, TOKENS, K, WORDS, SCALES, HOME)
+            load_home(x, x_scales, staging, staging_scales, own_places, home, home_scales, home_full, home_free, placed, arrived,
+                      call, world, TOKENS, K, WORDS, SCALES, HOME, GROUP, ROUNDS)
         with tlx.async_task(num_warps=1):
-            spread(rows, row_scales, places, home, home_scales, home_full, home_free, placed, world, TOKENS, K, WORDS, SCALES, HOME,
-                   UNREAD)
+            spread(rows, row_scales, own_places, home, home_scales, home_full, home_free, placed, world, TOKENS, K, WORDS, SCALES,
+                   HOME, UNREAD, GROUP, ROUNDS)
     tl.store(calls + program, call)
