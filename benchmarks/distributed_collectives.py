@@ -3,7 +3,7 @@
     python -m benchmarks.distributed_collectives                        every collective, 1 KB to 256 MB, bf16; two GPUs
     python -m benchmarks.distributed_collectives all_reduce --sizes 1K 1M --dtype fp32
     python -m benchmarks.distributed_collectives --check                every form, type and odd length against fp64; no times
-    python -m benchmarks.distributed_collectives --tune --configs FILE  every candidate; the best go to the file
+    python -m benchmarks.distributed_collectives --tune --configs FILE  every candidate, the best to the file; rows with them
 
 Bytes are those of a rank's larger tensor: x of all-reduce and reduce-scatter, the result of all-gather. Inputs are standard normal.
 Each side is a CUDA graph of several calls, NCCL as well, and the graphs take turns (benchmarks/distributed.py): a call is in step
@@ -31,9 +31,10 @@ from .gpu import row_of, summary, torch, write_configurations
 TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 SIZES = ("1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M", "256M")
 TOLERANCE = {"bf16": 4e-3, "fp16": 5e-4, "fp32": 1e-6}
-FLAGGED = ((512, 2), (1024, 4), (2048, 8), (4096, 16), (8192, 16))          # (bytes, warps) of a chunk
-RING = tuple(itertools.product((8192, 16384, 32768), (0, 1), (64, 132, 256)))   # (bytes, lag, programs)
-DIRECT = ((8192, 64), (16384, 132), (32768, 264))                           # (bytes, programs)
+TUNED = ("64K", "256K", "1M", "4M", "64M")      # sizes of a search
+FLAGGED = ((1024, 4), (2048, 8), (8192, 16))    # (bytes, warps) of a chunk
+RING = tuple(itertools.product((16384, 32768), (0, 1), (64, 132, 256)))         # (bytes, lag, programs)
+DIRECT = ((8192, 64), (32768, 264))             # (bytes, programs)
 
 
 def bytes_of(size: str) -> int:
@@ -57,8 +58,8 @@ def candidates(collective: str, ranks: int, part: int, symmetric: bool) -> Itera
         if chunk * 8 <= max(part, 4096) <= chunk * PROGRAMS["flagged"]:
             yield Configuration("flagged", PROGRAMS["flagged"], chunk, warps)
     for chunk, lag, programs in RING if part >= 1 << 18 else ():
-        if chunk <= room_of("ring", ranks) and 64 <= programs * chunk // 1024 and lag == (part > chunk * programs) and (
-                programs == 64 or programs * chunk <= 2 * part) and (part <= 1 << 22 or chunk * programs >= 1 << 21):
+        if chunk <= room_of("ring", ranks) and lag == (part > chunk * programs) and (
+                programs == 64 if part <= 1 << 20 else programs // 2 * chunk < part <= 32 * programs * chunk):
             yield Configuration("ring", programs, chunk, 16, lag)
     if collective == "all_reduce" and part >= 1 << 22:
         yield Configuration("two_shot", 256, min(32768, room_of("two_shot", ranks)), 16)
@@ -206,15 +207,16 @@ def tuned(world, collective: str, dtype: str, size: str, ms: float) -> dict[bool
 def tune(world, options) -> None:
     """The best of all sizes as rows of configs.json: each counts up to twice its bytes, the last for all that are more."""
     rows = []
-    for collective, size in itertools.product(options.collectives or COLLECTIVES, options.sizes):
-        for symmetric, (time, chosen) in tuned(world, collective, options.dtype, size, options.ms).items():
+    for collective, size in itertools.product(options.collectives or COLLECTIVES, TUNED):
+        for symmetric, (time, chosen) in tuned(world, collective, options.dtype, size, 3.0).items():
             part = bytes_of(size) // (1 if collective == "all_reduce" else world.size)
             rows.append(dict(collective=collective, ranks=world.size, symmetric=symmetric,
-                             up_to=None if size == options.sizes[-1] else 2 * part, configuration=asdict(chosen)))
+                             up_to=None if size == TUNED[-1] else 2 * part, configuration=asdict(chosen)))
             if world.rank == 0:
                 print(f"best {collective} {size} {'symmetric' if symmetric else ''} {time:.2f} us {chosen}", flush=True)
     if world.rank == 0:
         write_configurations(options.configs, "python -m benchmarks.distributed_collectives --tune", rows)
+    together(world)
 
 
 def line(row: Row) -> str:
@@ -231,25 +233,26 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), help=f"as {' '.join(SIZES)}")
     parser.add_argument("--dtype", choices=TYPES, default="bf16")
     parser.add_argument("--check", action="store_true", help="check every form, and time nothing")
-    parser.add_argument("--configs", type=Path, help="the file of configurations: written by --tune, else used for the rows")
+    parser.add_argument("--configs", type=Path, help="configurations for the rows, which --tune writes; by default the library's")
     options, world = started(parser, "benchmarks.distributed_collectives")
-    if options.configs is not None and not options.tune:
+    if options.tune:
+        options.configs = options.configs or options.results.with_name("configs-collectives.json")
+        tune(world, options)
+    if options.configs is not None:
         measured.file = options.configs
         measured.cache_clear()
     if options.check:
         from .distributed_collectives_check import check, check_operators
         check_operators(world)
         check(world)
-    elif options.tune:
-        tune(world, options)
-    else:
-        ratios = []
-        for collective, size in itertools.product(options.collectives or COLLECTIVES, options.sizes):
-            found = row(world, collective, options.dtype, size, options.ms)
-            keep_row(world, found, options.results, line)
-            ratios.append(found.ratios()["NCCL"])
-        if world.rank == 0:
-            print(summary(ratios, "NCCL"))
+        return ended()
+    ratios = []
+    for collective, size in itertools.product(options.collectives or COLLECTIVES, options.sizes):
+        found = row(world, collective, options.dtype, size, options.ms)
+        keep_row(world, found, options.results, line)
+        ratios.append(found.ratios()["NCCL"])
+    if world.rank == 0:
+        print(summary(ratios, "NCCL"))
     ended()
 
 
