@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import random
 import re
+import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -25,9 +27,11 @@ from .driver import RESULTS, command, some_of
 from .gpu import multiprocessors, row_of, torch
 
 SHAPES = ("8192x2048x16384", "8192x8192x16384", "4096x8192x16384", "16384x4096x8192")
-KINDS = ("gather", "scatter", "reduce")
+KINDS = ("scatter", "reduce", "gather")
 INPUTS = "standard normal, B by 1 / sqrt(K)"
-CHECKED = ((776, 264, 272), (1000, 2048, 1024), (4096, 2048, 4096))
+CHECKED = ((776, 264, 272), (4096, 2048, 4096))
+FORMS_AT = 4096, 2048, 4096      # where `--check` tries all forms
+BATCH = 20              # results that are kept before they are compared
 LATE = 2_000_000        # cycles, about 1 ms
 
 
@@ -146,6 +150,7 @@ def asked(tried: dict[str, Any], options) -> list[tuple[str, Any]]:
 
 def baselines(world, kind: str, problem: Problem) -> dict[str, Callable[[], Any]]:
     """The collective alone and the products alone, and what computes the whole."""
+    import torch.distributed._symmetric_memory  # noqa: F401  torch's fused operators
     from mimw import ops
     dist, a, b = torch.distributed, problem.a, problem.b
     if kind == "gather":
@@ -214,54 +219,77 @@ def line(row: Row) -> str:
 # ---- calls over and over ---------------------------------------------------------------------------------------------------
 
 
-def checked(world, kinds: Sequence[str], calls: int) -> None:
-    """The kinds at several shapes: single calls, `calls` in a row with a rank late now and then, and replayed CUDA graphs."""
-    from mimw.ops import distributed as ops
-    operators = {"gather": ops.all_gather_matmul, "scatter": ops.matmul_reduce_scatter, "reduce": ops.matmul_all_reduce}
+def attempt(world, what: str, run: Callable[[], str]) -> bool:
+    """Whether `run` ends, and what it says; its error is printed, and others follow."""
+    try:
+        said = run()
+    except Exception:
+        print(f"rank {world.rank}, {what}: {traceback.format_exc()[-2000:]}", flush=True)
+        return False
+    if world.rank == 0:
+        print(f"{what}: {said}", flush=True)
+    return True
+
+
+def late(delays: random.Random, share: float) -> None:
+    """Now and then, keep this GPU busy for up to a millisecond."""
+    if delays.random() < share:
+        torch.cuda._sleep(delays.randrange(LATE))
+
+
+def right(world, results: Sequence, problems: Sequence[Problem]) -> None:
+    """AssertionError unless each result is that of the problem whose turn it was."""
+    wrong = max(error_of(world, one, problems[number % len(problems)]) for number, one in enumerate(results))
+    assert wrong < 0.01, f"an error of {wrong}"
+
+
+def form_over_and_over(world, call: Callable, problem: Problem) -> str:
+    """20 calls with delays."""
     delays = random.Random(world.rank)
-    for kind in kinds:
-        operator = operators[kind]
-        for m, n, k in CHECKED:
-            for dtype in (torch.float16, torch.bfloat16) if m == CHECKED[0][0] else (torch.bfloat16, ):
-                problems = [made(world, kind, m, n, k, dtype, seed) for seed in range(2)]
-                wrong = max(error_of(world, operator(one.a, one.b), one) for one in problems)
-                assert wrong < 0.01, f"{kind} {m} x {n} x {k} {dtype}: an error of {wrong}"
-            results = []
-            for call in range(calls):
-                if delays.random() < 0.1:
-                    torch.cuda._sleep(delays.randrange(LATE))
-                results.append(operator(problems[call % 2].a, problems[call % 2].b))
-                if len(results) == 20:
-                    wrong = max(error_of(world, one, problems[number % 2]) for number, one in enumerate(results))
-                    assert wrong < 0.01, f"{kind} {m} x {n} x {k}: an error of {wrong} in calls up to {call}"
-                    results.clear()
-            outputs = []
-            replay = graphed(world, lambda: outputs.append(operator(problems[0].a, problems[0].b)), 4)
-            for _ in range(5):
-                for one in outputs:
-                    one.zero_()
-                replay()
-                if delays.random() < 0.5:
-                    torch.cuda._sleep(delays.randrange(LATE))
-            wrong = max(error_of(world, one, problems[0]) for one in outputs[-4:])
-            assert wrong < 0.01, f"{kind} {m} x {n} x {k}: an error of {wrong} in a replayed graph"
-            if world.rank == 0:
-                print(f"{kind} {m} x {n} x {k}: right in {calls} calls with delays, and replayed", flush=True)
+    for _ in range(20):
+        late(delays, 0.3)
+        result = call()
+    right(world, [result], [problem])
+    return "right"
 
 
-def forms(world, kinds: Sequence[str], options) -> None:
-    """Each configuration that is timed, at one size, 20 calls with delays."""
+def operator_over_and_over(world, kind: str, shape: tuple[int, int, int], dtype, calls: int) -> str:
+    """Single calls, `calls` in a row with a rank late now and then, then a CUDA graph that is replayed."""
+    from mimw.ops import distributed as ops
+    operator = {"gather": ops.all_gather_matmul, "scatter": ops.matmul_reduce_scatter, "reduce": ops.matmul_all_reduce}[kind]
+    delays, problems = random.Random(world.rank), [made(world, kind, *shape, dtype, seed) for seed in range(2)]
+    right(world, [operator(one.a, one.b) for one in problems], problems)
+    for _ in range(0, calls, BATCH):
+        results = []
+        for number in range(BATCH):
+            late(delays, 0.1)
+            results.append(operator(problems[number % 2].a, problems[number % 2].b))
+        right(world, results, problems)
+    outputs = []
+    replay = graphed(world, lambda: outputs.append(operator(problems[0].a, problems[0].b)), 4)
+    for _ in range(5):
+        for one in outputs[-4:]:
+            one.zero_()
+        replay()
+        late(delays, 0.5)
+    right(world, outputs[-4:], problems[:1])
+    return f"right in {calls} calls with delays, and replayed"
+
+
+def checked(world, kinds: Sequence[str], options) -> bool:
+    """Whether all is right: the forms that are timed at one size, then the operators at several."""
+    well = True
     for kind in kinds:
-        problem, delays = made(world, kind, 4096, 2048, 4096), random.Random(world.rank)
+        problem = made(world, kind, *FORMS_AT)
         for name, (_, call) in ours(world, kind, problem, options).items():
-            for _ in range(20):
-                if delays.random() < 0.3:
-                    torch.cuda._sleep(delays.randrange(LATE))
-                result = call()
-            wrong = error_of(world, result, problem)
-            assert wrong < 0.01, f"{kind}, {name}: an error of {wrong}"
-            if world.rank == 0:
-                print(f"{kind}, {name}: right", flush=True)
+            well = attempt(world, f"{kind}, {name}", lambda: form_over_and_over(world, call, problem)) and well
+        if world.rank == 0 and well:
+            print(f"forms of {kind} are right", flush=True)
+        for shape in CHECKED if options.calls else ():
+            for dtype in (torch.bfloat16, torch.float16)[:1 + (shape == CHECKED[0])]:
+                well = attempt(world, f"{kind} {shape} {dtype}",
+                               lambda: operator_over_and_over(world, kind, shape, dtype, options.calls)) and well
+    return well
 
 
 def main() -> None:
@@ -273,14 +301,14 @@ def main() -> None:
     parser.add_argument("--forms", default="", metavar="REGEX", help="only configurations of such names")
     options, world = started(parser, "benchmarks.distributed_gemm")
     mimw.distributed.init(heap=4 << 30)
-    if options.check:
-        forms(world, options.kinds or KINDS, options)
-        checked(world, options.kinds or KINDS if options.calls else (), options.calls)
-    for shape in () if options.check else options.shapes:
-        for kind in options.kinds or KINDS:
+    kinds = options.kinds or KINDS
+    well = checked(world, kinds, options) if options.check else True
+    for kind in () if options.check else kinds:
+        for shape in options.shapes:
             for row in measured(world, kind, tuple(map(int, shape.split("x"))), options):
                 keep_row(world, row, options.results / "distributed-gemm.jsonl", line)
     ended()
+    sys.exit(0 if well else 1)
 
 
 if __name__ == "__main__":
