@@ -151,6 +151,7 @@ def asked(tried: dict[str, Any], options) -> list[tuple[str, Any]]:
 def baselines(world, kind: str, problem: Problem) -> dict[str, Callable[[], Any]]:
     """The collective alone and the products alone, and what computes the whole."""
     import torch.distributed._symmetric_memory  # noqa: F401  torch's fused operators
+
     from mimw import ops
     dist, a, b = torch.distributed, problem.a, problem.b
     if kind == "gather":
