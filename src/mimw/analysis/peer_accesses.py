@@ -22,7 +22,7 @@ def peer_accesses(program: Program) -> dict[Op, Op]:
     makers: dict[Value, Op | None] = {}
     found = {}
     for op in program.walk():
-        if op.name in ("peer_pointer", "addptr"):
+        if op.row.pointer_of:       # it makes a pointer of one, and accesses nothing
             continue
         for name in ("pointer", "descriptor"):
             value = getattr(op, name) if name in op.row.places else None

@@ -18,7 +18,7 @@ from ..ir.flow import bounds, entering
 from .constants import constant_of
 from .uses import Uses, uses_of
 
-_SIZE, _OF_TABLES = 1, ("peer_pointer", "world_barrier")    # the entry of a table that says how many GPUs there are; whose it is
+_SIZE = 1           # the entry of a table of a rank that says how many GPUs there are
 _DEPTH = 200        # an expression that is deeper counts as unknown
 
 
@@ -155,7 +155,7 @@ def _table_of_size(op: Op, uses: Uses) -> Value | None:
     place = uses.definition.get(op.pointer) if op.name == "load" else None
     if place is None or place.name != "addptr" or constant_of(uses, place.rhs) != _SIZE:
         return None
-    return place.lhs if any(user.name in _OF_TABLES and user.world is place.lhs for user in uses.ops) else None
+    return place.lhs if any("world" in user.row.places and user.world is place.lhs for user in uses.ops) else None
 
 
 def _computes(op: Op) -> bool:

@@ -27,15 +27,19 @@ from ..world import PerRank
 
 _DATA = frozenset("value values other compare acc a b expected token tokens inits".split())   # operands that decide nothing
 _ANYWHERE = None
-AMONG_GPUS = ("signal_wait", "world_barrier")       # a barrier is of programs of one id; whose signals meet, `together` finds
 HINT = "check the whole grid (ctas='all', --ctas all), or a smaller one"
+
+
+def _is_among_gpus(row) -> bool:
+    """Whether an op waits for signals, whose programs `together` finds, or for the programs of one id."""
+    return row.ours and (row.blocks == "poll" or "world" in row.places)
 
 
 def refuse_if_ctas_talk(launch: Launch) -> None:
     """Raise SimulatorMisuse if what a CTA of `launch` does may depend on CTAs outside of its cluster."""
     program = launch.program
     meeting = next((op for op in program.walk() if op.row.blocks in ("meeting", "poll") and not op.row.peers
-                    and not (launch.gpus > 1 and op.name in AMONG_GPUS)), None)
+                    and not (launch.gpus > 1 and _is_among_gpus(op.row))), None)
     if program.cooperative or meeting is not None:
         what = "CTAs outside of its cluster are waited for" if meeting else "its CTAs run together, and may wait for each other"
         raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: {what}",
