@@ -1,11 +1,15 @@
 """What benchmarks on several GPUs share, without a GPU: how many rounds ranks agree on, the kernel in which they meet."""
 
 import math
+import re
 
 import pytest
 
 import mimw
+from benchmarks import distributed_collectives
 from benchmarks.distributed import MOST_ROUNDS, agreed_rounds, meet, worst
+from docs.support.performance_sections import SECTIONS
+from mimw.kernels.collectives import COLLECTIVES, arguments
 
 
 @pytest.mark.parametrize("per_round, at_least, rounds", [
@@ -19,6 +23,27 @@ def test_ranks_meet_any_number_of_times():
     for _ in range(2):
         mimw.simulate(meet, (1, ), world, num_warps=1)
     assert mimw.check(meet, (1, ), world, num_warps=1).ok
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("size", distributed_collectives.TUNED[:2])
+def test_candidates_of_collectives_are_launches(collective, size):
+    ranks = 2
+    world, numbers = mimw.World(ranks), distributed_collectives.bytes_of(size) // 2 // (1 if collective == "all_reduce" else ranks)
+    x, out = (world.symmetric(numbers * (ranks if collective == wide else 1), "float16")
+              for wide in ("reduce_scatter", "all_gather"))
+    tried = [*distributed_collectives.candidates(collective, ranks, 2 * numbers, False)]
+    assert len(set(tried)) == len(tried) > 1
+    for chosen in tried:
+        _, (programs, ), _, meta = arguments(collective, x, out, world, chosen=chosen)
+        assert programs * meta.get("BLOCK", meta.get("CHUNK")) * 16 >= numbers
+
+
+def test_goals_of_collectives_are_by_bytes():
+    (section, ) = (one for one in SECTIONS if one.title == "Collectives")
+    wanted = {size: [goal.at_least for goal in section.goals if "NCCL" in goal.against
+                     and re.search(goal.rows, f"all_reduce-bf16-{size}")] for size in distributed_collectives.SIZES}
+    assert wanted == {size: [1.3] if distributed_collectives.bytes_of(size) <= 1 << 20 else [1.0] for size in wanted}
 
 
 def test_the_worst_error_may_be_no_number(monkeypatch):

@@ -67,8 +67,8 @@ def configuration(collective: str, ranks: int, size: int, symmetric: bool) -> Co
 
 
 def by_rule(collective: str, ranks: int, size: int, symmetric: bool) -> Configuration:
-    """Few bytes with flags, two words a thread; many by large chunks of as many programs as there are slots for. Of more than two
-    ranks all-reduce of many bytes goes in two hops."""
+    """Few bytes with flags, two words a thread; many by large chunks, of 64 programs where each has one, else of as many as there
+    are slots for. Of more than two ranks all-reduce of many bytes goes in two hops."""
     if size <= FLAGGED_UP_TO:
         chunk = 1024 if size <= 1 << 16 else 2048 if size <= 1 << 18 else 4096
         return Configuration("flagged", PROGRAMS["flagged"], chunk, chunk // 256)
@@ -76,4 +76,5 @@ def by_rule(collective: str, ranks: int, size: int, symmetric: bool) -> Configur
     if symmetric:
         return Configuration("direct_two_shot" if in_parts else "direct", 132, 16384)
     form = "two_shot" if in_parts else "ring"
-    return Configuration(form, PROGRAMS[form], min(16384, room_of(form, ranks)), 16, 0 if in_parts else 1)
+    programs, lag = (64, 0) if size <= 1 << 20 else (PROGRAMS[form], 0 if in_parts else 1)
+    return Configuration(form, programs, min(16384, room_of(form, ranks)), 16, lag)
