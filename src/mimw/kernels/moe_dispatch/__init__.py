@@ -17,7 +17,7 @@ from ..checks import persistent, type_name
 from ..ranks import at_one, size_of
 from .kernel import dispatch as kernel
 
-__all__ = ["Configuration", "arguments", "configuration", "kernel", "room_for"]
+__all__ = ["Configuration", "arguments", "chosen_for", "configuration", "kernel", "room_for"]
 
 SHARED = 200 << 10          # bytes of shared memory for the two rings
 
@@ -51,6 +51,16 @@ def configuration(row_bytes: int, tables: int = 0) -> Configuration:
         raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
                          "tables, and 6 are needed; dispatch parts of a row, or fewer tokens, one after the other")
     return Configuration(out=2, home=slots - 2, unread=slots - 4)
+
+
+def rounds_of(most: int, programs: int) -> int:
+    """A power of two of tokens that a program may have."""
+    return 1 << (-(-most // programs) - 1).bit_length()
+
+
+def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> Configuration:
+    """The configuration that `arguments` takes by itself."""
+    return configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())))
 
 
 def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
@@ -112,8 +122,8 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
                          f"rows of {words} words, and places for {ranks} ranks")
     if most * k >= 1 << 31 or ranks * most * k >= 1 << 31:
         raise ValueError(f"{ranks} ranks of {most} tokens with {k} experts each need places beyond 32 bits")
-    rounds, width = 1 << (-(-most // programs) - 1).bit_length(), 1 << (k - 1).bit_length()
-    chosen = chosen or configuration(4 * (words + scales), 4 * rounds * (1 + ranks * width))
+    rounds, width = rounds_of(most, programs), 1 << (k - 1).bit_length()
+    chosen = chosen or chosen_for(most, k, 4 * (words + scales), programs, ranks)
     tokens = one_x.shape[0] if tokens is None else tokens
     meta = dict(TOKENS=most, K=k, RANKS=ranks, LOCAL=local, WORDS=words, SCALES=scales, OUT=chosen.out, HOME=chosen.home,
                 UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile, COUNT=chosen.count, ROUNDS=rounds,
