@@ -196,7 +196,8 @@ def page() -> dict[str, str]:
         lines += [f"**Ceiling.** {' '.join(section.bound.split())}", ""]
         lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]
         if section.title in EXPLAINED:
-            lines += [f"**By counters.** {' '.join(EXPLAINED[section.title].split())}", ""]
+            by = "times" if section.of_several else "counters"
+            lines += [f"**By {by}.** {' '.join(EXPLAINED[section.title].split())}", ""]
         lines += [*(counters := said_of(rows, counted, said, shipped)), *[""] * bool(counters)]
     for name, rows in files.items():
         if name not in taken:

@@ -49,6 +49,12 @@ class Section:
     published: Callable[[Row], dict[str, float]] | None = None
     link: bool = False
 
+    @property
+    def of_several(self) -> bool:
+        """Whether the rows are of several GPUs. Then there are no counters: ncu runs a kernel alone, again and again, and one that
+        waits for its peers does not end."""
+        return "distributed" in self.command
+
 
 POWER = """Operations at the rate that 700 W sustain with normal numbers, 0.68 of what the tensor cores do at 1980 MHz (`power` in
 src/mimw/costs/sm_90a.toml), twice that for fp8 and half of it for tf32. """
