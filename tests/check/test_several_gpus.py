@@ -6,7 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.errors import SimulatorMisuse
+from mimw.errors import SimulatorMisuse, TargetError
 from mimw.search.clusters import cluster_at
 from mimw.search.protocol import TileData
 from mimw.search.sample import chosen
@@ -171,3 +171,26 @@ def test_a_sample_whose_signals_depend_on_data_is_refused():
 def test_a_gather_by_samples_and_without_data_is_right():
     kernel, grid, args, meta = gathering(2)
     assert mimw.check(kernel, grid, *args, seeds=2, ctas="sample", protocol=True, **meta).ok
+
+
+@mimw.jit
+def told_everywhere(x, flags, world, ROUNDS):
+    """Program 0 of rank 0 tells all programs of all ranks at once, in as many rounds as there are ranks, and more."""
+    pid = tl.program_id(0)
+    for r in range(ROUNDS):
+        if tlx.world_rank(world) + pid == 0:
+            tlx.multimem_reduce(tlx.multicast_pointer(flags, world), 1, sem="release")
+        tlx.wait_signal(flags, r + 1)
+    tl.store(x + pid, tl.exp(tl.load(x + pid)))
+
+
+def test_all_ranks_at_once():
+    """As through pointers to one peer: smaller launches, and no sample where words of all ranks say who waits for whom."""
+    world = mimw.World(2, multicast=True)
+    x, flags = world.each(lambda rank: np.zeros(24, np.float32), "x"), world.symmetric(1, "int32", "flags")
+    report = mimw.check(told_everywhere, (24, ), x, flags, world, 4, seeds=2)
+    assert report.ok and {one.sizes["ROUNDS"] for one in report.tried} >= {0, 2}
+    with pytest.raises(SimulatorMisuse, match="all ranks are told at once"):
+        mimw.check(told_everywhere, (24, ), x, flags, world, 4, ctas="sample")
+    with pytest.raises(TargetError, match="no figure 'link.multicast_ns'"):
+        mimw.predict(told_everywhere, (2, ), x, flags, world, 2)

@@ -23,7 +23,7 @@ from ..ir.flow import bounds
 from ..ir.types import element_of
 from ..simulate import Launch
 from ..simulator import describe
-from ..world import PerRank
+from ..world import PerRank, World
 
 _DATA = frozenset("value values other compare acc a b expected token tokens inits".split())   # operands that decide nothing
 _ANYWHERE = None
@@ -95,6 +95,8 @@ class Globals:
     def __init__(self, launch: Launch):
         self.program, self.flows = launch.program, launch.program.kept(Flows)
         self.spans = {param.value: _spans(launch.values.get(param.path)) for param in self.program.params}
+        heaps = [heap for value in launch.values.values() if isinstance(value, World) for heap in value.heaps]
+        self.heaps = list(map(_span, heaps)) or [_ANYWHERE]         # where scratch is, among symmetric arrays
         self.bases = [op.base for op in self.program.walk() if op.name == "fill_descriptor_slot"]
 
     def meet(self, one: Op, other: Op) -> bool:
@@ -119,7 +121,10 @@ class Globals:
                 continue
             sources = list(self.flows.sources.get(value, ()))
             op = self.flows.maker.get(value)
-            if op is not None and op.name == "peer_pointer":
+            if op is not None and op.name == "world_scratch":
+                found += self.heaps
+                continue
+            if op is not None and op.name in ("peer_pointer", "multicast_pointer"):
                 sources = [op.pointer]          # not the table
             elif not sources and op is not None:
                 sources = [one for one in op.operands if _points(one)]

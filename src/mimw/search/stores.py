@@ -78,6 +78,8 @@ class _Stores(Walk):
 
     def visit(self, task: Task, op: Op) -> None:
         row, self.rank, self.memory = op.row, task.cta.gpu.rank, task.memory
+        if row.needs == "multimem":
+            raise Unknown(f"the {op.name} at {op.site} stores at all ranks at once")
         atomic = "atomic" in row.traits or "reduces" in row.traits and ("reduce" not in row.places or bool(op.reduce))
 
         def value(arg):

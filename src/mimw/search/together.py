@@ -27,6 +27,11 @@ def together(launch: Launch) -> list[tuple[int, ...]]:
     program, count = launch.program, cluster_count(launch)
     waits = [op for op in program.walk() if op.name == "signal_wait"]
     tells = [op for op in program.walk() if "atomic" in op.row.traits and ("pointer", "write") in op.row.touches]
+    everywhere = next((op for op in program.walk() if op.name == "multicast_pointer"), None)
+    if waits and everywhere is not None:
+        raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: which of them wait for each other's "
+                              f"signals is not known where all ranks are told at once, at {everywhere.site}", everywhere.site,
+                              hint=HINT)
     groups = list(range(count))         # a forest: of each cluster another one of its group, or itself
     if waits:
         try:
