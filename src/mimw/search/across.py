@@ -121,11 +121,11 @@ class Globals:
                 continue
             sources = list(self.flows.sources.get(value, ()))
             op = self.flows.maker.get(value)
-            if op is not None and op.name == "world_scratch":
-                found += self.heaps
-                continue
-            if op is not None and op.name in ("peer_pointer", "multicast_pointer"):
-                sources = [op.pointer]          # not the table
+            if op is not None and "world" in op.row.places:         # not the table
+                if "pointer" not in op.row.places:                  # but scratch
+                    found += self.heaps
+                    continue
+                sources = [op.pointer]
             elif not sources and op is not None:
                 sources = [one for one in op.operands if _points(one)]
             sources = [one for one in sources if _points(one)]
