@@ -10,6 +10,9 @@ what each rank should find, and the array where. For example:
 
 With one program a rank `again=True` is several launches to `mimw.check`, which sees all accesses of all: what is in a slot may be
 written over only in the next launch but one, or the next chunks but some.
+
+Shapes: any length; chunks are of 64 numbers of 2 bytes, so that a few hundred go round the slots. None of these makes a mistake;
+benchmarks/mutants.py makes them.
 """
 
 from functools import cache
