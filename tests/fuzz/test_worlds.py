@@ -32,7 +32,8 @@ def test_every_statement_and_break_is_drawn():
     whys = {one.why for program in programs for one in program.breaks}
     assert len(whys) == 16, sorted(whys)
     words = " ".join(program.kernel for program in programs)
-    for word in ("async_store(", 'fence("sys")', "atomic_add", "distributed_barrier(mesh0[:, 1])", "world_barrier", 'op="set"',
+    for word in ("async_store(", "v = tle.reshard(", "v = tl.reshape(tle.reshard(", "v = tl.sum(tle.reshard(", 'fence("sys")',
+                 "atomic_add", "distributed_barrier(mesh0[:, 1])", "world_barrier", 'op="set"',
                  *(f'compare="{compare}"' for compare in ("ge", "gt", "eq", "ne"))):
         assert word in words, word
     assert {program.gpus for program in programs} == {2, 3, 4, 5}

@@ -32,7 +32,7 @@ def launch(program: WorldProgram, source: str | None = None) -> tuple:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    world, inputs = mimw.World(program.gpus, heap=1 << 16, scratch=256), program.inputs()
+    world, inputs = mimw.World(program.gpus, heap=1 << 16, scratch=1 << 10), program.inputs()
     x, y = world.each(lambda rank: inputs[rank].reshape(-1).copy(), "x"), world.each(
         lambda rank: np.zeros(program.programs * N, np.int32), "y")
     arrays = [world.symmetric(program.programs * elements, kind, name) for name, (elements, kind) in program.arrays.items()]

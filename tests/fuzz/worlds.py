@@ -28,6 +28,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 MESH = tle.device_mesh({"row": 2, "device": 2})
+GPUS = tle.device_mesh({"device": {gpus}})
 
 
 @mimw.jit
@@ -63,7 +64,7 @@ class WorldProgram:
     @property
     def kernel(self) -> str:
         body = "\n".join(f"    {line}" for line in [*self.lines, "tl.store(y + at, v)", ""])
-        return HEAD.replace("{names}", ", ".join(self.arrays)).replace("{n}", str(N)) + body
+        return HEAD.replace("{gpus}", str(self.gpus)).replace("{names}", ", ".join(self.arrays)).replace("{n}", str(N)) + body
 
     def inputs(self) -> np.ndarray:
         """(ranks, programs, N): what `x` holds."""
@@ -95,7 +96,7 @@ def world_program(seed: int) -> WorldProgram:
     """The program of a seed: one to four statements, of which one at least exchanges something."""
     draws = Draws(seed * 7919 + 5)
     made = WorldProgram(seed, draws.integer(2, 5), draws.integer(1, 2))
-    exchanges = [passed, passed, fetched, gathered, added, told_by_one, *([in_rows] if made.gpus == 4 else [])]
+    exchanges = [passed, passed, fetched, gathered, added, told_by_one, resharded, *([in_rows] if made.gpus == 4 else [])]
     for index in range(draws.integer(1, 3)):
         if draws.chance(50):
             arithmetic(made, draws)
@@ -236,6 +237,34 @@ def added(made: WorldProgram, draws: Draws, index: int) -> None:
                     Break(meet, "pass", "read before all have added")]
     made.lines += ["for peer in range(size):", f"    {add}", meet, f"v = tl.load({buffer} + at)"]
     made.readings.append(lambda v: np.broadcast_to(v.sum(0, dtype=np.int32), v.shape))
+
+
+def resharded(made: WorldProgram, draws: Draws, index: int) -> None:
+    """The tiles of all ranks as one tensor that is spread in another way, some times in a row: a sum, or where extents have to be
+    powers of two and the ranks are so many, the parts exchanged, or a weighted sum of what was gathered."""
+    gpus, rounds = made.gpus, draws.integer(1, 3)
+    kind = draws.pick(["sum", "exchange", "gather"] if gpus in (2, 4) else ["sum"])
+    part, whole = f"tle.sharding(mesh{index}, {{}})", f"tle.sharding(mesh{index})"
+    tile, have, want, after = {
+        "sum": ("v", part.format('None, "device"'), whole, "{}"),
+        "exchange": (f"tl.reshape(v, [{gpus}, {N // gpus}])", part.format('[None, "device"]'), part.format('["device", None]'),
+                     f"tl.reshape({{}}, [{N}])"),
+        "gather": (f"tl.reshape(v, [1, {N}])", part.format('["device", None]'), whole,
+                   f"tl.sum({{}} * (tl.arange(0, {gpus})[:, None] + 1), 0)"),
+    }[kind]
+    made.lines += [f"mesh{index} = tle.bind_mesh(GPUS, world)", f"for r in range({rounds}):",
+                   f"    v = {after.format(f'tle.reshard(tle.make_sharded_tensor({tile}, {have}), {want}).handle')}"]
+    weights = np.arange(1, gpus + 1, dtype=np.int32)[:, None, None]
+
+    def read(v):
+        for _ in range(rounds):
+            if kind == "exchange":
+                v = v.reshape(gpus, -1, gpus, N // gpus).transpose(2, 1, 0, 3).reshape(v.shape)
+            else:
+                v = np.broadcast_to((v * (weights if kind == "gather" else 1)).sum(0, dtype=np.int32), v.shape)
+        return v
+
+    made.readings.append(read)
 
 
 def told_by_one(made: WorldProgram, draws: Draws, index: int) -> None:
