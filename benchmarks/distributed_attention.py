@@ -72,6 +72,29 @@ class Problem:
                 worst_of.append(float("nan"))
         return worst(self.world, max(worst_of, key=lambda one: float("inf") if one != one else one))
 
+    def gradient_error(self, o, lse, dq, dk, dv) -> float:
+        """The same of the gradients of the first head of keys: of some queries, and of some keys, which all ranks see."""
+        parts = *(x[:, :self.group] for x in (self.q, self.do, o, lse)), self.k[:, :1], self.v[:, :1]
+        q, do, out, sums, k, v = (torch.cat(tuple(self.gathered(x)), 2)[0].double() for x in parts)
+        order, mine = torch.cat(self.rows), self.world.rank * self.length
+        at = torch.randperm(self.length, device="cuda")[:_ROWS]
+        at[0], at[1] = 0, self.length - 1
+        delta, scale = (do * out).sum(-1), self.dim**-0.5
+
+        def slopes(queries, keys):
+            """(P, dS), heads by queries by keys."""
+            scores = q[:, queries] @ k[:, keys].mT * scale
+            p = (scores - sums[:, queries, None]).exp()
+            if self.causal:
+                p = p.masked_fill(order[keys][None, None, :] > order[queries][None, :, None], 0)
+            return p, p * (do[:, queries] @ v[:, keys].mT - delta[:, queries, None])
+
+        every = torch.arange(self.seq, device="cuda")
+        p, ds = slopes(every, mine + at)
+        wanted = {"dk": (ds.mT @ q * scale).sum(0), "dv": (p.mT @ do).sum(0), "dq": slopes(mine + at, every)[1] @ k * scale}
+        found = {"dk": dk[0, 0, at], "dv": dv[0, 0, at], "dq": dq[0, :self.group, at]}
+        return worst(self.world, max(((found[name].double() - one).norm() / one.norm()).item() for name, one in wanted.items()))
+
 
 # ---- ours ------------------------------------------------------------------------------------------------------------------
 
@@ -235,6 +258,8 @@ def measured(world, seq: int, causal: bool, options) -> Row:
     assert error < 5e-3, f"wrong: an error of {error}"
     if options.backward:
         sides = {"mimw": gradients(problem), "mimw alone": alone(problem, True)}
+        error = problem.gradient_error(o, lse, *sides["mimw"]())
+        assert error < 1e-2, f"wrong: an error of {error} of the gradients"
         others = {} if causal else {"NCCL, cuDNN": gather_and_scatter}
     else:
         sides = {"mimw": call, "mimw alone": alone(problem, False)}

@@ -537,7 +537,7 @@ ON_SEVERAL_GPUS = (
     Case("Two GPUs, attention's gradients", "src/mimw/kernels/ring_attention_backward/kernel.py",
          lambda: cut_sequences.backward(2, True)[0][1]),
     Case("Two GPUs, shares of attention's gradients", "src/mimw/kernels/ring_attention_backward/collect.py",
-         lambda: cut_sequences.backward(2, True)[0][3]),
+         cut_sequences.collecting),
     Case("Two GPUs, dispatch to experts", "src/mimw/kernels/moe_dispatch/kernel.py",
          lambda: spread_experts.dispatching(2, 6, 2, 2, 8, programs=1, times=2)[0]),
     Case("Two GPUs, combine from experts", "src/mimw/kernels/moe_combine/kernel.py",

@@ -1,6 +1,6 @@
 """Ring attention on several real GPUs: values and gradients against torch in fp32, call after call, and in a CUDA graph.
 
-    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.two_gpus_ring
+    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.two_gpus_ring [how many cases]
 
 Input: one process for each GPU. Output: a line for each case from rank 0, and exit status 1 where one is wrong at a rank. A
 process that hangs prints its stack and ends after 120 s.
@@ -88,11 +88,11 @@ def errors_of(world, batch, heads, kv_heads, length, dim, causal, balanced, dtyp
     return worst
 
 
-def main():
+def main(cases=CASES):
     faulthandler.dump_traceback_later(LIMIT, exit=True)
     world = mimw.distributed.init(timeout=60)
     wrong = 0
-    for case in CASES:
+    for case in cases[:int(sys.argv[1])] if len(sys.argv) > 1 else cases:
         errors = errors_of(world, *case)
         everywhere = [None] * world.size
         dist.all_gather_object(everywhere, errors)

@@ -138,6 +138,15 @@ SECTIONS = (
             As attention: pairs of queries and keys that see each other count. Gradients as the dense ones
             (NOTES, "Sequences packed one behind the other", "Gradients of packed sequences").""",
             (Goal(1.05, (*BEST, "torch varlen", "cuDNN, dense"), every=True), )),
+    Section("Attention over several GPUs", "python -m benchmarks.distributed_attention [--backward]", ("distributed-attention", ),
+            "distributed-attention-", work.attention_of_ranks, "TFLOP/s", POWER + """
+            The rate is one GPU's. `mimw alone` has as many operations and all keys at hand, the least that is left to do: a ratio
+            of 1 to it is keys that come for nothing. Forward they come beside the products, and a full sequence pays 1 %. The
+            gradients' keys do, too; the shares of dK and dV are brought when they are done, and what a consumer of them computes
+            has 10 to 25 % more instructions a block than alone, most of them where the assembler gives up uniform registers
+            behind the barrier of the ranks (NOTES, "Attention over two GPUs").""",
+            (Goal(0.97, ("mimw alone", ), "attention-bf16", True), Goal(1.05, ("NCCL, cuDNN", "ring"), "attention-bf16", True),
+             Goal(1.05, ("NCCL, cuDNN", ), "backward-bf16-full", True))),
     Section("Attention, decoding", "python -m benchmarks.attention_decode", ("attention_decode", ), "attention_decode", work.decode,
             "GB/s", """
             The bytes of keys and values. Under ncu the SMs of 8 x 8192 are active 86 % of the time (sm__cycles_active), cuDNN's

@@ -46,6 +46,12 @@ def attention(row: Row) -> tuple[float, float]:
     return 2.0 * shape["batch"] * shape["heads"] * shape["seq"]**2 * widths * share, moved
 
 
+def attention_of_ranks(row: Row) -> tuple[float, float]:
+    """One GPU's part: all ranks have the same."""
+    flops, moved = attention(row)
+    return flops / row.shape["gpus"], moved / row.shape["gpus"]
+
+
 def norm(row: Row) -> tuple[float, float]:
     """x and y, or x, dy and dx, of 2 bytes."""
     return 0.0, (6.0 if "backward" in row.name else 4.0) * row.shape["B"] * row.shape["N"]

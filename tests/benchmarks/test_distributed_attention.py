@@ -35,6 +35,34 @@ def test_sources_make_up_the_whole(monkeypatch, size, causal):
             torch.testing.assert_close(found, whole[:, :, mine])
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_gradients_of_torch_pass_the_check_and_others_do_not(monkeypatch, causal):
+    """Of the second of two ranks."""
+    size, length = 2, 16
+    torch.manual_seed(0)
+    q, k, v, do = (torch.randn(1, h, size * length, 8, dtype=torch.float64) for h in (2, 1, 1, 2))
+    whole = [x.requires_grad_() for x in (q, k, v)]
+    o, lse = plain(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1), causal)
+    gradients = torch.autograd.grad(o, whole, do)
+    problem = object.__new__(distributed_attention.Problem)
+    rows = [torch.from_numpy(positions(rank, size, length, 2 if causal else 1)) for rank in range(size)]
+    order = torch.cat(rows)
+    problem.__dict__.update(seq=size * length, length=length, causal=causal, dim=8, group=2, rows=rows,
+                            world=SimpleNamespace(rank=1))
+    problem.q, problem.k, problem.v, problem.do = (x.detach()[:, :, rows[1]] for x in (q, k, v, do))
+    mine = [x.detach()[:, :, rows[1]] for x in (o, lse)]
+    by_shape = iter([q, do, o, lse, k, v])      # in the order in which the check gathers them
+    monkeypatch.setattr(problem, "gathered", lambda x: list(next(by_shape).detach()[:, :, order].chunk(2, 2)), raising=False)
+    monkeypatch.setattr(distributed_attention, "worst", lambda world, error: error)
+    plain_randperm, plain_arange = torch.randperm, torch.arange
+    monkeypatch.setattr(torch, "randperm", lambda n, device: plain_randperm(n))
+    monkeypatch.setattr(torch, "arange", lambda n, device: plain_arange(n))
+    found = [x[:, :, rows[1]] for x in gradients]
+    assert problem.gradient_error(*mine, *found) < 1e-9
+    by_shape = iter([q, do, o, lse, k, v])
+    assert problem.gradient_error(*mine, found[0], found[1] * 1.1, found[2]) > 0.05
+
+
 def test_a_line_says_the_rate_of_one_gpu():
     shape = dict(batch=1, heads=32, kv_heads=8, seq=16384, dim=128, gpus=2)
     row = Row("distributed-attention-bf16-causal", shape, {}, 1000.0, {"ring": 2000.0}, 1e-3, "standard normal", "a chip", {})

@@ -5,16 +5,19 @@
     o, lse = whole_of(results, 2, length=256, causal=True)      as expected(...) of the whole sequence
 
 Input: a number of ranks, and sizes. Output: launches with a `mimw.World`'s arrays, results by rank. Inputs are standard normal,
-the same for the same sizes.
+the same for the same sizes. Shapes: (batch, heads, rows of a rank, dim), of chunks of 128 rows. None of these makes a mistake.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import triton.language as tl
 
 import mimw
+import mimw.tlx as tlx
 from mimw.kernels import attention_backward, ring_attention, ring_attention_backward
 from mimw.kernels.ring_attention import positions
+from mimw.kernels.ring_attention_backward.collect import collect
 
 
 def inputs(size, batch=1, heads=1, kv_heads=1, length=256, dim=64, dtype=np.float16):
@@ -79,3 +82,29 @@ def backward(size, causal=False, balanced=True, programs=2, putters=1, chosen=No
             q[rank], k[rank], v[rank], o[rank], lse[rank], do[rank], dq, dk, dv, rows, sums, work.at(rank), rank, programs, causal,
             balanced, chosen=chosen, putters=putters))
     return [(each[0][0], *ring_attention.simulated([one[1:] for one in each], world)) for each in zip(*launches)], results
+
+
+@mimw.jit
+def shares_twice(parts_k, parts_v, dk, dv, world, rows, D: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+    """Shares of 1 + the rank's number, times 1 and 10, brought and added; then the same of twice as much, into the second half."""
+    for turn in range(2):
+        one = (tlx.world_rank(world) + 1) * (turn + 1)
+        for first in range(0, tlx.world_size(world) * rows * D, 4096):
+            at = first + tl.arange(0, 4096)
+            tl.store(parts_k + at, tl.full((4096, ), one, tl.float32).to(parts_k.dtype.element_ty))
+            tl.store(parts_v + at, tl.full((4096, ), 10 * one, tl.float32).to(parts_v.dtype.element_ty))
+        collect(parts_k, parts_v, dk + turn * rows * D, dv + turn * rows * D, world, 1, rows, D, PARTS, CAUSAL)
+
+
+def collecting(size=2, length=256, dim=64):
+    """(kernel, grid, args, meta) of `shares_twice`, causal, with two chunks a rank."""
+    world = mimw.World(size)
+    parts = [world.symmetric(size * length * dim, np.float16, name) for name in ("parts_k", "parts_v")]
+    found = [world.each(lambda rank: np.zeros((2, length, dim), np.float16), name) for name in ("dk", "dv")]
+    return shares_twice, (1, ), (*parts, *found, world, length, dim, 2, True), {}
+
+
+def collected(rank, size, length, dim=64):
+    """What `dk` of a rank should be: of its second chunk only ranks up to its own have shares."""
+    both = np.concatenate([np.full(length // 2, size * (size + 1) / 2), np.full(length // 2, (rank + 1) * (rank + 2) / 2)])
+    return np.stack([both, 2 * both])[..., None].repeat(dim, -1)
