@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import mimw
+from mimw.errors import Livelock
 from mimw.kernels.collectives import COLLECTIVES, Configuration, arguments, configuration, part_of
 from mimw.kernels.collectives.configs import FLAGGED_UP_TO, PROGRAMS
 from tests.kernels.collectives_of_ranks import FORMS, collecting, same_bits, world_of
@@ -38,6 +39,13 @@ def test_no_race_and_no_deadlock_of_launches_behind_each_other(collective, form)
     assert report.ok, str(report)
     mimw.simulate(kernel, grid, *args, **meta)
     assert same_bits(out, expected)
+
+
+def test_one_slot_instead_of_two_is_noticed():
+    """The words of the next call are written over those that a slow rank has not read: it waits for a flag that is gone."""
+    (kernel, grid, args, meta), _, _ = collecting("all_reduce", "flagged", numbers=16, again=True)
+    with pytest.raises(Livelock):
+        mimw.simulate(kernel, grid, *args, seed=1, **meta | dict(PROGRAMS=0))       # calls e and e + 1 have one place
 
 
 @pytest.mark.parametrize("numbers, shift", [(1, 0), (65, 1), (66, 1)])
