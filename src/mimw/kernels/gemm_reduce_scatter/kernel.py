@@ -47,7 +47,7 @@ def row_of(owner, m, M, EVERYWHERE: tl.constexpr):
 
 
 @mimw.jit
-def announce(started, call, world):
+def announce(started, world):
     """Tell the peers that this launch has begun here, so that the last one has ended and its slots are free."""
     me, size = tlx.world_rank(world), tlx.world_size(world)
     for step in range(1, size):
@@ -199,6 +199,6 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
             compute(inputs.reader(consumer(me)), staging, c_desc, slots, arrived, started, results, finished, call, world, M, N, K,
                     me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            announce(started, call, world)
+            announce(started, world)
             load(inputs.writer(), a_desc, b_desc, world, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK, EVERYWHERE)
     tl.store(calls + tl.program_id(0), call)
