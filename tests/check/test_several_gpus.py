@@ -194,3 +194,26 @@ def test_all_ranks_at_once():
         mimw.check(told_everywhere, (24, ), x, flags, world, 4, ctas="sample")
     with pytest.raises(TargetError, match="no figure 'link.multicast_ns'"):
         mimw.predict(told_everywhere, (2, ), x, flags, world, 2)
+
+
+@mimw.jit
+def fed_by_signals(x, flags, world, SENDS: tl.constexpr):
+    """A task waits for a signal and hands on to another one by a barrier."""
+    full = tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_wait(full[0], 0)
+            tl.store(x, 1)
+        with tlx.async_task(num_warps=1):
+            if SENDS:
+                tlx.signal(tlx.peer_pointer(flags, 1 - tlx.world_rank(world), world))
+            tlx.wait_signal(flags, 1)
+            tlx.barrier_arrive(full[0])
+
+
+@pytest.mark.parametrize("sends", [True, False])
+def test_who_waits_for_who_waits_for_a_signal_does_so_too(sends):
+    world = mimw.World(2)
+    x, flags = world.each(lambda rank: np.zeros(1, np.int32), "x"), world.symmetric(1, "int32", "flags")
+    report = mimw.check(fed_by_signals, (1, ), x, flags, world, sends, seeds=2)
+    assert [finding.kind for finding in report.findings] == ([] if sends else ["SignalNeverSent"])

@@ -10,6 +10,7 @@ from mimw.errors import TargetError
 from mimw.kernels import collectives
 from mimw.trace import LINKS
 from tests.check.test_several_gpus import grouped, passed
+from tests.kernels import spread_experts
 from tests.kernels.several_gpus import gathering
 from tests.timing.test_predict import ROUND, chip  # noqa: F401  a fixture
 
@@ -115,3 +116,9 @@ def test_a_slower_link_brings_words_later(chip):  # noqa: F811
         return mimw.predict(kernel, grid, *args, **meta).cycles
 
     assert took(6_000) - took(2_000) == pytest.approx(2_000, rel=0.1)      # half of the way there and back
+
+
+def test_programs_that_also_wait_for_barriers_are_all_run():
+    """Tokens to their experts: tasks behind barriers wait for one that waits for the programs of another SM."""
+    kernel, grid, args, meta = spread_experts.dispatching(2, 5, 2, 2, 8, programs=2)[0]
+    assert mimw.predict(kernel, grid, *args, **meta).simulated == (2, 2)

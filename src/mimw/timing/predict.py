@@ -20,7 +20,7 @@ import numpy as np
 from ..analysis import launch_registers, total_warps
 from ..analysis.needed import needed
 from ..costs import Model, model
-from ..errors import SignalNeverSent, SimulatorMisuse
+from ..errors import Deadlock, SimulatorMisuse
 from ..ir import Site
 from ..passes.place_tensor_memory import columns_taken
 from ..report.table import table
@@ -186,7 +186,7 @@ class _Predictor:
         """The CTAs of one SM of each GPU; or, where these wait for signals of others, all CTAs."""
         try:
             return self.run(clock, from_dram, self.chosen, self.slots)
-        except SignalNeverSent:
+        except Deadlock:
             if self.launch.gpus == 1 or self.side_by_side > 1 or len(self.order) == 1:
                 raise
             self.side_by_side = min(self.groups, len(self.order))

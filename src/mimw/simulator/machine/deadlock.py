@@ -34,8 +34,7 @@ def deadlock(machine) -> Deadlock:
         lines += waiting_lines(task, able)
     if len(ctas) > SHOWN:
         lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
-    kind, culprit = cause(stuck, able)
-    kind, hint = among_gpus(stuck) if kind is Deadlock and stuck else (kind, "")
+    kind, culprit, hint = classed(stuck, able)
     first = [culprit.wait.op.site] if culprit else []
     error = kind("\n".join(lines), *dict.fromkeys(first + sites), hint=hint)
     error.begun = culprit is not None and culprit.wait.resource.arrived > 0
@@ -77,6 +76,20 @@ def cause(stuck, able: list[BarrierOp]):
         if all(other.finished for other in others):
             return TooFewArrivals, task
     return (WaitCycle if waiting else Deadlock), None
+
+
+def classed(stuck, able: list[BarrierOp]):
+    """(the class, the task whose wait shows it, the mend) of a deadlock of these tasks."""
+    kind, culprit = cause(stuck, able)
+    if stuck and (kind is Deadlock or kind is WaitCycle and _all_wait_for_gpus(stuck)):
+        return among_gpus(stuck)[0], culprit, among_gpus(stuck)[1]
+    return kind, culprit, ""
+
+
+def _all_wait_for_gpus(stuck) -> bool:
+    """Whether at each rank somebody waits for another GPU, which who waits there for barriers of the CTA waits for, too."""
+    ranks = {task.cta.gpu.rank for task in stuck}
+    return ranks == {task.cta.gpu.rank for task in stuck if task.wait.kind in ("signal", "world")}
 
 
 def among_gpus(stuck) -> tuple[type[Deadlock], str]:

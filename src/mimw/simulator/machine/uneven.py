@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from ...analysis.barrier_ops import signals
 from ...errors import Deadlock, RankDied
 from ...ir import Site
-from .deadlock import among_gpus, cause, waiting_lines
+from .deadlock import classed, waiting_lines
 
 if TYPE_CHECKING:
     from .gpus import Gpu
@@ -108,10 +108,7 @@ class Uneven:
             if not stuck and not spinning:
                 lines.append(f"rank {gpu.rank} has ended")
                 continue
-            kind = type(error)
-            if stuck:
-                kind, _ = cause(stuck, able)
-                kind = among_gpus(stuck)[0] if kind is Deadlock else kind
+            kind = classed(stuck, able)[0] if stuck else type(error)
             lines.append(f"rank {gpu.rank} would report {kind.__name__}:")
             lines += [waiting_lines(task, able)[0] for task in stuck[:_SHOWN]]
             lines += [f"  {task.where} spins on global memory" for task in spinning[:_SHOWN]]
