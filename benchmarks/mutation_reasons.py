@@ -14,7 +14,7 @@ LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_rem
          "tma_load_pair", "clc_issue_all")
 DECODING = "kernels/attention_decode/kernel.py"
 WARPS_APART = "kernels/attention_decode/few.py"
-FEW_ROWS = "kernels/attention_decode/finished.py", "kernels/attention_decode/finisher.py", WARPS_APART
+FEW_ROWS = tuple(f"kernels/attention_decode/{file}.py" for file in ("few", "finished", "finisher", "warps"))
 ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py",
           "tutorials/20_blackwell_pair_addmm.py")
 

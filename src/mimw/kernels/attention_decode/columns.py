@@ -18,18 +18,10 @@ import triton.language as tl
 
 import mimw
 
-from .schedule import MUCH, blocks_of, length_of
+from .even import fitted, quotient, some_units
+from .schedule import MUCH, length_of
 
-SLACK = tl.constexpr(16)    # a unit more for so many of a share is worth it, if shares then end where tiles end
 PIECES, SMALLEST = tl.constexpr(4), tl.constexpr(4)
-
-
-@mimw.jit
-def quotient(a, b):
-    """a // b for 0 <= a < 2^22 (MOST_UNITS) and b > 0, by a third of the instructions that integers take."""
-    found = (tl.cast(a, tl.float32) / tl.cast(b, tl.float32)).to(tl.int32)
-    rest = a - found * b
-    return found + tl.where(rest >= b, 1, tl.where(rest < 0, -1, 0))
 
 
 @mimw.jit
@@ -38,11 +30,7 @@ def cut(length, most, tiles, per, LEAST: tl.constexpr, DRAWN: tl.constexpr):
     `length` units and `tiles` tiles, each of `most` units at most, and `per` programs."""
     if DRAWN == 0:
         each = tl.maximum(quotient(length + per - 1, per), LEAST)
-        whole = each >= most                        # as many tiles a share, or as many shares a tile
-        small, large = tl.minimum(each, most), tl.maximum(each, most)
-        count = quotient(large + tl.where(whole, small - 1, 0), small)
-        nice = tl.where(whole, count * most, quotient(most + count - 1, count))
-        return length, tl.where((length == tiles * most) & ((nice - each) * SLACK <= each), nice, each), length * 0 + 1
+        return length, fitted(each, length, most, tiles), length * 0 + 1
     else:
         drawn = tl.where(length >= MUCH * per, length // 8 * DRAWN, 0)
         each = tl.maximum(quotient(length - drawn + per - 1, per), LEAST)
@@ -79,16 +67,6 @@ def owner(unit, sizes, length, per, columns):
     later = tl.where(inside < fixed, 0, inside - fixed)
     row = tl.where(inside < fixed, quotient(inside, each), per + quotient(later, size))
     return row * columns + column
-
-
-@mimw.jit
-def some_units(lengths, first, unit, shape, BN: tl.constexpr, BATCH: tl.constexpr):
-    """(lengths, units of a tile) of BATCH sequences from number `first` on; 0 units for what is no sequence."""
-    batch = first + tl.arange(0, BATCH)
-    inside = batch < shape[0]
-    length = tl.minimum(tl.maximum(tl.load(lengths + batch, mask=inside, other=0), 0), shape[3])
-    _, blocks = blocks_of(length, shape, BN)
-    return length, tl.where(inside, (blocks + unit - 1) // unit, 0)
 
 
 @mimw.jit

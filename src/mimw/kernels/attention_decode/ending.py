@@ -1,4 +1,4 @@
-"""What becomes of finished rows: sinks join the denominators, sums become results.
+"""What becomes of finished rows: sinks join the denominators, sums become results, which are written.
 
 Input: a tile's highest scores in base 2, its sums of probabilities and of p V. Output: logarithms and results. For example:
 
@@ -24,3 +24,18 @@ def ended(highest, total, acc, head, counts, sinks):
         acc = acc * shrink[:, None]
     inverse = 1 / tl.where(total == 0.0, 1.0, total)
     return (highest + tl.log2(total)) * LN2, acc * inverse[:, None]
+
+
+@mimw.jit
+def write(highest, total, acc, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH: tl.constexpr):
+    """O and lse of a tile's rows."""
+    packed, column = tl.arange(0, acc.shape[0]), tl.arange(0, acc.shape[1])
+    query, head = packed // group, tile * group + packed % group
+    counts = packed < shape[2] * group
+    logarithm, result = ended(highest, total, acc, head, counts, sinks)
+    if v_scale is not None:
+        result *= tl.load(v_scale + tile * scale_step)
+    place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
+    tl.store(o + place[:, None] + column[None, :], result.to(o.dtype.element_ty),
+             mask=counts[:, None] & (column < WIDTH)[None, :])
+    tl.store(lse + (batch * heads + head).to(tl.int64) * shape[2] + query, logarithm, mask=counts)

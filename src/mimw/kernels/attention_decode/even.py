@@ -23,9 +23,19 @@ SLACK = tl.constexpr(16)    # a unit more for so many of a share is worth it, if
 @mimw.jit
 def quotient(a, b):
     """a // b for 0 <= a < 2^22 (MOST_UNITS) and b > 0, by a third of the instructions that integers take."""
-    found = (a.to(tl.float32) / b.to(tl.float32)).to(tl.int32)
+    found = (tl.cast(a, tl.float32) / tl.cast(b, tl.float32)).to(tl.int32)
     rest = a - found * b
     return found + tl.where(rest >= b, 1, tl.where(rest < 0, -1, 0))
+
+
+@mimw.jit
+def fitted(each, total, most, tiles):
+    """`each`, the units of a share, or a few more if shares then end where tiles end: as many tiles a share, or shares a tile."""
+    whole = each >= most
+    small, large = tl.minimum(each, most), tl.maximum(each, most)
+    count = quotient(large + tl.where(whole, small - 1, 0), small)
+    nice = tl.where(whole, count * most, quotient(most + count - 1, count))
+    return tl.where((total == tiles * most) & ((nice - each) * SLACK <= each), nice, each)
 
 
 @mimw.jit
@@ -34,12 +44,7 @@ def cut(total, most, tiles, workers, LEAST: tl.constexpr, DRAWN: tl.constexpr):
     each of `tiles` tiles has `most` at most."""
     if DRAWN == 0:
         each = tl.maximum(quotient(total + workers - 1, workers), LEAST)
-        whole = each >= most                        # as many tiles a share, or as many shares a tile
-        small, large = tl.minimum(each, most), tl.maximum(each, most)
-        count = quotient(large + tl.where(whole, small - 1, 0), small)
-        nice = tl.where(whole, count * most, quotient(most + count - 1, count))
-        each = tl.where((total == tiles * most) & ((nice - each) * SLACK <= each), nice, each)
-        return total, each, 1
+        return total, fitted(each, total, most, tiles), 1
     else:
         drawn = tl.where(total >= MUCH * workers, total // 8 * DRAWN, 0)
         each = tl.maximum(quotient(total - drawn + workers - 1, workers), LEAST)

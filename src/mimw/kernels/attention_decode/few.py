@@ -22,47 +22,11 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .ending import ended
+from .ending import write
 from .even import begin, owner, share, shares_of, span
 from .kernel import pages_at, tell, told
 from .schedule import draw, length_of, lowest_key, unit_of
-
-ROWS, WARPS = tl.constexpr(16), tl.constexpr(4)     # rows of a tile: those of a product of one warp; warps of a consumer
-
-
-@mimw.jit
-def load_block(ring, chunk, k_desc, v_desc, pages, head, row, BN: tl.constexpr):
-    """Block number `chunk` of keys and values: boxes from each of its pages, from `row` of the page on."""
-    slot = ring.acquire(chunk)
-    BOX: tl.constexpr = k_desc.block_shape
-    D: tl.constexpr = slot.k.shape[1]
-    k, v = tlx.local_reshape(slot.k, [1, 1, BN, D]), tlx.local_reshape(slot.v, [1, 1, BN, D])
-    for box in tl.static_range(BN // BOX[2]):
-        for column in tl.static_range(0, D, BOX[3]):
-            tle.gpu.copy(k_desc, tlx.local_slice(k, [0, 0, box * BOX[2], column], BOX), BOX, [pages[box], head, row, column])
-        for column in tl.static_range(0, D, BOX[3]):
-            tle.gpu.copy(v_desc, tlx.local_slice(v, [0, 0, box * BOX[2], column], BOX), BOX, [pages[box], head, row, column])
-    ring.commit(chunk)
-
-
-@mimw.jit
-def tell_ending(endings, turn, first, last, place):
-    """Of item number `turn`: the first and the last share that have keys of its tile, and which part of the first one's that is."""
-    slot = endings.acquire(turn)
-    tlx.local_store(slot.first, tl.full((1, ), first, tl.int32))
-    tlx.local_store(slot.last, tl.full((1, ), last, tl.int32))
-    tlx.local_store(slot.place, tl.full((1, ), place, tl.int32))
-    endings.commit(turn)
-
-
-@mimw.jit
-def told_ending(endings, turn):
-    """What `tell_ending` told."""
-    slot = endings.wait(turn).slot
-    first, last = tl.max(tlx.local_load(slot.first), 0), tl.max(tlx.local_load(slot.last), 0)
-    place = tl.max(tlx.local_load(slot.place), 0)
-    endings.release(turn)
-    return first, last, place
+from .warps import ROWS, WARPS, attend, load_block, rows_of, tell_ending, told_ending
 
 
 @mimw.jit
@@ -96,7 +60,7 @@ def load(items, endings, ring, begun, k_desc, v_desc, lengths, table, table_row,
                     chunk += 1
             of_first, of_last = owner(whole, sizes, workers), owner(whole + units - 1, sizes, workers)
             begins, _ = share(of_first, sizes, total, workers)
-            tell_ending(endings, turn, of_first, of_last, (begins < whole).to(tl.int32))
+            tell_ending(endings, turn, of_first, of_last - of_first + 1, (begins < whole).to(tl.int32))
             at = following
             start = tl.where(over, at, start)
             batch += over.to(tl.int32)
@@ -115,55 +79,6 @@ def load(items, endings, ring, begun, k_desc, v_desc, lengths, table, table_row,
 
 
 @mimw.jit
-def rows_of(q, q_steps, batch, tile, group, shape, D: tl.constexpr, WIDTH: tl.constexpr):
-    """A tile's queries; zeros in rows that do not count, and in columns that heads do not have."""
-    packed, column = tl.arange(0, ROWS), tl.arange(0, D)
-    query, head = packed // group, tile * group + packed % group
-    place = batch.to(tl.int64) * q_steps[0] + query.to(tl.int64) * q_steps[1] + head.to(tl.int64) * q_steps[2]
-    inside = (packed < shape[2] * group)[:, None] & (column < WIDTH)[None, :]
-    return tl.load(q + place[:, None] + column[None, :], mask=inside, other=0.0)
-
-
-@mimw.jit
-def without_strangers(values, block, length, lowest, BN: tl.constexpr):
-    """Zeros over the values of keys that no query sees: these rows are not the sequence's, and 0 * NaN is NaN."""
-    if (block * BN < lowest) | ((block + 1) * BN > length):
-        key = block * BN + tl.arange(0, BN)
-        mine = (key >= lowest) & (key < length)
-        tlx.local_store(values, tl.where(mine[:, None], tlx.local_load(values), 0.0))
-
-
-@mimw.jit
-def attend(ring, rows, chunk, first, stop, length, lowest, group, scale, inner, shape, BN: tl.constexpr):
-    """(highest scores in base 2, sums of probabilities, sums of p V) of each warp's keys in the blocks from `first` to `stop`."""
-    D: tl.constexpr = rows.shape[2]
-    KEYS: tl.constexpr = BN // WARPS
-    highest, total = tl.full((WARPS, ROWS), float("-inf"), tl.float32), tl.zeros((WARPS, ROWS), tl.float32)
-    acc = tl.zeros((WARPS, ROWS, D), tl.float32)
-    last = tl.arange(0, ROWS) // group + (length - shape[2])
-    inside = tl.arange(0, WARPS)[:, None] * KEYS + tl.arange(0, KEYS)[None, :]
-    for block in range(first, stop):
-        slot = ring.wait(chunk).slot
-        scores = tl.dot(rows, tlx.local_load(tlx.local_trans(tlx.local_reshape(slot.k, [WARPS, KEYS, D]), (0, 2, 1))))
-        if inner is not None:
-            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
-        key = block * BN + inside
-        scores = tl.where(key[:, None, :] <= last[None, :, None], scores, float("-inf"))
-        if shape[4] is not None:
-            scores = tl.where(key[:, None, :] >= (last - shape[4])[None, :, None], scores, float("-inf"))
-        before, highest = highest, tl.maximum(highest, tl.max(scores, 2) * scale)
-        base = tl.where(highest == float("-inf"), 0.0, highest)
-        p, shrink = tl.exp2(scores * scale - base[:, :, None]), tl.exp2(before - base)
-        total = total * shrink + tl.sum(p, 2)
-        without_strangers(slot.v, block, length, lowest, BN)
-        v = tlx.local_load(tlx.local_reshape(slot.v, [WARPS, KEYS, D]))
-        acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, :, None])
-        ring.release(chunk)
-        chunk += 1
-    return highest, total, acc
-
-
-@mimw.jit
 def added(sums, highest, total, acc):
     """(highest scores, sums of probabilities, sums of p V) of all warps' keys, by way of the buffer `sums`."""
     top = tl.max(highest, 0)
@@ -178,14 +93,14 @@ def added(sums, highest, total, acc):
 
 
 @mimw.jit
-def all_parts(stats, sums, first, last, place, rows, D: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
-    """(highest scores, sums of probabilities, sums of p V) of the parts of shares `first` to `last`, PARTS of them at a time."""
+def all_parts(stats, sums, first, count, place, rows, D: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
+    """(highest scores, sums of probabilities, sums of p V) of the parts of `count` shares from `first` on, PARTS at a time."""
     inside, columns = tl.arange(0, TALL), tl.arange(0, D)
     highest, total = tl.full((TALL, ), float("-inf"), tl.float32), tl.zeros((TALL, ), tl.float32)
     acc = tl.zeros((TALL, D), tl.float32)
-    for number in range(first, last + 1, PARTS):
+    for number in range(first, first + count, PARTS):
         one = number + tl.arange(0, PARTS)
-        there = (one <= last)[:, None] & (inside < rows)[None, :]
+        there = (one < first + count)[:, None] & (inside < rows)[None, :]
         at = (one * 2 + tl.where(one == first, place, 0))[:, None] * rows + inside[None, :]
         score = tl.load(stats + at * 2, mask=there, other=float("-inf"), cache_modifier=".cg")
         weight = tl.load(stats + at * 2 + 1, mask=there, other=0.0, cache_modifier=".cg")
@@ -196,19 +111,6 @@ def all_parts(stats, sums, first, last, place, rows, D: tl.constexpr, TALL: tl.c
         total = total * shrink + tl.sum(weight * factor, 0)
         acc = acc * shrink[:, None] + tl.sum(part * factor[:, :, None], 0)
     return highest, total, acc
-
-
-@mimw.jit
-def finish(highest, total, acc, batch, tile, o, o_steps, lse, sinks, group, heads, shape, WIDTH: tl.constexpr):
-    """O and lse of a tile's rows."""
-    packed, column = tl.arange(0, acc.shape[0]), tl.arange(0, acc.shape[1])
-    query, head = packed // group, tile * group + packed % group
-    counts = packed < shape[2] * group
-    logarithm, result = ended(highest, total, acc, head, counts, sinks)
-    place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
-    tl.store(o + place[:, None] + column[None, :], result.to(o.dtype.element_ty),
-             mask=counts[:, None] & (column < WIDTH)[None, :])
-    tl.store(lse + (batch * heads + head).to(tl.int64) * shape[2] + query, logarithm, mask=counts)
 
 
 @mimw.jit
@@ -234,7 +136,7 @@ def compute(items, endings, ring, begun, q_buffer, sums_buffer, slots, q, q_step
         highest, total, acc = added(sums_buffer, highest, total, acc)
         if part < 0:
             told_ending(endings, turn - 1)
-            finish(highest, total, acc, batch, tile, o, o_steps, lse, sinks, group, heads, shape, WIDTH)
+            write(highest, total, acc, batch, tile, o, o_steps, lse, sinks, None, None, group, heads, shape, WIDTH)
         else:
             many = shape[2] * group
             inside, column = tl.arange(0, ROWS), tl.arange(0, D)
@@ -244,12 +146,12 @@ def compute(items, endings, ring, begun, q_buffer, sums_buffer, slots, q, q_step
             tl.store(sums + place[:, None] * D + column[None, :], acc, mask=counts[:, None])
             tl.store(room + place * 2, highest, mask=counts)
             tl.store(room + place * 2 + 1, total, mask=counts)
-            of_first, of_last, at = told_ending(endings, turn - 1)
+            of_first, count, at = told_ending(endings, turn - 1)
             came = tl.atomic_add(flags + 1 + of_first, 1, sem="acq_rel", scope="gpu")
-            if came == of_last - of_first:
+            if came == count - 1:
                 tl.atomic_xchg(flags + 1 + of_first, 0, sem="relaxed", scope="gpu")
-                top, weight, whole = all_parts(room, sums, of_first, of_last, at, many, D, TALL, PARTS)
-                finish(top, weight, whole, batch, tile, o, o_steps, lse, sinks, group, heads, shape, WIDTH)
+                top, weight, whole = all_parts(room, sums, of_first, count, at, many, D, TALL, PARTS)
+                write(top, weight, whole, batch, tile, o, o_steps, lse, sinks, None, None, group, heads, shape, WIDTH)
         batch, tile, part = next_batch, next_tile, next_part
 
 
@@ -279,7 +181,7 @@ def attention_decode_few(q, k_desc, v_desc, table, lengths, o, lse, room, flags,
                      stop=tle.gpu.alloc([2, 1], tl.int32), part=tle.gpu.alloc([2, 1], tl.int32),
                      length=tle.gpu.alloc([2, 1], tl.int32))
     endings = tle.pipe(capacity=2, readers=("consumer", ), name="endings", first=tle.gpu.alloc([2, 1], tl.int32),
-                       last=tle.gpu.alloc([2, 1], tl.int32), place=tle.gpu.alloc([2, 1], tl.int32))
+                       count=tle.gpu.alloc([2, 1], tl.int32), place=tle.gpu.alloc([2, 1], tl.int32))
     begun = tlx.alloc_barriers(1)       # the first queries are there
     both = tlx.storage_alias_spec()     # queries are in registers before sums are written, sums read before the next queries come
     q_buffer = tlx.local_alloc((WARPS, ROWS, D), DTYPE, 1, reuse=both)

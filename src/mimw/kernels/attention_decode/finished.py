@@ -23,35 +23,12 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .columns import cut, keys_of, look, owner, quotient, sequence_at, share, shares_of
-from .finisher import ROWS, WARPS, finish
+from .columns import cut, keys_of, look, owner, sequence_at, share, shares_of
+from .even import quotient
+from .finisher import finish
 from .kernel import pages_at, tell, told
 from .schedule import blocks_of, draw, lowest_key, unit_of
-
-
-@mimw.jit
-def load_block(ring, chunk, k_desc, v_desc, pages, head, row, BN: tl.constexpr):
-    """Block number `chunk` of keys and values: boxes from each of its pages, from `row` of the page on."""
-    slot = ring.acquire(chunk)
-    BOX: tl.constexpr = k_desc.block_shape
-    D: tl.constexpr = slot.k.shape[1]
-    k, v = tlx.local_reshape(slot.k, [1, 1, BN, D]), tlx.local_reshape(slot.v, [1, 1, BN, D])
-    for box in tl.static_range(BN // BOX[2]):
-        for column in tl.static_range(0, D, BOX[3]):
-            tle.gpu.copy(k_desc, tlx.local_slice(k, [0, 0, box * BOX[2], column], BOX), BOX, [pages[box], head, row, column])
-        for column in tl.static_range(0, D, BOX[3]):
-            tle.gpu.copy(v_desc, tlx.local_slice(v, [0, 0, box * BOX[2], column], BOX), BOX, [pages[box], head, row, column])
-    ring.commit(chunk)
-
-
-@mimw.jit
-def tell_ending(endings, turn, first, count, place):
-    """Of item number `turn`: the first share that has keys of its tile, how many have, and which part of the first one that is."""
-    slot = endings.acquire(turn)
-    tlx.local_store(slot.first, tl.full((1, ), first, tl.int32))
-    tlx.local_store(slot.count, tl.full((1, ), count, tl.int32))
-    tlx.local_store(slot.place, tl.full((1, ), place, tl.int32))
-    endings.commit(turn)
+from .warps import ROWS, WARPS, attend, load_block, tell_ending
 
 
 @mimw.jit
@@ -114,46 +91,6 @@ def load(items, endings, ring, begun, k_desc, v_desc, lengths, table, table_row,
             if shares > workers:
                 number = draw(flags, shares, workers)
     tell(items, turn, 0, 0, 0, 0, 0, 0)
-
-
-@mimw.jit
-def without_strangers(values, block, length, lowest, BN: tl.constexpr):
-    """Zeros over the values of keys that no query sees: these rows are not the sequence's, and 0 * NaN is NaN."""
-    if (block * BN < lowest) | ((block + 1) * BN > length):
-        key = block * BN + tl.arange(0, BN)
-        mine = (key >= lowest) & (key < length)
-        tlx.local_store(values, tl.where(mine[:, None], tlx.local_load(values), 0.0))
-
-
-@mimw.jit
-def attend(ring, rows, chunk, first, stop, length, lowest, group, scale, inner, shape, BN: tl.constexpr):
-    """(highest scores in base 2, sums of probabilities, sums of p V) of each warp's keys in the blocks from `first` to `stop`."""
-    D: tl.constexpr = rows.shape[2]
-    KEYS: tl.constexpr = BN // WARPS
-    highest, total = tl.full((WARPS, ROWS), float("-inf"), tl.float32), tl.zeros((WARPS, ROWS), tl.float32)
-    acc = tl.zeros((WARPS, ROWS, D), tl.float32)
-    last = tl.arange(0, ROWS) // group + (length - shape[2])
-    inside = tl.arange(0, WARPS)[:, None] * KEYS + tl.arange(0, KEYS)[None, :]
-    for block in range(first, stop):
-        slot = ring.wait(chunk).slot
-        k = tlx.local_load(tlx.local_trans(tlx.local_reshape(slot.k, [WARPS, KEYS, D]), (0, 2, 1)))
-        scores = tl.dot(rows, k.to(rows.dtype))
-        if inner is not None:
-            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
-        key = block * BN + inside
-        scores = tl.where(key[:, None, :] <= last[None, :, None], scores, float("-inf"))
-        if shape[4] is not None:
-            scores = tl.where(key[:, None, :] >= (last - shape[4])[None, :, None], scores, float("-inf"))
-        before, highest = highest, tl.maximum(highest, tl.max(scores, 2) * scale)
-        base = tl.where(highest == float("-inf"), 0.0, highest)
-        p, shrink = tl.exp2(scores * scale - base[:, :, None]), tl.exp2(before - base)
-        total = total * shrink + tl.sum(p, 2)
-        without_strangers(slot.v, block, length, lowest, BN)
-        v = tlx.local_load(tlx.local_reshape(slot.v, [WARPS, KEYS, D])).to(rows.dtype)
-        acc = tl.dot(p.to(rows.dtype), v, acc * shrink[:, :, None])
-        ring.release(chunk)
-        chunk += 1
-    return highest, total, acc
 
 
 @mimw.jit

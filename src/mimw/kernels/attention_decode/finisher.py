@@ -13,20 +13,9 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .ending import ended
+from .ending import write
 from .kernel import told
-
-ROWS, WARPS = tl.constexpr(16), tl.constexpr(4)     # rows of a tile: those of a product of one warp; warps of a consumer
-
-
-@mimw.jit
-def told_ending(endings, turn):
-    """What `tell_ending` told."""
-    slot = endings.wait(turn).slot
-    first, count = tl.max(tlx.local_load(slot.first), 0), tl.max(tlx.local_load(slot.count), 0)
-    place = tl.max(tlx.local_load(slot.place), 0)
-    endings.release(turn)
-    return first, count, place
+from .warps import ROWS, WARPS, rows_of, told_ending
 
 
 @mimw.jit
@@ -34,11 +23,7 @@ def put_rows(queries, turn, q, q_steps, batch, tile, group, shape, WIDTH: tl.con
     """A tile's queries, once for each warp; zeros in rows that do not count, and in columns that heads do not have."""
     slot = queries.acquire(turn)
     D: tl.constexpr = slot.rows.shape[2]
-    packed, column = tl.arange(0, ROWS), tl.arange(0, D)
-    query, head = packed // group, tile * group + packed % group
-    place = batch.to(tl.int64) * q_steps[0] + query.to(tl.int64) * q_steps[1] + head.to(tl.int64) * q_steps[2]
-    inside = (packed < shape[2] * group)[:, None] & (column < WIDTH)[None, :]
-    rows = tl.load(q + place[:, None] + column[None, :], mask=inside, other=0.0)
+    rows = rows_of(q, q_steps, batch, tile, group, shape, D, WIDTH)
     if slot.rows.dtype != rows.dtype:           # bf16 that no fp16 holds
         rows = tl.clamp(rows.to(tl.float32), -65504.0, 65504.0).to(slot.rows.dtype)
     for warp in tl.static_range(WARPS):
@@ -91,21 +76,6 @@ def of_all_parts(stats, sums, first, count, step, place, rows, D: tl.constexpr, 
             total += weights[one] * factor
             acc += parts[one] * factor[:, None]
     return highest, total, acc
-
-
-@mimw.jit
-def write(highest, total, acc, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH: tl.constexpr):
-    """O and lse of a tile's rows."""
-    packed, column = tl.arange(0, acc.shape[0]), tl.arange(0, acc.shape[1])
-    query, head = packed // group, tile * group + packed % group
-    counts = packed < shape[2] * group
-    logarithm, result = ended(highest, total, acc, head, counts, sinks)
-    if v_scale is not None:
-        result *= tl.load(v_scale + tile * scale_step)
-    place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
-    tl.store(o + place[:, None] + column[None, :], result.to(o.dtype.element_ty),
-             mask=counts[:, None] & (column < WIDTH)[None, :])
-    tl.store(lse + (batch * heads + head).to(tl.int64) * shape[2] + query, logarithm, mask=counts)
 
 
 @mimw.jit

@@ -24,8 +24,19 @@ from .schedule import number_of_tiles, tile_at
 
 
 @mimw.jit
-def row_at(base, row, stride, D: tl.constexpr):
+def second_rows(seconds, batch, head, first):
+    """(keys, values): where the second keys and their values from number `first` on are, each as row_at takes them."""
+    k2, v2, k2_b, k2_h, k2_s, v2_b, v2_h, v2_s = seconds
+    far = batch.to(tl.int64)
+    keys = k2 + far * k2_b + head * k2_h + first * k2_s.to(tl.int64)
+    values = v2 + far * v2_b + head * v2_h + first * v2_s.to(tl.int64)
+    return (keys, k2_s), (values, v2_s)
+
+
+@mimw.jit
+def row_at(rows, row, D: tl.constexpr):
     """One row of D numbers."""
+    base, stride = rows
     return tl.load(base + row.to(tl.int64) * stride + tl.arange(0, D))
 
 
@@ -97,20 +108,17 @@ def compute(queries, scaled, keys, values, halves, results, o_desc, seconds, lse
             BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CHUNK: tl.constexpr):
     """The second keys me, me + 2, ... of each task of this program."""
     DTYPE: tl.constexpr = scaled.dtype
-    k2, v2, k2_b, k2_h, k2_s, v2_b, v2_h, v2_s = seconds
     turn, first = 0, 0
     for tile in range(tl.program_id(0), number_of_tiles(shape, BH), tl.num_programs(0)):
         batch, head, query, position, low, blocks, low2, count2 = tile_at(tile, shape, BH, BN)
-        shared, far = head // GROUP, batch.to(tl.int64)
-        k2_rows = k2 + far * k2_b + shared * k2_h + low2 * k2_s.to(tl.int64)
-        v2_rows = v2 + far * v2_b + shared * v2_h + low2 * v2_s.to(tl.int64)
+        keys2, values2 = second_rows(seconds, batch, head // GROUP, low2)
         mine = tl.cdiv(count2, 2)       # second keys of this consumer; each comes once for every chunk of keys
         rounds = tl.cdiv(blocks, CHUNK) * mine
         q = queries.wait(turn).slot.rows
         tall = low + (blocks - 1) * BN  # the first key of block number `first`
 
         sums = tl.zeros((BH, D), tl.float32), tl.zeros((BH, ), tl.float32)
-        scale_queries(q, row_at(k2_rows, min(me, count2 - 1), k2_s, D), scaled)
+        scale_queries(q, row_at(keys2, min(me, count2 - 1), D), scaled)
         logits = tlx.async_dot(scaled, tlx.local_trans(keys.wait(first).slot.rows))
         logits = tlx.async_dot_wait(0, logits)
         if mine == 1:
@@ -121,8 +129,8 @@ def compute(queries, scaled, keys, values, halves, results, o_desc, seconds, lse
             last, second, end, at, weight = ending(first, blocks, number, mine, count2, me, CHUNK)
             coming = (number + 1) % mine
             begins = first + (number + 1) // mine * CHUNK
-            row = row_at(k2_rows, min(2 * coming + me, count2 - 1), k2_s, D)
-            value = row_at(v2_rows, at, v2_s, D)
+            row = row_at(keys2, min(2 * coming + me, count2 - 1), D)
+            value = row_at(values2, at, D)
             for block in range(second, end):
                 state = step(scaled, keys, values, block, last, state, scale)
             p, highest, _, _, acc = state
@@ -139,7 +147,7 @@ def compute(queries, scaled, keys, values, halves, results, o_desc, seconds, lse
                 keys.release(begins)
             state = begun(logits, tall - (begins - first) * BN, position, highest, scale, BH, D, DTYPE)
         last, second, end, at, weight = ending(first, blocks, rounds - 1, mine, count2, me, CHUNK)
-        value = row_at(v2_rows, at, v2_s, D)
+        value = row_at(values2, at, D)
         for block in range(second, end):
             state = step(scaled, keys, values, block, last, state, scale)
         queries.release(turn)

@@ -16,7 +16,7 @@ import mimw
 import mimw.tlx as tlx
 
 from ..attention.softmax import LOG2_E
-from ..simplicial_attention.compute import ending, masked, row_at, scale_queries
+from ..simplicial_attention.compute import ending, masked, row_at, scale_queries, second_rows
 from ..simplicial_attention.schedule import number_of_tiles, tile_at
 
 
@@ -50,13 +50,10 @@ def compute(queries, scaled, weighed, keys, values, halves, dq_desc, seconds, ls
             BH: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CHUNK: tl.constexpr):
     """The second keys me, me + 2, ... of each task of this program."""
     DTYPE: tl.constexpr = scaled.dtype
-    k2, v2, k2_b, k2_h, k2_s, v2_b, v2_h, v2_s = seconds
     turn, first = 0, 0
     for tile in range(tl.program_id(0), number_of_tiles(shape, BH), tl.num_programs(0)):
         batch, head, query, position, low, blocks, low2, count2 = tile_at(tile, shape, BH, BN)
-        shared, far = head // GROUP, batch.to(tl.int64)
-        k2_rows = k2 + far * k2_b + shared * k2_h + low2 * k2_s.to(tl.int64)
-        v2_rows = v2 + far * v2_b + shared * v2_h + low2 * v2_s.to(tl.int64)
+        keys2, values2 = second_rows(seconds, batch, head // GROUP, low2)
         mine = tl.cdiv(count2, 2)       # second keys of this consumer; each comes once for every chunk of keys
         rounds = tl.cdiv(blocks, CHUNK) * mine
         line = (batch * shape[1] + head + tl.arange(0, BH)).to(tl.int64) * shape[2] + query
@@ -68,8 +65,8 @@ def compute(queries, scaled, weighed, keys, values, halves, dq_desc, seconds, ls
         if me == 0:
             tlx.async_descriptor_store_wait(0)      # of the task before, which lies where the queries are scaled
         at = min(me, count2 - 1)
-        scale_queries(slot.rows, row_at(k2_rows, at, k2_s, D), scaled)
-        scale_queries(slot.gradients, row_at(v2_rows, at, v2_s, D), weighed)
+        scale_queries(slot.rows, row_at(keys2, at, D), scaled)
+        scale_queries(slot.gradients, row_at(values2, at, D), weighed)
         logits = tlx.async_dot(scaled, tlx.local_trans(keys.wait(first).slot.rows))
         dp = tlx.async_dot(weighed, tlx.local_trans(values.wait(first).slot.rows))
         dp = tlx.async_dot_wait(0, dp)
@@ -81,8 +78,8 @@ def compute(queries, scaled, weighed, keys, values, halves, dq_desc, seconds, ls
             last, second, end, at, weight = ending(first, blocks, number, mine, count2, me, CHUNK)
             coming = (number + 1) % mine
             begins, next_at = first + (number + 1) // mine * CHUNK, min(2 * coming + me, count2 - 1)
-            key2 = row_at(k2_rows, at, k2_s, D)
-            next_key2, next_value2 = row_at(k2_rows, next_at, k2_s, D), row_at(v2_rows, next_at, v2_s, D)
+            key2 = row_at(keys2, at, D)
+            next_key2, next_value2 = row_at(keys2, next_at, D), row_at(values2, next_at, D)
             for block in range(second, end):
                 state = step(scaled, weighed, keys, values, block, last, state, rows, scale)
             ds, x = state
@@ -101,7 +98,7 @@ def compute(queries, scaled, weighed, keys, values, halves, dq_desc, seconds, ls
                 values.release(begins)
             state = gradients(logits, dp, rows, scale, DTYPE), tl.zeros((BH, D), tl.float32)
         last, second, end, at, weight = ending(first, blocks, rounds - 1, mine, count2, me, CHUNK)
-        key2 = row_at(k2_rows, at, k2_s, D)
+        key2 = row_at(keys2, at, D)
         for block in range(second, end):
             state = step(scaled, weighed, keys, values, block, last, state, rows, scale)
         queries.release(turn)
