@@ -29,6 +29,11 @@ def collective(row: Row) -> tuple[float, float]:
     return 0.0, (2.0 if row.name.startswith("all_reduce") else 1.0) * row.shape["bytes"] * (ranks - 1) / ranks
 
 
+def of_experts(row: Row) -> tuple[float, float]:
+    """No operations that count; a row for each token and other GPU that has experts of it."""
+    return 0.0, float(row.shape["bytes"])
+
+
 def product_of_ranks(row: Row) -> tuple[float, float]:
     """One GPU's part: of a gathered A all M rows, of sums K / gpus of the inner extent."""
     m, n, k = (row.shape[name] for name in "MNK")
