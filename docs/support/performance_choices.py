@@ -27,6 +27,8 @@ from mimw.kernels import (
     grouped_gemm,
     moe,
     moe_align,
+    moe_combine,
+    moe_dispatch,
     norm,
     norm_backward,
     simplicial_attention,
@@ -65,6 +67,11 @@ def of_topk(name: str, shape: dict) -> Any:
     return topk_selector.configuration(m, n, k) if topk_selector.streamed(m, n) else topk.configuration(n)
 
 
+def of_row(name: str, shape: dict) -> int:
+    """Bytes of a token's row, scales included."""
+    return shape["hidden"] + shape["hidden"] // 32 if "fp8" in name else 2 * shape["hidden"]
+
+
 def of_collective(name: str, shape: dict) -> Any:
     collective = name.split("-")[0]
     part = shape["bytes"] // (1 if collective == "all_reduce" else shape["ranks"])
@@ -93,6 +100,10 @@ CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "topk-": of_topk,
     "topk_selector": lambda name, shape: topk_selector.configuration(shape["M"], shape["N"], shape["K"]),
     "simplicial_attention": lambda name, shape: simplicial_attention.configuration(128),
+    "moe_dispatch-": lambda name, shape: moe_dispatch.chosen_for(shape["tokens"], shape["k"], of_row(name, shape), SMS,
+                                                                 shape["ranks"]),
+    "moe_combine-": lambda name, shape: moe_combine.chosen_for(shape["tokens"], shape["k"], shape["hidden"], SMS,
+                                                               shape["ranks"], 2),
     "moe-fp8-": lambda name, shape: moe.scaled_configuration(shape["tokens"] * shape["k"], shape["experts"]),
     "moe-": lambda name, shape: moe.configuration(shape["tokens"] * shape["k"], shape["experts"]),
     **dict.fromkeys((f"{name}-" for name in collectives.COLLECTIVES), of_collective),

@@ -11,6 +11,10 @@ alone under ncu. What other counters said before stands in benchmarks/NOTES.md.
 from __future__ import annotations
 
 EXPLAINED = {
+    "Tokens to experts on other GPUs": """
+        None: a launch that waits for a peer does not run alone under ncu. By times: a program took 4.4 us for a row in the first
+        form, of 8 KB as of 14 KB, so waits that follow each other bound it, of which a fence of system scope is one; the link
+        was busy half of the time (NOTES).""",
     "What a GEMM does on the way out": """
         gelu_tanh at K = 2048: tensor cores 86 % where the plain form has 93 %, at the same clock, L2 74 and 70 %; issue slots
         are 25 % instead of 15 %. So its instructions are what is not hidden: a consumer's product waits for the elements of the
