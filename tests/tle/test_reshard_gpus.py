@@ -65,6 +65,17 @@ def test_the_table(mesh, row):
     assert all((one == other).all() for one, other in zip(args[1], expected))
 
 
+@pytest.mark.parametrize("row", ["reduce", "all-to-all of both", "other order"])
+def test_clusters_of_one_gpu_do_not_get_in_each_others_way(row):
+    """Three clusters a GPU, each with a tensor of its own."""
+    have, want = rows(CLUSTERS)[row]
+    x, expected = (np.concatenate([one * (number + 1) for number in range(3)], 2) for one in shards(have, want))
+    world = mimw.World(2)
+    y = world.each(lambda rank: np.zeros_like(expected[rank]), "y")
+    mimw.simulate(change, (3, ), world.each(x, "x"), y, world, *constants(have, want), seed=5, races=True)
+    assert all((one == other).all() for one, other in zip(y, expected))
+
+
 def test_sums_are_in_the_order_of_the_ranks_and_wide():
     """In bf16 a sum of three that is rounded once is another one than one that is rounded twice."""
     mesh = tle.device_mesh({"device": 3})
