@@ -143,7 +143,13 @@ def place(row: Row, rows: list[Row]) -> str:
 
 def in_order(rows: list[Row]) -> list[Row]:
     """Names and then shapes, both counted upward as numbers are."""
-    return sorted(rows, key=lambda row: (row.name, tuple(row.shape.values())))
+    return sorted(rows, key=lambda row: (*counted_name(row.name), tuple(row.shape.values())))
+
+
+def counted_name(name: str) -> tuple[str, int]:
+    """A name and the bytes that it ends in, as 64K or 1M: ("all_reduce-bf16-", 65536); 0 of other names."""
+    found = re.search(r"(\d+)([KM])$", name)
+    return (name[:found.start()], int(found[1]) << {"K": 10, "M": 20}[found[2]]) if found else (name, 0)
 
 
 def alike(rows: list[Row]) -> list[Row]:
