@@ -34,7 +34,8 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
                one axis splits M of `a` and K of `b`         split by M; `b` is gathered. K of `a` and N of `b`: `a` is gathered
                partial [z] in one, and whole there in the other    partial [z]
     errors:    TypeError: not sharded tensors. ValueError: other meshes, K of different extents, operands that are partial along one
-               axis or where the other is not whole, no rank 2, another `c`
+               axis or where the other is not whole, no rank 2, another `c`. NotImplementedError: an operand that has to move along
+               an axis that counts clusters
     lowers to: what tle.reshard does for an operand that has to move, then tl.dot
     """
     for name, operand in (("a", a), ("b", b)):

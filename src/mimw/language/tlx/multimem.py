@@ -94,7 +94,7 @@ def multimem_reduce(pointer, value, mask=None, op: tl.constexpr = "add", sem: tl
     args:      as of `multimem_store`; `op` as of `multimem_load_reduce`
                sem     - "relaxed", or "release": all that this task did before is seen by whoever acquires it
     orders:    as that many atomics at scope sys
-    errors:    as above
+    errors:    TypeError for anything but pointers to numbers that the switch adds; ValueError for another op, sem or vector
     lowers to: PTX multimem.red.{relaxed,release}.sys.global, each element by one thread
     """
     name = "tlx.multimem_reduce"
@@ -127,9 +127,10 @@ def _check(name: str, pointer, op: str | None, sem: str, sems: tuple[str, ...]) 
         refuse(TypeError, f"{name}: `pointer` is a tile of pointers to numbers, got {pointer.type}")
     if op is not None:
         known = _INTEGERS if element.is_int() and element.primitive_bitwidth >= 32 else _FLOATS.get(element.name, ())
+        if not known:
+            refuse(TypeError, f"{name}: `pointer` leads to {element}, of which the switch has no sums")
         if op not in known:
-            refuse(ValueError if known else TypeError, f"{name}: op is {op!r}; of {element} it may be "
-                                                       f"{', '.join(map(repr, known)) or 'none'}")
+            refuse(ValueError, f"{name}: op is {op!r}; of {element} it may be {', '.join(map(repr, known))}")
     if sem not in sems:
         refuse(ValueError, f"{name}: sem is {sem!r}; it may be {' or '.join(map(repr, sems))}")
     return element
