@@ -32,8 +32,8 @@ def expected(q, k, v, do, dlse, causal):
     return o, lse, *torch.autograd.grad((o, lse), (q, k, v), (do.float(), dlse))
 
 
-@pytest.mark.parametrize("size, causal, balanced, dtype, room", [(2, True, True, torch.bfloat16, None), (2, False, True,
-                                                                                                         torch.float16, 1)])
+@pytest.mark.parametrize("size, causal, balanced, dtype, room",
+                         [(2, True, True, torch.bfloat16, None), (2, False, True, torch.float16, 1)])
 def test_values_and_gradients(size, causal, balanced, dtype, room):
     """Two kv heads; with room for one byte they are computed one after the other."""
     length = 256 if causal else 128

@@ -70,8 +70,7 @@ def compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, heads, bounds, zer
         head = tl.program_id(1)
         shape = sizes(tile, heads, bounds, zero)
         k, v, _ = gradients(keys, values, ds, pipes, tile[0], head, tile[1], span(tile[1], shape, BM, BN, CAUSAL), scale,
-                            terms, shape,
-                            me, BM, D, GROUP, CAUSAL, True, DQ)
+                            terms, shape, me, BM, D, GROUP, CAUSAL, True, DQ)
         _, key, _, _, k_start, k_length, _ = tile_of(tiles)     # read again: in the loop there is no register for them
         at = place(k_start, k_length, head, key + me * 64)
         tlx.async_descriptor_store(dv_desc, v, at)

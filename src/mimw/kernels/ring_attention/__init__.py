@@ -30,8 +30,7 @@ from .kernel import ring_attention as kernel
 from .places import extras
 
 __all__ = ["PIECES", "PUTTERS", "Configuration", "Workspace", "arguments", "check", "configuration", "halves", "kernel",
-           "positions",
-           "simulated"]
+           "positions", "simulated"]
 
 HEAD_DIMS = 64, 128
 PUTTERS = 8     # programs that put: they fill the links of an H200 (357 GB/s each way, benchmarks/NOTES.md)
@@ -95,8 +94,7 @@ def arguments(q, k, v, o, lse, counter, work: Workspace, rank: int, programs: in
                programs  how many persistent programs: one per SM, never more than output tiles; the same at all ranks
                causal    a query sees the keys up to its own position in the whole sequence (`positions`)
                balanced  under a causal mask: length is two chunks of `positions` with two parts, and all ranks have the same
-                         work. If
-                         not, or without a mask, it is one chunk
+                         work. If not, or without a mask, it is one chunk
                scale     of the scores, more than 0; by default 1 / sqrt(dim)
                chosen    by default the measured configuration of ../attention
                putters   how many programs put keys and values into other ranks' memory
@@ -134,8 +132,7 @@ def arguments(q, k, v, o, lse, counter, work: Workspace, rank: int, programs: in
     args = (describe(q, of_query), describe(k, of_keys), describe(v, of_keys), describe(o, of_query), describe(whole_k, of_keys),
             describe(whole_v, of_keys), k, v, whole_k, whole_v, work.flags, work.state, lse, counter, work.world, scale * log2(e),
             batch, heads, length, length + first * chosen.bn, band, blocks, first, second, piece_shift(batch * kv_heads),
-            *strides(k)[:3],
-            *strides(v)[:3])
+            *strides(k)[:3], *strides(v)[:3])
     meta = dict(BM=chosen.bm, BN=chosen.bn, D=dim, GROUP=heads // kv_heads, K_STAGES=chosen.k_stages, V_STAGES=chosen.v_stages,
                 PARTS=parts, PUTTERS=0 if work.size == 1 else min(putters, programs), CONSUMERS=chosen.consumers, CAUSAL=causal,
                 MASKED=masked, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead, LATE=chosen.late)

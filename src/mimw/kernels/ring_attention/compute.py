@@ -57,8 +57,8 @@ def compute(queries, results, keys, values, order, lse, scale, shape, zigzag, me
             _, _, next_query, _, next_own, _, _ = tile_at(tile, shape, zigzag, BM, BN, 2, True)
             next_q = queries.wait(turn + 1).slot
             p, highest, total, acc = step(next_q, keys, values, first, state, next_query + me * ROWS, (next_own - 1) * BN,
-                                          None, scale,
-                                          shape, extras, queries, turn + 1, me, CONSUMERS, True, True, PING_PONG, LATE, True)
+                                          None, scale, shape, extras, queries, turn + 1, me, CONSUMERS, True, True, PING_PONG,
+                                          LATE, True)
         else:
             acc = weigh(p.to(q.rows.dtype), values.held(first - 1), acc)
             acc = weighed(values, first - 1, acc)

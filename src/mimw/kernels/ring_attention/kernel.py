@@ -12,13 +12,10 @@ own chunk from the rank's own arrays, then those of the ranks behind it, each wh
 those that put draw fewer, and all end together.
 
 Why not a ring: on one host every GPU reaches every other one at the link's full speed, so passing chunks on would only make
-the last
-ones later, and each step of a ring is a launch whose results are merged with those of the step before: O in fp32 is written
-and read
-N - 1 times more. Here nothing is merged: one softmax goes over all keys, as they come. The price is memory: keys and values of the
-whole sequence at every rank, 2 x kv_heads x rows x dim numbers of 16 bits a batch. Heads have nothing to do with each other,
-so a call
-for some of the heads at a time needs memory for those only (`ring_attention`, `room`).
+the last ones later, and each step of a ring is a launch whose results are merged with those of the step before: O in fp32 is
+written and read N - 1 times more. Here nothing is merged: one softmax goes over all keys, as they come. The price is memory:
+keys and values of the whole sequence at every rank, 2 x kv_heads x rows x dim numbers of 16 bits a batch. Heads have nothing
+to do with each other, so a call for some of the heads at a time needs memory for those only (the operator's `room`).
 """
 
 import triton.language as tl
@@ -39,9 +36,8 @@ from .places import seen, tile_at
 
 @mimw.jit
 def load_keys(descs, keys, values, first, count, batch, head, row, BN: tl.constexpr):
-    """`count` blocks of keys and values from `row` on, the last one first, as blocks number `first` and so on; a block's
-    values after
-    the next block's keys. Gives the number of the block that comes next."""
+    """`count` blocks of keys and values from `row` on, the last one first, as blocks number `first` and so on; a block's values
+    after the next block's keys. Gives the number of the block that comes next."""
     end = first + count
     if count > 0:
         load_rows((descs[0], None), keys, first, batch, head, row + (count - 1) * BN)
@@ -54,8 +50,8 @@ def load_keys(descs, keys, values, first, count, batch, head, row, BN: tl.conste
 
 @mimw.jit
 def load(queries, keys, values, order, q_desc, own, whole, flags, piece_shift, base, world, shape, zigzag, BM: tl.constexpr,
-         BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL:
-         tl.constexpr):
+         BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CONSUMERS: tl.constexpr,
+         CAUSAL: tl.constexpr):
     """Queries, then keys and values: this rank's own, then those of each rank behind it, when they are there."""
     heads, rows = shape[1], shape[2]
     me, size = tlx.world_rank(world), tlx.world_size(world)
@@ -81,14 +77,11 @@ def load(queries, keys, values, order, q_desc, own, whole, flags, piece_shift, b
 @mimw.jit(do_not_specialize=["seen_rows", "extra", "late_extra"])     # one binary for all ranks
 def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k, v, whole_k, whole_v, flags, state, lse, counter,
                    world, scale, batches, heads, rows, seen_rows, band, chunk_blocks, extra, late_extra, piece_shift, k_batch,
-                   k_head,
-                   k_row, v_batch, v_head, v_row, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
-                   K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr,
-                   CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD:
-                   tl.constexpr,
-                   LATE: tl.constexpr):
-    """O (batches, heads, rows, D) of this rank's rows and the natural logarithms of the softmax's denominators, (batches,
-    heads, rows).
+                   k_head, k_row, v_batch, v_head, v_row, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+                   GROUP: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, PARTS: tl.constexpr,
+                   PUTTERS: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+                   PING_PONG: tl.constexpr, AHEAD: tl.constexpr, LATE: tl.constexpr):
+    """O of this rank's rows, (batches, heads, rows, D), and the natural logarithms of the softmax's denominators.
 
     args:      *_desc  this rank's arrays, and whole_* (batches, kv_heads, rows of rank 0, of rank 1, ..., D)
                k, v    pointers to this rank's keys and values, with their strides in elements
@@ -97,7 +90,8 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
                counter int32, 0 before and after a launch; one launch at a time may use it
                scale   of the scores, times log2(e)
                rows    of this rank; a chunk is chunk_blocks blocks of BN, and tiles of BM divide it
-               seen_rows   with PARTS = 1, keys that the last query sees
+               seen_rows   with PARTS = 1: keys that the last query sees
+               lse     (batches, heads, rows) fp32
                band    heads whose tiles are drawn together
                extra, late_extra   places.py's `extras`
                piece_shift     a piece is 2^piece_shift units

@@ -1,20 +1,17 @@
 """Which rows of the whole sequence a rank holds, and which blocks of keys a tile of its queries looks at.
 
 Input: ranks, and `zigzag` = (blocks of a chunk, extra of part 0, extra of part 1). Output: numbers of blocks. For example,
-rank 1 of
-four with two chunks of 2 blocks each, 1 and 6 of eight:
+rank 1 of four with two chunks of 2 blocks each, 1 and 6 of eight:
 
     extras(1, 4, 2, 2, True)        (2, 10): what queries of chunk 1, and of chunk 6, see at other ranks
     seen(0, 1, 0, 2, 2, True)       2: of rank 0's chunks 0 and 7 a query of chunk 1 sees the first
     seen(3, 1, 1, 2, 2, True)       4: of rank 3's chunks 3 and 4 a query of chunk 6 sees both
 
 The whole sequence is PARTS chunks a rank. With two parts rank r of N holds chunk r and chunk 2 N - 1 - r, one behind the
-other. Under a
-causal mask a query of chunk c sees c whole chunks, and of its own what is not behind it. Of a rank's own rows that is what it
-would see
-if they were a sequence of their own, and of those of another rank none, the first chunk or both: rows from the first one on.
-The sum over
-a rank's two chunks, r + (2 N - 1 - r), is the same at every rank: so is the work, and none waits for another.
+other. Under a causal mask a query of chunk c sees c whole chunks, and of its own what is not behind it. Of a rank's own rows
+that is what it would see if they were a sequence of their own, and of those of another rank none, the first chunk or both:
+rows from the first one on. The sum over a rank's two chunks, r + (2 N - 1 - r), is the same at every rank: so is the work, and
+none waits for another.
 """
 
 import triton.language as tl

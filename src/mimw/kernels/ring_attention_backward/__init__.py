@@ -25,7 +25,7 @@ from ..checks import persistent, strides
 from ..ring_attention import PUTTERS, check, halves
 from ..ring_attention import Workspace as Forward
 from ..ring_attention.gather import piece_shift
-from .collect import collect
+from .collect import ROWS, collect
 from .kernel import ring_attention_backward as kernel
 
 __all__ = ["Configuration", "Workspace", "collect", "kernel", "launches"]
@@ -50,8 +50,8 @@ class Workspace:
 
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank: int, programs: int, causal: bool = False,
-             balanced: bool = True,
-             scale: float | None = None, chosen: Configuration | None = None, dlse=None, putters: int = PUTTERS) -> list[tuple]:
+             balanced: bool = True, scale: float | None = None, chosen: Configuration | None = None, dlse=None,
+             putters: int = PUTTERS) -> list[tuple]:
     """The launches that compute dq, dk and dv of one rank, in order; each a (kernel, grid, args, meta).
 
     args:      q, k, v, o, lse, causal, balanced, scale, putters    as `mimw.kernels.ring_attention.arguments` has them
@@ -74,8 +74,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
         if strides(x)[1:] != (length * dim, dim, 1) or batch > 1 and strides(x)[0] != kv_heads * length * dim:
             raise ValueError(f"{name} must be contiguous; its strides are {strides(x)}")
     first, (_, _, args, meta), last = attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal, scale,
-                                                                  chosen,
-                                                                 dlse)
+                                                                  chosen, dlse)
     if length // parts % chosen.bm or length // parts % chosen.bn:
         raise ValueError(f"a chunk of {length // parts} rows is no multiple of {chosen.bm} queries and {chosen.bn} keys")
     describe = mimw.TensorDescriptor.from_tensor
@@ -89,6 +88,6 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     main = dict(BM=chosen.bm, BN=chosen.bn, D=dim, GROUP=heads // kv_heads, Q_STAGES=chosen.q_stages, DO_STAGES=chosen.do_stages,
                 PARTS=parts, PUTTERS=0 if size == 1 else min(putters, grid[0]), CAUSAL=causal, num_warps=4)
     shares = (*of_parts, dk, dv, work.gathered.world, batch * kv_heads, length)
-    bring = collect, (min(persistent(programs), batch * kv_heads * length // 32), ), shares, dict(D=dim, PARTS=parts, CAUSAL=causal,
-                                                                                             num_warps=8)
-    return [first, (kernel, grid, args, main), last, bring]
+    programs = min(persistent(programs), batch * kv_heads * length // ROWS.value)
+    return [first, (kernel, grid, args, main), last,
+            (collect, (programs, ), shares, dict(D=dim, PARTS=parts, CAUSAL=causal, num_warps=8))]

@@ -70,8 +70,7 @@ def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, log2_scale, ranks,
         head, batch = tl.program_id(1), tl.program_id(2)
         terms = log2_scale, None, None, None
         k, v, _ = gradients(keys, values, ds, pipes, batch, head, key, (first, blocks, early, blocks), scale, terms, shape,
-                            me, BM, D,
-                            GROUP, CAUSAL, False, "tma")
+                            me, BM, D, GROUP, CAUSAL, False, "tma")
         source, row, _, _, _, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
         at = [batch, head, source * shape[1] + row + me * 64, 0]
         tlx.async_descriptor_store(dv_desc, v, at)
@@ -91,18 +90,16 @@ def store(shares, sums_desc, ranks, shape, BM: tl.constexpr, BN: tl.constexpr, D
 
 @mimw.jit(do_not_specialize=["rank", "size"])     # one binary for all ranks
 def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc,
-                            dv_desc, k,
-                            v, whole_k, whole_v, flags, state, world, rank, size, scale, log2_scale, heads, rows, zero, piece_shift,
-                            k_batch, k_head, k_row, v_batch, v_head, v_row, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
-                            GROUP: tl.constexpr, Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr, PARTS: tl.constexpr,
-                            PUTTERS: tl.constexpr, CAUSAL: tl.constexpr):
+                            dv_desc, k, v, whole_k, whole_v, flags, state, world, rank, size, scale, log2_scale, heads, rows,
+                            zero, piece_shift, k_batch, k_head, k_row, v_batch, v_head, v_row, BM: tl.constexpr,
+                            BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr,
+                            DO_STAGES: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CAUSAL: tl.constexpr):
     """This rank's shares of dK and dV, (batches, heads // GROUP, rows of rank 0, of rank 1, ..., D), and dQ added to `sums`.
 
     args:      rows     of this rank, a multiple of BM and BN, and if it has two chunks twice so
                scale, log2_scale, zero, GROUP      ../attention_backward's
                rank, size   what `world` says, too: of what a kernel loads the compiler does not know that all threads have
-                        the same, and
-                        keeps loops that it bounds out of uniform registers
+                        the same, and keeps loops that it bounds out of uniform registers
                others   ../ring_attention's
     """
     CONSUMERS: tl.constexpr = BN // 64
@@ -125,8 +122,7 @@ def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, 
     if (tl.program_id(0) < PUTTERS) & (tl.program_id(1) == 0) & (tl.program_id(2) == 0):
         steps = (k_batch, k_head, k_row), (v_batch, v_head, v_row)
         put((k, v), (whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), tl.num_programs(1), rows, world,
-            tl.program_id(0),
-            D, PUTTERS)
+            tl.program_id(0), D, PUTTERS)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer

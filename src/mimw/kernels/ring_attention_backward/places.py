@@ -1,14 +1,12 @@
 """Which keys a program of ring attention's gradients owns, and which of the rank's queries look at them.
 
 Input: a program's number along the first axis of the grid, and `shape` = (query heads, rows, rows, 0, None, None). Output:
-the rank whose
-keys these are, and blocks of queries. For example, rank 1 of two with two chunks of 128 rows each, 1 and 2 of four, BM = 64,
-BN = 128:
+the rank whose keys these are, and blocks of queries. For example, rank 1 of two with two chunks of 128 rows each, 1 and 2 of
+four, BM = 64, BN = 128:
 
-    keys_of(0, 1, 2, shape, 64, 128, 2, True)       (1, 0, 0, 0, 4, 2): its own first 128 keys; four blocks of queries,
-    two cross the diagonal
-    keys_of(2, 1, 2, shape, 64, 128, 2, True)       (0, 0, -128, 0, 4, 0): rank 0's chunk 0, which all queries see
-    keys_of(3, 1, 2, shape, 64, 128, 2, True)       (0, 128, -128, 4, 0, 0): rank 0's chunk 3, which none sees
+    keys_of(0, 1, 2, shape, 64, 128, 2, True)   (1, 0, 0, 0, 4, 2): its own first 128 keys; two of four blocks need masks
+    keys_of(2, 1, 2, shape, 64, 128, 2, True)   (0, 0, -128, 0, 4, 0): rank 0's chunk 0, which all queries see
+    keys_of(3, 1, 2, shape, 64, 128, 2, True)   (0, 128, -128, 4, 0, 0): rank 0's chunk 3, which none sees
 
 Own keys come first, then those of the rank behind, and so on: the order in which they arrive. Of another rank's keys the
 queries that see one are the rank's last ones: all, those of its second chunk, or none. So only own keys need masks, and these

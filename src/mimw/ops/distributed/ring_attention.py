@@ -73,6 +73,8 @@ def checked(q: Tensor, k: Tensor, v: Tensor, parts: int) -> None:
     if not q.device == k.device == v.device or not q.dtype == k.dtype == v.dtype:
         raise RuntimeError(f"ring_attention: q is {q.dtype} on {q.device}, k {k.dtype} on {k.device} and v {v.dtype} on "
                            f"{v.device}; all must be of one type on one device")
+    if 0 in (*q.shape, *k.shape):
+        raise RuntimeError(f"ring_attention: q is {tuple(q.shape)} and k {tuple(k.shape)}; there is nothing to compute")
     if q.dtype not in TYPES:
         raise NotImplementedError(f"ring_attention: q, k and v are {q.dtype}; they may be {', '.join(map(str, TYPES))}")
     if q.is_cuda and torch.cuda.get_device_capability(q.device) != (9, 0):
@@ -103,9 +105,8 @@ def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool, balanced: bool, scale: f
     checked(q, k, v, parts_of(causal, balanced))
     world = world_of(group_name)
     if not q.is_cuda:
-        return simulated("ring_attention", world, (q, k, v), lambda ranks, *xs: _at_all_ranks(ranks, *xs, causal, balanced,
-                                                                                              scale, room),
-                         like=(causal, balanced, scale, room))
+        options = causal, balanced, scale, room
+        return simulated("ring_attention", world, (q, k, v), lambda ranks, *xs: _at_all_ranks(ranks, *xs, *options), like=options)
     q, k, v = map(own_rows, (q, k, v))
     o, lse = _results(q)
     for batches, heads, of_keys in groups(q, k, world.size, room):

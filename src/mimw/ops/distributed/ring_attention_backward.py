@@ -57,8 +57,8 @@ def _plan(world: World, do: Tensor, q: Tensor, o: Tensor, lse: Tensor, dlse: Ten
     gathered = kept_workspace(world, k)
     parts = workspace(world, "ring_attention shares", gathered.whole.numel() * k.itemsize, torch.uint8).view(k.dtype)
     work = Workspace(gathered, parts)
-    whole, shares = (ring_attention.halves(one, *k.shape) for one in (gathered, ring_attention.Workspace(parts, None, None,
-                                                                                                         None, world.size)))
+    of_parts = ring_attention.Workspace(parts, None, None, None, world.size)
+    whole, shares = (ring_attention.halves(one, *k.shape) for one in (gathered, of_parts))
     shapes = attention_backward.workspace(q, None, causal)
     rows, sums = (q.new_empty(shape, dtype=torch.float32) for shape in shapes)
     (before, *first), main, (after, *last), (collect, *bring) = hopper.launches(
@@ -94,8 +94,7 @@ def _at_all_ranks(ranks: mimw.World, dos: list[Tensor], qs: list[Tensor], ks: li
             k, v, dk, dv = (x[batches, of_keys] for x in (k, v, dk, dv))
             rows, sums = (q.new_empty(shape, dtype=torch.float32) for shape in attention_backward.workspace(q, None, causal))
             launches.append(hopper.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work.at(rank), rank,
-                                            SIMULATED_PROGRAMS, causal,
-                                            balanced, scale, dlse=dlse, putters=1))
+                                            SIMULATED_PROGRAMS, causal, balanced, scale, dlse=dlse, putters=1))
         for (kernel, *one), *others in zip(*launches):
             grid, args, meta = ring_attention.simulated([one, *(other[1:] for other in others)], ranks)
             mimw.simulate(kernel, grid, *args, **meta)
