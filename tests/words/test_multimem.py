@@ -126,7 +126,7 @@ def wrong(x, h, b, world, HOW: tl.constexpr):
 
 
 @pytest.mark.parametrize("error, match, how", [
-    (ValueError, "op is 'max'; of fp32 it may be 'add'", "op"), (TypeError, "leads to int8, of which the switch has no sums", "bytes"),
+    (ValueError, "op is 'max'; of fp32 it may be 'add'", "op"), (TypeError, "int8, of which the switch has no sums", "bytes"),
     (TypeError, "a tile of pointers to numbers", "one"), (ValueError, "a power of two from 2 to 8", "vector"),
     (ValueError, "1 neighbours of fp16", "half"), (ValueError, "a power of two from 1 to 4", "rows"),
     (ValueError, "'relaxed' or 'release'", "sem"), (TypeError, "a tile of booleans", "mask"), (TypeError, "`world`", "world"),
