@@ -8,8 +8,8 @@
 Each token has k experts, drawn without preference, half of them at the peer if there are two GPUs. `link` is one copy by the copy
 engine of the bytes that have to go over the link, a row for each token and peer that has experts of it, of the rank that has most;
 both directions at once. `NCCL` sorts by torch's operators and moves rows by all_to_all_single, a row for each choice, since that is
-what it can; how many go where it is told beforehand, on the host, which in earnest it would have to wait for. `by loads` is our
-combine without rings. Each side is a CUDA graph of several calls, and the graphs take turns (benchmarks/distributed.py).
+what it can; how many go where it is told beforehand, on the host, which in earnest it would have to wait for. Each side is a CUDA
+graph of several calls, and the graphs take turns (benchmarks/distributed.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ CHECKED = {"few": (5, 512, 3, 6, 2, 0), "skewed": (300, 1024, 4, 16, 2, 0), "non
            "one expert each": (64, 128, 1, 2, 2, 0)}
 WHAT = ("dispatch", "combine")
 CALLS = 4
-LOADS = moe_combine.Configuration(8, 1024, 4)
 
 
 class Problem:
@@ -91,14 +90,14 @@ class Problem:
 
     def combine(self, chosen=None) -> Callable[[], None]:
         room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.sms, self.world.size, chosen=chosen))
-        grid, kernel, args, meta = moe_combine.arguments(self.y, self.places, self.ids, self.weights, self.out, room, self.world,
+        grid, args, meta = moe_combine.arguments(self.y, self.places, self.ids, self.weights, self.out, room, self.world,
                                                  self.experts, self.sms, chosen=chosen)
-        return lambda: kernel[grid](*args, **meta)
+        return lambda: moe_combine.kernel[grid](*args, **meta)
 
     def chosen(self, what: str):
         """The configuration that the library takes."""
         if what == "combine":
-            return moe_combine.chosen_for(self.most, self.k, self.hidden, self.sms, self.world.size, 2)
+            return moe_combine.configuration(self.hidden)
         return moe_dispatch.chosen_for(self.most, self.k, self.row_bytes, self.sms, self.world.size)
 
     # ---- what is right ----------------------------------------------------------------------------------------------
@@ -243,8 +242,6 @@ def rows(world, name: str, what: tuple[str, ...], ms: float):
         if one == "combine" and problem.bytes == 1:
             continue
         sides = {"mimw": calls[one], "NCCL": problem.nccl(one), "link": link}
-        if one == "combine":
-            sides["by loads"] = problem.combine(LOADS)
         count = CALLS if problem.most > 1000 else 5 * CALLS
         times = alternate(world, {side: repeated(world, side, run, count) for side, run in sides.items()}, ms, count, flushed=False)
         shape = dict(tokens=problem.most, hidden=problem.hidden, k=problem.k, experts=problem.experts, ranks=world.size,
@@ -270,8 +267,8 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float) -> None:
             chosen = moe_dispatch.Configuration(*rings)
             candidates[f"dispatch {programs} programs, {chosen}"] = partial(problem.dispatch, chosen, programs)
     if "combine" in what and problem.bytes == 2:
-        for chosen in (moe_combine.Rings(1024, 6, 2), moe_combine.Rings(1024, 6, 1), moe_combine.Rings(1024, 6, 4),
-                       moe_combine.Rings(512, 12, 2), moe_combine.Configuration(8, 1024, 4, 1)):
+        for which in ((8, 1024, 4, 1), (8, 1024, 4, 2), (12, 512, 2, 1), (4, 2048, 8, 1), (4, 1024, 4, 1)):
+            chosen = moe_combine.Configuration(*which)
             candidates[f"combine {chosen}"] = partial(problem.combine, chosen)
     for told, make in candidates.items():
         run = make if told == "link" else make()

@@ -542,8 +542,6 @@ ON_SEVERAL_GPUS = (
          lambda: spread_experts.dispatching(2, 6, 2, 2, 8, programs=1, times=2)[0]),
     Case("Two GPUs, combine from experts", "src/mimw/kernels/moe_combine/kernel.py",
          lambda: spread_experts.combining(2, 3, 2, 2, 16, chosen=spread_experts.ALONE, times=2)[0]),
-    Case("Two GPUs, combine by rings", "src/mimw/kernels/moe_combine/ring.py",
-         lambda: spread_experts.combining(2, 3, 2, 2, 16, chosen=spread_experts.RINGS, times=2)[0]),
     Case("Collectives with flags", "src/mimw/kernels/collectives/flagged.py", lambda: _collective("all_reduce", "flagged", 64)),
     Case("Collectives in slots", "src/mimw/kernels/collectives/ring.py", lambda: _collective("all_reduce", "ring", 270)),
     Case("Collectives in slots, ahead", "src/mimw/kernels/collectives/ring.py", lambda: _collective("all_gather", "ring-lag", 450)),

@@ -23,11 +23,9 @@ import triton.language as tl
 import mimw
 from mimw.kernels import moe_combine, moe_dispatch
 from mimw.kernels.moe_combine.kernel import combine
-from mimw.kernels.moe_combine.ring import combine_by_rings
 from mimw.kernels.moe_dispatch.kernel import dispatch
 
 SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, tile=16, count=32)
-RINGS = moe_combine.Rings(8, 2, 2)
 ALONE = moe_combine.Configuration(1, 16, 1, 1)      # one program a rank
 
 
@@ -50,16 +48,6 @@ def combine_again(y, places, ids, weights, out, all_weights, partials, told, arr
     for _ in tl.static_range(TIMES):
         combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, LOCAL,
                 BLOCK, TELL, LAG)
-
-
-@mimw.jit(do_not_specialize=["tokens"])
-def rings_again(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TIMES: tl.constexpr,
-                TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
-                BLOCK: tl.constexpr, BYTES: tl.constexpr, TELL: tl.constexpr, AWAY: tl.constexpr, HOME: tl.constexpr,
-                GROUP: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
-    for _ in tl.static_range(TIMES):
-        combine_by_rings(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN,
-                         K, RANKS, LOCAL, BLOCK, BYTES, TELL, AWAY, HOME, GROUP, ROUNDS, SLOTS)
 
 
 @dataclass
@@ -156,11 +144,11 @@ def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype="flo
     out = world.each([np.full((max(1, count), hidden), np.nan, dtype) for count in counts], "out")
     room = moe_combine.room_for(most, k, hidden, multiprocessors, ranks, partial, chosen)
     workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
-    grid, kernel, args, meta = moe_combine.arguments(
+    grid, args, meta = moe_combine.arguments(
         world.each(y, "y"), world.each(places, "places"), world.each(list(map(_held, route.ids)), "ids"),
         world.each(list(map(_held, weights)), "weights"), out, workspace, world, ranks * local, multiprocessors,
         tokens=world.each(counts), chosen=chosen)
     made = SimpleNamespace(out=out, expected=expected)
     if times > 1:
-        return (rings_again if kernel is moe_combine.by_rings else combine_again, grid, args, {**meta, "TIMES": times}), made
-    return (kernel, grid, args, meta), made
+        return (combine_again, grid, args, {**meta, "TIMES": times}), made
+    return (moe_combine.kernel, grid, args, meta), made

@@ -5,7 +5,7 @@ import pytest
 
 import mimw
 from mimw.kernels import moe_combine, moe_dispatch
-from tests.kernels.spread_experts import RINGS, SMALL, assert_dispatched, combining, dispatching
+from tests.kernels.spread_experts import SMALL, assert_dispatched, combining, dispatching
 
 ROUTINGS = {
     "any": None,
@@ -15,9 +15,6 @@ ROUTINGS = {
     "others' experts alone": lambda random, rank, count: (1 - rank) * 2 + random.integers(0, 2, (count, 2)),
     "no experts by other numbers": lambda random, rank, count: random.choice([-5, 0, 3, 4, 1000], (count, 2)),
 }
-
-
-FORMS = {"loads": moe_combine.Configuration(2, 16, 1, 1), "rings": RINGS}
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -41,10 +38,9 @@ def test_a_world_of_one_keeps_its_rows():
     assert_dispatched(made)
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("routing", ROUTINGS)
-def test_rows_come_back_weighted(routing, form):
-    launch, made = combining(2, 5, 2, 2, 24, ids=ROUTINGS[routing], chosen=FORMS[form], multiprocessors=2)
+def test_rows_come_back_weighted(routing):
+    launch, made = combining(2, 5, 2, 2, 24, ids=ROUTINGS[routing])
     bits = []
     for _ in range(2):
         mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
@@ -54,16 +50,15 @@ def test_rows_come_back_weighted(routing, form):
     assert bits[0] == bits[1]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_three_ranks_one_of_them_without_tokens(form):
-    launch, made = combining(3, 7, 3, 2, 16, tokens=[7, 0, 4], dtype=np.float16, partial="float16", chosen=FORMS[form])
+def test_three_ranks_one_of_them_without_tokens():
+    launch, made = combining(3, 7, 3, 2, 16, tokens=[7, 0, 4], dtype=np.float16, partial="float16")
     mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
     for out, expected in zip(made.out, made.expected):
         np.testing.assert_allclose(out[:len(expected)].astype(float), expected, atol=5e-3)
 
 
-@pytest.mark.parametrize("launch", [dispatching(2, 4, 2, 2, 8, programs=2)[0], combining(2, 4, 2, 2, 16)[0],
-                                    combining(2, 4, 2, 2, 16, chosen=RINGS)[0]], ids=["dispatch", "combine", "rings"])
+@pytest.mark.parametrize("launch", [dispatching(2, 4, 2, 2, 8, programs=2)[0], combining(2, 4, 2, 2, 16)[0]],
+                         ids=["dispatch", "combine"])
 def test_nothing_is_found(launch):
     assert mimw.check(launch[0], launch[1], *launch[2], seeds=3, **launch[3]).ok
 
@@ -78,7 +73,4 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="programs is 0"):
         dispatching(2, 4, 2, 2, 8, programs=0)
     assert moe_dispatch.configuration(14336) == moe_dispatch.Configuration() and SMALL.home > SMALL.unread
-    with pytest.raises(ValueError, match="rings add 8 columns at a time, of 12"):
-        combining(2, 4, 2, 2, 12, chosen=RINGS)
-    assert moe_combine.configuration(7168, 8, 2, 2) == moe_combine.Rings(1024, 6)
-    assert moe_combine.configuration(24, 8, 2, 2).warps == 1
+    assert moe_combine.configuration(7168) == moe_combine.Configuration() and moe_combine.configuration(24).warps == 1

@@ -6,8 +6,7 @@ Output: at each GPU a row for each of its tokens. For example:
 
     sizes = room_for(4096, 8, 7168, sms, ranks)                                 what a launch needs of symmetric memory
     workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
-    arguments(y, places, ids, weights, out, workspace, world, experts, sms)     (grid, kernel, args, meta) of a launch, or of
-                                                                                mimw.simulate
+    arguments(y, places, ids, weights, out, workspace, world, experts, sms)     (grid, args, meta) of a launch
 
 `world` is a `mimw.World`, and the arrays are then one for each rank, or what `mimw.distributed` makes.
 """
@@ -19,69 +18,39 @@ from dataclasses import dataclass
 from ..checks import of_rank, one_of, persistent, type_name
 from ..ranks import at_one, size_of
 from .kernel import combine as kernel
-from .ring import combine_by_rings as by_rings
 
 TYPES = ("bfloat16", "float16", "float32")
 
-__all__ = ["TYPES", "Configuration", "Rings", "arguments", "by_rings", "chosen_for", "configuration", "kernel", "room_for"]
+__all__ = ["TYPES", "Configuration", "arguments", "configuration", "kernel", "room_for"]
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """By loads: programs a multiprocessor, columns that a program adds up at a time, warps, and how many rounds behind what it puts
+    """Programs a multiprocessor, columns that a program adds up at a time, warps, and how many rounds behind what it puts
     a program finishes its own tokens."""
 
-    ctas: int = 4
+    ctas: int = 8
     block: int = 1024
     warps: int = 4
     lag: int = 1
 
 
-@dataclass(frozen=True)
-class Rings:
-    """Columns that are added up at a time, a power of two that divides all; slots of each of the two rings; after how many rounds a
-    program tells the peers of its rows."""
-
-    block: int = 1024
-    stages: int = 6
-    group: int = 2
-
-
 TELL = 1024                 # weights that a program tells at a time
-SHARED = 216 << 10          # bytes of shared memory for rings and tables
 
 
-def configuration(hidden: int, k: int, ranks: int, itemsize: int, tables: int = 0) -> Configuration | Rings:
-    """Rings where rows of columns that divide `hidden` fill a few slots beside `tables` bytes of tables, else loads."""
-    block = min(1024, hidden & -hidden)
-    while block >= 128:
-        stages = min(16, (SHARED - tables) // (block * itemsize * (2 * k + ranks - 1)))
-        if stages >= 4:
-            return Rings(block, stages)
-        block //= 2
+def configuration(hidden: int) -> Configuration:
+    """The configuration for rows of `hidden` columns."""
     block = min(1024, max(128, 1 << (hidden - 1).bit_length()))
-    return Configuration(8, block, max(1, block // 256))
+    return Configuration(block=block, warps=max(1, block // 256))
 
 
-def programs_of(most: int, multiprocessors: int, chosen: Configuration | Rings) -> int:
+def programs_of(most: int, multiprocessors: int, chosen: Configuration) -> int:
     """How many programs a launch has: as many as fit, and no more than there are tokens."""
-    ctas = 1 if isinstance(chosen, Rings) else chosen.ctas
-    return min(persistent(multiprocessors, "multiprocessors") * ctas, max(1, most))
-
-
-def tables_of(most: int, k: int, multiprocessors: int, ranks: int) -> tuple[int, int]:
-    """(rounds, the bytes of a ring's tables)."""
-    rounds = 1 << (-(-most // min(persistent(multiprocessors, "multiprocessors"), max(1, most))) - 1).bit_length()
-    return rounds, 4 * rounds * (1 + 2 * (1 << (ranks - 1).bit_length()) * (1 << (k - 1).bit_length()))
-
-
-def chosen_for(most: int, k: int, hidden: int, multiprocessors: int, ranks: int, itemsize: int) -> Configuration | Rings:
-    """The configuration that `room_for` and `arguments` take by themselves."""
-    return configuration(hidden, k, ranks, itemsize, tables_of(most, k, multiprocessors, ranks)[1])
+    return min(persistent(multiprocessors, "multiprocessors") * chosen.ctas, max(1, most))
 
 
 def room_for(most: int, k: int, hidden: int, multiprocessors: int, ranks: int, dtype: str = "bfloat16",
-             chosen: Configuration | Rings | None = None) -> dict:
+             chosen: Configuration | None = None) -> dict:
     """What a launch needs of symmetric memory: name -> (shape, type). `all_weights` and `partials` may hold anything before; the
     words of the others are 0 before the first launch. All belong to launches of these numbers.
 
@@ -90,15 +59,14 @@ def room_for(most: int, k: int, hidden: int, multiprocessors: int, ranks: int, d
            multiprocessors     of a GPU, the same at all ranks
            dtype               of sums on their way: that of the rows, or "float32" for twice the bytes and one rounding less
     """
-    itemsize = 4 if dtype == "float32" else 2
-    programs = programs_of(most, multiprocessors, chosen or chosen_for(most, k, hidden, multiprocessors, ranks, itemsize))
+    programs = programs_of(most, multiprocessors, chosen or configuration(hidden))
     return dict(all_weights=((ranks, most, k), "float32"), partials=((max(1, ranks - 1), most, hidden), dtype),
                 told=((ranks, ), "int64"), arrived=((ranks, programs), "int64"), calls=((programs, ), "int64"))
 
 
 def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int, multiprocessors: int, tokens=None,
-              chosen: Configuration | Rings | None = None) -> tuple:
-    """(grid, kernel, args, meta) that fill out: for each token the sum of its rows by weight.
+              chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) that fill out: for each token the sum of its rows by weight.
 
     args:      y           (rows, hidden), contiguous; bf16, fp16 or fp32: what this rank's experts have made
                places      (ranks, most, k) int32: which row of y each choice of each rank is, -1 for those of other ranks' experts
@@ -121,8 +89,7 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
     of_rank(3, places=one_places)
     one_of(TYPES, y=one_y, out=one_out, weights=one_weights)
     (held, most, k), hidden = one_places.shape, one_y.shape[1]
-    itemsize = 4 if type_name(one_y) == "float32" else 2
-    chosen = chosen or chosen_for(most, k, hidden, multiprocessors, ranks, itemsize)
+    chosen = chosen or configuration(hidden)
     if type_name(one_places) != "int32" or type_name(one_ids) not in ("int32", "int64"):
         raise ValueError(f"places are {one_places.dtype} and ids {one_ids.dtype}; they must be int32, and ids may be int64")
     if held != ranks or one_ids.shape[1] != k or one_weights.shape[1] != k or one_out.shape[1] != hidden:
@@ -132,17 +99,8 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
     tokens = one_out.shape[0] if tokens is None else tokens
     symmetric = (workspace[name] for name in ("all_weights", "partials", "told", "arrived", "calls"))
     args = (y, places, ids, weights, out, *symmetric, world, tokens)
-    meta = dict(TOKENS=most, HIDDEN=hidden, K=k, LOCAL=experts // ranks, BLOCK=chosen.block, TELL=TELL)
-    if isinstance(chosen, Rings):
-        of_partials = type_name(at_one(workspace["partials"]))
-        if hidden % chosen.block or of_partials != type_name(one_y):
-            raise ValueError(f"rings add {chosen.block} columns at a time, of {hidden}, and y is {one_y.dtype} and partials "
-                             f"{of_partials}; columns must be a multiple, and the types the same")
-        rounds, _ = tables_of(most, k, multiprocessors, ranks)
-        meta.update(RANKS=ranks, BYTES=itemsize, AWAY=chosen.stages, HOME=chosen.stages, GROUP=chosen.group, ROUNDS=rounds,
-                    SLOTS=min(rounds, 32), num_warps=4)
-        return (programs, ), by_rings, args, meta
-    meta.update(LAG=chosen.lag, num_warps=chosen.warps)
+    meta = dict(TOKENS=most, HIDDEN=hidden, K=k, LOCAL=experts // ranks, BLOCK=chosen.block, TELL=TELL, LAG=chosen.lag,
+                num_warps=chosen.warps)
     if chosen.ctas > 1:
-        meta["maxnreg"] = 65536 // chosen.ctas // (32 * chosen.warps) // 8 * 8
-    return (programs, ), kernel, args, meta
+        meta["maxnreg"] = min(248, 65536 // chosen.ctas // (32 * chosen.warps) // 8 * 8)
+    return (programs, ), args, meta

@@ -12,6 +12,7 @@ rank a row for each of its tokens. For example:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -93,8 +94,8 @@ def _plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: 
     kept = kept_rooms(world, f"moe_combine of {most} x {k} of {num_experts}, {hidden} columns",
                       library.room_for(most, k, hidden, count, world.size, dtype))
     given = (one.contiguous() for one in (y, places, ids, weights))
-    grid, kernel, args, meta = library.arguments(*given, y.new_empty(shape), kept, world, num_experts, count)
-    launch = RankLaunch(world, y, kernel, grid, args, meta, tuple(kept.values()))
+    grid, args, meta = library.arguments(*given, y.new_empty(shape), kept, world, num_experts, count)
+    launch = RankLaunch(world, y, library.kernel, grid, args, meta, tuple(kept.values()))
 
     def plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
         out = y.new_empty(shape)
@@ -112,13 +113,14 @@ def _at_all_ranks(ranks: mimw.World, ys: list, places: list, ids: list, weights:
     outs = [y.new_zeros(len(one), hidden) for y, one in zip(ys, ids)]
     if most * k * hidden == 0:
         return outs
-    room = library.room_for(most, k, hidden, SIMULATED_PROGRAMS, size, str(ys[0].dtype).removeprefix("torch."))
+    chosen = replace(library.configuration(hidden), ctas=1)
+    room = library.room_for(most, k, hidden, SIMULATED_PROGRAMS, size, str(ys[0].dtype).removeprefix("torch."), chosen)
     kept = {part: ranks.symmetric(shape, dtype, part) for part, (shape, dtype) in room.items()}
     given = dict(y=held(ys), places=places, expert_ids=held(ids), weights=held(weights), out=held(outs))
     each = (ranks.each(tensors, name) for name, tensors in given.items())
-    grid, kernel, args, meta = library.arguments(*each, kept, ranks, num_experts, SIMULATED_PROGRAMS,
-                                                 tokens=ranks.each([len(one) for one in ids]))
-    mimw.simulate(kernel, grid, *args, **meta)
+    grid, args, meta = library.arguments(*each, kept, ranks, num_experts, SIMULATED_PROGRAMS,
+                                                 tokens=ranks.each([len(one) for one in ids]), chosen=chosen)
+    mimw.simulate(library.kernel, grid, *args, **meta)
     return outs
 
 
