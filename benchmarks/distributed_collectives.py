@@ -205,13 +205,15 @@ def tuned(world, collective: str, dtype: str, size: str, ms: float) -> dict[bool
 
 
 def tune(world, options) -> None:
-    """The best of all sizes as rows of configs.json: each counts up to twice its bytes, the last for all that are more."""
+    """The best of all sizes as rows of configs.json: each counts up to twice its bytes, or what its slots hold; the last for all
+    that are more."""
     rows = []
     for collective, size in itertools.product(options.collectives or COLLECTIVES, TUNED):
         for symmetric, (time, chosen) in tuned(world, collective, options.dtype, size, 3.0).items():
             part = bytes_of(size) // (1 if collective == "all_reduce" else world.size)
+            room = chosen.chunk * PROGRAMS["flagged"] if chosen.form == "flagged" else 2 * part
             rows.append(dict(collective=collective, ranks=world.size, symmetric=symmetric,
-                             up_to=None if size == TUNED[-1] else 2 * part, configuration=asdict(chosen)))
+                             up_to=None if size == TUNED[-1] else min(2 * part, room), configuration=asdict(chosen)))
             if world.rank == 0:
                 print(f"best {collective} {size} {'symmetric' if symmetric else ''} {time:.2f} us {chosen}", flush=True)
     if world.rank == 0:

@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch", reason="operators need torch")
 
 from mimw.distributed import symmetric_empty  # noqa: E402
 from mimw.errors import NotSymmetric, RanksDisagree  # noqa: E402
+from mimw.kernels.collectives import Configuration, configuration  # noqa: E402
 from mimw.ops.distributed import all_gather, all_reduce, all_reduce_, reduce_scatter  # noqa: E402
 from mimw.ops.distributed.collectives import choice  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
@@ -33,8 +34,9 @@ def test_values(ranks, shape, dtype):
 
 
 def test_symmetric_tensors_of_many_bytes():
+    """Of three ranks: by the rule, which has them read where they are."""
     def work(rank):
-        every = [drawn(one, 70_000, dtype=torch.float32) for one in range(2)]
+        every = [drawn(one, 70_000, dtype=torch.float32) for one in range(3)]
         x = symmetric_empty((70_000, ), torch.float32)
         x.copy_(every[rank])
         found = [torch.equal(all_reduce(x, symmetric=True), sum(every))]
@@ -44,15 +46,19 @@ def test_symmetric_tensors_of_many_bytes():
             all_reduce(every[0], symmetric=True)
         return found
 
-    assert at_ranks(2, work) == [[True] * 3] * 2
+    assert at_ranks(3, work) == [[True] * 3] * 3
 
 
-def test_what_reads_symmetric_tensors_where_they_are():
+def test_what_reads_symmetric_tensors_where_they_are(monkeypatch):
+    """Not what was found to be as quick by slots; nor a sum in two hops whose result is not symmetric."""
     many = 1 << 24
-    assert choice("all_reduce", 2, many, True, False)[1] and choice("all_gather", 8, many, True, False)[1]
-    assert all(choice("all_reduce", ranks, many, True, True)[0].form == "direct_two_shot" for ranks in (2, 8))
-    assert choice("all_reduce", 8, many, True, False) == (choice("all_reduce", 8, many, False, False)[0], False)
+    assert choice("all_gather", 8, many, True, False)[1] and not choice("all_gather", 2, many, True, False)[1]
+    assert choice("all_reduce", 8, many, True, True) == (configuration("all_reduce", 8, many, True), True)
+    assert choice("all_reduce", 8, many, True, False) == (configuration("all_reduce", 8, many, False), False)
     assert choice("all_reduce", 2, many, False, True)[1] is False
+    monkeypatch.setattr("mimw.kernels.collectives.configuration", lambda *asked: Configuration("direct"))
+    assert choice("all_reduce", 2, many, True, True) == (Configuration("direct_two_shot"), True)
+    assert choice("all_reduce", 2, many, True, False) == (Configuration("direct"), True)
 
 
 def test_gradients():

@@ -173,13 +173,18 @@ def _save(ctx, inputs, output) -> None:
     ctx.group_name = inputs[1]
 
 
+def _named(function: Callable, name: str) -> Callable:
+    """A function of this module: who asks an operator's finds where it stands."""
+    return lambda x, group_name, symmetric=False: function(name, x, group_name, symmetric)
+
+
 def _gradient(name: str) -> Callable:
     return lambda ctx, gradient: (getattr(torch.ops.mimw, name)(gradient, ctx.group_name, False), None, None)
 
 
 _PLANS = Plans(_plan)
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = (
-    Operator(f"{name}(Tensor x, str group_name, bool symmetric=False) -> Tensor", partial(_run, name), partial(_fake, name), _save,
+    Operator(f"{name}(Tensor x, str group_name, bool symmetric=False) -> Tensor", _named(_run, name), _named(_fake, name), _save,
              _gradient(other))
     for name, other in (("all_reduce", "all_reduce"), ("all_gather", "reduce_scatter"), ("reduce_scatter", "all_gather")))
 ALL_REDUCE_ = Operator("all_reduce_(Tensor(a!) x, str group_name, bool symmetric=False) -> ()", _run_, _fake_)
