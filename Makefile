@@ -26,7 +26,7 @@ lint: $(VENV)/lint.stamp
 	@$(BIN)/ruff check .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .pytest_cache build dist *.egg-info
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { \
