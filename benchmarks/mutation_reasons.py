@@ -29,11 +29,16 @@ def _of(mutant: Mutant, file: str) -> bool:
     return mutant.site.chain()[-1].file.endswith(file)
 
 
+def _space_of(pointers) -> str:
+    """Where a pointer, or a tile of them, points."""
+    return getattr(pointers, "element", pointers).space
+
+
 def _one_task_counts(mutant: Mutant) -> bool:
     """Whether an atomic goes to its own CTA's shared memory, in a program that has one task a CTA."""
     ops = list(mutant.program.walk())
     return mutant.word.startswith("atomic") and not any(op.name == "warp_specialize" for op in ops) and all(
-        op.operands[0].type.element.space == "shared" for op in ops if op.name == mutant.word and op.site == mutant.site)
+        _space_of(op.operands[0].type) == "shared" for op in ops if op.name == mutant.word and op.site == mutant.site)
 
 
 def _meets(mutant: Mutant) -> bool:
@@ -64,6 +69,10 @@ def _of_gathered_rows(mutant: Mutant) -> bool:
 def _of_listed_rows(mutant: Mutant) -> bool:
     """Whether the changed line belongs to a form of sparse MLA in which tasks hand rows on."""
     return _of(mutant, "kernels/sparse_mla/pipe.py") or _of(mutant, "kernels/sparse_mla/seesaw.py")
+
+
+def _of_gathered_keys(mutant: Mutant, word: str) -> bool:
+    return mutant.site.file.endswith("kernels/ring_attention/gather.py") and mutant.word == word
 
 
 REASONS = (
@@ -253,6 +262,16 @@ REASONS = (
      "One task counts for itself, in its CTA's shared memory: nobody else reads these counts."),
     (lambda m: m.site.file.endswith(("moe_dispatch/announce.py", "moe_combine/kernel.py")) and m.change == "next peer",
      "The loop goes over all ranks, this one as well: beginning with another one it reaches the same."),
+    (lambda m: _of_gathered_keys(m, "signal_wait") and m.change == "order relaxed",
+     "The fence of system scope that stands behind the wait makes a relaxed one an acquire."),
+    (lambda m: _of_gathered_keys(m, "fence") and m.change == "scope gpu",
+     "The wait is an acquire of system scope by itself; the fence stands between proxies, whatever its scope."),
+    (lambda m: _of_gathered_keys(m, "atomic_rmw") and "atomic_xchg" in linecache.getline(m.site.file, m.site.line),
+     "Whoever sets the number back is the last that counted: nobody looks at it before the next launch."),
+    (lambda m: _of_gathered_keys(m, "atomic_rmw") and _of(m, "tests/kernels/cut_sequences.py"),
+     "This launch has one program, which counts alone. With two it is wrong (`Two GPUs, attention`)."),
+    (lambda m: _of_gathered_keys(m, "world_barrier"),
+     "A single call: nobody has read the peers' arrays yet. In a second one it is wrong (`Two GPUs, keys of attention`)."),
     (lambda m: m.site.file.endswith("kernels/gemm/kernel.py") and m.change == "drop predicate",
      "A launch has a step for each tile: the predicate is for K = 0, which `arguments` refuses."),
     (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),

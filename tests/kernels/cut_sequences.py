@@ -17,6 +17,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.kernels import attention_backward, ring_attention, ring_attention_backward
 from mimw.kernels.ring_attention import positions
+from mimw.kernels.ring_attention.gather import PIECES, arrived, enter, put
 from mimw.kernels.ring_attention_backward.collect import collect
 
 
@@ -82,6 +83,42 @@ def backward(size, causal=False, balanced=True, programs=2, putters=1, chosen=No
             q[rank], k[rank], v[rank], o[rank], lse[rank], do[rank], dq, dk, dv, rows, sums, work.at(rank), rank, programs, causal,
             balanced, chosen=chosen, putters=putters))
     return [(each[0][0], *ring_attention.simulated([one[1:] for one in each], world)) for each in zip(*launches)], results
+
+
+@mimw.jit
+def keys_twice(k, v, whole_k, whole_v, k_desc, v_desc, flags, state, out, world, rows, D: tl.constexpr):
+    """Two calls in one launch: 64 rows of keys and of values at a time from each other rank, read by TMA, their sum to `out`."""
+    me, size = tlx.world_rank(world), tlx.world_size(world)
+    within = tl.arange(0, 64)[:, None] * D + tl.arange(0, D)[None, :]
+    for turn in range(2):
+        base = enter(state, 1)
+        own = k + turn * rows * D, v + turn * rows * D
+        put(own, (whole_k, whole_v), flags, 0, ((0, 0, D), (0, 0, D)), 1, 1, rows, world, 0, D, 1)
+        for step in range(1, size):
+            source = (me + step) % size
+            arrived(flags, source, 0, 0, base, 1)
+            for first in range(source * rows, (source + 1) * rows, 64):
+                tl.store(out + (turn * size * rows + first) * D + within, k_desc.load([first, 0]) + v_desc.load([first, 0]))
+
+
+def gathering(size=2, rows=64, dim=64):
+    """(kernel, grid, args, meta) of `keys_twice`: a rank's keys are 1 + its number, in the second call twice that; its values 10
+    times as much."""
+    world = mimw.World(size)
+    k, v = (world.each([factor * (rank + 1) * np.arange(1, 3, dtype=np.float16).repeat(rows * dim).reshape(2, rows, dim)
+                        for rank in range(size)]) for factor in (1, 10))
+    whole = [world.symmetric((size * rows, dim), np.float16, name) for name in ("whole_k", "whole_v")]
+    descs = [world.each([mimw.TensorDescriptor.from_tensor(one, [64, dim]) for one in x]) for x in whole]
+    out = world.each([np.zeros((2, size, rows, dim), np.float16) for _ in range(size)])
+    state = world.each([np.zeros(2, np.int64) for _ in range(size)])
+    flags = world.symmetric(size * PIECES.value, "int64", "flags")
+    return keys_twice, (1, ), (k, v, *whole, *descs, flags, state, out, world, rows, dim), {}
+
+
+def gathered(rank, size):
+    """What `out` of a rank should be, (2, size) numbers; 0 for its own, which nobody puts."""
+    others = np.array([0 if one == rank else 11 * (one + 1) for one in range(size)])
+    return np.stack([others, 2 * others])
 
 
 @mimw.jit

@@ -8,7 +8,17 @@ from mimw.kernels import ring_attention, ring_attention_backward
 from mimw.kernels.attention import Configuration
 from mimw.kernels.ring_attention.gather import PIECES, piece_shift
 from mimw.kernels.ring_attention.places import extras
-from tests.kernels.cut_sequences import backward, collected, collecting, expected, forward, inputs, parts_of
+from tests.kernels.cut_sequences import (
+    backward,
+    collected,
+    collecting,
+    expected,
+    forward,
+    gathered,
+    gathering,
+    inputs,
+    parts_of,
+)
 
 
 def check(results, names, size, causal, balanced=True, **sizes):
@@ -51,6 +61,15 @@ def test_nothing_to_find():
 def test_nothing_to_find_in_gradients():
     launches, _ = backward(2, True)
     kernel, grid, args, meta = launches[1]
+    assert mimw.check(kernel, grid, *args, **meta).ok
+
+
+def test_keys_come_twice():
+    kernel, grid, args, meta = gathering(3)
+    mimw.simulate(kernel, grid, *args, **meta)
+    for rank in range(3):
+        assert (args[8][rank] == gathered(rank, 3)[..., None, None]).all()
+    kernel, grid, args, meta = gathering(2)
     assert mimw.check(kernel, grid, *args, **meta).ok
 
 
