@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.attention_varlen import lengths
 from mimw.kernels import (
+    all_gather_gemm,
     attention,
     attention_backward,
     attention_decode,
@@ -24,6 +25,7 @@ from mimw.kernels import (
     collectives,
     cross_entropy,
     gemm,
+    gemm_reduce_scatter,
     grouped_gemm,
     moe,
     moe_align,
@@ -82,6 +84,9 @@ def of_collective(name: str, shape: dict) -> Any:
 CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "gemm_epilogue-": of_epilogue,
     "gemm-": of_gemm,
+    "distributed-gemm-gather": lambda name, shape: all_gather_gemm.chosen_for(shape["M"], shape["N"], shape["K"], False),
+    "distributed-gemm-": lambda name, shape: gemm_reduce_scatter.chosen_for(shape["M"], shape["N"], shape["K"] // shape["gpus"],
+                                                                            "reduce" in name),
     "grouped_gemm-": lambda name, shape: grouped_gemm.configuration(shape["G"] * shape["M"], shape["G"]),
     "batched_gemm-": of_batches,
     "skinny_gemm-": lambda name, shape: skinny_gemm.configuration(shape["M"], shape["N"], SMS),

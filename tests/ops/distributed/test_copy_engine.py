@@ -1,13 +1,15 @@
 """Rows brought by copy engines: which rows go where, in which order, and which signals follow; streams and peers are stand-ins."""
 
 import contextlib
+import sys
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="copies of torch tensors")
 
 from mimw.kernels.all_gather_gemm import Configuration, room_for  # noqa: E402
-from mimw.ops.distributed import copy_engine  # noqa: E402
+from mimw.ops.distributed import all_gather_matmul, copy_engine  # noqa: E402,F401  the function; its module is below
+from mimw.ops.launching import Launch  # noqa: E402
 
 CHOSEN = Configuration(bm=64, bn=64, group_m=1, consumers=1)
 
@@ -62,3 +64,40 @@ def test_every_band_goes_to_every_peer_before_its_signal(monkeypatch, streams, c
                 assert (memory["gathered"].view(ranks, rows, k)[other] == (0 if other == rank else other + 1)).all()
     else:       # the rank before needs the rows next; bands of 64 rows, in order, each before its signal
         assert order == [(0, 0, 64), (0, 1, 128), (0, 2, 150), (2, 0, 64), (2, 1, 128), (2, 2, 150)]
+
+
+def test_both_ways_of_a_call_give_each_launch_what_it_takes(monkeypatch, streams):
+    """Of the rank itself and one peer; launches are noted, not made."""
+    module = sys.modules["mimw.ops.distributed.all_gather_matmul"]
+    memories, launched = {}, []
+
+    class World(Rank):
+        table = torch.zeros(5, dtype=torch.int64)
+
+        def __init__(self):
+            self.rank, self.size, self.device = 0, 2, "cpu"
+
+        def peer(self, tensor, rank):
+            return torch.empty_like(tensor)
+
+        def launched(self, name):
+            launched.append(name)
+
+    def memory_of(world, key, sizes):
+        return memories.setdefault(key, {name: torch.zeros(size, dtype=getattr(torch, type_))
+                                         for name, (size, type_) in sizes.items()})
+
+    monkeypatch.setattr(module, "memory_of", memory_of)
+    monkeypatch.setattr(Launch, "__call__", lambda self, *tensors: counted(self, tensors))
+    monkeypatch.setattr(copy_engine, "write_word", lambda word, number: launched.append("signal"))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+
+    def counted(launch, tensors):
+        wanted = [one for one in launch._args if type(one).__name__ == "_Shape" or type(one) is object]
+        assert len(tensors) == len(wanted) and all(isinstance(one, torch.Tensor) for one in tensors)
+
+    a, b = torch.zeros(256, 64, dtype=torch.bfloat16), torch.zeros(64, 128, dtype=torch.bfloat16)
+    c = torch.zeros(512, 128, dtype=torch.bfloat16)
+    for make in (module._pushed, module._carried):
+        make(World(), a, b, 512, 128, 64, 4)(a, b, c)
+    assert launched == ["all_gather_gemm", "open_gather", "signal", "all_gather_gemm"]

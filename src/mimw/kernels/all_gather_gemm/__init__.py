@@ -13,12 +13,13 @@ Input: at each GPU its rows a (M / ranks, K) of A, and b (K, N). Output: c = A b
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import gcd
+from math import gcd, log2
+from pathlib import Path
 
 from ..checks import of_rank, one_of, persistent, rows_for_tma, strides
 from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
+from ..measured import by_chip
 from ..ranks import at_each, at_one, size_of
 from .kernel import all_gather_gemm as kernel
 from .kernel import open_gather
@@ -33,9 +34,21 @@ __all__ = ["PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "b
            "opening", "piece_of_rows", "room_for"]
 
 
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[tuple[int, int, int], Configuration]:
+    """(M, N, K) -> the fastest configuration found on the chip that the file names, where copy engines bring the rows."""
+    return {tuple(row["shape"]): Configuration(**row["configuration"]) for row in rows}
+
+
 def chosen_for(m: int, n: int, k: int, push: bool) -> Configuration:
-    """The configuration that `arguments` takes by itself: the GEMM's; with `push` one that leaves room for the slots."""
-    return replace(PUSHED) if push else configuration(m, n, k)
+    """The configuration that `arguments` takes by itself: with `push` one that leaves room for the slots; else the measured one of
+    the nearest shape, by factors of two, and for few output tiles the GEMM's, which are smaller."""
+    if push:
+        return PUSHED
+    small, rows = configuration(m, n, k), _measured()
+    if small.bm < 128:
+        return small
+    return rows[min(rows, key=lambda shape: sum(abs(log2(one / other)) for one, other in zip(shape, (m, n, k))))]
 
 
 def bands(rows: int, chosen: Configuration) -> int:

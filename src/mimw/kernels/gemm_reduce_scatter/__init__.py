@@ -12,9 +12,12 @@ example:
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..checks import of_rank, one_of, persistent, rows_for_tma, strides
 from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
+from ..measured import by_chip
 from ..ranks import at_each, at_one, size_of
 from .kernel import reduce_scatter_gemm as kernel
 
@@ -23,9 +26,16 @@ TYPES = ("bfloat16", "float16")
 __all__ = ["TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for", "rows_each"]
 
 
-def chosen_for(m: int, n: int, k: int, in_bytes: int = 2) -> Configuration:
-    """The configuration that `arguments` takes by itself: the GEMM's."""
-    return configuration(m, n, k, in_bytes)
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[bool, Configuration]:
+    """everywhere -> the fastest configuration found on the chip that the file names."""
+    return {row["everywhere"]: Configuration(**row["configuration"]) for row in rows}
+
+
+def chosen_for(m: int, n: int, k: int, everywhere: bool = False) -> Configuration:
+    """The configuration that `arguments` takes by itself: the measured one; for few output tiles the GEMM's, which are smaller."""
+    small = configuration(m, n, k)
+    return small if small.bm < 128 else _measured()[everywhere]
 
 
 def rows_each(m: int, ranks: int, everywhere: bool, chosen: Configuration) -> int:
@@ -56,7 +66,7 @@ def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bf
            dtype       of the sums on their way: c's, or "float32" for sums that are rounded once, for twice the bytes
            everywhere  all ranks get all of c
     """
-    chosen = chosen or chosen_for(m, n, k)
+    chosen = chosen or chosen_for(m, n, k, everywhere)
     programs, tiles = launched(m, n, programs, ranks, everywhere, chosen)
     elements, parts = ranks * tiles * chosen.bm * chosen.bn, ranks * tiles * (1 if chosen.ping_pong else chosen.consumers)
     room = {"slots": (elements, dtype), "arrived": (parts, "int64"), "started": (ranks * programs, "int64"),
@@ -76,7 +86,7 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
                world      of 2 or more ranks: a `mimw.World`, the arrays being one for each rank, or this process's own
                programs   how many persistent programs, the same at all ranks, that run at the same time: one per SM. Never more
                           than output tiles
-               chosen     by default the GEMM's for these sizes; the same at all ranks
+               chosen     by default what `chosen_for` gives; the same at all ranks
     order:     sums are in fp32: the own rank's, then what came from the next rank and so on, rounded to the slots' type on its
                way. So a result is the same each time, to the bit
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
@@ -86,7 +96,7 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
     of_rank(2, a=one_a, b=one_b, c=one_c)
     one_of(TYPES, a=one_a, b=one_b, c=one_c)
     (m, k), (k_b, n) = one_a.shape, one_b.shape
-    chosen = chosen or chosen_for(m, n, k)
+    chosen = chosen or chosen_for(m, n, k, everywhere)
     rows = rows_each(m, ranks, everywhere, chosen)
     shape = (m if everywhere else rows, n)
     if k != k_b or tuple(one_c.shape) != shape or not one_a.dtype == one_b.dtype == one_c.dtype:

@@ -19,8 +19,9 @@ from mimw.kernels import all_gather_gemm
 from ..launching import SIMULATED_PROGRAMS, programs
 from ..operator import LOWER, Operator
 from ..plans import Plans, look
+from .copy_engine import CopyEngines
 from .gemm_memory import memory_of
-from .launching import RankLaunch, name_of, simulated, tensors_of, world_of
+from .launching import RankLaunch, World, name_of, simulated, tensors_of, world_of
 from .operands import all_rows, checked, for_kernels, product
 
 NAME = "all_gather_matmul"
@@ -33,7 +34,8 @@ def all_gather_matmul(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
                b      (K, N) of a's type, any strides; may differ by rank
                group  a process group, its name, or None for the default one
     returns:   (M, N), contiguous, sums in fp32
-    computed:  on sm_90 by `mimw.kernels.all_gather_gemm`, where K and N are multiples of 8; else gathered by NCCL and multiplied by
+    computed:  on sm_90 by `mimw.kernels.all_gather_gemm`, where K and N are multiples of 8: rows come by copy engines, in CUDA
+               graphs and in the first call for shapes by the kernel itself; else gathered by NCCL and multiplied by
                `mimw.ops.matmul`
     gradients  of both: a's by `matmul_reduce_scatter`, b's with the rows gathered once more
     order:     calls of a group follow each other, in the same order at all ranks, on one stream at a time; CUDA graphs too. The
@@ -69,15 +71,45 @@ def _plan(a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], T
         return lambda a, b: product(all_rows(world, a), b)
     if not a.is_cuda:
         return lambda a, b: simulated(NAME, world, (a, b), _at_all_ranks)
-    dtype = str(a.dtype).removeprefix("torch.")
-    workspace = memory_of(world, (NAME, m, n, k, dtype), all_gather_gemm.room_for(m, n, k, count, world.size, dtype))
-    grid, args, meta = all_gather_gemm.arguments(a.contiguous(), b, a.new_empty(m, n), workspace, world, count, chosen)
-    launch = RankLaunch(world, a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
+    pushed, carried = _pushed(world, a, b, m, n, k, count), _carried(world, a, b, m, n, k, count)
+    called = False
 
     def run(a: Tensor, b: Tensor) -> Tensor:
+        nonlocal called
         a, c = a.contiguous(), a.new_empty(m, n)
-        launch(a, workspace["gathered"], b, c, a)
+        (carried if called and not torch.cuda.is_current_stream_capturing() else pushed)(a, b, c)
+        called = True
         return c
+
+    return run
+
+
+def _pushed(world: World, a: Tensor, b: Tensor, m: int, n: int, k: int, count: int) -> Callable[[Tensor, Tensor, Tensor], None]:
+    """Rows by the programs: one launch, which graphs can hold. The first call takes it, too: when a graph is recorded, it is
+    compiled."""
+    dtype = str(a.dtype).removeprefix("torch.")
+    workspace = memory_of(world, (NAME, m, n, k, dtype), all_gather_gemm.room_for(m, n, k, count, world.size, dtype))
+    grid, args, meta = all_gather_gemm.arguments(a.contiguous(), b, a.new_empty(m, n), workspace, world, count)
+    launch = RankLaunch(world, a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
+    return lambda a, b, c: launch(a, workspace["gathered"], b, c, a)
+
+
+def _carried(world: World, a: Tensor, b: Tensor, m: int, n: int, k: int, count: int) -> Callable[[Tensor, Tensor, Tensor], None]:
+    """Rows by copy engines, which take nothing from the product."""
+    dtype, chosen = str(a.dtype).removeprefix("torch."), all_gather_gemm.chosen_for(m, n, k, False)
+    sizes = all_gather_gemm.room_for(m, n, k, count, world.size, dtype, False, chosen)
+    workspace = memory_of(world, (NAME, "carried", m, n, k, dtype), sizes)
+    grid, args, meta = all_gather_gemm.arguments(a.contiguous(), b, a.new_empty(m, n), workspace, world, count, chosen, False)
+    launch = RankLaunch(world, a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
+    opening = all_gather_gemm.opening(workspace, world)
+    opened = RankLaunch(world, a, all_gather_gemm.open_gather, *opening, tuple(workspace.values()))
+    bring = CopyEngines(world, workspace, m // world.size, k, chosen)
+
+    def run(a: Tensor, b: Tensor, c: Tensor) -> None:
+        opened()
+        bring(a)
+        launch(a, workspace["gathered"], b, c)
+        bring.joined()
 
     return run
 
