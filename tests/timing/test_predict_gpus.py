@@ -1,12 +1,14 @@
 """Predicted launches on several GPUs: what goes over links takes the links' time, signals and barriers take theirs."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 import mimw
 from benchmarks import link_kernels
 from benchmarks.link_kernels import launch_of
-from mimw.errors import TargetError
+from mimw.errors import SimulatorMisuse, TargetError
 from mimw.kernels import collectives
 from mimw.trace import LINKS
 from tests.check.test_several_gpus import grouped, passed
@@ -66,13 +68,16 @@ def test_waits_have_their_lines_and_links_their_lanes(links):
     assert not args[1][0].any() and not args[3][0].any(), "arrays are left as they are"
 
 
-def test_programs_that_wait_for_others_are_all_run(links):
+def test_programs_that_wait_for_others_are_all_run(links, monkeypatch):
     """Each program of a group waits for all of it: of one SM's there is one."""
     kernel, grid, *args = grouped(programs=4, wide=4)
     found = mimw.predict(kernel, grid, *args)
     assert found.simulated == (4, 4) and len(found.trace.ranks) == 8
     one = mimw.predict(*grouped(programs=8, wide=1))
     assert one.simulated == (2, 2)
+    monkeypatch.setattr(import_module("mimw.timing.predict"), "MOST_STEPS", 50)
+    with pytest.raises(SimulatorMisuse, match="to run all 4 clusters of 2 GPUs takes more than 50 steps"):
+        mimw.predict(kernel, grid, *args)
 
 
 def test_the_figures_of_the_h200():

@@ -33,6 +33,7 @@ from ..trace import LINKS, Trace
 from .result import Timeline
 
 MOST_CTAS = 8           # of one SM that are simulated; more are extrapolated
+MOST_STEPS = 2_000_000  # of all CTAs of several GPUs, a minute or two
 CLOCK_ROUNDS = 3        # how often the clock that follows from the load is tried
 LOADS_A_CTA = 12        # looked at to see which bytes the CTAs of a wave share
 PLAIN_REGISTERS = 128   # a thread of a kernel whose tasks ask for none: the IR does not tell
@@ -140,11 +141,15 @@ class _Predictor:
         conditions = Conditions(megahertz, self.sms, from_dram)
         machine = TimedMachine(self.launch.program, self.grid, self.arguments, self.memory, self.costs, conditions, self.needed,
                                order, slots, most_loads, self.gpus, self.side_by_side if most_loads == 0 else 1)
+        machine.most_steps = MOST_STEPS if self.side_by_side > 1 else machine.most_steps
         try:
             with np.errstate(all="ignore"):
                 machine.run()
         except Enough:
-            pass
+            if not most_loads:
+                raise SimulatorMisuse(f"programs of {self.launch.name} wait for signals of programs on other SMs, and to run all "
+                                      f"{len(self.order)} clusters of {self.launch.gpus} GPUs takes more than {MOST_STEPS:,} steps",
+                                      hint="predict a smaller launch: fewer programs, or shorter loops") from None
         finally:
             machine.undo()
         return machine

@@ -80,13 +80,14 @@ class TimedTask(Task):
 
 
 class Enough(Exception):
-    """As many loads have been seen as were asked for."""
+    """As many loads have been seen as were asked for, or as many steps made as may be."""
 
 
 class TimedMachine(Machine):
     """Runs `order`, lists of the program ids of a cluster, `slots` clusters at a time, in the order of time."""
 
     computes_all = False
+    most_steps: float = float("inf")
     task_class, cta_class = TimedTask, TimedCta
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
@@ -173,6 +174,8 @@ class TimedMachine(Machine):
 
     def _next_task(self) -> Task:
         last, self._last = self._last, None
+        if self.step > self.most_steps:
+            raise Enough
         if last is not None and not last.finished and last not in self.blocked:
             self._push(last.clock, last)
         if self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable) and not self.inflight:
