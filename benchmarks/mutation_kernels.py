@@ -11,6 +11,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import triton.language as tl
 
 import mimw.tle
 from mimw.kernels import (
@@ -162,6 +163,24 @@ def _layer_norm() -> tuple:
     module = tutorial("05_cluster_layer_norm")
     x, w, b = _numbers((9, 200), 200, 200)
     return module.layer_norm, *module.arguments(x, w, b, np.zeros_like(x), clusters=2, CLUSTER=2, STAGES=2, num_warps=4)
+
+
+SUM_AROUND = tutorial("22_several_gpus").sum_around
+
+
+@mimw.jit
+def sum_around_twice(x, y, slots, ready, free, world, N: tl.constexpr, SLOTS: tl.constexpr):
+    """Two launches to `mimw.check`, which sees all accesses of both: what one leaves to the next counts."""
+    for _ in tl.static_range(2):
+        SUM_AROUND(x, y, slots, ready, free, world, N, SLOTS)
+
+
+def _sum_around() -> tuple:
+    """Three ranks with one slot each, so that a slot is given back before the next number comes."""
+    module, world = tutorial("22_several_gpus"), mimw.World(3)
+    numbers = [one.astype(np.float32) for one in _numbers(32, 32, 32)]
+    x, y = world.each(numbers, "x"), world.each([np.zeros_like(one) for one in numbers], "y")
+    return sum_around_twice, *module.arguments(world, x, y, 32, slots=1)
 
 
 def _ragged_sums() -> tuple:
@@ -527,6 +546,7 @@ ON_SEVERAL_GPUS = (
     Case("Two GPUs, stream", GPUS, several_gpus.streaming),
     Case("Two GPUs, exchange", GPUS, several_gpus.exchanging),
     Case("Four GPUs, all-gather", GPUS, several_gpus.gathering),
+    Case("Tutorial 22", "tutorials/22_several_gpus.py", _sum_around),
     Case("Three GPUs, GEMM and reduce-scatter", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
          lambda: products_of_ranks.scattering(3, m=192, n=128, bn=128, twice=True)[0]),
     Case("Two GPUs, GEMM and all-reduce", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
