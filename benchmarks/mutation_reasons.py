@@ -13,6 +13,7 @@ WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
 LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue",
          "tma_load_pair", "clc_issue_all")
 DECODING = "kernels/attention_decode/kernel.py"
+AROUND = "tutorials/22_several_gpus.py"
 WARPS_APART = "kernels/attention_decode/few.py"
 FEW_ROWS = tuple(f"kernels/attention_decode/{file}.py" for file in ("few", "finished", "finisher", "warps"))
 ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py",
@@ -272,6 +273,12 @@ REASONS = (
      "This launch has one program, which counts alone. With two it is wrong (`Two GPUs, attention`)."),
     (lambda m: _of_gathered_keys(m, "world_barrier"),
      "A single call: nobody has read the peers' arrays yet. In a second one it is wrong (`Two GPUs, keys of attention`)."),
+    (lambda m: m.site.file.endswith(AROUND) and m.word == "signal_wait",
+     "The wait is before the end of a launch. What is taken off before all has come leaves the count as much lower, and the next "
+     "launch waits for the same slots by that."),
+    (lambda m: m.site.file.endswith(AROUND) and m.word == "atomic_rmw",
+     "Nobody adds to this count meanwhile: what came of this launch, by the wait before; what comes of the next, by the numbers "
+     "that this rank sends then."),
     (lambda m: m.site.file.endswith("kernels/gemm/kernel.py") and m.change == "drop predicate",
      "A launch has a step for each tile: the predicate is for K = 0, which `arguments` refuses."),
     (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),
