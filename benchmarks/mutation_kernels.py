@@ -570,8 +570,8 @@ ON_SEVERAL_GPUS = (
          lambda: _collective("all_gather", "direct", 128)),
 )
 
-# Their mutants have not been judged yet: a seed takes 3 to 4 seconds, so 200 seeds and all mutants take an hour. What ranks tell each
-# other is in files of its own, gather.py and collect.py, whose cases are above.
+# Their mutants have not been judged yet: a seed takes 3 to 4 seconds, so 200 seeds and all mutants take an hour. What ranks tell
+# each other is in files of its own, gather.py and collect.py, whose cases are above.
 NOT_JUDGED = (
     Case("Two GPUs, attention", "src/mimw/kernels/ring_attention/kernel.py",
          lambda: cut_sequences.forward(2, True, heads=2, putters=2)[:4]),

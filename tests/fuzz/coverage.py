@@ -39,10 +39,14 @@ _TLX_ROWS = {
 }
 _CLC = "clc_producer and clc_consumer, which programs hold, are made of it; tests/check/test_truth_tables_launch_control.py has it"
 _GPUS = "programs of the fuzzer run on one GPU; tests/check/test_truth_tables_gpus.py and tests/words/test_world_words.py have it"
+_MULTIMEM = "memory of several GPUs at once; tests/words/test_multimem.py and its truth tables have it"
 NOT_HERE = {
     **dict.fromkeys(("tlx.peer_pointer", "tlx.signal", "tlx.wait_signal", "tlx.world_barrier", "tlx.world_rank", "tlx.world_size",
                      "tle.bind_mesh: shard_id, several GPUs", "tle.bind_mesh: remote, several GPUs",
-                     "tle.bind_mesh: distributed_barrier, several GPUs"), _GPUS),
+                     "tle.bind_mesh: distributed_barrier, several GPUs", "tle.bind_mesh: reshard, several GPUs",
+                     "tle.bind_mesh: distributed_dot, several GPUs",
+                     "tle.bind_mesh: remote of a sharded tensor, several GPUs"), _GPUS),
+    **dict.fromkeys(("tlx.multicast_pointer", "tlx.multimem_load_reduce", "tlx.multimem_reduce", "tlx.multimem_store"), _MULTIMEM),
     "tlx.barrier_try_wait": "its flag depends on who was faster; tests/words/test_try_wait.py has the word",
     "tlx._to_mxfp8_block": "a helper of `tl` code; tests/words/test_mxfp8.py has it",
     "tlx.dot_scaled": "tl.dot_scaled, which programs hold; tests/words/test_dot_scaled.py has the word",
@@ -53,7 +57,8 @@ NOT_HERE = {
 }
 # Ops of the table that no program reaches, and why.
 OPS_NOT_HERE = {
-    **dict.fromkeys(("peer_pointer", "signal_wait", "world_barrier"), _GPUS),
+    **dict.fromkeys(("peer_pointer", "signal_wait", "world_barrier", "world_scratch"), _GPUS),
+    **dict.fromkeys(("multicast_pointer", "multimem_load_reduce", "multimem_reduce", "multimem_store"), _MULTIMEM),
     "barrier_test": "as barrier_try_wait, whose op it is",
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
