@@ -22,7 +22,7 @@ from ..plans import Plans, look
 from .copy_engine import CopyEngines
 from .gemm_memory import memory_of
 from .launching import RankLaunch, World, name_of, simulated, tensors_of, world_of
-from .operands import all_rows, checked, for_kernels, product
+from .operands import all_rows, checked, for_kernels, keep_operands, product
 
 NAME = "all_gather_matmul"
 
@@ -126,11 +126,6 @@ def _at_all_ranks(ranks: mimw.World, all_a: list[Tensor], all_b: list[Tensor]) -
     return tensors_of(c)
 
 
-def _save(ctx, inputs, output) -> None:
-    a, b, ctx.group_name = inputs
-    ctx.save_for_backward(a, b)
-
-
 def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
     """grad_a = this rank's rows of the sum of grad b^T, grad_b = A^T grad."""
     a, b = ctx.saved_tensors
@@ -152,6 +147,6 @@ def _fake_rows(a: Tensor, group_name: str) -> Tensor:
 
 
 _PLANS = Plans(_plan)
-ALL_GATHER_MATMUL = Operator("all_gather_matmul(Tensor a, Tensor b, str group_name) -> Tensor", _run, _fake, _save, _backward,
-                             LOWER)
+ALL_GATHER_MATMUL = Operator("all_gather_matmul(Tensor a, Tensor b, str group_name) -> Tensor", _run, _fake, keep_operands,
+                             _backward, LOWER)
 ALL_ROWS = Operator("all_rows(Tensor a, str group_name) -> Tensor", _rows, _fake_rows)

@@ -25,7 +25,7 @@ from ..operator import LOWER, Operator
 from ..plans import Plans, look
 from .gemm_memory import memory_of
 from .launching import RankLaunch, World, name_of, simulated, tensors_of, world_of
-from .operands import checked, for_kernels, product, scattered_rows, summed
+from .operands import checked, for_kernels, keep_operands, product, scattered_rows, summed
 
 SCATTER, ALL = "matmul_reduce_scatter", "matmul_all_reduce"
 
@@ -132,11 +132,6 @@ def _at_all_ranks(everywhere: bool, ranks: mimw.World, all_a: list[Tensor], all_
     return tensors_of(c)
 
 
-def _save(ctx, inputs, output) -> None:
-    a, b, ctx.group_name = inputs
-    ctx.save_for_backward(a, b)
-
-
 def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
     """grad_a = the gradients of all rows times b^T, grad_b = a^T times them."""
     a, b = ctx.saved_tensors
@@ -151,5 +146,5 @@ def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None
 
 _PLANS = Plans(_plan)
 MATMUL_REDUCE_SCATTER = Operator("matmul_reduce_scatter(Tensor a, Tensor b, str group_name) -> Tensor", _run_scatter, _fake_scatter,
-                                 _save, _backward, LOWER)
+                                 keep_operands, _backward, LOWER)
 MATMUL_ALL_REDUCE = Operator("matmul_all_reduce(Tensor a, Tensor b, str group_name) -> Tensor", _run_all, _fake_all, autocast=LOWER)

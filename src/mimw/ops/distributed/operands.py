@@ -60,6 +60,12 @@ def all_rows(world: World, a: Tensor) -> Tensor:
     return whole
 
 
+def keep_operands(ctx, inputs: tuple[Tensor, Tensor, str], output: Tensor) -> None:
+    """Note a, b and the group's name for the gradients of a product."""
+    a, b, ctx.group_name = inputs
+    ctx.save_for_backward(a, b)
+
+
 def summed(products: Sequence[Tensor]) -> Tensor:
     """The sum in fp32, by rank, of products that are there."""
     total = products[0].float()
