@@ -4,7 +4,7 @@ Input: nothing. Output: EXPLAINED, a text for the title of a section. For exampl
 
     EXPLAINED["Few rows"]       "Ours and cuBLAS have the memory equally busy ..."
 
-The figures are those of the lines "Counters" on the page (benchmarks/results/counters.jsonl, run of 2026-11-22): one launch each,
+The figures are those of the lines "Counters" on the page (benchmarks/results/counters.jsonl, runs of 2026-11-22 and 2026-11-23): one launch each,
 alone under ncu. What other counters said before stands in benchmarks/NOTES.md.
 """
 
@@ -35,9 +35,11 @@ EXPLAINED = {
         cores 81 % and memory 63 % in both, 46.8 and 46.2 us. So both stand at the same limits, and 1.1 of cuBLAS is not to be
         had: what is left of the time is the start of 128 programs on 132 SMs and the L2's writing back, which no kernel sees.""",
     "Scales of blocks": """
-        4096 x 7168 x 16384: tensor cores 84 % of the cycles, torch's 81 %, our fp8 product without scales 94 %; issue slots 41
-        % where that has 13 %, and 16 % of the waits are for dispatch: adding each chunk up in fp32. The clock is 1403 MHz,
-        torch's 1465: L2 is busy 74 % in ours, 61 % in torch's, and that costs power.""",
+        4096 x 7168 x 16384, tiles of 256 x 128: tensor cores 81 % of the cycles, torch's 81 %, our fp8 product
+        without scales 95 %; issue slots 35 % where that has 13 %, and 9 % of the waits are for dispatch: adding each chunk up in
+        fp32. Larger tiles took L2 from 74 to 56 % busy (torch's 63 %) and the clock under ncu from 1403 to 1598 MHz, above torch's
+        1556: power is no longer what ours loses by, the adding up is. 4096 x 2112 x 7168: 66 and 68 % at 113 us both; an SM is
+        busy 83 % as long as the last one: 32 x 16.5 tiles of 128 x 128 are 4.0 to 4.1 rounds of 132 SMs, so a fifth begins.""",
     "Attention, forward": """
         FlashAttention-4, which leads where sequences are long, was not profiled. 4096 full: tensor cores 79 % of the cycles,
         cuDNN's 75 %, at 1634 and 1653 MHz, so ours is ahead under ncu, where the chip is cool. Neither L2 (45 %), shared memory
@@ -46,34 +48,40 @@ EXPLAINED = {
         seems to hold waits for mbarriers) and for results of plain instructions (24 %). In a benchmark the clock falls to 1410
         to 1470 MHz from length 4096 on: there it is power.""",
     "Attention, backward": """
-        Shared memory is the busiest unit, 80 % of its wavefronts (5 % of them bank conflicts), before the tensor cores with 70
-        %; cuDNN has 68 and 65 %. dQ's shares go through it, beside the operands of five products. L2 59 %, memory 7 %: adding
-        dQ up is not what bounds it. The launches before and after are 5 % of the call.""",
+        Shared memory is the busiest unit, at length 16384 83 % of its wavefronts (4 % of them bank conflicts), before the tensor
+        cores with 73 %; cuDNN has 70 and 67 %. dQ's shares go through it, beside the operands of five products. L2 58 %, memory 2 %: adding
+        dQ up is not what bounds it. The launches before and after are 1 % of the call (5 % at 4096).""",
     "Attention, packed sequences": """
         As the dense kernel: tensor cores 79 %, cuDNN's dense kernel 76 %; 265 MB of local memory are moved by spills in ours
         (cuDNN's: none), at some 60 GB/s far from any limit. All SMs end within 3 %. What keeps the tensor cores waiting is what
         keeps the dense kernel's waiting.""",
     "Attention, decoding": """
-        8 x 8192: the memory is busy 78 %, cuDNN's 86 %, for the same bytes (271 MB). The difference is the tail: an SM of ours
-        is busy 90 % as long as the last one, and the one that ends first 4 %; in cuDNN's 94 and 79 %. L2 hits 2 % in both:
-        nothing is read twice. So shares of sequences that are more even are what is left, not faster copies.""",
+        8 x 8192: the memory is busy 79 %, cuDNN's 87 %, for the same bytes (271 MB), in 71 us where cuDNN's two launches take 69.
+        The difference is the tail: an SM of ours is busy 88 % as long as the last one, and the one that ends first 4 %; in
+        cuDNN's the first ends after 73 %. L2 hits 1 % in both: nothing is read twice. 1 x 8192 is 17.3 and 17.6 us: a launch's
+        start and its last steps, with the memory at 41 %. So shares of sequences that are more even are what is left, not faster
+        copies.""",
     "Norms": """
         LayerNorm forward LN6: memory 71 % and L2 80 %; the ring runs on 120 of 132 SMs (15 clusters of 8), an SM is busy 82 %
-        as long as the last one, and 15 % of shared memory's wavefronts are bank conflicts. Backward LN4 in the form before the
-        present one: 116 programs; memory 60 %, issue slots 41 %, warps wait for loads 29 % and barriers 26 %; the launch that
-        adds up dw and db takes 16 % of the call with the memory at 25 %. So what is missing to a copy is the SMs without a
-        cluster, the last row of each program, and in the gradients the second launch. (torch's copy is a cudaMemcpy, in which
-        ncu sees no kernel.)""",
+        as long as the last one, and 15 % of shared memory's wavefronts are bank conflicts. Backward LN4: memory 61 %, L2 78 %,
+        issue slots 43 %; warps wait for loads 27 % and barriers 24 %; the launch that adds up dw and db takes 14 % of the call
+        with the memory at 32 %. Backward LN7: memory 77 %, L2 83 %, issue slots 49 %, an SM is busy 84 % as long as the last
+        one, and some have no program at all. So what is missing to a copy is the SMs without a cluster, the last row of each
+        program, and in the gradients of short rows the second launch. (torch's copy is a cudaMemcpy, in which ncu sees no
+        kernel.)""",
     "Top-k selector": """
-        64 x 262144: memory 49 %, L2 60 %, issue slots 34 %: none is a limit. Warps wait for loads 48 % of their time, and 26 %
+        64 x 4096, 8.7 us in a benchmark: an SM is busy 42 % as long as the last one, memory 2 %, issue slots 17 %; most of the
+        time is a launch and the steps of one CTA that follow each other. 64 x 262144: memory 49 %, L2 60 %, issue slots 34 %: none is a limit. Warps wait for loads 48 % of their time, and 26 %
         of shared memory's wavefronts are bank conflicts, those of the histograms. Passes over a row follow each other, each
         begins with an empty pipeline; 128 of 132 SMs have a CTA.""",
     "Sparse MLA": """
-        The rows above are of forms before the present ones (rows by cp.async, and the form without roles came later; neither
-        was timed since). Under ncu, 8192 rows: the pipe form takes 4260 us with tensor cores 57 % and shared memory 59 %; warps
-        wait for gathered rows (long scoreboard 42 %) although 95 % of them come out of L2, which is 44 % busy: latency, not
-        bandwidth. The seesaw form, 7539 us, moves 13.4 GB of spilled registers and has the tensor cores busy 32 % of the time;
-        the form without roles, 7226 us, has no second worker that computes while rows come: 33 %.""",
+        8192 rows: the pipe form takes 4258 us with tensor cores 56 % and shared memory 59 %; warps wait for gathered rows (long
+        scoreboard 44 %) although 96 % of them come out of L2, which is 44 % busy: latency, not bandwidth. 131072 rows: 5025 us,
+        L2 hits 45 %, the same waits 58 %, and neither L2 (51 %) nor the memory (36 %) is a limit; the demand counts 0.70 of the
+        published time there, as if the memory were. The seesaw form, 7514 us, moves 13.4 GB of spilled registers and has the
+        tensor cores busy 32 % of the time: two accumulators of 64 x 512 and their probabilities do not fit into what Triton's
+        products keep in registers. The form without roles, 7193 us, has no second worker that computes while rows come: 33 %.
+        The library calls the pipe form.""",
     "Mixture of experts": """
         mixtral-512, longest launch: tensor cores 82 % and memory 70 % at once, at 1364 MHz: bound by both, and by power (stock
         Triton's: 58 and 59 %, 709 us where ours takes 597). The second product has a tail: an SM is busy 73 % as long as the
