@@ -1,0 +1,148 @@
+"""The operators of several GPUs on two real ones, against torch and NCCL: eagerly, time after time, and in a CUDA graph.
+
+    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.two_gpus_operators [names]
+
+Input: one process for each GPU, two of them. Output: as of tests/two_gpus.py.
+"""
+
+import sys
+
+import torch
+import torch.distributed as dist
+
+from mimw import ops
+from mimw.ops.distributed import (
+    all_gather,
+    all_gather_matmul,
+    all_reduce,
+    all_reduce_,
+    all_to_all,
+    matmul_all_reduce,
+    matmul_reduce_scatter,
+    moe,
+    moe_combine,
+    moe_dispatch,
+    reduce_scatter,
+)
+from tests.two_gpus import main
+
+TIMES = 20
+
+
+def drawn(seed, *shape, dtype=torch.bfloat16, scale=1.0):
+    """The same at all ranks for a seed."""
+    return (scale * torch.randn(shape, generator=torch.Generator("cuda").manual_seed(seed), device="cuda")).to(dtype)
+
+
+def everywhere(function, *inputs):
+    """What `function` gives of `inputs`: the first time, after more calls, and of a graph of two calls on new inputs."""
+    found = [function(*inputs)]
+    for _ in range(TIMES):
+        again = function(*inputs)
+    found.append(again)
+    static, graph = [x.clone() for x in inputs], torch.cuda.CUDAGraph()
+    dist.barrier()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        function(*static)
+        out = function(*static)
+    for x in static:
+        x.zero_() if x.is_floating_point() else None
+    graph.replay()
+    for x, y in zip(static, inputs):
+        x.copy_(y)
+    graph.replay()
+    torch.cuda.synchronize()
+    return [*found, out]
+
+
+def close(found, expected, allowed=0.02):
+    error = float((found.float() - expected.float()).abs().max() / expected.float().abs().max())
+    assert found.shape == expected.shape and error <= allowed, f"{tuple(found.shape)}, {tuple(expected.shape)}: error {error:.3g}"
+    return error
+
+
+def collectives(world):
+    """All-reduce, all-gather and reduce-scatter: what NCCL gives, of sums in fp32."""
+    rank, worst = world.rank, 0.0
+    for shape, dtype in (((6, 5, 3), torch.bfloat16), ((512, 96), torch.float16), ((1024, 2048), torch.float32)):
+        every = [drawn(one, *shape, dtype=dtype) for one in range(2)]
+        total = every[0].float() + every[1].float()
+        for found in everywhere(lambda x: all_reduce(x, world.group), every[rank]):
+            worst = max(worst, close(found, total))
+        assert all(torch.equal(found, torch.cat(every)) for found in everywhere(lambda x: all_gather(x, world.group), every[rank]))
+        for found in everywhere(lambda x: reduce_scatter(x, world.group), every[rank]):
+            worst = max(worst, close(found, total.chunk(2)[rank]))
+        place = every[rank].clone()
+        assert all_reduce_(place, world.group) is place
+        close(place, total)
+    return f"error {worst:.1e}"
+
+
+def products(world):
+    """All-gather GEMM, GEMM reduce-scatter and GEMM all-reduce, with the routes that shapes choose."""
+    rank, told = world.rank, []
+    for rows, k, n, dtype in ((72, 64, 40, torch.bfloat16), (3, 20, 7, torch.float16), (1024, 512, 768, torch.bfloat16),
+                              (4096, 2048, 4096, torch.bfloat16)):
+        a, b = [drawn(one, rows, k, dtype=dtype) for one in range(2)], [drawn(9 + one, k, n, dtype=dtype) for one in range(2)]
+        tall = [drawn(20 + one, 2 * rows, k, dtype=dtype) for one in range(2)]
+        total = sum(one.float() @ other.float() for one, other in zip(tall, b))
+        whole = torch.cat(a).float() @ b[rank].float()
+        worst = 0.0
+        for found in everywhere(lambda x, y: all_gather_matmul(x, y, world.group), a[rank], b[rank]):
+            worst = max(worst, close(found, whole))
+        for found in everywhere(lambda x, y: matmul_reduce_scatter(x, y, world.group), tall[rank], b[rank]):
+            worst = max(worst, close(found, total.chunk(2)[rank]))
+        for found in everywhere(lambda x, y: matmul_all_reduce(x, y, world.group), tall[rank], b[rank]):
+            worst = max(worst, close(found, total))
+        told.append(f"{worst:.1e}")
+    return f"errors {' '.join(told)}"
+
+
+def gradients(world):
+    """Gradients of a product whose rows are gathered, against all ranks' sum."""
+    rank = world.rank
+    a, b = [drawn(one, 256, 512) for one in range(2)], [drawn(9 + one, 512, 384) for one in range(2)]
+    weights = [drawn(30 + one, 512, 384) for one in range(2)]
+    mine = a[rank].clone().requires_grad_(), b[rank].clone().requires_grad_()
+    (all_gather_matmul(*mine, world.group) * weights[rank]).sum().backward()
+    of_a = sum(weight.float() @ one.float().T for weight, one in zip(weights, b)).chunk(2)[rank]
+    return f"errors {close(mine[0].grad, of_a):.1e} {close(mine[1].grad, torch.cat(a).float().T @ weights[rank].float()):.1e}"
+
+
+def parts(world):
+    """all_to_all: equal parts, and parts whose sizes are on the device."""
+    every = [drawn(one, 64, 40, dtype=torch.float32) for one in range(2)]
+    wanted = torch.cat([one.chunk(2)[world.rank] for one in every])
+    assert all(torch.equal(found, wanted) for found in everywhere(lambda x: all_to_all(x, group=world.group), every[world.rank]))
+    splits = [[40, 24], [0, 64]]
+    mine = torch.tensor(splits[world.rank], device="cuda")
+    for _ in range(TIMES):
+        y, counts = all_to_all(every[world.rank], mine, max_rows=64, group=world.group)
+    wanted = torch.cat([one.split(sizes)[world.rank] for one, sizes in zip(every, splits)])
+    assert counts.tolist() == [sizes[world.rank] for sizes in splits] and torch.equal(y[:int(counts.sum())], wanted)
+
+
+def experts(world):
+    """moe against all experts on one GPU, also in a graph; rows of fp8 with scales there and back."""
+    count, hidden, inner, tokens, k, rank = 8, 512, 256, 200, 3, world.rank
+    gate_up, down = drawn(1, count, 2 * inner, hidden, scale=0.05), drawn(2, count, hidden, inner, scale=0.1)
+    x = drawn(3 + rank, tokens, hidden)
+    ids = torch.rand(tokens, count, generator=torch.Generator("cuda").manual_seed(5 + rank), device="cuda").topk(k).indices
+    weights = drawn(7 + rank, tokens, k, dtype=torch.float32).softmax(1)
+    mine = slice(rank * count // 2, (rank + 1) * count // 2)
+    wanted = ops.moe(x, gate_up, down, ids, weights)
+    found = everywhere(lambda x, w: moe(x, gate_up[mine], down[mine], ids, w, max_tokens=256, group=world.group), x, weights)
+    worst = max(close(one, wanted, 0.03) for one in found)
+    quantised, scale = x.to(torch.float8_e4m3fn), torch.rand(tokens, 4, device="cuda")
+    rows, ends, scales, handle = moe_dispatch(quantised, ids, count, max_tokens=256, scale=scale, group=world.group)
+    y = torch.where(torch.arange(len(rows), device="cuda")[:, None] < ends[-1], rows.float() * scales[:, :1], float("nan"))
+    back = moe_combine(y, handle, weights, world.group)
+    close(back, quantised.float() * scale[:, :1] * weights.sum(1, keepdim=True), 1e-3)
+    return f"error {worst:.1e}"
+
+
+CHECKS = (collectives, products, gradients, parts, experts)
+
+if __name__ == "__main__":
+    sys.exit(main(CHECKS))
