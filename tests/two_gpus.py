@@ -209,10 +209,10 @@ def processors(world):
 CHECKS = (starting, host, puts, gets, exchanges, gathers, streams, errors, groups, processors)
 
 
-def main(checks=CHECKS) -> int:
+def main(checks=CHECKS, heap=1 << 26) -> int:
     faulthandler.dump_traceback_later(LIMIT, exit=True)
     warnings.simplefilter("ignore", mimw.ops.SimulationWarning)
-    first, bad = mimw.distributed.init(timeout=30, heap=1 << 26), 0
+    first, bad = mimw.distributed.init(timeout=30, heap=heap), 0
     for check in (one for one in checks if len(sys.argv) == 1 or one.__name__ in sys.argv[1:]):
         told, trace = "", ""
         world = first if check is starting else world_of(dist.new_group([0, 1]))    # calls are counted anew, whatever went wrong

@@ -145,4 +145,4 @@ def experts(world):
 CHECKS = (collectives, products, gradients, parts, experts)
 
 if __name__ == "__main__":
-    sys.exit(main(CHECKS))
+    sys.exit(main(CHECKS, heap=1 << 28))
