@@ -43,6 +43,12 @@ CANDIDATES = [Configuration(), Configuration(narrow=True),
                 for group, apart, narrow in ((4, 0, True), (8, 0, False), (8, 0, True), (8, 2, True)))]
 
 
+def published(name: str) -> dict[str, float]:
+    """Microseconds that DeepGEMM publishes for the case of that name, on an H800, whose tensor cores are an H200's."""
+    case = CASES[name]
+    return {} if case.published is None else {"DeepGEMM, H800": 2e-6 * case.groups * case.m * case.n * case.k / case.published}
+
+
 def problem(case: Case):
     """(a, b, c, scale_a, scale_b, ends or None), the scales of a contiguous along its rows."""
     torch.manual_seed(0)

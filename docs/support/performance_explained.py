@@ -4,8 +4,8 @@ Input: nothing. Output: EXPLAINED, a text for the title of a section. For exampl
 
     EXPLAINED["Few rows"]       "Ours and cuBLAS have the memory equally busy ..."
 
-The figures are those of the lines "Counters" on the page (benchmarks/results/counters.jsonl, runs of 2026-11-22 and 2026-11-23): one launch each,
-alone under ncu. What other counters said before stands in benchmarks/NOTES.md.
+The figures are those of the lines "Counters" on the page (benchmarks/results/counters.jsonl, runs of 2026-11-22 and 23): one launch each, alone under
+ncu. What other counters said before stands in benchmarks/NOTES.md.
 """
 
 from __future__ import annotations
@@ -13,79 +13,82 @@ from __future__ import annotations
 EXPLAINED = {
     "Tokens to experts on other GPUs": """
         Dispatch of deepseek and of deepseek-fp8, which moves half as much (700 and 363 MB of the memory), differ by 3.7 TB/s;
-        combine of deepseek and of mixtral (645 and 151 MB) by 3.8 TB/s. So both are the memory's bytes near its rate, and some
-        60 us besides: rounds of rows whose waits follow each other, the start, and the last rows' way home, which begins when the
-        link is done. Where the memory has little to do, dispatch of mixtral, the link is busy 82 % of the time. To come nearer,
-        experts would read a token's row where it has come, by its number, and nothing be written by expert (NOTES).""",
+        combine of deepseek and of mixtral (645 and 151 MB) by 3.8 TB/s. So both are the memory's bytes near its rate, and
+        some 60 us besides: rounds of rows whose waits follow each other, the start, and the last rows' way home, which begins
+        when the link is done. Where the memory has little to do, dispatch of mixtral, the link is busy 82 % of the time. To
+        come nearer, experts would read a token's row where it has come, by its number, and nothing be written by expert
+        (NOTES).""",
     "Products over several GPUs": """
-        Reduce-scatter: the GEMM alone would be 1.12 to 1.24 x ahead of torch's fused operator, so 1.15 asks for sums that travel
-        at no cost. Ours take 52 to 134 us more than the GEMM alone, about the time that the bytes need on the link, although that
-        has half of the product's time for them: an SM's stores to the peer seem to hold up its own loads, and all SMs end their
-        tiles at one time. All-gather by copy engines, which no SM is in the way of, costs 2 to 4 %.""",
+        Reduce-scatter: the GEMM alone would be 1.12 to 1.24 x ahead of torch's fused operator, so 1.15 asks for sums that
+        travel at no cost. Ours take 52 to 134 us more than the GEMM alone, about the time that the bytes need on the link,
+        although that has half of the product's time for them: an SM's stores to the peer seem to hold up its own loads, and
+        all SMs end their tiles at one time. All-gather by copy engines, which no SM is in the way of, costs 2 to 4 %.""",
     "What a GEMM does on the way out": """
         gelu_tanh at K = 2048: tensor cores 86 % where the plain form has 93 %, at the same clock, L2 74 and 70 %; issue slots
-        are 25 % instead of 15 %. So its instructions are what is not hidden: a consumer's product waits for the elements of the
-        tile before. A residual at K = 8192: tensor cores 94 and 96 %, but 1420 against 1455 MHz, and L2 79 against 68 %:
+        are 25 % instead of 15 %. So its instructions are what is not hidden: a consumer's product waits for the elements of
+        the tile before. A residual at K = 8192: tensor cores 94 and 96 %, but 1420 against 1455 MHz, and L2 79 against 68 %:
         reading the residual costs power and L2, not waiting. Row scales with promoted sums: tensor cores 88 % (91 % without
-        scales and in torch's), issue slots 40 % in all three, which is the adding up in fp32. Row scales in the tensor cores, K
-        = 2048: 90 % where torch's kernel has 94 % at the same clock; ours asks 6 % more of L2, and its SMs are active 94 % of
-        the launch, torch's 96 %.""",
+        scales and in torch's), issue slots 40 % in all three, which is the adding up in fp32. Row scales in the tensor cores,
+        K = 2048: 90 % where torch's kernel has 94 % at the same clock; ours asks 6 % more of L2, and its SMs are active 94 %
+        of the launch, torch's 96 %.""",
     "Few rows": """
         One row: the memory is busy 81 % in ours and 80 % in cuBLAS's, L2 83 and 82 %, for 35.0 and 35.5 us; 256 rows: tensor
         cores 81 % and memory 63 % in both, 46.8 and 46.2 us. So both stand at the same limits, and 1.1 of cuBLAS is not to be
         had: what is left of the time is the start of 128 programs on 132 SMs and the L2's writing back, which no kernel sees.""",
     "Scales of blocks": """
-        4096 x 7168 x 16384, tiles of 256 x 128: tensor cores 81 % of the cycles, torch's 81 %, our fp8 product
-        without scales 95 %; issue slots 35 % where that has 13 %, and 9 % of the waits are for dispatch: adding each chunk up in
-        fp32. Larger tiles took L2 from 74 to 56 % busy (torch's 63 %) and the clock under ncu from 1403 to 1598 MHz, above torch's
-        1556: power is no longer what ours loses by, the adding up is. 4096 x 2112 x 7168: 66 and 68 % at 113 us both; an SM is
-        busy 83 % as long as the last one: 32 x 16.5 tiles of 128 x 128 are 4.0 to 4.1 rounds of 132 SMs, so a fifth begins.""",
+        4096 x 7168 x 16384, tiles of 256 x 128: tensor cores 81 % of the cycles, torch's 81 %, our fp8 product without scales
+        95 %; issue slots 35 % where that has 13 %, and 9 % of the waits are for dispatch: adding each chunk up in fp32.
+        Larger tiles took L2 from 74 to 56 % busy (torch's 63 %) and the clock under ncu from 1403 to 1598 MHz, above torch's
+        1556: power is no longer what ours loses by, the adding up is. 4096 x 2112 x 7168: 66 and 68 % at 113 us both; an SM
+        is busy 83 % as long as the last one: 32 x 16.5 tiles of 128 x 128 are 4.0 to 4.1 rounds of 132 SMs, so a fifth
+        begins.""",
     "Attention, forward": """
         FlashAttention-4, which leads where sequences are long, was not profiled. 4096 full: tensor cores 79 % of the cycles,
-        cuDNN's 75 %, at 1634 and 1653 MHz, so ours is ahead under ncu, where the chip is cool. Neither L2 (45 %), shared memory
-        (53 %) nor the memory (7 %) bounds it. Issue slots are 39 % busy: the fifth of the time in which the tensor cores rest
-        is where both consumers are in their softmax; warps wait for barriers of keys and values (long scoreboard 28 %, which
-        seems to hold waits for mbarriers) and for results of plain instructions (24 %). In a benchmark the clock falls to 1410
-        to 1470 MHz from length 4096 on: there it is power.""",
+        cuDNN's 75 %, at 1634 and 1653 MHz, so ours is ahead under ncu, where the chip is cool. Neither L2 (45 %), shared
+        memory (53 %) nor the memory (7 %) bounds it. Issue slots are 39 % busy: the fifth of the time in which the tensor
+        cores rest is where both consumers are in their softmax; warps wait for barriers of keys and values (long scoreboard
+        28 %, which seems to hold waits for mbarriers) and for results of plain instructions (24 %). In a benchmark the clock
+        falls to 1410 to 1470 MHz from length 4096 on: there it is power.""",
     "Attention, backward": """
-        Shared memory is the busiest unit, at length 16384 83 % of its wavefronts (4 % of them bank conflicts), before the tensor
-        cores with 73 %; cuDNN has 70 and 67 %. dQ's shares go through it, beside the operands of five products. L2 58 %, memory 2 %: adding
-        dQ up is not what bounds it. The launches before and after are 1 % of the call (5 % at 4096).""",
+        Shared memory is the busiest unit, at length 16384 83 % of its wavefronts (4 % of them bank conflicts), before the
+        tensor cores with 73 %; cuDNN has 70 and 67 %. dQ's shares go through it, beside the operands of five products. L2 58
+        %, memory 2 %: adding dQ up is not what bounds it. The launches before and after are 1 % of the call (5 % at 4096).""",
     "Attention, packed sequences": """
         As the dense kernel: tensor cores 79 %, cuDNN's dense kernel 76 %; 265 MB of local memory are moved by spills in ours
-        (cuDNN's: none), at some 60 GB/s far from any limit. All SMs end within 3 %. What keeps the tensor cores waiting is what
-        keeps the dense kernel's waiting.""",
+        (cuDNN's: none), at some 60 GB/s far from any limit. All SMs end within 3 %. What keeps the tensor cores waiting is
+        what keeps the dense kernel's waiting.""",
     "Attention, decoding": """
-        8 x 8192: the memory is busy 79 %, cuDNN's 87 %, for the same bytes (271 MB), in 71 us where cuDNN's two launches take 69.
-        The difference is the tail: an SM of ours is busy 88 % as long as the last one, and the one that ends first 4 %; in
-        cuDNN's the first ends after 73 %. L2 hits 1 % in both: nothing is read twice. 1 x 8192 is 17.3 and 17.6 us: a launch's
-        start and its last steps, with the memory at 41 %. So shares of sequences that are more even are what is left, not faster
-        copies.""",
+        8 x 8192: the memory is busy 79 %, cuDNN's 87 %, for the same bytes (271 MB), in 71 us where cuDNN's two launches take
+        69. The difference is the tail: an SM of ours is busy 88 % as long as the last one, and the one that ends first 4 %;
+        in cuDNN's the first ends after 73 %. L2 hits 1 % in both: nothing is read twice. 1 x 8192 is 17.3 and 17.6 us: a
+        launch's start and its last steps, with the memory at 41 %. So shares of sequences that are more even are what is
+        left, not faster copies.""",
     "Norms": """
         LayerNorm forward LN6: memory 71 % and L2 80 %; the ring runs on 120 of 132 SMs (15 clusters of 8), an SM is busy 82 %
-        as long as the last one, and 15 % of shared memory's wavefronts are bank conflicts. Backward LN4: memory 61 %, L2 78 %,
-        issue slots 43 %; warps wait for loads 27 % and barriers 24 %; the launch that adds up dw and db takes 14 % of the call
-        with the memory at 32 %. Backward LN7: memory 77 %, L2 83 %, issue slots 49 %, an SM is busy 84 % as long as the last
-        one, and some have no program at all. So what is missing to a copy is the SMs without a cluster, the last row of each
-        program, and in the gradients of short rows the second launch. (torch's copy is a cudaMemcpy, in which ncu sees no
-        kernel.)""",
+        as long as the last one, and 15 % of shared memory's wavefronts are bank conflicts. Backward LN4: memory 61 %, L2 78
+        %, issue slots 43 %; warps wait for loads 27 % and barriers 24 %; the launch that adds up dw and db takes 14 % of the
+        call with the memory at 32 %. Backward LN7: memory 77 %, L2 83 %, issue slots 49 %, an SM is busy 84 % as long as the
+        last one, and some have no program at all. So what is missing to a copy is the SMs without a cluster, the last row of
+        each program, and in the gradients of short rows the second launch. (torch's copy is a cudaMemcpy, in which ncu sees
+        no kernel.)""",
     "Top-k selector": """
-        64 x 4096, 8.7 us in a benchmark: an SM is busy 42 % as long as the last one, memory 2 %, issue slots 17 %; most of the
-        time is a launch and the steps of one CTA that follow each other. 64 x 262144: memory 49 %, L2 60 %, issue slots 34 %: none is a limit. Warps wait for loads 48 % of their time, and 26 %
-        of shared memory's wavefronts are bank conflicts, those of the histograms. Passes over a row follow each other, each
-        begins with an empty pipeline; 128 of 132 SMs have a CTA.""",
+        64 x 4096, 8.7 us in a benchmark: an SM is busy 42 % as long as the last one, memory 2 %, issue slots 17 %; most of
+        the time is a launch and the steps of one CTA that follow each other. 64 x 262144: memory 49 %, L2 60 %, issue slots
+        34 %: none is a limit. Warps wait for loads 48 % of their time, and 26 % of shared memory's wavefronts are bank
+        conflicts, those of the histograms. Passes over a row follow each other, each begins with an empty pipeline; 128 of
+        132 SMs have a CTA.""",
     "Sparse MLA": """
-        8192 rows: the pipe form takes 4258 us with tensor cores 56 % and shared memory 59 %; warps wait for gathered rows (long
-        scoreboard 44 %) although 96 % of them come out of L2, which is 44 % busy: latency, not bandwidth. 131072 rows: 5025 us,
-        L2 hits 45 %, the same waits 58 %, and neither L2 (51 %) nor the memory (36 %) is a limit; the demand counts 0.70 of the
-        published time there, as if the memory were. The seesaw form, 7514 us, moves 13.4 GB of spilled registers and has the
-        tensor cores busy 32 % of the time: two accumulators of 64 x 512 and their probabilities do not fit into what Triton's
-        products keep in registers. The form without roles, 7193 us, has no second worker that computes while rows come: 33 %.
-        The library calls the pipe form.""",
+        8192 rows: the pipe form takes 4258 us with tensor cores 56 % and shared memory 59 %; warps wait for gathered rows
+        (long scoreboard 44 %) although 96 % of them come out of L2, which is 44 % busy: latency, not bandwidth. 131072 rows:
+        5025 us, L2 hits 45 %, the same waits 58 %, and neither L2 (51 %) nor the memory (36 %) is a limit; the demand counts
+        0.70 of the published time there, as if the memory were. The seesaw form, 7514 us, moves 13.4 GB of spilled registers
+        and has the tensor cores busy 32 % of the time: two accumulators of 64 x 512 and their probabilities do not fit into
+        what Triton's products keep in registers. The form without roles, 7193 us, has no second worker that computes while
+        rows come: 33 %. The library calls the pipe form.""",
     "Mixture of experts": """
-        mixtral-512, longest launch: tensor cores 82 % and memory 70 % at once, at 1364 MHz: bound by both, and by power (stock
-        Triton's: 58 and 59 %, 709 us where ours takes 597). The second product has a tail: an SM is busy 73 % as long as the
-        last one. deepseek-4096: the first product keeps the memory busy 82 % and L2 92 %, but it moves 22.4 GB, stock Triton's
-        17.2 GB (L2 hits 19 and 30 %): tiles of one expert are so far apart in time that its weights are read again. Fewer bytes
-        by another order of tiles is what is left there, not faster copies.""",
+        mixtral-512, longest launch: tensor cores 82 % and memory 70 % at once, at 1364 MHz: bound by both, and by power
+        (stock Triton's: 58 and 59 %, 709 us where ours takes 597). The second product has a tail: an SM is busy 73 % as long
+        as the last one. deepseek-4096: the first product keeps the memory busy 82 % and L2 92 %, but it moves 22.4 GB, stock
+        Triton's 17.2 GB (L2 hits 19 and 30 %): tiles of one expert are so far apart in time that its weights are read again.
+        Fewer bytes by another order of tiles is what is left there, not faster copies.""",
 }
