@@ -4,8 +4,8 @@ Input: nothing. Output: EXPLAINED, a text for the title of a section. For exampl
 
     EXPLAINED["Few rows"]       "Ours and cuBLAS have the memory equally busy ..."
 
-The figures are those of the lines "Counters" on the page (benchmarks/results/counters.jsonl, runs of 2026-11-22 and 23): one launch each, alone under
-ncu. What other counters said before stands in benchmarks/NOTES.md.
+The figures are those of the lines "Counters" on the page (benchmarks/results/counters.jsonl, runs of 2026-11-22 and 23): one
+launch each, alone under ncu. What other counters said before stands in benchmarks/NOTES.md.
 """
 
 from __future__ import annotations
