@@ -14,7 +14,8 @@ _PACKAGE = _ROOT / "src" / "mimw"
 # Room -> the rooms and files of ours that it may import besides itself; ir.layouts is part of ir.
 _ROOMS = {
     "errors": (),
-    "target": ("errors",),
+    "spaces": (),
+    "target": ("errors", "spaces"),
     "tensor_map": (),
     "collector": (),
     "ir": ("errors", "target"),
@@ -67,7 +68,8 @@ _ROOMS = {
                "triton_port", "errors"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
-_PLAIN_PYTHON = ("errors", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report", "costs")
+_PLAIN_PYTHON = ("errors", "spaces", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report",
+                 "costs")
 # torch is only in an extra: these rooms may import it at their top, these four inside functions, all others never.
 _TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("distributed", "testing", "tuning", "cli")
 

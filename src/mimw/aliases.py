@@ -83,6 +83,7 @@ def _install_tle() -> None:
         sys.modules[place] = tle
         for family in _TLE_FAMILIES:
             sys.modules[f"{place}.{family}"] = getattr(tle, family)
+        sys.modules[f"{place}.dsa.ascend"] = tle.dsa.ascend
 
 
 def _answer(place: str, module: ModuleType) -> None:

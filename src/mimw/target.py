@@ -6,6 +6,7 @@ gets on it, and its features. An example:
     target("sm_90a").has("tma")                  True
     target("gfx942").warp_size                   64
     target("sm_120a").space("tmem")              0: Blackwell, too, but without tensor memory
+    target("ascend_910b").spaces["ub"]           the unified buffer of a vector core, with its paths (spaces.py)
     wanted()                                     what MIMW_TARGET says, or sm_90a
 
 Sources of the numbers:
@@ -22,12 +23,18 @@ Sources of the numbers:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 
 from .errors import TargetError
+from .spaces import ASCEND_220X, DSA, GLOBAL, SHARED, TENSOR, TITLES, Path, Space, gpu_spaces
+
+__all__ = ["DSA", "FEATURES", "GLOBAL", "NVIDIA_WARP", "Path", "SHARED", "Space", "TARGETS", "TENSOR", "TITLES", "Target", "asked",
+           "asking", "target", "wanted"]
 
 FEATURES: dict[str, str] = {
     "tasks": "tasks on warps of their own",
@@ -66,7 +73,11 @@ class Target:
     registers are allotted and requested. `max_cluster` is the most CTAs of a cluster, `portable_cluster` the most that a
     launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
     a launch along x, y and z (on AMD, what Triton's launcher can pass). `multiprocessors` are those of the device that the
-    family is known by (compute units on AMD), 0 where nothing is published. `features` are some of `FEATURES`.
+    family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `features` are some of
+    `FEATURES`.
+
+    `own_spaces` are the memory spaces of a chip that is no GPU: it has no shared memory, no warps and no registers to count
+    (these are 0 or 1), `assembly` is "", and nothing here makes a binary for it (`binary` is False).
     """
 
     name: str
@@ -86,6 +97,7 @@ class Target:
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     multiprocessors: int = 0
     features: frozenset[str] = frozenset()
+    own_spaces: tuple[Space, ...] = ()
 
     def has(self, feature: str) -> bool:
         """True if the chip has that one of `FEATURES`."""
@@ -93,9 +105,27 @@ class Target:
             raise ValueError(f"no feature is named {feature!r}; there are {', '.join(FEATURES)}")
         return feature in self.features
 
+    @property
+    def spaces(self) -> Mapping[str, Space]:
+        """The memory spaces that the chip has, by name."""
+        return _spaces(self)
+
     def space(self, name: str) -> int:
-        """The bytes that a CTA may have of the on-chip address space of that name: "smem" or "tmem"."""
-        return {"smem": self.shared_bytes, "tmem": _TENSOR_COLUMN_BYTES * self.tensor_memory_columns}[name]
+        """The bytes that a unit (a CTA, a core) may have of the on-chip space of that name, one of those of `Buffer.space`: 0
+        where the chip does not have it. What else is known of it is `spaces[name]`."""
+        if name not in (SHARED, TENSOR, *DSA):
+            raise KeyError(name)
+        return self.spaces[name].bytes if name in self.spaces else 0
+
+    def lies_in(self, name: str) -> Space | None:
+        """Where a buffer lies that the program puts into the space of that name: there, if the chip has it. Those of `tle.dsa`
+        lie in shared memory on a GPU. None if the chip has no place for it."""
+        return self.spaces.get(name) or (self.spaces.get(SHARED) if name in DSA else None)
+
+    @property
+    def binary(self) -> bool:
+        """True if a kernel can be compiled to a binary for it; else it can be simulated, checked, explained and predicted."""
+        return not self.own_spaces
 
     @property
     def max_threads(self) -> int:
@@ -104,6 +134,13 @@ class Target:
 
     def __str__(self) -> str:
         return self.name
+
+
+@cache
+def _spaces(chip: Target) -> Mapping[str, Space]:
+    tensor_bytes = _TENSOR_COLUMN_BYTES * chip.tensor_memory_columns
+    found = chip.own_spaces or gpu_spaces(chip.shared_bytes, tensor_bytes, 4 * chip.registers_per_cta, chip.has("tma"))
+    return MappingProxyType({space.name: space for space in found})
 
 
 def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset[str], **facts) -> Target:
@@ -132,11 +169,15 @@ TARGETS: dict[str, Target] = {target.name: target for target in (
     _amd("gfx942", 64, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=304),
     _amd("gfx950", 160, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=256),
     _amd("gfx1250", 320, "gfx12", "wmma", warp_size=32, max_warps=32, max_registers_per_thread=1024),
+    # Ascend C, "Kernel launch": at most 65535 blocks. Tiles lie in spaces, so that threads and registers limit nothing.
+    Target("ascend_910b", "ascend", "ascend_910b", warp_size=1, shared_bytes=0, assembly="", mma="cube", registers_per_cta=0,
+           max_warps=1024, max_registers_per_thread=0, max_grid=(65535, ) * 3, multiprocessors=24, own_spaces=ASCEND_220X),
 )}
 
 
 def target(name: str | Target) -> Target:
-    """The chip of that name: `sm_90a`, `sm_90`, `sm90`, `cuda:90`, `gfx942`, `hip:gfx942`, `gfx942:sramecc+:xnack-`.
+    """The chip of that name: `sm_90a`, `sm_90`, `sm90`, `cuda:90`, `gfx942`, `hip:gfx942`, `gfx942:sramecc+:xnack-`,
+    `ascend_910b`, `ascend910b`, `ascend:ascend_910b`.
 
     An unknown name raises `TargetError` with the names that are known.
     """
@@ -144,11 +185,13 @@ def target(name: str | Target) -> Target:
         return name
     text = name.strip().lower()
     backend, _, rest = text.partition(":")
-    plain = rest if backend in ("cuda", "hip") else backend
+    backends = {known.backend for known in TARGETS.values()}
+    plain = rest if backend in backends else backend
     digits = plain.removeprefix("sm").removeprefix("_").removesuffix("a")
     for known in TARGETS.values():
-        if plain == known.name or (known.backend == "cuda" and digits == str(known.arch)):
-            if backend not in ("cuda", "hip") or backend == known.backend:
+        if plain == known.name or (known.backend == "cuda" and digits == str(known.arch)) or (
+                not known.binary and plain == known.name.replace("_", "")):
+            if backend not in backends or backend == known.backend:
                 return known
     raise TargetError(f"no target is named {name!r}; known are {', '.join(TARGETS)}")
 

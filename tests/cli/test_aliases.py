@@ -42,6 +42,8 @@ def _run(source, **variables):
     "from triton.experimental.tle.raw import dialect\nfrom triton.experimental.tle.language.raw import call\n"
     "print(dialect is mimw.tle.raw.dialect and call is mimw.tle.raw.call)",
     "import triton.experimental.tle.language.dsa as dsa\nprint(dsa is mimw.tle.dsa)",
+    "from triton.experimental.tle.language.dsa.ascend import UB\nimport triton.experimental.tle.dsa.ascend as ascend\n"
+    "print(UB is ascend.UB is mimw.tle.dsa.ascend.UB)",
     "import triton\nprint(triton.jit is mimw.jit)",
     "import triton\nfrom triton.runtime import Config\nprint(triton.Config is Config is mimw.Config)",
     "from triton.runtime.autotuner import Config\nprint(Config is mimw.Config)",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..errors import TargetError, excerpt
 from ..ir import OPS, Buffer, Program
-from ..target import FEATURES, TARGETS, Target
+from ..target import DSA, FEATURES, SHARED, TARGETS, TENSOR, TITLES, Target
 
 
 def check_target(program: Program, target: Target) -> None:
@@ -21,10 +21,19 @@ def check_target(program: Program, target: Target) -> None:
             other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"
                               f"Mend: compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
-        if any(isinstance(result.type, Buffer) and not target.space(result.type.space) for result in op.results):
-            raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in tensor memory: tmem is only "
-                              f"available on Blackwell.\nMend: allocate the buffer in shared memory.\n"
-                              f"{excerpt(op.site)}".rstrip())
+        for result in op.results:
+            if isinstance(result.type, Buffer) and target.lies_in(result.type.space) is None:
+                raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in {TITLES[result.type.space]}: "
+                                  f"{_elsewhere(result.type.space, target)}\n{excerpt(op.site)}".rstrip())
+
+
+def _elsewhere(space: str, target: Target) -> str:
+    """Who has that space, and the mend."""
+    have = ", ".join(name for name, chip in TARGETS.items() if chip.space(space))
+    mend = "allocate the buffer in shared memory" if target.space(SHARED) else (
+        f"allocate it by tle.dsa.alloc in one of {', '.join(name.upper() for name in target.spaces if name in DSA)}")
+    only = "tmem is only available on Blackwell" if space == TENSOR else f"{space} is what {have} have"
+    return f"{only}.\nMend: {mend}."
 
 
 def word_targets() -> dict[str, tuple[str, ...]]:

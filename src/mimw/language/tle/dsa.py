@@ -7,9 +7,8 @@ Input: any arguments. Output: `NotYet`, which names the word:
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from ..names import suggesting
+from . import ascend
 from .missing import missing
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "mul", "parallel", "pipeline", "sub", "subview", "to_buffer", "to_tensor",
 ]
 
-ascend = SimpleNamespace(**{space: f"ascend.{space}" for space in ("UB", "L1", "L0A", "L0B", "L0C")})
 add = missing("tle.dsa.add")
 alloc = missing("tle.dsa.alloc")
 copy = missing("tle.dsa.copy")

@@ -18,6 +18,7 @@ import triton.language.core as tl
 
 from ... import ir
 from ...errors import KernelError
+from ...target import Space, Target, wanted
 from ..composite import CompositeType
 from ..core import HandleType, HandleValue, host_constructible, unwrap, word
 from ..numbers import index_handle, is_int
@@ -37,6 +38,11 @@ class storage_kind(Enum):
     smem = "smem"
     tmem = "tmem"
     smemCluster = "smemCluster"
+
+    def on(self, target: str | Target | None = None) -> Space | None:
+        """The space of a chip, with its bytes, alignment and paths; by default of MIMW_TARGET's chip. None if it has no such
+        memory; TargetError for an unknown chip."""
+        return wanted(target).lies_in(storage_kind.smem.value if self is storage_kind.smemCluster else self.value)
 
 
 class ArrayType(HandleType):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ....ir import Buffer
+from ....target import Space, Target
 from ...core import HandleValue, host_constructible, unwrap, word
 from ...refuse import refuse
 from ...tlx import types as tlx
@@ -27,6 +28,11 @@ class scope:
 
     def __init__(self, name: str, storage: tlx.storage_kind):
         self.name, self.storage = name, storage
+
+    def on(self, target: str | Target | None = None) -> Space | None:
+        """The space of a chip, with its bytes, alignment and paths; by default of MIMW_TARGET's chip. None if it has no such
+        memory; TargetError for an unknown chip."""
+        return self.storage.on(target)
 
     def __eq__(self, other) -> bool:
         return self.storage is (other.storage if isinstance(other, scope) else other)
