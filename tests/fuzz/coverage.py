@@ -62,6 +62,8 @@ OPS_NOT_HERE = {
     "barrier_test": "as barrier_try_wait, whose op it is",
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
+    **dict.fromkeys(("raw_address", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),
+                    "native code is the author's; tests/tle/test_raw.py has the words"),
     "inline_asm": "programs of the family looped hold it; tests/simulator/test_assembly.py has what it means",
     "tma_load_pair_multicast": "pairs of the fuzzer share nothing; tests/check/test_truth_tables_pairs.py, b_of_two_pairs, has it",
     **dict.fromkeys(

@@ -127,6 +127,7 @@ from . import (  # noqa: F401
     multimem,
     pairs,
     pipes,
+    raw,
     rounding,
     rows,
     threads,

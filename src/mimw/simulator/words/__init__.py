@@ -26,6 +26,7 @@ from . import (  # noqa: F401
     multimem,
     named_barriers,
     pairs,
+    raw,
     reductions,
     remote,
     remote_elements,
