@@ -23,6 +23,8 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   ├── AssemblerError     the assembler in use is known to get such a kernel wrong
     │   ├── AliasError         buffers that share storage in a way that cannot be
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
+    │   ├── RawCodeError       raw code of the author's that cannot be; names its line
+    │   │   └── UnknownSymbolError      a name that is neither the author's nor a dialect's
     │   └── NotYet             a word of the language that this release does not offer
     ├── SimulationError        found while running on the CPU
     │   ├── Deadlock           no task can go on
@@ -183,6 +185,14 @@ class AliasError(KernelError):
 
 class LayoutConflict(KernelError):
     """No layout suits everything that is done with one buffer or tile."""
+
+
+class RawCodeError(KernelError):
+    """Raw code of the author's that cannot be: its text, its types, or what it is given. Names the line in the raw code."""
+
+
+class UnknownSymbolError(RawCodeError):
+    """Raw code uses a name that is neither the author's nor one of a dialect."""
 
 
 class AssemblerError(KernelError):
