@@ -167,3 +167,4 @@ def test_doctor_tries_all_of_it():
     compiled = [line for line in lines if line.startswith("compile for")]
     assert [line.split()[2] for line in compiled] == ["sm_90a", "sm_100a", "gfx942", "gfx950"]
     assert all(line.split()[3] == "yes," for line in compiled)
+    assert any(line.startswith("simulate ascend_910b yes; no binary is made for it") for line in lines)

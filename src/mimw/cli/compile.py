@@ -38,7 +38,13 @@ def execute(options: Namespace) -> int:
         raise CommandError(f"a {options.emit} is binary: name a file with -o PATH.")
     if options.output:
         check_output(options.output)
+    from ..target import wanted
+
     recorded = options.emit == "recorded"
+    chip = wanted(options.target)
+    if not chip.binary and options.emit not in ("recorded", "ir"):      # what comes before a compiler is there for every chip
+        from ..compile import check_binary
+        check_binary(chip, f"the stage {options.emit!r}")
     compiled = compile_named(options, **({"dump": True} if recorded else {}))
     stages, note = compiled.stages, alignment_note(compiled)
     try:

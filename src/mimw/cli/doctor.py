@@ -3,6 +3,7 @@
 Input: nothing. Output: a row for each package, tool and ability; every "yes" was tried a moment ago:
 
     compile for sm_90a   yes, a cubin of 5576 bytes (0.5 s)
+    simulate ascend_910b yes; no binary is made for it (0.0 s)
     launch               no: needs a GPU
 """
 
@@ -21,6 +22,7 @@ EXAMPLES = """\
 """
 _PACKAGES = ("triton", "numpy", "ml_dtypes", "rich", "torch")
 _TARGETS = ("sm_90a", "sm_100a", "gfx942", "gfx950")
+_SIMULATED = ("ascend_910b", )      # chips that are simulated, and for which nothing here makes a binary
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -35,6 +37,8 @@ def execute(options: Namespace) -> int:
     for chip in _TARGETS:
         _try(f"compile for {chip}", lambda chip=chip: _compile(chip, "copy_plain"))
         _try("  with async tasks", lambda chip=chip: _compile(chip, "copy_between_tasks"))
+    for chip in _SIMULATED:
+        _try(f"simulate {chip}", lambda chip=chip: f"{_simulate('copy_plain', chip)}; no binary is made for it")
     _row("launch", _launch())
     return 0
 
@@ -82,14 +86,14 @@ def _writable(folder: str) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _simulate() -> str:
+def _simulate(kernel: str = "copy_between_tasks", chip: str | None = None) -> str:
     import numpy as np
 
     import mimw
 
-    from .probes import copy_between_tasks
+    from . import probes
     source, target = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
-    mimw.simulate(copy_between_tasks, (1, ), source, target)
+    mimw.simulate(getattr(probes, kernel), (1, ), source, target, target=chip)
     if not (source == target).all():
         raise AssertionError("the simulated copy is not the original")
     return "yes"

@@ -6,7 +6,8 @@ as SVG where asked. A line of the section "Barriers":
     task 1 --full[1]--> default        task 1 arrives at the barrier `full`, for which the default task waits
 
 The sections: the warps, registers and buffers of each task; the layouts with the reasons for them; the contents of
-shared memory over time; the barriers; the loops that Triton pipelines; the bank conflicts.
+shared memory over time; the barriers; the loops that Triton pipelines; the bank conflicts. For a chip without a compiler here, as
+ascend_910b, there is one: what each memory space of the chip holds, and for how long.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from ..report import barrier_graph, barrier_graph_svg, resource_table
+    from ..report import barrier_graph, barrier_graph_svg, resource_table, space_table
 
     if options.svg:
         check_output(options.svg)
     compiled = compile_named(options)
     program = compiled.program
+    if not compiled.target.binary:
+        _print({f"Memory spaces of {program.name} on {options.target}": space_table(program, compiled.target)})
+        return 0
     if program is None:
         print(f"{options.kernel} uses no word of mimw: stock Triton compiled it.\n"
               f"{compiled.metadata.num_warps} warps, {compiled.metadata.shared} bytes of shared memory.")
@@ -56,8 +60,7 @@ def execute(options: Namespace) -> int:
         sections[LOOPS] = loops
     if conflicts := conflict_text(compiled):
         sections[HEADING] = conflicts
-    for title, text in sections.items():
-        print(f"{title}\n{'-' * len(title)}\n{text.rstrip()}\n")
+    _print(sections)
     if note := alignment_note(compiled):
         print(note)
     if options.svg:
@@ -65,6 +68,11 @@ def execute(options: Namespace) -> int:
             Path(options.svg).write_text(barrier_graph_svg(program))
         print(f"barrier graph: {Path(options.svg).absolute()}")
     return 0
+
+
+def _print(sections: dict[str, str]) -> None:
+    for title, text in sections.items():
+        print(f"{title}\n{'-' * len(title)}\n{text.rstrip()}\n")
 
 
 def layout_text(layouts: Any) -> str:

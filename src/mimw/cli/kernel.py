@@ -13,6 +13,7 @@ import ast
 import inspect
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import Any
 
 from .errors import CommandError
@@ -25,7 +26,8 @@ _HINTED = re.compile(r"([^()]*?)\s*:\s*(\w+)")
 def add_kernel_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="FILE:KERNEL", help=(
         "the kernel; also MODULE:KERNEL, or FILE:FUNCTION that returns (kernel, grid, args, meta)"))
-    parser.add_argument("--target", metavar="CHIP", help="sm_90a (default, unless MIMW_TARGET says more), sm_100a, gfx942, gfx950")
+    parser.add_argument("--target", metavar="CHIP", help=(
+        "sm_90a (default, unless MIMW_TARGET says more), sm_100a, gfx942, gfx950; ascend_910b, as far as the checks"))
     parser.add_argument("--signature", action="append", default=[], metavar="TYPES", help=(
         "argument types as Triton writes them: '*bf16', i32, 'tensordesc<bf16[128,64]>'; '*bf16:16' and i32:16 for multiples of "
         "16, i32:1 for 1, as a launch would see them. In the order of the run-time arguments, or NAME=TYPE; comma-separated, "
@@ -37,15 +39,20 @@ def add_kernel_arguments(parser: ArgumentParser) -> None:
 
 
 def compile_named(options: Namespace, **keywords: Any) -> Any:
-    """Compile what the options name; returns `mimw.compile`'s Compiled. `keywords` go to `compile_kernel`. The options' `target` is
-    the chip's name from then on, also where the environment names it."""
-    from ..compile import compile_kernel
+    """Compile what the options name, for a chip without a compiler here as far as the checks; returns `mimw.compile`'s Compiled.
+    `keywords` go to `compile_kernel`. The options' `target` is the chip's name from then on, also where the environment names
+    it."""
     from ..target import wanted
 
-    options.target = wanted(options.target).name
+    chip = wanted(options.target)
+    if chip.binary:
+        from ..compile import compile_kernel as make
+    else:
+        from ..compile import record_kernel as make
+    options.target = chip.name
     named = load(options.kernel)
     if names_launch(named):
-        return _compile_launch(named, options, keywords)
+        return _compile_launch(named, make, options, keywords)
     kernel = kernel_of(named, options.kernel)
     constants = dict(_constant(text) for text in options.constexpr)
     types = [item for text in options.signature for item in split_types(text)]
@@ -56,12 +63,11 @@ def compile_named(options: Namespace, **keywords: Any) -> Any:
     if options.num_stages is not None:
         chosen["num_stages"] = options.num_stages
     more = {"attrs": attrs} if attrs else {}
-    return compile_kernel(kernel, signature, constants, target=options.target, options=chosen, **more, **keywords)
+    return make(kernel, signature, constants, target=options.target, options=chosen, **more, **keywords)
 
 
-def _compile_launch(function: Any, options: Namespace, keywords: dict[str, Any]) -> Any:
+def _compile_launch(function: Any, make: Callable[..., Any], options: Namespace, keywords: dict[str, Any]) -> Any:
     """Compile the kernel as the launch that `function` names specialises it: by its arrays, their addresses, and its options."""
-    from ..compile import compile_kernel
     from ..simulate import prepare
 
     if options.signature or options.constexpr:
@@ -73,8 +79,7 @@ def _compile_launch(function: Any, options: Namespace, keywords: dict[str, Any])
     if len(constants) < len(found.constants):
         raise CommandError(f"{options.kernel} launches with tuples that hold constants; name the kernel, its --signature and its "
                            "--constexpr instead.")
-    return compile_kernel(found.fn, found.signature, constants, target=options.target, options=found.options, attrs=found.attrs,
-                          **keywords)
+    return make(found.fn, found.signature, constants, target=options.target, options=found.options, attrs=found.attrs, **keywords)
 
 
 def alignment_note(compiled: Any) -> str:

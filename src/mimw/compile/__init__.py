@@ -19,6 +19,7 @@ Input: a kernel, one specialisation of it and a target; no GPU. Output: `Compile
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ..collector import resting_collector
@@ -35,19 +36,21 @@ from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .cache import check_globals, compiler_hash, globals_key, keep_warnings, unkept
 from .compiled import Compiled, Stages
 from .pipeline import Kernel
-from .refusals import check_assembler, check_shared_memory
+from .refusals import check_assembler, check_binary, check_shared_memory
 from .source import CLUSTER, STAMPS, WAITS, MimwSource
 from .targets import chip_of, device_numbers, gpu_target
 
 __all__ = [
     "CLUSTER", "Compiled", "Kernel", "MimwSource", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
-    "compile_source", "compiler_hash", "device_numbers", "globals_key", "gpu_target",
+    "check_binary", "compile_source", "compiler_hash", "device_numbers", "globals_key", "gpu_target",
+    "record_kernel",
 ]
 
 
 @resting_collector()
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
     """Triton's `compile`, told which target and options the source is for."""
+    check_binary(chip_of(target))
     src.target, src.options = target, options
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
@@ -89,6 +92,42 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
                dump        keep the text after each of our stages and passes in `.after`
     errors:    triton.CompilationError naming the user's line; TargetError
     """
+    check_binary(chip := wanted(target))
+    source, options, unaligned = _source(kernel, signature, constexprs, chip, options, attrs)
+    after: dict[str, str] = {}
+    if dump:
+        source.observer = _keeping(after)
+    with asking(chip):
+        compiled = compile_source(source, gpu_target(chip), options)
+        if dump and source.orchestrates() and source.kernel.layouts is None:
+            source.repeat_lowering()    # a cache hit: the binary is there, what comes between is not
+    return Compiled(compiled.name, Stages(compiled.asm, source), compiled.metadata, chip, source, after, unaligned)
+
+
+def record_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any] | None = None, target: str | None = None,
+                  options: dict[str, Any] | None = None, attrs: dict | None = None, dump: bool = False) -> Compiled:
+    """As `compile_kernel`, but no further than the checks: for chips without a compiler here. Of the stages there is `ir`; there
+    are no layouts, and no metadata but `num_warps`."""
+    chip = wanted(target)
+    source, options, unaligned = _source(kernel, signature, constexprs, chip, options, attrs)
+    after: dict[str, str] = {}
+    if dump:
+        source.observer = _keeping(after)
+    source.target, source.options = gpu_target(chip), options
+    with asking(chip):
+        program = source.recorded()
+    warps = SimpleNamespace(num_warps=program.num_warps)
+    return Compiled(program.name, Stages({}, source), warps, chip, source, after, unaligned)
+
+
+def _keeping(after: dict[str, str]):
+    """An observer that keeps the text after each stage."""
+    return lambda name, stage: after.__setitem__(
+        f"{len(after):02d}-{name}", print_program(stage) if isinstance(stage, Program) else str(stage))
+
+
+def _source(kernel, signature, constexprs, chip, options, attrs) -> tuple[MimwSource, dict[str, Any], tuple[str, ...]]:
+    """(the source for Triton, the options that are left for Triton's backend, the pointers of which nothing was said)."""
     fn = _jit_function(kernel)
     check_globals(fn)
     constexprs = dict(constexprs or {})
@@ -98,7 +137,6 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
             if parameter.default is parameter.empty:
                 raise TypeError(f"parameter {name!r} of {fn.__name__} needs a type in `signature` or a value in `constexprs`")
             constexprs[name] = parameter.default
-    chip = wanted(target)
     options = canonical_keywords({"enable_fp_fusion": True, **(options or {})})
     check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
     attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None),
@@ -106,15 +144,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     unaligned = tuple(name for index, (name, type_) in enumerate(signature.items())
                       if isinstance(type_, str) and type_.startswith("*") and (index, ) not in attrs)
     source = MimwSource(fn, signature, {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, attrs)
-    after: dict[str, str] = {}
-    if dump:
-        source.observer = lambda name, stage: after.__setitem__(
-            f"{len(after):02d}-{name}", print_program(stage) if isinstance(stage, Program) else str(stage))
-    with asking(chip):
-        compiled = compile_source(source, gpu_target(chip), options)
-        if dump and source.orchestrates() and source.kernel.layouts is None:
-            source.repeat_lowering()    # a cache hit: the binary is there, what comes between is not
-    return Compiled(compiled.name, Stages(compiled.asm, source), compiled.metadata, chip, source, after, unaligned)
+    return source, options, unaligned
 
 
 def _jit_function(kernel):

@@ -1,5 +1,6 @@
 """What the compiler refuses beyond the checks of a program, each in the user's words and at the user's lines.
 
+    check_binary(target("ascend_910b"))             TargetError: ascend_910b is a target of the simulator: ..
     with refusing(fn):                              a refusal of passes, solver or lowering becomes a `triton.CompilationError`
         layouts = solve(program, chip)
     check_descriptor_types(fn, {"x": "tensordesc<bf16[3,64]>"}, chip)       LaunchError: .. cannot be on sm_90a: ..
@@ -23,7 +24,7 @@ from ..frontend.record import compilation_error
 from ..ir import OPS, Program, Scalar
 from ..ir.site import Site
 from ..passes import check_scratch, may_not_fit
-from ..target import Target
+from ..target import TARGETS, Target
 from ..tensor_map import block_problem
 from ..triton_port.allocation import allocation, surely_fits
 from ..triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_release
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
     from .source import MimwSource
 
 _UNSIGNED = re.compile(r"^u(?=\d)")
+
+
+def check_binary(chip: Target, what: str = "a binary") -> None:
+    """TargetError for a chip for which nothing here makes code."""
+    if not chip.binary:
+        raise TargetError(f"{chip} is a target of the simulator: {what} of a kernel for it would take its vendor's compiler, which "
+                          f"is not part of this package.\nMend: mimw.simulate, mimw.check and mimw.predict, and `mimw simulate`, "
+                          f"`check`, `explain` and `timeline`, take target={chip.name!r}; a binary of the same source is made for "
+                          f"a GPU such as {TARGETS['sm_90a']}, where the spaces of tle.dsa lie in shared memory (docs/SPACES.md).")
 
 
 @contextmanager

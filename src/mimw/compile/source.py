@@ -78,11 +78,13 @@ class MimwSource(ASTSource):
 
     def program(self) -> Program | None:
         """The program, recorded now if that was not done yet; None for a kernel without our words."""
-        if self.kernel.program is None and self._uses_words:
-            check_globals(self.fn)  # this may be long after the compile
-            backend = make_backend(self.target)
-            self.kernel.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend, self.observer)
-        return self.kernel.program
+        return self.recorded() if self.kernel.program is None and self._uses_words else self.kernel.program
+
+    def recorded(self) -> Program:
+        """The program, recorded now."""
+        check_globals(self.fn)  # this may be long after the compile
+        backend = make_backend(self.target)
+        return self.kernel.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend, self.observer)
 
     def layouts(self) -> Layouts | None:
         """The layouts of a program of ours; found now if its binary came from the cache."""

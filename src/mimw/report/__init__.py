@@ -8,9 +8,10 @@ Input: a `Program`, or the `Trace` of a run. Output: a text to print, or a pictu
 from .barriers import barrier_graph, barrier_graph_svg
 from .perfetto import chrome_trace
 from .resources import resource_table
+from .spaces import space_table
 from .timeline import timeline_html, timeline_svg
 
 __all__ = [
-    "barrier_graph", "barrier_graph_svg", "chrome_trace", "resource_table", "timeline_html",
-    "timeline_svg",
+    "barrier_graph", "barrier_graph_svg", "chrome_trace", "resource_table", "space_table",
+    "timeline_html", "timeline_svg",
 ]

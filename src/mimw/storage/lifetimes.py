@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ..analysis import Uses, uses_of
 from ..analysis.memory_uses import memory_uses
 from ..ir import Op, Program, Site, Value
+from ..target import SHARED
 
 BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
 
@@ -60,13 +61,14 @@ class SharedPlan:
         return max(at, key=lambda entries: sum(entry.bytes for entry in entries), default=())
 
 
-def shared_plan(program: Program, uses: Uses | None = None) -> SharedPlan:
-    """The shared-memory allocations of a program; tensor memory is not counted."""
+def shared_plan(program: Program, uses: Uses | None = None, space: str = SHARED) -> SharedPlan:
+    """The shared-memory allocations of a program, or those of another `space`; of tensor memory, which is counted in columns,
+    `tensor_columns` tells."""
     uses = uses or uses_of(program)
     entries, numbers = [], {"buffer": 0, "barriers": 0, "storage": 0}
     for op in uses.ops:
         kind = op.row.allocates
-        if not kind or (kind != "barriers" and op.result.type.space != "smem") or "place" in op.attrs:
+        if not kind or "place" in op.attrs or space != (SHARED if kind == "barriers" else op.result.type.space):
             continue
         entries.append(_entry(op, kind, f"{kind}{numbers[kind]}", uses))
         numbers[kind] += 1
@@ -81,7 +83,7 @@ def stored_bytes(alloc: Op) -> int:
 def _goes_on(op: Op) -> bool:
     """Whether an op may touch the memory after it is over, or another CTA may touch it."""
     row = op.row
-    return "async" in row.effects or bool(row.copy or row.peers)
+    return "async" in row.effects or bool(row.copy and "dsa" not in row.traits or row.peers)
 
 
 def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:

@@ -19,8 +19,9 @@ import triton
 from triton import knobs
 from triton._utils import validate_block_shape
 from triton.backends.compiler import GPUTarget, Language
-from triton.compiler.compiler import ASTSource, CompiledKernel, make_backend
+from triton.compiler.compiler import ASTSource, CompiledKernel
 from triton.compiler.compiler import compile as stock_compile
+from triton.compiler.compiler import make_backend as stock_backend
 from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
@@ -39,6 +40,8 @@ from triton.runtime.jit import (
 )
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from .recording_backend import RecordingBackend
+
 __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
     "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
@@ -56,6 +59,11 @@ def gpu_is_active() -> bool:
         return driver.default is not None
     except RuntimeError:
         return False
+
+
+def make_backend(target: GPUTarget):
+    """Triton's backend for a target; for a chip that Triton has none for, one that records."""
+    return RecordingBackend(target) if RecordingBackend.supports_target(target) else stock_backend(target)
 
 
 def active_target() -> GPUTarget:
