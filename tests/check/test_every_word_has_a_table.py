@@ -31,7 +31,8 @@ ORDER_NOTHING = {
     "wait_words": "notes for a watchdog where barriers lie",
 }
 # What a pass makes of the word that an author writes; the word has the table.
-MADE_OF = {"watched_wait": "barrier_wait", "tmem_copy_pair": "tmem_copy", "barrier_phase": "tcgen05_mma_pair",
+MADE_OF = {"dsa_fetch": "async_load",
+           "watched_wait": "barrier_wait", "tmem_copy_pair": "tmem_copy", "barrier_phase": "tcgen05_mma_pair",
            "group_barrier": "distributed_barrier", "grid_barrier": "distributed_barrier"}
 SYNCHRONISING = [name for name, row in OPS.items() if row.effects & {"sync", "async"} or name.startswith("atomic_")
                  or name == "remote_store"]

@@ -70,7 +70,7 @@ def test_tritons_own_library_stays_stock():
     assert _run(_PRELUDE + "import triton\nprint(type(triton.language.sum).__name__)") == ("JITFunction\n", "")
 
 
-@pytest.mark.parametrize("name", ["dsa.alloc", "dsa.hint", "call", "hardware_constraint"])
+@pytest.mark.parametrize("name", ["call", "hardware_constraint"])
 def test_families_that_are_not_offered_name_the_word(name):
     source = f"try:\n    tle.{name}()\nexcept mimw.errors.NotYet as error:\n    print(error)"
     said, errors = _run(_PRELUDE + "import mimw.errors\nimport triton.experimental.tle.language as tle\n" + source)

@@ -59,6 +59,9 @@ NOT_HERE = {
 OPS_NOT_HERE = {
     **dict.fromkeys(("peer_pointer", "signal_wait", "world_barrier", "world_scratch"), _GPUS),
     **dict.fromkeys(("multicast_pointer", "multimem_load_reduce", "multimem_reduce", "multimem_store"), _MULTIMEM),
+    **dict.fromkeys(("dsa_load", "dsa_fetch", "dsa_store", "dsa_move", "dsa_to_tensor", "dsa_to_buffer", "dsa_binary",
+                     "dsa_subview", "dsa_extract_slice", "dsa_insert_slice", "dsa_extract_element"),
+                    "words of other chips, of which GPUs run what expand_dsa makes; tests/tle/test_dsa_*.py have them"),
     "barrier_test": "as barrier_try_wait, whose op it is",
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",

@@ -13,7 +13,7 @@ from mimw.target import TARGETS
 PACKAGE = Path(__file__).parents[2] / "src" / "mimw"
 # Before lowering passes have replaced them.
 GONE = {"local_ptr", "remote_ptr", "distributed_barrier", "alias_overlap",
-        *(name for name, row in OPS.items() if "pipe" in row.traits)}
+        *(name for name, row in OPS.items() if row.traits & {"pipe", "dsa"})}
 REPLAYED = ("words/tiles.py", )  # hands all arguments of Triton's own ops on to its builder
 
 

@@ -34,6 +34,7 @@ from ..triton_port.codegen import (
 )
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
+from .dsa_loops import DsaLoops
 from .loops import LoopsOnce
 from .partitions import PartitionRegions
 from .recorder import Recorder
@@ -49,8 +50,8 @@ def _mangled(types) -> list[str]:
     return [type_.mangle() for type_ in types]
 
 
-class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, KeptConstants, LoopsOnce, StructuredReturns,
-                      CodeGenerator):
+class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, KeptConstants, DsaLoops, LoopsOnce,
+                      StructuredReturns, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, callers=(), **keywords):

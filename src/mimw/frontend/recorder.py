@@ -48,6 +48,7 @@ class Recorder(Recording):
         self.uses_words = False
         self.launch_facts = LaunchFacts()
         self.task: Task | None = None  # the task whose body is being recorded
+        self.loop_kinds: list[str | None] = []  # of the loops that are being recorded: what words of ours ask of each
         self.warned: set = set()  # what the author has been told of, and where
         self.carried: dict[tuple, set[str]] = {}  # (loop, calls that led there) -> what it carries, where that was guessed wrong
 
@@ -219,7 +220,8 @@ class Recorder(Recording):
         return op
 
     def create_for_op(self, start: Handle, end: Handle, step: Handle, inits: list[Handle]) -> DraftOp:
-        op = self.record("for", start, end, step, tuple(inits), regions=1)
+        asked = self.loop_kinds[-1] if self.loop_kinds else None
+        op = self.record("for", start, end, step, tuple(inits), regions=1, **({} if asked is None else {"dsa": asked}))
         op.regions[0].push_back(DraftBlock([start.type, *(init.type for init in inits)], self.site))
         return op
 

@@ -64,11 +64,11 @@ def check_in_kernel(name: str, semantic: Any) -> None:
 def _family(module: str) -> str:
     """The name under which users import the words that `module` defines."""
     path = module.split(".")
-    return "tlx" if "tle" not in path else next((f"tle.{family}" for family in ("gpu", "raw") if family in path), "tle")
+    return "tlx" if "tle" not in path else next((f"tle.{family}" for family in ("gpu", "dsa", "raw") if family in path), "tle")
 
 
 def word(fn):
-    """Make `fn` callable in a kernel as `tlx.<its name>`, or `tle.`, `tle.gpu.`, `tle.raw.` for words of those rooms.
+    """Make `fn` callable in a kernel as `tlx.<its name>`, or `tle.`, `tle.gpu.`, `tle.dsa.`, `tle.raw.` for words of those rooms.
 
     args:  fn   - takes its arguments unwrapped; those annotated `tl.constexpr` are known at compile time; `_semantic` is
                   Triton's semantic over our recorder, `_generator` (if declared) the code generator

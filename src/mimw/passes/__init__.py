@@ -29,6 +29,7 @@ from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
 from .cut_copies import cut_copies
 from .drop_unused import drop_unused
+from .expand_dsa import expand_dsa
 from .expand_pipes import expand_pipes
 from .fence_barriers import fence_barriers
 from .fence_globals import fence_globals
@@ -58,7 +59,8 @@ __all__ = [
     "check_pairs", "check_pipes", "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",
     "cut_copies",
-    "drop_unused", "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "fence_pairs", "grant_registers",
+    "drop_unused", "expand_dsa",
+    "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "fence_pairs", "grant_registers",
     "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
     "sync_clusters", "too_few_registers", "wait_pairs", "warn",

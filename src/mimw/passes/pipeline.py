@@ -39,6 +39,7 @@ from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
 from .drop_unused import drop_unused
+from .expand_dsa import expand_dsa
 from .expand_pipes import expand_pipes
 from .fence_barriers import fence_barriers
 from .fence_globals import fence_globals
@@ -117,6 +118,8 @@ def rewrite(name: str, function: Callable[..., Program], doc: str, after: str = 
 
 
 PASSES: tuple[Pass, ...] = (
+    rewrite("expand_dsa", expand_dsa, "local memories of other chips become registers and shared memory on a GPU: no later pass, "
+            "no emission knows them there", needs="target masked_views"),
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then"),
     check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
     rewrite("expand_pipes", expand_pipes, "pipes become barriers: no later pass, no emission and no simulator knows pipes",

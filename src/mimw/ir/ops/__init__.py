@@ -46,7 +46,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     `reads` and `writes`, the buffers whose elements the op reads and changes; an atomic does both
     releases        the op may let another task or CTA go on, with what its task did before
     view_of         the operand that the result is a part, or another view, of
-    view            how: a `slot` of an array; a `part` of a tile; the tile `transposed`, `retyped`, or `flat`, in row-major
+    view            how: a `slot` of an array; a `part` of a tile; a `box` of it with steps; the tile `transposed`, `retyped`, or
+                    `flat`, in row-major
                     order; a `pointer` to elements; the same thing of a `peer`; `placed`, with memory of its own unless it
                     reuses some
     allocates       what the op makes in shared memory: a `buffer` array, `barriers`, or a `storage` for arrays to share
@@ -101,7 +102,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     those with the trait `alone`; `lanes` takes a number that differs between the threads of a task; `by_cta`
                     gives one that differs between the CTAs of a cluster; `fetch` is a
                     copy by TMA that is there when the op is over, alone or with the fetches right behind it (`join_copies`);
-                    `pipe` is an op on a pipe, gone once `passes/expand_pipes.py` has run
+                    `pipe` is an op on a pipe, gone once `passes/expand_pipes.py` has run; `dsa` is an op on a local memory that
+                    software manages, gone on GPUs once `passes/expand_dsa.py` has run
 
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
 readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.
@@ -120,6 +122,7 @@ from . import (  # noqa: F401
     copies,
     debug,
     descriptors,
+    dsa,
     launch_control,
     layouts,
     memory,

@@ -83,13 +83,14 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
         if shard_id == 0 and not isinstance(shard_id, (tl.tensor, bool)):
             return tensor
         refuse(ValueError, f"{_NAME}: the pointer is remote already; take the pointer into this CTA's buffer")
-    if not isinstance(tensor, tlx.buffered_tensor) and not _is_pointer(tensor, "shared"):
+    is_local = getattr(tensor, "is_local_memory", False)     # a buffer of tle.dsa
+    if not isinstance(tensor, tlx.buffered_tensor) and not is_local and not _is_pointer(tensor, "shared"):
         refuse(TypeError, f"{_NAME}: takes a buffer in shared memory, a pointer into one, or a ShardedTensor; got "
                           f"{tensor.type if isinstance(tensor, tl.tensor) else tensor}")
     if isinstance(tensor, tlx.buffered_tensor) and tensor.type.storage is not tlx.storage_kind.smem:
         refuse(TypeError, f"{_NAME}: the buffer is in {tensor.type.storage.value}; shards reach each other's shared memory only")
     rank = _rank(shard_id, scope, _semantic)
-    if isinstance(tensor, tlx.buffered_tensor):
+    if is_local or isinstance(tensor, tlx.buffered_tensor):
         return remote_buffer(tensor, rank)
     return remote_pointer(tensor, rank, _semantic)
 

@@ -53,11 +53,14 @@ def _into(emitter: Emitter, mlir_block, block, carried) -> None:
     came_along(emitter, carried, [mlir_block.get_argument(i) for i in range(kept, mlir_block.get_num_arguments())])
 
 
+_AUTHORS = ("dsa", "alone")     # what is known of a loop, and no attribute of Triton's
 _ATTRIBUTES = {"llvm.loop_annotation": lambda builder, value: builder.get_disable_loop_licm_attr()}
 
 
 def _set_attributes(emitter: Emitter, op, created) -> None:
     for name, value in op.attrs.items():
+        if name in _AUTHORS:
+            continue
         builder = emitter.builder
         if name in _ATTRIBUTES:
             attribute = _ATTRIBUTES[name](builder, value)

@@ -17,6 +17,7 @@ from . import (  # noqa: F401
     debug,
     descriptor_slots,
     descriptors,
+    dsa,
     elements,
     launch_control,
     layouts,

@@ -13,7 +13,7 @@ from ...errors import OutOfBounds, SimulatorMisuse, fail
 from ..machine.operands import position
 from ..machine.table import handles
 from ..memory.tensor_memory import TensorMemory
-from ..memory.views import WRITTEN, StorageBytes, View, allocate
+from ..memory.views import COMING, WRITTEN, StorageBytes, View, allocate
 
 
 @handles("alias_storage")
@@ -87,6 +87,9 @@ def buffer_reinterpret(task, op):
 @handles("local_load", switches=True)
 def local_load(task, op):
     view = task.env[op.buffer]
+    if op.attrs.get("undefined"):
+        task.env[op.result] = landed(task, op, view).copy()
+        return
     if op.mask is None:
         view.touch(task, op, write=False)
         task.env[op.result] = view.read(task, op)
@@ -94,6 +97,15 @@ def local_load(task, op):
     where = np.nonzero(task.read(op.mask, op))
     view.touch(task, op, write=False, where=where)
     task.env[op.result] = view.read(task, op, where)
+
+
+def landed(task, op, view: View) -> np.ndarray:
+    """The elements of a buffer, also those that nobody has written; refuses what is still on its way."""
+    view.touch(task, op, write=False)
+    coming = view.marks == COMING
+    if coming.any():
+        view.check(task, op, np.nonzero(coming))
+    return view.data
 
 
 @handles("local_store", switches=True)
@@ -118,7 +130,8 @@ def local_gather(task, op):
         on = task.read(op.mask, op)
         found, where = np.where(on, found, np.zeros_like(found)), tuple(index[on] for index in where)
     view.touch(task, op, write=False, where=where)
-    view.check(task, op, where)
+    if not op.attrs.get("undefined"):
+        view.check(task, op, where)
     task.env[op.result] = found
 
 

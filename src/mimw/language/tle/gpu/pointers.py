@@ -41,14 +41,18 @@ def local_ptr(buffer, indices=None, _semantic=None):
         refuse(ValueError, f"tle.gpu.local_ptr: `buffer` must be a buffered_tensor, got {buffer}")
     if buffer.type.storage is not tlx.storage_kind.smem:
         refuse(ValueError, f"tle.gpu.local_ptr: `buffer` must be in shared memory, it is in {buffer.type.storage.value}")
-    shape, dtype, builder = logical_shape(buffer), buffer.dtype, _semantic.builder
-    handles = None
+    return pointers_into("tle.gpu.local_ptr", buffer, logical_shape(buffer), buffer.dtype, indices, _semantic)
+
+
+def pointers_into(name: str, buffer, shape: tuple[int, ...], dtype, indices, semantic) -> tl.tensor:
+    """What `local_ptr` gives for a buffer with the logical extents `shape`."""
+    builder, handles = semantic.builder, None
     if indices is None:
         block = shape
         if block:
             tl.block_type(dtype, list(block))  # Triton's own rule for tiles: powers of two
     else:
-        handles, block = _indices(indices, shape, _semantic)
+        handles, block = _indices(name, indices, shape, semantic)
     handle = builder.record("local_ptr", buffer.handle, handles, shape, dtype.to_ir(builder)).results[0]
     pointer = tl.pointer_type(dtype, "shared")
     pointer.name = f"shared {pointer.name}"  # for Triton's messages, which do not name the space
@@ -62,22 +66,22 @@ def logical_shape(buffer) -> tuple[int, ...]:
     return tuple(buffer.shape)
 
 
-def _indices(indices, shape: tuple[int, ...], semantic) -> tuple[tuple, tuple[int, ...]]:
+def _indices(name: str, indices, shape: tuple[int, ...], semantic) -> tuple[tuple, tuple[int, ...]]:
     """The indices as i32 handles, and the shape of the pointers."""
     if not isinstance(indices, (tuple, list)):
-        refuse(ValueError, f"tle.gpu.local_ptr: `indices` must be a tuple or list, one entry a dimension, got {indices}")
+        refuse(ValueError, f"{name}: `indices` must be a tuple or list, one entry a dimension, got {indices}")
     if len(indices) != len(shape):
-        refuse(ValueError, f"tle.gpu.local_ptr: {len(indices)} indices for a buffer of rank {len(shape)}, {list(shape)}")
+        refuse(ValueError, f"{name}: {len(indices)} indices for a buffer of rank {len(shape)}, {list(shape)}")
     values = [semantic.to_tensor(index) if is_int(index) else index for index in indices]
     for position, value in enumerate(values):
         if not isinstance(value, tl.tensor) or not value.dtype.is_int():
-            refuse(ValueError, f"tle.gpu.local_ptr: index {position} must be an integer or a tensor of integers, got "
+            refuse(ValueError, f"{name}: index {position} must be an integer or a tensor of integers, got "
                                f"{value.type if isinstance(value, tl.tensor) else value}")
     shapes = [tuple(value.type.shape) if value.type.is_block() else () for value in values]
     if len(set(shapes)) > 1:
         if () in shapes:
-            refuse(ValueError, "tle.gpu.local_ptr: the indices mix scalars and tensors; spread the scalars with tl.full or "
+            refuse(ValueError, f"{name}: the indices mix scalars and tensors; spread the scalars with tl.full or "
                                "tl.broadcast_to")
-        refuse(ValueError, f"tle.gpu.local_ptr: all indices must have one shape, got {[list(one) for one in shapes]}; spread them "
+        refuse(ValueError, f"{name}: all indices must have one shape, got {[list(one) for one in shapes]}; spread them "
                            "with tl.broadcast_to")
     return tuple(semantic.cast(value, tl.int32).handle for value in values), shapes[0] if shapes else ()
