@@ -145,7 +145,7 @@ def to_buffer(tensor, space=None, bind_buffer=None, _semantic=None):
     if bind_buffer is not None:
         refuse(ValueError, f"tle.dsa.to_buffer: `bind_buffer` must be None, got {bind_buffer}",
                mend="copy the value: tle.dsa.to_buffer makes a buffer of its own")
-    made = allocated("to_buffer", "space", tuple(tensor.shape), tensor.dtype, UB if space is None else space, _semantic)
+    made = allocated("to_buffer", "space", tuple(tensor.type.shape), tensor.dtype, UB if space is None else space, _semantic)
     value = _semantic.cast(tensor, tl.int8) if tensor.dtype == tl.int1 else tensor
     _semantic.builder.record("dsa_to_buffer", made.handle, value.handle)
     return made

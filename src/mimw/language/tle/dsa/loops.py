@@ -31,7 +31,7 @@ class pipeline(tl.range):
     """
 
     def __init__(self, arg1, arg2=None, step=None, num_stages=None, loop_unroll_factor=None, _semantic=None):
-        super().__init__(arg1, arg2, step, num_stages, loop_unroll_factor, _semantic=_semantic)
+        super().__init__(arg1, arg2, step, num_stages, loop_unroll_factor)
 
 
 @host_constructible
@@ -46,7 +46,7 @@ class parallel(tl.range):
     """
 
     def __init__(self, arg1, arg2=None, step=None, num_stages=None, loop_unroll_factor=None, _semantic=None):
-        super().__init__(arg1, arg2, step, num_stages, loop_unroll_factor, _semantic=_semantic)
+        super().__init__(arg1, arg2, step, num_stages, loop_unroll_factor)
 
 
 KINDS: dict[type, str] = {pipeline: "pipeline", parallel: "parallel"}
