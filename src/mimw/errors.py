@@ -12,6 +12,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   ├── ResourceError      more of something than the chip has; the message holds the sum
     │   │   ├── OutOfSharedMemory
     │   │   ├── OutOfTensorMemory
+    │   │   ├── OutOfLocalMemory
     │   │   ├── TooManyWarps
     │   │   └── TooFewRegisters
     │   ├── ProtocolError      barriers that can never work out; the compiler raises the kinds of the simulator:
@@ -22,6 +23,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   ├── TaskError          what tasks may hold and capture
     │   ├── AssemblerError     the assembler in use is known to get such a kernel wrong
     │   ├── AliasError         buffers that share storage in a way that cannot be
+    │   ├── IllegalPath        data go, or a unit computes, where the chip has no way
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
     │   ├── RawCodeError       raw code of the author's that cannot be; names its line
     │   │   └── UnknownSymbolError      a name that is neither the author's nor a dialect's
@@ -151,6 +153,10 @@ class OutOfTensorMemory(ResourceError):
     """The buffers of one CTA exceed the columns of tensor memory."""
 
 
+class OutOfLocalMemory(ResourceError):
+    """The buffers of one core exceed one of the memory spaces that a chip without shared memory has. The message has its map."""
+
+
 class TooManyWarps(ResourceError):
     """The tasks of one CTA need more warps than a CTA may have."""
 
@@ -181,6 +187,11 @@ class TaskError(KernelError):
 
 class AliasError(KernelError):
     """Buffers that are to share storage in a way that cannot be."""
+
+
+class IllegalPath(KernelError):
+    """Data would go from one memory space to another between which the chip moves none, or a unit would compute where it does not
+    reach. The message says which paths there are."""
 
 
 class LayoutConflict(KernelError):

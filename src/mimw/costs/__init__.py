@@ -1,4 +1,4 @@
-"""The costs of ops: on each chip (`model`: data files with sources, and formulas over them), and roughly (`abstract`).
+"""The costs of ops: on each chip (`chips`: data files with sources, and formulas over them), and roughly (`abstract`).
 
 Input: a chip, and an op whose row names the kind of work; both files go by that kind. Output: cycles by unit. For
 example:
@@ -7,6 +7,8 @@ example:
     model("sm_90a").tile(op)            {"issue": 39.0} for a `fadd` of 4096 numbers
 """
 
-from .model import Figure, Model, model
+from .chips import model
+from .engines import EngineModel
+from .model import Figure, Model
 
-__all__ = ["Figure", "Model", "model"]
+__all__ = ["EngineModel", "Figure", "Model", "model"]

@@ -14,18 +14,13 @@ docs/TIMING.md lists what the formulas leave out.
 
 from __future__ import annotations
 
-import functools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 
 from ..errors import TargetError
-from ..ir import Op, Tensor
-from ..target import Target
+from ..ir import Op, Program, Tensor
 
-_FOLDER = Path(__file__).parent
 _QUARTERS = 4                            # of an SM: a task of fewer warps reaches only that many of them
 _WARPGROUP_ROWS = 64                    # of an instruction of a Hopper warpgroup (PTX ISA, wgmma.mma_async)
 _SWIZZLE = 128                          # bytes of a row that one copy into a swizzled buffer takes at most
@@ -50,6 +45,9 @@ class Model:
     target: str
     chip: str
     figures: Mapping[str, Figure]
+
+    core, programs = "SM", ("CTA", "CTAs")      # what runs programs, and what these are called
+    engines = False                             # True where a core's engines take their work in turn (`costs.engines`)
 
     def __getitem__(self, name: str) -> float:
         if name not in self.figures:
@@ -124,6 +122,10 @@ class Model:
     def sms(self) -> int:
         return int(self["chip.sms"])
 
+    def cores(self, program: Program) -> int:
+        """How many SMs run programs at the same time."""
+        return self.sms
+
     def residency(self, shared_bytes: int, warps: int, registers_per_thread: int, warp_size: int = 32,
                   columns: int = 0) -> tuple[int, str]:
         """(CTAs that an SM holds at once, what limits them); `columns` are those of tensor memory."""
@@ -137,21 +139,3 @@ class Model:
             limits["tensor memory"] = int(self["chip.tensor_columns"] // columns)
         by = min(limits, key=limits.get)
         return max(1, limits[by]), by
-
-
-@functools.cache
-def model(target: Target | str) -> Model:
-    """The cost model of a target; TargetError if there is none, with those that there are."""
-    name = str(target)
-    path = _FOLDER / f"{name}.toml"
-    if not path.exists():
-        known = ", ".join(sorted(file.stem for file in _FOLDER.glob("*.toml")))
-        raise TargetError(f"there is no cost model of {name}: its latencies and rates are in no data file. There are {known}")
-    data = tomllib.loads(path.read_text())
-    sources = data.pop("sources")
-    chip = data.pop("name")
-    figures = {}
-    for table, entries in data.items():
-        for key, (value, unit, source) in entries.items():
-            figures[f"{table}.{key}"] = Figure(float(value), unit, sources[source])
-    return Model(name, chip, figures)

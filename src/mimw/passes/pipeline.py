@@ -29,11 +29,14 @@ from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
 from .check_exclusive import check_exclusive
 from .check_named_barriers import check_named_barriers
+from .check_overlap import check_overlap
 from .check_pairs import check_pairs
+from .check_paths import check_paths
 from .check_pipes import check_pipes
 from .check_registers import check_registers
 from .check_rows import check_rows
 from .check_shared import check_shared
+from .check_spaces import check_spaces
 from .check_target import check_target
 from .check_tasks import check_tasks
 from .check_waits import check_waits
@@ -155,6 +158,10 @@ PASSES: tuple[Pass, ...] = (
     rewrite("shared_operands", shared_operands, "products of tiles that lie in shared memory read them there; their sums are in "
             "them by now", after="shared_pointers accumulate_dots", needs="target"),
     check("registers", check_registers, "remarks on register requests that are not met"),
+    check("spaces", check_spaces, "refuses more of a memory space than a core has, with its map", after="drop_unused expand_dsa"),
+    check("paths", check_paths, "refuses data that no engine of the chip moves, and arithmetic where no unit reaches",
+          after="drop_unused expand_dsa"),
+    check("overlap", check_overlap, "refuses operations that write a part of what they read", after="drop_unused expand_dsa"),
     check("shared", check_shared, "refuses more shared memory than a CTA has", after="place_aliases space_slots"),
     check("arrivals", check_arrivals, "refuses barriers whose arrivals cannot come", after="drop_unused"),
     check("bytes", check_bytes, "refuses barriers that expect other bytes than copies bring", after="drop_unused"),

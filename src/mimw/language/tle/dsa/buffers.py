@@ -14,7 +14,7 @@ from math import prod
 import triton.language.core as tl
 
 from ....ir import Buffer
-from ...core import HandleType, HandleValue, word
+from ...core import HandleType, HandleValue, unwrap, word
 from ...refuse import refuse
 from ..ascend import UB, address_space
 from .boxes import box_of, checked_extents, exact_shapes
@@ -24,7 +24,7 @@ class buffer_type(HandleType):
     """An array of `shape` in the memory `space`; extents may be any positive ints."""
 
     def __init__(self, element_ty, shape, space: address_space):
-        self.element_ty, self.shape, self.space = element_ty, tuple(shape), space
+        self.element_ty, self.shape, self.space = element_ty, tuple(unwrap(shape)), space
 
     @property
     def scalar(self):
