@@ -18,6 +18,7 @@ import hashlib
 import json
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -45,17 +46,17 @@ class Notes:
         self.test = nodeid
 
     def pytest_collection_finish(self) -> None:
-        import mimw.compile
         import tests.compiling
         tests.compiling.whole = True    # also where a test reads an early stage only
-        stock = mimw.compile.stock_compile
+        compiler = import_module("mimw.compile")
+        stock = compiler.stock_compile
 
         def noted(src, **keywords):
             compiled = stock(src, **keywords)
             self.note(src, compiled)
             return compiled
 
-        mimw.compile.stock_compile = noted
+        compiler.stock_compile = noted
 
     def note(self, src, compiled) -> None:
         stages = {stage: compiled.asm[stage] for stage in TEXTS if stage in compiled.asm}

@@ -11,9 +11,8 @@ import pytest
 import triton.language as tl
 
 import mimw
-import mimw.compile.pipeline as pipeline
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.compile import compile_kernel, pipeline
 from mimw.errors import GlobalChanged, KernelWarning, RemarkWarning
 from mimw.kernels.gemm.kernel import gemm
 from mimw.triton_port.runtime import MockTensor

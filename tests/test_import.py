@@ -10,7 +10,7 @@ import pytest
 
 import mimw
 
-SAME_NAME = ("autotune", "check", "jit", "simulate")    # functions in modules of their own name
+SAME_NAME = ("autotune", "check", "explain", "jit", "simulate")     # functions in modules of their own name
 BOUND_S = {"import mimw": 0.3, "from mimw.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass": 0.2}
 
 
@@ -101,7 +101,7 @@ ORDERS = [
     "from mimw.autotune import Config\nimport mimw",
     "import mimw\nmimw.jit, mimw.check\nimport mimw.check, mimw.jit\nimport mimw.simulate\nmimw.simulate\nimport mimw.autotune",
     "import importlib\nfor name in ('simulate', 'autotune', 'check', 'jit'): importlib.import_module(f'mimw.{name}')\nimport mimw",
-    "from mimw import *\nimport mimw, mimw.testing, mimw.kernels.gemm, mimw.cli.check",
+    "from mimw.compile import Compiled\nfrom mimw import *\nimport mimw, mimw.testing, mimw.kernels.gemm, mimw.cli.check",
 ]
 
 
@@ -115,6 +115,9 @@ for name in {SAME_NAME}:
     scope = {{}}
     exec(f'from mimw import {{name}} as one\\nimport mimw.{{name}} as two', scope)
     assert scope['one'] is scope['two'] is value, name
+import mimw.compile, mimw.compile.pipeline
+from mimw.compile import compile_kernel
+assert mimw.compile is sys.modules['mimw.ahead'].compile and mimw.compile.compile_kernel is compile_kernel
 """ for order in ORDERS))
 
 

@@ -9,6 +9,8 @@ PUBLIC = [
     "__version__",
     "autotune",
     "check",
+    "compile",
+    "explain",
     "install_aliases",
     "jit",
     "predict",
@@ -32,3 +34,9 @@ def test_star_import_gives_just_these():
     scope = {}
     exec("from mimw import *", scope)
     assert sorted(set(scope) - {"__builtins__"}) == sorted(PUBLIC)
+
+
+def test_dir_shows_these_and_the_modules_for_users():
+    """And nothing that the module imports for itself, nor its rooms."""
+    shown = {name for name in dir(mimw) if not name.startswith("__")}
+    assert shown == set(PUBLIC) - {"__version__"} | {"distributed", "errors", "kernels", "ops", "testing"}

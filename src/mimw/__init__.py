@@ -6,8 +6,9 @@ time:
     import mimw                 loads nothing else, neither Triton nor numpy
     mimw.jit, from mimw ...     loads the module that defines the name: here mimw/jit.py
 
-A name such as `check` is both a function and the module that defines the function: `mimw.check` is always the function,
-whichever module has imported the module `mimw.check`, and in whatever order.
+A name such as `check` is both a function and a module: `mimw.check` is always the function, whichever module has imported the
+module `mimw.check`, and in whatever order. `mimw.compile` is one, too, beside the package of the compiler, from which names are
+imported as from any: `from mimw.compile import compile_kernel`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import tle, tlx
+    from .ahead import compile
     from .aliases import install_aliases
     from .autotune import Config, autotune
     from .check import check
+    from .explain import explain
     from .host import TensorDescriptor
     from .jit import jit
     from .simulate import simulate
@@ -38,6 +41,8 @@ __all__ = [
     "__version__",
     "autotune",
     "check",
+    "compile",
+    "explain",
     "install_aliases",
     "jit",
     "predict",
@@ -54,6 +59,8 @@ _HOMES = {
     "World": "world",
     "autotune": "autotune",
     "check": "check",
+    "compile": "ahead",
+    "explain": "explain",
     "install_aliases": "aliases",
     "jit": "jit",
     "predict": "timing",
@@ -61,12 +68,17 @@ _HOMES = {
     "simulate": "simulate",
 }
 
+# What else of the package is for users, as modules: `from mimw import ops`. Those that need torch are no part of a star import.
+_MODULES = ("distributed", "errors", "kernels", "ops", "testing")
+
 
 class _Package(ModuleType):
     """Python's import sets every submodule as an attribute of its package; where the attribute is a function, it stays one."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
+        if isinstance(value, ModuleType) and name in _HOMES:
+            if _HOMES[name] != name:
+                return          # the function is another module's; `__getattr__` finds it when it is asked for
             value = getattr(value, name)
         super().__setattr__(name, value)
 
@@ -87,4 +99,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names, and what every module has."""
+    return sorted({*__all__, *_MODULES, *(name for name in globals() if name.startswith("__") and name.endswith("__"))})

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from .errors import KernelError, MimwError, NotYet, RemarkWarning, SimulatorMisuse, TargetError
 from .findings import Report
@@ -24,21 +25,22 @@ from .search import Search
 from .search.outcomes import finding_of
 from .search.processes import job_count
 from .search.sample import chosen
-from .simulate import kernel_first, prepare
+from .simulate import prepare
 from .target import asking, wanted
+from .tool import tool
 
 SEEDS, LIMIT = 8, 200
 
 
-@kernel_first
-def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT,
-          shrink: bool = True, rounds: bool = True, target: str | None = None,
-          progress: Callable[[int, int, int], None] | None = None, jobs: int | None = None,
-          time_limit: float | None = None, ctas: str | Sequence[Sequence[int]] = "all",
-          protocol: bool = False, gpus: int | None = None, **meta) -> Report:
+@tool
+def check(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
+          gpus: int | None = None, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT,
+          shrink: bool = True, rounds: bool = True, progress: Callable[[int, int, int], None] | None = None,
+          jobs: int | None = None, time_limit: float | None = None, ctas: str | Sequence[Sequence[int]] = "all",
+          protocol: bool = False, **meta: Any) -> Report:
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
-    args:      kernel, grid, args, target, gpus, meta   as for `mimw.simulate`
+    args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.simulate`
                seeds     how many seeds, or which; each is one random interleaving. 0 lands every copy as late as can be;
                          the schedule of a finding may stand among them, too
                search    "random": the seeds. "systematic": all interleavings that can matter, by partial-order reduction,

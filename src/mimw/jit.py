@@ -24,6 +24,7 @@ from .host import as_bytes, as_launched, check_descriptors, meant_bytes
 from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .simulating import simulating
 from .target import asking, wanted
+from .tool import Given
 from .triton_port.no_gpu import stand_in
 from .triton_port.runtime import (
     ASTSource,
@@ -148,7 +149,7 @@ class MimwFunction(JITFunction):
         return freeze(self, grid, args, kwargs)
 
     def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
-        from .simulate import Given, SimulatedLaunch, simulate  # and so the simulator: when it is wanted
+        from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
         done = simulate(Given(self, kwargs), grid, *args)
         return SimulatedLaunch(done.cycles, done.counts, done.trace, lambda: self._compile_only(args, kwargs))
 

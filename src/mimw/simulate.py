@@ -10,10 +10,10 @@ example:
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,43 +22,15 @@ from .errors import SimulatorMisuse
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
 from .ir import Program
-from .launch import ALONE, canonical_keywords, check_cluster_target, check_grid, grid_extents
+from .launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, grid_extents
 from .passes import run_passes
 from .report import chrome_trace, timeline_html, timeline_svg
 from .simulator import Run, run
 from .target import Target, asked, asking, wanted
+from .tool import bound, resolve, tool
 from .triton_port.no_gpu import answer_for
 from .triton_port.runtime import make_backend
 from .world import PerRank, at_rank, gpus_of
-
-
-@dataclass(frozen=True)
-class Given:
-    """A kernel with some of its arguments, by name."""
-
-    fn: Any
-    given: dict[str, Any]
-
-
-def kernel_first(tool: Callable) -> Callable:
-    """`tool(kernel, grid, *args, **keywords)` for kernels with parameters of any names: a keyword that `kernel` has a parameter
-    for, and no positional argument, is the kernel's, also where `tool` has one of that name.
-
-        simulate(dropout, grid, x, y, seed=7)     7 is `dropout`'s argument if it has a parameter `seed`
-    """
-    own = {name for name, parameter in inspect.signature(tool).parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
-
-    @functools.wraps(tool)
-    def call(*args, **keywords):
-        if len(args) < 2:           # `kernel` or `grid` by name
-            return tool(*args, **keywords)
-        kernel, grid, *args = args
-        theirs = (own | {"kernel", "grid"}).intersection(keywords, getattr(kernel, "arg_names", ())[len(args):])
-        if theirs:
-            kernel = Given(kernel, {name: keywords.pop(name) for name in theirs})
-        return tool(kernel, grid, *args, **keywords)
-
-    return call
 
 
 @dataclass(frozen=True)
@@ -83,25 +55,28 @@ class SimulatedLaunch(Run):
         return self.kernel.metadata
 
 
-@kernel_first
-def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool = False, races: bool | None = None,
-             target: str | None = None, gpus: int | None = None, **meta) -> Run:
+@tool
+def simulate(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
+             gpus: int | None = None, seed: int | tuple | None = None, trace: bool = False, races: bool | None = None,
+             **meta: Any) -> Run:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
                grid     1 to 3 ints, or a function of the arguments giving them
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
+               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its words and limits; and what host code
+                        that the launch calls (a grid, a heuristic, a `constexpr_function`) learns of Triton's driver
+               num_warps, num_stages   as for a launch: warps of the default task, and stages of Triton's pipelining; by default an
+                        autotuned kernel's, or Triton's 4 and 3
+               gpus     how many GPUs run the launch side by side, each over the whole grid; by default as many as the `mimw.World`
+                        of the arguments has, else 1. Arrays are then a World's, one for each rank (docs/DISTRIBUTED.md)
                seed     picks the interleaving of tasks and the landing times of copies; same seed, same run;
                         by default MIMW_SEED or 0; a tuple is a schedule as `mimw.check` finds them
                trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html, .svg, .json) also drawn there
                races    also look for accesses that nothing orders, whether or not they went wrong in this run;
                         by default MIMW_RACES or False
-               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its words and limits; and what host code
-                        that the launch calls (a grid, a heuristic, a `constexpr_function`) learns of Triton's driver
-               gpus     how many GPUs run the launch side by side, each over the whole grid; by default as many as the `mimw.World`
-                        of the arguments has, else 1. Arrays are then a World's, one for each rank (docs/DISTRIBUTED.md)
-               meta     compile-time parameters and launch options (num_warps, ...). Where the kernel has a parameter `seed`,
-                        `trace`, `races`, `target` or `gpus`, the keyword is the kernel's
+               meta     compile-time parameters and launch options (ctas_per_cga, maxnreg, ...). Where the kernel has a parameter
+                        `seed`, `trace`, `races`, `target` or `gpus`, the keyword is the kernel's
     returns:   Run, with cycles, op counts and the trace
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
     """
@@ -151,25 +126,33 @@ def _asked():
 
 
 def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: int | None) -> Launch:
-    fn, args, meta = resolve(kernel, args, meta)
-    meta = canonical_keywords(meta, fn.arg_names)
-    options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
-    bound = fn.signature.bind(*args, **meta)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
-    gpus = gpus_of(list(arguments.values()), wanted)
-    signature, constants, values = _specialised(fn, arguments, gpus)
-    program, recorded = _program(fn, signature, constants, options, chip)
+    specialisation, arguments, values, gpus = specialised(kernel, args, meta, chip, wanted)
+    options = specialisation.options
+    program, recorded = _program(specialisation.fn, specialisation.signature, specialisation.constants, options, chip)
     first = {name: at_rank(value, 0) for name, value in arguments.items()}
     extents = grid_extents(grid(first) if callable(grid) else grid)
     if program.launch_facts.grid_of_clusters:
         extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
     check_grid(extents, options.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
+    return Launch(specialisation.fn.__name__, program, extents, values, recorded, specialisation, gpus)
+
+
+def specialised(kernel, args, meta: dict[str, Any], chip: Target,
+                gpus: int | None = None) -> tuple[Specialisation, dict[str, Any], dict[tuple[int, ...], Any], int]:
+    """How a launch of `kernel` specialises it, without recording it.
+
+    returns:   the specialisation; the arguments by name; the run-time values by path, as `Launch` has them; how many GPUs
+    """
+    fn, args, meta = resolve(kernel, args, meta)
+    meta = canonical_keywords(meta, fn.arg_names)
+    options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
+    arguments = bound(fn, args, meta)
+    gpus = gpus_of(list(arguments.values()), gpus)
+    signature, constants, values = _specialised(fn, arguments, gpus)
     attrs = {path: [["tt.divisibility", 16]] for path, value in values.items()
              if is_aligned(at_rank(value, 0), fn.params[path[0]])}
-    return Launch(fn.__name__, program, extents, values, recorded,
-                  Specialisation(fn, signature, constants, attrs, options, chip.name), gpus)
+    return Specialisation(fn, signature, constants, attrs, options, chip.name), arguments, values, gpus
 
 
 def _specialised(fn, arguments: dict[str, Any], gpus: int):
@@ -202,26 +185,6 @@ def _specialised(fn, arguments: dict[str, Any], gpus: int):
     return found[0][3], found[0][4], values
 
 
-def resolve(kernel, args, meta):
-    """The JIT function under autotuners and heuristics, with the meta-parameters that these would supply."""
-    while not hasattr(kernel, "params"):
-        if isinstance(kernel, Given):
-            meta = {**kernel.given, **meta}
-        elif hasattr(kernel, "configs"):
-            config = kernel.configs[0]
-            meta = {**config.all_kwargs(), **meta}
-            hooks = [config.pre_hook, kernel.pre_hook if kernel.user_defined_pre_hook else None]
-            for hook in filter(None, hooks):
-                hook({**dict(zip(kernel.arg_names, args)), **meta})
-        elif hasattr(kernel, "values"):
-            for name, heuristic in kernel.values.items():
-                meta = {**meta, name: heuristic({**dict(zip(kernel.arg_names, args)), **meta})}
-        if not hasattr(kernel, "fn"):
-            raise SimulatorMisuse(f"{kernel!r} is not a kernel", hint="decorate the function with `mimw.jit`")
-        kernel = kernel.fn
-    return kernel, args, meta
-
-
 def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
     """(the checked program, the recorded one), kept per specialisation on the function itself."""
     check_globals(fn)
@@ -235,15 +198,23 @@ def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
         backend = make_backend(gpu_target(chip))
         # Assertions are checked here even where a launch leaves them out; integer overflow only if the launch checks it.
         debugging = {"debug": True, "sanitize_overflow": bool(options.get("debug"))}
+        check_options(fn, options, backend)
         parsed = backend.parse_options({"enable_fp_fusion": True, **debugging, **options})
-        unknown = next((name for name in options if name not in parsed.__dict__), None)
-        if unknown is not None:
-            raise KeyError(f"Keyword argument {unknown} was specified but unrecognised")  # as a launch on a GPU does
         kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
         recorded = {}
         program = kernel.record(chip, parsed, backend, lambda stage, one: recorded.setdefault("recorded", one))
         cache[key] = program if program.orchestrates() else run_passes(program, chip), recorded["recorded"]
     return cache[key]
+
+
+def check_options(fn, options: dict[str, Any], backend) -> None:
+    """KeyError, as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of Triton's."""
+    known = backend.parse_options({"enable_fp_fusion": True}).__dict__
+    unknown = next((name for name in options if name not in known and name not in CLUSTERS), None)
+    if unknown is not None:
+        close = get_close_matches(unknown, [*fn.arg_names, *known, *CLUSTERS], n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise KeyError(f"Keyword argument {unknown} was specified but unrecognised{meant}")
 
 
 def _key(value) -> str:

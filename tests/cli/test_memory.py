@@ -8,8 +8,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.cli.memory import memory_text
 from mimw.compile import compile_kernel
+from mimw.explain.memory import memory_text
 from mimw.storage import compiled_rows, shared_plan
 from mimw.triton_port.allocation import Piece, allocation
 

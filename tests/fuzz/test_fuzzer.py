@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mimw.compile import pipeline
 from mimw.errors import OutOfSharedMemory, TooFewRegisters, TooManyWarps
 from mimw.ir import print_program
 from mimw.simulator.machine.table import HANDLERS, Handler
@@ -123,7 +124,7 @@ def test_a_refusal_is_a_failure(monkeypatch, tmp_path):
         raise InvalidProgram("planted")
 
     monkeypatch.setattr(mimw.simulate, "run_passes", refuse, raising=False)
-    monkeypatch.setattr("mimw.compile.pipeline.run_passes", refuse)
+    monkeypatch.setattr(pipeline, "run_passes", refuse)
     outcomes = run_program(program_of(3, "stream")[0], ("sim", "compile sm_90a"), tmp_path)
     assert [one.kind for one in outcomes] == ["internal InvalidProgram"] * 2
 
@@ -134,7 +135,7 @@ def test_only_what_compiling_finds_too_large_is_skipped(error, kind, monkeypatch
     def refuse(program, target, observer=None):
         raise error("planted")
 
-    monkeypatch.setattr("mimw.compile.pipeline.run_passes", refuse)
+    monkeypatch.setattr(pipeline, "run_passes", refuse)
     outcomes = run_program(program_of(3, "stream")[0], ("compile sm_90a", ), tmp_path)
     assert [(one.kind, "planted" in one.detail) for one in outcomes] == [(kind, True)]
 

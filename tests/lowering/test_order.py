@@ -198,7 +198,7 @@ def delayed(module, copy):
 
 
 def test_explain_says_which_loops_triton_pipelines():
-    from mimw.cli.loops import loop_text
+    from mimw.explain.loops import loop_text
     first, second = loop_text(compiled(ordered.own_loop_beside_words, num_stages=3)).splitlines()
     assert "pipelined by Triton: 2 loads start iterations ahead" in first
     assert "in order, since local_store at" in second and "a pipe" in second

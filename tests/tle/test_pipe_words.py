@@ -14,7 +14,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw import errors
 from mimw.analysis import pipe_resources, task_resources
-from mimw.cli.conflicts import conflict_text
+from mimw.explain.conflicts import conflict_text
 from mimw.passes import check_pipes, drop_unused, expand_pipes
 from mimw.report import barrier_graph, resource_table
 from mimw.target import target

@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     from ..check import check
     from ..search import Meter
-    from ..simulate import Given
+    from ..tool import Given
 
     kernel, grid, args, meta = launch_of(options)
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)

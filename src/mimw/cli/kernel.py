@@ -1,6 +1,6 @@
 """The arguments that `compile` and `explain` share: which kernel, with which argument types and constants, for which chip.
 
-Input: the parsed options. Output: `mimw.compile`'s Compiled for the kernel, or a `CommandError`. The types are read in
+Input: the parsed options. Output: the `Compiled` of the kernel, or a `CommandError`. The types are read in
 steps:
 
     split_types("*bf16, tensordesc<bf16[128,64]>")        ["*bf16", "tensordesc<bf16[128,64]>"]
@@ -39,7 +39,7 @@ def add_kernel_arguments(parser: ArgumentParser) -> None:
 
 
 def compile_named(options: Namespace, **keywords: Any) -> Any:
-    """Compile what the options name, for a chip without a compiler here as far as the checks; returns `mimw.compile`'s Compiled.
+    """Compile what the options name, for a chip without a compiler here as far as the checks; returns its `Compiled`.
     `keywords` go to `compile_kernel`. The options' `target` is the chip's name from then on, also where the environment names
     it."""
     from ..target import wanted
@@ -75,11 +75,8 @@ def _compile_launch(function: Any, make: Callable[..., Any], options: Namespace,
                            "--constexpr.")
     kernel, grid, args, meta = launch_named(function, options.kernel)
     found = prepare(kernel, grid, args, dict(meta), options.target).specialisation
-    constants = {found.fn.arg_names[first]: value for (first, *inner), value in found.constants.items() if not inner}
-    if len(constants) < len(found.constants):
-        raise CommandError(f"{options.kernel} launches with tuples that hold constants; name the kernel, its --signature and its "
-                           "--constexpr instead.")
-    return make(found.fn, found.signature, constants, target=options.target, options=found.options, attrs=found.attrs, **keywords)
+    return make(found.fn, found.signature, found.constants, target=options.target, options=found.options, attrs=found.attrs,
+                **keywords)
 
 
 def alignment_note(compiled: Any) -> str:

@@ -57,8 +57,8 @@ def execute(options: Namespace) -> int:
 
 
 def _predicted(options: Namespace):
-    from ..simulate import Given
     from ..timing import predict
+    from ..tool import Given
 
     kernel, grid, args, meta = launch_of(options, filled=False)
     return predict(Given(kernel, meta), grid, *args, target=options.target, megahertz=options.mhz)

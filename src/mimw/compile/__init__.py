@@ -77,13 +77,14 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     return compiled
 
 
-def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any] | None = None, target: str | None = None,
+def compile_kernel(kernel, signature: dict[str, Any], constexprs: dict[Any, Any] | None = None, target: str | None = None,
                    options: dict[str, Any] | None = None, attrs: dict | None = None, dump: bool = False) -> Compiled:
     """Compile one specialisation of a kernel for any target; needs no GPU.
 
     args:      kernel      a function decorated with `mimw.jit` or `triton.jit` (autotuned ones: their `.fn`)
                signature   parameter name -> "*bf16", "i32", "tensordesc<bf16[128,64]>", ... ; constexpr parameters may be left out
-               constexprs  parameter name -> value
+                           and tuples of them for parameters that are tuples
+               constexprs  parameter name, or path of it or of an item of a tuple -> value
                target      "sm_90a", "sm_100a", "gfx942", ...; by default MIMW_TARGET or sm_90a. Host code that the kernel calls
                            while it is compiled learns of this target, too
                options     num_warps, num_stages, maxnreg, ctas_per_cga, ...; time_stamps=(records a lane, one CTA of so many)
@@ -104,7 +105,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     return Compiled(compiled.name, Stages(compiled.asm, source), compiled.metadata, chip, source, after, unaligned)
 
 
-def record_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any] | None = None, target: str | None = None,
+def record_kernel(kernel, signature: dict[str, Any], constexprs: dict[Any, Any] | None = None, target: str | None = None,
                   options: dict[str, Any] | None = None, attrs: dict | None = None, dump: bool = False) -> Compiled:
     """As `compile_kernel`, but no further than the checks: for chips without a compiler here. Of the stages there is `ir`; there
     are no layouts, and no metadata but `num_warps`."""
@@ -130,21 +131,21 @@ def _source(kernel, signature, constexprs, chip, options, attrs) -> tuple[MimwSo
     """(the source for Triton, the options that are left for Triton's backend, the pointers of which nothing was said)."""
     fn = _jit_function(kernel)
     check_globals(fn)
-    constexprs = dict(constexprs or {})
-    signature = {name: "constexpr" if name in constexprs else signature.get(name, "constexpr") for name in fn.arg_names}
-    for name, parameter in fn.signature.parameters.items():
-        if signature[name] == "constexpr" and name not in constexprs:
+    constexprs = {(fn.arg_names.index(at), ) if isinstance(at, str) else at: value for at, value in (constexprs or {}).items()}
+    signature = {name: "constexpr" if (index, ) in constexprs else signature.get(name, "constexpr")
+                 for index, name in enumerate(fn.arg_names)}
+    for index, (name, parameter) in enumerate(fn.signature.parameters.items()):
+        if signature[name] == "constexpr" and (index, ) not in constexprs:
             if parameter.default is parameter.empty:
                 raise TypeError(f"parameter {name!r} of {fn.__name__} needs a type in `signature` or a value in `constexprs`")
-            constexprs[name] = parameter.default
+            constexprs[index, ] = parameter.default
     options = canonical_keywords({"enable_fp_fusion": True, **(options or {})})
     check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
     attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None),
              WAITS: options.pop("wait_stamps", None)}
     unaligned = tuple(name for index, (name, type_) in enumerate(signature.items())
                       if isinstance(type_, str) and type_.startswith("*") and (index, ) not in attrs)
-    source = MimwSource(fn, signature, {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, attrs)
-    return source, options, unaligned
+    return MimwSource(fn, signature, constexprs, attrs), options, unaligned
 
 
 def _jit_function(kernel):

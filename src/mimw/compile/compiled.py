@@ -2,8 +2,8 @@
 
 Input: what Triton compiled or found in its cache, and the source, which can record the kernel. Output: `Compiled`. An example:
 
-    compiled = compile_kernel(...)          from the cache in milliseconds
-    compiled.stages["ptx"]                  the text that the cache had
+    compiled = mimw.compile(gemm, grid, a, b, c)        from the cache in milliseconds
+    compiled.ptx, compiled.registers                    the text that the cache had, and what its binary takes
     compiled.program, .layouts              recorded and solved now; so is compiled.stages["ir"]
 """
 
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ..ir import Program, print_program
 from ..target import Target
+from .binary import Taken, taken_by_amdgcn, taken_by_cubin
 
 
 class Source(Protocol):
@@ -26,6 +27,9 @@ class Source(Protocol):
 
     def program(self) -> Program | None:
         """The program, recorded if that was not done yet."""
+
+    def authored(self) -> Program:
+        """The program before any pass."""
 
     def layouts(self) -> Any:
         """The layouts of what was compiled."""
@@ -81,6 +85,90 @@ class Compiled:
 
     def stage(self, name: str) -> str | bytes:
         """The text or binary after a stage; KeyError lists those there are."""
+        if name == "recorded" and self.source.has_program():
+            return self.recorded
         if name not in self.stages and name != "sass":
             raise KeyError(f"no stage {name!r}; there are {', '.join(self.stages)} and sass")
         return self.stages[name]
+
+    @cached_property
+    def recorded(self) -> str:
+        """The kernel as it was recorded, before any pass: text for `mimw opt`. AttributeError for a kernel without our words."""
+        if not self.source.has_program():
+            raise AttributeError(f"{self.name} uses no word of mimw: stock Triton compiled it; there are {', '.join(self.stages)}")
+        return print_program(self.source.authored())
+
+    @property
+    def ir(self) -> str:
+        """The program after all passes, without layouts."""
+        return self._stage("ir")
+
+    @property
+    def ttgir(self) -> str:
+        """Triton's GPU dialect, after all passes on it."""
+        return self._stage("ttgir")
+
+    @property
+    def llir(self) -> str:
+        """LLVM IR."""
+        return self._stage("llir")
+
+    @property
+    def ptx(self) -> str:
+        """NVIDIA's assembly text."""
+        return self._stage("ptx")
+
+    @property
+    def sass(self) -> str:
+        """The machine code of a cubin as text, by nvdisasm."""
+        return self._stage("sass")
+
+    @property
+    def cubin(self) -> bytes:
+        """NVIDIA's binary."""
+        return self._stage("cubin")
+
+    @property
+    def amdgcn(self) -> str:
+        """AMD's assembly text."""
+        return self._stage("amdgcn")
+
+    @property
+    def hsaco(self) -> bytes:
+        """AMD's binary."""
+        return self._stage("hsaco")
+
+    def _stage(self, name: str) -> Any:
+        """AttributeError, not KeyError, as of any attribute that is not there."""
+        backend = {"ptx": "cuda", "sass": "cuda", "cubin": "cuda", "amdgcn": "hip", "hsaco": "hip"}.get(name)
+        if name == "ir" and not self.source.has_program() or backend not in (None, self.target.backend):
+            raise AttributeError(f"{self.name} for {self.target.name} has no stage {name!r}; there are {', '.join(self.stages)}")
+        return self.stages[name]
+
+    @cached_property
+    def _taken(self) -> Taken:
+        return taken_by_cubin(self.cubin) if self.target.backend == "cuda" else taken_by_amdgcn(self.amdgcn)
+
+    @property
+    def registers(self) -> int:
+        """Registers of 32 bits that each thread has at launch; tasks with `registers=` trade them among themselves later."""
+        return self._taken.registers
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of local memory a thread takes, for spilled registers and arrays; 0 is what one wants."""
+        return self._taken.stack_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that a CTA asks for at launch: buffers, barriers, and the scratch of Triton's ops."""
+        return self.metadata.shared
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA, those of all tasks together."""
+        return self.metadata.num_warps
+
+    def __str__(self) -> str:
+        return (f"{self.name} for {self.target.name}: {self.warps} warps, {self.registers} registers a thread, {self.stack_bytes} "
+                f"bytes of stack, {self.shared_bytes} bytes of shared memory; stages {', '.join(self.stages)}")

@@ -86,6 +86,15 @@ class MimwSource(ASTSource):
         backend = make_backend(self.target)
         return self.kernel.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend, self.observer)
 
+    def authored(self) -> Program:
+        """The program as the author wrote it, before any pass: recorded once more."""
+        seen: list[Program] = []
+        backend = make_backend(self.target)
+        fresh = Kernel(self.fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, warned=[])
+        fresh.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend,
+                     lambda name, stage: seen.append(stage) if name == "record" else None)
+        return seen[0]
+
     def layouts(self) -> Layouts | None:
         """The layouts of a program of ours; found now if its binary came from the cache."""
         if self.kernel.layouts is None and self.orchestrates():

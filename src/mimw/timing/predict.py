@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +25,12 @@ from ..errors import Deadlock, SimulatorMisuse
 from ..ir import Site
 from ..passes.place_tensor_memory import columns_taken
 from ..report.table import table
-from ..simulate import Launch, kernel_first, prepare
+from ..simulate import Launch, prepare
 from ..simulator import GlobalMemory, bind, bind_ranks, clusters
 from ..simulator.clock.machine import Conditions, Enough, TimedMachine
 from ..storage import shared_plan
 from ..target import wanted
+from ..tool import tool
 from ..trace import LINKS, Trace
 from .result import Timeline
 
@@ -88,13 +90,13 @@ class Prediction(Timeline):
         return "\n".join([*lines, super().__str__().split("\n", 1)[1]])
 
 
-@kernel_first
-def predict(kernel, grid, *args, target: str | None = None, megahertz: float | None = None, ctas: int = MOST_CTAS,
-            **meta) -> Prediction:
+@tool
+def predict(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
+            gpus: int | None = None, megahertz: float | None = None, ctas: int = MOST_CTAS, **meta: Any) -> Prediction:
     """Predict the timeline of a launch of `kernel` over `grid` from the cost model of a chip.
 
-    args:      kernel, grid, args, target, meta   as for `mimw.simulate`; arrays are left as they are, and read only where the
-                          kernel's course depends on them, so `numpy.empty` will do, also for gigabytes
+    args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.simulate`; arrays are left as they
+                          are, and read only where the kernel's course depends on them, so `numpy.empty` will do, also for gigabytes
                megahertz  the SM clock, by default what the power limit leaves for the predicted load
                ctas       how many CTAs of an SM are simulated at most; its other CTAs are taken to be like these on average
     returns:   Prediction
@@ -103,7 +105,7 @@ def predict(kernel, grid, *args, target: str | None = None, megahertz: float | N
     """
     chip = wanted(target)
     costs = model(chip)
-    launch = prepare(kernel, grid, args, dict(meta), chip.name)
+    launch = prepare(kernel, grid, args, dict(meta), chip.name, gpus)
     return _Predictor(launch, costs, chip, ctas).prediction(megahertz)
 
 

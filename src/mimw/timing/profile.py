@@ -15,6 +15,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +23,11 @@ from ..analysis.barrier_ops import task_names
 from ..errors import SimulatorMisuse
 from ..ir import Op, Program
 from ..passes.stamp_time import BEGIN, END, RECORD_BYTES
-from ..simulate import kernel_first, resolve
 from ..simulating import simulating
+from ..target import wanted
+from ..tool import resolve, tool
 from ..trace import Event, Trace
-from ..triton_port.runtime import driver, profile_scratch_from
+from ..triton_port.runtime import active_target, driver, profile_scratch_from
 from .result import Timeline
 
 CAPACITY, CTAS = 4096, 8
@@ -42,19 +44,30 @@ class Profile(Timeline):
     spread: float = 0.0
 
 
-@kernel_first
-def profile(kernel, grid, *args, capacity: int = CAPACITY, ctas: int = CTAS, **meta) -> Profile:
+@tool
+def profile(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
+            gpus: int | None = None, capacity: int = CAPACITY, ctas: int = CTAS, **meta: Any) -> Profile:
     """Launch `kernel` once on the GPU with time stamps around its waits, copies, dots and stores.
 
-    args:      kernel, grid, args, meta   as for a launch; an autotuned kernel runs its first configuration
+    args:      kernel, grid, args, num_warps, num_stages, meta   as for a launch; an autotuned kernel runs its first configuration
+               target    the GPU's own chip, or None
+               gpus      1, or None: each rank of a launch on several GPUs profiles itself
                capacity  records a task may leave, 16 bytes each; what comes later is dropped but for the end
                ctas      CTAs that leave records at most, spread evenly over the grid
     returns:   Profile; its times contain the cost of the stamps, about 40 cycles of one warp each
-    errors:    SimulatorMisuse without a GPU; TargetError on AMD; NotYet for a kernel without words of ours
+    errors:    SimulatorMisuse without a GPU, for the target of another one and for several, and for a kernel without words of ours;
+               TargetError on AMD
     """
     if simulating():
         raise SimulatorMisuse("mimw.profile measures on a GPU, and this process simulates",
                               hint="mimw.predict gives a timeline without a GPU")
+    gpu = active_target()
+    if target is not None and wanted(target) != (here := wanted(f"{gpu.backend}:{gpu.arch}")):
+        raise SimulatorMisuse(f"mimw.profile measures on this machine's GPU, which is {here.name}, not {target}",
+                              hint="leave `target` out, or ask mimw.predict for another chip")
+    if gpus not in (None, 1):
+        raise SimulatorMisuse(f"mimw.profile measures on the GPU of its process, not on {gpus}",
+                              hint="call it in each rank of torchrun, or ask mimw.predict for all of them")
     fn, args, meta = resolve(kernel, args, meta)
     extents = _extents(fn, grid, args, meta)
     count = prod(extents)

@@ -1,0 +1,61 @@
+"""What a finished kernel takes of each thread: registers, and bytes of stack. Read from the binary, so no GPU is asked.
+
+Input: a cubin, or the assembly text of an AMD kernel. Output: `Taken`. For example:
+
+    taken_by_cubin(compiled.stages["cubin"])        Taken(registers=168, stack_bytes=0)
+    taken_by_amdgcn(compiled.stages["amdgcn"])      Taken(registers=36, stack_bytes=0)
+
+Sources: a cubin is an ELF file of 64 bits, whose section `.nv.info` is a list of (format, attribute, size, value); `cuobjdump
+-res-usage` prints the two that are read here. LLVM's "User Guide for AMDGPU Backend", code object metadata, has AMD's.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+_SIZED, _REGISTERS, _FRAME = 4, 0x2f, 0x11      # EIFMT_SVAL, EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
+
+
+@dataclass(frozen=True)
+class Taken:
+    """`registers` of 32 bits a thread has at launch (on AMD a lane's vector registers); `stack_bytes` of it in local memory, where
+    spilled registers and arrays lie."""
+
+    registers: int
+    stack_bytes: int
+
+
+def taken_by_cubin(cubin: bytes) -> Taken:
+    """Of a cubin with one kernel."""
+    values = {_REGISTERS: 0, _FRAME: 0}
+    info, at = _section(cubin, b".nv.info"), 0
+    while at + 4 <= len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        if form == _SIZED and attribute in values and size >= 8:        # (number of the function's symbol, value)
+            values[attribute] = max(values[attribute], struct.unpack_from("<I", info, at + 8)[0])
+        at += 4 + (size if form == _SIZED else 0)
+    return Taken(values[_REGISTERS], values[_FRAME])
+
+
+def _section(elf: bytes, wanted: bytes) -> bytes:
+    """The bytes of a section of an ELF file of 64 bits, little endian; empty if there is none of that name."""
+    offset, = struct.unpack_from("<Q", elf, 0x28)
+    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    # name, type, flags, address, offset, size
+    headers = [struct.unpack_from("<IIQQQQ", elf, offset + number * size) for number in range(count)]
+    text = headers[names][4]
+    for name, _, _, _, start, length in headers:
+        if elf[text + name:elf.index(b"\0", text + name)] == wanted:
+            return elf[start:start + length]
+    return b""
+
+
+def taken_by_amdgcn(assembly: str) -> Taken:
+    """Of the assembly text of one kernel."""
+    def number(key: str) -> int:
+        found = re.search(rf"^\s*\.{key}:\s*(\d+)", assembly, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+    return Taken(number("vgpr_count"), number("private_segment_fixed_size"))

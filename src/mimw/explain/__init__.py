@@ -1,0 +1,104 @@
+"""`mimw.explain`: what the compiler made of one launch, without a GPU.
+
+Input: a kernel, a grid and arguments, as for `mimw.simulate`. Output: an `Explanation`, whose text is what `mimw explain` prints.
+For example:
+
+    print(mimw.explain(gemm, (4, 4), a, b, c, 4096))                tasks, layouts, shared memory, barriers, loops, bank conflicts
+    mimw.explain(gemm, (4, 4), a, b, c, 4096).sections["Layouts"]   buffer     inputs    buffer<bf16[128,64] x 3>: swizzled(...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..ahead import compiled
+from ..compile import Compiled, compile_kernel, record_kernel
+from ..report import barrier_graph, barrier_graph_svg, resource_table, space_table
+from ..target import wanted
+from ..tool import tool
+from . import conflicts, loops, memory
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What was made of a compiled kernel.
+
+    compiled      the kernel, with every stage (`mimw.compile`)
+    sections      title -> text, in the order in which they are printed; empty for a kernel without our words
+    """
+
+    compiled: Compiled = field(repr=False)
+
+    @cached_property
+    def sections(self) -> dict[str, str]:
+        compiled = self.compiled
+        if compiled.program is None:
+            return {}
+        if not compiled.target.binary:
+            return {f"Memory spaces of {compiled.program.name} on {compiled.target.name}":
+                    space_table(compiled.program, compiled.target).rstrip()}
+        found = {
+            f"Tasks on {compiled.target.name}": resource_table(compiled.program, compiled.target, compiled.metadata.shared),
+            "Layouts": layout_text(compiled.layouts),
+            memory.HEADING: memory.memory_text(compiled),
+            "Barriers": barrier_graph(compiled.program),
+            loops.HEADING: loops.loop_text(compiled),
+            conflicts.HEADING: conflicts.conflict_text(compiled),
+        }
+        return {title: text.rstrip() for title, text in found.items() if text or title not in (loops.HEADING, conflicts.HEADING)}
+
+    def barriers_svg(self) -> str:
+        """The barrier graph as a picture. ValueError for a kernel without our words, which has none."""
+        if self.compiled.program is None:
+            raise ValueError(f"{self.compiled.name} uses no word of mimw, so it has no barriers to draw")
+        return barrier_graph_svg(self.compiled.program)
+
+    def write(self, path: str | Path) -> None:
+        """The barrier graph as SVG."""
+        Path(path).write_text(self.barriers_svg())
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures and the sections as plain data."""
+        compiled = self.compiled
+        found = {"kernel": compiled.name, "target": compiled.target.name, "warps": compiled.warps, "sections": dict(self.sections)}
+        if compiled.target.binary:
+            found |= {"registers": compiled.registers, "stack_bytes": compiled.stack_bytes, "shared_bytes": compiled.shared_bytes}
+        return found
+
+    def __str__(self) -> str:
+        if self.compiled.program is None:
+            return (f"{self.compiled.name} uses no word of mimw: stock Triton compiled it.\n"
+                    f"{self.compiled.metadata.num_warps} warps, {self.compiled.metadata.shared} bytes of shared memory.")
+        return "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in self.sections.items())
+
+
+@tool
+def explain(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
+            gpus: int | None = None, **meta: Any) -> Explanation:
+    """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; the layouts
+    with their reasons; the contents of shared memory over time; the barriers; the loops that Triton pipelines; bank conflicts.
+
+    args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.compile`
+    returns:   Explanation: `str` gives all, `.sections` one by one, `.compiled` the stages
+               for a chip without a compiler here (ascend_910b) what is known without one: its memory spaces, and what is in them
+    errors:    those of `mimw.compile`
+    """
+    make = compile_kernel if wanted(target).binary else record_kernel
+    return Explanation(compiled(kernel, grid, args, meta, target, gpus, make))
+
+
+def layout_text(layouts: Any) -> str:
+    """Each named buffer, descriptor and tile with its layout and the reason for it; equal lines are said once."""
+    lines = []
+    for kind, chosen in (("buffer", layouts.shared), ("descriptor", layouts.descriptors), ("tile", layouts.registers)):
+        for value, layout in chosen.items():
+            if value.name:
+                lines.append(f"{kind:<10} {value.name:<16} {value.type}: {layout}")
+                if value in layouts.reasons:
+                    lines[-1] += f"\n{'':<28}because {layouts.reasons[value]}"
+    return "\n".join(dict.fromkeys(lines)) or "nothing to choose"
