@@ -14,7 +14,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.cli import main
 from mimw.cli.compile import STAGES
-from mimw.errors import LaunchError, SimulatorMisuse
+from mimw.errors import LaunchError, SimulatorMisuse, TargetError
 from mimw.tool import SHARED
 from mimw.triton_port.runtime import knobs
 from tests.every import every
@@ -161,3 +161,12 @@ def test_profile_says_that_it_wants_a_gpu(monkeypatch):
     monkeypatch.setenv("MIMW_SIMULATE", "1")
     with pytest.raises(SimulatorMisuse, match="measures on a GPU"):
         mimw.profile(*case(), target="sm_90a", num_warps=8)
+
+
+def test_a_chip_without_a_compiler():
+    """What is known without one is explained; a binary is refused by name."""
+    launch = plain, (1, ), np.zeros(32, np.float32), 32
+    explained = mimw.explain(*launch, target="ascend_910b")
+    assert list(explained.sections) == ["Memory spaces of plain on ascend_910b"] and "registers" not in explained.as_json()
+    with pytest.raises(TargetError, match="ascend_910b is a target of the simulator"):
+        mimw.compile(*launch, target="ascend_910b")
