@@ -1,0 +1,338 @@
+"""Functions in MLIR text, read as far as their border goes: names, parameters, results, and what else stands beside them.
+
+Input: the text of an author. Output: an `MlirText`; `MlirError` with the line and column where the text cannot be taken. An example:
+
+    text = MlirText("tt.func @twice(%x: tensor<128xf32>) -> tensor<128xf32> {\\n ... }")
+    text.function("").parameters        (MlirParameter("x", "tensor<128xf32>", Tensor(fp32, (128,))), )
+
+Only functions and aliases of types and attributes may stand in a text; a `module { }` around them is left out. `source` is the text
+as MLIR has it: functions of the dialect `func` are those of `tt`. What is inside a function only MLIR's own parser reads
+(`triton_port/mlir_functions.py`); a position that it names is one of the author's by `position`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .types import Barrier, Buffer, Pointer, Scalar, Tensor, Type
+
+_SCALARS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64",
+            "f8E5M2": "fp8e5", "f8E4M3FN": "fp8e4nv", "f8E4M3FNUZ": "fp8e4b8", "f8E5M2FNUZ": "fp8e5b16"}
+_NAMES = {ours: theirs for theirs, ours in _SCALARS.items()}
+_QUIET = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')        # strings and comments
+_ALIAS = re.compile(r"[#!][A-Za-z_][\w.$]*\s*=")
+_MODULE = re.compile(r"(?:builtin\.)?module\b[^{]*\{")
+_FUNCTION = re.compile(r"(?:tt|func)\.func\b\s*(?:(?:public|private)\b\s*)?@([A-Za-z_][\w$.]*)\s*(?=\()")
+_WORD = re.compile(r"\S+")
+_SHAPED = re.compile(r"((?:\d+x)+)(.*)", re.DOTALL)
+_SHORT_BUFFER = re.compile(r"!ttg\.memdesc<((?:\d+x)+)([A-Za-z]\w*)>")
+# The dialect `func` is not among Triton's; its functions are `tt`'s under other names.
+_SPELLINGS = ((re.compile(r"\bfunc\.func\b"), "tt.func"), (re.compile(r"\bfunc\.return\b"), "tt.return"),
+              (re.compile(r"\bfunc\.call\b"), "tt.call"), (re.compile(r"(?<![\w.\"%@])return\b"), "tt.return"),
+              (re.compile(r"(?<![\w.\"%@])call(?=\s+@)"), "tt.call"))
+_OPENING, _CLOSING = "([{<", ")]}>"
+BARRIER = "1xi64"
+
+
+class MlirError(Exception):
+    """What is wrong with a text, at which line and column of it, both from 1 on."""
+
+    def __init__(self, what: str, line: int = 1, column: int = 1):
+        self.what, self.line, self.column = what, line, column
+        super().__init__(f"{line}:{column}: {what}")
+
+
+@dataclass(frozen=True)
+class MlirParameter:
+    """A parameter: its type as it is written, aliases resolved, and as the IR has it."""
+
+    name: str
+    written: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class MlirFunction:
+    """The border of one function; `line` is where it begins."""
+
+    name: str
+    line: int
+    parameters: tuple[MlirParameter, ...]
+    results: tuple[Type, ...]
+
+    @property
+    def signature(self) -> str:
+        """The types that go in and out, as MLIR writes them."""
+        given = ", ".join(f"%{one.name}: {spelled(one.type)}" for one in self.parameters)
+        return f"({given}) -> ({', '.join(map(spelled, self.results))})"
+
+
+@dataclass(frozen=True)
+class MlirText:
+    """A text of functions. Equal texts are equal."""
+
+    text: str
+    functions: tuple[MlirFunction, ...] = field(init=False, compare=False)
+
+    def __post_init__(self):
+        reader = _Reader(self.text)
+        object.__setattr__(self, "_reader", reader)
+        object.__setattr__(self, "functions", tuple(reader.functions))
+
+    def function(self, name: str) -> MlirFunction:
+        """The function of that name; of a text with only one, also without a name."""
+        if not name and len(self.functions) == 1:
+            return self.functions[0]
+        found = next((one for one in self.functions if one.name == name), None)
+        if found is None:
+            there = ", ".join(one.name for one in self.functions)
+            raise MlirError(f"there is no function {name!r} in the text, which has {there}" if name else
+                            f"the text has the functions {there}: extern_func_name= says which one is called")
+        return found
+
+    @cached_property
+    def source(self) -> str:
+        """The text with one spelling of functions, and no module around them; lines stay lines."""
+        return "\n".join(line for line, _ in self._lines)
+
+    @cached_property
+    def aliases(self) -> str:
+        """`source` with nothing but the aliases, as many lines."""
+        return self._only(inside=True)
+
+    @cached_property
+    def bodies(self) -> str:
+        """`source` without the aliases, as many lines."""
+        return self._only(inside=False)
+
+    def position(self, line: int, column: int) -> tuple[int, int]:
+        """(line, column) of the author's text for a position in `source`."""
+        lines = self._lines
+        if not 1 <= line <= len(lines):
+            return max(1, min(line, len(lines))), 1
+        for place, longer in reversed(lines[line - 1][1]):
+            if column > place:
+                column = max(place, column - longer)
+        return line, column
+
+    @cached_property
+    def _lines(self) -> list[tuple[str, list[tuple[int, int]]]]:
+        """Each line of `source`, and (column of the author's from which on, how many columns further right) of its changes."""
+        reader, made = self._reader, []
+        start = 0
+        for line in self.text.split("\n"):
+            kept = "".join(" " if start + at in reader.dropped else char for at, char in enumerate(line))
+            code, changes = quiet(line), []
+            for pattern, spelling in _SPELLINGS:
+                for found in pattern.finditer(code):
+                    changes.append((found.start(), found.end(), spelling))
+            shifts, moved = [], 0
+            for begin, end, spelling in sorted(changes):
+                kept = kept[:begin + moved] + spelling + kept[end + moved:]
+                moved += len(spelling) - (end - begin)
+                shifts.append((begin + 1, len(spelling) - (end - begin)))
+            made.append((kept, shifts))
+            start += len(line) + 1
+        return made
+
+    def _only(self, inside: bool) -> str:
+        held = self._reader.alias_lines
+        return "\n".join(line if (number in held) == inside else "" for number, line in enumerate(self.source.split("\n"), start=1))
+
+
+class _Reader:
+    """One pass over a text: its functions, the lines with aliases, and the places of a module around them all."""
+
+    def __init__(self, text: str):
+        self.text, self.code = text, quiet(text)
+        self.functions: list[MlirFunction] = []
+        self.aliases: dict[str, str] = {}
+        self.alias_lines: set[int] = set()
+        self.dropped: set[int] = set()
+        self._top(0, len(text), False)
+        if not self.functions:
+            raise MlirError("there is no function in the text: write `tt.func @name(%x: tensor<128xf32>) -> tensor<128xf32> { .. }`")
+
+    def _top(self, at: int, end: int, inside: bool) -> None:
+        while (found := _WORD.search(self.code, at, end)) is not None:
+            at = found.start()
+            if found := _ALIAS.match(self.code, at, end):
+                at = self._alias(at, found.end(), end)
+            elif found := _FUNCTION.match(self.code, at, end):
+                at = self._function(found[1], at, found.end())
+            elif (found := _MODULE.match(self.code, at, end)) and not inside:
+                if found[0].rstrip("{").strip() not in ("module", "builtin.module"):
+                    raise self.error("a module in the text may have no name and no attributes: they would be those of the whole kernel", at)
+                close = self._closing(found.end() - 1)
+                self._top(found.end(), close, True)
+                self.dropped.update((*range(at, found.end()), close))
+                at = close + 1
+            else:
+                raise self.error(f"{self.text[at:end].split()[0]!r} may not stand here: beside functions (`tt.func @name(..) {{ .. }}`) and "
+                                 "aliases (`#name = ..`, `!name = ..`) a text changes nothing", at)
+
+    def _alias(self, at: int, value: int, end: int) -> int:
+        """An alias goes on to the end of a line on which all brackets are closed."""
+        depth, stop = 0, value
+        while stop < end and (self.code[stop] != "\n" or depth or not self.code[value:stop].strip()):
+            depth += self._step(stop)
+            stop += 1
+        name = self.text[at:value].rstrip("= \t\n")
+        self.aliases[name] = self.text[value:stop].strip()
+        self.alias_lines.update(range(self._line(at), self._line(stop) + 1))
+        return stop
+
+    def _function(self, name: str, at: int, opening: int) -> int:
+        closing = self._closing(opening)
+        body, arrow = closing + 1, self.code.find("->", closing)
+        while body < len(self.code) and self.code[body].isspace():
+            body += 1
+        results: tuple[Type, ...] = ()
+        if arrow == body:
+            body = self._body(arrow + 2)
+            written = self.text[arrow + 2:body].strip()
+            inside = written[1:-1] if written.startswith("(") else written
+            results = tuple(self._type(part, arrow) for part in _parts(inside))
+        if body >= len(self.code) or self.code[body] != "{":
+            what = ("attributes of a function are not taken" if self.code.startswith("attributes", body) else
+                    f"the function @{name} has no body: a text calls nothing that is outside of it")
+            raise self.error(what, min(body, len(self.code) - 1))
+        if any(one.name == name for one in self.functions):
+            raise self.error(f"there are two functions @{name}", at)
+        parameters = tuple(self._parameter(part, opening) for part in _parts(self.text[opening + 1:closing]))
+        self.functions.append(MlirFunction(name, self._line(at), parameters, results))
+        return self._closing(body) + 1
+
+    def _body(self, at: int) -> int:
+        """Where the `{` or `attributes` behind the result types stands."""
+        depth = 0
+        while at < len(self.code) and not (depth == 0 and (self.code[at] == "{" or self.code.startswith("attributes", at))):
+            depth += self._step(at)
+            at += 1
+        return at
+
+    def _parameter(self, part: str, at: int) -> MlirParameter:
+        name, colon, rest = part.partition(":")
+        if not colon or not name.strip().startswith("%"):
+            raise self.error(f"{part.strip()!r} is no parameter: write %name: type", at)
+        written = _without_attributes(rest.strip())
+        return MlirParameter(name.strip()[1:], self._resolved(written), self._type(written, at))
+
+    def _resolved(self, written: str) -> str:
+        return self.aliases.get(written, written)
+
+    def _type(self, written: str, at: int) -> Type:
+        written = self._resolved(written.strip())
+        found = type_of(written)
+        if found is None:
+            raise self.error(f"{written} cannot cross the border of a function: numbers, !tt.ptr<f32>, tensor<128xf32> of these, and "
+                             "!ttg.memdesc<128xf32> can", at)
+        return found
+
+    def _closing(self, at: int) -> int:
+        """The bracket that closes the one at `at`."""
+        depth, place = 0, at
+        while place < len(self.code):
+            depth += self._step(place)
+            if depth == 0:
+                return place
+            place += 1
+        raise self.error(f"the {self.code[at]!r} here is never closed", at)
+
+    def _step(self, place: int) -> int:
+        char = self.code[place]
+        if char == ">" and self.code[place - 1] == "-":
+            return 0
+        return (char in _OPENING) - (char in _CLOSING)
+
+    def _line(self, at: int) -> int:
+        return self.text.count("\n", 0, at) + 1
+
+    def error(self, what: str, at: int) -> MlirError:
+        return MlirError(what, self._line(at), at - (self.text.rfind("\n", 0, at) + 1) + 1)
+
+
+def quiet(text: str) -> str:
+    """The text with blanks for what stands in strings and comments; every other character stays at its place."""
+    return _QUIET.sub(lambda found: " " * len(found[0]) if found[0][0] == "/" else f'"{"_" * (len(found[0]) - 2)}"', text)
+
+
+def _parts(text: str) -> list[str]:
+    """The parts between commas that stand in no brackets."""
+    parts, depth, start, code = [], 0, 0, quiet(text)
+    for at, char in enumerate(code):
+        depth += (char in _OPENING) - (char in _CLOSING and not (char == ">" and code[at - 1] == "-"))
+        if char == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    return [part for part in parts if part.strip()]
+
+
+def _without_attributes(written: str) -> str:
+    """A parameter's type without the attributes behind it, which are hints."""
+    depth = 0
+    for at, char in enumerate(written):
+        if char == "{" and depth == 0:
+            return written[:at].strip()
+        depth += (char in _OPENING) - (char in _CLOSING)
+    return written
+
+
+def type_of(written: str) -> Type | None:
+    """The type that MLIR writes so; None for one that cannot be handed over. A buffer of one i64 is a barrier."""
+    if written in _SCALARS:
+        return Scalar(_SCALARS[written])
+    if written.startswith("!tt.ptr<") and written.endswith(">"):
+        pointee, _, space = written[8:-1].partition(",")
+        inner = type_of(pointee.strip())
+        return Pointer(inner) if isinstance(inner, (Scalar, Pointer)) and space.strip() in ("", "1") else None
+    kind, opening, rest = written.partition("<")
+    if kind not in ("tensor", "!ttg.memdesc") or not rest.endswith(">"):
+        return None
+    shaped = _parts(rest[:-1])[0].strip()
+    found = _SHAPED.fullmatch(shaped)
+    element = type_of(found[2]) if found else None
+    if not isinstance(element, (Scalar, Pointer)):
+        return None
+    shape = tuple(map(int, found[1].rstrip("x").split("x")))
+    if kind == "tensor":
+        return Tensor(element, shape)
+    return Barrier() if shaped == BARRIER else Buffer(element, shape)
+
+
+def spelled(type_: Type) -> str:
+    """How MLIR writes a type, layouts left out."""
+    match type_:
+        case Scalar(name):
+            return _NAMES.get(name, name)
+        case Pointer(pointee):
+            return f"!tt.ptr<{spelled(pointee)}>"
+        case Tensor(element, shape):
+            return f"tensor<{''.join(f'{extent}x' for extent in shape)}{spelled(element)}>"
+        case Buffer(element, shape):
+            return f"!ttg.memdesc<{''.join(f'{extent}x' for extent in shape)}{spelled(element)}>"
+        case Barrier():
+            return f"!ttg.memdesc<{BARRIER}>"
+    return str(type_)
+
+
+def short_buffers(text: str) -> set[str]:
+    """The buffer types in a text whose layout is left to the compiler, such as `!ttg.memdesc<128xf32>`."""
+    return {found[0] for found in _SHORT_BUFFER.finditer(quiet(text))}
+
+
+def buffer_alias(short: str) -> str:
+    """The alias that stands for a short buffer type, as long as that, so that columns stay."""
+    return "!" + re.sub(r"[.<>]", "_", short[1:])
+
+
+def with_buffer_aliases(text: str) -> str:
+    """The text with the alias of each short buffer type in its place."""
+    code, made, last = quiet(text), [], 0
+    for found in _SHORT_BUFFER.finditer(code):
+        made += [text[last:found.start()], buffer_alias(found[0])]
+        last = found.end()
+    return "".join([*made, text[last:]])

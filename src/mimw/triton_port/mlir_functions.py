@@ -1,0 +1,338 @@
+"""An author's MLIR functions, parsed by MLIR: what is wrong with them, what they do to memory, and the function that is called as TTGIR.
+
+Input: an `MlirSource`. Output: `facts` gives what each parameter's memory is used for, `body` the function with a layout on every
+tile, helpers inlined. Either raises `MlirProblem` with a line and a column of the source. An example:
+
+    source = MlirSource("", "tt.func @f(%p: !tt.ptr<f32>, %x: f32) { tt.store %p, %x : !tt.ptr<f32>  tt.return }", "f", {}, Machine(4))
+    facts(source)                                   [(frozenset({"write"}), frozenset())]
+    body(source, context).text                      tt.func public @f(...) { ... } in a module
+
+Layouts that the author leaves open are those of Triton's own `convert-triton-to-tritongpu`. That pass knows ops on tiles and none on
+shared memory: around these a cast stands for the tile without a layout, and falls away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from triton._C.libtriton import ir as mlir
+from triton._C.libtriton import nvidia, passes
+
+from .text import module_of
+
+_DIALECTS = ("arith.", "math.", "ub.")
+_WORDS = frozenset((
+    "builtin.module", "builtin.unrealized_conversion_cast", "scf.condition", "scf.for", "scf.if", "scf.while", "scf.yield",
+    "tt.addptr", "tt.assert", "tt.atomic_cas", "tt.atomic_rmw", "tt.bitcast", "tt.broadcast", "tt.call", "tt.cat", "tt.clampf",
+    "tt.dot", "tt.elementwise_inline_asm", "tt.expand_dims", "tt.fp_to_fp", "tt.func", "tt.gather", "tt.get_num_programs",
+    "tt.get_program_id", "tt.histogram", "tt.int_to_ptr", "tt.join", "tt.load", "tt.make_range", "tt.map_elementwise",
+    "tt.map_elementwise.return", "tt.mulhiui", "tt.precise_divf", "tt.precise_sqrt", "tt.print", "tt.ptr_to_int", "tt.reduce",
+    "tt.reduce.return", "tt.reshape", "tt.return", "tt.scan", "tt.scan.return", "tt.splat", "tt.split", "tt.store", "tt.trans",
+    "tt.unsplat", "ttg.convert_layout", "ttg.local_alloc", "ttg.local_dealloc", "ttg.local_gather", "ttg.local_load",
+    "ttg.local_scatter", "ttg.local_store", "ttg.memdesc_index", "ttg.memdesc_reinterpret", "ttg.memdesc_reshape",
+    "ttg.memdesc_subslice", "ttg.memdesc_trans"))
+# What an op does to the memory of each of its operands, by their places.
+_ACCESSES = {"tt.load": {0: "read"}, "tt.store": {0: "write"}, "tt.atomic_rmw": {0: "read write"}, "tt.atomic_cas": {0: "read write"},
+             "ttg.local_load": {0: "read"}, "ttg.local_gather": {0: "read"}, "ttg.local_store": {1: "write"},
+             "ttg.local_scatter": {0: "write"}}
+_AT = re.compile(r'(?:loc\()?"[^"\n]*":(\d+):(\d+)\)?: error: (.*)|[^\s:]+:(\d+):(\d+): error: (.*)')
+_OPEN_TILE = re.compile(r"tensor<((?:\d+x)+(?:!tt\.ptr<[^<>]*>|\w+))>")
+_ON_BUFFERS = re.compile(r'(?:%[\w#]+(?::\d+)?(?:, %\w+)* = )?(ttg\.\w+)\b')
+_NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
+_FUNC = re.compile(r"^  tt\.func (?:public |private )?@", re.MULTILINE)
+_LOOP, _LOOP_END = re.compile(r"(\s*)(?:%\S+ = )?scf\.for "), re.compile(r"(\s*)\}(?: \{(.*)\})?( loc\(.*\))?")
+_STAGES = "tt.num_stages"
+
+
+class MlirProblem(Exception):
+    """What is wrong with a source, where."""
+
+    def __init__(self, what: str, line: int = 1, column: int = 1):
+        self.what, self.line, self.column = what, line, column
+        super().__init__(f"{line}:{column}: {what}")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the functions are compiled for: the warps of the task that calls, and the chip as Triton names it."""
+
+    num_warps: int
+    warp_size: int = 32
+    target: str = "cuda:90"
+    num_ctas: int = 1
+
+    @property
+    def attributes(self) -> str:
+        return (f'"ttg.num-warps" = {self.num_warps} : i32, "ttg.num-ctas" = {self.num_ctas} : i32, '
+                f'"ttg.threads-per-warp" = {self.warp_size} : i32, ttg.target = "{self.target}"')
+
+
+@dataclass(frozen=True)
+class MlirSource:
+    """A text of functions, its aliases apart: both have as many lines as the author's. `entry` is the function that is called;
+    `types` are aliases of types to define besides, (name, type)."""
+
+    aliases: str
+    bodies: str
+    entry: str
+    types: tuple[tuple[str, str], ...]
+    machine: Machine
+
+    @property
+    def text(self) -> str:
+        """The module. Line 1 of `bodies` is line `before + 1`."""
+        named = " ".join(f"{name} = {type_}" for name, type_ in self.types)
+        return f"{self.aliases}\n{named}\nmodule attributes {{{self.machine.attributes}}} {{\n{self.bodies}\n}}\n"
+
+    @property
+    def before(self) -> int:
+        """Lines of the module in front of the bodies."""
+        return self.aliases.count("\n") + 3
+
+    def position(self, line: int, column: int) -> tuple[int, int]:
+        """Where in the author's lines a line of the module stands."""
+        lines = self.bodies.count("\n") + 1
+        return (line, column) if line <= self.before - 2 else (min(max(line - self.before, 1), lines), column)
+
+
+@dataclass(frozen=True)
+class Body:
+    """The function that is called, alone in a module: `function` is its op, `text` the module's text. The module is kept alive."""
+
+    module: Any
+    function: Any
+    text: str
+
+
+def facts(source: MlirSource) -> list[frozenset[str]]:
+    """What the function that is called does to the memory of each of its parameters: "read", "write", both or nothing."""
+    return _facts(source)
+
+
+@lru_cache(maxsize=256)
+def _facts(source: MlirSource) -> list[frozenset[str]]:
+    found = body(source, _context())
+    function, ops = found.function, _ops(found.module)
+    roots: dict[int, frozenset[int]] = {}
+    for index in range(function.get_num_args()):
+        if _in_memory(function.args(index)):
+            roots[function.args(index).id()] = frozenset((index, ))
+    while _spread(ops, roots):
+        pass
+    uses: list[set[str]] = [set() for _ in range(function.get_num_args())]
+    for op in ops:
+        for place, how in _ACCESSES.get(op.get_name(), {}).items():
+            for index in roots.get(op.get_operand(place).id(), ()):
+                uses[index].update(how.split())
+    return [frozenset(one) for one in uses]
+
+
+def body(source: MlirSource, context) -> Body:
+    """The function that is called as TTGIR, with a layout on every tile."""
+    machine, module = source.machine, _parsed(source, context)
+    module = module_of(_with_casts(module, machine), context)
+    _run(source, module, lambda manager: passes.ttir.add_convert_to_ttgpuir(
+        manager, machine.target, machine.num_warps, machine.warp_size, machine.num_ctas),
+        passes.convert.add_reconcile_unrealized_casts)
+    module = module_of(_alone(_without_casts(str(module)), source.entry), context)
+    if len(_named(module, "tt.func")) > 1:
+        _run(source, module, passes.common.add_inliner, passes.common.add_symbol_dce)
+        if called := _named(module, "tt.call"):
+            raise MlirProblem("functions of the text call each other in a ring", *next(
+                (line, column) for op, line, column in _placed(module) if op.get_name() == called[0].get_name()))
+    module = module_of(_without_stages(str(module)), context)
+    return Body(module, module.get_function(source.entry), str(module))
+
+
+def _context():
+    context = mlir.context()
+    mlir.load_dialects(context)
+    nvidia.load_dialects(context)
+    return context
+
+
+def _parsed(source: MlirSource, context):
+    """The module as it is written, of ops that are offered."""
+    with _complaints(source):
+        module = module_of(source.text, context)
+    for op, line, column in _placed(module):
+        name = op.get_name()
+        if name not in _WORDS and not name.startswith(_DIALECTS):
+            raise MlirProblem(f"{name} is not offered in MLIR text", *source.position(line, column))
+        for index in range(op.get_num_regions()):
+            if name in ("tt.func", "scf.for", "scf.if", "scf.while") and op.get_region(index).size() > 1:
+                raise MlirProblem(f"{name} has branches between blocks: write scf.if, scf.for and scf.while",
+                                  *source.position(line, column))
+    return module
+
+
+def _alone(text: str, entry: str) -> str:
+    """The module's text with all functions but the one that is called private."""
+    text = _FUNC.sub("  tt.func private @", text)
+    return re.sub(rf"^(  tt\.func )private (@{re.escape(entry)}\()", r"\1public \2", text, flags=re.MULTILINE)
+
+
+def _named(module, name: str) -> list:
+    return [op for op in _ops(module) if op.get_name() == name]
+
+
+def _with_casts(module, machine: Machine) -> str:
+    """The module's text with tiles in their default layouts at every op on buffers."""
+    lines = str(module).splitlines()
+    ops = [op for op in _ops(module) if op.get_name().startswith("ttg.") and not op.get_num_regions()]
+    places = [place for place, line in enumerate(lines) if _ON_BUFFERS.match(line.strip())]
+    made: dict[int, list[str]] = {}
+    for op, place in zip(ops, places, strict=True):
+        made[place] = _cast_around(op, lines[place], machine)
+    return "\n".join(one for place, line in enumerate(lines) for one in made.get(place, [line])) + "\n"
+
+
+def _cast_around(op, line: str, machine: Machine) -> list[str]:
+    given, _, location = line.partition(" loc(")
+    location = f" loc({location}" if location else ""
+    indent = re.match(r"\s*", line)[0]
+    head, equals, rest = given.partition(" = ") if op.get_num_results() else ("", "", given)
+    code, colon, types = rest.rpartition(" : ")
+    before, after, operands = [], [], iter(range(op.get_num_operands()))
+
+    def operand(found: re.Match[str]) -> str:
+        type_ = str(op.get_operand(next(operands)).get_type())
+        if not _OPEN_TILE.fullmatch(type_):
+            return found[0]
+        name = f"%mimw_{len(before)}_{found[0][1:].replace('#', '_')}"
+        before.append(f"{indent}{name} = builtin.unrealized_conversion_cast {found[0]} : {type_} to {_closed(type_, machine)}{location}")
+        return name
+
+    code = _NAME.sub(operand, code)
+    types = _OPEN_TILE.sub(lambda found: _closed(found[0], machine), types)
+    if op.get_num_results() and _OPEN_TILE.fullmatch(type_ := str(op.get_result(0).get_type())):
+        result, head = head.strip(), f"{indent}%mimw_of_{head.strip()[1:]}"
+        after.append(f"{indent}{result} = builtin.unrealized_conversion_cast {head.strip()} : {_closed(type_, machine)} to {type_}{location}")
+    before = list(dict.fromkeys(before))
+    return [*before, f"{head}{equals}{code}{colon}{types}{location}", *after]
+
+
+@lru_cache(maxsize=1024)
+def _closed(type_: str, machine: Machine) -> str:
+    """A tile's type with the layout that Triton's own pass gives it."""
+    module = module_of(f"module {{ tt.func public @f(%x: {type_}) {{ tt.return }} }}", _context())
+    manager = mlir.pass_manager(module.context)
+    passes.ttir.add_convert_to_ttgpuir(manager, machine.target, machine.num_warps, machine.warp_size, machine.num_ctas)
+    manager.run(module, "mimw")
+    return str(module.get_function("f").args(0).get_type())
+
+
+def _without_casts(text: str) -> str:
+    """The text without casts that nothing uses any more."""
+    return "\n".join(line for line in text.splitlines() if " = builtin.unrealized_conversion_cast " not in line) + "\n"
+
+
+def _without_stages(text: str) -> str:
+    """Loops that Triton leaves in order, unless the author asks for stages: what it would move, it asks nobody about."""
+    lines, open_loops = text.splitlines(), []
+    for place, line in enumerate(lines):
+        if found := _LOOP.match(line):
+            open_loops.append(found[1])
+        elif open_loops and (found := _LOOP_END.fullmatch(line)) and found[1] == open_loops[-1]:
+            open_loops.pop()
+            given = found[2] or ""
+            if _STAGES not in given:
+                given = ", ".join(part for part in (given, f"{_STAGES} = 0 : i32") if part)
+            lines[place] = f"{found[1]}}} {{{given}}}{found[3] or ''}"
+    return "\n".join(lines) + "\n"
+
+
+def _spread(ops: list, roots: dict[int, frozenset[int]]) -> bool:
+    """Hand on which parameters' memory each value may be in; whether anything was new. What goes into a loop or comes out of a block
+    may be in the memory of all that goes there."""
+    changed, around = False, _around(ops)
+
+    def note(values: Iterator, new: frozenset[int]) -> None:
+        nonlocal changed
+        for value in values:
+            if _in_memory(value) and new - roots.get(value.id(), frozenset()):
+                roots[value.id()] = roots.get(value.id(), frozenset()) | new
+                changed = True
+
+    for op in ops:
+        known = frozenset().union(*(roots.get(op.get_operand(place).id(), ()) for place in range(op.get_num_operands())))
+        if not known:
+            continue
+        note((op.get_result(place) for place in range(op.get_num_results())), known)
+        over = around.get(op.get_block().get_parent().id()) if op.get_name() in ("scf.yield", "scf.condition") else None
+        for structure in (op, over):
+            if structure is not None and structure.get_num_regions():
+                note((structure.get_result(place) for place in range(structure.get_num_results())), known)
+                note(_arguments(structure, ops), known)
+    return changed
+
+
+def _around(ops: list) -> dict[int, Any]:
+    """The op of each region."""
+    return {op.get_region(index).id(): op for op in ops for index in range(op.get_num_regions())}
+
+
+def _arguments(structure, ops: list) -> Iterator:
+    """The arguments of the blocks of an op."""
+    regions = {structure.get_region(index).id() for index in range(structure.get_num_regions())}
+    for op in ops:
+        block = op.get_block()
+        if block is not None and block.get_parent().id() in regions:
+            yield from map(block.get_argument, range(block.get_num_arguments()))
+
+
+def _in_memory(value) -> bool:
+    return "!tt.ptr" in (text := str(value.get_type())) or "!ttg.memdesc" in text
+
+
+def _ops(module) -> list:
+    found: list = []
+    module.walk(found.append)
+    return found
+
+
+def _placed(module) -> Iterator[tuple[Any, int, int]]:
+    """(op, line, column) of each op of a module that was parsed from a file."""
+    builder = mlir.builder(module.context)
+    for op in _ops(module):
+        builder.set_insertion_point_after(op) if op.get_block() is not None else None
+        found = re.search(r'":(\d+):(\d+)', str(builder.get_loc())) if op.get_block() is not None else None
+        yield op, int(found[1]) if found else 1, int(found[2]) if found else 1
+
+
+def _run(source: MlirSource, module, *adds) -> None:
+    manager = mlir.pass_manager(module.context)
+    for add in adds:
+        add(manager)
+    with _complaints(source):
+        manager.run(module, "mimw")
+
+
+@contextmanager
+def _complaints(source: MlirSource) -> Iterator[None]:
+    """What MLIR writes to the process's standard error while it refuses something becomes an `MlirProblem`."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as kept:
+        before = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except RuntimeError as error:
+            kept.seek(0)
+            said = kept.read().decode(errors="replace")
+            found = _AT.search(said)
+            if found is None:
+                raise MlirProblem(said.strip().splitlines()[0] if said.strip() else str(error)) from None
+            line, column, what = (found[1], found[2], found[3]) if found[1] else (found[4], found[5], found[6])
+            raise MlirProblem(what.strip(), *source.position(int(line), int(column))) from None
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
