@@ -16,11 +16,13 @@ from __future__ import annotations
 import re
 
 from ..ir import OPS, UNKNOWN, Descriptor, LaunchFacts, Pointer, Program, Scalar, Site, Task, Tensor, Type
+from ..ir.mlir_text import MlirFunction, MlirText
 from ..ir.ops import result_types
 from ..ir.recording import Recording
 from ..triton_port.codegen import triton_tuple
 from .drafts import DraftBlock, DraftOp, DraftRegion, Handle, Location
 from .freeze import Freezer
+from .mlir import read_mlir
 
 _SCALARS = {name: Scalar(scalar) for name, scalar in {
     "void": "i1", "int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "int128": "i128", "half": "fp16",
@@ -134,6 +136,11 @@ class Recorder(Recording):
         args = tuple(_row(arg) if isinstance(arg, _ROWS) else arg for arg in args)
         args += (None, ) * (len(OPS[name].operands) - len(args))
         return self.insert(DraftOp(name, args, result_types(name, args, attrs), self.site, attrs, regions))
+
+    def read_mlir(self, text: MlirText, function: MlirFunction) -> list[frozenset[str]]:
+        """What a function in MLIR text does to the memory of each of its parameters, for the warps that are recorded here."""
+        warps = self.options.num_warps if self.task is None or self.task.is_default else self.task.num_warps
+        return read_mlir(text, function, warps, getattr(self.options, "warp_size", 32))
 
     def __getattr__(self, attribute: str):
         """`create_add(a, b)` records op `add`, `get_int32_ty()` is a type, `get_int32(7)` a constant: tables decide which names

@@ -99,13 +99,19 @@ class MlirText:
 
     @cached_property
     def aliases(self) -> str:
-        """`source` with nothing but the aliases, as many lines."""
+        """`source` with nothing but the aliases, as many lines; a short buffer type is its alias (`buffer_alias`)."""
         return self._only(inside=True)
 
     @cached_property
     def bodies(self) -> str:
-        """`source` without the aliases, as many lines."""
+        """`source` without the aliases, as many lines; a short buffer type is its alias."""
         return self._only(inside=False)
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer | Barrier, ...]:
+        """The buffers whose layout the text leaves to the compiler."""
+        code = quiet(self.source)
+        return tuple(type_of(one) for one in dict.fromkeys(found[0] for found in _SHORT_BUFFER.finditer(code)))
 
     def position(self, line: int, column: int) -> tuple[int, int]:
         """(line, column) of the author's text for a position in `source`."""
@@ -138,8 +144,8 @@ class MlirText:
         return made
 
     def _only(self, inside: bool) -> str:
-        held = self._reader.alias_lines
-        return "\n".join(line if (number in held) == inside else "" for number, line in enumerate(self.source.split("\n"), start=1))
+        held, lines = self._reader.alias_lines, _with_buffer_aliases(self.source).split("\n")
+        return "\n".join(line if (number in held) == inside else "" for number, line in enumerate(lines, start=1))
 
 
 class _Reader:
@@ -319,20 +325,14 @@ def spelled(type_: Type) -> str:
     return str(type_)
 
 
-def short_buffers(text: str) -> set[str]:
-    """The buffer types in a text whose layout is left to the compiler, such as `!ttg.memdesc<128xf32>`."""
-    return {found[0] for found in _SHORT_BUFFER.finditer(quiet(text))}
-
-
-def buffer_alias(short: str) -> str:
+def buffer_alias(type_: Buffer | Barrier) -> str:
     """The alias that stands for a short buffer type, as long as that, so that columns stay."""
-    return "!" + re.sub(r"[.<>]", "_", short[1:])
+    return "!" + re.sub(r"[.<>]", "_", spelled(type_)[1:])
 
 
-def with_buffer_aliases(text: str) -> str:
-    """The text with the alias of each short buffer type in its place."""
+def _with_buffer_aliases(text: str) -> str:
     code, made, last = quiet(text), [], 0
     for found in _SHORT_BUFFER.finditer(code):
-        made += [text[last:found.start()], buffer_alias(found[0])]
+        made += [text[last:found.start()], buffer_alias(type_of(found[0]))]
         last = found.end()
     return "".join([*made, text[last:]])

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from .core import Task
 from .launch_facts import LaunchFacts
+from .mlir_text import MlirFunction, MlirText
 from .site import Site
 from .types import Type
 
@@ -48,6 +49,10 @@ class Recording(ABC):
     @abstractmethod
     def record(self, name: str, *args, regions: int = 0, **attrs) -> Draft:
         """Record one op of the table; the type rule gives its results."""
+
+    @abstractmethod
+    def read_mlir(self, text: MlirText, function: MlirFunction) -> list[frozenset[str]]:
+        """What a function in MLIR text does to the memory of each of its parameters: "read" and "write". Raises `MlirError`."""
 
     @abstractmethod
     def constant(self, value, type_: Type):

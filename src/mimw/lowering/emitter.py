@@ -75,8 +75,10 @@ class Emitter:
     in it."""
 
     def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program,
-                 by_registers: frozenset[Op] = frozenset(), trial: bool = False):
+                 by_registers: frozenset[Op] = frozenset(), trial: bool = False, module: Any = None, target_name: str = ""):
         self.builder, self.layouts, self.target = builder, layouts, target
+        self.module, self.target_name = module, target_name
+        self.splices: dict[str, Any] = {}  # of each function that is called and only declared, what takes the place of its calls
         self.site = UNKNOWN
         self.program, self.by_registers, self.trial = program, by_registers, trial
         self.numbers = {op: number for number, op in enumerate(program.walk())}  # what an op's location names it by

@@ -19,6 +19,7 @@ from ..target import Target
 from ..triton_port.builder import new_module
 from . import blackwell, cdna, hopper, nvidia, words  # noqa: F401
 from .emitter import Emitter
+from .words.raw_mlir import spliced_calls
 
 
 def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target,
@@ -33,7 +34,8 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
     """
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, target, program, by_registers, trial)
+    module.context = context
+    emitter = Emitter(builder, layouts, target, program, by_registers, trial, module, target_name)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)
@@ -47,5 +49,4 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
     builder.ret([])
     if program.in_pairs:     # tensor memory is taken, given back and filled for the pair: .cta_group::2
         module.set_attr("ttng.two-ctas", builder.get_bool_attr(True))
-    module.context = context
-    return module
+    return spliced_calls(emitter, module)

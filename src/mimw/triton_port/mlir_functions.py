@@ -45,7 +45,7 @@ _ACCESSES = {"tt.load": {0: "read"}, "tt.store": {0: "write"}, "tt.atomic_rmw": 
              "ttg.local_scatter": {0: "write"}}
 _AT = re.compile(r'(?:loc\()?"[^"\n]*":(\d+):(\d+)\)?: error: (.*)|[^\s:]+:(\d+):(\d+): error: (.*)')
 _OPEN_TILE = re.compile(r"tensor<((?:\d+x)+(?:!tt\.ptr<[^<>]*>|\w+))>")
-_ON_BUFFERS = re.compile(r'(?:%[\w#]+(?::\d+)?(?:, %\w+)* = )?(ttg\.\w+)\b')
+_ON_BUFFERS = re.compile(r"(?:%\S+(?:, %\S+)* = )?(ttg\.\w+)\b")
 _NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _FUNC = re.compile(r"^  tt\.func (?:public |private )?@", re.MULTILINE)
 _LOOP, _LOOP_END = re.compile(r"(\s*)(?:%\S+ = )?scf\.for "), re.compile(r"(\s*)\}(?: \{(.*)\})?( loc\(.*\))?")
@@ -105,11 +105,22 @@ class MlirSource:
 
 @dataclass(frozen=True)
 class Body:
-    """The function that is called, alone in a module: `function` is its op, `text` the module's text. The module is kept alive."""
+    """The function that is called, alone in a module, and the module's text."""
 
     module: Any
     function: Any
     text: str
+
+    @property
+    def parameters(self) -> list:
+        """The MLIR types of the parameters."""
+        return [self.function.args(index).get_type() for index in range(self.function.get_num_args())]
+
+    @property
+    def results(self) -> list:
+        """The MLIR types of what the function returns."""
+        (last, ) = _named(self.module, "tt.return")
+        return [last.get_operand(index).get_type() for index in range(last.get_num_operands())]
 
 
 def facts(source: MlirSource) -> list[frozenset[str]]:
@@ -150,6 +161,15 @@ def body(source: MlirSource, context) -> Body:
                 (line, column) for op, line, column in _placed(module) if op.get_name() == called[0].get_name()))
     module = module_of(_without_stages(str(module)), context)
     return Body(module, module.get_function(source.entry), str(module))
+
+
+def declared_function(module, name: str, like: Body):
+    """A function of that signature in `module`, without a body."""
+    builder = mlir.builder(module.context)     # one that stands nowhere: a function is made where a builder stands
+    builder.set_loc("", 0, 0)
+    function = builder.get_or_insert_function(module, name, builder.get_function_ty(like.parameters, like.results), "private", False)
+    module.push_back(function)
+    return function
 
 
 def _context():

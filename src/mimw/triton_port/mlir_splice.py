@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from .text import module_of
 
-_CALL = re.compile(r"(\s*)(?:(%\w+)(?::\d+)? = )?tt\.call @([\w.]+)\((.*?)\) : .*")
+_CALL = re.compile(r"(\s*)(?:(%[\w$.-]+)(?::\d+)? = )?tt\.call @([\w.]+)\((.*?)\) : .*")
 _DECLARED = re.compile(r"\s*tt\.func private @([\w.]+)\(")
 _FUNCTION = re.compile(r"  tt\.func public @[\w$.]+\((.*?)\)(?: -> .*)? \{")
-_PARAMETER = re.compile(r"%\w+(?=: )")
+_PARAMETER = re.compile(r"%[\w$.-]+(?=: )")
 _RETURN = re.compile(r"\s*tt\.return(?: (.*?) : (.*?))?(?: loc\(.*\))?")
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"(?::\d+:\d+)?|[%#][A-Za-z_0-9$.-]+')
 _POSITION = re.compile(r'"[^"\n]*":(\d+):(\d+)')

@@ -14,6 +14,7 @@ from . import (  # noqa: F401
     layouts,
     local_mem,
     pointers,
+    raw_mlir,
     rows,
     tasks,
     tiles,
