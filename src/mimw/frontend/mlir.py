@@ -7,9 +7,10 @@ Input: a text, the function that is called, the warps that call it. Output: what
 
 from __future__ import annotations
 
-from ..ir import Barrier, Buffer
-from ..ir.mlir_text import MlirError, MlirFunction, MlirText, buffer_alias, spelled
-from ..triton_port.mlir_functions import Machine, MlirProblem, MlirSource, facts
+from ..ir.mlir_text import MlirError, MlirFunction, MlirText
+from ..ir.mlir_types import buffer_alias, in_plain_rows, spelled
+from ..triton_port.mlir_effects import facts
+from ..triton_port.mlir_functions import Machine, MlirProblem, MlirSource
 
 
 def read_mlir(text: MlirText, function: MlirFunction, num_warps: int, warp_size: int = 32) -> list[frozenset[str]]:
@@ -19,16 +20,10 @@ def read_mlir(text: MlirText, function: MlirFunction, num_warps: int, warp_size:
     """
     given = {parameter.type for parameter in function.parameters}
     if unknown := [one for one in text.buffers if one not in given]:
-        raise MlirError(f"{spelled(unknown[0])} is no parameter's type, so nobody knows how it lies: write its layout and memory, as in "
-                        f"{spelled(unknown[0])[:-1]}, #shared, #ttg.shared_memory, mutable>", function.line)
-    types = tuple((buffer_alias(one), _in_plain_rows(one)) for one in text.buffers)
+        raise MlirError(f"{spelled(unknown[0])} is no parameter's type, so nobody knows how it lies: write its layout and "
+                        f"memory, as in {spelled(unknown[0])[:-1]}, #shared, #ttg.shared_memory, mutable>", function.line)
+    types = tuple((buffer_alias(one), in_plain_rows(one)) for one in text.buffers)
     try:
         return facts(MlirSource(text.aliases, text.bodies, function.name, types, Machine(num_warps, warp_size)))
     except MlirProblem as problem:
         raise MlirError(problem.what, *text.position(problem.line, problem.column)) from None
-
-
-def _in_plain_rows(type_: Buffer | Barrier) -> str:
-    order = ", ".join(map(str, reversed(range(len(type_.shape)))))
-    return (f"{spelled(type_)[:-1]}, #ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [{order}]}}>, "
-            "#ttg.shared_memory, mutable>")

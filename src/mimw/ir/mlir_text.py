@@ -1,6 +1,6 @@
 """Functions in MLIR text, read as far as their border goes: names, parameters, results, and what else stands beside them.
 
-Input: the text of an author. Output: an `MlirText`; `MlirError` with the line and column where the text cannot be taken. An example:
+Input: the text of an author. Output: an `MlirText`, or `MlirError` with the line and column of what cannot be taken. An example:
 
     text = MlirText("tt.func @twice(%x: tensor<128xf32>) -> tensor<128xf32> {\\n ... }")
     text.function("").parameters        (MlirParameter("x", "tensor<128xf32>", Tensor(fp32, (128,))), )
@@ -16,24 +16,17 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .types import Barrier, Buffer, Pointer, Scalar, Tensor, Type
+from .mlir_types import CLOSING, OPENING, parts_of, quiet, short_buffers, spelled, type_of, with_buffer_aliases
+from .types import Barrier, Buffer, Type
 
-_SCALARS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64",
-            "f8E5M2": "fp8e5", "f8E4M3FN": "fp8e4nv", "f8E4M3FNUZ": "fp8e4b8", "f8E5M2FNUZ": "fp8e5b16"}
-_NAMES = {ours: theirs for theirs, ours in _SCALARS.items()}
-_QUIET = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')        # strings and comments
 _ALIAS = re.compile(r"[#!][A-Za-z_][\w.$]*\s*=")
 _MODULE = re.compile(r"(?:builtin\.)?module\b[^{]*\{")
 _FUNCTION = re.compile(r"(?:tt|func)\.func\b\s*(?:(?:public|private)\b\s*)?@([A-Za-z_][\w$.]*)\s*(?=\()")
 _WORD = re.compile(r"\S+")
-_SHAPED = re.compile(r"((?:\d+x)+)(.*)", re.DOTALL)
-_SHORT_BUFFER = re.compile(r"!ttg\.memdesc<((?:\d+x)+)([A-Za-z]\w*)>")
 # The dialect `func` is not among Triton's; its functions are `tt`'s under other names.
 _SPELLINGS = ((re.compile(r"\bfunc\.func\b"), "tt.func"), (re.compile(r"\bfunc\.return\b"), "tt.return"),
               (re.compile(r"\bfunc\.call\b"), "tt.call"), (re.compile(r"(?<![\w.\"%@])return\b"), "tt.return"),
               (re.compile(r"(?<![\w.\"%@])call(?=\s+@)"), "tt.call"))
-_OPENING, _CLOSING = "([{<", ")]}>"
-BARRIER = "1xi64"
 
 
 class MlirError(Exception):
@@ -92,6 +85,10 @@ class MlirText:
                             f"the text has the functions {there}: extern_func_name= says which one is called")
         return found
 
+    def called(self, symbol: str, name: str) -> MlirFunction:
+        """The function that `symbol` names; without one, that of the declaration's name, or the only one."""
+        return self.function(symbol or (name if any(one.name == name for one in self.functions) else ""))
+
     @cached_property
     def source(self) -> str:
         """The text with one spelling of functions, and no module around them; lines stay lines."""
@@ -110,8 +107,7 @@ class MlirText:
     @cached_property
     def buffers(self) -> tuple[Buffer | Barrier, ...]:
         """The buffers whose layout the text leaves to the compiler."""
-        code = quiet(self.source)
-        return tuple(type_of(one) for one in dict.fromkeys(found[0] for found in _SHORT_BUFFER.finditer(code)))
+        return tuple(short_buffers(self.source))
 
     def position(self, line: int, column: int) -> tuple[int, int]:
         """(line, column) of the author's text for a position in `source`."""
@@ -144,7 +140,7 @@ class MlirText:
         return made
 
     def _only(self, inside: bool) -> str:
-        held, lines = self._reader.alias_lines, _with_buffer_aliases(self.source).split("\n")
+        held, lines = self._reader.alias_lines, with_buffer_aliases(self.source).split("\n")
         return "\n".join(line if (number in held) == inside else "" for number, line in enumerate(lines, start=1))
 
 
@@ -159,7 +155,7 @@ class _Reader:
         self.dropped: set[int] = set()
         self._top(0, len(text), False)
         if not self.functions:
-            raise MlirError("there is no function in the text: write `tt.func @name(%x: tensor<128xf32>) -> tensor<128xf32> { .. }`")
+            raise MlirError("there is no function in the text: write `tt.func @name(%x: tensor<128xf32>) { .. tt.return }`")
 
     def _top(self, at: int, end: int, inside: bool) -> None:
         while (found := _WORD.search(self.code, at, end)) is not None:
@@ -170,14 +166,14 @@ class _Reader:
                 at = self._function(found[1], at, found.end())
             elif (found := _MODULE.match(self.code, at, end)) and not inside:
                 if found[0].rstrip("{").strip() not in ("module", "builtin.module"):
-                    raise self.error("a module in the text may have no name and no attributes: they would be those of the whole kernel", at)
+                    raise self.error("a module in the text has no name and no attributes: they would be the kernel's", at)
                 close = self._closing(found.end() - 1)
                 self._top(found.end(), close, True)
                 self.dropped.update((*range(at, found.end()), close))
                 at = close + 1
             else:
-                raise self.error(f"{self.text[at:end].split()[0]!r} may not stand here: beside functions (`tt.func @name(..) {{ .. }}`) and "
-                                 "aliases (`#name = ..`, `!name = ..`) a text changes nothing", at)
+                raise self.error(f"{self.text[at:end].split()[0]!r} may not stand here: beside functions (`tt.func @name() {{ }}`) "
+                                 "and aliases (`#name = ..`, `!name = ..`) a text changes nothing", at)
 
     def _alias(self, at: int, value: int, end: int) -> int:
         """An alias goes on to the end of a line on which all brackets are closed."""
@@ -200,14 +196,14 @@ class _Reader:
             body = self._body(arrow + 2)
             written = self.text[arrow + 2:body].strip()
             inside = written[1:-1] if written.startswith("(") else written
-            results = tuple(self._type(part, arrow) for part in _parts(inside))
+            results = tuple(self._type(part, arrow) for part in parts_of(inside))
         if body >= len(self.code) or self.code[body] != "{":
             what = ("attributes of a function are not taken" if self.code.startswith("attributes", body) else
                     f"the function @{name} has no body: a text calls nothing that is outside of it")
             raise self.error(what, min(body, len(self.code) - 1))
         if any(one.name == name for one in self.functions):
             raise self.error(f"there are two functions @{name}", at)
-        parameters = tuple(self._parameter(part, opening) for part in _parts(self.text[opening + 1:closing]))
+        parameters = tuple(self._parameter(part, opening) for part in parts_of(self.text[opening + 1:closing]))
         self.functions.append(MlirFunction(name, self._line(at), parameters, results))
         return self._closing(body) + 1
 
@@ -233,8 +229,8 @@ class _Reader:
         written = self._resolved(written.strip())
         found = type_of(written)
         if found is None:
-            raise self.error(f"{written} cannot cross the border of a function: numbers, !tt.ptr<f32>, tensor<128xf32> of these, and "
-                             "!ttg.memdesc<128xf32> can", at)
+            raise self.error(f"{written} cannot cross the border of a function: numbers, !tt.ptr<f32>, tensor<128xf32> of these, "
+                             "and !ttg.memdesc<128xf32> can", at)
         return found
 
     def _closing(self, at: int) -> int:
@@ -251,7 +247,7 @@ class _Reader:
         char = self.code[place]
         if char == ">" and self.code[place - 1] == "-":
             return 0
-        return (char in _OPENING) - (char in _CLOSING)
+        return (char in OPENING) - (char in CLOSING)
 
     def _line(self, at: int) -> int:
         return self.text.count("\n", 0, at) + 1
@@ -260,79 +256,11 @@ class _Reader:
         return MlirError(what, self._line(at), at - (self.text.rfind("\n", 0, at) + 1) + 1)
 
 
-def quiet(text: str) -> str:
-    """The text with blanks for what stands in strings and comments; every other character stays at its place."""
-    return _QUIET.sub(lambda found: " " * len(found[0]) if found[0][0] == "/" else f'"{"_" * (len(found[0]) - 2)}"', text)
-
-
-def _parts(text: str) -> list[str]:
-    """The parts between commas that stand in no brackets."""
-    parts, depth, start, code = [], 0, 0, quiet(text)
-    for at, char in enumerate(code):
-        depth += (char in _OPENING) - (char in _CLOSING and not (char == ">" and code[at - 1] == "-"))
-        if char == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    parts.append(text[start:])
-    return [part for part in parts if part.strip()]
-
-
 def _without_attributes(written: str) -> str:
     """A parameter's type without the attributes behind it, which are hints."""
     depth = 0
     for at, char in enumerate(written):
         if char == "{" and depth == 0:
             return written[:at].strip()
-        depth += (char in _OPENING) - (char in _CLOSING)
+        depth += (char in OPENING) - (char in CLOSING)
     return written
-
-
-def type_of(written: str) -> Type | None:
-    """The type that MLIR writes so; None for one that cannot be handed over. A buffer of one i64 is a barrier."""
-    if written in _SCALARS:
-        return Scalar(_SCALARS[written])
-    if written.startswith("!tt.ptr<") and written.endswith(">"):
-        pointee, _, space = written[8:-1].partition(",")
-        inner = type_of(pointee.strip())
-        return Pointer(inner) if isinstance(inner, (Scalar, Pointer)) and space.strip() in ("", "1") else None
-    kind, opening, rest = written.partition("<")
-    if kind not in ("tensor", "!ttg.memdesc") or not rest.endswith(">"):
-        return None
-    shaped = _parts(rest[:-1])[0].strip()
-    found = _SHAPED.fullmatch(shaped)
-    element = type_of(found[2]) if found else None
-    if not isinstance(element, (Scalar, Pointer)):
-        return None
-    shape = tuple(map(int, found[1].rstrip("x").split("x")))
-    if kind == "tensor":
-        return Tensor(element, shape)
-    return Barrier() if shaped == BARRIER else Buffer(element, shape)
-
-
-def spelled(type_: Type) -> str:
-    """How MLIR writes a type, layouts left out."""
-    match type_:
-        case Scalar(name):
-            return _NAMES.get(name, name)
-        case Pointer(pointee):
-            return f"!tt.ptr<{spelled(pointee)}>"
-        case Tensor(element, shape):
-            return f"tensor<{''.join(f'{extent}x' for extent in shape)}{spelled(element)}>"
-        case Buffer(element, shape):
-            return f"!ttg.memdesc<{''.join(f'{extent}x' for extent in shape)}{spelled(element)}>"
-        case Barrier():
-            return f"!ttg.memdesc<{BARRIER}>"
-    return str(type_)
-
-
-def buffer_alias(type_: Buffer | Barrier) -> str:
-    """The alias that stands for a short buffer type, as long as that, so that columns stay."""
-    return "!" + re.sub(r"[.<>]", "_", spelled(type_)[1:])
-
-
-def _with_buffer_aliases(text: str) -> str:
-    code, made, last = quiet(text), [], 0
-    for found in _SHORT_BUFFER.finditer(code):
-        made += [text[last:found.start()], buffer_alias(type_of(found[0]))]
-        last = found.end()
-    return "".join([*made, text[last:]])

@@ -1,14 +1,13 @@
-"""An author's MLIR functions, parsed by MLIR: what is wrong with them, what they do to memory, and the function that is called as TTGIR.
+"""An author's MLIR functions, parsed by MLIR, and the one that is called as TTGIR.
 
-Input: an `MlirSource`. Output: `facts` gives what each parameter's memory is used for, `body` the function with a layout on every
-tile, helpers inlined. Either raises `MlirProblem` with a line and a column of the source. An example:
+Input: an `MlirSource`. Output: the function with a layout on every tile, helpers inlined; or `MlirProblem` with a line and a column
+of the source. An example:
 
-    source = MlirSource("", "tt.func @f(%p: !tt.ptr<f32>, %x: f32) { tt.store %p, %x : !tt.ptr<f32>  tt.return }", "f", {}, Machine(4))
-    facts(source)                                   [(frozenset({"write"}), frozenset())]
-    body(source, context).text                      tt.func public @f(...) { ... } in a module
+    source = MlirSource("", "tt.func @f(%x: tensor<128xf32>) { tt.return }", "f", (), Machine(4))
+    body(source, new_context()).text        a module with tt.func public @f(%arg0: tensor<128xf32, #blocked>) { .. }
 
-Layouts that the author leaves open are those of Triton's own `convert-triton-to-tritongpu`. That pass knows ops on tiles and none on
-shared memory: around these a cast stands for the tile without a layout, and falls away.
+Layouts that the author leaves open are those of Triton's own `convert-triton-to-tritongpu`. That pass knows ops on tiles and none
+on shared memory: around these a cast stands for the tile without a layout, and falls away.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from .text import module_of
 
 _DIALECTS = ("arith.", "math.", "ub.")
 _WORDS = frozenset((
-    "builtin.module", "builtin.unrealized_conversion_cast", "scf.condition", "scf.for", "scf.if", "scf.while", "scf.yield",
+    "builtin.module", "scf.condition", "scf.for", "scf.if", "scf.while", "scf.yield",
     "tt.addptr", "tt.assert", "tt.atomic_cas", "tt.atomic_rmw", "tt.bitcast", "tt.broadcast", "tt.call", "tt.cat", "tt.clampf",
     "tt.dot", "tt.elementwise_inline_asm", "tt.expand_dims", "tt.fp_to_fp", "tt.func", "tt.gather", "tt.get_num_programs",
     "tt.get_program_id", "tt.histogram", "tt.int_to_ptr", "tt.join", "tt.load", "tt.make_range", "tt.map_elementwise",
@@ -39,16 +38,14 @@ _WORDS = frozenset((
     "tt.unsplat", "ttg.convert_layout", "ttg.local_alloc", "ttg.local_dealloc", "ttg.local_gather", "ttg.local_load",
     "ttg.local_scatter", "ttg.local_store", "ttg.memdesc_index", "ttg.memdesc_reinterpret", "ttg.memdesc_reshape",
     "ttg.memdesc_subslice", "ttg.memdesc_trans"))
-# What an op does to the memory of each of its operands, by their places.
-_ACCESSES = {"tt.load": {0: "read"}, "tt.store": {0: "write"}, "tt.atomic_rmw": {0: "read write"}, "tt.atomic_cas": {0: "read write"},
-             "ttg.local_load": {0: "read"}, "ttg.local_gather": {0: "read"}, "ttg.local_store": {1: "write"},
-             "ttg.local_scatter": {0: "write"}}
 _AT = re.compile(r'(?:loc\()?"[^"\n]*":(\d+):(\d+)\)?: error: (.*)|[^\s:]+:(\d+):(\d+): error: (.*)')
 _OPEN_TILE = re.compile(r"tensor<((?:\d+x)+(?:!tt\.ptr<[^<>]*>|\w+))>")
 _ON_BUFFERS = re.compile(r"(?:%\S+(?:, %\S+)* = )?(ttg\.\w+)\b")
+_PLACE = re.compile(r'":(\d+):(\d+)')
 _NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _FUNC = re.compile(r"^  tt\.func (?:public |private )?@", re.MULTILINE)
 _LOOP, _LOOP_END = re.compile(r"(\s*)(?:%\S+ = )?scf\.for "), re.compile(r"(\s*)\}(?: \{(.*)\})?( loc\(.*\))?")
+_CAST = "builtin.unrealized_conversion_cast"
 _STAGES = "tt.num_stages"
 
 
@@ -123,29 +120,6 @@ class Body:
         return [last.get_operand(index).get_type() for index in range(last.get_num_operands())]
 
 
-def facts(source: MlirSource) -> list[frozenset[str]]:
-    """What the function that is called does to the memory of each of its parameters: "read", "write", both or nothing."""
-    return _facts(source)
-
-
-@lru_cache(maxsize=256)
-def _facts(source: MlirSource) -> list[frozenset[str]]:
-    found = body(source, _context())
-    function, ops = found.function, _ops(found.module)
-    roots: dict[int, frozenset[int]] = {}
-    for index in range(function.get_num_args()):
-        if _in_memory(function.args(index)):
-            roots[function.args(index).id()] = frozenset((index, ))
-    while _spread(ops, roots):
-        pass
-    uses: list[set[str]] = [set() for _ in range(function.get_num_args())]
-    for op in ops:
-        for place, how in _ACCESSES.get(op.get_name(), {}).items():
-            for index in roots.get(op.get_operand(place).id(), ()):
-                uses[index].update(how.split())
-    return [frozenset(one) for one in uses]
-
-
 def body(source: MlirSource, context) -> Body:
     """The function that is called as TTGIR, with a layout on every tile."""
     machine, module = source.machine, _parsed(source, context)
@@ -156,9 +130,8 @@ def body(source: MlirSource, context) -> Body:
     module = module_of(_alone(_without_casts(str(module)), source.entry), context)
     if len(_named(module, "tt.func")) > 1:
         _run(source, module, passes.common.add_inliner, passes.common.add_symbol_dce)
-        if called := _named(module, "tt.call"):
-            raise MlirProblem("functions of the text call each other in a ring", *next(
-                (line, column) for op, line, column in _placed(module) if op.get_name() == called[0].get_name()))
+        if any(op.get_name() == "tt.call" for op in ops_of(module)):
+            raise MlirProblem("functions of the text call each other in a ring")
     module = module_of(_without_stages(str(module)), context)
     return Body(module, module.get_function(source.entry), str(module))
 
@@ -167,12 +140,14 @@ def declared_function(module, name: str, like: Body):
     """A function of that signature in `module`, without a body."""
     builder = mlir.builder(module.context)     # one that stands nowhere: a function is made where a builder stands
     builder.set_loc("", 0, 0)
-    function = builder.get_or_insert_function(module, name, builder.get_function_ty(like.parameters, like.results), "private", False)
+    type_ = builder.get_function_ty(like.parameters, like.results)
+    function = builder.get_or_insert_function(module, name, type_, "private", False)
     module.push_back(function)
     return function
 
 
-def _context():
+def new_context():
+    """A context with the dialects of Triton for NVIDIA."""
     context = mlir.context()
     mlir.load_dialects(context)
     nvidia.load_dialects(context)
@@ -183,14 +158,13 @@ def _parsed(source: MlirSource, context):
     """The module as it is written, of ops that are offered."""
     with _complaints(source):
         module = module_of(source.text, context)
-    for op, line, column in _placed(module):
+    for op, place in positions(source, module):
         name = op.get_name()
         if name not in _WORDS and not name.startswith(_DIALECTS):
-            raise MlirProblem(f"{name} is not offered in MLIR text", *source.position(line, column))
+            raise MlirProblem(f"{name} is not offered in MLIR text", *place)
         for index in range(op.get_num_regions()):
             if name in ("tt.func", "scf.for", "scf.if", "scf.while") and op.get_region(index).size() > 1:
-                raise MlirProblem(f"{name} has branches between blocks: write scf.if, scf.for and scf.while",
-                                  *source.position(line, column))
+                raise MlirProblem(f"{name} has branches between blocks: write scf.if, scf.for and scf.while", *place)
     return module
 
 
@@ -201,13 +175,13 @@ def _alone(text: str, entry: str) -> str:
 
 
 def _named(module, name: str) -> list:
-    return [op for op in _ops(module) if op.get_name() == name]
+    return [op for op in ops_of(module) if op.get_name() == name]
 
 
 def _with_casts(module, machine: Machine) -> str:
     """The module's text with tiles in their default layouts at every op on buffers."""
     lines = str(module).splitlines()
-    ops = [op for op in _ops(module) if op.get_name().startswith("ttg.") and not op.get_num_regions()]
+    ops = [op for op in ops_of(module) if op.get_name().startswith("ttg.") and not op.get_num_regions()]
     places = [place for place, line in enumerate(lines) if _ON_BUFFERS.match(line.strip())]
     made: dict[int, list[str]] = {}
     for op, place in zip(ops, places, strict=True):
@@ -228,14 +202,14 @@ def _cast_around(op, line: str, machine: Machine) -> list[str]:
         if not _OPEN_TILE.fullmatch(type_):
             return found[0]
         name = f"%mimw_{len(before)}_{found[0][1:].replace('#', '_')}"
-        before.append(f"{indent}{name} = builtin.unrealized_conversion_cast {found[0]} : {type_} to {_closed(type_, machine)}{location}")
+        before.append(f"{indent}{name} = {_CAST} {found[0]} : {type_} to {_closed(type_, machine)}{location}")
         return name
 
     code = _NAME.sub(operand, code)
     types = _OPEN_TILE.sub(lambda found: _closed(found[0], machine), types)
     if op.get_num_results() and _OPEN_TILE.fullmatch(type_ := str(op.get_result(0).get_type())):
         result, head = head.strip(), f"{indent}%mimw_of_{head.strip()[1:]}"
-        after.append(f"{indent}{result} = builtin.unrealized_conversion_cast {head.strip()} : {_closed(type_, machine)} to {type_}{location}")
+        after.append(f"{indent}{result} = {_CAST} {head.strip()} : {_closed(type_, machine)} to {type_}{location}")
     before = list(dict.fromkeys(before))
     return [*before, f"{head}{equals}{code}{colon}{types}{location}", *after]
 
@@ -243,7 +217,7 @@ def _cast_around(op, line: str, machine: Machine) -> list[str]:
 @lru_cache(maxsize=1024)
 def _closed(type_: str, machine: Machine) -> str:
     """A tile's type with the layout that Triton's own pass gives it."""
-    module = module_of(f"module {{ tt.func public @f(%x: {type_}) {{ tt.return }} }}", _context())
+    module = module_of(f"module {{ tt.func public @f(%x: {type_}) {{ tt.return }} }}", new_context())
     manager = mlir.pass_manager(module.context)
     passes.ttir.add_convert_to_ttgpuir(manager, machine.target, machine.num_warps, machine.warp_size, machine.num_ctas)
     manager.run(module, "mimw")
@@ -252,7 +226,7 @@ def _closed(type_: str, machine: Machine) -> str:
 
 def _without_casts(text: str) -> str:
     """The text without casts that nothing uses any more."""
-    return "\n".join(line for line in text.splitlines() if " = builtin.unrealized_conversion_cast " not in line) + "\n"
+    return "\n".join(line for line in text.splitlines() if f" = {_CAST} " not in line) + "\n"
 
 
 def _without_stages(text: str) -> str:
@@ -270,62 +244,25 @@ def _without_stages(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _spread(ops: list, roots: dict[int, frozenset[int]]) -> bool:
-    """Hand on which parameters' memory each value may be in; whether anything was new. What goes into a loop or comes out of a block
-    may be in the memory of all that goes there."""
-    changed, around = False, _around(ops)
-
-    def note(values: Iterator, new: frozenset[int]) -> None:
-        nonlocal changed
-        for value in values:
-            if _in_memory(value) and new - roots.get(value.id(), frozenset()):
-                roots[value.id()] = roots.get(value.id(), frozenset()) | new
-                changed = True
-
-    for op in ops:
-        known = frozenset().union(*(roots.get(op.get_operand(place).id(), ()) for place in range(op.get_num_operands())))
-        if not known:
-            continue
-        note((op.get_result(place) for place in range(op.get_num_results())), known)
-        over = around.get(op.get_block().get_parent().id()) if op.get_name() in ("scf.yield", "scf.condition") else None
-        for structure in (op, over):
-            if structure is not None and structure.get_num_regions():
-                note((structure.get_result(place) for place in range(structure.get_num_results())), known)
-                note(_arguments(structure, ops), known)
-    return changed
-
-
-def _around(ops: list) -> dict[int, Any]:
-    """The op of each region."""
-    return {op.get_region(index).id(): op for op in ops for index in range(op.get_num_regions())}
-
-
-def _arguments(structure, ops: list) -> Iterator:
-    """The arguments of the blocks of an op."""
-    regions = {structure.get_region(index).id() for index in range(structure.get_num_regions())}
-    for op in ops:
-        block = op.get_block()
-        if block is not None and block.get_parent().id() in regions:
-            yield from map(block.get_argument, range(block.get_num_arguments()))
-
-
-def _in_memory(value) -> bool:
-    return "!tt.ptr" in (text := str(value.get_type())) or "!ttg.memdesc" in text
-
-
-def _ops(module) -> list:
+def ops_of(module) -> list:
+    """Every op of a module in the order of a walk: an op after the ops in its regions."""
     found: list = []
     module.walk(found.append)
     return found
 
 
-def _placed(module) -> Iterator[tuple[Any, int, int]]:
-    """(op, line, column) of each op of a module that was parsed from a file."""
+def positions(source: MlirSource, module) -> Iterator[tuple[Any, tuple[int, int]]]:
+    """Each op of a module that was made of a source, in the order of a walk, with its line and column in the source's bodies.
+
+    Triton's builder takes the location of the op that it is set behind, which tells of ops without results, too.
+    """
     builder = mlir.builder(module.context)
-    for op in _ops(module):
-        builder.set_insertion_point_after(op) if op.get_block() is not None else None
-        found = re.search(r'":(\d+):(\d+)', str(builder.get_loc())) if op.get_block() is not None else None
-        yield op, int(found[1]) if found else 1, int(found[2]) if found else 1
+    for op in ops_of(module):
+        found = None
+        if op.get_block() is not None:
+            builder.set_insertion_point_after(op)
+            found = _PLACE.search(str(builder.get_loc()))
+        yield op, source.position(int(found[1]), int(found[2])) if found else (1, 1)
 
 
 def _run(source: MlirSource, module, *adds) -> None:

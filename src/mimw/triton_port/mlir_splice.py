@@ -1,14 +1,14 @@
 """The bodies of an author's MLIR functions in the place of their calls.
 
-Input: a module with calls of functions that are only declared, and a `Splice` for each of them. Output: the module with the ops of each
-body where its call stood, and without the declarations. An example:
+Input: a module with calls of functions that are only declared, and a `Splice` for each of them. Output: the module with the ops of
+each body where its call stood, and without the declarations. An example:
 
     %5 = tt.call @raw.12(%3) : (tensor<128xf32, #blocked>) -> tensor<128xf32, #blocked> loc(#loc9)
     %raw12_0 = arith.addf %3, %3 : tensor<128xf32, #raw12_blocked> loc(#raw12_loc4)         what stands there instead
 
-Every op carries the number of the recorded call (`numbers`), with its line in the author's text as its position. What is spliced is what
-MLIR's printer makes of a function that was parsed alone, so nothing of a text can reach what is outside of it; and no pass runs, so
-that the order of effects is the author's when the guard first looks.
+Every op carries the number of the recorded call (`numbers`), with its line in the author's text as its position. What is spliced
+is what MLIR's printer makes of a function that was parsed alone, so nothing of a text can reach what is outside of it; and no pass
+runs, so that the order of effects is the author's when the guard first looks.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def spliced(module, splices: Mapping[str, Splice]):
 
 
 class _Body:
-    """One function's text, taken apart: its parameters, the lines between, what it returns, and its aliases under names of its own."""
+    """One function's text, taken apart: its parameters, the lines between, and its aliases under names of its own."""
 
     def __init__(self, splice: Splice):
         self.splice, self.prefix = splice, f"raw{splice.number}_"

@@ -131,6 +131,7 @@ from . import (  # noqa: F401
     pairs,
     pipes,
     raw,
+    raw_mlir,
     rounding,
     rows,
     threads,

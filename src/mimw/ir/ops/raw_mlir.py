@@ -11,8 +11,8 @@ from .table import define
 
 define("raw_mlir", "function:#str values:value* types:#type*", listed(2), "inferred", "read write", ours=True,
        attrs="code:#str effects:const", traits="collective", time="work", cost="sync", word="raw.call",
-       doc="The body of a function in MLIR text stands here. attrs: code, the key of the text (ir/raw_code.py); effects, what it does "
-       "to the memory of each value: in, out, inout, or nothing.")
+       doc="The body of a function in MLIR text stands here. attrs: code, the key of the text (ir/raw_code.py); effects, what it "
+       "does to the memory of each value: in, out, inout, or nothing.")
 define("mlir_reads", "buffer:Buffer", None, "none", "read", ours=True, touches="buffer=read", time="work", cost="shared",
        traits="collective", lies="buffer=free", doc="The `raw_mlir` behind it reads the buffer.")
 define("mlir_writes", "buffer:Buffer", None, "none", "write", ours=True, touches="buffer=write", time="work", cost="shared",

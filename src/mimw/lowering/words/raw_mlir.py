@@ -11,7 +11,8 @@ layouts of the kernel is a conversion, of which Triton's passes keep what is nee
 from __future__ import annotations
 
 from ...ir import Op, Tensor
-from ...ir.mlir_text import MlirText, buffer_alias
+from ...ir.mlir_text import MlirText
+from ...ir.mlir_types import buffer_alias
 from ...ir.raw_code import code_of
 from ...triton_port.mlir_functions import Machine, MlirSource, body, declared_function
 from ...triton_port.mlir_splice import Splice, spliced
@@ -27,7 +28,7 @@ def declaration(emitter: Emitter, op: Op) -> None:
 def raw_mlir(emitter: Emitter, op: Op):
     code, number = code_of(op), emitter.numbers[op]
     text = MlirText(code.text)
-    function = text.function(code.symbol or (code.name if any(one.name == code.name for one in text.functions) else ""))
+    function = text.called(code.symbol, code.name)
     values = emitter.operands(op, "values")
     types = {value.type: str(given.get_type()) for value, given in zip(op.values, values)}
     source = MlirSource(text.aliases, text.bodies, function.name, tuple((buffer_alias(one), types[one]) for one in text.buffers),

@@ -28,6 +28,7 @@ from . import (  # noqa: F401
     named_barriers,
     pairs,
     raw,
+    raw_mlir,
     reductions,
     remote,
     remote_elements,

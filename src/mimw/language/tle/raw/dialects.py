@@ -19,6 +19,7 @@ from .function import RawFunction
 DIALECTS: dict[str, tuple[str, str]] = {
     "cuda:text": (".native", "NativeFunction"),
     "llvm:text": (".native", "NativeFunction"),
+    "mlir:text": (".mlir_text", "MlirFunctionText"),
     "ptx:text": (".native", "NativeFunction"),
 }
 
