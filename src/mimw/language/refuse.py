@@ -31,6 +31,11 @@ def inside(recording: Recording) -> Iterator[None]:
         _RECORDING.reset(before)
 
 
+def current() -> Recording | None:
+    """The recording in which a word is being called; None outside of kernels."""
+    return _RECORDING.get()
+
+
 def refuse(kind: type[Exception], message: str, mend: str = "") -> NoReturn:
     """Raise an error of `kind` at the user's line."""
     recording = _RECORDING.get()

@@ -128,10 +128,10 @@ def body(source: MlirSource, context) -> Body:
         manager, machine.target, machine.num_warps, machine.warp_size, machine.num_ctas),
         passes.convert.add_reconcile_unrealized_casts)
     module = module_of(_alone(_without_casts(str(module)), source.entry), context)
-    if len(_named(module, "tt.func")) > 1:
+    if len(_named(module, "tt.func")) > 1 or _named(module, "tt.call"):
         _run(source, module, passes.common.add_inliner, passes.common.add_symbol_dce)
-        if any(op.get_name() == "tt.call" for op in ops_of(module)):
-            raise MlirProblem("functions of the text call each other in a ring")
+        if _named(module, "tt.call"):
+            raise MlirProblem("functions of the text call themselves, in a ring")
     module = module_of(_without_stages(str(module)), context)
     return Body(module, module.get_function(source.entry), str(module))
 

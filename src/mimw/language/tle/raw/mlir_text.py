@@ -10,15 +10,19 @@ What a call hands over must have the types of the text's signature. Layouts are 
 
 from __future__ import annotations
 
+import linecache
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import triton.language.core as tl
 
-from ....ir import Barrier, Buffer, Pointer, Scalar, Tensor, Type
+from ....errors import RawCodeError
+from ....ir import Barrier, Buffer, Pointer, Scalar, Site, Tensor, Type
 from ....ir.mlir_text import MlirError, MlirFunction, MlirText
 from ....ir.mlir_types import spelled
-from ....ir.raw_code import READS, WRITES, keep
-from ...refuse import refuse
+from ....ir.raw_code import READS, WRITES, RawCode, keep
+from ...refuse import current, refuse
 from ...tlx import types as tlx
 from ...tlx.layouts import row_major
 from .native import NativeFunction
@@ -36,19 +40,19 @@ class MlirFunctionText(NativeFunction):
     def __init__(self, fn, dialect: str, options: dict[str, Any]):
         super().__init__(fn, dialect, options)
         if not self.deferred:
-            self._read(ValueError)
+            self._read()
 
     def record_call(self, args, output_indices, hint, in_place, semantic, generator):
         if output_indices is not None:
             refuse(ValueError, f"tle.raw.call: {self.name} is MLIR text, whose results are what the function returns",
                    mend="leave output_indices away")
-        text, function = self._read(None)
+        text, function = self._read()
         builder, code = semantic.builder, self.code()
         handles = self._handles(function, args, in_place, semantic)
         try:
             uses = builder.read_mlir(text, function)
         except MlirError as error:
-            self._complain(None, error)
+            raise self._complaint(error) from None
         effects = tuple(self._effect(place, _EFFECTS[frozenset(used)], function) for place, used in enumerate(uses))
         for handle, effect in zip(handles, effects):
             if effect in READS:
@@ -60,14 +64,14 @@ class MlirFunctionText(NativeFunction):
         found = [tl.tensor(handle, _triton_type(handle.type)) for handle in made.results]
         return None if not found else found[0] if len(found) == 1 else tuple(found)
 
-    def _read(self, kind: type[Exception] | None) -> tuple[MlirText, MlirFunction]:
-        """The text and the function that is called; what cannot be is refused, on the host as an error of `kind`."""
+    def _read(self) -> tuple[MlirText, MlirFunction]:
+        """The text and the function that is called."""
         try:
             text = MlirText(self.code().text)
             function = text.called(self.options.get("extern_func_name", ""), self.name)
             self._check_border(function)
         except MlirError as error:
-            self._complain(kind, error)
+            raise self._complaint(error) from None
         return text, function
 
     def _check_border(self, function: MlirFunction) -> None:
@@ -135,17 +139,21 @@ class MlirFunctionText(NativeFunction):
                          f"declare it {used if used == 'inout' else 'inout' if declared != used else used}")
         return declared
 
-    def _complain(self, kind: type[Exception] | None, error: MlirError) -> NoReturn:
-        """An error at a line of the author's text, in the file where it stands."""
-        code = self.code()
-        lines = code.text.split("\n")
-        shown = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
-        place = f"{code.file}:{code.line + error.line - 1}:{error.column}"
-        message = (f"tle.raw: the MLIR text of {self.name} cannot be taken: {error.what}\n{place}\n    {shown}\n    "
-                   f"{' ' * (error.column - 1)}^")
-        if kind is not None:
-            raise kind(message)
-        refuse(ValueError, message)
+    def code(self) -> RawCode:
+        """The source as it is now. A text that stands in no file as it is gets a name, under which errors show its lines."""
+        code = super().code()
+        if self.path is not None or self._text in Path(code.file).read_text():
+            return code
+        name = f"<MLIR text of {self.name}>"
+        linecache.cache[name] = len(code.text), None, code.text.splitlines(keepends=True), name
+        return replace(code, file=name, line=1)
+
+    def _complaint(self, error: MlirError) -> RawCodeError:
+        """An error at a line of the author's text."""
+        code, recording = self.code(), current()
+        call = None if recording is None else recording.site
+        site = Site(code.file, code.line + error.line - 1, error.column - 1, self.name, call)
+        return RawCodeError(f"the MLIR text of {self.name} cannot be taken: {error.what}.", site)
 
     def _refuse(self, message: str, function: MlirFunction, mend: str = "") -> NoReturn:
         refuse(ValueError, f"tle.raw.call: {self.name} {message}; its function in MLIR is {function.signature}", mend)

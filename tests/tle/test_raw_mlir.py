@@ -1,0 +1,298 @@
+"""Functions in MLIR text: what they compute on the simulator and the GPU, what they become, and what is refused, and where."""
+
+import re
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+from mimw.errors import RawCodeError, SimulatorMisuse
+from tests.compiling import to_assembly, to_ttgir
+from tests.kernels import mlir_functions
+from tests.kernels.mlir_functions import adding, handing, largest, product, softmax
+
+_RANDOM = np.random.default_rng(5)
+
+
+def _numbers(*shape):
+    return _RANDOM.standard_normal(shape).astype(np.float32)
+
+
+# ---- what they compute ------------------------------------------------------------------------------------------------------
+
+
+def test_vectors_are_added_through_pointers(machine):
+    x, y, out = _numbers(512), _numbers(512), np.zeros(512, np.float32)
+    machine.launch(adding, (2, ), x, y, out, 300)
+    assert (out[:300] == (x + y)[:300]).all() and not out[300:].any()
+
+
+def test_softmax_of_a_tile_by_two_functions(machine):
+    x, out = _numbers(8, 64), np.zeros((8, 64), np.float32)
+    machine.launch(softmax, (2, ), x, out)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(out, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_a_product_with_an_operand_in_shared_memory(machine):
+    a, b, c = _numbers(64, 64).astype(np.float16), _numbers(64, 64).astype(np.float16), np.zeros((64, 64), np.float32)
+    machine.launch(product, (1, ), a, b, c)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), atol=1e-3)
+
+
+def test_the_largest_with_their_places(machine):
+    x, values, places = _numbers(128).round(1), np.zeros(9, np.float32), np.full(9, -1, np.int32)
+    machine.launch(largest, (1, ), x, values, places, 8)
+    assert (places[:8] == np.argsort(-x, kind="stable")[:8]).all() and places[8] == -1
+    assert (values[:8] == x[places[:8]]).all()
+
+
+def test_a_call_in_a_task(machine):
+    x, out = _numbers(256), np.zeros(256, np.float32)
+    machine.launch(handing, (1, ), x, out)
+    assert (out == 2 * x + 1).all()
+
+
+def test_check_sees_the_accesses_of_the_text():
+    x, out = _numbers(256), np.zeros(256, np.float32)
+    assert mimw.check(handing, (1, ), x, out, seeds=4).ok
+
+
+@mimw.jit
+def unordered(x, out):
+    """As `handing`, and nobody waits."""
+    tile = tlx.local_alloc((256, ), tl.float32, 1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.local_store(tile[0], tl.load(x + tl.arange(0, 256)))
+        with tlx.async_task(num_warps=4):
+            twice, one = tle.raw.call(mlir_functions.double, [tile[0]])
+            tl.store(out + tl.arange(0, 256), twice + one)
+
+
+def test_a_race_names_the_line_of_the_text():
+    found = mimw.check(unordered, (1, ), _numbers(256), np.zeros(256, np.float32), seeds=8)
+    (line, ) = [number for number, text in enumerate(open(mlir_functions.__file__), start=1)
+                if "ttg.local_load %b : !ttg.memdesc<256xf32>" in text]
+    assert not found.ok and f"mlir_functions.py:{line}" in str(found)
+
+
+# ---- what they become -------------------------------------------------------------------------------------------------------
+
+
+def test_the_body_stands_where_the_call_was():
+    compiled = to_assembly(softmax, {"x": "*fp32", "out": "*fp32"})
+    ttgir = compiled.stage("ttgir")
+    assert ttgir.count("tt.func") == 1 and "tt.call" not in ttgir and ttgir.count('"tt.reduce"') == 2
+    (line, ) = [number for number, text in enumerate(open(mlir_functions.__file__), start=1) if "math.exp %less" in text]
+    assert re.search(rf'mlir_functions\.py":{line}:8', ttgir)
+    ptx = compiled.stage("ptx")
+    assert "ex2.approx" in ptx and f" {line} " in "".join(re.findall(r"\.loc\s+\d+ \d+ ", ptx))
+
+
+def test_a_product_is_one_of_tensor_cores_whose_accumulator_stays():
+    compiled = to_ttgir(product, {"a": "*fp16", "b": "*fp16", "c": "*fp32"})
+    (loop, ) = re.findall(r"scf\.for .*?\n    \} \{", compiled.stage("ttgir"), re.DOTALL)
+    assert "ttng.warp_group_dot" in loop and "convert_layout" not in loop
+
+
+def test_a_call_in_a_task_stands_in_the_task():
+    ttgir = to_ttgir(handing, {"x": "*fp32", "out": "*fp32"}).stage("ttgir")
+    assert "ttg.local_load" in ttgir[ttgir.index("partition0"):] and "tt.call" not in ttgir
+
+
+def test_on_another_chip():
+    assert "v_add_f32" in to_assembly(adding, {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"},
+                                      target="gfx942").stage("amdgcn")
+
+
+# ---- what is refused --------------------------------------------------------------------------------------------------------
+
+
+def _function(text, name="f", **options):
+    def f(x): ...
+    f.__name__ = name
+    return tle.raw.dialect(name="mlir", source=text, **options)(f)
+
+
+def _calling(function):
+    @mimw.jit
+    def kernel(x):
+        at = tl.arange(0, 128)
+        tl.store(x + at, tle.raw.call(function, [tl.load(x + at)]))
+
+    return kernel
+
+
+_HEAD = "tt.func @f(%x: tensor<128xf32>) -> tensor<128xf32> {\n"
+_LAST = "\n  tt.return %x : tensor<128xf32>\n}"
+
+
+@pytest.mark.parametrize("text, line, says", [
+    (f"{_HEAD}  %y = arith.addf %x %x : tensor<128xf32>{_LAST}", 2, "expected ','"),
+    (f"{_HEAD}  %y = arith.addff %x, %x : tensor<128xf32>{_LAST}", 2, "unknown"),
+    (f"{_HEAD}\n  %y = arith.addf %x, %x : tensor<64xf32>{_LAST}", 3, "different type"),
+    (f"{_HEAD}  tt.call @ghost() : () -> (){_LAST}", 2, "valid function"),
+    (f"{_HEAD}  %y = gpu.thread_id x{_LAST}", 2, "gpu.thread_id is not offered"),
+    (f"{_HEAD}  cf.br ^next\n^next:{_LAST}", 2, "cf.br is not offered"),
+    ("tt.func @f(%x: tensor<128xf32>) -> tensor<128xf32> {\n  %y = tt.call @f(%x) : (tensor<128xf32>) -> tensor<128xf32>\n"
+     "  tt.return %y : tensor<128xf32>\n}", 1, "in a ring"),
+])
+def test_what_mlir_refuses_names_the_line(text, line, says):
+    with pytest.raises(RawCodeError, match=says) as caught:
+        mimw.simulate(_calling(_function(text)), (1, ), np.zeros(128, np.float32))
+    assert caught.value.sites[0].line == line and caught.value.sites[0].caller.file == __file__
+
+
+@pytest.mark.parametrize("text, line, says", [
+    ("llvm.mlir.global @g(1 : i32) : i32\n" + _HEAD + _LAST, 1, "may not stand here"),
+    ("module attributes {\"ttg.num-warps\" = 1 : i32} {\n" + _HEAD + _LAST + "}", 1, "no name and no attributes"),
+    (_HEAD + "}}" + _LAST, 2, "may not stand here"),
+    (_HEAD + "  // }\n" + _LAST[:-1], 1, "never closed"),
+    ("tt.func private @f(%x: tensor<128xf32>)\n", 1, "no body"),
+    ("tt.func @f(%x: index) {\n  tt.return\n}", 1, "cannot cross the border"),
+    ("tt.func @f(%x: tensor<128xf32>) attributes {noinline = true} {\n  tt.return\n}", 1, "attributes of a function"),
+    ("tt.func @g(%x: f32) {\n  tt.return\n}\ntt.func @h(%x: f32) {\n  tt.return\n}", 1, "extern_func_name="),
+    ("tt.func @f(%x: f32, %y: f32) {\n  tt.return\n}", 1, "1 parameters"),
+    ("tt.func @f(%x: !ttg.memdesc<8xf32>) -> !ttg.memdesc<8xf32> {\n  tt.return %x : !ttg.memdesc<8xf32>\n}", 1, "a result is"),
+    ("tt.func @f(%x: !ttg.memdesc<1xi64>) {\n  tt.return\n}", 1, "mbarrier"),
+])
+def test_what_reaches_outside_is_refused_where_it_is_declared(text, line, says):
+    with pytest.raises(RawCodeError, match=re.escape(says)) as caught:
+        _function(text)
+    assert caught.value.sites[0].line == line
+
+
+@pytest.mark.parametrize("signature, says", [
+    ("%x: tensor<64xf32>", "tensor<128xf32> for %x: tensor<64xf32>; its function in MLIR is (%x: tensor<64xf32>) -> ()"),
+    ("%x: f32", "tensor<128xf32> for %x: f32"),
+    ("%x: !tt.ptr<f32>", "for %x: !tt.ptr<f32>"),
+])
+def test_an_argument_of_another_type_is_refused_with_both(signature, says):
+    function = _function(f"tt.func @f({signature}) {{\n  tt.return\n}}")
+    with pytest.raises(triton.CompilationError, match=re.escape(says)):
+        mimw.simulate(_calling(function), (1, ), np.zeros(128, np.float32))
+
+
+def test_the_names_of_two_texts_do_not_meet():
+    """Both have a function `f`, a helper `help` and an alias; one has the name of the kernel."""
+    texts = [f"""#l = #ttg.blocked<{{sizePerThread = [{each}], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}}>
+    func.func @{name}(%x: tensor<128xf32>) -> tensor<128xf32> {{
+      %y = call @help(%x) : (tensor<128xf32>) -> tensor<128xf32>
+      return %y : tensor<128xf32>
+    }}
+    func.func @help(%x: tensor<128xf32>) -> tensor<128xf32> {{
+      %l = ttg.convert_layout %x : tensor<128xf32> -> tensor<128xf32, #l>
+      %y = arith.{op} %l, %l : tensor<128xf32, #l>
+      %z = ttg.convert_layout %y : tensor<128xf32, #l> -> tensor<128xf32>
+      return %z : tensor<128xf32>
+    }}""" for name, op, each in (("kernel", "addf", 1), ("f", "mulf", 4))]
+    first, second = (_function(text, extern_func_name=name) for text, name in zip(texts, ("kernel", "f")))
+
+    @mimw.jit
+    def kernel(x):
+        at = tl.arange(0, 128)
+        tl.store(x + at, tle.raw.call(second, [tle.raw.call(first, [tl.load(x + at)])]))
+
+    x = _numbers(128)
+    given = x.copy()
+    mimw.simulate(kernel, (1, ), x)
+    assert (x == (2 * given)**2).all()
+    ttgir = to_ttgir(kernel, {"x": "*fp32"}).stage("ttgir")
+    assert "arith.mulf" in ttgir and "arith.addf" in ttgir and ttgir.count("tt.func") == 1
+
+
+def test_effects_must_hold_what_the_text_does():
+    text = "tt.func @f(%x: !tt.ptr<f32>, %v: f32) {\n  tt.store %x, %v : !tt.ptr<f32>\n  tt.return\n}"
+
+    def storing(x, v): ...
+    function = tle.raw.dialect(name="mlir", source=text, effects={"x": "in"})(storing)
+
+    @mimw.jit
+    def kernel(x):
+        tle.raw.call(function, [x, 1])
+
+    with pytest.raises(triton.CompilationError, match="declares x 'in', and its text writes that memory"):
+        mimw.simulate(kernel, (1, ), np.zeros(4, np.float32))
+
+
+# ---- the simulator ----------------------------------------------------------------------------------------------------------
+
+_UNREADABLE = f"""{_HEAD}
+  %i = tt.bitcast %x : tensor<128xf32> -> tensor<128xi32>
+  %h = tt.histogram %i : tensor<128xi32> -> tensor<128xi32>
+  %y = arith.sitofp %h : tensor<128xi32> to tensor<128xf32>
+  tt.return %y : tensor<128xf32>
+}}"""
+
+
+def test_an_op_without_a_meaning_asks_for_a_reference():
+    with pytest.raises(SimulatorMisuse, match=r"tt.histogram has no meaning in the simulator \(line 4 of (?s:.*)reference="):
+        mimw.simulate(_calling(_function(_UNREADABLE)), (1, ), np.zeros(128, np.float32))
+
+
+def test_a_reference_runs_instead():
+    x = _numbers(128)
+    given = x.copy()
+    mimw.simulate(_calling(_function(_UNREADABLE, reference=lambda tile: tile * 3)), (1, ), x)
+    assert (x == given * 3).all()
+    with pytest.raises(SimulatorMisuse, match=r"returns an array of \[64\], and the function \[128\]"):
+        mimw.simulate(_calling(_function(_UNREADABLE, reference=lambda tile: tile[:64])), (1, ), x)
+
+
+@tle.raw.dialect(name="mlir", source="""
+tt.func @collatz(%n: i32, %x: tensor<128xf32>) -> (i32, tensor<128xf32>) {
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c3 = arith.constant 3 : i32
+  %c0 = arith.constant 0 : i32
+  %far = arith.constant 0x7F800000 : f32
+  %end:2 = scf.while (%m = %n, %steps = %c0) : (i32, i32) -> (i32, i32) {
+    %more = arith.cmpi ne, %m, %c1 : i32
+    scf.condition(%more) %m, %steps : i32, i32
+  } do {
+  ^bb0(%m: i32, %steps: i32):
+    %low = arith.andi %m, %c1 : i32
+    %odd = arith.cmpi eq, %low, %c1 : i32
+    %next = scf.if %odd -> (i32) {
+      %three = arith.muli %m, %c3 : i32
+      %up = arith.addi %three, %c1 : i32
+      scf.yield %up : i32
+    } else {
+      %half = arith.divsi %m, %c2 : i32
+      scf.yield %half : i32
+    }
+    %one = arith.addi %steps, %c1 : i32
+    scf.yield %next, %one : i32, i32
+  }
+  %fars = tt.splat %far : f32 -> tensor<128xf32>
+  %least = arith.minimumf %x, %fars : tensor<128xf32>
+  %tile = tt.reshape %least : tensor<128xf32> -> tensor<2x64xf32>
+  %turned = tt.trans %tile {order = array<i32: 1, 0>} : tensor<2x64xf32> -> tensor<64x2xf32>
+  %flat = tt.reshape %turned : tensor<64x2xf32> -> tensor<128xf32>
+  %sums = "tt.scan"(%flat) <{axis = 0 : i32, reverse = false}> ({
+  ^bb0(%a: f32, %b: f32):
+    %both = arith.addf %a, %b : f32
+    tt.scan.return %both : f32
+  }) : (tensor<128xf32>) -> tensor<128xf32>
+  tt.return %end#1, %sums : i32, tensor<128xf32>
+}
+""")
+def collatz(n, x): ...
+
+
+@mimw.jit
+def counting(n, x, out):
+    steps, sums = tle.raw.call(collatz, [n, tl.load(x + tl.arange(0, 128))])
+    tl.store(out + tl.arange(0, 128), sums + steps)
+
+
+def test_loops_branches_shapes_and_scans(machine):
+    x, out = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    machine.launch(counting, (1, ), 6, x, out)
+    assert (out == np.cumsum(x.reshape(2, 64).T.ravel()) + 8).all()
+    assert "scf.while" in to_ttgir(counting, {"n": "i32", "x": "*fp32", "out": "*fp32"}).stage("ttgir")
