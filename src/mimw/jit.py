@@ -14,11 +14,23 @@ out before Triton sees them, and run on the simulator where there is no GPU.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, device_numbers, gpu_target
+from .compile import (
+    CLUSTER,
+    STAMPS,
+    WAITS,
+    MimwSource,
+    check_globals,
+    chip_of,
+    compile_source,
+    device_numbers,
+    gpu_target,
+    native_key,
+)
 from .errors import LaunchError, MimwError
 from .host import as_bytes, as_launched, check_descriptors, meant_bytes
 from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
@@ -62,7 +74,7 @@ class MimwFunction(JITFunction):
     def create_binder(self):
         kernels, _, *rest = super().create_binder() if gpu_is_active() else self._binder_for(wanted_target())
         self.ASTSource, self.compile = MimwSource, compile_source
-        return kernels, ContentKeys(), *rest
+        return kernels, ContentKeys(functools.partial(native_key, self) if native_key(self) else None), *rest
 
     def _binder_for(self, target):
         backend = make_backend(target)

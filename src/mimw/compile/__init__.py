@@ -33,7 +33,7 @@ from ..passes.stamp_waits import wait_table
 from ..target import asking, wanted
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
-from .cache import check_globals, compiler_hash, globals_key, keep_warnings, unkept
+from .cache import check_globals, compiler_hash, globals_key, keep_warnings, native_key, unkept
 from .compiled import Compiled, Stages
 from .pipeline import Kernel
 from .refusals import check_assembler, check_binary, check_shared_memory
@@ -43,7 +43,7 @@ from .targets import chip_of, device_numbers, gpu_target
 __all__ = [
     "CLUSTER", "Compiled", "Kernel", "MimwSource", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
     "check_binary", "compile_source", "compiler_hash", "device_numbers", "globals_key", "gpu_target",
-    "record_kernel",
+    "native_key", "record_kernel",
 ]
 
 

@@ -17,14 +17,17 @@ from dataclasses import asdict
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from ..errors import CacheError, GlobalChanged
+from ..frontend.words import RawFunction, named_values
 from ..ir import LineWarning
 from ..triton_port.runtime import content_key, keep_beside, kept_beside, knobs
 
 if TYPE_CHECKING:
     from .source import MimwSource
 
+_NATIVE: WeakKeyDictionary = WeakKeyDictionary()      # of each JIT function, the native code that it names
 _WARNED = "mimw_warned.json"
 _UNWRITABLE = (EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS)
 
@@ -42,7 +45,16 @@ def compiler_hash() -> str:
 def globals_key(fn) -> str:
     """What of ours `fn` and its helpers name as globals: Triton's key of a function holds only those in a `tl.constexpr`."""
     fn.cache_key  # noqa: B018  finds them
-    return "".join(f"{name}={key}" for (name, _), (value, _) in fn.used_global_vals.items() if (key := content_key(value)))
+    ours = (f"{name}={key}" for (name, _), (value, _) in fn.used_global_vals.items() if (key := content_key(value)))
+    return "".join((*ours, native_key(fn)))
+
+
+def native_key(fn) -> str:
+    """The native code that `fn` and its helpers name, by the content of its sources now; "" for a kernel without any."""
+    found = _NATIVE.get(fn)
+    if found is None:
+        found = _NATIVE[fn] = [value for value in named_values(fn) if isinstance(value, RawFunction)]
+    return "".join(f"{function.name}={function.cache_key}" for function in found)
 
 
 def check_globals(fn) -> None:

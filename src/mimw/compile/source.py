@@ -19,8 +19,10 @@ from ..frontend.carries import DistinctCarries
 from ..frontend.words import uses_words
 from ..ir import ALONE, Program
 from ..launch import cluster_shape
+from ..native import module_text
 from ..triton_port.cluster import with_cluster
 from ..triton_port.codegen import mlir_context
+from ..triton_port.module_assembly import with_module_assembly
 from ..triton_port.plain import plain_ttir
 from ..triton_port.runtime import ASTSource, GPUTarget, Language, make_backend
 from .cache import check_globals, compiler_hash, globals_key
@@ -114,6 +116,8 @@ class MimwSource(ASTSource):
             chip, backend = chip_of(target), make_backend(target)
             module = self.kernel.to_ttgir(chip, options, backend, context, self.observer)
             check_scratch_early(self, module, chip, options, backend)
+            if self.kernel.program.named("raw_call") and (text := module_text(self.kernel.program, chip)):
+                module = with_module_assembly(module, text)
         else:
             check_descriptor_types(self.fn, self.signature, chip_of(target))
             module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)

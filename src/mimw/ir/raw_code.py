@@ -24,7 +24,8 @@ _CODES: dict[str, RawCode] = {}
 @dataclass(frozen=True)
 class RawCode:
     """A function in another language. Line 1 of `text` is line `line` of `file`; `symbol` is the function's name in the text, ""
-    for the only one there; `flags` go to the compiler of the dialect; `reference` is what the simulator runs."""
+    for the only one there; `flags` go to the compiler of the dialect; `included` are files that the
+    text includes, with digests of their contents; `reference` is what the simulator runs."""
 
     name: str
     dialect: str
@@ -33,14 +34,23 @@ class RawCode:
     line: int = 1
     symbol: str = ""
     flags: tuple[str, ...] = ()
+    included: tuple[tuple[str, str], ...] = ()
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def content(self) -> tuple:
+        """All that a compiled kernel depends on."""
+        return self.name, self.dialect, self.text, self.symbol, self.flags, self.included
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the content: part of the names that the code has in a kernel."""
+        return hashlib.sha256(repr(self.content).encode()).hexdigest()[:16]
 
     @cached_property
     def key(self) -> str:
-        """What tells this code from any other: a digest of all of it, the reference by its name and place."""
-        reference = f"{getattr(self.reference, '__qualname__', '')}{id(self.reference) if self.reference else ''}"
-        content = (self.name, self.dialect, self.text, self.file, self.line, self.symbol, self.flags, reference)
-        return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+        """What tells this code from any other in this process, with its place and its reference."""
+        return hashlib.sha256(repr((self.content, self.file, self.line, id(self.reference))).encode()).hexdigest()[:16]
 
 
 def keep(code: RawCode) -> str:

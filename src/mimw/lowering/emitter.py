@@ -83,6 +83,7 @@ class Emitter:
         self.program, self.by_registers, self.trial = program, by_registers, trial
         self.numbers = {op: number for number, op in enumerate(program.walk())}  # what an op's location names it by
         self.num_warps = program.num_warps  # of the task being emitted
+        self.partition: int | None = None  # which of the worker tasks that is; None: the default one, or there are no tasks
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}

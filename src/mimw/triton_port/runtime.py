@@ -12,6 +12,7 @@ import atexit
 import functools
 import gc
 import sys
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,7 +48,8 @@ __all__ = [
     "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
     "around_launches",
     "compute_cache_key", "content_key", "create_function_from_signature",
-    "driver", "final_ttgir", "gpu_is_active", "keep_beside", "kept_beside", "knobs", "make_backend", "profile_scratch_from",
+    "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_text", "kept_beside", "kept_text",
+    "knobs", "make_backend", "profile_scratch_from",
     "stock_compile", "triton", "validate_block_shape",
 ]
 
@@ -73,16 +75,21 @@ def active_target() -> GPUTarget:
 
 class ContentKeys(dict):
     """The keys of a function's kernels in memory, by specialisation and options. Triton makes them with `repr`, which need not
-    tell compile-time values apart; one that has a `cache_key` puts that into the key as well."""
+    tell compile-time values apart; one that has a `cache_key` puts that into the key as well. `now` gives what else the kernels
+    depend on at a launch, such as the contents of files; "" where there is nothing."""
+
+    def __init__(self, now: Callable[[], str] | None = None):
+        super().__init__()
+        self.now = now
 
     def get(self, wanted, default=None):
-        found = super().get(wanted)
+        found, now = super().get(wanted), "" if self.now is None else self.now()
         if found is None:
             specialization, options = wanted
             contents = [key for key in map(content_key, specialization) if key]
-            if contents:
+            if contents or now:
                 found = self[wanted] = f"{_replace_jit_callables(list(specialization))}{options}{contents}"
-        return found or default
+        return f"{found}{now}" if found and now else found or default
 
 
 def content_key(value) -> str:
@@ -106,6 +113,17 @@ def keep_beside(compiled, name: str, text: str) -> None:
 def kept_beside(compiled, name: str) -> str | None:
     """The text that was kept beside a compiled kernel; None if there is none."""
     path = get_cache_manager(compiled.hash).get_file(name)
+    return Path(path).read_text() if path else None
+
+
+def keep_text(key: str, name: str, text: str) -> None:
+    """Keep a text in Triton's cache on disk, under a key that says all that the text depends on."""
+    get_cache_manager(key).put(text, name, binary=False)
+
+
+def kept_text(key: str, name: str) -> str | None:
+    """The text that was kept under a key; None if there is none."""
+    path = get_cache_manager(key).get_file(name)
     return Path(path).read_text() if path else None
 
 

@@ -72,9 +72,10 @@ def warp_specialize(emitter: Emitter, op: Op):
         builder.set_insertion_point_to_start(mlir_block)
         for value in constants:
             emitter.op(emitter.constants[value])
-        emitter.num_warps = tasks[index + 1].num_warps
+        emitter.num_warps, emitter.partition = tasks[index + 1].num_warps, index
         emitter.frame(mlir_block, block)
         builder.create_warp_return()
     emitter.values, emitter.addresses, emitter.num_warps = outer, outer_addresses, outer_warps
+    emitter.partition = None
     builder.set_insertion_point_after(created.get_operation())
     return results_of(emitter, op.results, [created.get_result(index) for index in range(len(types))])

@@ -16,6 +16,7 @@ from typing import Any
 
 from ....ir.raw_code import EFFECTS, RawCode, keep
 from .function import RawFunction
+from .includes import included_files
 from .operands import Operands
 
 FENCES = ("async_shared", "gpu", "sys")
@@ -51,20 +52,24 @@ class NativeFunction(RawFunction):
     def cache_key(self) -> str:
         code = self.code()
         declared = [(name, one.effect, str(one.what)) for name, one in self.parameters.items() if one is not None]
-        return repr((code.dialect, code.text, code.symbol, code.flags, declared, self.options.get("effects"), self.fence))
+        return repr((code.content, declared, self.options.get("effects"), self.fence))
 
     def code(self) -> RawCode:
         """The source as it is now."""
         symbol, flags = self.options.get("extern_func_name", ""), tuple(self.options.get("flags", ()))
         if self.path is None:
             file, line = inspect.getsourcefile(self.fn) or "", _line_of(self.fn, self._text)
-            return RawCode(self.name, self.dialect, self._text, file, line, symbol, flags, self.reference)
+            return self._code(self._text, file, line, symbol, flags)
         try:
             text = self.path.read_text()
         except OSError as error:
             raise FileNotFoundError(f"tle.raw.dialect: the source of {self.name} cannot be read: {self.path}: {error.strerror}") \
                 from None
-        return RawCode(self.name, self.dialect, text, str(self.path), 1, symbol, flags, self.reference)
+        return self._code(text, str(self.path), 1, symbol, flags)
+
+    def _code(self, text: str, file: str, line: int, symbol: str, flags: tuple[str, ...]) -> RawCode:
+        included = included_files(text, Path(file).parent, flags) if self.dialect == "cuda" else ()
+        return RawCode(self.name, self.dialect, text, file, line, symbol, flags, included, self.reference)
 
     def record_call(self, args, output_indices, hint, in_place, semantic, generator):
         operands = Operands(self, args, in_place, semantic)
