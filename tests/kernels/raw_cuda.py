@@ -6,7 +6,8 @@ and the epilogue of a warp-specialised product.
     largest[(rows, )](x, values, indices, BLOCK, K)     fp32 [rows, BLOCK] -> fp32, int32 [rows, K], in descending order
     gemm[(M // BM, N // BN)](a, b, bias, c, N, K, ..)   descriptors of fp16 [M, K] and [K, N] -> gelu(a b + bias), fp32 [M, N]
 
-Each function has a reference on numpy arrays, which the simulator runs.
+Shapes: one program a row, or 128 elements a program. Each function has a reference on numpy arrays, which the simulator runs. A kernel
+is right if the reference does what its code does; mistakes are planted in tests/tle/test_raw.py.
 """
 
 from typing import Literal as L
@@ -19,6 +20,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 InOut, Input, Output = tle.raw.InOut, tle.raw.Input, tle.raw.Output
+POINTER = L["!llvm.ptr<1>"]
 
 
 def cuda(source, reference, **options):
@@ -36,7 +38,7 @@ __device__ void add(const float *x, const float *y, float *out, int first, int n
     if (at < n) out[at] = x[at] + y[at];
 }
 """, add_reference)
-def add(x: Input[L["!llvm.ptr<1>"]], y: Input[L["!llvm.ptr<1>"]], out: Output[L["!llvm.ptr<1>"]], first: Input[L["i32"]], n: Input[L["i32"]]): ...
+def add(x: Input[POINTER], y: Input[POINTER], out: Output[POINTER], first: Input[L["i32"]], n: Input[L["i32"]]): ...
 
 
 @mimw.jit
@@ -171,7 +173,7 @@ __device__ void epilogue(const float *, const float *tile, int64_t, int64_t m, i
     }
 }
 """, epilogue_reference)
-def epilogue(tile: Input[L["memref<?x?xf32, 3>"]], bias: Input[L["!llvm.ptr<1>"]], c: Output[L["!llvm.ptr<1>"]], row: Input[L["i32"]]): ...
+def epilogue(tile: Input[L["memref<?x?xf32, 3>"]], bias: Input[POINTER], c: Output[POINTER], row: Input[L["i32"]]): ...
 
 
 @mimw.jit

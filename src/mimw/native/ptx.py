@@ -109,7 +109,7 @@ def _statement(module: Module, text: str, start: int, line: int) -> int:
         return _function(module, text, start, linked, stop.start(), line)
     variable = _VARIABLE.match(text[linked:stop.start()])
     if variable is None:
-        raise PtxError(f"{text[start:stop.start()].strip()[:60]!r} at the outermost level: native code has functions, and variables "
+        raise PtxError(f"{text[start:stop.start()].strip()[:60]!r} outermost: native code has functions, and variables "
                        "in .const or .global", line)
     end = text.find(";", _closing(text, stop.start())) if text[stop.start()] == "{" else stop.start()
     if variable["space"] not in ("global", "const"):

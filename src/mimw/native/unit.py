@@ -1,7 +1,7 @@
 """PTX functions as a kernel takes them in: names that nobody else has, and the text of a call.
 
 Input: the parts of a PTX text and the name of the function to call. Output: a `Unit`: what goes to the module's top, and the
-function's body as straight text where that is possible. For example, of `.func scale(.param .b64 x) { ld.param.u64 %rd1, [x]; .. }`:
+function's body as straight text where that is possible. For example, of `.func f(.param .b64 x) { ld.param.u64 %rd1, [x]; .. }`:
 
     unit.module                     helpers and tables, under names like raw_6f0c_helper
     unit.call(["$0", "$1"])         { .reg .b64 %rd<4>; mov.b64 %rd1, $0; .. raw_6f0c_end: }

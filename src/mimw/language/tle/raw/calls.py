@@ -37,7 +37,10 @@ def call(fn, args, output_indices=None, hint="", _semantic=None, _generator=None
 
 @word
 def call_smem(fn, args, output_indices=None, hint="", _semantic=None, _generator=None):
-    """`call` for arguments that are in shared memory already: as `call`, and a tile among them is refused."""
+    """`call` for arguments that are in shared memory already: as `call`, and a tile among them is refused.
+
+    errors:    ValueError; RawCodeError, as for `call`
+    """
     return _called("call_smem", fn, args, output_indices, hint, True, _semantic, _generator)
 
 
