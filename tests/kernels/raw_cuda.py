@@ -6,8 +6,8 @@ and the epilogue of a warp-specialised product.
     largest[(rows, )](x, values, indices, BLOCK, K)     fp32 [rows, BLOCK] -> fp32, int32 [rows, K], in descending order
     gemm[(M // BM, N // BN)](a, b, bias, c, N, K, ..)   descriptors of fp16 [M, K] and [K, N] -> gelu(a b + bias), fp32 [M, N]
 
-Shapes: one program a row, or 128 elements a program. Each function has a reference on numpy arrays, which the simulator runs. A kernel
-is right if the reference does what its code does; mistakes are planted in tests/tle/test_raw.py.
+Shapes: one program a row, or 128 elements a program. Each function has a reference on numpy arrays, which the simulator runs. A
+kernel is right if the reference does what its code does; mistakes are planted in tests/tle/test_raw.py.
 """
 
 from typing import Literal as L
