@@ -52,6 +52,7 @@ _ROOMS = {
     "watchdog": ("analysis", "compile", "host", "ir", "passes", "simulate", "simulator", "triton_port", "errors"),
     "autotune": ("launch", "simulating", "watchdog", "triton_port", "errors"),
     "freeze": ("launch", "compile", "host", "simulating", "watchdog", "triton_port", "target", "errors"),
+    "export": ("analysis", "compile", "host", "ir", "launch", "simulate", "tool", "triton_port", "errors"),
     "jit": ("freeze", "launch", "compile", "host", "simulate", "simulating", "tool", "watchdog", "triton_port", "target",
             "errors"),
     "costs": ("ir", "target", "errors"),
@@ -76,8 +77,8 @@ _ROOMS = {
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
 _PLAIN_PYTHON = ("errors", "spaces", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report",
                  "costs")
-# torch is only in an extra: these rooms may import it at their top, these four inside functions, all others never.
-_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("distributed", "testing", "tuning", "cli")
+# torch is only in an extra: these rooms may import it at their top, these five inside functions, all others never.
+_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("distributed", "export", "testing", "tuning", "cli")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from .script import SCRIPT_COMMANDS, split_at_script
 
 ALIASES = {"predict": "timeline"}      # as the function of Python is called
 CLOSED_PIPE = 141       # what a shell says of a program that SIGPIPE has ended: 128 + 13
-COMMANDS = ("demo", "run", "compile", "opt", "explain", "simulate", "check", "timeline", "tune", "doctor")
+COMMANDS = ("demo", "run", "compile", "export", "opt", "explain", "simulate", "check", "timeline", "tune", "doctor")
 
 _EPILOG = """examples:
   mimw demo                                      the shipped GEMM: simulated, compiled, explained

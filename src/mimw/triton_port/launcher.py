@@ -39,10 +39,14 @@ class Launcher:
         told = self.maps[index]
         shape, strides = list(map(int, shape)), list(map(int, strides))
         encoded = [*shape[:-1], 2 * shape[-1]] if told["fp4_padded"] else shape
-        element = TMA_TF32 if tf32 else told["elem_type"]
         fill, swizzle, size = driver.active.utils.fill_tma_descriptor_tiled, told["swizzle"], told["elem_size"]
-        kind, block = TMA_DTYPE_DEVICE_TO_HOST[element], told["block_size"]
+        kind, block = encoded_element(told["elem_type"], tf32), told["block_size"]
         return lambda address: fill(address, swizzle, size, kind, block, encoded, strides, int(nan))
+
+
+def encoded_element(code: int, tf32: bool) -> int:
+    """A descriptor's element type as `cuTensorMapEncodeTiled` takes it, from the `code` in a kernel's metadata; `tf32` rounds."""
+    return TMA_DTYPE_DEVICE_TO_HOST[TMA_TF32 if tf32 else code]
 
 
 def launcher_of(compiled: CompiledKernel) -> Launcher | None:
