@@ -25,8 +25,8 @@ _C_TYPES = {"i1": "int8_t", "u1": "uint8_t", "fp16": "uint16_t", "bf16": "uint16
 _TAKEN = frozenset("""
     auto break case char const continue default do double else enum extern float for goto if inline int long register restrict
     return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false nullptr class
-    template this new delete operator namespace private public protected using virtual try catch throw typename export and or not xor
-    kernel stream grid_x grid_y grid_z scratch stamps launch attributes arguments image encode status""".split())
+    template this new delete operator namespace private public protected using virtual try catch throw typename export and or not
+    xor kernel stream grid_x grid_y grid_z scratch stamps launch attributes arguments image encode status""".split())
 _DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\]")
 
 
