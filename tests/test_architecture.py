@@ -52,7 +52,7 @@ _ROOMS = {
     "watchdog": ("analysis", "compile", "host", "ir", "passes", "simulate", "simulator", "triton_port", "errors"),
     "autotune": ("launch", "simulating", "watchdog", "triton_port", "errors"),
     "freeze": ("launch", "compile", "host", "simulating", "watchdog", "triton_port", "target", "errors"),
-    "export": ("analysis", "compile", "host", "ir", "launch", "simulate", "tool", "triton_port", "errors"),
+    "export": ("ahead", "analysis", "host", "ir", "launch", "simulate", "tool", "triton_port", "errors"),
     "jit": ("freeze", "launch", "compile", "host", "simulate", "simulating", "tool", "watchdog", "triton_port", "target",
             "errors"),
     "costs": ("ir", "target", "errors"),

@@ -82,7 +82,7 @@ Argument = Pointer | Number | Described
 def arguments_of(compiled: Any, options: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
     """The run-time arguments of a compiled kernel, in order.
 
-    args:      compiled  what `mimw.compile.compile_kernel` gives, for an NVIDIA chip
+    args:      compiled  what `mimw.compile` gives, for an NVIDIA chip
                options   by parameter, host descriptors whose padding and rounding hold; by default zeros, and no rounding
     errors:    LaunchError for descriptors of other kinds than tiled ones
     """

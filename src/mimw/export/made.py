@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..compile import compile_kernel
+from ..ahead import compiled as ahead
 from ..errors import LaunchError
 from ..launch import grid_extents
-from ..simulate import prepare, resolve
+from ..tool import bound, resolve
 from .arguments import Argument, Described, Number, Pointer, arguments_of
 from .facts import Facts, facts_of
 from .header import header
@@ -64,16 +64,10 @@ def export(kernel, grid, *args, target: str | None = None, name: str | None = No
                one; the launcher refuses others
     errors:    TargetError for a chip without cubins; LaunchError for arguments that have no counterpart in C; as compiling
     """
-    launch = prepare(kernel, grid, args, meta, target)
-    found = launch.specialisation
-    constants = {found.fn.arg_names[first]: value for (first, *inner), value in found.constants.items() if not inner}
-    if len(constants) < len(found.constants):
-        raise LaunchError(f"{launch.name} is launched with tuples that hold constants, which no C function takes",
-                          hint="give these values as arguments of their own")
-    compiled = compile_kernel(found.fn, found.signature, constants, target=found.target, options=found.options, attrs=found.attrs)
-    hosts = {found.fn.arg_names[path[0]]: value for path, value in launch.values.items() if len(path) == 1}
+    compiled = ahead(kernel, grid, args, meta, target)
     fn, positional, named = resolve(kernel, args, dict(meta))
-    asked = grid_extents(grid(_bound(fn, positional, named)) if callable(grid) else grid)
+    hosts = bound(fn, positional, {name: value for name, value in named.items() if name in fn.arg_names})
+    asked = grid_extents(grid(hosts) if callable(grid) else grid)
     return export_compiled(compiled, name, asked, hosts, writes, torch)
 
 
@@ -89,12 +83,6 @@ def export_compiled(compiled: Any, name: str | None = None, grid: tuple[int, ...
     if torch:
         files[f"{facts.name}_torch.cpp"] = torch_operator(facts, arguments, changed, origin)
     return Exported(facts, arguments, changed, files)
-
-
-def _bound(fn, args: tuple, meta: Mapping[str, Any]) -> dict[str, Any]:
-    bound = fn.signature.bind(*args, **{name: value for name, value in meta.items() if name in fn.arg_names})
-    bound.apply_defaults()
-    return dict(bound.arguments)
 
 
 def _written(compiled: Any, arguments: tuple[Argument, ...], asked: Iterable[str] | None) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ from typing import Any
 
 from ..errors import LaunchError
 from ..host import TensorDescriptor
-from ..simulate import resolve, simulate
+from ..simulate import simulate
+from ..tool import resolve
 from .arguments import Argument, Described, Number, Pointer
 from .made import export
 from .torch_cpp import NAMESPACE, check_for_torch, schema
