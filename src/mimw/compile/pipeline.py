@@ -32,6 +32,7 @@ from ..launch import check_mesh_target
 from ..lowering import lower, needs_slots
 from ..passes import check_padding, cut_copies, run_passes, stamp_time, stamp_waits
 from ..target import Target
+from ..triton_port.any_shapes import any_shapes
 from ..triton_port.descriptor_slots import place_descriptors
 from ..triton_port.passes import amd_passes, nvidia_passes, optimise
 from .feedback import LESSONS, Feedback, accesses_of
@@ -114,8 +115,9 @@ def record(kernel: Kernel, setting: Setting, _: None) -> Program:
     """A program without layouts."""
     check_descriptor_types(kernel.fn, kernel.signature, setting.chip)
     backend, options = setting.backend, setting.options
-    program = record_program(kernel.fn, kernel.signature, kernel.constants, kernel.attrs, options,
-                             backend.get_codegen_implementation(options), backend.get_module_map(), kernel.cluster)
+    with any_shapes(not setting.chip.binary):
+        program = record_program(kernel.fn, kernel.signature, kernel.constants, kernel.attrs, options,
+                                 backend.get_codegen_implementation(options), backend.get_module_map(), kernel.cluster)
     return setting.show("record", program)
 
 

@@ -40,6 +40,7 @@ from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
 from .pipeline import OPTIONAL, PASS, PASSES, Context, Pass, remarks, run_passes, warn
+from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
 from .place_meetings import place_meetings
 from .share_captures import share_captures

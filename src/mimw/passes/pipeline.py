@@ -54,6 +54,7 @@ from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
 from .pad_fp4 import pad_fp4
 from .pair_copies import pair_copies
+from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
 from .place_lanes import place_lanes
 from .place_meetings import place_meetings
@@ -121,8 +122,9 @@ def rewrite(name: str, function: Callable[..., Program], doc: str, after: str = 
 
 
 PASSES: tuple[Pass, ...] = (
+    rewrite("pipeline_dsa", pipeline_dsa, "copies of pipelined loops run ahead of their trips, into rings of buffers", needs="target"),
     rewrite("expand_dsa", expand_dsa, "local memories of other chips become registers and shared memory on a GPU: no later pass, "
-            "no emission knows them there", needs="target masked_views"),
+            "no emission knows them there", after="pipeline_dsa", needs="target masked_views"),
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then"),
     check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
     rewrite("expand_pipes", expand_pipes, "pipes become barriers: no later pass, no emission and no simulator knows pipes",
