@@ -20,7 +20,7 @@ def _block(name: str, parameter: str, value) -> tuple[int, ...]:
     if not isinstance(value, tl.tensor) or not value.type.is_block():
         refuse(ValueError, f"tle.dsa.{name}: `{parameter}` must be a block tensor, got "
                            f"{value.type if isinstance(value, tl.tensor) else value}")
-    return tuple(value.shape)
+    return tuple(value.type.shape)
 
 
 @word
