@@ -78,8 +78,8 @@ def layer_norm(x, weight, bias, y, rows, columns, eps, WIDTH: tl.constexpr):
         tle.dsa.copy(normal, y + row * columns + at, [columns])
 
 
-# Step 4. A product: blocks go from global memory to L1, on to L0A and L0B, and the sums stay in L0C. On a GPU L1 is a ring in shared
-# memory, filled some trips ahead, and the tensor cores read it there: the ways to L0A and L0B cost nothing.
+# Step 4. A product: blocks go from global memory to L1, on to L0A and L0B, and the sums stay in L0C. On a GPU L1 is a ring in
+# shared memory, filled some trips ahead, and the tensor cores read it there: the ways to L0A and L0B cost nothing.
 @mimw.jit
 def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr):
     """C = A B, for extents that are multiples of the tiles'. Eight rows of tiles are taken together, for L2."""

@@ -12,6 +12,7 @@ GRID = tle.device_mesh({"block": 2})
 GPUS = tle.device_mesh({"device": 1})
 ROWS = tle.sharding(PAIR, ["cluster", None])
 WHOLE = tle.sharding(PAIR)
+UB = tle.dsa.ascend.UB
 PROBES = {}
 
 
@@ -191,6 +192,58 @@ def dot_of_gpus(x, y, w):
     at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
     tile = tle.make_sharded_tensor(tl.load(x + at).to(tl.float16), tle.sharding(mesh))
     tl.store(y + at, tle.distributed_dot(tile, tile).handle)
+
+
+@probe("dsa.alloc, dsa.copy, dsa.add")
+def local_memory(x, y, i):
+    at = tl.arange(0, 64)
+    a = tle.dsa.alloc([50], tl.float32, UB)
+    tle.dsa.copy(x + at, a, [50])
+    tle.dsa.add(a, a, a)
+    tle.dsa.copy(a, y + at, [tl.load(i)])
+
+
+@probe("dsa.to_tensor, dsa.to_buffer")
+def local_value(x, y):
+    at = tl.arange(0, 64)
+    a = tle.dsa.alloc([64], tl.float32, UB)
+    tle.dsa.copy(x + at, a, [64])
+    tle.dsa.copy(tle.dsa.to_buffer(tl.exp(tle.dsa.to_tensor(a)), UB), y + at, [64])
+
+
+@probe("dsa.subview, dsa.local_ptr")
+def local_view(x, y):
+    a = tle.dsa.alloc([50], tl.float32, UB)
+    tle.dsa.copy(x + tl.arange(0, 64), a, [50])
+    odd = tle.dsa.subview(a, [1], [16], [2])
+    tl.store(y + tl.arange(0, 16), tl.load(tle.dsa.local_ptr(odd)))
+
+
+@probe("dsa.extract_slice, dsa.insert_slice, dsa.extract_element")
+def local_slices(x, y):
+    tile = tl.load(x + tl.arange(0, 64))
+    part = tle.dsa.extract_slice(tile, [tl.program_id(0)], [16], [2])
+    tile = tle.dsa.insert_slice(tile, part, [0], [16], [1])
+    tl.store(y + tl.arange(0, 64), tile + tle.dsa.extract_element(tile, (3, )))
+
+
+@probe("dsa.pipeline, dsa.hint")
+def local_loop(x, y):
+    at = tl.arange(0, 64)
+    a = tle.dsa.alloc([64], tl.float32, UB)
+    with tle.dsa.hint(inter_no_alias=True):
+        for step in tle.dsa.pipeline(0, 4):
+            tle.dsa.copy(x + step * 64 + at, a, [64])
+            tle.dsa.copy(a, y + step * 64 + at, [64])
+
+
+@probe("dsa.parallel")
+def local_trips(x, y):
+    at = tl.arange(0, 64)
+    a = tle.dsa.alloc([64], tl.float32, UB)
+    for step in tle.dsa.parallel(0, 4):
+        tle.dsa.copy(x + step * 64 + at, a, [64])
+        tle.dsa.copy(a, y + step * 64 + at, [64])
 
 
 @probe("reshard")

@@ -40,6 +40,7 @@ _TLX_ROWS = {
 _CLC = "clc_producer and clc_consumer, which programs hold, are made of it; tests/check/test_truth_tables_launch_control.py has it"
 _GPUS = "programs of the fuzzer run on one GPU; tests/check/test_truth_tables_gpus.py and tests/words/test_world_words.py have it"
 _MULTIMEM = "memory of several GPUs at once; tests/words/test_multimem.py and its truth tables have it"
+_LOCAL = "words of another chip, of which GPUs run what expand_dsa makes; tests/tle/test_dsa_*.py have them"
 NOT_HERE = {
     **dict.fromkeys(("tlx.peer_pointer", "tlx.signal", "tlx.wait_signal", "tlx.world_barrier", "tlx.world_rank", "tlx.world_size",
                      "tle.bind_mesh: shard_id, several GPUs", "tle.bind_mesh: remote, several GPUs",
@@ -53,6 +54,9 @@ NOT_HERE = {
     **dict.fromkeys(("tlx._alloc_clc_responses", "tlx._clc_issue", "tlx._clc_query"), _CLC),
     "tlx.async_dot_scaled, two_ctas": "as the op tcgen05_mma_pair_scaled, below",
     "tlx.warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
+    **dict.fromkeys(("tle.dsa.alloc, dsa.copy, dsa.add", "tle.dsa.to_tensor, dsa.to_buffer", "tle.dsa.subview, dsa.local_ptr",
+                     "tle.dsa.extract_slice, dsa.insert_slice, dsa.extract_element", "tle.dsa.pipeline, dsa.hint",
+                     "tle.dsa.parallel"), _LOCAL),
     "tle.gpu.copy, rows of a pointer": "tests/tle has it",
 }
 # Ops of the table that no program reaches, and why.
@@ -61,7 +65,7 @@ OPS_NOT_HERE = {
     **dict.fromkeys(("multicast_pointer", "multimem_load_reduce", "multimem_reduce", "multimem_store"), _MULTIMEM),
     **dict.fromkeys(("dsa_load", "dsa_fetch", "dsa_store", "dsa_move", "dsa_to_tensor", "dsa_to_buffer", "dsa_binary",
                      "dsa_subview", "dsa_extract_slice", "dsa_insert_slice", "dsa_extract_element"),
-                    "words of other chips, of which GPUs run what expand_dsa makes; tests/tle/test_dsa_*.py have them"),
+                    _LOCAL),
     "barrier_test": "as barrier_try_wait, whose op it is",
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",

@@ -62,7 +62,8 @@ __all__ = [
     "cut_copies",
     "drop_unused", "expand_dsa",
     "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "fence_pairs", "grant_registers",
-    "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
+    "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_meetings",
+    "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
     "sync_clusters", "too_few_registers", "wait_pairs", "warn",
 ]

@@ -1,6 +1,6 @@
 """What a later trip of a loop would load, computed now: which copies can run ahead, and the ops that their addresses take.
 
-Input: a `for` op and copies in its body. Output: why one has to stay where it is, or the `Ahead` of those that need not. For example:
+Input: a `for` op and copies in its body. Output: why one has to stay where it is, or the `Ahead` of the others. For example:
 
     for %i, (%p): dsa_load (addptr %p, %i), %a, ..;  %q = addptr %p, %n;  yield %q
     run_ahead(uses, loop, copies)       ops: addptr %p, %i and addptr %p, %n; carried: %p, whose next value is %q
@@ -19,8 +19,8 @@ from .dsa_places import padded
 
 @dataclass(frozen=True)
 class Ahead:
-    """Pure ops of a loop's body, in order, that give addresses and the next values of what the loop carries for them: `carried` from
-    each such argument of the body to what the body yields for it."""
+    """Pure ops of a loop's body, in order, that give addresses and the next values of what the loop carries for them: `carried`
+    from each such argument of the body to what the body yields for it."""
 
     ops: tuple[Op, ...]
     carried: dict[Value, Value]
@@ -114,11 +114,12 @@ def why_in_order(uses: Uses, loop: Op, copy: Op, target: Target) -> str:
     for store in filter(_stores, loop.walk()):
         before = uses.position[store] < uses.position[copy]
         if before:
-            return f"{store.row.word} at line {store.site.line} stores before the copy at line {copy.site.line} loads, in the same trip"
+            return (f"{store.row.word} at line {store.site.line} stores before the copy at line {copy.site.line} loads, in the "
+                    "same trip")
         promised = copy.attrs.get("inter_no_alias") or store.attrs.get("inter_no_alias") or loop.attrs["dsa"] == "parallel"
         if not promised:
-            return (f"{store.row.word} at line {store.site.line} may store what the copy at line {copy.site.line} loads in the next "
-                    "trip; inter_no_alias=True says that it does not")
+            return (f"{store.row.word} at line {store.site.line} may store what the copy at line {copy.site.line} loads in the "
+                    "next trip; inter_no_alias=True says that it does not")
     return ""
 
 

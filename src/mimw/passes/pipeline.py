@@ -122,7 +122,8 @@ def rewrite(name: str, function: Callable[..., Program], doc: str, after: str = 
 
 
 PASSES: tuple[Pass, ...] = (
-    rewrite("pipeline_dsa", pipeline_dsa, "copies of pipelined loops run ahead of their trips, into rings of buffers", needs="target"),
+    rewrite("pipeline_dsa", pipeline_dsa, "copies of pipelined loops run ahead of their trips, into rings of buffers",
+            needs="target"),
     rewrite("expand_dsa", expand_dsa, "local memories of other chips become registers and shared memory on a GPU: no later pass, "
             "no emission knows them there", after="pipeline_dsa", needs="target masked_views"),
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then"),

@@ -5,12 +5,12 @@ stages, in short:
 
     for %i ..                                   %r = local_alloc buffer<fp32[64] x 2 in ub>;  dsa_fetch first trip -> %r[0];  commit
       dsa_load %p(%i), %a, [64]                 for %i ..
-      dsa_binary 'add', %a, %a, %b                async_wait;  dsa_fetch %p(%i + step) -> %r[other], if there is such a trip;  commit
+      dsa_binary 'add', %a, %a, %b                async_wait;  dsa_fetch %p(%i + step) -> %r[other], if it is a trip;  commit
                                                   dsa_binary 'add', %r[this], %r[this], %b
 
-The addresses of a later trip are computed by the same ops again, on a later number of the loop, and on carried values that run ahead
-of the loop's own. What was fetched is the buffer, if nobody can tell; else it is moved to the buffer where the copy stood, with the
-elements outside of its box kept. A loop in which nothing can run ahead stays as it is, and its attribute `alone` says why.
+The addresses of a later trip are computed by the same ops again, on a later number of the loop, and on carried values that run
+ahead of the loop's own. What was fetched is the buffer, if nobody can tell; else it is moved to the buffer where the copy stood,
+with the elements outside of its box kept. A loop in which nothing can run ahead stays as it is, and its attribute `alone` says why.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ..analysis.order import STAGES
-from ..analysis.uses import Uses, uses_of
+from ..analysis.uses import uses_of
 from ..ir import I32, Block, Buffer, Builder, Op, Program, Value
 from ..ir.flow import bounds
 from ..target import Target
@@ -103,7 +103,8 @@ class _Rewriter:
         attrs = {**op.attrs, STAGES: 0, **({"alone": reasons[0]} if reasons else {})}
         writer.ops.append(Op(op.name, (start, end, step, inits), results, (block, ), MappingProxyType(attrs), site))
 
-    def body(self, op: Op, rings: list[_Ring], ahead: Ahead, stages: int, extra: tuple[Value, ...], end: Value, step: Value) -> Block:
+    def body(self, op: Op, rings: list[_Ring], ahead: Ahead, stages: int, extra: tuple[Value, ...], end: Value,
+             step: Value) -> Block:
         (block, ), writer, site = op.blocks, self.writer, op.site
         slot, later_slot, *later = extra
         outside = writer.open()
@@ -154,25 +155,16 @@ class _Rewriter:
         return self.writer.emit("local_alloc", (array, None), copy.site, layout=None, label=copy.buffer.name)
 
     def is_the_buffer(self, loop: Op, copy: Op) -> bool:
-        """True if nobody can tell a slot of the ring from the author's buffer: it is only used in the loop, in each trip from the copy
-        on, and no element comes to a trip from the trip before."""
+        """True if nobody can tell a slot of the ring from the author's buffer: it is only used in the loop, in each trip from the
+        copy on, and no element comes to a trip from the trip before."""
         made = self.uses.definition.get(copy.buffer)
         if made is None or not made.row.allocates or made.result.type.count:
             return False
-        inside, body = set(loop.walk()), loop.blocks[0]
-        first = self.uses.place[copy].index
+        inside, order = set(loop.walk()), self.uses.position
         for use in self.uses.of(copy.buffer):
-            if use.op not in inside or use.op.row.hands_over or use.op is not copy and _index(self.uses, use.op, body) <= first:
+            if use.op not in inside or use.op.row.hands_over or order[use.op] < order[copy]:
                 return False
-        return covers(copy) or self.uses.place[made].block is body
-
-
-def _index(uses: Uses, op: Op, body: Block) -> int:
-    """Where in `body` an op stands, or the op of `body` that it is in."""
-    place = uses.place[op]
-    while place.block is not body:
-        place = uses.place[place.parent]
-    return place.index
+        return covers(copy) or self.uses.place[made].block is loop.blocks[0]
 
 
 def _in(values: dict[Value, Value], writer: Builder, arg):

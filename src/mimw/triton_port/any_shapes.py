@@ -5,9 +5,9 @@ Input: whether the chip has them. Output: a context in which Triton's types take
     with any_shapes(True):
         tl.block_type(tl.float32, [50])         a type; outside: ValueError: Shape element 0 must be a power of 2
 
-Triton asks one function of every block shape. From the first use on, the module that asks has a function of ours in its place, which
-hands everything on to Triton's own but in such a context, in the thread or task that has entered it. `tl.arange` asks for itself, and
-so keeps its rule.
+Triton asks one function of every block shape. From the first use on, the module that asks has a function of ours in its place,
+which hands everything on to Triton's own but in such a context, in the thread or task that has entered it. `tl.arange` asks for
+itself, and so keeps its rule.
 """
 
 from __future__ import annotations
