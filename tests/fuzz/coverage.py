@@ -71,7 +71,7 @@ OPS_NOT_HERE = {
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     **dict.fromkeys(("raw_address", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),
                     "native code is the author's; tests/tle/test_raw.py has the words"),
-    **dict.fromkeys(("raw_mlir", "mlir_loads", "mlir_reads", "mlir_stores", "mlir_writes"),
+    **dict.fromkeys(("raw_mlir", "pure_mlir", "mlir_loads", "mlir_reads", "mlir_stores", "mlir_writes"),
                     "functions in MLIR are the author's; tests/tle/test_raw_mlir.py calls them"),
     "inline_asm": "programs of the family looped hold it; tests/simulator/test_assembly.py has what it means",
     "tma_load_pair_multicast": "pairs of the fuzzer share nothing; tests/check/test_truth_tables_pairs.py, b_of_two_pairs, has it",

@@ -296,3 +296,25 @@ def test_loops_branches_shapes_and_scans(machine):
     machine.launch(counting, (1, ), 6, x, out)
     assert (out == np.cumsum(x.reshape(2, 64).T.ravel()) + 8).all()
     assert "scf.while" in to_ttgir(counting, {"n": "i32", "x": "*fp32", "out": "*fp32"}).stage("ttgir")
+
+
+def test_a_function_that_only_computes_leaves_its_loop_to_the_pipeliner():
+    """As `product`, with the loads in front of a `tl.dot`: the function that scales an operand does not keep Triton from either."""
+    scale = _function("""tt.func @f(%x: tensor<64x32xf16>) -> tensor<64x32xf16> {
+      %y = arith.addf %x, %x : tensor<64x32xf16>
+      tt.return %y : tensor<64x32xf16>
+    }""")
+
+    @mimw.jit
+    def kernel(a, b, c, K):
+        rows, columns, inner = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :], tl.arange(0, 32)
+        acc = tl.zeros((64, 64), tl.float32)
+        for k in tl.range(0, K, 32, num_stages=3):
+            left = tle.raw.call(scale, [tl.load(a + rows * 1024 + k + inner[None, :])])
+            acc = tl.dot(left, tl.load(b + (k + inner)[:, None] * 64 + columns), acc)
+        tle.raw.call(scale, [tl.zeros((64, 32), tl.float16)])
+        tl.store(c + rows * 64 + columns, acc)
+
+    ttgir = to_ttgir(kernel, {"a": "*fp16", "b": "*fp16", "c": "*fp32", "K": "i32"},
+                     attrs={(place, ): [["tt.divisibility", 16]] for place in range(4)}).stage("ttgir")
+    assert "ttg.async_copy_global_to_local" in ttgir and ttgir.count("arith.addf") == 1

@@ -1,8 +1,9 @@
 """An author's MLIR text, read while the kernel is recorded: what MLIR's parser refuses, the author hears at once.
 
-Input: a text, the function that is called, the warps that call it. Output: what the function does to the memory of each parameter:
+Input: a text, the function that is called, the warps that call it. Output: what the function does to the memory of each parameter,
+and whether it only computes:
 
-    read_mlir(MlirText(text), function, 4)          [frozenset({"read"}), frozenset()]
+    read_mlir(MlirText(text), function, 4)          ((frozenset({"read"}), frozenset()), False)
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from ..triton_port.mlir_effects import facts
 from ..triton_port.mlir_functions import Machine, MlirProblem, MlirSource
 
 
-def read_mlir(text: MlirText, function: MlirFunction, num_warps: int, warp_size: int = 32) -> list[frozenset[str]]:
-    """"read" and "write" for each parameter. Raises `MlirError` with the author's line and column.
+def read_mlir(text: MlirText, function: MlirFunction, num_warps: int, warp_size: int = 32
+              ) -> tuple[tuple[frozenset[str], ...], bool]:
+    """As `Recording.read_mlir`. Raises `MlirError` with the author's line and column.
 
     How buffers will lie nobody knows yet: here they are in plain rows.
     """

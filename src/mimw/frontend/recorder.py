@@ -137,8 +137,8 @@ class Recorder(Recording):
         args += (None, ) * (len(OPS[name].operands) - len(args))
         return self.insert(DraftOp(name, args, result_types(name, args, attrs), self.site, attrs, regions))
 
-    def read_mlir(self, text: MlirText, function: MlirFunction) -> list[frozenset[str]]:
-        """What a function in MLIR text does to the memory of each of its parameters, for the warps that are recorded here."""
+    def read_mlir(self, text: MlirText, function: MlirFunction) -> tuple[tuple[frozenset[str], ...], bool]:
+        """What a function in MLIR text does to memory, for the warps that are recorded here."""
         warps = self.options.num_warps if self.task is None or self.task.is_default else self.task.num_warps
         return read_mlir(text, function, warps, getattr(self.options, "warp_size", 32))
 

@@ -51,8 +51,9 @@ class Recording(ABC):
         """Record one op of the table; the type rule gives its results."""
 
     @abstractmethod
-    def read_mlir(self, text: MlirText, function: MlirFunction) -> list[frozenset[str]]:
-        """What a function in MLIR text does to the memory of each of its parameters: "read" and "write". Raises `MlirError`."""
+    def read_mlir(self, text: MlirText, function: MlirFunction) -> tuple[tuple[frozenset[str], ...], bool]:
+        """What a function in MLIR text does to the memory of each of its parameters, "read" and "write", and whether it only
+        computes. Raises `MlirError`."""
 
     @abstractmethod
     def constant(self, value, type_: Type):

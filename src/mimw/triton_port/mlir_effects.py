@@ -1,9 +1,9 @@
 """What an author's MLIR function does to the memory of its parameters, read from its ops.
 
-Input: an `MlirSource`. Output: "read" and "write" for each parameter, or `MlirProblem`. An example:
+Input: an `MlirSource`. Output: "read" and "write" for each parameter, and whether the function only computes; or `MlirProblem`:
 
     tt.func @f(%p: !tt.ptr<f32>, %x: f32) { tt.store %p, %x : !tt.ptr<f32>  tt.return }
-    facts(source)                                   [frozenset({"write"}), frozenset()]
+    facts(source)                                   ((frozenset({"write"}), frozenset()), False)
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from .mlir_functions import MlirSource, body, new_context, ops_of
 _ACCESSES = {"tt.load": {0: "read"}, "tt.store": {0: "write"}, "tt.atomic_rmw": {0: "read write"},
              "tt.atomic_cas": {0: "read write"}, "ttg.local_load": {0: "read"}, "ttg.local_gather": {0: "read"},
              "ttg.local_store": {1: "write"}, "ttg.local_scatter": {0: "write"}}
+_SEEN = ("tt.assert", "tt.print")     # what somebody outside of the kernel sees
 
 
 @lru_cache(maxsize=256)
-def facts(source: MlirSource) -> list[frozenset[str]]:
-    """What the function that is called does to the memory of each of its parameters: "read", "write", both or nothing."""
+def facts(source: MlirSource) -> tuple[tuple[frozenset[str], ...], bool]:
+    """What the function that is called does to the memory of each of its parameters: "read", "write", both or nothing; and whether
+    it does nothing but compute."""
     found = body(source, new_context())
     function, ops = found.function, ops_of(found.module)
     roots: dict[int, frozenset[int]] = {}
@@ -36,7 +38,14 @@ def facts(source: MlirSource) -> list[frozenset[str]]:
         for place, how in _ACCESSES.get(op.get_name(), {}).items():
             for index in roots.get(op.get_operand(place).id(), ()):
                 uses[index].update(how.split())
-    return [frozenset(one) for one in uses]
+    return tuple(map(frozenset, uses)), all(map(_only_computes, ops))
+
+
+def _only_computes(op) -> bool:
+    name = op.get_name()
+    if name == "tt.elementwise_inline_asm":
+        return bool(op.get_bool_attr("pure"))
+    return name not in _ACCESSES and name not in _SEEN and not name.startswith("ttg.local_")
 
 
 def _spread(ops: list, roots: dict[int, frozenset[int]]) -> bool:

@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ _PLACE = re.compile(r'":(\d+):(\d+)')
 _NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _FUNC = re.compile(r"^  tt\.func (?:public |private )?@", re.MULTILINE)
 _LOOP, _LOOP_END = re.compile(r"(\s*)(?:%\S+ = )?scf\.for "), re.compile(r"(\s*)\}(?: \{(.*)\})?( loc\(.*\))?")
+_LISTENING = threading.Lock()
 _CAST = "builtin.unrealized_conversion_cast"
 _STAGES = "tt.num_stages"
 
@@ -277,7 +279,7 @@ def _run(source: MlirSource, module, *adds) -> None:
 def _complaints(source: MlirSource) -> Iterator[None]:
     """What MLIR writes to the process's standard error while it refuses something becomes an `MlirProblem`."""
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as kept:
+    with _LISTENING, tempfile.TemporaryFile() as kept:
         before = os.dup(2)
         os.dup2(kept.fileno(), 2)
         try:

@@ -10,9 +10,12 @@ from ..type_rules import listed
 from .table import define
 
 define("raw_mlir", "function:#str values:value* types:#type*", listed(2), "inferred", "read write", ours=True,
-       attrs="code:#str effects:const", traits="collective", time="work", cost="sync", word="raw.call",
+       attrs="code:#str effects:const", traits="collective", time="work", cost="free", word="raw.call",
        doc="The body of a function in MLIR text stands here. attrs: code, the key of the text (ir/raw_code.py); effects, what it "
        "does to the memory of each value: in, out, inout, or nothing.")
+define("pure_mlir", "function:#str values:value* types:#type*", listed(2), "inferred", "pure", ours=True,
+       attrs="code:#str effects:const", time="work", cost="free", word="raw.call",
+       doc="As raw_mlir, of a function that does nothing but compute: it is dropped if nobody uses what it gives.")
 define("mlir_reads", "buffer:Buffer", None, "none", "read", ours=True, touches="buffer=read", time="work", cost="shared",
        traits="collective", lies="buffer=free", doc="The `raw_mlir` behind it reads the buffer.")
 define("mlir_writes", "buffer:Buffer", None, "none", "write", ours=True, touches="buffer=write", time="work", cost="shared",

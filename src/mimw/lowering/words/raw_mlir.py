@@ -24,7 +24,7 @@ def declaration(emitter: Emitter, op: Op) -> None:
     """What the function does to memory is for those who read the program; its ops say it to Triton."""
 
 
-@emits("raw_mlir")
+@emits("raw_mlir", "pure_mlir")
 def raw_mlir(emitter: Emitter, op: Op):
     code, number = code_of(op), emitter.numbers[op]
     text = MlirText(code.text)

@@ -28,7 +28,7 @@ def declared(task, op):
     """The ops of the text, or the call that runs a reference, say which bytes."""
 
 
-@handles("raw_mlir")
+@handles("raw_mlir", "pure_mlir")
 def raw_mlir(task, op):
     code = code_of(op)
     if code.reference is not None:

@@ -50,14 +50,15 @@ class MlirFunctionText(NativeFunction):
         builder, code = semantic.builder, self.code()
         handles = self._handles(function, args, in_place, semantic)
         try:
-            uses = builder.read_mlir(text, function)
+            uses, pure = builder.read_mlir(text, function)
         except MlirError as error:
             raise self._complaint(error) from None
         effects = tuple(self._effect(place, _EFFECTS[frozenset(used)], function) for place, used in enumerate(uses))
         for handle, effect in zip(handles, effects):
             if effect in READS:
                 builder.record("mlir_reads" if isinstance(handle.type, Buffer) else "mlir_loads", handle)
-        made = builder.record("raw_mlir", hint or self.name, tuple(handles), function.results, code=keep(code), effects=effects)
+        made = builder.record("pure_mlir" if pure else "raw_mlir", hint or self.name, tuple(handles), function.results,
+                              code=keep(code), effects=effects)
         for handle, effect in zip(handles, effects):
             if effect in WRITES:
                 builder.record("mlir_writes" if isinstance(handle.type, Buffer) else "mlir_stores", handle)
