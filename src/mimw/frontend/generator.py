@@ -18,8 +18,10 @@ from types import MethodType
 
 from ..language.binding import binder
 from ..language.descriptor_methods import descriptor_store
+from ..language.displays import Display
 from ..language.names import no_such_name
 from ..language.parts import Parts
+from ..language.tle.body.call import InPlace
 from ..language.tle.gpu.warp_specialize import Partitions
 from ..language.tlx.types import CLCPipelineContext
 from ..triton_port.codegen import (
@@ -119,7 +121,21 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
     def call_Function(self, node, fn, args, kws):
         """A word that starts partitions describes them; they are recorded here, where its call stands."""
         found = super().call_Function(node, fn, args, kws)
+        if isinstance(found, InPlace):
+            return self._rebind(node, found)
         return self.record_partitions(found.calls, found.tasks) if isinstance(found, Partitions) else found
+
+    def _rebind(self, node, written: InPlace):
+        """What a call has written in place is what the names in its list of arguments stand for from here on."""
+        for name, value in written.names(node).items():
+            self.set_value(name, value)
+        return constexpr(None)
+
+    def visit_Dict(self, node):
+        """A display of pairs, for words that take one."""
+        if None in node.keys:
+            raise self._unsupported(node, "`**` in a display of pairs is not supported in kernels")
+        return Display([(self.visit(key), self.visit(value)) for key, value in zip(node.keys, node.values)])
 
     def call_JitFunction(self, fn, args, kwargs, caller_context=None):
         """Record the helper's body right here."""

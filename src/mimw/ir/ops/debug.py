@@ -10,6 +10,8 @@ from ..types import I32, I64
 from .table import define
 
 define("print", "prefix:#str hex:const values:num~* signed:const", None, "none", "debug", traits="observer lanes")
+define("print_lanes", "lane:i32[] format:#str values:num[]* mask:i1[]?", None, "once", "debug", ours=True, traits="observer",
+       word="vprintf in a raw body", doc="C's printf for each element that the mask leaves, in the order of the lanes.")
 define("assert", "condition:int~ message:const", None, "none", "debug", traits="observer")
 define("assume", "condition:int~", None, "none", "debug", traits="observer", cost="free")
 define("hint", "value:num~ attribute:#str numbers:const", None, "none", "debug", traits="observer",

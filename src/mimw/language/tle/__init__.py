@@ -10,13 +10,14 @@ TLE-Lite (tiles, scans, pipes) and the distributed words are here, TLE-Struct fo
 """
 
 from . import dsa, gpu, raw
+from .body.call import call
+from .body.constraint import hardware_constraint
 from .bound_mesh import bind_mesh
 from .cumsum import cumsum
 from .distributed import distributed_barrier
 from .dot import distributed_dot
 from .load import load
 from .mesh import device_mesh
-from .missing import missing
 from .pipe import pipe, pipe_reader, pipe_slot, pipe_value, pipe_wait_result, pipe_writer
 from .remote import remote
 from .reshard import reshard
@@ -24,11 +25,9 @@ from .shard_id import shard_id
 from .sharding import B, P, S, ShardedTensor, ShardingSpec, make_sharded_tensor, sharding
 from .tiles import extract_tile, insert_tile
 
-call, hardware_constraint, jit = (missing(f"tle.{name}") for name in ("call", "hardware_constraint", "jit"))
-
 __all__ = [
     "B", "P", "S", "ShardedTensor", "ShardingSpec", "bind_mesh", "call", "cumsum", "device_mesh",
     "distributed_barrier", "distributed_dot", "dsa", "extract_tile", "gpu", "hardware_constraint", "insert_tile",
-    "jit", "load", "make_sharded_tensor", "pipe", "pipe_reader", "pipe_slot", "pipe_value", "pipe_wait_result",
+    "load", "make_sharded_tensor", "pipe", "pipe_reader", "pipe_slot", "pipe_value", "pipe_wait_result",
     "pipe_writer", "raw", "remote", "reshard", "shard_id", "sharding",
 ]

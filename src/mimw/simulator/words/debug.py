@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import SimulationError, fail
 from ..machine.table import handles
+from .printf import printf
 
 
 @handles("time_base")
@@ -39,6 +40,14 @@ def print_(task, op):
     shown = [task.read(value, op) for value in op.values]
     text = ", ".join(np.array2string(value, formatter={"int": hex}) if op.hex else str(value) for value in shown)
     print(f"{task.cta.index}{task.cta.gpu.label} {task.name}{op.prefix}{text}")
+
+
+@handles("print_lanes")
+def print_lanes(task, op):
+    """Lane after lane: on a GPU the order is another one."""
+    values = [task.read(value, op) for value in op.values]
+    mask = np.ones(np.shape(task.read(op.lane, op)), bool) if op.mask is None else task.read(op.mask, op)
+    print("".join(printf(op.format, [value[lane] for value in values]) for lane in np.flatnonzero(mask)), end="")
 
 
 @handles("assert")

@@ -12,10 +12,15 @@ docs/RAW.md says what each dialect is handed, and what is checked. A dialect is 
 """
 
 from ...names import suggesting
+from ..body.modules import MODULES
 from .annotations import InOut, Input, Output
 from .calls import call, call_smem
 from .dialects import dialect, language
 
 __all__ = ["InOut", "Input", "Output", "call", "call_smem", "dialect", "language"]
+
+# What bodies in MLIR's words name: `from mimw.tle.raw import ir, arith, nvvm, tensor`.
+globals().update(MODULES)
+__all__ += sorted(MODULES)
 
 __getattr__ = suggesting("tle.raw", __all__)

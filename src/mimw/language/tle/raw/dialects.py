@@ -18,6 +18,7 @@ from .function import RawFunction
 # The dialect's name: the module and the class that serves it. A class is made by (fn, dialect, options).
 DIALECTS: dict[str, tuple[str, str]] = {
     "cuda:text": (".native", "NativeFunction"),
+    "mlir": ("..body.function", "BodyFunction"),
     "llvm:text": (".native", "NativeFunction"),
     "mlir:text": (".mlir_text", "MlirFunctionText"),
     "ptx:text": (".native", "NativeFunction"),

@@ -1,0 +1,133 @@
+"""`scf.for_`: a loop of our IR where all threads take the same trips; else as many trips as any thread takes.
+
+Input: bounds, carried values and the statements of the body. Output: `for`, or `while` with a mask for the threads that still do. For
+example:
+
+    for i in scf.for_(0, n, 1): ..
+    for i, total, result in scf.for_(0, n, 1, [zero]): scf.yield_([..])         result: what the loop gives
+    for i, (a, b), results in scf.for_(thread, n, threads, [x, y]): ..          each thread from its own start
+
+What threads differ in becomes a tile: a loop whose sum starts as one number and grows by the thread's own is recorded again with a tile.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from .dialect import op
+from .regions import Block, Structured, around, loop, recorded, run, yielded
+from .threads import I1, INDEX
+from .types import IndexType, IntegerType
+from .values import Number, Region
+
+
+class For(Structured):
+    """A counted loop."""
+
+    what = "scf.for_"
+
+    def __init__(self, body, bounds: list[Number], inits: list[Number]):
+        super().__init__(body)
+        self.bounds, self.inits, self.body = bounds, inits, Block(self, "body")
+
+    @property
+    def induction_variable(self) -> Number:
+        return self.body.arguments[0]
+
+    @property
+    def inner_iter_args(self) -> tuple[Number, ...]:
+        return tuple(self.body.arguments[1:])
+
+    def run(self, block: Block, statements: list[ast.stmt], assign: Callable[[tuple], None]) -> None:
+        """Record the loop with the statements for its body; `assign` binds the names to the counter and the carried values."""
+        wide = any(one.lanes for one in self.bounds)
+        lanes = tuple(value.lanes or wide for value in self.inits)
+        self.walker.until_steady(statements, lanes, lambda lanes: (self._trips if wide else self._counted)(statements, assign, lanes))
+
+    def _carried(self, handles: list, lanes: tuple[bool, ...]) -> tuple[Number, ...]:
+        return tuple(around(self.threads, handle, init, wide) for handle, init, wide in zip(handles, self.inits, lanes))
+
+    def _walked(self, statements, assign, counter: Number, carried: tuple[Number, ...]) -> list[Number]:
+        self.body.arguments = (counter, *carried)
+        region = run(self.walker, statements, "this scf.for_", lambda: assign(self.body.arguments))
+        values = yielded(self.walker, region, len(self.inits), "the body of this scf.for_")
+        for value, init in zip(values, self.inits):
+            if value.type != init.type:
+                self.walker.fail(f"this scf.for_ carries {init.type} and its body yields {value.type}")
+        return values
+
+    def _counted(self, statements, assign, lanes: tuple[bool, ...]) -> tuple[bool, ...] | None:
+        """All threads take the same trips: a `for`. What else than `lanes` is a tile, if that is more."""
+        threads, builder, more = self.threads, self.threads.builder, []
+        kind = self.bounds[0]
+
+        def record(arguments):
+            with threads.inside(Region("this scf.for_")):
+                counter, carried = around(threads, arguments[0], kind, False), self._carried(arguments[1:], lanes)
+                values = self._walked(statements, assign, counter, carried)
+            more.extend(value.lanes or wide for value, wide in zip(values, lanes))
+            if tuple(more) == lanes and values:
+                builder.create_yield_op([(threads.spread(value) if wide else value).handle for value, wide in zip(values, lanes)])
+
+        types = [recorded(threads, init.type, wide, init) for init, wide in zip(self.inits, lanes)]
+        block = threads.detached([recorded(threads, kind.type, False), *types], record)
+        if tuple(more) != lanes:
+            return tuple(more)
+        inits = [(threads.spread(init) if wide else init).handle for init, wide in zip(self.inits, lanes)]
+        made = builder.create_for_op(*(bound.handle for bound in self.bounds), inits)
+        for argument, real in zip(block.args, made.get_body(0).args, strict=True):
+            argument.replace_all_uses_with(real)
+        block.merge_block_before(made.get_body(0))
+        self._results = self._carried(made.results, lanes)
+        return None
+
+    def _trips(self, statements, assign, lanes: tuple[bool, ...]) -> None:
+        """Threads take trips of their own: as long as any of them does, each for those that still do."""
+        threads, builder = self.threads, self.threads.builder
+        start, stop, step = (threads.spread(bound) for bound in self.bounds)
+        outer = threads.mask
+        inits = [start, *(threads.spread(init) for init in self.inits)]
+        types = [init.tensor.type.to_ir(builder) for init in inits]
+
+        def comes(counter: Number) -> Number:
+            return threads.both(outer, threads.compare("SLT", counter, stop))
+
+        def before(arguments):
+            with threads.inside(Region("this scf.for_")):
+                counter = around(threads, arguments[0], start, True)
+                builder.create_condition_op(threads.any(comes(counter)).handle, arguments)
+
+        def after(arguments):
+            with threads.inside(Region("this scf.for_")):
+                counter = around(threads, arguments[0], start, True)
+                carried, here = self._carried(arguments[1:], lanes), comes(counter)
+                with threads.only(here):
+                    values = self._walked(statements, assign, counter, carried)
+                values = [threads.select(here, new, old) for new, old in zip(values, carried)]
+                following = threads.select(here, threads.op("add", [counter, step], counter.type), counter)
+                builder.create_yield_op([following.handle, *(threads.spread(value).handle for value in values)])
+
+        made = loop(threads, inits, threads.detached(types, before), threads.detached(types, after))
+        self._results = self._carried(made.results[1:], lanes)
+
+
+@op("scf", "for_", classes=("ForOp", ))
+def for_(body, start, stop=None, step=None, iter_args=None, inits=None, **given):
+    """A counted loop: `for i in scf.for_(start, stop, step):`; with `iter_args`, `for i, carried, results in ..`, where one carried
+    value is bare and several are a tuple. The counter counts upwards by a positive step."""
+    threads = body.threads
+    if stop is None:
+        start, stop = 0, start
+    given = [start, stop, 1 if step is None else step]
+    known = next((one.type for one in given if isinstance(one, Number)), INDEX)
+    bounds = [threads.number(one, known, "scf.for_: a bound") for one in given]
+    for bound in bounds:
+        if not isinstance(bound.type, (IndexType, IntegerType)) or bound.type != bounds[0].type:
+            body.fail(f"scf.for_: start, stop and step must be integers of one type, got {', '.join(str(one.type) for one in bounds)}",
+                      "arith.index_cast makes an index of an iN")
+    if bounds[0].type == I1:
+        body.fail("scf.for_ cannot count in i1")
+    carried = iter_args if iter_args is not None else inits
+    values = [threads.number(one, None, "scf.for_: a carried value") for one in (carried or ())]
+    return body.open(For(body, bounds, values))
