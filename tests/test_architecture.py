@@ -21,7 +21,7 @@ _ROOMS = {
     "ir": ("errors", "target"),
     "language": ("ir", "target", "errors"),
     "tlx": ("language", "ir", "errors"),
-    "tle": ("language", "ir", "errors"),
+    "tle": ("language", "jit", "ir", "errors"),
     "triton_port": ("ir.layouts", "errors"),
     "frontend": ("language", "ir", "triton_port", "tensor_map", "errors"),
     "analysis": ("ir", "target", "errors"),

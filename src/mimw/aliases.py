@@ -18,6 +18,7 @@ import os
 import pkgutil
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 from .target import Target, wanted
@@ -27,6 +28,7 @@ _PUBLISHED = "triton.language.extra.tlx"
 _BESIDE_TLX = {"triton.language.extra.subtile_ops": "subtile_ops", "triton.language.extra.cuda.inline_ptx_lib": "inline_ptx_lib"}
 _PUBLISHED_TLE = ("triton.experimental.tle", "triton.experimental.tle.language")
 _TLE_FAMILIES = ("gpu", "dsa", "raw")
+_FLAGTREE = "triton.experimental.flagtree"
 
 
 def install_aliases() -> None:
@@ -34,7 +36,9 @@ def install_aliases() -> None:
 
     `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules, and two of these
     are also `triton.language.extra.subtile_ops` and `triton.language.extra.cuda.inline_ptx_lib`;
-    `triton.experimental.tle` and `triton.experimental.tle.language` become `mimw.tle`, with `gpu`, `dsa` and `raw` below both;
+    `triton.experimental.tle` and `triton.experimental.tle.language` become `mimw.tle`, with `gpu`, `dsa` and `raw` below both, and
+    `triton.experimental.flagtree.edsl` and `.language` `mimw.tle.raw` and `mimw.tle`; `mlir`, `mlir.ir` and `mlir.dialects`, where
+    they are not installed, become what raw bodies need of them;
     `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become ours (Config also where scripts import it from
     `triton.runtime`). Where launches are simulated, `triton.runtime.driver.active` answers for the target that is simulated
     (MIMW_TARGET), and so do `torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name`. Idempotent; call it
@@ -84,6 +88,14 @@ def _install_tle() -> None:
         for family in _TLE_FAMILIES:
             sys.modules[f"{place}.{family}"] = getattr(tle, family)
         sys.modules[f"{place}.dsa.ascend"] = tle.dsa.ascend
+        for name, module in tle.raw.MODULES.items():
+            sys.modules[f"{place}.raw.{name}"] = module
+    flagtree = ModuleType(_FLAGTREE, "The names of TLE-Raw before they were TLE's.")
+    flagtree.__path__, flagtree.edsl, flagtree.language = [], tle.raw, tle
+    _answer(_FLAGTREE, flagtree)
+    sys.modules[f"{_FLAGTREE}.edsl"], sys.modules[f"{_FLAGTREE}.language"] = tle.raw, tle
+    if "mlir" not in sys.modules and find_spec("mlir") is None:       # MLIR's own bindings stay what they are; bodies take either
+        sys.modules.update(tle.raw.PUBLISHED)
 
 
 def _answer(place: str, module: ModuleType) -> None:

@@ -41,6 +41,11 @@ def _run(source, **variables):
     "import triton.experimental.tle.language.gpu as gpu\nprint(gpu is mimw.tle.gpu)",
     "from triton.experimental.tle.raw import dialect\nfrom triton.experimental.tle.language.raw import call\n"
     "print(dialect is mimw.tle.raw.dialect and call is mimw.tle.raw.call)",
+    "from triton.experimental.tle.raw.mlir import vprintf, vassert\nfrom triton.experimental.flagtree.edsl import dialect\n"
+    "import triton.experimental.flagtree.language as fl\nfrom triton.experimental.tle.raw import InOut\n"
+    "print(vprintf is mimw.tle.raw.mlir.vprintf and dialect is mimw.tle.raw.dialect and fl is mimw.tle)",
+    "from mlir import ir\nfrom mlir.dialects import arith, nvvm, scf\nimport mlir.dialects.memref as memref\n"
+    "print(ir is mimw.tle.raw.ir and memref.load is mimw.tle.raw.memref.load and arith.addi is mimw.tle.raw.arith.addi)",
     "import triton.experimental.tle.language.dsa as dsa\nprint(dsa is mimw.tle.dsa)",
     "from triton.experimental.tle.language.dsa.ascend import UB\nimport triton.experimental.tle.dsa.ascend as ascend\n"
     "print(UB is ascend.UB is mimw.tle.dsa.ascend.UB)",
@@ -68,13 +73,6 @@ def test_a_word_that_does_not_exist_is_an_import_error():
 
 def test_tritons_own_library_stays_stock():
     assert _run(_PRELUDE + "import triton\nprint(type(triton.language.sum).__name__)") == ("JITFunction\n", "")
-
-
-@pytest.mark.parametrize("name", ["call", "hardware_constraint"])
-def test_families_that_are_not_offered_name_the_word(name):
-    source = f"try:\n    tle.{name}()\nexcept mimw.errors.NotYet as error:\n    print(error)"
-    said, errors = _run(_PRELUDE + "import mimw.errors\nimport triton.experimental.tle.language as tle\n" + source)
-    assert f"not yet: tle.{name} is not offered by this release" in said and not errors
 
 
 def test_nothing_changes_before_the_call():

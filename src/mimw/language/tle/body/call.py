@@ -33,7 +33,8 @@ class InPlace:
 
     def names(self, node: ast.Call) -> dict[str, Any]:
         """The new values by the names that the call's list has for them."""
-        given = node.args[1] if len(node.args) > 1 else next((one.value for one in node.keywords if one.arg == "args"), None)
+        by_place, by_name = dict(enumerate(node.args)), {one.arg: one.value for one in node.keywords}
+        given = by_place.get(1, by_name.get("args"))
         names = {}
         for position, value in self.written.items():
             one = given.elts[position] if isinstance(given, (ast.List, ast.Tuple)) else None

@@ -64,7 +64,7 @@ class BodyCall:
     """One call: its arguments in memory, its threads, and the new values."""
 
     def __init__(self, function: BodyFunction, args: list, in_place: bool, semantic, orders: dict[int, tuple[int, ...]] | None = None):
-        self.function, self.args, self.semantic, self.builder = function, args, semantic, semantic.builder
+        self.function, self.given, self.semantic, self.builder = function, args, semantic, semantic.builder
         self.operands = Operands(function, args, in_place, semantic)
         self.orders = orders or {}
         self.memories: dict[int, Memory] = {}
@@ -73,13 +73,13 @@ class BodyCall:
     def record(self, extents: tuple[int, ...] | None, read_only) -> Any:
         """Record the body for threads of these extents, by default those that there are: what it returns."""
         semantic, builder = self.semantic, self.builder
-        for index, (arg, form) in enumerate(zip(self.args, self.operands.forms)):
+        for index, (arg, form) in enumerate(zip(self.given, self.operands.forms)):
             if form.kind == "memref":
                 self.buffers[index] = self._spilled(index, arg) if isinstance(arg, tl.tensor) else arg
         semantic.debug_barrier()
         threads = Threads(extents or (_threads_of(builder), ), semantic)
         given = {}
-        for index, (name, arg, form) in enumerate(zip(self.operands.names, self.args, self.operands.forms)):
+        for index, (name, arg, form) in enumerate(zip(self.operands.names, self.given, self.operands.forms)):
             given[name] = self._argument(index, name, arg, form, threads, read_only(index))
         constraint = self.function.hardware
         walker = Walker(self.function.fn, threads, lambda type_, by_thread: self._allocated(type_, by_thread, threads),
@@ -90,8 +90,8 @@ class BodyCall:
 
     def value_after(self, index: int) -> Any:
         """The new value of an argument: a tile is read again, a buffer is itself."""
-        if not isinstance(self.args[index], tl.tensor):
-            return self.args[index]
+        if not isinstance(self.given[index], tl.tensor):
+            return self.given[index]
         value = tl.load(local_ptr(self.buffers[index], _semantic=self.semantic), _semantic=self.semantic)
         order = self.orders.get(index)
         return value if order is None else self.semantic.permute(value, tuple(order.index(axis) for axis in range(len(order))))
