@@ -1,6 +1,7 @@
 """Raw functions with Python bodies, and the kernels that call them: a sum in the seed's form, and published forms.
 
-Shapes: `add_seed` tiles of 1024 fp32, one program; `add_pointers` n fp32 through pointers, any grid; `softmax_rows` a tile of R rows of
+Shapes: `add_seed` tiles of 1024 fp32, one program; `add_pointers` n fp32 through pointers, any grid; `softmax_rows` a tile of R
+rows of
 C fp32, C at least 32; `matmul_tiles` C[M, N] = A[M, K] B[K, N] in fp32, tiles of BM x BN, M, N and K multiples of the tiles;
 `topk_rows` a row of N fp32 a program, K of them in order.
 """
@@ -9,10 +10,10 @@ from typing import Annotated, Any
 from typing import Literal as L
 
 import triton.language as tl
+from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, math, memref, nvvm, scf, tensor
 
 import mimw
 import mimw.tle as tle
-from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, math, memref, nvvm, scf, tensor
 
 DYNAMIC = -2147483648
 
@@ -20,7 +21,7 @@ DYNAMIC = -2147483648
 @tle.raw.language(name="mlir")
 @tle.hardware_constraint(threads_dim=1, sync_scope="block")
 def add_elements(x: Annotated[ir.RankedTensorType, "tensor<1024xf32>"], y: Annotated[Any, "tensor<1024xf32>"],
-                 output: "tensor<1024xf32>"):
+                 output: "tensor<1024xf32>"):   # noqa: F722  a text alone, as the contract has it
     i32 = ir.IntegerType.get_signless(32)
     thread = nvvm.ThreadIdXOp(i32).res
     block, size = nvvm.read_ptx_sreg_ctaid_x(i32), nvvm.read_ptx_sreg_ntid_x(i32)
@@ -39,7 +40,7 @@ def add_seed(x_ptr, y_ptr, output_ptr, N: tl.constexpr):
 
 
 @dialect(name="mlir")
-def add_strided(x: Input[L["!llvm.ptr<1>"]], y: Input[L["!llvm.ptr<1>"]], output: InOut[L["!llvm.ptr<1>"]], n: Input["i32"]):
+def add_strided(x: Input[L["!llvm.ptr<1>"]], y: Input[L["!llvm.ptr<1>"]], output: InOut[L["!llvm.ptr<1>"]], n: Input[L["i32"]]):
     i32, f32, ptr = ir.IntegerType.get_signless(32), ir.F32Type.get(), ir.Type.parse("!llvm.ptr<1>")
     thread, block = nvvm.ThreadIdXOp(i32).res, nvvm.BlockIdXOp(i32).res
     size, blocks = nvvm.BlockDimXOp(i32).res, nvvm.GridDimXOp(i32).res
@@ -118,7 +119,8 @@ def matmul_tiles(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, 
 
 
 @dialect(name="mlir")
-def topk(x: InOut[L["memref<?xf32, 3>"]], values: InOut[L["memref<?xf32, 3>"]], at: InOut[L["memref<?xi32, 3>"]], k: Input["i32"]):
+def topk(x: Input[L["memref<?xf32, 3>"]], values: InOut[L["memref<?xf32, 3>"]], at: InOut[L["memref<?xi32, 3>"]],
+         k: Input[L["i32"]]):
     """The rank of each element is how many come before it; those of ranks below k write themselves."""
     index, i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
     n, zero, one = memref.dim(x, 0), arith.constant(i32, 0), arith.constant(i32, 1)

@@ -23,8 +23,8 @@ def print_lanes(emitter: Emitter, op: Op) -> None:
     if emitter.target.assembly != "ptx":
         raise TargetError(f"{op.site}: vprintf in a raw body is not available on {emitter.target}")
     if emitter.program.named("print"):
-        raise KernelError("vprintf of a raw body and tl.device_print are in one kernel: Triton declares the function behind them in "
-                          "another way.", op.site, hint="print with one of the two")
+        raise KernelError("vprintf of a raw body and tl.device_print are in one kernel: Triton declares the function behind both "
+                          "in another way.", op.site, hint="print with one of the two")
     builder, lane = emitter.builder, emitter.operand(op, "lane")
     held, (extent, ) = registers_of(emitter, lane), op.lane.type.shape
 
@@ -42,8 +42,9 @@ def print_lanes(emitter: Emitter, op: Op) -> None:
 
 def _formats(text: str, held: int, extent: int, masked: bool) -> str:
     """The address of the format for each element that the thread prints, of an empty one for the others."""
-    written = ", ".join(str(byte) for byte in (*text.encode(), 0))
-    lines = ["{", ".reg .pred on;", ".reg .b64 shown, empty;", f".global .align 1 .b8 format[{len(text.encode()) + 1}] = {{{written}}};",
+    written = (*text.encode(), 0)
+    lines = ["{", ".reg .pred on;", ".reg .b64 shown, empty;",
+             f".global .align 1 .b8 format[{len(written)}] = {{{', '.join(map(str, written))}}};",
              ".global .align 1 .b8 nothing[1] = {0};", "cvta.global.u64 shown, format;", "cvta.global.u64 empty, nothing;"]
     for element in range(held):
         lines.append(f"setp.lt.u32 on, ${held}, {extent};")

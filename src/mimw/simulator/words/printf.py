@@ -14,7 +14,8 @@ _PYTHON = {"i": "d", "u": "d", "p": "x"}    # conversions that Python has under 
 
 
 def printf(text: str, values: list) -> str:
-    """The text with each number, of numpy's, in the place of its conversion; unsigned conversions take numbers without their sign."""
+    """The text with each number, of numpy's, in the place of its conversion; unsigned conversions take numbers without their
+    sign."""
     left = iter(values)
 
     def shown(found: re.Match) -> str:

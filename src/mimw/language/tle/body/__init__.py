@@ -1,6 +1,7 @@
 """Raw functions whose code is a Python body in the words of MLIR's dialects, read and never run (docs/RAW.md).
 
-Input: a function under `@tle.raw.dialect(name="mlir")` or `@tle.raw.language(name="mlir")`, and a call in a kernel. Output: ordinary ops of
+Input: a function under `@tle.raw.dialect(name="mlir")` or `@tle.raw.language(name="mlir")`, and a call in a kernel. Output:
+ordinary ops of
 `mimw.ir`, done for all threads at once. For example:
 
     @tle.raw.dialect(name="mlir")

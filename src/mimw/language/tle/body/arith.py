@@ -1,10 +1,9 @@
-"""The dialects `arith` and `math`: numbers, thread by thread, with exact widths; the op says whether an integer has a sign.
+"""The dialect `arith`: numbers, thread by thread, with exact widths; the op says whether an integer has a sign.
 
 Input: numbers of a body. Output: ops of Triton's names, so that all readers know them. For example:
 
     arith.divsi(a, b)       %2 = sdiv %a, %b; where only some threads come, the others divide by 1
     arith.cmpi(arith.CmpIPredicate.slt, a, b)       icmpSLT
-    math.tanh(x)            extern_elementwise __nv_tanhf
 
 Vectors take the same ops, element by element.
 """
@@ -12,12 +11,11 @@ Vectors take the same ops, element by element.
 from __future__ import annotations
 
 import enum
-import math as host
 from typing import Any
 
 from .dialect import DIALECTS, op
 from .threads import I1, I32, INDEX
-from .types import FloatType, IntegerType, Type, VectorType, dtype_of, is_float, is_integer, width
+from .types import FloatType, IntegerType, Type, VectorType, is_float, is_integer, width
 from .values import Number, Vector
 
 
@@ -47,43 +45,29 @@ def elementwise(body, record, values) -> Any:
     return Vector(tuple(rows), VectorType((len(rows), ), rows[0].type))
 
 
-def in_f32(body, record, values: list[Number]) -> Number:
-    """`record` on f16 or bf16 by way of f32, as Triton's mathematical ops are for f32 and f64 only."""
-    threads, kind = body.threads, values[0].type
-    return threads.cast("fp_trunc", record(*(threads.cast("fp_ext", one, FloatType("f32")) for one in values)), kind)
-
-
-def _same(dialect: str, name: str, made: str, wanted: str, count: int = 2) -> None:
+def _same(name: str, made: str, wanted: str, count: int = 2) -> None:
     """An op with operands and a result of one type."""
 
     def record(body, *values, fastmath=None, overflowFlags=None, results=None):
         def one(*each):
-            found = operands(body, f"{dialect}.{name}", each, wanted)
-            kind = found[0].type
-            if dialect == "arith" or width(kind) >= 32 or made in ("fabs", "iabs"):
-                return body.threads.op(made, found, kind)
-            return in_f32(body, lambda *wide: body.threads.op(made, list(wide), wide[0].type), found)
+            found = operands(body, f"arith.{name}", each, wanted)
+            return body.threads.op(made, found, found[0].type)
         if len(values) != count:
-            body.fail(f"{dialect}.{name} takes {count} operands, got {len(values)}")
+            body.fail(f"arith.{name} takes {count} operands, got {len(values)}")
         return elementwise(body, one, values)
 
     record.__name__ = name
-    op(dialect)(record)
+    op("arith")(record)
 
 
 for _name, _made in {"addi": "add", "subi": "sub", "muli": "mul", "andi": "and", "ori": "or", "xori": "xor", "shli": "shl",
                      "shrsi": "ashr", "shrui": "lshr", "minsi": "minsi", "minui": "minui", "maxsi": "maxsi",
                      "maxui": "maxui"}.items():
-    _same("arith", _name, _made, "integer")
+    _same(_name, _made, "integer")
 for _name, _made in {"addf": "fadd", "subf": "fsub", "mulf": "fmul", "remf": "frem", "minimumf": "minimumf",
                      "maximumf": "maximumf", "minnumf": "minnumf", "maxnumf": "maxnumf"}.items():
-    _same("arith", _name, _made, "float")
-for _name in ("exp", "exp2", "log", "log2", "sin", "cos", "ceil", "floor", "erf", "rsqrt"):
-    _same("math", _name, _name, "float", 1)
-_same("arith", "negf", "fneg", "float", 1)
-_same("math", "absf", "fabs", "float", 1)
-_same("math", "absi", "iabs", "integer", 1)
-_same("math", "fma", "fma", "float", 3)
+    _same(_name, _made, "float")
+_same("negf", "fneg", "float", 1)
 
 
 # ---- division: a thread that does not come must not divide by what it holds ------------------------------------------
@@ -152,17 +136,6 @@ def divf(body, lhs, rhs, fastmath=None):
         a, b = operands(body, "arith.divf", (a, b), "float")
         return body.threads.op("precise_divf" if str(a.type) == "f32" else "fdiv", [a, b], a.type)
     return elementwise(body, one, (lhs, rhs))
-
-
-@op("math")
-def sqrt(body, operand, fastmath=None):
-    """Rounded to nearest, as IEEE 754 has it."""
-    def one(value):
-        (value, ) = operands(body, "math.sqrt", (value, ), "float")
-        if width(value.type) < 32:
-            return in_f32(body, lambda wide: body.threads.op("precise_sqrt", [wide], wide.type), [value])
-        return body.threads.op("precise_sqrt" if str(value.type) == "f32" else "sqrt", [value], value.type)
-    return elementwise(body, one, (operand, ))
 
 
 # ---- constants, choices, comparisons ----------------------------------------------------------------------------------
@@ -343,44 +316,3 @@ def _high(body, a: Number, b: Number) -> Number:
     product = body.threads.op("mul", wide, I32)
     shifted = body.threads.op("lshr", [product, body.threads.constant(width(a.type), I32)], I32)
     return body.threads.cast("int_cast", shifted, a.type, False)
-
-
-# ---- functions of the chip's library ------------------------------------------------------------------------------------
-
-
-def _library(name: str, symbol: str, count: int = 1) -> None:
-    def record(body, *values, fastmath=None):
-        def one(*each):
-            found = operands(body, f"math.{name}", each, "float")
-            return _called(body, symbol, found)
-        if len(values) != count:
-            body.fail(f"math.{name} takes {count} operands, got {len(values)}")
-        if all(isinstance(value, (int, float)) for value in values) and hasattr(host, symbol):
-            return getattr(host, symbol)(*values)
-        return elementwise(body, one, values)
-
-    record.__name__ = name
-    op("math")(record)
-
-
-def _called(body, symbol: str, values: list[Number]) -> Number:
-    """A function of NVIDIA's or AMD's device library; f16 and bf16 go through f32."""
-    threads, kind = body.threads, values[0].type
-    if width(kind) < 32:
-        return in_f32(body, lambda *wide: _called(body, symbol, list(wide)), values)
-    values = threads.alike(*values)
-    if getattr(threads.builder.options, "backend_name", "cuda") == "hip":
-        name = f"__ocml_{symbol}_f{width(kind)}"
-    else:
-        name = f"__nv_{symbol}{'' if width(kind) == 64 else 'f'}"
-    dtype = values[0].tensor.type.to_ir(threads.builder)
-    handle = threads.builder.create_extern_elementwise("", "", name, [one.handle for one in values], dtype, True)
-    return threads.wrap(handle, kind, values[0].lanes)
-
-
-for _name, _symbol in {"tanh": "tanh", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "asin": "asin", "acos": "acos", "atan": "atan",
-                       "expm1": "expm1", "log1p": "log1p", "log10": "log10", "cbrt": "cbrt", "trunc": "trunc",
-                       "roundeven": "rint"}.items():
-    _library(_name, _symbol)
-for _name, _symbol in {"atan2": "atan2", "powf": "pow", "copysign": "copysign"}.items():
-    _library(_name, _symbol, 2)

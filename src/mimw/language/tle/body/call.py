@@ -1,6 +1,8 @@
-"""`tle.call`, the seed's form of a call: the raw function runs once for each thread of an index space, and what it writes is written.
+"""`tle.call`, the seed's form of a call: the raw function runs once for each thread of an index space, and what it writes is
+written.
 
-Input: a raw function, a list of arguments, extents and places. Output: the ops of its body, and new values for the names in the list. For
+Input: a raw function, a list of arguments, extents and places. Output: the ops of its body, and new values for the names in the
+list. For
 example, in a kernel:
 
     tle.call(add, args=[x, y, output], hardware={"threads": (1024, )}, layout={output: {"space": "shared", "order": [0]}})
@@ -40,7 +42,7 @@ class InPlace:
             one = given.elts[position] if isinstance(given, (ast.List, ast.Tuple)) else None
             if not isinstance(one, ast.Name):
                 refuse(ValueError, f"tle.call: argument {position} is written by the function, and is no name in the call's list: "
-                                   "nobody could see what was written", mend="write args=[x, y, output] with the names of variables")
+                                   "nobody could see what was written", mend="write args=[x, y, output], names of variables")
             names[one.id] = value
         return names
 
@@ -62,7 +64,8 @@ def call(fn, args, hardware=None, layout=None, _semantic=None, _generator=None):
     if not isinstance(fn, RawFunction):
         refuse(ValueError, f"tle.call: `fn` must be declared by tle.raw.language(..), got {fn!r}")
     if not isinstance(args, (list, tuple)):
-        refuse(ValueError, f"tle.call: `args` must be a list of the arguments, got {args!r}", mend=f"tle.call({fn.name}, args=[x, y])")
+        refuse(ValueError, f"tle.call: `args` must be a list of the arguments, got {args!r}",
+               mend=f"tle.call({fn.name}, args=[x, y])")
     if not isinstance(fn, BodyFunction):
         if hardware is not None or layout is not None:
             refuse(ValueError, f"tle.call: {fn.name} is native code ({fn.dialect}), which the threads of the CTA run as they are: "
@@ -91,7 +94,7 @@ def _extents(fn: BodyFunction, hardware: Any) -> tuple[int, ...] | None:
     wanted = fn.hardware.threads_dim if fn.hardware is not None else None
     have = len(found) if found else 1
     if wanted is not None and have != wanted:
-        refuse(ValueError, f"tle.call: {fn.name} uses {wanted} dimensions of threads (hardware_constraint), and the call gives {have}",
+        refuse(ValueError, f"tle.call: {fn.name} uses {wanted} dimensions of threads (hardware_constraint), the call gives {have}",
                mend=f"hardware={{\"threads\": ({', '.join(['n'] * wanted)}, )}}")
     return found
 
@@ -111,7 +114,8 @@ def _orders(args: list, layout: Any) -> dict[int, tuple[int, ...]]:
             elif name == "order":
                 axes = tuple(unwrap(given)) if isinstance(given, (list, tuple)) else (given, )
                 if sorted(axes) != list(range(len(shape))):
-                    refuse(ValueError, f"tle.call: layout order must name each of the {len(shape)} axes once, fastest first, got {given!r}")
+                    refuse(ValueError, f"tle.call: layout order must name each of the {len(shape)} axes once, fastest first, got "
+                                       f"{given!r}")
                 if axes[::-1] != tuple(range(len(shape))):
                     if not isinstance(args[position], tl.tensor):
                         refuse(ValueError, "tle.call: a buffer lies as it lies; layout order is for tiles")

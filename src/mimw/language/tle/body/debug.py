@@ -3,7 +3,8 @@
 Input: a C format, and numbers of a body. Output: the op `print_lanes`, and an `assert`. For example:
 
     vprintf("Hello from bidx %d, tidx %d\\n", bidx, tidx)       a line for each thread that comes
-    vassert(arith.cmpi(slt, i, n), "i = %d is past the end\\n", i)      the line of each thread where it is false, then the kernel ends
+    vassert(arith.cmpi(slt, i, n), "i = %d is past the end\\n", i)      the line of each thread where it is false, then the kernel
+    ends
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ def _vararg(body, what: str, conversion: re.Match, value: Any) -> Number:
     threads, number = body.threads, body.threads.number(value, None, f"{what}: a value")
     length, letter = conversion[1], conversion[2]
     if isinstance(number.type, PointerType):
-        handle = threads.builder.create_ptr_to_int(threads.spread(number).handle, threads.spread(threads.constant(0, I64)).tensor.type.to_ir(
-            threads.builder))
-        return threads.wrap(handle, I64, True)
+        return threads.cast("ptr_to_int", number, I64)
     if is_float(number.type) != (letter in "fFeEgGaA"):
         body.fail(f"{what}: {conversion[0]} does not print {number.type}")
     if is_float(number.type):

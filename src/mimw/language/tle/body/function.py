@@ -1,6 +1,7 @@
 """A raw function with a Python body: what a call of it records, and what tells two of them apart.
 
-Input: the decorated function, and the arguments of a call. Output: the ops of the body, between two barriers of the threads. For example,
+Input: the decorated function, and the arguments of a call. Output: the ops of the body, between two barriers of the threads. For
+example,
 tle.raw.call(double, [tile]) with a tile of 128 fp32 and 4 warps:
 
     %x = local_alloc buffer<fp32[128]>; store of %tile; barrier; %lane = make_range 0 128; ..; barrier; load of all
@@ -20,7 +21,7 @@ import triton.language.core as tl
 
 from ...refuse import refuse
 from ..gpu.memory import alloc
-from ..gpu.pointers import local_ptr, logical_shape
+from ..gpu.pointers import local_ptr
 from ..raw.function import RawFunction
 from ..raw.operands import Operands
 from .threads import Threads
@@ -63,7 +64,8 @@ class BodyFunction(RawFunction):
 class BodyCall:
     """One call: its arguments in memory, its threads, and the new values."""
 
-    def __init__(self, function: BodyFunction, args: list, in_place: bool, semantic, orders: dict[int, tuple[int, ...]] | None = None):
+    def __init__(self, function: BodyFunction, args: list, in_place: bool, semantic,
+                 orders: dict[int, tuple[int, ...]] | None = None):
         self.function, self.given, self.semantic, self.builder = function, args, semantic, semantic.builder
         self.operands = Operands(function, args, in_place, semantic)
         self.orders = orders or {}

@@ -58,12 +58,16 @@ for _axis, _letter in enumerate("xyz"):
     _register(f"ctaid_{_letter}", f"BlockId{_letter.upper()}", _block, _axis)
     _register(f"nctaid_{_letter}", f"GridDim{_letter.upper()}", _blocks, _axis)
 _register("laneid", "LaneId", lambda body, axis: _in_warp(body), 0)
-_register("warpid", "WarpId", lambda body, axis: body.threads.op("lshr", [body.threads.lane, body.threads.constant(5, I32)], I32), 0)
+_register("warpid", "WarpId", lambda body, axis: _warp(body), 0)
 _register("warpsize", "WarpSize", lambda body, axis: body.threads.constant(_WARP, I32), 0)
 
 
 def _in_warp(body) -> Number:
     return body.threads.op("and", [body.threads.lane, body.threads.constant(_WARP - 1, I32)], I32)
+
+
+def _warp(body) -> Number:
+    return body.threads.op("lshr", [body.threads.lane, body.threads.constant(5, I32)], I32)
 
 
 class Dimension(enum.IntEnum):

@@ -1,4 +1,5 @@
-"""`ir`, as raw bodies and their annotations name it: types, attributes and insertion points of MLIR's bindings, without the bindings.
+"""`ir`, as raw bodies and their annotations name it: types, attributes and insertion points of MLIR's bindings, without the
+bindings.
 
 Input: a name. Output: the class of that name. For example:
 
@@ -10,8 +11,6 @@ Input: a name. Output: the class of that name. For example:
 from __future__ import annotations
 
 from types import ModuleType
-
-import triton.language.core as tl
 
 from . import types
 from .regions import InsertionPoint

@@ -1,13 +1,15 @@
 """`scf.for_`: a loop of our IR where all threads take the same trips; else as many trips as any thread takes.
 
-Input: bounds, carried values and the statements of the body. Output: `for`, or `while` with a mask for the threads that still do. For
+Input: bounds, carried values and the statements of the body. Output: `for`, or `while` with a mask for the threads that still do.
+For
 example:
 
     for i in scf.for_(0, n, 1): ..
     for i, total, result in scf.for_(0, n, 1, [zero]): scf.yield_([..])         result: what the loop gives
     for i, (a, b), results in scf.for_(thread, n, threads, [x, y]): ..          each thread from its own start
 
-What threads differ in becomes a tile: a loop whose sum starts as one number and grows by the thread's own is recorded again with a tile.
+What threads differ in becomes a tile: a loop whose sum starts as one number and grows by the thread's own is recorded again with
+a tile.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class For(Structured):
         """Record the loop with the statements for its body; `assign` binds the names to the counter and the carried values."""
         wide = any(one.lanes for one in self.bounds)
         lanes = tuple(value.lanes or wide for value in self.inits)
-        self.walker.until_steady(statements, lanes, lambda lanes: (self._trips if wide else self._counted)(statements, assign, lanes))
+        record = self._trips if wide else self._counted
+        self.walker.until_steady(statements, lanes, lambda lanes: record(statements, assign, lanes))
 
     def _carried(self, handles: list, lanes: tuple[bool, ...]) -> tuple[Number, ...]:
         return tuple(around(self.threads, handle, init, wide) for handle, init, wide in zip(handles, self.inits, lanes))
@@ -124,7 +127,8 @@ def for_(body, start, stop=None, step=None, iter_args=None, inits=None, **given)
     bounds = [threads.number(one, known, "scf.for_: a bound") for one in given]
     for bound in bounds:
         if not isinstance(bound.type, (IndexType, IntegerType)) or bound.type != bounds[0].type:
-            body.fail(f"scf.for_: start, stop and step must be integers of one type, got {', '.join(str(one.type) for one in bounds)}",
+            kinds = ", ".join(str(one.type) for one in bounds)
+            body.fail(f"scf.for_: start, stop and step must be integers of one type, got {kinds}",
                       "arith.index_cast makes an index of an iN")
     if bounds[0].type == I1:
         body.fail("scf.for_ cannot count in i1")

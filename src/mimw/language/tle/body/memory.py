@@ -1,6 +1,7 @@
 """The dialects `memref`, `tensor` and `llvm`: a thread reads and writes elements of shared memory, or through pointers.
 
-Input: memory of a body, indices, numbers. Output: loads and stores through `local_ptr` or global pointers, for the threads that come.
+Input: memory of a body, indices, numbers. Output: loads and stores through `local_ptr` or global pointers, for the threads that
+come.
 For example, with `x` a memref of 1024 f32:
 
     memref.load(x, [i])                     %p = local_ptr %x, [%i]; %v = load %p, or masked_load where only some threads come
@@ -192,7 +193,7 @@ def getelementptr(body, res, base, dynamic_indices=(), raw_constant_indices=None
     dynamic = list(dynamic_indices if isinstance(dynamic_indices, (list, tuple)) else [dynamic_indices])
     constants = [getattr(one, "value", one) for one in (raw_constant_indices or [-2147483648] * len(dynamic))]
     if len(constants) != 1:
-        body.fail(f"llvm.getelementptr: bodies have no structures and arrays behind pointers, so it takes one index, got {len(constants)}")
+        body.fail(f"llvm.getelementptr: bodies have no structures behind pointers, so it takes one index, got {len(constants)}")
     (step, ) = constants
     if step in (-2147483648, DYNAMIC):
         if len(dynamic) != 1:

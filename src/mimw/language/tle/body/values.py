@@ -73,7 +73,8 @@ class Vector:
 
 @dataclass(eq=False)
 class Memory:
-    """A memref, or a tensor of the seed's form: elements in shared memory. `pointers` makes pointers to elements from one i32 tensor
+    """A memref, or a tensor of the seed's form: elements in shared memory. `pointers` makes pointers to elements from one i32
+    tensor
     for each dimension, all scalars or all tiles; a `read_only` one is an Input; `written` is whether the body has written some."""
 
     name: str

@@ -12,7 +12,8 @@ docs/RAW.md says what each dialect is handed, and what is checked. A dialect is 
 """
 
 from ...names import suggesting
-from ..body.modules import MODULES, PUBLISHED as PUBLISHED
+from ..body.modules import MODULES
+from ..body.modules import PUBLISHED as PUBLISHED
 from .annotations import InOut, Input, Output
 from .calls import call, call_smem
 from .dialects import dialect, language
