@@ -4,6 +4,7 @@ Shapes: `add_seed` tiles of 1024 fp32, one program; `add_pointers` n fp32 throug
 rows of
 C fp32, C at least 32; `matmul_tiles` C[M, N] = A[M, K] B[K, N] in fp32, tiles of BM x BN, M, N and K multiples of the tiles;
 `topk_rows` a row of N fp32 a program, K of them in order.
+They plant no mistake: what is wrong in a body is in tests/tle/test_raw_body_control.py.
 """
 
 from typing import Annotated, Any

@@ -112,9 +112,9 @@ class Expressions:
             kinds = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Invert: operator.invert}
             return kinds[type(node.op)](value)
         if isinstance(node.op, ast.USub):
-            return arith.negf.record(self, [value], {}) if _floats(value) else arith.subi.record(self, [0, value], {})
+            return DIALECTS["arith"].negf.record(self, [value], {}) if _floats(value) else DIALECTS["arith"].subi.record(self, [0, value], {})
         if isinstance(node.op, ast.Invert) and not _floats(value):
-            return arith.xori.record(self, [value, -1], {})
+            return DIALECTS["arith"].xori.record(self, [value, -1], {})
         self.fail(f"raw bodies have no {type(node.op).__name__} of values")
 
     def _binop(self, node: ast.BinOp) -> Any:
