@@ -1,6 +1,7 @@
 """Functions in MLIR text: what they compute on the simulator and the GPU, what they become, and what is refused, and where."""
 
 import re
+from typing import Literal as L
 
 import numpy as np
 import pytest
@@ -318,3 +319,41 @@ def test_a_function_that_only_computes_leaves_its_loop_to_the_pipeliner():
     ttgir = to_ttgir(kernel, {"a": "*fp16", "b": "*fp16", "c": "*fp32", "K": "i32"},
                      attrs={(place, ): [["tt.divisibility", 16]] for place in range(4)}).stage("ttgir")
     assert "ttg.async_copy_global_to_local" in ttgir and ttgir.count("arith.addf") == 1
+
+
+# ---- functions of a thread --------------------------------------------------------------------------------------------------
+
+
+@tle.raw.dialect(name="mlir", source="""
+llvm.func @scale_own(%x: !llvm.ptr<3>, %f: f32) {
+  %tid = nvvm.read.ptx.sreg.tid.x : i32
+  %at = llvm.getelementptr %x[%tid] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+  %v = llvm.load %at : !llvm.ptr<3> -> f32
+  %w = arith.mulf %v, %f : f32
+  llvm.store %w, %at : f32, !llvm.ptr<3>
+  llvm.return
+}
+""", reference=lambda x, f: np.multiply(x, f, out=x))
+def scale_own(x: tle.raw.InOut[L["memref<?xf32, 3>"]], f: tle.raw.Input[L["f32"]]): ...
+
+
+@mimw.jit
+def scaling(x, out, factor):
+    at = tl.arange(0, 128)
+    tl.store(out + at, tle.raw.call(scale_own, [tl.load(x + at), factor]))
+
+
+def test_a_function_of_one_thread(machine):
+    x, out = _numbers(128), np.zeros(128, np.float32)
+    machine.launch(scaling, (1, ), x, out, 2.5)
+    assert (out == x * np.float32(2.5)).all()
+
+
+def test_a_function_of_one_thread_is_its_instructions():
+    ptx = to_assembly(scaling, {"x": "*fp32", "out": "*fp32", "factor": "fp32"}).stage("ptx")
+    (body, ) = re.findall(r"// begin inline asm\n\s*(\{ .*mul\.(?:rn\.)?f32.*)", ptx)
+    assert "ld.shared" in body and "st.shared" in body
+    wrong = _function("llvm.func @f(%x: !llvm.ptr<3>) {\n  tt.print \"x\" : i32\n  llvm.return\n}")
+    with pytest.raises(RawCodeError, match="expected|tt.print") as caught:
+        to_assembly(_calling(wrong), {"x": "*fp32"})
+    assert caught.value.sites[0].line == 2

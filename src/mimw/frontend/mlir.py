@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from ..ir.mlir_text import MlirError, MlirFunction, MlirText
 from ..ir.mlir_types import buffer_alias, in_plain_rows, spelled
+from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_effects import facts
-from ..triton_port.mlir_functions import Machine, MlirProblem, MlirSource
+from ..triton_port.mlir_functions import Machine, MlirSource
 
 
 def read_mlir(text: MlirText, function: MlirFunction, num_warps: int, warp_size: int = 32

@@ -6,8 +6,9 @@ Input: a `RawCode` and a chip. Output: a `Unit`, the same object for the same te
     unit.module     what goes to the top of the kernel's PTX: helpers and tables under names of their own
     unit.call(..)   the text of a call
 
-CUDA C++ goes through nvcc, clang or NVRTC (`cuda.py`), LLVM IR through Triton's own LLVM (`llvm_ir.py`), PTX is read as it is and
-assembled once on its own (`assemble.py`), so that an error has the line of the author's file.
+CUDA C++ goes through nvcc, clang or NVRTC (`cuda.py`), LLVM IR through Triton's own LLVM (`llvm_ir.py`), and so do functions of
+MLIR's dialect `llvm` (`mlir.py`); PTX is read as it is and assembled once on its own (`assemble.py`), so that an error has the
+line of the author's file.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from .assemble import assembled
 from .cuda import cuda_to_ptx
 from .llvm_ir import llvm_to_ptx
 from .messages import CompilerError
+from .mlir import mlir_to_ptx
 from .ptx import PtxError, parse
 from .unit import Unit, chosen, unit_of
 
 __all__ = ["Unit", "module_text", "unit_of_code"]
 
 _UNITS: dict[tuple, Unit] = {}
-_TO_PTX = {"ptx": assembled, "cuda": cuda_to_ptx, "llvm": llvm_to_ptx}
+_TO_PTX = {"ptx": assembled, "cuda": cuda_to_ptx, "llvm": llvm_to_ptx, "mlir": mlir_to_ptx}
 
 
 def unit_of_code(code: RawCode, chip: Target, site: Site | None = None) -> Unit:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from .mlir_functions import MlirSource, body, new_context, ops_of
+from .mlir_complaints import ops_of
+from .mlir_functions import MlirSource, body, new_context
 
 # What an op does to the memory of each of its operands, by their places.
 _ACCESSES = {"tt.load": {0: "read"}, "tt.store": {0: "write"}, "tt.atomic_rmw": {0: "read write"},

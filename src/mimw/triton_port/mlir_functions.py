@@ -12,13 +12,8 @@ on shared memory: around these a cast stands for the tile without a layout, and 
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -26,6 +21,7 @@ from typing import Any
 from triton._C.libtriton import ir as mlir
 from triton._C.libtriton import nvidia, passes
 
+from .mlir_complaints import NOWHERE, MlirProblem, complaints, ops_of, places_of
 from .text import module_of
 
 _DIALECTS = ("arith.", "math.", "ub.")
@@ -39,24 +35,13 @@ _WORDS = frozenset((
     "tt.unsplat", "ttg.convert_layout", "ttg.local_alloc", "ttg.local_dealloc", "ttg.local_gather", "ttg.local_load",
     "ttg.local_scatter", "ttg.local_store", "ttg.memdesc_index", "ttg.memdesc_reinterpret", "ttg.memdesc_reshape",
     "ttg.memdesc_subslice", "ttg.memdesc_trans"))
-_AT = re.compile(r'(?:loc\()?"[^"\n]*":(\d+):(\d+)\)?: error: (.*)|[^\s:]+:(\d+):(\d+): error: (.*)')
 _OPEN_TILE = re.compile(r"tensor<((?:\d+x)+(?:!tt\.ptr<[^<>]*>|\w+))>")
 _ON_BUFFERS = re.compile(r"(?:%\S+(?:, %\S+)* = )?(ttg\.\w+)\b")
-_PLACE = re.compile(r'":(\d+):(\d+)')
 _NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _FUNC = re.compile(r"^  tt\.func (?:public |private )?@", re.MULTILINE)
 _LOOP, _LOOP_END = re.compile(r"(\s*)(?:%\S+ = )?scf\.for "), re.compile(r"(\s*)\}(?: \{(.*)\})?( loc\(.*\))?")
-_LISTENING = threading.Lock()
 _CAST = "builtin.unrealized_conversion_cast"
 _STAGES = "tt.num_stages"
-
-
-class MlirProblem(Exception):
-    """What is wrong with a source, where."""
-
-    def __init__(self, what: str, line: int = 1, column: int = 1):
-        self.what, self.line, self.column = what, line, column
-        super().__init__(f"{line}:{column}: {what}")
 
 
 @dataclass(frozen=True)
@@ -158,7 +143,7 @@ def new_context():
 
 def _parsed(source: MlirSource, context):
     """The module as it is written, of ops that are offered."""
-    with _complaints(source):
+    with complaints(source.position):
         module = module_of(source.text, context)
     for op, place in positions(source, module):
         name = op.get_name()
@@ -246,52 +231,15 @@ def _without_stages(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ops_of(module) -> list:
-    """Every op of a module in the order of a walk: an op after the ops in its regions."""
-    found: list = []
-    module.walk(found.append)
-    return found
-
-
 def positions(source: MlirSource, module) -> Iterator[tuple[Any, tuple[int, int]]]:
-    """Each op of a module that was made of a source, in the order of a walk, with its line and column in the source's bodies.
-
-    Triton's builder takes the location of the op that it is set behind, which tells of ops without results, too.
-    """
-    builder = mlir.builder(module.context)
-    for op in ops_of(module):
-        found = None
-        if op.get_block() is not None:
-            builder.set_insertion_point_after(op)
-            found = _PLACE.search(str(builder.get_loc()))
-        yield op, source.position(int(found[1]), int(found[2])) if found else (1, 1)
+    """Each op of a module that was made of a source, in the order of a walk, with its line and column in the source's bodies."""
+    for op, place in zip(ops_of(module), places_of(module), strict=True):
+        yield op, source.position(*place) if place != NOWHERE else place
 
 
 def _run(source: MlirSource, module, *adds) -> None:
     manager = mlir.pass_manager(module.context)
     for add in adds:
         add(manager)
-    with _complaints(source):
+    with complaints(source.position):
         manager.run(module, "mimw")
-
-
-@contextmanager
-def _complaints(source: MlirSource) -> Iterator[None]:
-    """What MLIR writes to the process's standard error while it refuses something becomes an `MlirProblem`."""
-    sys.stderr.flush()
-    with _LISTENING, tempfile.TemporaryFile() as kept:
-        before = os.dup(2)
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        except RuntimeError as error:
-            kept.seek(0)
-            said = kept.read().decode(errors="replace")
-            found = _AT.search(said)
-            if found is None:
-                raise MlirProblem(said.strip().splitlines()[0] if said.strip() else str(error)) from None
-            line, column, what = (found[1], found[2], found[3]) if found[1] else (found[4], found[5], found[6])
-            raise MlirProblem(what.strip(), *source.position(int(line), int(column))) from None
-        finally:
-            os.dup2(before, 2)
-            os.close(before)

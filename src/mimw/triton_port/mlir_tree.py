@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .mlir_functions import Body, MlirProblem, MlirSource, body, new_context, positions
+from .mlir_complaints import MlirProblem
+from .mlir_functions import Body, MlirSource, body, new_context, positions
 from .text import located
 
 _OP = re.compile(r'(?:%[^=]*= )?"?((?:builtin\.)?module|[a-z]\w*\.[\w.]+)')

@@ -25,7 +25,7 @@ _KINDS = {"i32": "r", "i64": "l", "fp32": "f", "fp64": "d", "fp16": "h", "bf16":
 _POINTERS = 2       # allocated and aligned, the first parameters of a descriptor
 
 
-@calls("cuda", "ptx", "llvm")
+@calls("cuda", "ptx", "llvm", "mlir")
 def call_native(emitter: Emitter, op: Op, code: RawCode):
     unit = unit_of_code(code, emitter.target, op.site)
     return _Call(emitter, op, code, unit).emit()

@@ -22,7 +22,8 @@ from ...ir import OPS, Block, Op, Scalar, Site, Tensor, Type, Value
 from ...ir.mlir_text import MlirText
 from ...ir.mlir_types import buffer_alias, in_plain_rows, type_of
 from ...ir.raw_code import RawCode
-from ...triton_port.mlir_functions import Machine, MlirProblem, MlirSource
+from ...triton_port.mlir_complaints import MlirProblem
+from ...triton_port.mlir_functions import Machine, MlirSource
 from ...triton_port.mlir_tree import Block as Nodes
 from ...triton_port.mlir_tree import Node, tree
 

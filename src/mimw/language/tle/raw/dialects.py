@@ -15,12 +15,12 @@ from importlib import import_module
 
 from .function import RawFunction
 
-# The dialect's name: the module and the class that serves it. A class is made by (fn, dialect, options).
+# The dialect's name: the module and the class that serves it. It is called with (fn, dialect, options).
 DIALECTS: dict[str, tuple[str, str]] = {
     "cuda:text": (".native", "NativeFunction"),
     "mlir": ("..body.function", "BodyFunction"),
     "llvm:text": (".native", "NativeFunction"),
-    "mlir:text": (".mlir_text", "MlirFunctionText"),
+    "mlir:text": (".mlir_text", "mlir_function"),
     "ptx:text": (".native", "NativeFunction"),
 }
 

@@ -11,6 +11,7 @@ What a call hands over must have the types of the text's signature. Layouts are 
 from __future__ import annotations
 
 import linecache
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ import triton.language.core as tl
 from ....errors import RawCodeError
 from ....ir import Barrier, Buffer, Pointer, Scalar, Site, Tensor, Type
 from ....ir.mlir_text import MlirError, MlirFunction, MlirText
-from ....ir.mlir_types import spelled
+from ....ir.mlir_types import quiet, spelled
 from ....ir.raw_code import READS, WRITES, RawCode, keep
 from ...refuse import current, refuse
 from ...tlx import types as tlx
@@ -30,8 +31,18 @@ from .native import NativeFunction
 _NUMBERS = {"i1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "fp16": tl.float16,
             "bf16": tl.bfloat16, "fp32": tl.float32, "fp64": tl.float64, "fp8e5": tl.float8e5, "fp8e4nv": tl.float8e4nv,
             "fp8e4b8": tl.float8e4b8, "fp8e5b16": tl.float8e5b16}
+_OF_A_THREAD = re.compile(r"\bllvm\.func\b")
 _GLOBAL = ("global", "constant")
 _EFFECTS = {frozenset(): "", frozenset(("read", )): "in", frozenset(("write", )): "out", frozenset(("read", "write")): "inout"}
+
+
+def mlir_function(fn, dialect: str, options: dict[str, Any]) -> NativeFunction:
+    """What a text in MLIR declares: a function on tiles, whose body becomes a part of the kernel, or (`llvm.func`) one that each
+    thread runs, as of any native code."""
+    function = NativeFunction(fn, dialect, options)
+    if not function.deferred and _OF_A_THREAD.search(quiet(function.code().text)):
+        return function
+    return MlirFunctionText(fn, dialect, options)
 
 
 class MlirFunctionText(NativeFunction):

@@ -1,0 +1,80 @@
+"""What MLIR says of an author's text that it refuses, and where in the text the ops of a module stood.
+
+Input: something that parses or runs passes. Output: `MlirProblem` with a line and a column. An example:
+
+    with complaints():
+        module_of("module { %x = arith.addi %y %y : i32 }", context)          MlirProblem("expected ','", 1, 26)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from triton._C.libtriton import ir as mlir
+
+_AT = re.compile(r'(?:loc\()?"[^"\n]*":(\d+):(\d+)\)?: error: (.*)|[^\s:]+:(\d+):(\d+): error: (.*)')
+_MORE = re.compile(r"(?:\n(?!.*: (?:note|error): ).+)*")
+_PLACE = re.compile(r'":(\d+):(\d+)')
+NOWHERE = (1, 1)
+_LISTENING = threading.Lock()
+
+
+class MlirProblem(Exception):
+    """What is wrong with a source, where."""
+
+    def __init__(self, what: str, line: int = 1, column: int = 1):
+        self.what, self.line, self.column = what, line, column
+        super().__init__(f"{line}:{column}: {what}")
+
+
+def ops_of(module) -> list:
+    """Every op of a module in the order of a walk: an op after the ops in its regions."""
+    found: list = []
+    module.walk(found.append)
+    return found
+
+
+def places_of(module) -> list[tuple[int, int]]:
+    """The line and column of each op in the text that was parsed, in the order of a walk; `NOWHERE` for the module.
+
+    Triton's builder takes the location of the op that it is set behind, which tells of ops without results, too.
+    """
+    builder, places = mlir.builder(module.context), []
+    for op in ops_of(module):
+        found = None
+        if op.get_block() is not None:
+            builder.set_insertion_point_after(op)
+            found = _PLACE.search(str(builder.get_loc()))
+        places.append((int(found[1]), int(found[2])) if found else NOWHERE)
+    return places
+
+
+@contextmanager
+def complaints(position: Callable[[int, int], tuple[int, int]] = lambda line, column: (line, column)) -> Iterator[None]:
+    """What MLIR writes to the process's standard error while it refuses something becomes an `MlirProblem`, at the place that
+    `position` gives for a line and a column of the text."""
+    sys.stderr.flush()
+    with _LISTENING, tempfile.TemporaryFile() as kept:
+        before = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except RuntimeError as error:
+            kept.seek(0)
+            said = kept.read().decode(errors="replace")
+            found = _AT.search(said)
+            if found is None:
+                raise MlirProblem(said.strip().splitlines()[0] if said.strip() else str(error)) from None
+            line, column, what = (found[1], found[2], found[3]) if found[1] else (found[4], found[5], found[6])
+            more = _MORE.match(said, found.end())[0]      # some complaints go on in the next lines
+            what = " ".join(f"{what} {more}".split()).rstrip(".").replace("..", ".")
+            raise MlirProblem(what, *position(int(line), int(column))) from None
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
