@@ -40,8 +40,9 @@ class Explanation:
         if compiled.program is None:
             return {}
         if not compiled.target.binary:
-            return {f"Memory spaces of {compiled.program.name} on {compiled.target.name}":
-                    space_table(compiled.program, compiled.target).rstrip()}
+            found = {f"Memory spaces of {compiled.program.name} on {compiled.target.name}":
+                     space_table(compiled.program, compiled.target).rstrip(), loops.HEADING: loops.own_loop_text(compiled.program)}
+            return {title: text for title, text in found.items() if text}
         found = {
             f"Tasks on {compiled.target.name}": resource_table(compiled.program, compiled.target, compiled.metadata.shared),
             "Layouts": layout_text(compiled.layouts),

@@ -4,6 +4,8 @@ Input: a compiled kernel. Output: a line for each `for` loop that has a `tl.dot`
 
     gemm.py:21   pipelined by Triton: 2 loads start iterations ahead
     gemm.py:40   in order, since local_store at gemm.py:42 keeps its place; a pipe overlaps loads and products here
+
+A loop of `tle.dsa` is not Triton's to pipeline: its line says how far its copies run ahead, or why they do not.
 """
 
 from __future__ import annotations
@@ -16,6 +18,23 @@ _AHEAD = re.compile(r"(?:async_copy_global_to_local|async_tma_copy_global_to_loc
 _ALIAS = re.compile(r'^(#loc\d*) = loc\("[^"]*\.(\d+)"\(', re.MULTILINE)
 
 
+def own_loops(program: Any) -> dict[Any, str]:
+    """What became of each loop of `tle.dsa.pipeline` and `parallel` that asks for stages."""
+    found = {}
+    for op in program.named("for"):
+        ahead, alone = op.attrs.get("ahead"), op.attrs.get("alone")
+        if ahead:
+            found[op] = f"copies run {ahead} trip{'s' if ahead > 1 else ''} ahead" + (f"; one does not: {alone}" if alone else "")
+        elif alone:
+            found[op] = f"in order: {alone}"
+    return found
+
+
+def own_loop_text(program: Any) -> str:
+    """A line for each of these loops."""
+    return "\n".join(f"{op.site}   {said}" for op, said in own_loops(program).items())
+
+
 def loop_text(compiled: Any) -> str:
     """The section; empty for a kernel without such loops."""
     from ..analysis.order import STAGES, loop_plans, why_not_pipelined
@@ -23,8 +42,11 @@ def loop_text(compiled: Any) -> str:
     program, ahead = compiled.program, _started_ahead(compiled.stages["ttgir"])
     numbers = {op: number for number, op in enumerate(program.walk())}
     hinder = why_not_pipelined(program)
-    lines = []
+    lines, own = [], own_loops(program)
     for plan in loop_plans(program):
+        if plan.loop in own:
+            lines.append(f"{plan.loop.site}   {own[plan.loop]}")
+            continue
         inside = [op for op in plan.loop.walk() if op is not plan.loop]
         if not any("dot" in op.row.traits for op in inside) and STAGES not in plan.loop.attrs:
             continue

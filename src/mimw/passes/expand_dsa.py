@@ -90,7 +90,7 @@ class _Expander:
         elif not op.blocks and not any(is_local(result.type) for result in op.results):
             self.writer.copy(op, op.args)
         else:
-            args = self.writer.now(op.args)
+            args = _retyped(self.writer.now(op.args))
             blocks = tuple(self.block(block) for block in op.blocks)
             self.writer.ops.append(replace(op, args=args, blocks=blocks, results=tuple(map(self.defined, op.results))))
 
@@ -210,6 +210,13 @@ class _Expander:
 
     def dsa_extract_element(self, op: Op) -> None:
         self.writer.env[op.result] = extracted_element(self.places, op)
+
+
+def _retyped(arg):
+    """Arguments of an op that hands values on: the types of buffers are those in shared memory."""
+    if isinstance(arg, tuple):
+        return tuple(map(_retyped, arg))
+    return _in_shared_memory(arg) if is_local(arg) else arg
 
 
 def _in_shared_memory(type_: Buffer) -> Buffer:

@@ -100,8 +100,9 @@ class _Rewriter:
         extra = tuple(Value(init.type) for init in inits[len(op.inits):])
         block = self.body(op, rings, ahead, stages, extra, end, step)
         results = (*op.results, *(Value(one.type) for one in extra))
-        attrs = {**op.attrs, STAGES: 0, **({"alone": reasons[0]} if reasons else {})}
+        attrs = {**op.attrs, STAGES: 0, "ahead": stages - 1, **({"alone": reasons[0]} if reasons else {})}
         writer.ops.append(Op(op.name, (start, end, step, inits), results, (block, ), MappingProxyType(attrs), site))
+        writer.emit("async_wait", (0, ()), site)    # groups of trips that there are not: nothing is under way, and that is known
 
     def body(self, op: Op, rings: list[_Ring], ahead: Ahead, stages: int, extra: tuple[Value, ...], end: Value,
              step: Value) -> Block:

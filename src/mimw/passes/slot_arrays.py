@@ -17,6 +17,7 @@ from ..analysis.affine import affine
 from ..analysis.uses import Uses, uses_of
 from ..ir import Block, Buffer, Builder, Op, Program, Value
 from ..storage.aliases import SMEM_ALIGNMENT
+from ..target import SHARED
 from .space_slots import copied
 
 
@@ -38,8 +39,8 @@ def with_types(program: Program, types: dict[Value, Buffer]) -> Program:
 
 def _is_array(op: Op, uses: Uses) -> bool:
     type_ = op.result.type
-    if type_.count or len(type_.shape) < 2 or op.attrs.get("layout") is not None:
-        return False
+    if type_.space != SHARED or type_.count or len(type_.shape) < 2 or op.attrs.get("layout") is not None:
+        return False    # what no shared memory holds has no banks and no rows of a power of two
     users = [use.op for use in uses.of(op.result)]
     if any(user.row.hands_over for user in users):
         return False

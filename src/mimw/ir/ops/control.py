@@ -14,10 +14,11 @@ define("if", "condition:int types:#type*", listed(1), "same", "control", traits=
 _LOOP = ("tt.num_stages:const? tt.loop_unroll_factor:const? tt.disallow_acc_multi_buffer:const? tt.flatten:const? "
         "tt.warp_specialize:const? llvm.loop_annotation:const?")
 define("for", "start:int end:int step:int inits:value*", of_values(3), "same", "control",
-       attrs=f"{_LOOP} dsa:#str? alone:#str?",
+       attrs=f"{_LOOP} dsa:#str? ahead:#int? alone:#str?",
        traits="loop", regions="body", hands_on="inits->body,results body->body,results", cost="free", rule="carried",
        doc="Block arguments: the induction variable, then one per carried value. attrs: dsa, `pipeline` or `parallel`, if the "
-       "author asked for that; alone, why such a loop runs as it is written (`pipeline_dsa`).")
+       "author asked for that; ahead, how many trips its copies run ahead; alone, why one of them "
+       "does not (`pipeline_dsa`).")
 define("while", "inits:value*", of_values(0), "same", "control", attrs=_LOOP, traits="loop",
        regions="before after", hands_on="inits->before before->after,results after->before", cost="free",
        rule="carried",
