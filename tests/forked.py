@@ -6,7 +6,8 @@
 Input: the collected tests. Output: pytest's own reports and warnings, as if one process had run them. Importing Triton, torch
 and all tests takes as long as a thousand tests: it is done once, and what a worker says of a test that passes is a few numbers. A
 worker takes one module of tests after the other, so that what a module shares is made once, and at the end half of what another
-has left. One that dies fails its test, by name, and another takes its place. Where there is a CUDA device all tests run in the
+has left. One that dies fails its test, by name, and another takes its place; the report has the modules that it had run, in their
+order, and where Python was. Where there is a CUDA device all tests run in the
 process that collects: a device's driver does not survive a fork.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import multiprocessing
 import os
 import pickle
@@ -21,6 +23,7 @@ import selectors
 import signal
 import struct
 import sys
+import tempfile
 import traceback
 import warnings
 from itertools import groupby
@@ -79,6 +82,7 @@ class Worker:
     def __init__(self, session, share: Share, number: int) -> None:
         self.session, self.share, self.number, self.read = session, share, number, b""
         self.pipe, write = os.pipe()
+        self.trace = tempfile.TemporaryFile()       # what is left of a process that dies: its modules, then its stack
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
             stream.flush()
         self.process = os.fork()
@@ -91,6 +95,7 @@ class Worker:
     def _run(self) -> int:
         try:
             atexit._clear()
+            faulthandler.enable(self.trace)
             self._own_files()
             plugins = self.session.config.pluginmanager
             plugins.unregister(name="terminalreporter")
@@ -116,7 +121,10 @@ class Worker:
         """A test is told of the one behind it, so that it leaves in place what both need: two are taken from the share."""
         items, share, number = self.session.items, self.share, self.number
         share.running[number] = share.take(number) if share.behind[number] == NOBODY else share.behind[number]
+        module = None
         while share.running[number] != NOBODY:
+            if module != (module := items[share.running[number]].nodeid.partition("::")[0]):
+                os.write(self.trace.fileno(), f"    {module}\n".encode())
             share.behind[number] = share.take(number)
             item, behind = items[share.running[number]], share.behind[number]
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None if behind == NOBODY else items[behind])
@@ -186,7 +194,9 @@ class Hearing:
         if number == NOBODY:
             raise RuntimeError(f"a worker ended with status {status} outside of any test")
         item = self.session.items[number]
-        end = f"the process of this test ended: {os.waitstatus_to_exitcode(status)}"
+        worker.trace.seek(0)
+        left = worker.trace.read().decode(errors="replace")
+        end = f"the process of this test ended: {os.waitstatus_to_exitcode(status)}\nit had run tests of\n{left}"
         self.hook.pytest_runtest_logreport(report=pytest.TestReport(item.nodeid, item.location, {}, "failed", end, "call"))
         self.share.running[worker.number] = NOBODY
         return True

@@ -19,7 +19,7 @@ from mimw.simulate import prepare
 
 from .mutated import with_mutants
 
-ALWAYS, NEVER, SEEDS, MUTANTS = -1.0, float("inf"), 3, 3
+ALWAYS, NEVER, SEEDS, MUTANTS = -1.0, float("inf"), 2, 3
 
 
 class Runs:
@@ -71,9 +71,9 @@ def full_runs_once(monkeypatch) -> Runs:
     return runs
 
 
-def report(launch, quick: float, monkeypatch, jobs: int = 1):
+def report(launch, quick: float, monkeypatch, jobs: int = 1, shrink: bool = True):
     monkeypatch.setattr(search, "QUICK", quick)
-    return Search(launch, jobs=jobs).all(SEEDS, "random", 200, True, True)
+    return Search(launch, jobs=jobs).all(SEEDS, "random", 200, shrink, True)
 
 
 @pytest.fixture
@@ -91,15 +91,16 @@ def left_out(monkeypatch):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypatch, left_out, full_runs_once):
-    """Findings, operations, the smaller launches, all of the report; and each run without tile data."""
+    """Findings, operations, the smaller launches, all of the report; and each run without tile data. Findings are compared as they
+    are found: shrinking them makes full runs only, from the same finding the same ones, and took a third of the time."""
     kernel, grid, args, meta = case.make()
     launch = prepare(kernel, grid, args, dict(meta), case.target)
     for program in with_mutants(launch, case.name + "further", MUTANTS):
         one = replace(launch, program=program)
-        quick = report(one, ALWAYS, monkeypatch)
+        quick = report(one, ALWAYS, monkeypatch, shrink=False)
         assert not TileData(one).loses_nothing or left_out
         count = len(left_out)
-        assert report(one, NEVER, monkeypatch) == quick and len(left_out) == count
+        assert report(one, NEVER, monkeypatch, shrink=False) == quick and len(left_out) == count
         assert full_runs_once.told_alike() or not left_out
 
 
