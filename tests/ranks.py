@@ -10,6 +10,7 @@ started. Output: what the function returned at each rank, by pickle. An error at
 processes that do not come back in time are killed, and named.
 """
 
+import gc
 import os
 import pickle
 import selectors
@@ -70,6 +71,7 @@ def _forked(rank: int, size: int, function, where: Path, timeout: float, gpus: b
     if child:
         os.close(writer)
         return child, reader
+    gc.freeze()         # what was there is never looked through, so its pages stay shared
     os.close(reader)
     os.dup2(os.open(where / f"stderr{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
     answer = b""

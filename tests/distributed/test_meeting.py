@@ -37,6 +37,23 @@ def test_many_calls_of_two_groups_with_random_delays():
     assert at_ranks(2, work) == [[False, False, True] * 2] * 2
 
 
+def test_parts_from_rank_0():
+    """Each rank gets its own, and none where it fails; nothing is left, and other calls go on behind it."""
+    def work(rank):
+        meeting, found = world_of().meeting, []
+        for number in range(3):
+            found.append(meeting.from_first(f"parts {number}", lambda: [bytes([number, other]) * 2 for other in range(3)]))
+        try:
+            found.append(meeting.from_first("what fails", lambda: [][0]))
+        except IndexError:
+            found.append("raised")
+        meeting.heard("behind", None)
+        return found, [number for number in range(99) if meeting.store.check([f"{number}/for {rank}"])]
+
+    parts = [[bytes([number, rank]) * 2 for number in range(3)] for rank in range(3)]
+    assert at_ranks(3, work) == [(parts[rank] + [None if rank else "raised"], []) for rank in range(3)]
+
+
 class Gone:
     """A store whose process has ended."""
 

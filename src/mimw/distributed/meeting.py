@@ -5,6 +5,7 @@ Input: a store, this rank, and how many there are. Output: what all ranks said; 
     meeting = Meeting(store, rank=0, size=4, group="0", limit=30.0, ended=lambda: {})
     meeting.heard("who is where", {"pid": 17})      a list: what each rank gave, plain data
     meeting.agree("symmetric 'x'", [[64], "float32"])           RanksDisagree where a rank gives something else
+    meeting.from_first("the sums", lambda: [b"of rank 0", ...])     what rank 0 made for this rank
     ... PeerLate: rank 2 of group '0' has not come to symmetric 'x' within 30 s; ranks 0, 1 and 3 are there.
 
 Every rank makes the same calls in the same order; the number of the call is in the keys. A key is removed two calls later, when
@@ -60,6 +61,48 @@ class Meeting:
         said = self.heard(what, mine)
         if any(value != said[0] for value in said):
             raise self.difference(f"the ranks disagree on {what}", list(map(shown, said)))
+
+    def from_first(self, what: str, make: Callable[[], list[bytes]]) -> bytes | None:
+        """This rank's of the parts that rank 0 makes, one for each rank, while the others wait for it without a time limit.
+
+        args:      what   names the call in messages; all ranks make it
+                   make   called at rank 0 alone
+        returns:   at the other ranks, None where `make` raised, which it does on at rank 0
+        errors:    PeerLost where the process of rank 0 has ended
+        """
+        number, self.calls = self.calls, self.calls + 1
+        if self.rank:
+            return self._from_first(number, what)
+        parts: list[bytes] = []
+        try:
+            parts = make()
+            return parts[0]
+        finally:
+            for rank in range(1, self.size):
+                self._leave(number, what, rank, b"1" + parts[rank] if parts else b"0")
+
+    def _leave(self, number: int, what: str, rank: int, part: bytes) -> None:
+        try:
+            self.store.set(f"{number}/for {rank}", part)
+        except RuntimeError as error:       # torch's, of a store that is no more
+            raise self._without_store(what, error) from error
+
+    def _from_first(self, number: int, what: str) -> bytes | None:
+        pause, key = FIRST_LOOK, f"{number}/for {self.rank}"
+        try:
+            while not self.store.check([key]):
+                ended = {rank: how for rank, how in self.ended().items() if not rank}
+                if ended and not self.store.check([key]):       # it may have left the parts and ended since the look
+                    raise self._absent(PeerLost, what, ended, [0])
+                time.sleep(pause)
+                pause = min(2 * pause, SLOWEST_LOOK)
+            said = self.store.get(key)
+            self.store.delete_key(key)
+        except DistributedError:
+            raise
+        except RuntimeError as error:
+            raise self._without_store(what, error) from error
+        return said[1:] if said[:1] == b"1" else None
 
     def difference(self, problem: str, said: list[str]) -> RanksDisagree:
         """The error, with who says what."""

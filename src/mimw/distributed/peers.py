@@ -31,6 +31,10 @@ class Peers:
         self.looked_at = [other for other, one in enumerate(facts) if other != rank and one["machine"] == mine["machine"]
                           and one["since"] is not None]
 
+    def on_this_machine(self) -> bool:
+        """Whether all ranks are, so that each is seen to end."""
+        return len(self.looked_at) == len(self.facts) - 1
+
     def ended(self) -> dict[int, str]:
         """Ranks whose processes on this machine have ended, also such as nobody has waited for yet."""
         return {rank: f"its process {self.facts[rank]['pid']} has ended" for rank in self.looked_at

@@ -119,6 +119,32 @@ def test_a_rank_that_ends_while_inputs_travel_is_named():
     assert "shifted: the inputs of all ranks do not arrive: rank 1: its process" in str(error)
 
 
+def test_rank_0_simulates_for_all():
+    """Its own elements of a heap travel, of any type; where it fails each rank finds out what; no rank waits for it in vain."""
+    def work(rank):
+        ran = []
+
+        def everyone(ranks, xs):
+            ran.append(len(ranks))
+            if xs[0][0] < 0:
+                raise ValueError(f"not at rank {rank}")
+            if xs[0][0] > 5:
+                os._exit(3)
+            return [(x[1:].to(torch.float8_e4m3fn), None) for x in xs]
+
+        mine, none = simulated("last", None, (torch.full((1000, ), rank + 1.0), ), everyone)
+        for wrong in (-1.0, 6.0):
+            try:
+                simulated("last", None, (torch.full((2, ), wrong), ), everyone)
+            except (ValueError, PeerLost) as error:
+                ran.append(str(error).partition(":")[0])
+        return mine.float().unique().tolist(), mine.untyped_storage().nbytes(), none, ran
+
+    ended, other = at_ranks(2, work, failing=True)
+    assert ended == 3
+    assert other == ([2.0], 999, None, [2, "not at rank 1", "rank 0 of group '0' comes no more to last, simulated"])
+
+
 def test_workspaces_are_kept():
     def work(rank):
         world = world_of()

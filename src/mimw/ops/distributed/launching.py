@@ -16,11 +16,13 @@ Input: a process group, or its name; tensors. Output: a world, workspaces, launc
         mimw.simulate(kernel, grid, ranks.each(xs, "x"), y, ranks)
         return tensors_of(y)            and simulated gives y of this rank
 
-On the CPU every rank gets the inputs of all ranks by gloo, and simulates the whole world, all to the same result.
+On the CPU every rank gets the inputs of all ranks by gloo, and rank 0 simulates the whole world for all; where ranks are on several
+machines each does, to the same result.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -87,7 +89,9 @@ def simulated(name: str, group: World | Any, inputs: Sequence[Tensor | None], ru
                group   the world, or what `world_of` takes
                inputs  this rank's tensors; None stays None
                run     `run(ranks, *gathered)`: a `mimw.World`, then for each input a list with the tensor of each rank; gives a
-                       sequence with the result of each rank: a tensor, a tuple of tensors, whatever the operator returns
+                       sequence with the result of each rank: a tensor, a tuple of tensors, whatever the operator returns. Called at
+                       rank 0, at the others too if that fails, so that each raises what it found; at all ranks if they are on
+                       several machines, where nobody sees that a process has ended
                like    what else has to be the same at all ranks, plain data: numbers that are no tensors
                ragged  whether shapes may differ by rank; types may not
     returns:   `run(...)[rank]`
@@ -100,7 +104,27 @@ def simulated(name: str, group: World | Any, inputs: Sequence[Tensor | None], ru
     said = world.meeting.heard(f"{name} on CPU tensors", [looks, repr(like)])
     _check_alike(world, name, said, ragged)
     gathered = _gathered(world, name, inputs, [looks for looks, _ in said])
-    return run(mimw.World(world.size), *gathered)[world.rank]
+
+    def at_all_ranks() -> Sequence[Any]:
+        return run(mimw.World(world.size), *gathered)
+
+    if world.size > 1 and world.peers.on_this_machine():
+        mine = world.meeting.from_first(f"{name}, simulated", lambda: list(map(_bytes, at_all_ranks())))
+        if mine is not None:
+            return torch.load(io.BytesIO(mine), weights_only=True)
+    return at_all_ranks()[world.rank]
+
+
+def _bytes(result: Any) -> bytes:
+    torch.save(_alone(result), saved := io.BytesIO())
+    return saved.getvalue()
+
+
+def _alone(result: Any) -> Any:
+    """Tensors with their own elements, without all the others that they are views of."""
+    if isinstance(result, (tuple, list)):
+        return type(result)(map(_alone, result))
+    return result.detach().clone() if isinstance(result, Tensor) else result
 
 
 def tensors_of(arrays: Sequence[np.ndarray | Tensor]) -> list[Tensor]:
