@@ -246,6 +246,22 @@ def local_trips(x, y):
         tle.dsa.copy(a, y + step * 64 + at, [64])
 
 
+@tle.raw.dialect(name="mlir", source="""
+tt.func @half(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %c = arith.constant dense<0.5> : tensor<64xf32>
+  %y = arith.mulf %x, %c : tensor<64xf32>
+  tt.return %y : tensor<64xf32>
+}
+""")
+def half(x): ...
+
+
+@probe("raw.call, functions on tiles in MLIR text")
+def mlir_text(x, y):
+    at = tl.arange(0, 64)
+    tl.store(y + at, tle.raw.call(half, [tl.load(x + at)]))
+
+
 @probe("reshard")
 def reshard(x, y):
     at = tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import linecache
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NoReturn
 
 import triton.language.core as tl
@@ -154,8 +153,11 @@ class MlirFunctionText(NativeFunction):
     def code(self) -> RawCode:
         """The source as it is now. A text that stands in no file as it is gets a name, under which errors show its lines."""
         code = super().code()
-        if self.path is not None or self._text in Path(code.file).read_text():
+        if self.path is not None:
             return code
+        whole = "".join(linecache.getlines(code.file))
+        if (place := whole.find(self._text)) >= 0:
+            return replace(code, line=whole.count("\n", 0, place) + 1)
         name = f"<MLIR text of {self.name}>"
         linecache.cache[name] = len(code.text), None, code.text.splitlines(keepends=True), name
         return replace(code, file=name, line=1)
