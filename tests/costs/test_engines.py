@@ -40,4 +40,4 @@ def test_copies_go_at_the_rate_of_their_path():
 def test_the_chip_and_its_model_agree():
     chip = TARGETS["ascend_910b"]
     assert MODEL.sms == chip.multiprocessors and MODEL["chip.vector_cores"] == 2 * chip.multiprocessors
-    assert MODEL.residency(0, 4, 128) == (1, "the cores")
+    assert MODEL.residency(0, 4, 128) == (1, "its scalar unit")

@@ -32,7 +32,7 @@ class EngineModel(Model):
         return self.sms if products else int(self["chip.vector_cores"])
 
     def residency(self, *_, **__) -> tuple[int, str]:
-        return int(self["chip.ctas"]), "the cores"
+        return int(self["chip.ctas"]), "its scalar unit"
 
     def vector(self, op: Op) -> float:
         """Cycles of the vector unit for an op on tiles; 0 for what only renames or is done on the way."""

@@ -61,6 +61,7 @@ class Prediction(Timeline):
     assumed     lines of branches that depend on data and were taken to be true
     simulated   CTAs that were simulated, of those that an SM runs
     chip        what the figures are of
+    core        what runs programs there: an SM, or a core; `programs` are what these are called, one and several
     """
 
     cycles: float = 0.0
@@ -72,6 +73,8 @@ class Prediction(Timeline):
     assumed: tuple[Site, ...] = ()
     simulated: tuple[int, int] = (1, 1)
     chip: str = ""
+    core: str = "SM"
+    programs: tuple[str, str] = ("CTA", "CTAs")
 
     def as_json(self) -> dict:
         return super().as_json() | {
@@ -80,10 +83,12 @@ class Prediction(Timeline):
             "chip": self.chip}
 
     def __str__(self) -> str:
-        ctas, by = self.residency
+        (ctas, by), (one, several) = self.residency, self.programs
+        a = "an" if self.core == "SM" else "a"
         lines = [f"{self.title}, {self.cycles:,.0f} cycles, on {self.chip}", f"bound by {self.bound}",
-                 f"{ctas} CTA{'s' * (ctas > 1)} an SM (by {by}), {self.waves:.2f} waves; {100 * self.from_dram:.0f} % of what is "
-                 f"loaded comes from DRAM; {self.simulated[0]} of an SM's {self.simulated[1]} CTAs simulated",
+                 f"{ctas} {several if ctas > 1 else one} {a} {self.core} (by {by}), {self.waves:.2f} waves; "
+                 f"{100 * self.from_dram:.0f} % of what is loaded comes from DRAM; {self.simulated[0]} of {a} {self.core}'s "
+                 f"{self.simulated[1]} {several} simulated",
                  table(("unit", "busy"), [(_UNITS.get(unit, unit), f"{100 * share:.0f} %") for unit, share in sorted(
                      self.units.items(), key=lambda item: -item[1])], right=("busy", ))]
         lines += [f"taken to be true, as it depends on data: the branch at {site}" for site in self.assumed]
@@ -131,10 +136,11 @@ class _Predictor:
         self.arguments = {} if self.gpus else bind(program, launch.values, self.memory)
         size = program.cluster_size
         self.order = list(clusters(self.grid, program.cluster))
-        self.groups = max(1, costs.sms // size)                       # clusters that start side by side
+        cores = costs.cores(program)
+        self.groups = max(1, cores // size)                       # clusters that start side by side
         self.slots = min(self.residency[0], -(-len(self.order) // self.groups))
         self.mine = self.order[::self.groups]
-        self.sms = min(costs.sms, len(self.order) * size)
+        self.sms = min(cores, len(self.order) * size)
         count = max(self.slots, min(len(self.mine), most))
         self.chosen = [self.mine[round(i * (len(self.mine) - 1) / max(1, count - 1))] for i in range(count)]
         self.side_by_side = 1           # of the clusters of each GPU that start together, how many are simulated
@@ -186,7 +192,7 @@ class _Predictor:
         units = self.units(machine)
         found = Prediction(self.launch.name, self.launch.grid, micro, clock, trace, cycles, units, "", self.residency,
                            len(self.mine) / self.slots / self.side_by_side, from_dram, tuple(op.site for op in self.needed.unknown),
-                           (len(self.chosen), len(self.mine)), self.costs.chip)
+                           (len(self.chosen), len(self.mine)), self.costs.chip, self.costs.core, self.costs.programs)
         return replace(found, bound=_bound(found))
 
     def first_run(self, clock: float, from_dram: float) -> TimedMachine:
@@ -225,7 +231,7 @@ def _bound(found: Prediction) -> str:
     what = f"{_UNITS.get(unit, unit)}, busy {100 * share:.0f} % of the time"
     if share >= BUSY:
         return what
-    worst = next((bubble for bubble in found.bubbles() if bubble.lane[1] != "default"), None)
+    worst = next((bubble for bubble in found.bubbles() if bubble.lane[1] != "default" and bubble.site), None)
     waited = f"; the longest waits are of {worst.lane[1]!r} for {worst.what} at {worst.site}" if worst else ""
     always = _always_at_work(found)
     worked = f"; {always!r} never waits for long: what it starts takes that long to start" if always else ""

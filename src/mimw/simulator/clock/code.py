@@ -14,6 +14,7 @@ from ...ir.ops import is_pure
 from ..machine.interpreter import GENERATOR, PLAIN, REGION, SWITCHING, Code
 from ..machine.table import HANDLERS
 from . import atomics, copies, dots, tensor_memory  # noqa: F401  they put their handlers into the table
+from .engine_ops import engine_step
 from .table import BEFORE, TIMED, assumed_if, skip
 
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
@@ -34,6 +35,8 @@ def _gives_way(machine, op: Op, mode: int, num_warps: int) -> bool:
 
 def _step(machine, op: Op, num_warps: int) -> tuple:
     model = machine.model
+    if machine.engines is not None and (step := engine_step(machine, op)) is not None:
+        return step
     if op.name in TIMED:
         run = TIMED[op.name]
         mode = GENERATOR if inspect.isgeneratorfunction(run) else SWITCHING

@@ -35,8 +35,9 @@ from ..machine.machine import POLL_ROUNDS, Machine
 from ..machine.tasks import Cta, InFlight, Task
 from ..memory.global_memory import GlobalMemory
 from .code import prepare
+from .engines import SCALAR, Engines
 from .links import Ways
-from .queue import Queue
+from .queue import Gaps, Queue
 
 
 @dataclass
@@ -105,6 +106,11 @@ class TimedMachine(Machine):
         self.ways = Ways(self, min(1.0, groups * program.cluster_size / conditions.sms)) if len(self.gpus) > 1 else None
         self.loads: list[tuple[Any, int]] = []          # (which bytes, how many) of each load from global memory
         self.loaded = self.stored = 0
+        self.engines = Engines(program, model.target) if model.engines else None
+        if self.engines is not None:        # the scalar unit is ahead of the engines, so their requests come in its order
+            self.first_task = SCALAR
+            for sm in (sm for gpu in self._sms for group in gpu for sm in group):
+                sm.units = defaultdict(Gaps)
         self.uses: dict[Value, list[Op]] = defaultdict(list)
         for op in program.walk():
             for value in op.operands:
@@ -191,6 +197,13 @@ class TimedMachine(Machine):
                 return actor
         raise deadlock(self)
 
+    def _finish(self, task: TimedTask) -> bool:
+        """A core is over when its engines are."""
+        if self.engines is not None:
+            task.wait_until(self.engines.drained(task), None, "the engines")
+            self.now = max(self.now, task.clock)
+        return super()._finish(task)
+
     def _ready(self) -> InFlight:
         return min(self.inflight, key=lambda operation: operation.end)
 
@@ -235,21 +248,23 @@ class TimedMachine(Machine):
             task.unit_ends[name] = end
             task.clock = max(task.clock, end)
 
-    def load(self, task: TimedTask, size: int, what: Any, latency: float, far: float) -> tuple[float, float]:
-        """(when the last of `size` bytes has left global memory, when it is there), asked for now; `far` is the latency from
-        DRAM."""
+    def load(self, task: TimedTask, size: int, what: Any, latency: float, far: float, at: float = 0.0) -> tuple[float, float]:
+        """(when the last of `size` bytes has left global memory, when it is there), asked for now, or at a later time; `far` is
+        the latency from DRAM."""
         self.loaded += size
         if self._most_loads:
             self.loads.append((what, size))
             if len(self.loads) >= self._most_loads:
                 raise Enough
-        share = self.conditions.from_dram
-        ends = [self.unit(task, name).take(task.clock, size * part / self.rates[name])
+        share, at = self.conditions.from_dram, max(at, task.clock)
+        ends = [self.unit(task, name).take(at, size * part / self.rates[name])
                 for name, part in (("inbound", 1.0), ("L2", 1.0), ("DRAM", share))]
         return max(ends), max(ends) + latency + share * (far - latency)
 
-    def store(self, task: TimedTask, size: int) -> float:
-        """The time at which `size` bytes have left the SM; they take their part of DRAM's time."""
+    def store(self, task: TimedTask, size: int, at: float = 0.0) -> float:
+        """The time at which `size` bytes have left the SM, from now, or from a later time, on; they take their part of DRAM's
+        time."""
         self.stored += size
-        self.unit(task, "DRAM").take(task.clock, size / self.rates["DRAM"])
-        return max(self.unit(task, name).take(task.clock, size / self.rates[name]) for name in ("outbound", "L2 stores"))
+        at = max(at, task.clock)
+        self.unit(task, "DRAM").take(at, size / self.rates["DRAM"])
+        return max(self.unit(task, name).take(at, size / self.rates[name]) for name in ("outbound", "L2 stores"))

@@ -50,6 +50,7 @@ class Machine:
 
     computes_all = True
     request_latency: float = TMA_LATENCY    # of a request for the work of a cluster that has not started
+    first_task = "default"                  # the name of the task that runs the kernel's body
     task_class, cta_class = Task, Cta       # what a machine makes of the kernel; one with a clock keeps more of each
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
@@ -236,7 +237,8 @@ class Machine:
             self.begun += 1
         for cta in cluster.ctas:
             start = self.place(cta)
-            task = self.task_class(self, cta, "default", {**self.arguments, **gpu.arguments}, self.program.num_warps, 0, start)
+            known = {**self.arguments, **gpu.arguments}
+            task = self.task_class(self, cta, self.first_task, known, self.program.num_warps, 0, start)
             self.spawn(task, self.program.body)
         return len(cluster.ctas)
 

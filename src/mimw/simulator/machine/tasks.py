@@ -230,7 +230,7 @@ class Task:
         """The latest call of a pipe's method that is meant; None if it has made none, or many others since."""
         return next(filter(is_meant, reversed(self.calls)), None)
 
-    def wait_until(self, time: float, op: Op, label: str) -> None:
+    def wait_until(self, time: float, op: Op | None, label: str) -> None:
         """Move this task's clock to `time`, the moment at which what it waited for was done."""
         if time <= self.clock:
             return

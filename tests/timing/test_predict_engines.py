@@ -1,0 +1,118 @@
+"""A core with engines in time: what overlaps, what waits for what, and through which memories data go. Figures are the model's."""
+
+import functools
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+from mimw.cli import main
+from mimw.costs import model
+
+CHIP = "ascend_910b"
+UB, L1, L0A, L0B, L0C = (getattr(tle.dsa.ascend, name) for name in ("UB", "L1", "L0A", "L0B", "L0C"))
+ENGINES = {"Scalar", "MTE1", "MTE2", "MTE3", "Vector", "Cube", "FixPipe"}
+
+
+@mimw.jit
+def doubled(x, y, TRIPS: tl.constexpr, N: tl.constexpr, SLOTS: tl.constexpr):
+    """y = x + x, block by block, in SLOTS buffers by turns."""
+    at = tl.arange(0, N)
+    first = tle.dsa.alloc([N], tl.float32, UB)
+    second = tle.dsa.alloc([N], tl.float32, UB)
+    for i in tl.static_range(TRIPS):
+        if SLOTS == 2 and i % 2:
+            tle.dsa.copy(x + i * N + at, second, [N])
+            tle.dsa.add(second, second, second)
+            tle.dsa.copy(second, y + i * N + at, [N])
+        else:
+            tle.dsa.copy(x + i * N + at, first, [N])
+            tle.dsa.add(first, first, first)
+            tle.dsa.copy(first, y + i * N + at, [N])
+
+
+@mimw.jit
+def product(a, b, c, K: tl.constexpr, SCALED: tl.constexpr):
+    """c = a @ b of 64 rows and columns, by way of L1 and L0; SCALED halves the sum in each trip, as attention does."""
+    rows, ks = tl.arange(0, 64), tl.arange(0, 64)
+    left, right = tle.dsa.alloc([64, 64], tl.float16, L1), tle.dsa.alloc([64, 64], tl.float16, L0B)
+    total = tl.zeros((64, 64), tl.float32)
+    for k in range(0, K, 64):
+        tle.dsa.copy(a + rows[:, None] * K + (k + ks)[None, :], left, [64, 64])
+        tle.dsa.copy(b + (k + ks)[:, None] * 64 + rows[None, :], right, [64, 64])
+        if SCALED:
+            total = total * 0.5
+        total = tl.dot(tle.dsa.to_tensor(left), tle.dsa.to_tensor(right), total)
+    tl.store(c + rows[:, None] * 64 + rows[None, :], total)
+
+
+@functools.cache
+def predicted(slots: int):
+    x = np.empty(4 * 8192, np.float32)
+    return mimw.predict(doubled, (8, ), x, x, TRIPS=4, N=8192, SLOTS=slots, target=CHIP)
+
+
+@functools.cache
+def multiplied(scaled: bool):
+    a, c = np.empty(64 * 256, np.float16), np.empty(64 * 64, np.float32)
+    return mimw.predict(product, (24, ), a, a, c, K=256, SCALED=scaled, target=CHIP)
+
+
+def lane(found, name: str):
+    return [(event.start, event.end) for event in found.trace.events if event.lane == name and event.end > event.start]
+
+
+def overlap(one, other) -> float:
+    return sum(max(0.0, min(end, stop) - max(start, begin)) for start, end in one for begin, stop in other)
+
+
+def test_one_buffer_takes_turns_and_two_overlap():
+    """With one buffer a load waits until the store has read it; with two it only waits for the one before the last."""
+    single, double = predicted(1), predicted(2)
+    assert {name for _, name in double.trace.lanes()} == {"Scalar", "MTE2", "Vector", "MTE3"}
+    assert overlap(lane(single, "MTE2"), lane(single, "MTE3")) == 0 < overlap(lane(double, "MTE2"), lane(double, "MTE3"))
+    assert double.cycles < 0.8 * single.cycles
+    for (_, stored), (loaded, _) in zip(lane(single, "MTE3"), lane(single, "MTE2")[1:]):
+        assert loaded >= stored
+    for (_, loaded), (added, _) in zip(lane(double, "MTE2"), lane(double, "Vector")):
+        assert added >= loaded
+
+
+def test_a_kernel_without_products_has_the_vector_cores():
+    found, costs = predicted(1), model(CHIP)
+    assert (found.waves, found.simulated, found.core) == (1.0, (1, 1), "core") and found.megahertz == costs["chip.boost_mhz"]
+    assert "1 program a core (by its scalar unit)" in str(found) and "never measured" in found.chip
+    assert 4 * costs.elements("float", 4 * 8192) / found.cycles == pytest.approx(found.units["Vector"], rel=1e-6)
+    assert costs.cores(multiplied_program()) == 24
+
+
+def multiplied_program():
+    from mimw.simulate import prepare
+    a, c = np.empty(64 * 256, np.float16), np.empty(64 * 64, np.float32)
+    return prepare(product, (1, ), (a, a, c), dict(K=256, SCALED=False), CHIP).program
+
+
+def test_a_product_goes_by_l1_l0_and_the_fixpipe():
+    found = multiplied(False)
+    assert {name for _, name in found.trace.lanes()} == {"Scalar", "MTE1", "MTE2", "Cube", "FixPipe"}
+    assert len(lane(found, "Cube")) == len(lane(found, "MTE1")) == 4 and len(lane(found, "FixPipe")) == 1
+    assert found.units["Cube"] == pytest.approx(4 * model(CHIP).product(64, 64, 64, 16) / found.cycles, rel=1e-6)
+
+
+def test_a_sum_that_vectors_scale_goes_through_global_memory():
+    """L0C has no path to UB: each product leaves by FixPipe and comes back by MTE2, and is added to the scaled sum there."""
+    plain, scaled = multiplied(False), multiplied(True)
+    assert {name for _, name in scaled.trace.lanes()} == ENGINES
+    labels = [event.label for event in scaled.trace.events if event.lane == "FixPipe"]
+    assert labels == ["product to global"] * 4 and scaled.cycles > 1.5 * plain.cycles
+    assert len(lane(scaled, "MTE3")) == 1       # the sum lies in UB in the end
+
+
+def test_the_command_line(tmp_path, capsys):
+    picture = tmp_path / "engines.json"
+    assert main(["timeline", f"{__file__}:doubled", "--grid", "48", "--target", CHIP, "--output", str(picture), "--args",
+                 "fp32[32768]", "fp32[32768]", "TRIPS=2", "N=4096", "SLOTS=2"]) == 0
+    told = capsys.readouterr().out
+    assert "on Ascend 910B (published figures, never measured)" in told and '"MTE3"' in picture.read_text().replace("cta 0 / ", "")
