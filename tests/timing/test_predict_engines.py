@@ -60,6 +60,17 @@ def multiplied(scaled: bool):
     return mimw.predict(product, (24, ), a, a, c, K=256, SCALED=scaled, target=CHIP)
 
 
+@mimw.jit
+def ahead(x, y, n, N: tl.constexpr, STAGES: tl.constexpr):
+    """y = x + x by a loop of `tle.dsa.pipeline`."""
+    at = tl.arange(0, N)
+    block = tle.dsa.alloc([N], tl.float32, UB)
+    for first in tle.dsa.pipeline(0, n, N, num_stages=STAGES):
+        tle.dsa.copy(x + first + at, block, [N], inter_no_alias=True)
+        tle.dsa.add(block, block, block)
+        tle.dsa.copy(block, y + first + at, [N])
+
+
 def lane(found, name: str):
     return [(event.start, event.end) for event in found.trace.events if event.lane == name and event.end > event.start]
 
@@ -78,6 +89,17 @@ def test_one_buffer_takes_turns_and_two_overlap():
         assert loaded >= stored
     for (_, loaded), (added, _) in zip(lane(double, "MTE2"), lane(double, "Vector")):
         assert added >= loaded
+
+
+def test_a_pipelined_loop_loads_ahead_of_its_trips():
+    """Of two stages, the load of a trip is under way while the trip before is computed and stored."""
+    x = np.empty(8 * 4096, np.float32)
+    single, double = (mimw.predict(ahead, (8, ), x, x, 8 * 4096, N=4096, STAGES=stages, target=CHIP) for stages in (1, 2))
+    for found, ahead_of_store in (single, False), (double, True):
+        loads, stores = lane(found, "MTE2"), lane(found, "MTE3")
+        assert len(loads) == len(stores) == 8
+        assert all((load < stored) == ahead_of_store for (load, _), (_, stored) in zip(loads[1:], stores))
+    assert double.cycles < 0.7 * single.cycles
 
 
 def test_a_kernel_without_products_has_the_vector_cores():

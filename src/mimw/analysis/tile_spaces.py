@@ -71,7 +71,7 @@ class TileSpaces:
         tiles = [self._spaces.get(value) for value in op.operands if isinstance(value.type, Tensor)]
         if "dot" in row.traits:
             return VECTOR if "acc" in row.places and self._spaces.get(op.acc) == VECTOR else PRODUCT
-        if not self.is_data(op.results[0]) or not any(tiles) and row.cost in ("free", "move"):
+        if not self.is_data(op.results[0]) or not any(tiles):      # nothing is known of them, yet or ever
             return None
         if row.cost in ("free", "move") or row.cost == "convert" and tiles == [PRODUCT]:
             return next((space for space in tiles if space), None)

@@ -18,7 +18,7 @@ from ...analysis.tile_spaces import PRODUCT, VECTOR
 from ...ir import Op, Tensor
 from ...ir.ops import is_pure
 from ...target import GLOBAL
-from ..machine.interpreter import GENERATOR, PLAIN, SWITCHING
+from ..machine.interpreter import PLAIN, SWITCHING
 from ..machine.operands import enabled, position
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task
@@ -40,8 +40,7 @@ def on_engines(*names: str):
 def engine_step(machine, op: Op) -> tuple | None:
     """The step of an op that engines do; None for one that the scalar unit does by itself."""
     if op.name in ENGINE_OPS:
-        run = ENGINE_OPS[op.name]
-        return op, run, GENERATOR if op.name in _WAITS else SWITCHING, 0.0
+        return op, ENGINE_OPS[op.name], SWITCHING, 0.0
     if not is_pure(op.name) or not any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)):
         return None
     if not any(machine.engines.tiles.is_data(result) for result in op.results):
@@ -248,9 +247,6 @@ def elements(task, op):
 
 @on_engines("async_wait")
 def async_wait(task, op):
-    """The flag of the copies: who computes waits for them, not the scalar unit."""
-    yield from HANDLERS["async_wait"].run(task, op)
-    task.floor = task.clock
-
-
-_WAITS = ("async_wait", )
+    """A flag of the copies: the engine that reads the buffers waits for it, which they know, and not the scalar unit."""
+    del task.groups[:max(0, len(task.groups) - int(op.pending))]
+    skip(task, op)
