@@ -72,8 +72,7 @@ def _vector(task: Task, op: Op) -> None:
     else:
         earliest = max((engines.bring(task, op, value, VECTOR) for value in operands), default=0.0)
         end = engines.work(task, op, "Vector", earliest, duration, op.results[0].name or op.name)
-        for segment in engines.behind(task, *operands):
-            segment.free = max(segment.free, end)
+        engines.was_read(task, end, *operands)
         for result in op.results:
             engines.make(task, result, end)
     _value(task, op)
@@ -88,7 +87,7 @@ def _bytes(type_) -> int:
 @on_engines("load", "masked_load", "descriptor_load", "descriptor_gather")
 def load(task, op):
     engines, result = task.machine.engines, op.results[0]
-    end = engines.copy(task, op, "MTE2", GLOBAL, VECTOR, _bytes(result.type), 0.0, result.name or "load")
+    _, end = engines.copy(task, op, "MTE2", GLOBAL, VECTOR, _bytes(result.type), 0.0, result.name or "load")
     _value(task, op)
     if isinstance(result.type, Tensor):
         engines.make(task, result, end)
@@ -107,9 +106,8 @@ def store(task, op):
     here = engines.tiles.of(value) or VECTOR
     here = VECTOR if here == GLOBAL else here
     engine = engines.spaces[here].engine(GLOBAL)
-    end = engines.copy(task, op, engine, here, GLOBAL, _bytes(value.type), engines.arrival(task, value), value.name or "store")
-    for segment in engines.behind(task, value):
-        segment.free = max(segment.free, end)
+    done, _ = engines.copy(task, op, engine, here, GLOBAL, _bytes(value.type), engines.arrival(task, value), value.name or "store")
+    engines.was_read(task, done, value)
 
 
 # ---- products ---------------------------------------------------------------------------------------------------------
@@ -125,12 +123,12 @@ def product(task, op):
     earliest = max(left, right, 0.0 if sums or "acc" not in op.row.places else engines.arrival(task, op.acc))
     duration = prod(batch) * model.product(m, n, k, op.a.type.element.bits)
     end = engines.work(task, op, "Cube", earliest, duration, f"{m} x {n} x {k}")
-    for segment in engines.behind(task, op.a, op.b):
-        segment.free = max(segment.free, end)
+    engines.was_read(task, end, op.a, op.b)
     if sums:        # what is added to it lies where vectors are computed
         size = _bytes(result.type)
         for step, engine in engines.way(PRODUCT, VECTOR):
-            end = engines.copy(task, op, engine, PRODUCT if step == GLOBAL else GLOBAL, step, size, end, f"product to {step}")
+            here = PRODUCT if step == GLOBAL else GLOBAL
+            _, end = engines.copy(task, op, engine, here, step, size, end, f"product to {step}")
         end = engines.work(task, op, "Vector", max(end, engines.arrival(task, op.acc)), model.elements("float", size), "sum")
     engines.make(task, result, end)
     skip(task, op)
@@ -167,7 +165,7 @@ def dsa_load(task, op):
         return
     segment = engines.segment(task, op.buffer)
     space = op.buffer.type.space
-    end = engines.copy(task, op, "MTE2", GLOBAL, space, _box(task, op), engines.claim(task, segment), _name(op))
+    _, end = engines.copy(task, op, "MTE2", GLOBAL, space, _box(task, op), engines.claim(task, segment), _name(op))
     segment.ready = end
     if "async" in op.row.effects:
         task.copies.append(machine.start(InFlight("copy", task, op, end, lambda copy: None)))
@@ -178,8 +176,8 @@ def dsa_store(task, op):
     engines, space = task.machine.engines, op.buffer.type.space
     segment = engines.segment(task, op.buffer)
     engine = engines.spaces[space].engine(GLOBAL)
-    end = engines.copy(task, op, engine, space, GLOBAL, _box(task, op), engines.written(task, segment), _name(op))
-    segment.free = max(segment.free, end)
+    done, _ = engines.copy(task, op, engine, space, GLOBAL, _box(task, op), engines.written(task, segment), _name(op))
+    segment.free = max(segment.free, done)
 
 
 @on_engines("dsa_move")

@@ -80,6 +80,11 @@ class Engines:
         known = self.core(task).behind
         return [segment for value in values for segment in known.get(value, ())]
 
+    def was_read(self, task: Task, time: float, *values: Value) -> None:
+        """The bytes behind these tiles are read until `time`."""
+        for segment in self.behind(task, *values):
+            segment.free = max(segment.free, time)
+
     def bring(self, task: Task, op: Op, value: Value, to: str) -> float:
         """When a tile is in the memory `to`, where it is brought if it is not there yet."""
         here, ready = self.tiles.of(value), self.arrival(task, value)
@@ -88,11 +93,12 @@ class Engines:
         known = self.core(task).moved.setdefault(value, {})
         if to not in known:
             size, at = value.type.numel * value.type.element.bytes, "l1" if here == GLOBAL else here
+            read = 0.0
             for step, engine in self.way(at, to):
-                ready, at = self.copy(task, op, engine, at, step, size, ready, f"{value.name or 'a tile'} to {step}"), step
+                done, ready = self.copy(task, op, engine, at, step, size, ready, f"{value.name or 'a tile'} to {step}")
+                read, at = read or done, step
             known[to] = ready
-            for segment in self.behind(task, value):
-                segment.free = max(segment.free, ready)
+            self.was_read(task, read, value)
         return known[to]
 
     def way(self, here: str, there: str) -> list[tuple[str, str]]:
@@ -159,12 +165,15 @@ class Engines:
         start = self.issue(task, engine, earliest)
         return self._busy(task, op, engine, start, duration, label, size)
 
-    def copy(self, task: Task, op: Op, engine: str, here: str, there: str, size: int, earliest: float, label: str) -> float:
-        """When a copy is there: one between memories of a core, out of them, or into them."""
+    def copy(self, task: Task, op: Op, engine: str, here: str, there: str, size: int, earliest: float,
+             label: str) -> tuple[float, float]:
+        """(when the engine is done with a copy and has read all of it, when the copy is there): between memories of a core, out
+        of them, or into them."""
         machine, table = task.machine, engine.lower()
         start, taken = self.issue(task, engine, earliest), machine.model.copy(engine, there, size)
         if GLOBAL not in (here, there):
-            return self._busy(task, op, engine, start, taken, label, size)
+            done = self._busy(task, op, engine, start, taken, label, size)
+            return done, done
         latency = machine.cycles(f"{table}.ns")
         if here == GLOBAL:
             left, end = machine.load(task, size, object(), latency, machine.cycles(f"{table}.dram_ns"), start)
@@ -174,7 +183,7 @@ class Engines:
         done = self._busy(task, op, engine, start, max(taken, left - start), label, size)
         end = max(end, done)
         machine.start(InFlight("copy", task, op, end, lambda copy: None))
-        return end
+        return done, end
 
     def _busy(self, task: Task, op: Op, engine: str, start: float, duration: float, label: str, size: int) -> float:
         machine = task.machine
