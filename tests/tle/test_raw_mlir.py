@@ -58,6 +58,52 @@ def test_a_call_in_a_task(machine):
     assert (out == 2 * x + 1).all()
 
 
+@tle.raw.dialect(name="mlir", source="""
+tt.func @bump(%b: !ttg.memdesc<128xf32>, %n: i32) -> tensor<128xf32> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %one = arith.constant dense<1.0> : tensor<128xf32>
+  %start = ttg.local_load %b : !ttg.memdesc<128xf32> -> tensor<128xf32>
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %start) -> (tensor<128xf32>) : i32 {
+    %v = ttg.local_load %b : !ttg.memdesc<128xf32> -> tensor<128xf32>
+    %w = arith.addf %v, %one : tensor<128xf32>
+    ttg.local_store %w, %b : tensor<128xf32> -> !ttg.memdesc<128xf32>
+    %again = ttg.local_load %b : !ttg.memdesc<128xf32> -> tensor<128xf32>
+    %more = arith.addf %acc, %again : tensor<128xf32>
+    scf.yield %more : tensor<128xf32>
+  }
+  tt.return %sum : tensor<128xf32>
+}
+""")
+def bump(b, n): ...
+
+
+@mimw.jit
+def bumping(x, out):
+    """The text reads and writes the buffer by turns, in its loop and in the kernel's, and so does the kernel."""
+    at = tl.arange(0, 128)
+    tile = tlx.local_alloc((128, ), tl.float32, 1)
+    tlx.local_store(tile[0], tl.load(x + at))
+    acc = tl.zeros((128, ), tl.float32)
+    for i in range(3):
+        acc += tle.raw.call(bump, [tile[0], i])
+        tlx.local_store(tile[0], tlx.local_load(tile[0]) * 2)
+    tl.store(out + at, acc + tlx.local_load(tile[0]))
+
+
+def test_accesses_keep_their_order(machine):
+    x, out = _numbers(128).round(), np.zeros(128, np.float32)
+    machine.launch(bumping, (1, ), x, out)
+    tile, acc = x.copy(), np.zeros(128, np.float32)
+    for i in range(3):
+        acc += tile
+        for _ in range(i):
+            tile = tile + 1
+            acc += tile
+        tile = tile * 2
+    assert (out == acc + tile).all()
+
+
 def test_check_sees_the_accesses_of_the_text():
     x, out = _numbers(256), np.zeros(256, np.float32)
     assert mimw.check(handing, (1, ), x, out, seeds=4).ok
@@ -104,6 +150,13 @@ def test_a_product_is_one_of_tensor_cores_whose_accumulator_stays():
 def test_a_call_in_a_task_stands_in_the_task():
     ttgir = to_ttgir(handing, {"x": "*fp32", "out": "*fp32"}).stage("ttgir")
     assert "ttg.local_load" in ttgir[ttgir.index("partition0"):] and "tt.call" not in ttgir
+
+
+def test_accesses_in_a_loop_are_all_there():
+    """No pass joins two reads with a write between them, nor moves one out of its loop."""
+    ttgir = to_ttgir(bumping, {"x": "*fp32", "out": "*fp32"}).stage("ttgir")
+    inner = re.findall(r"scf\.for .*?\n      \} \{tt\.num_stages = 0 : i32\}", ttgir, re.DOTALL)[0].rpartition("scf.for")[2]
+    assert inner.count("ttg.local_load") == 2 and inner.count("ttg.local_store") == 1
 
 
 def test_on_another_chip():
