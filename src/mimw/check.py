@@ -20,7 +20,7 @@ from typing import Any
 from .errors import KernelError, MimwError, NotYet, RemarkWarning, SimulatorMisuse, TargetError
 from .findings import Report
 from .fits import check_fits
-from .passes import remarks
+from .passes import declared_effects, remarks
 from .search import Search
 from .search.outcomes import finding_of
 from .search.processes import job_count
@@ -86,7 +86,7 @@ def check(kernel, grid, *args: Any, target: str | None = None, num_warps: int | 
         return Report((finding_of(refusal, None, ()), ), 0)
     choice = chosen(ctas, launch)
     report = Search(launch, progress, jobs, time_limit, begun, choice, protocol).all(seeds, search, limit, shrink, rounds)
-    return replace(report, remarks=remarks(launch.recorded, chip))
+    return replace(report, remarks=remarks(launch.recorded, chip), declared=declared_effects(launch.recorded))
 
 
 def _refusal(error: BaseException | None) -> MimwError | None:

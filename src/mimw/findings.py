@@ -82,7 +82,7 @@ class Report:
     are the smaller launches that were run besides, and `untried` says why others, or all, were not. `remarks` are what the author
     should know although nothing is wrong, such as register requests that cannot be met; `ok` does not depend on them. `stopped`
     says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid does not show; `ok` then is about what
-    ran."""
+    ran. `declared` is what was taken as the truth about native code (`tle.raw`), which nobody has looked at."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -93,6 +93,7 @@ class Report:
     remarks: tuple[Remark, ...] = ()
     stopped: str = ""
     unseen: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -112,6 +113,7 @@ class Report:
         if self.stopped:
             yield f"not complete: {self.stopped}"
         yield from self.unseen
+        yield from (f"taken as declared: {one}" for one in self.declared)
         run = [one.what for one in self.tried if one.outcome != "not applicable"]
         if run:
             yield f"tried besides: {'; '.join(run)}"
@@ -127,6 +129,6 @@ class Report:
         return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
                 "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
                 "untried": self.untried, "stopped": self.stopped,
-                "unseen": list(self.unseen),
+                "unseen": list(self.unseen), "declared": list(self.declared),
                 "remarks": [{"message": remark.message, "hint": remark.hint, "file": remark.site.file, "line": remark.site.line}
                             for remark in self.remarks]}

@@ -69,7 +69,7 @@ OPS_NOT_HERE = {
     "barrier_test": "as barrier_try_wait, whose op it is",
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
-    **dict.fromkeys(("raw_address", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),
+    **dict.fromkeys(("raw_address", "raw_arrives", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),
                     "native code is the author's; tests/tle/test_raw.py has the words"),
     **dict.fromkeys(("raw_mlir", "pure_mlir", "mlir_loads", "mlir_reads", "mlir_stores", "mlir_writes"),
                     "functions in MLIR are the author's; tests/tle/test_raw_mlir.py calls them"),

@@ -67,8 +67,8 @@ def code_of(op) -> RawCode:
 @dataclass(frozen=True)
 class Form:
     """How an operand of a call is handed over: a `value`, a `pointer` into global memory, a `memref` (a buffer of shared memory
-    with extents and strides in elements) or a `barrier`. `effect` is what the code does with the memory: in, out, inout; "" for
-    values."""
+    with extents and strides in elements) or a `barrier`. `effect` is what the code does with the memory: in, out, inout; or
+    arrive1, arrive2, ..; "" for values."""
 
     effect: str
     kind: str
@@ -94,6 +94,11 @@ class Form:
     @property
     def writes(self) -> bool:
         return self.effect in WRITES
+
+    @property
+    def arrivals(self) -> int:
+        """How many times the code arrives on the barrier."""
+        return int(self.effect.removeprefix("arrive")) if self.effect.startswith("arrive") else 0
 
 
 def forms_of(op) -> list[Form]:

@@ -23,6 +23,10 @@ _VARIABLE = re.compile(r"\.(?P<space>global|const|shared|local|tex\w*|surfref|sa
 _VARIABLE_NAME = re.compile(r"\.[bsuf]\d+\s+([\w$%]+)|\.pred\s+([\w$%]+)")
 _PARAM = re.compile(r"\.(?:param|reg)\s+(?:\.align\s+\d+\s+)?\.([bsuf]\d+|f16x2|bf16|pred)\s*"
                     r"(?:\.ptr\b(?:\s*\.(?:\w+)(?:\s+\d+)?)*?)?\s+([\w$%]+)\s*(\[\s*(\d+)\s*\])?\s*$")
+# What ends or changes the kernel around a function.
+_OTHERS_MEND = {"exit": "return instead (ret): the kernel goes on behind the call", "brkpt": "leave it out",
+                "setmaxnreg": "ask for registers where the task is made: tlx.async_task(registers=..)"}
+_OTHERS = re.compile(rf"(?:^|[;{{}}\s])({'|'.join(_OTHERS_MEND)})(?=[.;\s])")
 BUILTINS = frozenset(("vprintf", "__assertfail", "malloc", "free"))     # what the CUDA runtime defines for every kernel
 
 
@@ -162,7 +166,11 @@ def _closing(text: str, opened: int) -> int:
 
 
 def _check_calls(module: Module, text: str) -> None:
-    """Refuse a function that is declared and nowhere defined: nothing could be linked in."""
+    """Refuse a function that is declared and nowhere defined, since nothing could be linked in; and instructions that are about
+    more than the function."""
+    if match := _OTHERS.search(text):
+        line = 1 + text.count("\n", 0, match.end() - len(match[1]))
+        raise PtxError(f"`{match[1]}` in native code", line, _OTHERS_MEND[match[1]])
     for name, function in module.declared.items():
         if name not in module.functions and name not in BUILTINS:
             raise PtxError(f"{name} is declared and not defined", function.line,

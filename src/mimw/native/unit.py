@@ -27,6 +27,7 @@ _WRITE = re.compile(r"\bst\.param\.([a-z]+\d+)\s*\[\s*([\w$%]+)\s*(?:\+\s*(\d+)\
 _SYNC = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?\s+0\s*;")
 _CTA_WIDE = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.(?:sync(?:\.aligned)?\s+\w+|red[\w.]*[^;,]*,[^;,]*,[^;,]*)\s*;"
                        r"|%n?tid\.[xyz]\b")
+_NAMED = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.(?:sync|arrive)(?:\.aligned)?\s+(\d+)\s*,")
 _THREAD = {"%tid.x": "\x01tid\x02", "%ntid.x": "\x01ntid\x02"}
 _MARK = re.compile("\x01(\\w+)\x02")
 
@@ -43,6 +44,7 @@ class Unit:
     module: str
     body: str | None
     cta_wide: tuple[str, ...] = ()
+    barriers: tuple[int, ...] = ()      # hardware barriers by number, besides that of all threads that run the code
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -96,8 +98,10 @@ def unit_of(module: Module, function: Function, key: str) -> Unit:
     tops += [f"{_renamed(one.head, names)}\n{{{_renamed(_LOC.sub('', one.body), names)}}}" for one in kept]
     result = function.result
     wide = [found[0] for text in (body or "", *(one.body for one in kept)) for found in _CTA_WIDE.finditer(text)]
+    named = {int(found[1]) for text in (body or "", *(one.body for one in kept)) for found in _NAMED.finditer(text)}
     return Unit(names[function.name], function.parameters, 0 if result is None or result.bytes else result.bits,
-                0 if result is None else result.bytes, "\n".join(tops), body, tuple(" ".join(one.split()) for one in wide))
+                0 if result is None else result.bytes, "\n".join(tops), body, tuple(" ".join(one.split()) for one in wide),
+                tuple(sorted(named)))
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:

@@ -39,7 +39,7 @@ from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
-from .pipeline import OPTIONAL, PASS, PASSES, Context, Pass, remarks, run_passes, warn
+from .pipeline import OPTIONAL, PASS, PASSES, Context, Pass, declared_effects, remarks, run_passes, warn
 from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
 from .place_meetings import place_meetings
@@ -63,7 +63,7 @@ __all__ = [
     "drop_unused", "expand_dsa",
     "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "fence_pairs", "grant_registers",
     "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_meetings",
-    "remarks", "run_passes",
+    "declared_effects", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
     "sync_clusters", "too_few_registers", "wait_pairs", "warn",
 ]

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..analysis import Remark
+from ..analysis.raw_calls import effects_of
 from ..errors import RemarkWarning
 from ..ir import Known, Program, verify, warn_at
 from ..target import Target
@@ -205,6 +206,11 @@ PASS = MappingProxyType({step.name: step for step in PASSES})
 def remarks(program: Program, target: Target) -> tuple[Remark, ...]:
     """What the checks have to say of a recorded program that they let pass."""
     return (*check_cluster(program, target), *check_aliases(program, target), *check_registers(program, target))
+
+
+def declared_effects(program: Program) -> tuple[str, ...]:
+    """What the authors of native code declare that it does, which all checks take as the truth."""
+    return tuple(dict.fromkeys(effects_of(op) for op in program.named("raw_call")))
 
 
 def run_passes(program: Program, target: Target, observer: Callable[[str, Program], None] | None = None,

@@ -81,6 +81,7 @@ class ContentKeys(dict):
     def __init__(self, now: Callable[[], str] | None = None):
         super().__init__()
         self.now = now
+        self._changing: dict = {}     # a specialisation: the compile-time values in it whose content may be another one later
 
     def get(self, wanted, default=None):
         found, now = super().get(wanted), "" if self.now is None else self.now()
@@ -89,7 +90,20 @@ class ContentKeys(dict):
             contents = [key for key in map(content_key, specialization) if key]
             if contents or now:
                 found = self[wanted] = f"{_replace_jit_callables(list(specialization))}{options}{contents}"
+            if changing := [value for value in _flat(specialization) if getattr(value, "may_change", False)]:
+                self._changing[wanted] = changing
+        if self._changing:
+            now += "".join(value.cache_key for value in self._changing.get(wanted, ()))
         return f"{found}{now}" if found and now else found or default
+
+
+def _flat(values):
+    """The values in tuples and lists."""
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _flat(value)
+        else:
+            yield value
 
 
 def content_key(value) -> str:

@@ -15,9 +15,10 @@ from ..types import I32
 from .table import define
 
 define("raw_call", "function:#str values:num* types:#type*", listed(2), "none", "read write", ours=True,
-       attrs="code:#str forms:const fence:#str?", traits="collective", time="work", cost="sync", word="tle.raw.call",
+       attrs="code:#str forms:const names:const fence:#str?", traits="collective", time="work", cost="sync", word="tle.raw.call",
        doc="All threads of the task run native code, between two barriers of the task. attrs: code, the key of the text "
-       "(ir/raw_code.py); forms, how each value is handed over; fence, the fence that the code ends in by its declaration, of the "
+       "(ir/raw_code.py); forms and names, how each value is handed over and what its "
+       "parameter is called; fence, the fence that the code ends in by its declaration, of the "
        "scopes of `fence`.")
 define("raw_address", "buffer:Buffer", scalar(I32), "none", "read", ours=True, mentions="buffer", cost="free",
        doc="Where a buffer lies in shared memory, for a `raw_call` alone.")
@@ -30,6 +31,9 @@ define("raw_reads", "buffer:Buffer", None, "none", "read", ours=True, touches="b
 define("raw_writes", "buffer:Buffer", None, "none", "write", ours=True, touches="buffer=write", time="work", cost="shared",
        traits="collective", lies="buffer=bytes",
        doc="The `raw_call` before it has written the buffer, as its author declares: any part of it.")
+define("raw_arrives", "barrier:Barrier count:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
+       barrier="arrive", needs="mbarrier", cost="sync", word="tle.raw.call of an mbarrier", time="work",
+       doc="The `raw_call` before it has arrived so many times on the barrier, as its author declares.")
 define("raw_loads", "pointer:ptr", None, "none", "read", ours=True, touches="pointer=read", time="work", cost="global",
        doc="The `raw_call` behind it reads global memory through the pointer, as its author declares.")
 define("raw_stores", "pointer:ptr", None, "none", "write", ours=True, touches="pointer=write", time="store", cost="global",

@@ -145,8 +145,13 @@ class _Call:
     def _words(self) -> dict[str, str]:
         """The threads that run the code, and their barrier."""
         emitter, threads = self.emitter, self.emitter.threads
-        if not emitter.program.where(lambda row: row.name == "warp_specialize"):
+        regions = emitter.program.named("warp_specialize")
+        if not regions:
             return {"tid": "%tid.x", "ntid": str(threads), "sync": "bar.sync 0"}
+        taken = _FIRST_WORKER + max(len(region.blocks) - 1 for region in regions)
+        if self.unit.barriers and self.unit.barriers[0] < taken:
+            self._refuse(f"hardware barrier {self.unit.barriers[0]} is the compiler's here: it takes 0 to {taken - 1} for tasks",
+                         f"use {max(8, taken)} to 15")
         if self.unit.cta_wide:
             self._refuse(f"`{self.unit.cta_wide[0]}` is about all threads of a CTA, and only some of them run a task",
                          "take the thread's number and barriers in the function that is called, not in one that it calls; only x "

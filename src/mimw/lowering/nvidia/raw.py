@@ -48,7 +48,7 @@ def _address(emitter: Emitter, place: Value):
     return ptx(emitter, "mov.u32 $0, $1;", ["=r", "r"], [own_address(emitter, emitter.of(place))], emitter.builder.get_int32_ty())
 
 
-@emits("raw_reads", "raw_writes", "raw_loads", "raw_stores")
+@emits("raw_arrives", "raw_loads", "raw_reads", "raw_stores", "raw_writes")
 def declaration(emitter: Emitter, op: Op) -> None:
     """What an author declares is for those who read the program."""
 

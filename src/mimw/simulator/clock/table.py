@@ -17,7 +17,8 @@ TIMED: dict[str, object] = {}
 # Figure of the time that an op takes before it has its effect.
 BEFORE = {
     "barrier_wait": "barrier.wait", "barrier_arrive": "barrier.arrive", "barrier_expect": "barrier.expect",
-    "remote_arrive": "barrier.arrive", "named_barrier_wait": "barrier.named", "named_barrier_arrive": "barrier.named",
+    "raw_arrives": "barrier.arrive", "remote_arrive": "barrier.arrive", "named_barrier_wait": "barrier.named",
+    "named_barrier_arrive": "barrier.named",
     "cluster_barrier": "barrier.cluster", "barrier": "barrier.named", "fence": "barrier.fence", "tma_load": "tma.issue",
     "tma_load_multicast": "tma.issue", "tma_store": "tma.issue", "bulk_load": "tma.issue", "bulk_store": "tma.issue",
     "tma_gather": "tma.issue", "tma_scatter": "tma.issue",

@@ -63,7 +63,7 @@ def barrier_bytes(task, op):
     single(task, op, op.barrier).pending_bytes += op.bytes
 
 
-@handles("barrier_arrive", switches=True)
+@handles("barrier_arrive", "raw_arrives", switches=True)
 def barrier_arrive(task, op):
     if enabled(task, op, op.predicate):
         threads = NVIDIA_WARP * task.num_warps if op.barrier.type.per_thread else 1

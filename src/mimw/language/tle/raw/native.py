@@ -11,6 +11,7 @@ example, tle.raw.call(scale, [tile, 2.0]) of a tile of 128 fp32:
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,9 @@ class NativeFunction(RawFunction):
         results = operands.wanted(output_indices)
         code = keep(self.code())
         operands.before()
+        forms, names = tuple(form.text for form in operands.forms), tuple(operands.names)
         made = semantic.builder.record("raw_call", hint or self.name, tuple(operands.handles), operands.result_types, code=code,
-                                       forms=tuple(form.text for form in operands.forms), fence=self.fence)
+                                       forms=forms, names=names, fence=self.fence)
         operands.after()
         found = [*operands.scalars(made.results), *map(operands.value_after, results)]
         return None if not found else found[0] if len(found) == 1 else tuple(found)
@@ -92,13 +94,14 @@ class NativeFunction(RawFunction):
 
 
 def _line_of(fn, text: str) -> int:
-    """The line of the decorated function's file where the source begins, if it stands in that file as it is; else 1."""
+    """The line of the decorated function's file where the source begins, if it stands in that file as it is; else that of the
+    declaration."""
     try:
         whole = Path(inspect.getsourcefile(fn)).read_text()
     except (OSError, TypeError):
-        return 1
+        whole = ""
     place = whole.find(text)
-    return 1 if place < 0 else whole.count("\n", 0, place) + 1
+    return fn.__code__.co_firstlineno if place < 0 else whole.count("\n", 0, place) + 1
 
 
 def _checked(function: RawFunction, options: dict[str, Any]) -> dict[str, Any]:
@@ -109,9 +112,11 @@ def _checked(function: RawFunction, options: dict[str, Any]) -> dict[str, Any]:
     if ("file" in options) == ("source" in options):
         raise ValueError(f"{where}: give the source, by file= or by source=, and not both")
     for parameter, effect in options.get("effects", {}).items():
-        if parameter not in inspect.signature(function.fn).parameters or effect not in EFFECTS:
+        arrives = re.fullmatch(r"arrive( [1-9]\d*)?", str(effect))
+        if parameter not in inspect.signature(function.fn).parameters or effect not in EFFECTS and not arrives:
             raise ValueError(f"{where}: effects={{{parameter!r}: {effect!r}}}; the parameters are "
-                             f"{', '.join(inspect.signature(function.fn).parameters)}, an effect is in, out or inout")
+                             f"{', '.join(inspect.signature(function.fn).parameters)}, an effect is in, out or inout; of an "
+                             "mbarrier it is arrive, or arrive and how many times")
     if options.get("fence") not in (None, *FENCES):
         raise ValueError(f"{where}: fence must be one of {', '.join(FENCES)}, got {options['fence']!r}")
     if options.get("deferred") and function.dialect == "cuda" and not options.get("extern_func_name"):

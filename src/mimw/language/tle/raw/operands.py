@@ -82,6 +82,9 @@ class Operands:
         for place, form in zip(self.memory, self.forms):
             if form.writes:
                 self.builder.record("raw_writes" if form.kind == "memref" else "raw_stores", place.handle)
+        for place, form in zip(self.memory, self.forms):
+            if form.arrivals:
+                self.builder.record("raw_arrives", place.handle, form.arrivals, None)
 
     def scalars(self, results: list) -> list:
         """The declared result of the call as a value of the kernel."""
@@ -128,7 +131,11 @@ class Operands:
     def _barrier(self, name: str, arg) -> Form:
         if arg.num > 1:
             self._refuse(f"`{name}` must be one mbarrier, and this is an array of {arg.num}; index it")
-        return Form("", "barrier")
+        effect = self.function.options.get("effects", {}).get(name, "")
+        if effect and not effect.startswith("arrive"):
+            self._refuse(f"`{name}` is an mbarrier, and is declared {effect!r}; of an mbarrier it can be 'arrive', or 'arrive 4'")
+        self.memory[-1] = arg
+        return Form(effect.replace("arrive ", "arrive") if " " in effect else f"{effect}1" if effect else "", "barrier")
 
     def _buffer(self, name: str, arg) -> Form:
         if arg.type.storage is not tlx.storage_kind.smem:

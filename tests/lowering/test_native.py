@@ -1,0 +1,212 @@
+"""Native code in PTX: what stands in the kernel, in tasks as well, and what is refused with the author's lines."""
+
+import functools
+import re
+from typing import Literal as L
+
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+from mimw.compile import compile_kernel, native_key
+from mimw.errors import RawCodeError
+from mimw.jit import MockTensor
+from tests.compiling import to_assembly
+
+Input, InOut, Output = tle.raw.Input, tle.raw.InOut, tle.raw.Output
+ptx = functools.partial(tle.raw.dialect, name="ptx")
+
+SCALE = """.func (.param .align 8 .b8 out[40]) scale(.param .b64 alloc, .param .b64 x, .param .b64 first, .param .b64 n,
+                                                  .param .b64 step, .param .b32 factor)
+{
+    .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>;
+    ld.param.u64 %rd0, [alloc]; ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [first]; ld.param.u64 %rd3, [n];
+    ld.param.u64 %rd4, [step]; ld.param.f32 %f0, [factor];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, %ntid.x; add.u32 %r0, %r0, %r1; sub.u32 %r0, %r0, %r1;
+    mul.wide.u32 %rd5, %r0, 4; add.u64 %rd5, %rd5, %rd1;
+    ld.f32 %f1, [%rd5]; mul.f32 %f1, %f1, %f0; bar.sync 0; st.f32 [%rd5], %f1;
+    st.param.b64 [out+0], %rd0; st.param.b64 [out+8], %rd1; st.param.b64 [out+16], %rd2; st.param.b64 [out+24], %rd3;
+    st.param.b64 [out+32], %rd4;
+    ret;
+}
+"""
+
+
+@ptx(source=SCALE)
+def scale(x: InOut[L["memref<?xf32, 3>"]], factor: Input[L["f32"]]): ...
+
+
+@ptx(source="""
+.const .align 4 .b32 table[2] = {1, 2};
+.func (.param .b32 out) add(.param .b32 x, .param .b16 h, .param .b64 p, .param .b32 small, .param .b32 bar)
+{ .reg .b32 %r<9>; .reg .b16 %h<2>; .reg .b64 %rd<2>;
+  ld.param.b32 %r1, [x]; ld.param.b16 %h1, [h]; ld.param.b64 %rd1, [p]; ld.param.b32 %r2, [small]; ld.param.b32 %r4, [bar];
+  ld.const.b32 %r3, [table]; add.s32 %r1, %r1, %r3; add.s32 %r1, %r1, %r2; st.global.b32 [%rd1], %r1;
+  st.param.b32 [out], %r1; ret; }
+""")
+def add(x: Input[L["!llvm.ptr<3>"]], h: Input[L["f16"]], p: Output[L["!llvm.ptr<1>"]], small: Input[L["i8"]],
+        bar: Input[L["barrier"]]) -> L["i32"]: ...
+
+
+@mimw.jit
+def everything(x, h, small):
+    at, bars = tl.arange(0, 128), tlx.alloc_barriers(1)
+    tile = tle.raw.call(scale, [tl.load(x + at), 3])
+    found = tle.raw.call(add, [tile, h.to(tl.float16), x, small.to(tl.int8), bars[0]])
+    tl.store(x + at, tile + found)
+    tl.store(x + at, tle.raw.call(scale, [tile, 4]))
+
+
+def test_a_function_stands_in_place_with_registers_of_its_own():
+    """Operands are moved ahead of the block, in which %r1 is the function's; a table has a name of its own, once."""
+    compiled = compile_kernel(everything, {"x": "*fp32", "h": "fp32", "small": "i32"})
+    text = compiled.stages["ptx"]
+    assert len(re.findall(r"^\.const .* raw_[0-9a-f]{16}_table\[2\]", text, re.M)) == 1 and "call.uni" not in text
+    blocks = [line for line in text.splitlines() if "raw_a0" in line]
+    assert len(blocks) == 3 and all(re.match(r"\s*{ \.reg \.b32 raw_a0; mov\.b32 raw_a0, %r\d+;", line) for line in blocks)
+    assert "mov.b64 %rd3, 128; mov.b64 %rd4, 1;" in blocks[0] and "mov.u32 %r1, 128;" in blocks[0]
+    assert "setp.ne.u64 raw_moved, raw_piece8, raw_g0; @raw_moved trap;" in blocks[0]
+    lines = [line.strip() for line in text.splitlines()]
+    for block in blocks:    # a barrier of the task before and behind
+        place = lines.index(block.strip())
+        assert "bar.sync \t0;" in lines[place - 8:place] and "bar.sync \t0;" in lines[place:place + 4]
+    assert "mov.b32 %r1, raw_a0; mov.b16 %h1, raw_a1; mov.b64 %rd1, raw_a2; mov.b32 %r2, raw_a3; mov.b32 %r4, raw_a4;" in blocks[1]
+
+
+@mimw.jit
+def in_tasks(x, F: tl.constexpr):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tl.store(x + tl.arange(0, 128), tle.raw.call(F, [tl.load(x + tl.arange(0, 128)), 2]))
+        with tlx.async_task(num_warps=1):
+            at = 128 + tl.arange(0, 32)
+            tl.store(x + at, tle.raw.call(F, [tl.load(x + at), 3]))
+        with tlx.async_task(num_warps=2):
+            at = 256 + tl.arange(0, 64)
+            tl.store(x + at, tle.raw.call(F, [tl.load(x + at), 4]))
+
+
+def test_in_a_task_threads_and_barriers_are_those_of_the_task():
+    text = to_assembly(in_tasks, {"x": "*fp32"}, {"F": scale}).stage("ptx")
+    blocks = sorted(line for line in text.splitlines() if "raw_a0" in line)
+    assert sorted(re.search(r"mul\.f32 %f1, %f1, %f0; (.*?);", line)[1] for line in blocks) == [
+        "bar.sync 0, 128", "bar.sync 3, 64", "bar.warp.sync -1"]
+    assert all("%tid" not in line for line in blocks)
+    assert sorted(re.search(r"mov\.u32 %r1, (\d+);", line)[1] for line in blocks) == ["128", "32", "64"]
+
+
+def refused(kernel, signature, constants, message, *lines):
+    with pytest.raises(RawCodeError, match=message) as caught:
+        to_assembly(kernel, signature, constants)
+    assert {site.line for site in caught.value.sites} >= set(lines)
+    return caught.value
+
+
+def placed(text: str) -> int:
+    """The line of this file that holds the text."""
+    return next(number for number, line in enumerate(open(__file__).read().splitlines(), start=1) if text in line)
+
+
+@ptx(source="""
+.func wide(.param .b64 x, .param .b32 f)
+{ bar.sync 1, 32; ret; }
+""")
+def wide(x: InOut[L["!llvm.ptr<3>"]], f: Input[L["f32"]]): ...
+
+
+@ptx(source="""
+.func helper() { bar.sync 0; ret; }
+.func calls(.param .b64 x, .param .b32 f) { call.uni helper, (); ret; }
+""", extern_func_name="calls")
+def calls(x: InOut[L["!llvm.ptr<3>"]], f: Input[L["f32"]]): ...
+
+
+@pytest.mark.parametrize("fn, message", [(wide, "hardware barrier 1 is the compiler's here: it takes 0 to 3"),
+                                         (calls, "`bar.sync 0;` is about all threads of a CTA")])
+def test_barriers_of_others_are_refused_in_tasks(fn, message):
+    refused(in_tasks, {"x": "*fp32"}, {"F": fn}, message, placed("tle.raw.call(F, [tl.load(x + tl.arange(0, 128)), 2]"))
+
+
+@mimw.jit
+def once(x, F: tl.constexpr):
+    at = tl.arange(0, 128)
+    tl.store(x + at, tle.raw.call(F, [tl.load(x + at), 2]))
+
+
+@ptx(source="""
+.func f(.param .b64 x, .param .b32 f)
+{
+    mov.u32 %r1, 3;     // nobody has declared it
+    ret;
+}
+""")
+def undeclared(x: InOut[L["memref<?xf32, 3>"]], f: Input[L["f32"]]): ...
+
+
+@ptx(source=".func f(.param .b64 x, .param .b64 f) { ret; }")
+def too_wide(x: InOut[L["!llvm.ptr<3>"]], f: Input[L["f32"]]): ...
+
+
+@ptx(source=".func f(.param .b64 x) { ret; }")
+def too_few(x: InOut[L["memref<?xf32, 3>"]], f: Input[L["f32"]]): ...
+
+
+@ptx(source=".func (.param .align 8 .b8 r[24]) f(.param .b64 x, .param .b32 f) { ret; }")
+def other_structure(x: InOut[L["!llvm.ptr<3>"]], f: Input[L["f32"]]): ...
+
+
+@ptx(source=".shared .b32 mine[4];\n.func f() { ret; }")
+def own_memory(x: InOut[L["!llvm.ptr<3>"]], f: Input[L["f32"]]): ...
+
+
+@pytest.mark.parametrize("fn, message, text", [
+    (undeclared, "ptxas: ", "// nobody has declared it"), (too_wide, "is 32 bits wide, and the function's", ""),
+    (too_few, "the function has 1 parameters, and the declaration gives 6", ""),
+    (other_structure, "structure of 24 bytes, and the descriptors of the 1 memrefs", ""),
+    (own_memory, r"a variable in \.shared", '@ptx(source=".shared')])
+def test_code_that_does_not_fit_is_refused_with_both_lines(fn, message, text):
+    error = refused(once, {"x": "*fp32"}, {"F": fn}, message, placed("tle.raw.call(F, [tl.load(x + at), 2]"))
+    assert not text or placed(text) in {site.line for site in error.sites}
+
+
+def test_a_function_that_returns_nothing_has_no_result():
+    @ptx(source=".func f(.param .b64 x, .param .b32 f) { ret; }")
+    def f(x: Input[L["!llvm.ptr<3>"]], f: Input[L["f32"]]) -> L["f32"]: ...
+
+    refused(once, {"x": "*fp32"}, {"F": f}, "the declared result is fp32, 32 bits, and the function returns none")
+
+
+def test_what_changes_in_a_file_changes_the_key(tmp_path):
+    """In the process and on disk; a file that CUDA code includes counts."""
+    source, header = tmp_path / "scale.ptx", tmp_path / "tile.h"
+    source.write_text(SCALE)
+    later = tle.raw.dialect(name="ptx", file=str(source))(scale.fn)
+    kernel = mimw.jit(once.fn)
+
+    def binary():
+        return kernel.warmup(MockTensor(tl.float32), later, grid=(1, ))
+
+    first = binary()
+    assert binary() is first
+    source.write_text(SCALE.replace("mul.f32", "add.f32"))
+    assert "add.f32 %f1, %f1, %f0" in (second := binary()).asm["ptx"] and second.hash != first.hash
+
+    @mimw.jit
+    def naming(x):
+        tle.raw.call_smem(later, [tle.gpu.alloc([128], tl.float32), 2])
+
+    before = native_key(naming)
+    source.write_text(SCALE)
+    assert native_key(naming) != before != ""
+    header.write_text("1")
+    cuda = tle.raw.dialect(name="cuda", source=f'#include "{header}"\n')(scale.fn)
+    before = cuda.cache_key
+    header.write_text("2")
+    assert cuda.cache_key != before
+
+
+def test_on_amd_it_is_refused():
+    with pytest.raises(mimw.errors.TargetError, match="tle.raw.call of ptx is not available on gfx942"):
+        to_assembly(once, {"x": "*fp32"}, {"F": scale}, "gfx942")
