@@ -75,7 +75,8 @@ def test_the_product_takes_its_operands_from_the_ring(tutorial):
     ptx = to_assembly(tutorial.matmul, signature, sizes, options={"num_warps": 8},
                       attrs={(index, ): [["tt.divisibility", 16]] for index in range(6)}).stage("ptx")
     loop = ptx[ptx.index("cp.async.wait_group"):]
-    assert "cp.async.cg.shared.global" in loop and "wgmma.mma_async" in loop
+    order = [loop.index(one) for one in ("wgmma.mma_async", "wgmma.wait_group.sync.aligned 1", "cp.async.cg.shared.global")]
+    assert order == sorted(order), "a product is under way while the next copies start, into the slot of the one before"
     assert ptx.count("cp.async.commit_group") == 3 and "cp.async.wait_group \t1" in ptx
     assert "st.shared" not in ptx[:ptx.rindex("wgmma.wait_group")] and "ldmatrix" not in ptx[:ptx.rindex("wgmma.wait_group")]
 

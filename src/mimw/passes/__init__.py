@@ -51,6 +51,7 @@ from .space_slots import space_slots
 from .stamp_time import stamp_time
 from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
+from .trail_dots import trail_dots
 from .wait_pairs import wait_pairs
 
 __all__ = [
@@ -65,5 +66,5 @@ __all__ = [
     "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_meetings",
     "declared_effects", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
-    "sync_clusters", "too_few_registers", "wait_pairs", "warn",
+    "sync_clusters", "too_few_registers", "trail_dots", "wait_pairs", "warn",
 ]

@@ -70,6 +70,7 @@ from .stamp_time import stamp_time
 from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
 from .tile_bytes import tile_bytes
+from .trail_dots import trail_dots
 from .wait_pairs import wait_pairs
 
 
@@ -161,6 +162,8 @@ PASSES: tuple[Pass, ...] = (
     rewrite("accumulate_dots", accumulate_dots, "adds a sum to the product that makes it"),
     rewrite("shared_operands", shared_operands, "products of tiles that lie in shared memory read them there; their sums are in "
             "them by now", after="shared_pointers accumulate_dots", needs="target"),
+    rewrite("trail_dots", trail_dots, "one product of a loop whose copies run ahead runs on into the next trip",
+            after="pipeline_dsa shared_operands"),
     check("registers", check_registers, "remarks on register requests that are not met"),
     check("spaces", check_spaces, "refuses more of a memory space than a core has, with its map", after="drop_unused expand_dsa"),
     check("paths", check_paths, "refuses data that no engine of the chip moves, and arithmetic where no unit reaches",

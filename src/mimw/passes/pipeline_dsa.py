@@ -112,7 +112,9 @@ class _Rewriter:
         writer.emit("async_wait", (stages - 2, ()), site)
         trip = writer.emit("add", (block.args[0], writer.scaled(step, stages - 1, site)), site)
         env = {block.args[0]: trip, **dict(zip(ahead.carried, later))}
-        self.fetch(rings, ahead, env, later_slot, end)
+        product = self.product(op, stages)
+        if product is None:
+            self.fetch(rings, ahead, env, later_slot, end)
         views = {ring.copy: writer.emit("buffer_index", (ring.array, slot), ring.copy.site, label=ring.copy.buffer.name)
                  for ring in rings}
         for ring in rings:
@@ -127,9 +129,17 @@ class _Rewriter:
                 writer.emit("dsa_move", (views[inner], *writer.now((inner.buffer, inner.extents))), inner.site)
             elif inner not in views and not (inner.row.allocates and inner.result in replaced):
                 self.op(inner)
+            if inner is product:
+                self.fetch(rings, ahead, env, later_slot, end)
         following = (self.following(slot, stages, op), self.following(later_slot, stages, op), *ahead.next(writer, env).values())
         writer.emit("yield", ((*writer.now(block.yielded), *following), ), site)
         return Block((*block.args, *extra), writer.close(outside))
+
+    def product(self, op: Op, stages: int) -> Op | None:
+        """The loop's product, if copies had better be started behind it: then it can run on into the next trip (`trail_dots`)."""
+        products = [one for one in op.walk() if "dot" in one.row.traits]
+        trails = self.target.has("wgmma") and stages > 2 and len(products) == 1 and products[0] in op.blocks[0].ops
+        return products[0] if trails else None
 
     def fetch(self, rings: list[_Ring], ahead: Ahead, env: dict[Value, Value], slot: Value, end: Value) -> None:
         """The copies of the trip whose number is first in `env`, if it is one of the loop's, as one group."""
