@@ -87,8 +87,9 @@ def paths(text: str) -> tuple[Path, ...]:
     return tuple(Path(*one.split(":")) for one in text.split())
 
 
-def gpu_spaces(shared_bytes: int, tensor_bytes: int, register_bytes: int, tma: bool) -> tuple[Space, ...]:
-    """The spaces of a CTA on a GPU (a work-group on AMD), and those around it."""
+def gpu_spaces(shared_bytes: int, tensor_bytes: int, register_bytes: int, tma: bool, shared_operands: bool) -> tuple[Space, ...]:
+    """The spaces of a CTA on a GPU (a work-group on AMD), and those around it. `shared_operands`: its matrix units read shared
+    memory themselves."""
     bulk = "TMA" if tma else "asynchronous copies"
     back, (stored, copied) = (Path(GLOBAL, "TMA"), ) if tma else (), (
         ((Path(TENSOR, "tcgen05.st"), ), (Path(TENSOR, "tcgen05.cp"), )) if tensor_bytes else ((), ()))
@@ -97,7 +98,7 @@ def gpu_spaces(shared_bytes: int, tensor_bytes: int, register_bytes: int, tma: b
         Space(REGISTERS, register_bytes, "CTA", 4, (Path(GLOBAL, "stores"), Path(SHARED, "shared stores"), *stored),
               ("arithmetic", "matrix units")),
         Space(SHARED, shared_bytes, "CTA", 128 if tma else 16, (Path(REGISTERS, "shared loads"), *back, *copied),
-              ("matrix units", "atomics")))
+              ("matrix units", "atomics") if shared_operands else ("atomics", )))
     tensor = Space(TENSOR, tensor_bytes, "CTA", 512, (Path(REGISTERS, "tcgen05.ld"), ), ("matrix units", ))
     return (*found, tensor) if tensor_bytes else found
 

@@ -139,7 +139,8 @@ class Target:
 @cache
 def _spaces(chip: Target) -> Mapping[str, Space]:
     tensor_bytes = _TENSOR_COLUMN_BYTES * chip.tensor_memory_columns
-    found = chip.own_spaces or gpu_spaces(chip.shared_bytes, tensor_bytes, 4 * chip.registers_per_cta, chip.has("tma"))
+    found = chip.own_spaces or gpu_spaces(chip.shared_bytes, tensor_bytes, 4 * chip.registers_per_cta, chip.has("tma"),
+                                          chip.mma in _FROM_SHARED)
     return MappingProxyType({space.name: space for space in found})
 
 
@@ -153,6 +154,7 @@ def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target
                   assembly=assembly, mma=mma, **facts)
 
 
+_FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
 _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}

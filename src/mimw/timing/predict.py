@@ -89,7 +89,7 @@ class Prediction(Timeline):
                  f"{ctas} {several if ctas > 1 else one} {a} {self.core} (by {by}), {self.waves:.2f} waves; "
                  f"{100 * self.from_dram:.0f} % of what is loaded comes from DRAM; {self.simulated[0]} of {a} {self.core}'s "
                  f"{self.simulated[1]} {several} simulated",
-                 table(("unit", "busy"), [(_UNITS.get(unit, unit), f"{100 * share:.0f} %") for unit, share in sorted(
+                 table(("unit", "busy"), [(_name(unit, self.core), f"{100 * share:.0f} %") for unit, share in sorted(
                      self.units.items(), key=lambda item: -item[1])], right=("busy", ))]
         lines += [f"taken to be true, as it depends on data: the branch at {site}" for site in self.assumed]
         return "\n".join([*lines, super().__str__().split("\n", 1)[1]])
@@ -226,16 +226,21 @@ class _Predictor:
         return max(self.costs.get("power.least_mhz", 0.0), boost * min(1.0, share / tensor if tensor else 1.0))
 
 
+def _name(unit: str, core: str) -> str:
+    """What a unit is called: of a chip with cores in place of SMs, by its core."""
+    return _UNITS.get(unit, unit).replace("SM", core)
+
+
 def _bound(found: Prediction) -> str:
     unit, share = max(found.units.items(), key=lambda item: item[1], default=("", 0.0))
-    what = f"{_UNITS.get(unit, unit)}, busy {100 * share:.0f} % of the time"
+    what = f"{_name(unit, found.core)}, busy {100 * share:.0f} % of the time"
     if share >= BUSY:
         return what
     worst = next((bubble for bubble in found.bubbles() if bubble.lane[1] != "default" and bubble.site), None)
     waited = f"; the longest waits are of {worst.lane[1]!r} for {worst.what} at {worst.site}" if worst else ""
     always = _always_at_work(found)
     worked = f"; {always!r} never waits for long: what it starts takes that long to start" if always else ""
-    return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({_UNITS.get(unit, unit)}){waited}{worked}"
+    return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({_name(unit, found.core)}){waited}{worked}"
 
 
 def _always_at_work(found: Prediction) -> str | None:
