@@ -62,6 +62,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
+    │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
     │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
     ├── DistributedError       several GPUs: what their processes cannot do together (docs/DISTRIBUTED.md)
     │   ├── NoProcessGroup          no torch.distributed to stand on
@@ -387,6 +388,10 @@ class LaunchError(MimwError, ValueError):
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
+
+
+class NotAKernel(LaunchError, TypeError):
+    """What `mimw.jit` cannot make a kernel of: a lambda, a class, a function whose source Python does not know."""
 
 
 class GlobalChanged(LaunchError, RuntimeError):

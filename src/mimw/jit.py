@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from .compile import (
     CLUSTER,
@@ -31,6 +31,7 @@ from .compile import (
     gpu_target,
     native_key,
 )
+from .decorated import kernel_source
 from .errors import LaunchError, MimwError
 from .host import as_bytes, as_launched, check_descriptors, meant_bytes
 from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
@@ -67,7 +68,7 @@ _LAUNCH = JITFunction.run
 class MimwFunction(JITFunction):
     """A kernel or helper of ours. Calls, attributes and caches are those of Triton's `JITFunction`."""
 
-    def __init__(self, fn, **options):
+    def __init__(self, fn: Callable[..., Any], **options: Any):
         super().__init__(fn, **options)
         stand_in(wanted_target, wanted_numbers)
 
@@ -80,7 +81,12 @@ class MimwFunction(JITFunction):
         backend = make_backend(target)
         return {}, {}, target, backend, create_function_from_signature(self.signature, self.params, backend)
 
-    def __getitem__(self, grid):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """In a kernel, a call of a helper; the code generator inlines it and never comes here."""
+        raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: launch it by {self.__name__}[grid](...), "
+                           f"or run it without a GPU by mimw.simulate({self.__name__}, grid, ...)")
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """`kernel[grid]`: straight to Triton's launch where nothing of ours has to happen."""
         if simulating():
             return super().__getitem__(grid)
@@ -118,7 +124,7 @@ class MimwFunction(JITFunction):
         except LaunchError as refusal:
             raise refusal from error
 
-    def run(self, *args, grid, warmup, **kwargs):
+    def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         try:
             return self._run(*args, grid=grid, warmup=warmup, **kwargs)
         except KeyError as error:
@@ -148,7 +154,7 @@ class MimwFunction(JITFunction):
         return watched(Launch(self, args, kwargs, grid), limit,
                        lambda grid, more: launch(*args, grid=grid, warmup=warmup, **kwargs, **more))
 
-    def freeze(self, grid, /, *args, **kwargs) -> FrozenLaunch:
+    def freeze(self, grid: Any, /, *args: Any, **kwargs: Any) -> FrozenLaunch:
         """A launch that is specialised, compiled, loaded and checked now, and then costs little more than the driver's own call.
 
             frozen = kernel.freeze(grid, *args, **meta)     takes what `kernel[grid](*args, **meta)` takes, and launches nothing
@@ -240,21 +246,42 @@ def _with_fp_fusion(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "enable_fp_fusion": True}
 
 
-def jit(fn: Callable | None = None, *, version: Any = None, repr: Callable | None = None,
-        launch_metadata: Callable | None = None, do_not_specialize: Iterable[int | str] | None = None,
-        do_not_specialize_on_alignment: Iterable[int | str] | None = None, debug: bool | None = None,
-        noinline: bool | None = None):
+@overload
+def jit(fn: Callable[..., Any], *, version: Any = None, repr: Callable[..., str] | None = None,
+        launch_metadata: Callable[..., Any] | None = None, do_not_specialize: Iterable[int | str] | None = None,
+        do_not_specialize_on_alignment: Iterable[int | str] | None = None, debug: bool | None = None, noinline: bool | None = None,
+        source: str | None = None) -> MimwFunction: ...
+
+
+@overload
+def jit(fn: None = None, *, version: Any = None, repr: Callable[..., str] | None = None,
+        launch_metadata: Callable[..., Any] | None = None, do_not_specialize: Iterable[int | str] | None = None,
+        do_not_specialize_on_alignment: Iterable[int | str] | None = None, debug: bool | None = None, noinline: bool | None = None,
+        source: str | None = None) -> Callable[[Callable[..., Any]], MimwFunction]: ...
+
+
+def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Callable[..., str] | None = None,
+        launch_metadata: Callable[..., Any] | None = None, do_not_specialize: Iterable[int | str] | None = None,
+        do_not_specialize_on_alignment: Iterable[int | str] | None = None, debug: bool | None = None, noinline: bool | None = None,
+        source: str | None = None) -> MimwFunction | Callable[[Callable[..., Any]], MimwFunction]:
     """Compile a Python function to a GPU kernel; a drop-in for `triton.jit`, with its arguments.
 
     A kernel that uses none of our words is compiled by Triton's own path. Helpers called from it may be decorated with
     either decorator. `kernel[grid](...)` launches (on the simulator where there is no GPU, or with MIMW_SIMULATE=1),
     `kernel.warmup(..., grid=...)` compiles.
-    """
 
-    def decorate(function: Callable) -> MimwFunction:
-        return MimwFunction(function, version=version, do_not_specialize=do_not_specialize,
-                            do_not_specialize_on_alignment=do_not_specialize_on_alignment, debug=debug, noinline=noinline,
-                            repr=repr, launch_metadata=launch_metadata)
+    args:      fn       a function, or a kernel of either decorator, which keeps the options that are not given here
+               source   the text that `fn` came out of by `exec`, where Python does not know its lines
+    errors:    NotAKernel for what has no `def` whose source can be read: lambdas, classes, methods, functions out of `exec`
+    """
+    options = dict(version=version, do_not_specialize=do_not_specialize, debug=debug, noinline=noinline, repr=repr,
+                   do_not_specialize_on_alignment=do_not_specialize_on_alignment, launch_metadata=launch_metadata)
+
+    def decorate(function: Callable[..., Any]) -> MimwFunction:
+        if isinstance(function, MimwFunction) and all(option is None for option in options.values()):
+            return function
+        function, chosen = kernel_source(function, options, source)
+        return MimwFunction(function, **chosen)
 
     return decorate(fn) if fn is not None else decorate
 

@@ -19,7 +19,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from .errors import SimulatorMisuse
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SHARED = ("kernel", "grid", "args", "target", "num_warps", "num_stages", "meta")     # the parameters of every tool
 LAUNCH_OPTIONS = ("num_warps", "num_stages")    # those of them that a launch takes, too

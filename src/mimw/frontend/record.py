@@ -25,6 +25,7 @@ from ..triton_port.codegen import (
     triton_tuple,
 )
 from .generator import KernelGenerator
+from .plain_pointers import mend_of_pointers
 from .recorder import Recorder
 
 _FACTS = ("message", "sites", "hint", "required", "limit", "name")  # attributes of an error of ours, beside its text
@@ -149,7 +150,10 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
         if not isinstance(result, constexpr) or result.value is not None:
             raise KernelError("a kernel cannot return a value", site, hint="store the value through a pointer argument")
     except (CompilationError, KernelError) as error:
-        raise compilation_error(fn, error) from origin(error)
+        told, root = compilation_error(fn, error), origin(error)
+        if not isinstance(root, MimwError) and not getattr(root, "hint", "") and (mend := mend_of_pointers(fn, signature)):
+            told.text += f"\nMend: {mend}"
+        raise told from root
     program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site)
     verify(program)
     return program

@@ -8,6 +8,7 @@ Input: a descriptor, and the arguments of a kernel's call of its method. Output:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import triton.language.core as tl
@@ -30,6 +31,17 @@ def check_reduction(name: str, store_reduce: str, dtype: tl.dtype) -> None:
         refuse(AssertionError, f"store_reduce must be one of {tuple(REDUCTIONS)}, got {store_reduce!r}")
     if store_reduce and dtype.name not in REDUCTIONS[store_reduce]:
         refuse(KernelError, f"{name}: the hardware cannot {store_reduce} {dtype}; it can {', '.join(REDUCTIONS[store_reduce])}")
+
+
+def needs_descriptor(kind: type[Exception], name: str, desc: Any, block: Sequence[Any] = ()) -> None:
+    """An error of that kind unless `desc` is a tensor descriptor. `block`: the shape of its blocks, if that is known."""
+    if isinstance(desc, tl.tensor_descriptor_base):
+        return
+    mend = "make one by tl.make_tensor_descriptor, or pass one to the kernel"
+    if isinstance(desc, tl.tensor) and desc.type.is_ptr():
+        shape = list(map(int, block)) or "block_shape"
+        mend += f": mimw.TensorDescriptor.from_tensor({desc.handle.name or 'array'}, {shape}) for the plain array"
+    refuse(kind, f"{name}: expected a tensor descriptor, got {desc}", mend=mend)
 
 
 def descriptor_store(desc, offsets, value, store_reduce: Any = None, _semantic=None):

@@ -5,6 +5,7 @@ Input: a family and the names of its words. Output: the `__getattr__` of the fam
     __getattr__ = suggesting("tlx", __all__)     in the family's module
     tlx.local_alocc                              AttributeError: tlx has no 'local_alocc'. Did you mean tlx.local_alloc?
     tlx.pipe                                     AttributeError: tlx has no 'pipe'. There is tle.pipe
+    tlx.TensorDescriptor                         AttributeError: .. which is no word of kernels. There is mimw.TensorDescriptor
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from difflib import get_close_matches
 from typing import Any
 
 _FAMILIES: dict[str, tuple[str, ...]] = {}
+_ON_THE_HOST = ("Config", "TensorDescriptor", "World", "autotune", "check", "compile", "explain", "jit", "predict", "profile",
+                "simulate")
 
 
 def suggesting(family: str, names: Iterable[str]) -> Callable[[str], Any]:
@@ -33,6 +36,8 @@ def no_such_name(family: str, name: str, names: Iterable[str] | None = None) -> 
     elsewhere = [f"{other}.{name}" for other, words in _FAMILIES.items() if other != family and name in words]
     if elsewhere:
         return f"{family} has no {name!r}. There is {' and '.join(elsewhere)}"
+    if name in _ON_THE_HOST:
+        return f"{family} has no {name!r}, which is no word of kernels. There is mimw.{name}"
     close = get_close_matches(name, _FAMILIES.get(family, ()) if names is None else names, n=2, cutoff=0.7)
     if not close:
         every = [f"{other}.{word}" for other, words in _FAMILIES.items() for word in words]

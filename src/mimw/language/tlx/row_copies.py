@@ -12,6 +12,7 @@ import triton.language.core as tl
 
 from ...errors import KernelError
 from ..core import word
+from ..descriptor_methods import needs_descriptor
 from ..refuse import refuse
 from .arguments import index_handle, needs_hopper, predicate_handle, single_barrier, single_buffer
 
@@ -92,9 +93,7 @@ def _picks(name: str, desc, parameter: str, buffer, x_offsets, y_offset, semanti
 
 def check_row_descriptor(kind: type[Exception], name: str, desc) -> None:
     """An error of that kind unless `desc` can copy picked rows."""
-    if not isinstance(desc, tl.tensor_descriptor_base):
-        refuse(kind, f"{name}: expected a tensor descriptor, got {desc}",
-               mend="make one by tl.make_tensor_descriptor, or pass one to the kernel")
+    needs_descriptor(kind, name, desc)
     block, bits = [int(extent) for extent in desc.block_shape], desc.dtype.primitive_bitwidth
     if len(block) != 2 or block[0] != 1:
         refuse(kind, f"{name}: the descriptor's block is {block}, and rows are copied by blocks of one row, [1, BLOCK_Y]",

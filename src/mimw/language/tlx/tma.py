@@ -10,11 +10,13 @@ Input: the arguments of a kernel's call. Output: ops `tma_load`, `tma_load_multi
 
 from __future__ import annotations
 
+from typing import Any
+
 import triton.language.core as tl
 
 from ...errors import KernelError
 from ..core import word
-from ..descriptor_methods import check_reduction
+from ..descriptor_methods import check_reduction, needs_descriptor
 from ..refuse import refuse
 from . import pairs
 from .arguments import (
@@ -61,7 +63,7 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                or .cta_group::2
     """
     needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load")
-    offsets = checked_offsets("async_descriptor_load", desc, offsets, eviction_policy, _semantic)
+    offsets = checked_offsets("async_descriptor_load", desc, offsets, eviction_policy, _semantic, result)
     policy = cache_policy("async_descriptor_load", cache_modifier, eviction_policy, ("", ".ca", ".cg", ".cs", ".cv"), _semantic)
     result = _block_buffer("async_descriptor_load", "result", desc, result, _semantic)
     if two_ctas:
@@ -99,7 +101,7 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
                cp.reduce.async.bulk.tensor with .L2::cache_hint
     """
     needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store")
-    offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic)
+    offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic, source)
     check_reduction("async_descriptor_store", store_reduce, desc.dtype)
     source = _block_buffer("async_descriptor_store", "source", desc, source, _semantic)
     policy = cache_policy("async_descriptor_store", "", eviction_policy, ("", ), _semantic)
@@ -121,11 +123,9 @@ def async_descriptor_store_wait(pendings: tl.constexpr, _semantic=None) -> None:
     _semantic.builder.record("tma_store_wait", pendings)
 
 
-def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic) -> tuple:
-    """Check the arguments that loads and stores share; the offsets as i32 handles."""
-    if not isinstance(desc, tl.tensor_descriptor_base):
-        refuse(AssertionError, f"{name}: expected a tensor descriptor, got {desc}",
-               mend="make one by tl.make_tensor_descriptor, or pass one to the kernel")
+def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic, buffer: Any = None) -> tuple:
+    """Check the arguments that loads and stores share; the offsets as i32 handles. `buffer` has the shape of blocks."""
+    needs_descriptor(AssertionError, name, desc, getattr(buffer, "shape", ()))
     rank = len(desc.block_shape)
     if len(offsets) != rank:
         refuse(AssertionError, f"expected {rank} offsets, but got {len(offsets)}")
