@@ -29,7 +29,7 @@ import mimw.tlx as tlx
 @mimw.jit
 def start_load(x_ptr, tile, row, ROWS, N, columns):
     """Start the copy of this CTA's part of a row, one group; past the last row of zeros, so that groups are counted."""
-    tlx.async_load(x_ptr + row.to(tl.int64) * N + columns, tile, mask=(columns < N) & (row < ROWS))
+    tlx.async_load(x_ptr + tl.cast(row, tl.int64) * N + columns, tile, mask=(columns < N) & (row < ROWS))
     tlx.async_load_commit_group()
 
 
@@ -108,7 +108,7 @@ def layer_norm(x_ptr, w_ptr, b_ptr, y_ptr, ROWS, N, eps, BLOCK: tl.constexpr, CL
                 # Step 9. One fused multiply and add normalises an element, another one scales and shifts it.
                 scale = tl.rsqrt(variance + eps)
                 y = (x * scale - mean * scale) * w + b
-                tl.store(y_ptr + row.to(tl.int64) * N + columns, y.to(tlx.dtype_of(y_ptr)), mask=columns < N)
+                tl.store(y_ptr + tl.cast(row, tl.int64) * N + columns, y.to(tlx.dtype_of(y_ptr)), mask=columns < N)
             # Step 10. The last copies, of no rows, still write their zeros here: nobody leaves before. That other CTAs
             # may still write here is the compiler's care: it makes the CTAs of a cluster meet at the end.
             tlx.async_load_wait_group(0)

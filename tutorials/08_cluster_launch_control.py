@@ -103,7 +103,7 @@ def launch_one(count, longest):
         return simulate_one()
     x, starts, sums = rows(count, longest)
     on_gpu = [torch.from_numpy(one).cuda() for one in (x, starts, sums)]
-    grid, args, meta = arguments(*on_gpu)
+    grid, args, meta = arguments(on_gpu[0], on_gpu[1], on_gpu[2])
     ragged_sums[grid](*args, **meta)
     print("largest difference to numpy:", np.abs(on_gpu[2].cpu().numpy() - expected(x, starts)).max())
 

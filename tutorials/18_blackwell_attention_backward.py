@@ -274,7 +274,7 @@ def launch_one(seq):
         delta, dq = torch.empty_like(lse), torch.zeros(q.shape, device="cuda")
         dk, dv = torch.empty_like(k), torch.empty_like(v)
         row_sums[(lse.numel() // 64, )](o.detach(), do, delta, 128, 64)
-        grid, args, meta = arguments(*(x.detach() for x in (q, k, v, do, dq, dk, dv, lse, delta)), causal)
+        grid, args, meta = arguments(*(x.detach() for x in (q, k, v, do, dq, dk, dv, lse, delta)), causal=causal)
         attention_backward[grid](*args, **meta)
         for name, got, one in zip(("dQ", "dK", "dV"), (dq, dk, dv), wanted):
             print(f"largest difference to torch of {name}:", (got - one).abs().max().item())

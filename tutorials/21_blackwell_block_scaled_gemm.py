@@ -207,7 +207,7 @@ def launch_one(m, n, k):
         on_gpu = [torch.from_numpy(x.view(np.uint8)).cuda().view(torch.float8_e4m3fn if x.dtype.name.startswith("float8")
                                                                 else torch.uint8) for x in arrays[:-1]]
         c = torch.empty(m, n, device="cuda", dtype=torch.float16)
-        grid, args, meta = arguments(*on_gpu, c, name, programs)
+        grid, args, meta = arguments(*on_gpu, c=c, name=name, programs=programs)
         block_scaled_gemm[grid](*args, **meta)
         print(f"{name}: largest difference to numpy:", np.abs(c.cpu().numpy() - wanted).max())
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .host import TensorDescriptor
     from .jit import jit
     from .simulate import simulate
-    from .timing import predict, profile
+    from .timing.predict import predict
+    from .timing.profile import profile
     from .world import World
 
 __version__ = "0.1.0"
@@ -63,8 +64,8 @@ _HOMES = {
     "explain": "explain",
     "install_aliases": "aliases",
     "jit": "jit",
-    "predict": "timing",
-    "profile": "timing",
+    "predict": "timing.predict",
+    "profile": "timing.profile",
     "simulate": "simulate",
 }
 

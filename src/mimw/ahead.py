@@ -25,8 +25,8 @@ from .world import at_rank
 
 
 @tool
-def compile(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
-            gpus: int | None = None, **meta: Any) -> Compiled:
+def compile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
+            gpus: int | Any = None, **meta: Any) -> Compiled:
     """Compile `kernel` as a launch over `grid` with these arguments would be. Nothing is launched, and arrays are not read.
 
     args:      kernel, grid, args, num_warps, num_stages, gpus, meta   as for `mimw.simulate`; `numpy.empty` will do, also for

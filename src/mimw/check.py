@@ -33,11 +33,11 @@ SEEDS, LIMIT = 8, 200
 
 
 @tool
-def check(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
-          gpus: int | None = None, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT,
-          shrink: bool = True, rounds: bool = True, progress: Callable[[int, int, int], None] | None = None,
-          jobs: int | None = None, time_limit: float | None = None, ctas: str | Sequence[Sequence[int]] = "all",
-          protocol: bool = False, **meta: Any) -> Report:
+def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
+          gpus: int | Any = None, seeds: int | Iterable[int] | Any = SEEDS, search: str | Any = "random", limit: int | Any = LIMIT,
+          shrink: bool | Any = True, rounds: bool | Any = True, progress: Callable[[int, int, int], None] | Any = None,
+          jobs: int | Any = None, time_limit: float | Any = None, ctas: str | Sequence[Sequence[int]] | Any = "all",
+          protocol: bool | Any = False, **meta: Any) -> Report:
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
     args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.simulate`

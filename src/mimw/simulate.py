@@ -56,8 +56,8 @@ class SimulatedLaunch(Run):
 
 
 @tool
-def simulate(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
-             gpus: int | None = None, seed: int | tuple | None = None, trace: bool = False, races: bool | None = None,
+def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
+             gpus: int | Any = None, seed: int | tuple | Any = None, trace: bool | Any = False, races: bool | Any = None,
              **meta: Any) -> Run:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 

@@ -79,8 +79,8 @@ class Explanation:
 
 
 @tool
-def explain(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
-            gpus: int | None = None, **meta: Any) -> Explanation:
+def explain(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
+            gpus: int | Any = None, **meta: Any) -> Explanation:
     """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; the layouts
     with their reasons; the contents of shared memory over time; the barriers; the loops that Triton pipelines; bank conflicts.
 

@@ -17,7 +17,8 @@ import enum
 import functools
 import inspect
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import triton.language.core as tl
 
@@ -28,6 +29,7 @@ from .binding import all_by_name, binder
 from .refuse import inside, refuse
 
 HIDDEN = ("_semantic", "_generator")
+R = TypeVar("R")
 
 
 def unwrap(value: Any) -> Any:
@@ -67,7 +69,7 @@ def _family(module: str) -> str:
     return "tlx" if "tle" not in path else next((f"tle.{family}" for family in ("gpu", "dsa", "raw") if family in path), "tle")
 
 
-def word(fn):
+def word(fn: Callable[..., R]) -> Callable[..., R]:
     """Make `fn` callable in a kernel as `tlx.<its name>`, or `tle.`, `tle.gpu.`, `tle.dsa.`, `tle.raw.` for words of those rooms.
 
     args:  fn   - takes its arguments unwrapped; those annotated `tl.constexpr` are known at compile time; `_semantic` is
@@ -100,7 +102,8 @@ def word(fn):
             return fn(*bound.args, **bound.kwargs, **hidden)
 
     setattr(wrapper, tl.TRITON_BUILTIN, True)
-    wrapper.signature = signature
+    wrapper.signature = signature       # Triton's code generator reads it; Python, editors and readers see what an author writes
+    wrapper.__signature__ = visible
     return wrapper
 
 
@@ -123,6 +126,12 @@ def _shown(default: Any) -> Any:
 def host_constructible(cls):
     """Let kernels name the class `cls` as a global and call it; its constructor unwraps its own arguments."""
     setattr(cls, tl.TRITON_BUILTIN, True)
+    own = vars(cls).get("__init__")
+    whole = inspect.signature(own) if inspect.isfunction(own) else None
+    if whole is not None and not set(HIDDEN).isdisjoint(whole.parameters):      # as of a word: two readers, two signatures
+        _, *parameters = whole.parameters.values()
+        cls.signature = inspect.Signature(parameters)
+        cls.__signature__ = inspect.Signature([p for p in parameters if p.name not in HIDDEN])
     return cls
 
 

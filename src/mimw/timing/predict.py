@@ -96,8 +96,8 @@ class Prediction(Timeline):
 
 
 @tool
-def predict(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
-            gpus: int | None = None, megahertz: float | None = None, ctas: int = MOST_CTAS, **meta: Any) -> Prediction:
+def predict(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
+            gpus: int | Any = None, megahertz: float | Any = None, ctas: int | Any = MOST_CTAS, **meta: Any) -> Prediction:
     """Predict the timeline of a launch of `kernel` over `grid` from the cost model of a chip.
 
     args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.simulate`; arrays are left as they

@@ -45,8 +45,8 @@ class Profile(Timeline):
 
 
 @tool
-def profile(kernel, grid, *args: Any, target: str | None = None, num_warps: int | None = None, num_stages: int | None = None,
-            gpus: int | None = None, capacity: int = CAPACITY, ctas: int = CTAS, **meta: Any) -> Profile:
+def profile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
+            gpus: int | Any = None, capacity: int | Any = CAPACITY, ctas: int | Any = CTAS, **meta: Any) -> Profile:
     """Launch `kernel` once on the GPU with time stamps around its waits, copies, dots and stores.
 
     args:      kernel, grid, args, num_warps, num_stages, meta   as for a launch; an autotuned kernel runs its first configuration
