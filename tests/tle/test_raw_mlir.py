@@ -192,6 +192,7 @@ _LAST = "\n  tt.return %x : tensor<128xf32>\n}"
     (f"{_HEAD}\n  %y = arith.addf %x, %x : tensor<64xf32>{_LAST}", 3, "different type"),
     (f"{_HEAD}  tt.call @ghost() : () -> (){_LAST}", 2, "valid function"),
     (f"{_HEAD}  %y = gpu.thread_id x{_LAST}", 2, "gpu.thread_id is not offered"),
+    (f"{_HEAD}  %y = math.tanh %x : tensor<128xf32>{_LAST}", 2, "math.tanh is not offered"),
     (f"{_HEAD}  cf.br ^next\n^next:{_LAST}", 2, "cf.br is not offered"),
     ("tt.func @f(%x: tensor<128xf32>) -> tensor<128xf32> {\n  %y = tt.call @f(%x) : (tensor<128xf32>) -> tensor<128xf32>\n"
      "  tt.return %y : tensor<128xf32>\n}", 1, "in a ring"),
@@ -276,20 +277,23 @@ def test_effects_must_hold_what_the_text_does():
 
 # ---- the simulator ----------------------------------------------------------------------------------------------------------
 
+_PLACE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>, #ttg.shared_memory, mutable"
 _UNREADABLE = f"""{_HEAD}
-  %i = tt.bitcast %x : tensor<128xf32> -> tensor<128xi32>
-  %h = tt.histogram %i : tensor<128xi32> -> tensor<128xi32>
-  %y = arith.sitofp %h : tensor<128xi32> to tensor<128xf32>
-  tt.return %y : tensor<128xf32>
+  %three = arith.constant dense<3.0> : tensor<128xf32>
+  %y = arith.mulf %x, %three : tensor<128xf32>
+  %own = ttg.local_alloc %y : (tensor<128xf32>) -> !ttg.memdesc<128xf32, {_PLACE}>
+  %z = ttg.local_load %own : !ttg.memdesc<128xf32, {_PLACE}> -> tensor<128xf32>
+  tt.return %z : tensor<128xf32>
 }}"""
 
 
 def test_an_op_without_a_meaning_asks_for_a_reference():
-    with pytest.raises(SimulatorMisuse, match=r"tt.histogram has no meaning in the simulator \(line 4 of (?s:.*)reference="):
+    with pytest.raises(SimulatorMisuse, match=r"ttg.local_alloc has no meaning in the simulator \(line 5 of (?s:.*)reference="):
         mimw.simulate(_calling(_function(_UNREADABLE)), (1, ), np.zeros(128, np.float32))
 
 
 def test_a_reference_runs_instead():
+    assert "ttg.local_alloc" in to_ttgir(_calling(_function(_UNREADABLE)), {"x": "*fp32"}).stage("ttgir")
     x = _numbers(128)
     given = x.copy()
     mimw.simulate(_calling(_function(_UNREADABLE, reference=lambda tile: tile * 3)), (1, ), x)
@@ -372,6 +376,105 @@ def test_a_function_that_only_computes_leaves_its_loop_to_the_pipeliner():
     ttgir = to_ttgir(kernel, {"a": "*fp16", "b": "*fp16", "c": "*fp32", "K": "i32"},
                      attrs={(place, ): [["tt.divisibility", 16]] for place in range(4)}).stage("ttgir")
     assert "ttg.async_copy_global_to_local" in ttgir and ttgir.count("arith.addf") == 1
+
+
+@tle.raw.dialect(name="mlir", source="""
+tt.func @counted(%x: tensor<128xi32>, %counts: !tt.ptr<i32>, %b: !ttg.memdesc<128xf32>) -> (tensor<8xi32>, tensor<128xf32>) {
+  %h = tt.histogram %x : tensor<128xi32> -> tensor<8xi32>
+  %r = tt.make_range {start = 0 : i32, end = 128 : i32} : tensor<128xi32>
+  %one = arith.constant dense<1> : tensor<128xi32>
+  %c0 = arith.constant 0 : i32
+  %c127 = arith.constant dense<127> : tensor<128xi32>
+  %true = arith.constant dense<true> : tensor<128xi1>
+  %ps = tt.splat %counts : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>>
+  %at = tt.addptr %ps, %x : tensor<128x!tt.ptr<i32>>, tensor<128xi32>
+  %old = tt.atomic_rmw add, relaxed, gpu, %at, %one, %true
+    : (tensor<128x!tt.ptr<i32>>, tensor<128xi32>, tensor<128xi1>) -> tensor<128xi32>
+  %before = tt.atomic_cas acq_rel, gpu, %counts, %c0, %c0 : (!tt.ptr<i32>, i32, i32) -> i32
+  %turned = arith.subi %c127, %r : tensor<128xi32>
+  %f = arith.sitofp %x : tensor<128xi32> to tensor<128xf32>
+  ttg.local_scatter %b[%turned], %f {axis = 0 : i32} : !ttg.memdesc<128xf32>, tensor<128xi32>, tensor<128xf32>
+  %same = ttg.local_gather %b[%turned] {axis = 0 : i32} : !ttg.memdesc<128xf32>, tensor<128xi32> -> tensor<128xf32>
+  %eq = arith.cmpf oeq, %same, %f : tensor<128xf32>
+  tt.assert %eq, "the same again" : tensor<128xi1>
+  tt.return %h, %same : tensor<8xi32>, tensor<128xf32>
+}
+""")
+def counted(x, counts, b): ...
+
+
+@mimw.jit
+def counts(x, total, bins, out):
+    at = tl.arange(0, 128)
+    tile = tlx.local_alloc((128, ), tl.float32, 1)
+    found, same = tle.raw.call(counted, [tl.load(x + at), total, tile[0]])
+    tl.store(bins + tl.arange(0, 8), found)
+    tl.store(out + at, same + tlx.local_load(tile[0]))
+
+
+def test_histograms_atomics_and_picked_elements(machine):
+    x = _RANDOM.integers(0, 8, 128).astype(np.int32)
+    total, bins, out = np.zeros(8, np.int32), np.zeros(8, np.int32), np.zeros(128, np.float32)
+    machine.launch(counts, (1, ), x, total, bins, out)
+    assert (total == np.bincount(x, minlength=8)).all() and (bins == total).all() and (out == x + x[::-1]).all()
+
+
+_SIGNED = {"negative": "cmpi slt, %x, %zero : tensor<128xi32>", "wide": "extsi %negative : tensor<128xi1> to tensor<128xi32>",
+           "shown": "sitofp %negative : tensor<128xi1> to tensor<128xf32>", "half": "shrui %x, %one : tensor<128xi32>",
+           "odd": "remui %x, %three : tensor<128xi32>", "third": "divui %x, %three : tensor<128xi32>",
+           "least": "minui %half, %third : tensor<128xi32>", "low": "trunci %x : tensor<128xi32> to tensor<128xi8>",
+           "bare": "extui %low : tensor<128xi8> to tensor<128xi32>", "far": "cmpi ugt, %x, %three : tensor<128xi32>",
+           "picked": "select %far, %bare, %odd : tensor<128xi1>, tensor<128xi32>", "sum": "addi %picked, %wide : tensor<128xi32>",
+           "more": "xori %sum, %least : tensor<128xi32>", "f": "uitofp %half : tensor<128xi32> to tensor<128xf32>",
+           "g": "negf %f : tensor<128xf32>", "h": "addf %g, %shown : tensor<128xf32>",
+           "k": "fptosi %h : tensor<128xf32> to tensor<128xi32>",
+           "all": "addi %more, %k : tensor<128xi32>"}
+
+
+@tle.raw.dialect(name="mlir", source="tt.func @signs(%x: tensor<128xi32>) -> tensor<128xi32> {\n" + "".join(
+    f"  %{name} = arith.constant dense<{value}> : tensor<128xi32>\n" for name, value in (("zero", 0), ("one", 1), ("three", 3)))
+    + "".join(f"  %{name} = arith.{op}\n" for name, op in _SIGNED.items()) + "  tt.return %all : tensor<128xi32>\n}\n")
+def signs(x): ...
+
+
+@mimw.jit
+def signed(x, out):
+    tl.store(out + tl.arange(0, 128), tle.raw.call(signs, [tl.load(x + tl.arange(0, 128))]))
+
+
+def test_numbers_with_signs_and_without(machine):
+    x, out = np.arange(-64, 64, dtype=np.int32), np.zeros(128, np.int32)
+    machine.launch(signed, (1, ), x, out)
+    bare = x.view(np.uint32).astype(np.int64)
+    picked = np.where(bare > 3, bare & 255, bare % 3)
+    more = (picked - (x < 0)) ^ np.minimum(bare // 2, bare // 3)
+    k = -((bare // 2).astype(np.float32)) - (x < 0).astype(np.float32)
+    assert (out == (more + k.astype(np.int64)).astype(np.int32)).all()
+
+
+# ---- where the source lies --------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_read_anew_and_named(tmp_path):
+    path = tmp_path / "f.mlir"
+    path.write_text(f"{_HEAD}  %y = arith.addf %x, %x : tensor<128xf32>\n  tt.return %y : tensor<128xf32>\n}}")
+
+    def f(x): ...
+    function = tle.raw.dialect(name="mlir", file=str(path))(f)
+    before, x = function.cache_key, np.ones(128, np.float32)
+    mimw.simulate(_calling(function), (1, ), x)
+    assert (x == 2).all()
+    path.write_text(path.read_text().replace("arith.addf %x, %x", "arith.addf %x %x"))
+    assert function.cache_key != before
+    with pytest.raises(RawCodeError, match=r"f\.mlir:2.*expected ','"):
+        mimw.simulate(_calling(function), (1, ), x)
+
+
+@pytest.mark.parametrize("options, says", [({"fence": "gpu"}, "fence= says nothing"), ({"flags": ("-O3", )}, "flags= says nothing"),
+                                           ({"effects": {"x": "out"}}, "return what is new")])
+def test_options_without_a_meaning_are_refused(options, says):
+    with pytest.raises((ValueError, RawCodeError), match=says):
+        _function(_HEAD + _LAST, **options)
 
 
 # ---- functions of a thread --------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from triton._C.libtriton import ir as mlir
 
 _AT = re.compile(r'(?:loc\()?"[^"\n]*":(\d+):(\d+)\)?: error: (.*)|[^\s:]+:(\d+):(\d+): error: (.*)')
-_MORE = re.compile(r"(?:\n(?!.*: (?:note|error): ).+)*")
+_MORE = re.compile(r"(?:\n(?!.*: (?:note|error): |module |#).+)*")
 _PLACE = re.compile(r'":(\d+):(\d+)')
 NOWHERE = (1, 1)
 _LISTENING = threading.Lock()

@@ -24,10 +24,15 @@ from triton._C.libtriton import nvidia, passes
 from .mlir_complaints import NOWHERE, MlirProblem, complaints, ops_of, places_of
 from .text import module_of
 
-_DIALECTS = ("arith.", "math.", "ub.")
+# Arithmetic that Triton takes to LLVM, on tiles and on numbers.
+_ARITHMETIC = ("addf addi andi bitcast cmpf cmpi constant divf divsi divui extf extsi extui fptosi fptoui maximumf maxnumf "
+               "maxsi maxui minimumf minnumf minsi minui mulf muli negf ori remf remsi remui select shli shrsi shrui sitofp subf "
+               "subi truncf trunci uitofp xori")
+_FUNCTIONS = "absf absi ceil cos erf exp exp2 floor fma log log2 rsqrt sin sqrt"
 _WORDS = frozenset((
+    *(f"arith.{name}" for name in _ARITHMETIC.split()), *(f"math.{name}" for name in _FUNCTIONS.split()), "ub.poison",
     "builtin.module", "scf.condition", "scf.for", "scf.if", "scf.while", "scf.yield",
-    "tt.addptr", "tt.assert", "tt.atomic_cas", "tt.atomic_rmw", "tt.bitcast", "tt.broadcast", "tt.call", "tt.cat", "tt.clampf",
+    "tt.addptr", "tt.assert", "tt.atomic_cas", "tt.atomic_rmw", "tt.bitcast", "tt.broadcast", "tt.call", "tt.clampf",
     "tt.dot", "tt.elementwise_inline_asm", "tt.expand_dims", "tt.fp_to_fp", "tt.func", "tt.gather", "tt.get_num_programs",
     "tt.get_program_id", "tt.histogram", "tt.int_to_ptr", "tt.join", "tt.load", "tt.make_range", "tt.map_elementwise",
     "tt.map_elementwise.return", "tt.mulhiui", "tt.precise_divf", "tt.precise_sqrt", "tt.print", "tt.ptr_to_int", "tt.reduce",
@@ -40,6 +45,7 @@ _ON_BUFFERS = re.compile(r"(?:%\S+(?:, %\S+)* = )?(ttg\.\w+)\b")
 _NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _FUNC = re.compile(r"^  tt\.func (?:public |private )?@", re.MULTILINE)
 _LOOP, _LOOP_END = re.compile(r"(\s*)(?:%\S+ = )?scf\.for "), re.compile(r"(\s*)\}(?: \{(.*)\})?( loc\(.*\))?")
+_AS_WRITTEN = {"ttg.local_scatter": (0, 2, 1)}     # in what order an op's operands stand in its text, if in another than its own
 _CAST = "builtin.unrealized_conversion_cast"
 _STAGES = "tt.num_stages"
 
@@ -147,7 +153,7 @@ def _parsed(source: MlirSource, context):
         module = module_of(source.text, context)
     for op, place in positions(source, module):
         name = op.get_name()
-        if name not in _WORDS and not name.startswith(_DIALECTS):
+        if name not in _WORDS:
             raise MlirProblem(f"{name} is not offered in MLIR text", *place)
         for index in range(op.get_num_regions()):
             if name in ("tt.func", "scf.for", "scf.if", "scf.while") and op.get_region(index).size() > 1:
@@ -172,23 +178,24 @@ def _with_casts(module, machine: Machine) -> str:
     places = [place for place, line in enumerate(lines) if _ON_BUFFERS.match(line.strip())]
     made: dict[int, list[str]] = {}
     for op, place in zip(ops, places, strict=True):
-        made[place] = _cast_around(op, lines[place], machine)
+        made[place] = _cast_around(op, place, lines[place], machine)
     return "\n".join(one for place, line in enumerate(lines) for one in made.get(place, [line])) + "\n"
 
 
-def _cast_around(op, line: str, machine: Machine) -> list[str]:
+def _cast_around(op, place: int, line: str, machine: Machine) -> list[str]:
     given, _, location = line.partition(" loc(")
     location = f" loc({location}" if location else ""
     indent = re.match(r"\s*", line)[0]
     head, equals, rest = given.partition(" = ") if op.get_num_results() else ("", "", given)
     code, colon, types = rest.rpartition(" : ")
-    before, after, operands = [], [], iter(range(op.get_num_operands()))
+    order = _AS_WRITTEN.get(op.get_name(), range(op.get_num_operands()))
+    before, after, operands = [], [], iter(order)
 
     def operand(found: re.Match[str]) -> str:
         type_ = str(op.get_operand(next(operands)).get_type())
         if not _OPEN_TILE.fullmatch(type_):
             return found[0]
-        name = f"%mimw_{len(before)}_{found[0][1:].replace('#', '_')}"
+        name = f"%mimw_{place}_{len(before)}"
         before.append(f"{indent}{name} = {_CAST} {found[0]} : {type_} to {_closed(type_, machine)}{location}")
         return name
 
@@ -197,7 +204,6 @@ def _cast_around(op, line: str, machine: Machine) -> list[str]:
     if op.get_num_results() and _OPEN_TILE.fullmatch(type_ := str(op.get_result(0).get_type())):
         result, head = head.strip(), f"{indent}%mimw_of_{head.strip()[1:]}"
         after.append(f"{indent}{result} = {_CAST} {head.strip()} : {_closed(type_, machine)} to {type_}{location}")
-    before = list(dict.fromkeys(before))
     return [*before, f"{head}{equals}{code}{colon}{types}{location}", *after]
 
 

@@ -49,6 +49,9 @@ _INTEGERS = {"arith.extsi": True, "arith.extui": False, "arith.trunci": True}   
 _COMPARED = {"eq": "icmpEQ", "ne": "icmpNE", "slt": "icmpSLT", "sle": "icmpSLE", "sgt": "icmpSGT", "sge": "icmpSGE",
              "ult": "icmpULT", "ule": "icmpULE", "ugt": "icmpUGT", "uge": "icmpUGE"}
 _CONSTANT = re.compile(r"= arith\.constant (?:\{.*?\} )?(?:dense<(.*?)>|(\S+))(?: : .*)?$")
+_KINDS = {"EXCH": "XCHG"}
+_ORDERS = {"relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE", "acq_rel": "ACQUIRE_RELEASE"}
+_SCOPES = {"cta": "CTA", "gpu": "GPU", "sys": "SYSTEM"}
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _BITS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
 _READY: WeakKeyDictionary[Op, Block] = WeakKeyDictionary()
@@ -101,6 +104,7 @@ class _Reader:
         blocks = tuple(map(self.block, node.regions))
         results = tuple(self._new(number, text, node) for number, text in node.results)
         name, args = self._twin(node, operands, [value.type for value in results])
+        args += (None, ) * (len(OPS[name].operands) - len(args))
         if name == "if":
             blocks = tuple(block if block.ops else Block((), (Op("yield", ((), )), )) for block in blocks)
         yield Op(name, args, results, blocks, MappingProxyType({}), self._site(node))
@@ -161,6 +165,11 @@ class _Reader:
         found = re.search(r"inputPrecision = (\w+)", node.text)
         return "dot", (*operands, found[1] if found else "ieee", 0)
 
+    def reshaped(self, node, operands, types):
+        if "allow_reorder" in node.text:
+            raise Unreadable("tt.reshape with allow_reorder has the order of a layout, which the simulator does not know", node.line)
+        return "reshape", (operands[0], types[0].shape, False)
+
     def structure(self, node, operands, types):
         if node.name == "scf.if":
             return "if", (operands[0], tuple(types))
@@ -191,6 +200,27 @@ def _rounding(node: Node) -> str | None:
     return found[1].upper() if found else None
 
 
+def _string(node: Node) -> str:
+    """The first string of an op."""
+    return re.search(r'"((?:[^"\\]|\\.)*)"', node.text)[1]
+
+
+def _propagated(node: Node) -> str:
+    return "ALL" if "propagateNan = all" in node.text else "NONE"
+
+
+def _atomic(node: Node, operands: list[Value]) -> tuple:
+    """`tt.atomic_rmw fadd, acq_rel, gpu, %p, %v, %m`: kind, pointer, value, mask, order, scope."""
+    kind = re.search(r"tt\.atomic_rmw (\w+),", node.text)[1].upper()
+    mask = operands[2] if len(operands) > 2 else None
+    return (_KINDS.get(kind, kind), *operands[:2], mask, *_order_and_scope(node, 1))
+
+
+def _order_and_scope(node: Node, before: int) -> tuple[str, str]:
+    words = re.search(r"tt\.atomic_\w+ ((?:\w+, )+)", node.text)[1].split(", ")
+    return _ORDERS[words[before]], _SCOPES[words[before + 1]]
+
+
 _Special = Callable[[_Reader, Node, list[Value], list[Type]], tuple[str, tuple]]
 _SPECIAL: dict[str, _Special] = {
     "arith.constant": _Reader.constant, "arith.cmpi": _Reader.compared, "arith.cmpf": _Reader.compared,
@@ -201,7 +231,8 @@ _SPECIAL: dict[str, _Special] = {
     "tt.splat": lambda reader, node, operands, types: ("splat", (types[0], operands[0])),
     "tt.broadcast": lambda reader, node, operands, types: ("broadcast", (operands[0], types[0])),
     "tt.expand_dims": lambda reader, node, operands, types: ("expand_dims", (operands[0], _number(node, "axis"))),
-    "tt.reshape": lambda reader, node, operands, types: ("reshape", (operands[0], types[0].shape, False)),
+    "tt.reshape": _Reader.reshaped,
+    "ub.poison": lambda reader, node, operands, types: ("poison", (types[0], )),
     "tt.trans": lambda reader, node, operands, types: ("trans", (operands[0], _order(node))),
     "tt.make_range": lambda reader, node, operands, types: ("make_range", (types[0], _number(node, "start"), _number(node, "end"))),
     "tt.reduce": lambda reader, node, operands, types: ("reduce", (tuple(operands), _number(node, "axis"))),
@@ -212,5 +243,12 @@ _SPECIAL: dict[str, _Special] = {
     "tt.fp_to_fp": lambda reader, node, operands, types: ("fp_to_fp", (operands[0], types[0], _rounding(node))),
     "ttg.local_load": lambda reader, node, operands, types: ("local_load", (operands[0], None, None)),
     "ttg.local_store": lambda reader, node, operands, types: ("local_store", (operands[1], operands[0], None)),
+    "tt.histogram": lambda reader, node, operands, types: ("histogram", (operands[0], types[0].shape[0], *operands[1:])),
+    "tt.atomic_rmw": lambda reader, node, operands, types: ("atomic_rmw", _atomic(node, operands)),
+    "tt.atomic_cas": lambda reader, node, operands, types: ("atomic_cas", (*operands, *_order_and_scope(node, 0))),
+    "tt.clampf": lambda reader, node, operands, types: ("clampf", (*operands, _propagated(node))),
+    "tt.print": lambda reader, node, operands, types: ("print", (_string(node), "hex = true" in node.text, tuple(operands), None)),
+    "tt.assert": lambda reader, node, operands, types: ("assert", (operands[0], _string(node))),
+    "ttg.local_scatter": lambda reader, node, operands, types: ("local_scatter", (*operands, _number(node, "axis"))),
     "ttg.local_gather": lambda reader, node, operands, types: ("local_gather", (*operands, _number(node, "axis"), None, None)),
 }

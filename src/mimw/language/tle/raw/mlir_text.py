@@ -49,11 +49,15 @@ class MlirFunctionText(NativeFunction):
 
     def __init__(self, fn, dialect: str, options: dict[str, Any]):
         super().__init__(fn, dialect, options)
+        for option, instead in (("fence", "its ops are ordered as the kernel's are"), ("flags", "no compiler of its own takes it")):
+            if option in options:
+                raise ValueError(f"tle.raw.dialect(name='mlir') of {self.name}: {option}= says nothing of a function on tiles: "
+                                 f"{instead}")
         if not self.deferred:
             self._read()
 
     def record_call(self, args, output_indices, hint, in_place, semantic, generator):
-        if output_indices is not None:
+        if output_indices:
             refuse(ValueError, f"tle.raw.call: {self.name} is MLIR text, whose results are what the function returns",
                    mend="leave output_indices away")
         text, function = self._read()
@@ -102,6 +106,11 @@ class MlirFunctionText(NativeFunction):
         if declared and len(declared) != len(function.parameters):
             raise MlirError(f"the declaration {self.name} has {len(declared)} parameters, and the function {function.signature} "
                             f"{len(function.parameters)}", function.line)
+        for parameter, (name, one) in zip(function.parameters, declared.items()):
+            effect = self.options.get("effects", {}).get(name) or (one.effect if one is not None else "in")
+            if effect in WRITES and not isinstance(_element(parameter.type), Pointer) and not isinstance(parameter.type, Buffer):
+                raise MlirError(f"{name} is declared {effect!r}, and %{parameter.name} is {spelled(parameter.type)}, a value, "
+                                "which no function changes: return what is new", function.line)
 
     def _handles(self, function: MlirFunction, args: list, in_place: bool, semantic) -> list:
         """The handle of each argument, of its parameter's type."""
@@ -141,8 +150,7 @@ class MlirFunctionText(NativeFunction):
             return used
         annotation = self.parameters[names[place]]
         declared = self.options.get("effects", {}).get(names[place]) or (annotation.effect if annotation is not None else None)
-        if declared is None or not isinstance(getattr(function.parameters[place].type, "element", function.parameters[place].type),
-                                              (Pointer, Scalar)) or not used:
+        if declared is None or not used:
             return used
         if used in WRITES and declared not in WRITES or used in READS and declared not in READS:
             what = "writes" if used in WRITES and declared not in WRITES else "reads"
@@ -171,6 +179,10 @@ class MlirFunctionText(NativeFunction):
 
     def _refuse(self, message: str, function: MlirFunction, mend: str = "") -> NoReturn:
         refuse(ValueError, f"tle.raw.call: {self.name} {message}; its function in MLIR is {function.signature}", mend)
+
+
+def _element(type_: Type) -> Type:
+    return type_.element if isinstance(type_, Tensor) else type_
 
 
 def _fits(have: Type, wanted: Type) -> bool:
