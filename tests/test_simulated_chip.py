@@ -67,6 +67,8 @@ def test_what_there_is_instead(tmp_path, capsys):
     assert "kernel product(%x: *fp16" in capsys.readouterr().out
     assert main(["compile", *named, "--emit", "ptx"]) == 1
     assert re.search(NO_BINARY, capsys.readouterr().err)
+    assert main(["export", *named, "-o", str(tmp_path)]) == 1
+    assert "ascend_910b has no cubin" in capsys.readouterr().err and not list(tmp_path.iterdir())
     assert main(["explain", *named]) == 0
     told = capsys.readouterr().out
     assert re.search(r"ub +vector core +0 +196608 +MTE3 to global", told) and "FixPipe to global, FixPipe to l1" in told

@@ -102,6 +102,32 @@ def test_a_pipelined_loop_loads_ahead_of_its_trips():
     assert double.cycles < 0.7 * single.cycles
 
 
+@mimw.jit
+def apart(x, y, n, N: tl.constexpr, PARALLEL: tl.constexpr):
+    """y = x + x, block by block, in trips that are independent, or in turn."""
+    at = tl.arange(0, N)
+    block = tle.dsa.alloc([N], tl.float32, UB)
+    if PARALLEL:
+        for first in tle.dsa.parallel(0, n, N):
+            tle.dsa.copy(x + first + at, block, [N])
+            tle.dsa.add(block, block, block)
+            tle.dsa.copy(block, y + first + at, [N])
+    else:
+        for first in range(0, n, N):
+            tle.dsa.copy(x + first + at, block, [N])
+            tle.dsa.add(block, block, block)
+            tle.dsa.copy(block, y + first + at, [N])
+
+
+def test_trips_of_a_parallel_loop_are_shared_by_vector_cores():
+    """Each has a buffer of its own, so that neither waits for the other; a program then has both vector cores of an AI core."""
+    x = np.empty(8 * 4096, np.float32)
+    alone, both = (mimw.predict(apart, (8, ), x, x, 8 * 4096, N=4096, PARALLEL=parallel, target=CHIP) for parallel in (False, True))
+    assert {name for _, name in both.trace.lanes()} == {"Scalar", "MTE2", "MTE2 1", "Vector", "Vector 1", "MTE3", "MTE3 1"}
+    assert len(lane(both, "Vector")) == len(lane(both, "Vector 1")) == 4 and len(lane(alone, "Vector")) == 8
+    assert both.cycles < 0.6 * alone.cycles
+
+
 def test_a_kernel_without_products_has_the_vector_cores():
     found, costs = predicted(1), model(CHIP)
     assert (found.waves, found.simulated, found.core) == (1.0, (1, 1), "core") and found.megahertz == costs["chip.boost_mhz"]

@@ -20,6 +20,13 @@ from .model import Model
 _FREE = ("free", "move")
 
 
+def split_loops(program: Program) -> frozenset[Op]:
+    """The loops whose trips the vector cores of an AI core take in turn: those of `tle.dsa.parallel`, unless copies run ahead of
+    their trips, which are one core's."""
+    return frozenset(op for op in program.walk() if op.attrs.get("dsa") == "parallel" and not any(
+        "async" in inner.row.effects for inner in op.walk()))
+
+
 class EngineModel(Model):
     """A `Model` of a chip with engines in place of an SM's units."""
 
@@ -27,9 +34,15 @@ class EngineModel(Model):
     engines = True
 
     def cores(self, program: Program) -> int:
-        """How many cores run programs at the same time: AI cores, or, of a kernel without products, vector cores."""
-        products = any("dot" in op.row.traits for op in program.walk())
-        return self.sms if products else int(self["chip.vector_cores"])
+        """How many cores run programs at the same time: AI cores, or, of a kernel that takes one vector core and no cube, vector
+        cores."""
+        whole = any("dot" in op.row.traits for op in program.walk()) or split_loops(program)
+        return self.sms if whole else int(self["chip.vector_cores"])
+
+    @property
+    def vector_cores(self) -> int:
+        """How many vector cores an AI core has."""
+        return int(self["chip.vector_cores"]) // self.sms
 
     def residency(self, *_, **__) -> tuple[int, str]:
         return int(self["chip.ctas"]), "its scalar unit"

@@ -53,10 +53,12 @@ def facts_of(compiled: Any, name: str | None = None) -> Facts:
     errors:    TargetError for a chip without cubins; LaunchError for a name that C does not take, and for kernels with time stamps
     """
     told, chip = compiled.metadata, compiled.target
-    name = name or told.name
     if "cubin" not in compiled.stages:
-        raise TargetError(f"{chip} has no cubin: an export is a cubin with a launcher for CUDA's driver. `mimw compile --emit "
-                          f"hsaco` writes the binary for {chip}, which hipModuleLaunchKernel starts")
+        instead = f"`mimw compile --emit hsaco` writes the binary for {chip}, which hipModuleLaunchKernel starts"
+        if not chip.binary:
+            instead = f"{chip} is a target of the simulator, for which nothing here makes a binary"
+        raise TargetError(f"{chip} has no cubin: an export is a cubin with a launcher for CUDA's driver. {instead}")
+    name = name or told.name
     if not _IDENTIFIER.fullmatch(name):
         raise LaunchError(f"{name!r} cannot be the name of functions in C", hint="name them by --name, in letters, digits and _")
     if told.profile_scratch_size:

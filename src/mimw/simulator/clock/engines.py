@@ -19,13 +19,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...analysis.tile_spaces import VECTOR, TileSpaces
+from ...costs.engines import split_loops
 from ...ir import Op, Program, Tensor, Value
+from ...ir.flow import bounds, induction
 from ...memory_model.shadow import address_of
 from ...target import GLOBAL, TARGETS
 from ..machine.tasks import InFlight, Task
 
 SCALAR = "Scalar"           # the lane of the task itself
 KINDS = {"Vector": "run", "Cube": "dot", "MTE3": "store", "FixPipe": "store"}    # of events; all others copy
+
+
+_OF_VECTOR_CORES = ("Vector", "MTE2", "MTE3")
 
 
 @dataclass(eq=False, slots=True)
@@ -40,8 +45,9 @@ class Segment:
 
 @dataclass
 class Core:
-    """What is under way in one core. By tile: when it is there, in which other memories and when, and the bytes that it is read
-    from, where it is the value of a buffer. By buffer: the bytes that somebody has asked for."""
+    """What is under way in one core, or in one of its vector cores, whose memory is its own. By tile: when it is there, in which
+    other memories and when, and the bytes that it is read from, where it is the value of a buffer. By buffer: the bytes that
+    somebody has asked for."""
 
     arrivals: dict[Value, float] = field(default_factory=dict)
     moved: dict[Value, dict[str, float]] = field(default_factory=dict)
@@ -56,10 +62,25 @@ class Engines:
     def __init__(self, program: Program, target: str):
         self.spaces = TARGETS[target].spaces
         self.tiles = program.kept(TileSpaces)
-        self._cores: dict[int, Core] = {}
+        self._split = split_loops(program)
+        self._cores: dict[tuple[int, int], Core] = {}
 
     def core(self, task: Task) -> Core:
-        return self._cores.setdefault(task.cta.number, Core())
+        return self._cores.setdefault((task.cta.number, self.turn(task)), Core())
+
+    def turn(self, task: Task) -> int:
+        """Which of the vector cores at the side of a cube core works on the task's trip of a loop that they share; else the
+        first."""
+        loop = next((loop for loop in reversed(task.loops) if loop in self._split), None)
+        if loop is None:
+            return 0
+        start, _, step = (int(task.env[bound]) for bound in bounds(loop))
+        return (int(task.env[induction(loop)]) - start) // step % task.machine.model.vector_cores
+
+    def engine(self, task: Task, name: str) -> str:
+        """The engine of that name of the core that works now; the cube has engines of its own."""
+        turn = self.turn(task) if name in _OF_VECTOR_CORES else 0
+        return f"{name} {turn}" if turn else name
 
     def drained(self, task: Task) -> float:
         """When all engines of the task's core have done what they were given."""
@@ -158,7 +179,7 @@ class Engines:
         """When an engine begins with work that it is given now, whose operands are there at `earliest`."""
         machine = task.machine
         machine.advance(task, task.clock + machine.model["issue.engine"])
-        return max(task.clock, earliest, machine.unit(task, engine).free)
+        return max(task.clock, earliest, machine.unit(task, self.engine(task, engine)).free)
 
     def work(self, task: Task, op: Op, engine: str, earliest: float, duration: float, label: str, size: int = 0) -> float:
         """The end of work that takes an engine so long."""
@@ -186,9 +207,9 @@ class Engines:
         return done, end
 
     def _busy(self, task: Task, op: Op, engine: str, start: float, duration: float, label: str, size: int) -> float:
-        machine = task.machine
-        end = machine.unit(task, engine).take(start, duration)
-        machine.record(task.cta, engine, KINDS.get(engine, "copy"), start, end, label, op, size)
+        machine, lane = task.machine, self.engine(task, engine)
+        end = machine.unit(task, lane).take(start, duration)
+        machine.record(task.cta, lane, KINDS.get(engine, "copy"), start, end, label, op, size)
         return end
 
 
