@@ -111,10 +111,11 @@ class Expressions:
         if not isinstance(value, (Number, Vector)):
             kinds = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Invert: operator.invert}
             return kinds[type(node.op)](value)
+        numbers = DIALECTS["arith"]
         if isinstance(node.op, ast.USub):
-            return DIALECTS["arith"].negf.record(self, [value], {}) if _floats(value) else DIALECTS["arith"].subi.record(self, [0, value], {})
+            return numbers.negf.record(self, [value], {}) if _floats(value) else numbers.subi.record(self, [0, value], {})
         if isinstance(node.op, ast.Invert) and not _floats(value):
-            return DIALECTS["arith"].xori.record(self, [value, -1], {})
+            return numbers.xori.record(self, [value, -1], {})
         self.fail(f"raw bodies have no {type(node.op).__name__} of values")
 
     def _binop(self, node: ast.BinOp) -> Any:
