@@ -1,4 +1,6 @@
-"""`tle.call` in the seed's form and `tle.raw.call` of Python bodies: what is rebound, index spaces, places, effects, prints, refusals."""
+"""`tle.call` in the seed's form and `tle.raw.call` of Python bodies: what is rebound, index spaces, places, effects, prints.
+
+What is refused is at the end."""
 
 from typing import Annotated, Any
 from typing import Literal as L

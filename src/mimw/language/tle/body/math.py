@@ -53,6 +53,9 @@ _same("fma", "fma", count=3)
 @op("math")
 def sqrt(body, operand, fastmath=None):
     """Rounded to nearest, as IEEE 754 has it."""
+    if isinstance(operand, (int, float)):
+        return host.sqrt(operand)
+
     def one(value):
         (value, ) = operands(body, "math.sqrt", (value, ), "float")
         if width(value.type) < 32:
