@@ -2,6 +2,8 @@
 descriptor of half floats in blocks of 64 x 64, `w` points at the table of this rank's world."""
 
 import triton.language as tl
+from mimw.tle.raw import arith, gpu, math, memref, scf, tensor
+from mimw.tle.raw.mlir import vprintf
 
 import mimw
 import mimw.tle as tle
@@ -260,6 +262,43 @@ def half(x): ...
 def mlir_text(x, y):
     at = tl.arange(0, 64)
     tl.store(y + at, tle.raw.call(half, [tl.load(x + at)]))
+
+
+@tle.raw.language(name="mlir")
+def thread_by_thread(a: "tensor<64xf32>", b: "tensor<64xf32>"):  # noqa: F722
+    at = gpu.thread_id("x")
+    tensor.insert(math.exp(tensor.extract(a, [at])), b, [arith.subi(63, at)])
+
+
+@probe("call")
+def raw_in_the_seeds_form(x, y):
+    a, b = tl.load(x + tl.arange(0, 64)), tl.zeros((64, ), tl.float32)
+    tle.call(thread_by_thread, args=[a, b], hardware={"threads": (64, )}, layout={a: {"space": "shared", "order": [0]}})
+    tl.store(y + tl.arange(0, 64), b)
+
+
+@tle.raw.dialect(name="mlir")
+def over_the_warp(a: tle.raw.InOut["memref<?xf32, 3>"]):  # noqa: F722
+    at = arith.remsi(gpu.thread_id("x"), memref.dim(a, 0))
+    value = memref.load(a, [at])
+    gpu.barrier()
+    with scf.if_(arith.cmpi("slt", at, 32)):
+        memref.store(gpu.shuffle(value, 1, 32, "xor")[0], a, [at])
+
+
+@probe("raw.call, body in MLIR's words")
+def raw_body(x, y):
+    tl.store(y + tl.arange(0, 64), tle.raw.call(over_the_warp, [tl.load(x + tl.arange(0, 64))]))
+
+
+@tle.raw.dialect(name="mlir")
+def says():
+    vprintf("%lld\n", gpu.thread_id("x"))
+
+
+@probe("raw.call, vprintf")
+def raw_print():
+    tle.raw.call(says, [])
 
 
 @probe("reshard")

@@ -36,6 +36,9 @@ class Number:
     pointee: Type | None = None     # of a pointer: what `getelementptr` or the kernel has said that it points to
     known: int | float | None = None    # of a constant: the number
 
+    def __repr__(self) -> str:
+        return f"a value of type {self.type}"
+
     @property
     def lanes(self) -> bool:
         """True if threads may differ."""
@@ -64,6 +67,9 @@ class Vector:
     numbers: tuple[Number, ...]
     type: Type
 
+    def __repr__(self) -> str:
+        return f"a value of type {self.type}"
+
     @property
     def result(self) -> Vector:
         return self
@@ -82,6 +88,9 @@ class Memory:
     pointers: Callable[[list[tl.tensor]], tl.tensor]
     read_only: bool = False
     written: bool = field(default=False)
+
+    def __repr__(self) -> str:
+        return f"{self.name}, {self.type}"
 
     @property
     def result(self) -> Memory:
