@@ -176,6 +176,51 @@ def test_values_and_buffers(launch):
 
 
 @mimw.jit
+def three_axes(x, y, k):
+    """A buffer of rank 3 as a whole, a slot of it as a view, and single elements."""
+    i, j, l = tl.arange(0, 4)[:, None, None], tl.arange(0, 8)[None, :, None], tl.arange(0, 16)[None, None, :]
+    a = tle.dsa.alloc([3, 5, 10], tl.float32, UB)
+    tle.dsa.copy(x + i * 50 + j * 10 + l, a, [3, 5, 10])
+    slot = tle.dsa.subview(a, [1, 0, 0], [1, 5, 10], [1, 1, 1])
+    tle.dsa.add(slot, slot, slot)
+    where = [tl.full([4], 1, tl.int32), tl.arange(0, 4), tl.full([4], 2, tl.int32)]
+    tl.store(y + 200 + tl.arange(0, 4), tl.load(tle.dsa.local_ptr(a, where)))
+    tl.store(y + 210, tl.load(tle.dsa.local_ptr(a, [k, 2, 3])))
+    tle.dsa.copy(a, y + i * 50 + j * 10 + l, [3, 5, 10])
+
+
+def test_three_axes(launch):
+    x, y = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    launch(three_axes, (1, ), x, y, 2)
+    expected = x[:150].reshape(3, 5, 10).copy()
+    expected[1] *= 2
+    np.testing.assert_array_equal(y[:150].reshape(3, 5, 10), expected)
+    np.testing.assert_array_equal(y[200:204], expected[1, :4, 2])
+    assert y[210] == expected[2, 2, 3]
+
+
+MESH = tle.device_mesh({"cluster": 2})
+
+
+@mimw.jit
+def other_cta(x, y):
+    at, me = tl.arange(0, 64), tle.shard_id(MESH, 0)
+    a = tle.dsa.alloc([50], tl.float32, UB)
+    tle.dsa.copy(x + me * 64 + at, a, [50])
+    tle.distributed_barrier(MESH)
+    there = tle.remote(a, 1 - me, scope=MESH)
+    tl.store(y + me * 64 + tl.arange(0, 32), tl.load(tle.dsa.local_ptr(there, [tl.arange(0, 32)])))
+    tle.distributed_barrier(MESH)
+
+
+@pytest.mark.parametrize("run", [mimw.simulate, pytest.param("gpu", marks=pytest.mark.gpu)])
+def test_a_buffer_of_another_cta(run):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    (Gpu().launch if run == "gpu" else run)(other_cta, (1, ), x, y)
+    np.testing.assert_array_equal(y.reshape(2, 64)[:, :32], x.reshape(2, 64)[::-1, :32])
+
+
+@mimw.jit
 def odd_tensors(x, y, N: tl.constexpr, M: tl.constexpr):
     a = tle.dsa.alloc([N, M], tl.float32, UB)
     tle.dsa.copy(x + tl.arange(0, 8)[:, None] * M + tl.arange(0, 16)[None, :], a, [N, M])

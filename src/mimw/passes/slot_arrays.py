@@ -42,7 +42,7 @@ def _is_array(op: Op, uses: Uses) -> bool:
     if type_.space != SHARED or type_.count or len(type_.shape) < 2 or op.attrs.get("layout") is not None:
         return False    # what no shared memory holds has no banks and no rows of a power of two
     users = [use.op for use in uses.of(op.result)]
-    if any(user.row.hands_over for user in users):
+    if any(user.row.hands_over or _takes_all(user, op.result) for user in users):
         return False
     leading = type_.shape[0]
     if leading & (leading - 1) or len(type_.shape) > 2 and any(_takes_slot(user, uses) for user in users):
@@ -54,6 +54,11 @@ def _is_array(op: Op, uses: Uses) -> bool:
 def _is_copied(user: Op, uses: Uses) -> bool:
     """True for a view that a TMA copy reads or writes."""
     return any(user.result in copied(use.op) for use in uses.of(user.result))
+
+
+def _takes_all(user: Op, array: Value) -> bool:
+    """True for an op that reads or writes the whole array at once: no array of buffers can be the operand of one."""
+    return any(getattr(user, name) is array for name in (*user.row.reads, *user.row.writes))
 
 
 def _takes_slot(user: Op, uses: Uses) -> bool:
