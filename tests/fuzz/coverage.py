@@ -67,7 +67,7 @@ OPS_NOT_HERE = {
     **dict.fromkeys(("peer_pointer", "signal_wait", "world_barrier", "world_scratch"), _GPUS),
     **dict.fromkeys(("multicast_pointer", "multimem_load_reduce", "multimem_reduce", "multimem_store"), _MULTIMEM),
     **dict.fromkeys(("dsa_load", "dsa_fetch", "dsa_store", "dsa_move", "dsa_to_tensor", "dsa_to_buffer", "dsa_binary",
-                     "dsa_subview", "dsa_extract_slice", "dsa_insert_slice", "dsa_extract_element"),
+                     "dsa_subview", "dsa_extract_slice", "dsa_insert_slice", "dsa_extract_element", "local_free"),
                     _LOCAL),
     "barrier_test": "as barrier_try_wait, whose op it is",
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",

@@ -178,15 +178,15 @@ def test_values_and_buffers(launch):
 @mimw.jit
 def three_axes(x, y, k):
     """A buffer of rank 3 as a whole, a slot of it as a view, and single elements."""
-    i, j, l = tl.arange(0, 4)[:, None, None], tl.arange(0, 8)[None, :, None], tl.arange(0, 16)[None, None, :]
+    i, j, k3 = tl.arange(0, 4)[:, None, None], tl.arange(0, 8)[None, :, None], tl.arange(0, 16)[None, None, :]
     a = tle.dsa.alloc([3, 5, 10], tl.float32, UB)
-    tle.dsa.copy(x + i * 50 + j * 10 + l, a, [3, 5, 10])
+    tle.dsa.copy(x + i * 50 + j * 10 + k3, a, [3, 5, 10])
     slot = tle.dsa.subview(a, [1, 0, 0], [1, 5, 10], [1, 1, 1])
     tle.dsa.add(slot, slot, slot)
     where = [tl.full([4], 1, tl.int32), tl.arange(0, 4), tl.full([4], 2, tl.int32)]
     tl.store(y + 200 + tl.arange(0, 4), tl.load(tle.dsa.local_ptr(a, where)))
     tl.store(y + 210, tl.load(tle.dsa.local_ptr(a, [k, 2, 3])))
-    tle.dsa.copy(a, y + i * 50 + j * 10 + l, [3, 5, 10])
+    tle.dsa.copy(a, y + i * 50 + j * 10 + k3, [3, 5, 10])
 
 
 def test_three_axes(launch):

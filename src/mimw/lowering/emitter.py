@@ -173,6 +173,14 @@ class Emitter:
         frame.memory.append(memory)
         return memory
 
+    def free(self, memory) -> None:
+        """Give memory of `allocate` back here, for which all that uses it has been waited. In a branch or a loop, of which this may
+        not be the last time, it is kept until the end."""
+        frame = self.frames[-1]
+        if self.level == frame.level and any(one is memory for one in frame.memory):
+            frame.memory = [one for one in frame.memory if one is not memory]
+            self.builder.create_local_dealloc(memory)
+
     def frame(self, mlir_block, block: Block) -> None:
         """Emit the body of the kernel or of a worker task at the end of `mlir_block`, then give its memory back."""
         self.frames.append(Frame(mlir_block, self.level + 1))

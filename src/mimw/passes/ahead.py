@@ -136,6 +136,6 @@ def _stores(op: Op) -> bool:
     """True if an op may write global memory."""
     touches = dict(op.row.touches)
     outside = any(access.endswith("write") for operand, access in touches.items() if operand not in op.row.writes)
-    return outside or "write" in op.row.effects and not touches and not op.row.allocates
+    return outside or "write" in op.row.effects and not touches and not op.row.allocates and not op.row.mentions
 
 

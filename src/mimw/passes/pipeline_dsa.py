@@ -33,7 +33,15 @@ def pipeline_dsa(program: Program, target: Target) -> Program:
     """The program with its loops of `tle.dsa` pipelined; the same object if there are none."""
     if not any("dsa" in op.attrs for op in program.named("for")):
         return program
-    return replace(program, body=_Rewriter(program, target).block(program.body))
+    rewriter = _Rewriter(program, target)
+    body = rewriter.block(program.body)
+    return replace(program, body=_without(body, rewriter.replaced))
+
+
+def _without(block: Block, replaced: set[Value]) -> Block:
+    """The block without the allocations of buffers that are slots of rings now."""
+    kept = (op for op in block.ops if not (op.row.allocates and op.result in replaced))
+    return block.with_ops(op.with_blocks(lambda inner: _without(inner, replaced)) for op in kept)
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,7 @@ class _Rewriter:
 
     def __init__(self, program: Program, target: Target):
         self.writer, self.uses, self.target = Builder(), uses_of(program), target
+        self.replaced: set[Value] = set()       # the author's buffers that are slots of rings
 
     def block(self, block: Block) -> Block:
         outside = self.writer.open()
@@ -103,6 +112,8 @@ class _Rewriter:
         attrs = {**op.attrs, STAGES: 0, "ahead": stages - 1, **({"alone": reasons[0]} if reasons else {})}
         writer.ops.append(Op(op.name, (start, end, step, inits), results, (block, ), MappingProxyType(attrs), site))
         writer.emit("async_wait", (0, ()), site)    # groups of trips that there are not: nothing is under way, and that is known
+        for ring in rings:
+            writer.emit("local_free", (ring.array, ), site)
 
     def body(self, op: Op, rings: list[_Ring], ahead: Ahead, stages: int, extra: tuple[Value, ...], end: Value,
              step: Value) -> Block:
@@ -120,14 +131,14 @@ class _Rewriter:
         for ring in rings:
             if ring.is_the_buffer:
                 writer.env[ring.copy.buffer] = views[ring.copy]
-        replaced = {ring.copy.buffer for ring in rings if ring.is_the_buffer}
+        self.replaced.update(ring.copy.buffer for ring in rings if ring.is_the_buffer)
         moved = {ring.copy for ring in rings if not ring.is_the_buffer}
         for inner in block.ops:
             if "terminator" in inner.row.traits:
                 continue
             if inner in moved:
                 writer.emit("dsa_move", (views[inner], *writer.now((inner.buffer, inner.extents))), inner.site)
-            elif inner not in views and not (inner.row.allocates and inner.result in replaced):
+            elif inner not in views:
                 self.op(inner)
             if inner is product:
                 self.fetch(rings, ahead, env, later_slot, end)

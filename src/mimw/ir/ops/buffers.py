@@ -24,6 +24,8 @@ define("local_alloc", "type:#type reuse:Buffers|Storage?", given(0), "none", "wr
        doc="A buffer array, uninitialised, in memory of its own or in `reuse`, a storage or another buffer. attrs: "
        "layout (pinned by the author, or None); place (where in the storage), once `place_aliases` has run; plain, if "
        "no tensor core is to read it where it lies.")
+define("local_free", "buffer:Buffers", None, "none", "write", ours=True, mentions="buffer", cost="free",
+       doc="The array's memory is nobody's from here on: all that used it is over. Without this op it is kept until the end.")
 define("buffer_index", "buffer:Buffers index:int|#int",
        lambda args, attrs: (args[0].type.slot(), ), "none", "pure", ours=True, view_of="buffer", view="slot",
        cost="free", lies="buffer=view",

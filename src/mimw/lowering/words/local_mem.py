@@ -33,6 +33,11 @@ def local_alloc(emitter: Emitter, op: Op):
     return emitter.allocate(array)
 
 
+@emits("local_free")
+def local_free(emitter: Emitter, op: Op):
+    emitter.free(emitter.of(op.buffer))
+
+
 @emits("local_load")
 def local_load(emitter: Emitter, op: Op):
     """A masked one reads the whole view, in wide pieces; the `select` behind it drops what stands where the mask is false."""

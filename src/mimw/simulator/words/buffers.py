@@ -38,6 +38,12 @@ def local_alloc(task, op):
     task.env[op.result] = task.cta.memory[op.result] = view
 
 
+@handles("local_free")
+def local_free(task, op):
+    """What was in the array is gone: a later read is one of elements that nobody has written."""
+    task.env[op.buffer].marks[...] = 0
+
+
 @handles("buffer_index")
 def buffer_index(task, op):
     view, index = task.env[op.buffer], position(task, op, op.index)
