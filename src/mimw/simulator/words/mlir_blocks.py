@@ -167,7 +167,7 @@ class _Reader:
 
     def reshaped(self, node, operands, types):
         if "allow_reorder" in node.text:
-            raise Unreadable("tt.reshape with allow_reorder has the order of a layout, which the simulator does not know", node.line)
+            raise Unreadable("the order of tt.reshape with allow_reorder is that of a layout", node.line)
         return "reshape", (operands[0], types[0].shape, False)
 
     def structure(self, node, operands, types):
