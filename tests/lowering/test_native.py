@@ -10,9 +10,9 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel, native_key
+from mimw.compile import MimwSource, compile_kernel, native_key
 from mimw.errors import RawCodeError
-from mimw.jit import MockTensor
+from mimw.triton_port.runtime import ContentKeys
 from tests.compiling import to_assembly
 
 Input, InOut, Output = tle.raw.Input, tle.raw.InOut, tle.raw.Output
@@ -178,33 +178,30 @@ def test_a_function_that_returns_nothing_has_no_result():
     refused(once, {"x": "*fp32"}, {"F": f}, "the declared result is fp32, 32 bits, and the function returns none")
 
 
-def test_what_changes_in_a_file_changes_the_key(tmp_path):
-    """In the process and on disk; a file that CUDA code includes counts."""
+def test_what_changes_in_a_file_changes_the_keys(tmp_path):
+    """Of launches in the process, of the cache on disk, of included files; tests/tle/test_raw_kernels.py has a GPU's run."""
     source, header = tmp_path / "scale.ptx", tmp_path / "tile.h"
     source.write_text(SCALE)
+    header.write_text("1")
     later = tle.raw.dialect(name="ptx", file=str(source))(scale.fn)
-    kernel = mimw.jit(once.fn)
-
-    def binary():
-        return kernel.warmup(MockTensor(tl.float32), later, grid=(1, ))
-
-    first = binary()
-    assert binary() is first
-    source.write_text(SCALE.replace("mul.f32", "add.f32"))
-    assert "add.f32 %f1, %f1, %f0" in (second := binary()).asm["ptx"] and second.hash != first.hash
+    cuda = tle.raw.dialect(name="cuda", source=f'#include "{header}"\n')(scale.fn)
 
     @mimw.jit
     def naming(x):
         tle.raw.call_smem(later, [tle.gpu.alloc([128], tl.float32), 2])
 
-    before = native_key(naming)
-    source.write_text(SCALE)
-    assert native_key(naming) != before != ""
-    header.write_text("1")
-    cuda = tle.raw.dialect(name="cuda", source=f'#include "{header}"\n')(scale.fn)
-    before = cuda.cache_key
+    by_name, by_argument = ContentKeys(functools.partial(native_key, naming)), ContentKeys()
+    given = ((("constexpr", later), ), "options")
+
+    def keys():
+        return by_name.get(((), "options")), by_argument.get(given), MimwSource(naming, {"x": "*fp32"}).hash(), cuda.cache_key
+
+    before = keys()
+    assert keys() == before
+    source.write_text(SCALE.replace("mul.f32", "add.f32"))
     header.write_text("2")
-    assert cuda.cache_key != before
+    assert all(now != then for now, then in zip(keys(), before, strict=True))
+    assert by_argument.get(given) != by_argument.get(((("constexpr", scale), ), "options"))
 
 
 def test_on_amd_it_is_refused():

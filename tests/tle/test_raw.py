@@ -188,6 +188,14 @@ def peeks(source: Input[L["!llvm.ptr<1>"]], target: Output[L["!llvm.ptr<1>"]], n
 def changes(source: Input[L["!llvm.ptr<1>"]], target: Output[L["!llvm.ptr<1>"]], n: Input[L["i32"]]): ...
 
 
+@ptx(reference=lambda source, target, n: list(n))
+def wrong(source: Input[L["!llvm.ptr<1>"]], target: Output[L["!llvm.ptr<1>"]], n: Input[L["i32"]]): ...
+
+
+@ptx(reference=twice)
+def only_read(x: Input[L["memref<?xf32, 3>"]], factor: Input[L["f32"]]): ...
+
+
 @mimw.jit
 def by_pointers(x, y, n, F: tl.constexpr):
     tle.raw.call(F, [x, y, n])
@@ -196,7 +204,8 @@ def by_pointers(x, y, n, F: tl.constexpr):
 @pytest.mark.parametrize("fn, n, error, message", [
     (move, 65, OutOfBounds, "element 64 of 'x', which has 64 elements"),
     (peeks, 8, SimulatorMisuse, "reads memory that is declared 'out'"),
-    (changes, 8, SimulatorMisuse, "without an end")])
+    (changes, 8, SimulatorMisuse, "without an end"),
+    (wrong, 8, SimulatorMisuse, "reference of wrong raises TypeError: .*not iterable")])
 def test_references_are_held_to_declarations(fn, n, error, message):
     with pytest.raises(error, match=message):
         mimw.simulate(by_pointers, (1, ), np.ones(64, np.float32), np.ones(64, np.float32), n, fn)
@@ -206,6 +215,16 @@ def test_references_are_held_to_declarations(fn, n, error, message):
 def changed(x, F: tl.constexpr):
     at = tl.arange(0, 64)
     tl.store(x + at, tle.raw.call(F, [tl.load(x + at), 2.0]))
+
+
+@mimw.jit
+def written(F: tl.constexpr):
+    tle.raw.call_smem(F, [tle.gpu.alloc([8], tl.float32, init_value=tl.zeros((8, ), tl.float32)), 2])
+
+
+def test_an_input_is_not_written():
+    with pytest.raises(SimulatorMisuse, match="reference of only_read raises ValueError: .*read-only"):
+        mimw.simulate(written, (1, ), only_read)
 
 
 def test_no_reference():

@@ -17,7 +17,8 @@ from ..triton_port.toolchain import ptx_of_llvm
 from .kept import kept
 from .messages import CompilerError
 
-_AT = re.compile(r"(?:<[^>]*>|[^:\s]+\.ll|<string>):(\d+):\d+: error: (.*)")
+_SAID = re.compile(r"LLVM ERROR: (?:failed to parse IR: )?(.*?)\s*(?:lineno: (\d+))?\s*$", re.MULTILINE)
+_DEFINES = re.compile(r"^define\s+(?!(?:internal|private)\b)[^@]*@([\w.$-]+)\(", re.MULTILINE)
 
 
 def llvm_to_ptx(code: RawCode, chip: Target) -> str:
@@ -26,7 +27,12 @@ def llvm_to_ptx(code: RawCode, chip: Target) -> str:
 
 
 def _compiled(code: RawCode, chip: Target) -> str:
-    try:
-        return ptx_of_llvm(code.text, chip.arch)
-    except RuntimeError as error:
-        raise CompilerError(str(error)) from None
+    functions = _DEFINES.findall(code.text)
+    if not functions:
+        raise CompilerError("the text defines no function", code.file, code.line)
+    made, said = ptx_of_llvm(code.text, functions, chip.arch)
+    if made is None:
+        match = _SAID.search(said)
+        line = code.line + int(match[2]) - 1 if match and match[2] else 0
+        raise CompilerError(f"LLVM: {match[1] if match else said.strip()[-2000:]}", code.file, line)
+    return made

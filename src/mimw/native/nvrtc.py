@@ -39,6 +39,8 @@ def find() -> str | None:
 
 @functools.cache
 def _library(path: str) -> ctypes.CDLL:
+    for builtins in Path(path).parent.glob("libnvrtc-builtins.so.*"):   # asked for by name, and found only if it is loaded
+        ctypes.CDLL(str(builtins))
     library = ctypes.CDLL(path)
     library.nvrtcCreateProgram.argtypes = [c_void_p, c_char_p, c_char_p, c_int, c_void_p, c_void_p]
     return library

@@ -27,6 +27,8 @@ _PARAM = re.compile(r"\.(?:param|reg)\s+(?:\.align\s+\d+\s+)?\.([bsuf]\d+|f16x2|
 _OTHERS_MEND = {"exit": "return instead (ret): the kernel goes on behind the call", "brkpt": "leave it out",
                 "setmaxnreg": "ask for registers where the task is made: tlx.async_task(registers=..)"}
 _OTHERS = re.compile(rf"(?:^|[;{{}}\s])({'|'.join(_OTHERS_MEND)})(?=[.;\s])")
+_OWN_SHARED = re.compile(r"(?:^|(?<=[\s;{}]))\.shared\s+(?:\.align\s+\d+\s+)?\.[bsuf]\d+\s+[\w$%]")
+_SHARED_MEND = "shared memory is the kernel's: allocate it there, by tle.gpu.alloc, and pass the buffer"
 BUILTINS = frozenset(("vprintf", "__assertfail", "malloc", "free"))     # what the CUDA runtime defines for every kernel
 
 
@@ -117,8 +119,7 @@ def _statement(module: Module, text: str, start: int, line: int) -> int:
                        "in .const or .global", line)
     end = text.find(";", _closing(text, stop.start())) if text[stop.start()] == "{" else stop.start()
     if variable["space"] not in ("global", "const"):
-        raise PtxError(f"a variable in .{variable['space']}", line,
-                       "shared memory is the kernel's: allocate it there, by tle.gpu.alloc, and pass the buffer")
+        raise PtxError(f"a variable in .{variable['space']}", line, _SHARED_MEND)
     named = _VARIABLE_NAME.search(variable["rest"])
     if named is None or end < 0:
         raise PtxError(f"{text[start:stop.start()].strip()[:60]!r} is no variable", line)
@@ -166,8 +167,10 @@ def _closing(text: str, opened: int) -> int:
 
 
 def _check_calls(module: Module, text: str) -> None:
-    """Refuse a function that is declared and nowhere defined, since nothing could be linked in; and instructions that are about
-    more than the function."""
+    """Refuse a function that is declared and nowhere defined, since nothing could be linked in; and what is about more than the
+    function."""
+    if match := _OWN_SHARED.search(text):
+        raise PtxError("a variable in .shared", 1 + text.count("\n", 0, match.start()), _SHARED_MEND)
     if match := _OTHERS.search(text):
         line = 1 + text.count("\n", 0, match.end() - len(match[1]))
         raise PtxError(f"`{match[1]}` in native code", line, _OTHERS_MEND[match[1]])

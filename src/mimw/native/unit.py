@@ -91,7 +91,9 @@ def unit_of(module: Module, function: Function, key: str) -> Unit:
     names = {name: f"raw_{key}_{re.sub(r'[^A-Za-z0-9_]', '_', name)}" for name in module.names()}
     body = None if any(parameter.bytes for parameter in function.parameters) else _straight(function, names, key)
     tops = [f"{head};" for head in (f".extern {one.head}" for name, one in module.declared.items() if name not in module.functions)]
-    tops += [_renamed(text, names) for text in module.variables.values()]
+    texts = [one.body for one in module.functions.values()] + list(module.variables.values())
+    mentioned = [word for text in texts for word in _WORD.findall(text)]
+    tops += [_renamed(text, names) for name, text in module.variables.items() if mentioned.count(name) > 1]
     kept = [one for one in module.functions.values() if one is not function or body is None]
     if len(kept) > 1:   # a declaration of each, since one may call another that stands behind it
         tops += [f"{_renamed(one.head, names)};" for one in kept]

@@ -102,6 +102,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     those with the trait `alone`; `lanes` takes a number that differs between the threads of a task; `by_cta`
                     gives one that differs between the CTAs of a cluster; `fetch` is a
                     copy by TMA that is there when the op is over, alone or with the fetches right behind it (`join_copies`);
+                    `declared` is done by native code, as its author says (`raw_call`);
                     `pipe` is an op on a pipe, gone once `passes/expand_pipes.py` has run; `dsa` is an op on a local memory that
                     software manages, gone on GPUs once `passes/expand_dsa.py` has run
 

@@ -35,6 +35,8 @@ define("raw_arrives", "barrier:Barrier count:#int predicate:i1? chunk:int|#int?"
        barrier="arrive", needs="mbarrier", cost="sync", word="tle.raw.call of an mbarrier", time="work",
        doc="The `raw_call` before it has arrived so many times on the barrier, as its author declares.")
 define("raw_loads", "pointer:ptr", None, "none", "read", ours=True, touches="pointer=read", time="work", cost="global",
+       traits="declared",
        doc="The `raw_call` behind it reads global memory through the pointer, as its author declares.")
 define("raw_stores", "pointer:ptr", None, "none", "write", ours=True, touches="pointer=write", time="store", cost="global",
+       traits="declared",
        doc="The `raw_call` before it has written global memory through the pointer, as its author declares.")

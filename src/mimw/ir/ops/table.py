@@ -80,12 +80,12 @@ class OpDef:
     @property
     def loads(self) -> bool:
         """True of an ordinary load through pointers into global memory."""
-        return ("pointer", "read") in self.touches and not self.copy and "atomic" not in self.traits
+        return ("pointer", "read") in self.touches and not self.copy and self.traits.isdisjoint(("atomic", "declared"))
 
     @property
     def stores(self) -> bool:
         """True of an ordinary store through pointers into global memory."""
-        return ("pointer", "write") in self.touches and not self.copy and "atomic" not in self.traits
+        return ("pointer", "write") in self.touches and not self.copy and self.traits.isdisjoint(("atomic", "declared"))
 
     @property
     def moves_whole_buffers(self) -> bool:

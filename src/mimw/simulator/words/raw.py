@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import SimulatorMisuse, fail
+from ...errors import MimwError, SimulatorMisuse, fail
 from ...ir import Op
 from ...ir.raw_code import code_of, forms_of
 from ..machine.table import handles
@@ -94,7 +94,14 @@ def raw_call(task, op):
         raise fail(SimulatorMisuse, task, op, f"{op.function} is native code ({code.dialect}) without a reference, so it cannot be "
                    "simulated", hint=f"give it one: tle.raw.dialect(name={code.dialect!r}, .., reference=f), where f is a Python "
                    "function that does the same on numpy arrays")
-    returned = code.reference(*(_given(task, op, value, form) for value, form in zip(op.values, forms_of(op))))
+    try:
+        returned = code.reference(*(_given(task, op, value, form) for value, form in zip(op.values, forms_of(op))))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, MimwError):
+            raise
+        raise fail(SimulatorMisuse, task, op, f"the reference of {op.function} raises {type(error).__name__}: {error}",
+                   hint="a buffer is a numpy array, read-only where it is declared an Input; a pointer has no extent of its own") \
+            from error
     for result in op.results:
         task.env[result] = numpy_type(result.type, op.site).type(returned)
     if op.attrs.get("fence"):
