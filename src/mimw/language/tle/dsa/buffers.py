@@ -152,18 +152,18 @@ def to_buffer(tensor, space=None, bind_buffer=None, _semantic=None):
 
 
 @word
-def subview(src, offsets, sizes, strides, _semantic=None):
-    """Elements of a buffer as a buffer of their own: element j is src[offsets + j * strides]. Not a copy: writes through either are
-    seen in both.
+def subview(src_buffer, offsets, sizes, strides, _semantic=None):
+    """Elements of a buffer as a buffer of their own: element j is src_buffer[offsets + j * strides]. Not a copy: writes through
+    either are seen in both.
 
-    args:      src     - a buffer, or a subview, whose strides these multiply
-               offsets - one a dimension: an int or an integer scalar. Out of the buffer at run time is undefined
+    args:      src_buffer - a buffer, or a subview, whose strides these multiply
+               offsets    - one a dimension: an int or an integer scalar. Out of the buffer at run time is undefined
                sizes, strides - one a dimension: positive compile-time ints
     returns:   buffer of the shape `sizes`, in the same memory
     errors:    ValueError for a rank, an int or a box that does not fit; TypeError for a run-time size or stride
-    lowers to: nothing; on a GPU its elements are reached by their positions in shared memory, or by ttg.memdesc_subslice
+    lowers to: nothing; on a GPU its elements are reached one by one, by their positions in shared memory
     """
-    is_buffer("subview", "src", src)
-    offsets, sizes, strides = box_of("subview", src.shape, offsets, sizes, strides, _semantic, run_time=TypeError)
-    handle = _semantic.builder.record("dsa_subview", src.handle, offsets, sizes, strides).results[0]
-    return buffer_type(src.dtype, sizes, src.space).value(handle)
+    is_buffer("subview", "src_buffer", src_buffer)
+    offsets, sizes, strides = box_of("subview", src_buffer.shape, offsets, sizes, strides, _semantic, run_time=TypeError)
+    handle = _semantic.builder.record("dsa_subview", src_buffer.handle, offsets, sizes, strides).results[0]
+    return buffer_type(src_buffer.dtype, sizes, src_buffer.space).value(handle)
