@@ -38,6 +38,7 @@ def bind_mesh(mesh, world, _semantic=None):
                world - the pointer to this rank's table, of int64 (docs/DISTRIBUTED.md)
     returns:   a bound mesh: `[...]`, `flatten`, `reshape` and the attributes of a mesh
     errors:    TypeError for another mesh or table; ValueError for a mesh without such an axis
+    example:   mesh = tle.bind_mesh(NODES, world)
     """
     mesh = checked_mesh("tle.bind_mesh", mesh)
     checked_world("tle.bind_mesh", world)

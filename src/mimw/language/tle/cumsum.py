@@ -36,6 +36,7 @@ def cumsum(input, axis: tl.constexpr = 0, reverse: tl.constexpr = False, dtype: 
     errors:    ValueError for other ranks, axes, and element types that have no sum
     not:       a fixed order of floating-point additions. Integers wrap. An infinity or NaN shows only in sums that hold it.
     lowers to: tt.scan and tt.reduce
+    example:   before, total = tle.cumsum(keep)
     """
     if not isinstance(reverse, bool):
         refuse(ValueError, f"tle.cumsum: reverse must be a compile-time bool, got {reverse!r}")

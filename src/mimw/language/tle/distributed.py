@@ -38,6 +38,7 @@ def distributed_barrier(mesh=None, _semantic=None) -> None:
     lowers to: PTX barrier.cluster; for a part of the cluster, an mbarrier in each member on which all members arrive; for a grid,
                the counter that the driver gives to cooperative launches; among GPUs, one thread for each peer: atom.cas.release.sys
                on the peer's signal pad, atom.cas.acquire.sys on this one's
+    example:   tle.distributed_barrier(mesh)
     """
     word_name = "tle.distributed_barrier"
     one_cta_a_program(word_name, _semantic)

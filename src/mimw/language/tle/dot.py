@@ -37,6 +37,7 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
                axis or where the other is not whole, no rank 2, another `c`. NotImplementedError: an operand that has to move along
                an axis that counts clusters
     lowers to: what tle.reshard does for an operand that has to move, then tl.dot
+    example:   c = tle.distributed_dot(tle.make_sharded_tensor(a, rows, [M, K]), tle.make_sharded_tensor(b, columns, [K, N]))
     """
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, ShardedTensor):

@@ -26,6 +26,7 @@ def load(pointer=None, mask=None, other=None, is_async: tl.constexpr = False, *,
                is_async - a hint; the result is the same with and without
     errors:    those of `tl.load`; TypeError unless the pointer is given once; ValueError if `is_async` is not a compile-time bool
     lowers to: tt.load
+    example:   x = tle.load(x_ptr + at, mask=at < n, is_async=True)
     """
     if (pointer is None) == (ptr is None):
         refuse(TypeError, "tle.load: give the pointer once, as `pointer` or as `ptr`")

@@ -45,6 +45,7 @@ class device_mesh(CompileTimeValue):
     In a launch, the axes whose names contain "cluster" decide; if there are none, those with "block"; else all. Axes with
     "block" mean the CTAs of the whole grid, the others those of one cluster. Axes "node" and "device" of a mesh that has
     neither clusters nor blocks are CTAs of a cluster too: one GPU runs them side by side.
+    example:   PAIR = tle.device_mesh({"block_cluster": [("x", 2)]})
     """
 
     def __init__(self, topology: Mapping[str, Any]) -> None:

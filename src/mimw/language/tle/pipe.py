@@ -40,6 +40,7 @@ def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.conste
     returns:   pipe_value
     errors:    ValueError, with what to write instead
     lowers to: ttng.init_barrier
+    example:   tiles = tle.pipe(capacity=2, k=tle.gpu.alloc([2, 64, 64], tl.float16))
     """
     _check(capacity, scope, name, readers, one_shot, fields)
     _check_over(over, capacity, readers, one_shot)
@@ -123,7 +124,10 @@ def _check_names(word_name: str, what: str, names: Any) -> None:
 
 
 class pipe_value(Described):
-    """A pipe. `capacity`, `scope`, `name`, `fields`, `readers`, `one_shot` are what it was made with."""
+    """A pipe. `capacity`, `scope`, `name`, `fields`, `readers`, `one_shot` are what it was made with.
+
+    example:   tiles = tle.pipe(capacity=2, k=tle.gpu.alloc([2, 64, 64], tl.float16))
+    """
 
     @property
     def readers(self) -> tuple[str, ...] | None:
@@ -183,7 +187,13 @@ class _Endpoint(Described):
 
 
 class pipe_writer(_Endpoint):
-    """The producer's end of a pipe. Every thread of the partition makes each call, for chunks 0, 1, 2, .."""
+    """The producer's end of a pipe. Every thread of the partition makes each call, for chunks 0, 1, 2, ..
+
+    example:   tiles = tle.pipe(capacity=2, k=tle.gpu.alloc([2, 64, 64], tl.float16))
+               writer = tiles.writer()
+               slot = writer.acquire(i)
+               writer.commit(i)
+    """
 
     @word
     def acquire(self, iter, _semantic=None) -> pipe_slot:
@@ -223,7 +233,13 @@ class pipe_writer(_Endpoint):
 
 
 class pipe_reader(_Endpoint):
-    """A consumer's end of a pipe. Every thread of the partition makes each call."""
+    """A consumer's end of a pipe. Every thread of the partition makes each call.
+
+    example:   tiles = tle.pipe(capacity=2, k=tle.gpu.alloc([2, 64, 64], tl.float16))
+               reader = tiles.reader()
+               k = reader.wait(i).slot.k
+               reader.release(i)
+    """
 
     @property
     def _reader_attr(self) -> dict[str, str]:

@@ -54,7 +54,11 @@ class Described(PipeParts):
 
 
 class pipe_slot(PipeParts):
-    """One stage of a pipe: an attribute for each visible field, the buffer without its leading dimension."""
+    """One stage of a pipe: an attribute for each visible field, the buffer without its leading dimension.
+
+    example:   slot = tiles.writer().acquire(i)
+               tle.gpu.copy(desc, slot.k, [64, 64], [i * 64, 0])
+    """
 
     @property
     def fields(self) -> FieldDict:
@@ -67,7 +71,11 @@ class pipe_slot(PipeParts):
 
 
 class pipe_wait_result(PipeParts):
-    """What `reader.wait` gives."""
+    """What `reader.wait` gives.
+
+    example:   tiles = tle.pipe(capacity=2, k=tle.gpu.alloc([2, 64, 64], tl.float16))
+               slot = tiles.reader().wait(i).slot
+    """
 
     @property
     def slot(self) -> pipe_slot:

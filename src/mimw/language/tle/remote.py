@@ -55,6 +55,7 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
                NotImplementedError: a single descriptor, which has one array's address in it
     lowers to: PTX mapa, ld/st/atom.shared::cluster; integer atomics of 64 bits are a loop of atom.cas.b64, since ptxas has a load
                and a store for them in another CTA's memory. Of other GPUs: two loads from the table of this rank, and an addition
+    example:   there = tl.load(tle.gpu.local_ptr(tle.remote(tile, 1), [0, 0]))
     """
     shard_id = unwrap(shard_id)
     if isinstance(tensor, ShardedTensor) and (tensor.bound is not None or isinstance(scope, bound_mesh)):

@@ -63,6 +63,7 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
     not:       in several tasks of one program at a time; in two launches on one world at a time
     lowers to: tle.gpu.alloc, tle.distributed_barrier, PTX ld.shared::cluster. Of a mesh that is bound to GPUs, along axes of
                devices or blocks: ordinary stores into the rank's own scratch, a barrier, loads from the peers', a barrier
+    example:   whole = tle.reshard(product, tle.sharding(mesh))
     """
     spec = unwrap(spec)
     if not isinstance(tensor, ShardedTensor):

@@ -32,6 +32,7 @@ def shard_id(mesh, axis, _semantic=None) -> tl.tensor:
     lowers to: arithmetic on tl.program_id(0)
 
     The ranks of a cluster's CTAs, program_id(0) % size, go through the cluster axes row-major; other axes count clusters.
+    example:   rank = tle.shard_id(mesh, "x")
     """
     bound, axis = mesh if isinstance(mesh, bound_mesh) else None, unwrap(axis)
     mesh = checked_mesh("tle.shard_id", mesh if bound is None else bound.mesh)

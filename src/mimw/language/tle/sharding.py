@@ -44,11 +44,17 @@ class _Axes:
 
 
 class S(_Axes):
-    """Split over the mesh axis `axis`, a name or a group of names, the first outermost."""
+    """Split over the mesh axis `axis`, a name or a group of names, the first outermost.
+
+    example:   rows = tle.sharding(mesh, [tle.S("x"), tle.B])
+    """
 
 
 class P(_Axes):
-    """Partial over `axis`: the shards along it add up to the value."""
+    """Partial over `axis`: the shards along it add up to the value.
+
+    example:   total = tle.sharding(mesh, [None], partial=[tle.P("x")])
+    """
 
 
 class _Broadcast:
@@ -72,7 +78,10 @@ B = _Broadcast()
 
 class ShardingSpec(CompileTimeValue):
     """Where the pieces of a tensor are. `split`: per tensor axis, the mesh axes that cut it, outermost first; `partial`: the
-    mesh axes whose shards add up; `broadcast`: the mesh axes along which all shards are equal."""
+    mesh axes whose shards add up; `broadcast`: the mesh axes along which all shards are equal.
+
+    example:   rows = tle.sharding(mesh, [tle.S("x"), None])
+    """
 
     def __init__(self, mesh: device_mesh, split: tuple[tuple[str, ...], ...], partial: tuple[str, ...]) -> None:
         super().__init__()
@@ -114,6 +123,7 @@ def sharding(mesh, split=None, partial=None) -> ShardingSpec | bound_spec:
                partial - list or tuple of names or P(...), or one of them: shards along these axes add up
     errors:    TypeError: `mesh` is no device_mesh, a list or an entry has another type. ValueError: an axis that the mesh has not,
                an empty name, an axis that is used twice.
+    example:   rows = tle.sharding(mesh, [tle.S("x"), None])
     """
     mesh, split, partial = unwrap(mesh), unwrap(split), unwrap(partial)
     if isinstance(mesh, bound_mesh):
@@ -163,7 +173,10 @@ def _check(mesh: device_mesh, what: str, names: list[str]) -> None:
 class ShardedTensor(tl.base_value):
     """A tensor spread over a mesh: `handle` is this CTA's shard (or a pointer to all of it), `sharding` says how, `shape` is
     the shape of the whole, or None; `bound` is the mesh with this rank's table, if its devices are GPUs. Made by
-    `make_sharded_tensor`."""
+    `make_sharded_tensor`.
+
+    example:   x = tle.make_sharded_tensor(tl.load(x_ptr + at), tle.sharding(mesh, [tle.S("x")]), [2 * N])
+    """
 
     def __init__(self, handle, sharding: ShardingSpec, shape: tuple[int, ...] | None, bound: bound_mesh | None = None) -> None:
         super().__init__()
@@ -241,6 +254,7 @@ def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
                shape    - the shape of the whole tensor
     errors:    TypeError: `sharding` is no ShardingSpec, `shape` no list or tuple. ValueError: more split entries than extents (of
                fewer, the rest is not split); an extent that its split factor does not divide
+    example:   x = tle.make_sharded_tensor(tl.load(x_ptr + at), tle.sharding(mesh, [tle.S("x")]), [2 * N])
     """
     spec, shape = unwrap(sharding), unwrap(shape)
     spec, bound = (spec.spec, spec.mesh) if isinstance(spec, bound_spec) else (spec, None)

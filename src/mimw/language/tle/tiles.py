@@ -36,6 +36,7 @@ def extract_tile(x, index, tile_shape: tl.constexpr = None, shape: tl.constexpr 
                shape - (also called `tile_shape`) extents of a tile, ints that divide those of `x`
     errors:    ValueError for anything else, and for an int outside the grid
     lowers to: tt.reshape, tt.trans, tt.split; tt.gather for a run-time index; ttg.local_load or local_gather for a buffer
+    example:   upper = tle.extract_tile(x, [0, 0], [32, 64])
     """
     if (shape is None) == (tile_shape is None):
         refuse(ValueError, "extract_tile: give the tile's shape once, as `shape` or as `tile_shape`")
@@ -60,6 +61,7 @@ def insert_tile(x, tile, index, _semantic=None):
                index - as in `extract_tile`
     errors:    ValueError, also for an int outside the grid of such tiles
     lowers to: tt.broadcast and arith.select; ttg.local_store or local_scatter for a buffer
+    example:   x = tle.insert_tile(x, -tle.extract_tile(x, [0, 0], [32, 64]), [0, 0])
     """
     if not isinstance(tile, tl.tensor) or not tile.type.is_block():
         refuse(ValueError, f"insert_tile: `tile` must be a block tensor, got {tile}")

@@ -119,6 +119,8 @@ def storage_alias_spec(storage: tl.constexpr = storage_kind.smem, buffer_size_by
     returns:   a `storage_alias_spec_type_class`; its `set_buffer_overlap` says which arrays overlay each other
     orders:    nothing: which task may use which buffer when is the kernel's business
     errors:    ValueError for another storage or size; for tmem AssertionError on chips without tensor memory
+    example:   spec = tlx.storage_alias_spec()
+               tile = tlx.local_alloc((64, 64), tl.float32, 2, reuse=spec)
     """
     _check_storage(storage, buffer_size_bytes)
     if storage is storage_kind.tmem:
@@ -129,7 +131,10 @@ def storage_alias_spec(storage: tl.constexpr = storage_kind.smem, buffer_size_by
 
 @host_constructible
 class reuse_group_type(Enum):
-    """`shared`: the elements occupy the same bytes. `distinct`: they follow each other."""
+    """`shared`: the elements occupy the same bytes. `distinct`: they follow each other.
+
+    example:   tlx.reuse_group(a, b, group_type=tlx.reuse_group_type.distinct)     # one behind the other
+    """
 
     shared = "shared"
     distinct = "distinct"
@@ -161,6 +166,8 @@ class reuse_group(tl.base_value):
                group_type - `shared` or `distinct`, how the elements lie to each other
                group_size - so many buffers of each array make one slot, an int > 0
     errors:    ValueError without elements and for another size; TypeError for an element or a type that is none
+    example:   behind = tlx.reuse_group(scores, weights, group_type=tlx.reuse_group_type.distinct)
+               spec.set_buffer_overlap(tlx.reuse_group(queries, behind))
     """
 
     def __init__(self, *elements, group_type=reuse_group_type.shared, group_size=1, _semantic=None):

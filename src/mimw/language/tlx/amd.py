@@ -45,6 +45,7 @@ def buffer_load(ptr, offsets, mask=None, other=None, cache: tl.constexpr = None,
 
     errors:    AssertionError for a `ptr` that is no scalar pointer, offsets that are no 32-bit integers, `other`
                without `mask`, or a `contiguity` that is no power of two; else NotYet
+    example:   x = tlx.buffer_load(x_ptr, offsets, mask=offsets < n, other=0.0)
     """
     _check_buffer(ptr, offsets, mask, other, contiguity)
     raise not_yet(_semantic, "buffer_load")
@@ -55,6 +56,7 @@ def buffer_store(stored_value, ptr, offsets, mask=None, cache: tl.constexpr = No
     """Store at element offsets from a scalar base pointer; not offered yet.
 
     errors:    AssertionError as for `buffer_load`; else NotYet
+    example:   tlx.buffer_store(value, x_ptr, offsets, mask=offsets < n)
     """
     _check_buffer(ptr, offsets, mask)
     raise not_yet(_semantic, "buffer_store")
@@ -66,6 +68,7 @@ def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, 
     """Add at element offsets from a scalar base pointer, giving the old values; not offered yet.
 
     errors:    AssertionError as for `buffer_load`, and for element types that cannot be added; else NotYet
+    example:   before = tlx.buffer_atomic_add(x_ptr, offsets, value, mask=offsets < n)
     """
     _check_buffer(ptr, offsets, mask, contiguity=contiguity)
     element = ptr.dtype.element_ty
@@ -80,6 +83,7 @@ def buffer_load_to_local(dest, ptr, offsets, mask=None, other=None, cache_modifi
     """Start copying from element offsets of a scalar base pointer into a buffer; not offered yet.
 
     errors:    AssertionError as for `buffer_load`; else NotYet
+    example:   token = tlx.buffer_load_to_local(tile[0], x_ptr, offsets)
     """
     _check_buffer(ptr, offsets, mask, other)
     raise not_yet(_semantic, "buffer_load_to_local")
@@ -90,6 +94,7 @@ def assume_uniform(value, _semantic=None):
     """`value`, promised to be equal in all lanes: a scalar pointer or a scalar of at least 16 bits. No effect on NVIDIA.
 
     errors:    AssertionError for anything else; NotYet on AMD
+    example:   x_ptr = tlx.assume_uniform(x_ptr)
     """
     scalar = isinstance(value, tl.tensor) and not value.type.is_block()
     if not scalar or (not value.dtype.is_ptr() and value.dtype.primitive_bitwidth < 16):
@@ -104,6 +109,7 @@ def amd_sched_barrier(mask: tl.constexpr = 0, _semantic=None) -> None:
     """Instruction scheduling barrier; not offered yet.
 
     errors:    ValueError for a mask that is no constexpr int from 0 to 0xFFF; NotImplementedError on NVIDIA; else NotYet
+    example:   tlx.amd_sched_barrier(0)
     """
     if not is_int(mask) or not 0 <= mask <= 0xFFF:
         refuse(ValueError, f"amd_sched_barrier: mask must be a constexpr int from 0 to 0xFFF, got {mask!r}")
@@ -117,6 +123,7 @@ def extract_slice(source, shape: tl.constexpr, offsets: tl.constexpr, _semantic=
     """A static slice of a register tile that moves nothing between lanes; not offered yet.
 
     errors:    AssertionError for another rank, or a slice that is not inside the tile; else NotYet
+    example:   upper = tlx.extract_slice(x, (64, 32), (0, 0))
     """
     rank = len(source.shape)
     if not len(shape) == len(offsets) == rank:
@@ -134,6 +141,7 @@ class warp_pipeline_stage(Region):
     """Mark one pipeline stage of a loop body; two warp groups run the stages one step apart. AMD only, not offered yet.
 
     args:      label    - a string or None;  priority - 0 to 3 or None; else ValueError
+    example:   with tlx.warp_pipeline_stage("load"): ...
     """
 
     def __init__(self, label=None, *, priority=None, _semantic=None, _generator=None):

@@ -47,6 +47,9 @@ class async_tasks(Region):
     orders:    all before the region -> every task; every task -> all after the region
     errors:    ValueError for another hint, and for an argument that is known at run time only
     lowers to: ttg.warp_specialize
+    example:   with tlx.async_tasks():
+                   with tlx.async_task("default"): ...
+                   with tlx.async_task(num_warps=4): ...
     """
 
     def __init__(self, *args, exclusive=False, no_ending_cluster_sync=False, mbarrier_try_wait_suspend_ns=None, _semantic=None,
@@ -70,6 +73,8 @@ class async_task(Region):
                warp_group_start_id - (opt) first warp, >= 0
     errors:    ValueError for other arguments: both "default" and num_warps, or neither; numbers that are no such ints
     not:       a list of task ids: the constructor takes the old form, a region refuses it (`task_ids` is not None)
+    example:   with tlx.async_task("default"): ...
+               with tlx.async_task(num_warps=4, registers=232, replicate=2): ...
     """
 
     def __init__(self, *args, num_warps=None, num_regs=None, registers=None, replicate=1, warp_group_start_id=None,
@@ -119,6 +124,7 @@ def async_task_replica_id(_semantic=None, _generator=None) -> tl.constexpr:
     so is what is computed from it and constants, also in helpers; under a name that a loop or a run-time `if` assigns it is an i32.
 
     errors:    AssertionError outside a task
+    example:   which: tl.constexpr = tlx.async_task_replica_id()     # inside async_task(..., replicate=2)
     """
     task = getattr(_generator, "task", None)
     if task is None:

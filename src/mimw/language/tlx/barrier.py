@@ -37,6 +37,8 @@ def alloc_barriers(num_barriers: tl.constexpr, arrive_count: tl.constexpr = 1, _
     orders:    the initialisation -> every later use by any thread of the CTA
     errors:    ValueError unless both are ints > 0
     lowers to: ttng.init_barrier, by one thread
+    example:   full = tlx.alloc_barriers(STAGES)
+               free = tlx.alloc_barriers(STAGES, arrive_count=2)     # two consumers
     """
     positive_int("alloc_barriers: num_barriers", num_barriers)
     positive_int("alloc_barriers: arrive_count", arrive_count)
@@ -56,6 +58,7 @@ def alloc_warp_barrier(num_barriers: tl.constexpr, num_warps: tl.constexpr = 1, 
     errors:    ValueError unless all are ints > 0; TargetError below sm_90, NotImplementedError on AMD
     not:       an arrive on it does not make the task's warps wait for each other
     lowers to: ttng.init_barrier, by one thread
+    example:   done = tlx.alloc_warp_barrier(1, num_warps=4)
     """
     for name, value in (("num_barriers", num_barriers), ("num_warps", num_warps), ("num_arrivals", num_arrivals)):
         positive_int(f"alloc_warp_barrier: {name}", value)
@@ -76,6 +79,7 @@ def barrier_expect_bytes(bar, size: tl.constexpr, pred=None, _semantic=None) -> 
     errors:    KernelError for a `bar` that is not one mbarrier, a size above 2^20 - 1, or a `pred` that is no scalar;
                AssertionError for a remote view; ValueError for a size that is no constexpr int >= 0
     lowers to: ttng.barrier_expect
+    example:   tlx.barrier_expect_bytes(full[slot], BM * BK * tlx.size_of(tl.float16))
     """
     _refuse_remote("barrier_expect_bytes", bar)
     handle = single_barrier("barrier_expect_bytes", bar, _semantic)
@@ -99,6 +103,7 @@ def barrier_wait(bar, phase, pred=None, _semantic=None) -> None:
                scalar; TypeError for a phase that is no integer; AssertionError for a remote view
     not:       generic stores against a later TMA read; that takes fence("async_shared")
     lowers to: ttng.wait_barrier
+    example:   tlx.barrier_wait(full[i % STAGES], (i // STAGES) & 1)
     """
     _refuse_remote("barrier_wait", bar)
     handle = single_barrier("barrier_wait", bar, _semantic)
@@ -115,6 +120,7 @@ def barrier_try_wait(bar, phase, _semantic=None) -> tl.tensor:
     orders:    where it is true, as barrier_wait; where it is false, nothing
     errors:    KernelError, TypeError and AssertionError as for barrier_wait
     lowers to: PTX mbarrier.test_wait.parity in each thread, and a reduction over the task's threads
+    example:   if tlx.barrier_try_wait(full[0], phase): ...
     """
     _refuse_remote("barrier_try_wait", bar)
     handle = single_barrier("barrier_try_wait", bar, _semantic)
@@ -150,6 +156,7 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
                `arrive_count` other than 1 on AMD; with a rank TargetError below sm_90, NotImplementedError on AMD
     lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and
                mbarrier.arrive.release.cluster, or .cta where the kernel writes nothing that another CTA could read
+    example:   tlx.barrier_arrive(free[slot])
     """
     if _is_remote(bar):
         refuse(AssertionError, "barrier_arrive takes the local mbarrier; pass remote_cta_rank instead of a remote view")
@@ -184,6 +191,7 @@ def fence(scope: tl.constexpr, _semantic=None) -> None:
                        bulk reads of it; other: ValueError
     lowers to: ttng.fence_async_shared; PTX fence.acq_rel.gpu, fence.acq_rel.sys, with fence.proxy.async.global in a kernel that
                both writes global memory and has copies read it
+    example:   tlx.fence("async_shared")     # before a TMA store of what local_store wrote
     """
     if scope not in ("async_shared", "gpu", "sys"):
         refuse(ValueError, f"fence: scope must be 'gpu', 'sys' or 'async_shared', got {scope!r}")
@@ -196,5 +204,6 @@ def fence_async_shared(_semantic=None) -> None:
 
     orders:    generic writes to shared memory -> later TMA, bulk copy and MMA reads of it
     lowers to: ttng.fence_async_shared
+    example:   tlx.fence_async_shared()
     """
     fence("async_shared", _semantic=_semantic)

@@ -31,6 +31,7 @@ def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_for
                shapes
     lowers to: tt.dot_scaled: tcgen05.mma with block scales on sm_100 where the shapes allow, scaled MFMA on gfx950, and elsewhere
                products of the operands as bf16 (with an fp16 operand on AMD as fp16)
+    example:   acc = tlx.dot_scaled(a, a_scale, "e4m3", b, b_scale, "e4m3", acc)
     """
     if tiles_per_warp is not None:
         rank = len(lhs.shape)

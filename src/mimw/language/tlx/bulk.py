@@ -41,6 +41,8 @@ def async_store(dst_global_ptr, src_smem, size, eviction_policy: tl.constexpr = 
     not:       after generic writes to `src_smem`: fence("async_shared") first. Do not overwrite it before
                async_descriptor_store_wait, which also ends this copy
     lowers to: PTX cp.async.bulk.global.shared::cta.bulk_group, with a policy .L2::cache_hint
+    example:   tlx.async_store(y_ptr, tile[0], 4096)
+               tlx.async_descriptor_store_wait(0)
     """
     needs_hopper("async_store", _semantic)
     pointer = _pointer("async_store", dst_global_ptr, _semantic)

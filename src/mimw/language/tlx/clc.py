@@ -38,6 +38,7 @@ def clc_create_context(num_consumers: tl.constexpr, num_stages: tl.constexpr = 1
     orders:    the initialisation -> every later use by any thread of the CTA
     errors:    ValueError unless both are ints > 0; TargetError below sm_100, NotImplementedError on AMD
     lowers to: ttng.init_barrier, ttg.local_alloc of two i64
+    example:   context = tlx.clc_create_context(num_consumers=2)
     """
     _needs_launch_control("clc_create_context", _semantic)
     positive_int("clc_create_context: num_consumers", num_consumers)
@@ -65,6 +66,7 @@ def clc_producer(context, p_producer=None, multi_ctas: tl.constexpr = True, k=0,
     not:       once a CTA has seen that a request was refused, to be called by it again: PTX leaves that open
     lowers to: ttng.wait_barrier, ttng.barrier_expect, ttng.clc_try_cancel; PTX
                clusterlaunchcontrol.try_cancel.async...multicast::cluster::all in a cluster
+    example:   tlx.clc_producer(context, p_producer=phase)
     """
     name = "clc_producer"
     _needs_launch_control(name, _semantic)
@@ -100,6 +102,7 @@ def clc_consumer(context, p_consumer=None, multi_ctas: tl.constexpr = True, k=0,
                NotImplementedError on AMD
     lowers to: ttng.wait_barrier, ttng.clc_load_result, PTX clusterlaunchcontrol.query_cancel, ttng.fence_async_shared,
                ttng.arrive_barrier; in a cluster mapa and mbarrier.arrive on the first CTA's barrier
+    example:   tile = tlx.clc_consumer(context, p_consumer=phase)     # -1 when no work is left
     """
     name = "clc_consumer"
     _needs_launch_control(name, _semantic)
@@ -129,6 +132,7 @@ def _alloc_clc_responses(num: tl.constexpr, _semantic=None) -> clc_response:
 
     errors:    ValueError unless `num` is an int > 0; TargetError below sm_100, NotImplementedError on AMD
     lowers to: ttg.local_alloc of two i64
+    example:   responses = tlx._alloc_clc_responses(1)
     """
     _needs_launch_control("_alloc_clc_responses", _semantic)
     positive_int("_alloc_clc_responses: num", num)
@@ -146,6 +150,7 @@ def _clc_issue(response, barrier, _semantic=None) -> None:
     errors:    KernelError unless both are one thing each of its kind; TargetError below sm_100, NotImplementedError on
                AMD
     lowers to: ttng.clc_try_cancel
+    example:   tlx._clc_issue(responses[0], full[0])
     """
     _needs_launch_control("_clc_issue", _semantic)
     response = _single("_clc_issue", response, _semantic)
@@ -159,6 +164,7 @@ def _clc_query(response, _semantic=None):
 
     errors:    KernelError unless it is one response; TargetError below sm_100, NotImplementedError on AMD
     lowers to: ttng.clc_load_result, PTX clusterlaunchcontrol.query_cancel.is_canceled and, where that holds, .get_first_ctaid
+    example:   x, y, z = tlx._clc_query(responses[0])
     """
     _needs_launch_control("_clc_query", _semantic)
     return tl.tuple(list(_query(_single("_clc_query", response, _semantic), _semantic)))

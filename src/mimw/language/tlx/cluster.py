@@ -34,6 +34,7 @@ def cluster_cta_rank(_semantic=None) -> tl.tensor:
     """Linear rank of this CTA in its cluster, x fastest, an i32 scalar; 0 without a cluster.
 
     lowers to: PTX mov.u32 %cluster_ctarank
+    example:   rank = tlx.cluster_cta_rank()
     """
     return tl.tensor(_semantic.builder.record("cluster_cta_rank").results[0], tl.int32)
 
@@ -43,6 +44,7 @@ def cluster_size_1d(_semantic=None) -> tl.tensor:
     """Number of CTAs in the cluster, the product of its extents, an i32 scalar; 1 without a cluster.
 
     lowers to: PTX mov.u32 %cluster_nctarank
+    example:   ranks = tlx.cluster_size_1d()
     """
     return tl.tensor(_semantic.builder.record("cluster_size_1d").results[0], tl.int32)
 
@@ -56,6 +58,7 @@ def cluster_barrier(_semantic=None) -> None:
                have a multiple of 4 warps in all
     lowers to: PTX barrier.cluster.arrive.release, barrier.cluster.wait.acquire. Outside of tasks in a kernel that has some, as a
                region of its own, so that the warps of the others take part.
+    example:   tlx.cluster_barrier()
     """
     _semantic.builder.record("cluster_barrier")
 
@@ -67,6 +70,8 @@ def fence_mbarrier_init_cluster(_semantic=None) -> None:
     errors:    TargetError below sm_90, NotImplementedError on AMD
     not:       a wait. Kernels that use other CTAs' barriers need neither: both are put at their start.
     lowers to: PTX fence.mbarrier_init.release.cluster, by one thread
+    example:   tlx.fence_mbarrier_init_cluster()
+               tlx.cluster_barrier()
     """
     needs_hopper("fence_mbarrier_init_cluster", _semantic)
     _semantic.builder.record("fence_mbarrier_init")
@@ -82,6 +87,7 @@ def remote_view(bar, remote_cta_rank, _semantic=None) -> mbarrier:
                that is no integer; TargetError below sm_90, NotImplementedError on AMD
     not:       to be waited on, and barrier_arrive takes the local barrier and the rank instead. Needs a launch with ctas_per_cga
                wherever it may run, also for rank 0.
+    example:   tlx.barrier_arrive(tlx.remote_view(free[0], 0))
     """
     if not isinstance(bar, mbarrier):
         refuse(AssertionError, f"remote_view takes an mbarrier only, got {bar}")
@@ -106,6 +112,8 @@ def remote_shmem_store(dst, src, remote_cta_rank, _semantic=None) -> None:
                integer; AssertionError for a `dst` outside shared memory; TargetError below sm_90, NotImplementedError on AMD
     not:       for a later TMA or MMA read without fence("async_shared").
     lowers to: PTX mapa, st.shared::cluster
+    example:   tlx.remote_shmem_store(tile[0], x, rank ^ 1)
+               tlx.cluster_barrier()
     """
     needs_hopper("remote_shmem_store", _semantic)
     flat = _flat_tile("remote_shmem_store", dst, src, _semantic)
@@ -126,6 +134,8 @@ def async_remote_shmem_store(dst, src, remote_cta_rank, barrier, _semantic=None)
                mbarrier; AssertionError for a remote view; AssertionError for a `dst` outside shared memory; TargetError below
                sm_90, NotImplementedError on AMD
     lowers to: PTX mapa, st.async; each element is stored by one thread.
+    example:   tlx.barrier_expect_bytes(full[0], 128 * 4)
+               tlx.async_remote_shmem_store(theirs[0], x, rank ^ 1, full[0])
     """
     name = "async_remote_shmem_store"
     needs_hopper(name, _semantic)
@@ -152,6 +162,7 @@ def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) 
                AssertionError for a buffer outside shared memory; TargetError below sm_90, NotImplementedError on AMD
     not:       after generic writes to `src`: fence("async_shared") first.
     lowers to: PTX mapa, cp.async.bulk.shared::cluster.shared::cta
+    example:   tlx.async_remote_shmem_copy(theirs[0], mine[0], rank ^ 1, full[0])
     """
     name = "async_remote_shmem_copy"
     needs_hopper(name, _semantic)

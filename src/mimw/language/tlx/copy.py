@@ -50,6 +50,7 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
     not:       faster than ordinary loads where a thread's piece is below 4 bytes or `other` is not zero: those go through
                registers, and the data are in place at once
     lowers to: ttg.async_copy_global_to_local; PTX cp.async.bulk.shared::cluster.global, with a policy .L2::cache_hint
+    example:   token = tlx.async_load(x_ptr + offsets, tile[slot], mask=offsets < n)
     """
     if bulk:
         if mask is not None or other is not None:
@@ -105,6 +106,7 @@ def async_load_commit_group(tokens=(), _semantic=None) -> async_token:
     returns:   a token of the group
     errors:    KernelError for anything but tokens
     lowers to: ttg.async_commit_group
+    example:   token = tlx.async_load_commit_group([token])
     """
     handles = _tokens("async_load_commit_group", tokens, _semantic)
     return async_token(_semantic.builder.record("async_commit", handles).results[0])
@@ -120,6 +122,7 @@ def async_load_wait_group(pendings: tl.constexpr, tokens=(), _semantic=None) -> 
     orders:    the finished groups' data -> this task's reads after the wait
     errors:    ValueError for `pendings` that is no constexpr int >= 0; KernelError for anything but tokens
     lowers to: ttg.async_wait
+    example:   tlx.async_load_wait_group(1)     # all but the newest group are there
     """
     if not is_int(pendings) or pendings < 0:
         refuse(ValueError, f"async_load_wait_group: pendings must be a constexpr int >= 0, got {pendings!r}")

@@ -29,6 +29,7 @@ def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_desc
     errors:    TargetError below sm_90, NotImplementedError on AMD
     not:       without an allocator: the launch takes the memory from `triton.set_allocator`
     lowers to: ttg.global_scratch_alloc, 128 bytes a slot, 128-byte aligned
+    example:   slots = tlx.allocate_tensor_descriptor(2)
     """
     if not is_int(num) or num < 1:
         refuse(ValueError, f"allocate_tensor_descriptor: num must be a positive constexpr int, got {num!r}")
@@ -63,6 +64,7 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
     not:       while a copy through the slot's old descriptor may still run, which `mimw.check` reports: SourceOverwritten under
                a store, SlotReusedEarly under a load
     lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy)
+    example:   desc = tlx.make_tensor_descriptor(slots[0], x_ptr, [M, N], [N, 1], [64, 64])
     """
     if desc_ptr is not None and not isinstance(desc_ptr, tensor_descriptor_ptr):
         refuse(TypeError, f"make_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr or None, got "
@@ -117,6 +119,7 @@ def reinterpret_tensor_descriptor(desc_ptr, block_shape: tl.constexpr, dtype: tl
     not:       a conversion: another block shape or dtype than the maker's is undefined (the simulator refuses it). The result has
                no shape and strides.
     lowers to: ttng.tensormap_fenceproxy_acquire, ttng.reinterpret_tensor_descriptor
+    example:   desc = tlx.reinterpret_tensor_descriptor(slots[0], [64, 64], tl.float16)
     """
     if not isinstance(desc_ptr, tensor_descriptor_ptr):
         refuse(TypeError, f"reinterpret_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr, got {type(desc_ptr).__name__}")

@@ -36,6 +36,7 @@ def local_gather(src, indices, axis: tl.constexpr, token=None, _semantic=None) -
                buffer has not, or another token; AssertionError for another CTA's memory or tensor memory
     not:       checked at run time: an index out of range is undefined (the simulator refuses it)
     lowers to: ttg.local_gather
+    example:   picked = tlx.local_gather(tile[0], rows, axis=0)
     """
     src = _shared("local_gather", "src", src, _semantic)
     axis, indices = _axis("local_gather", axis, src, _semantic), _indices("local_gather", indices, src, axis, _semantic)
@@ -57,6 +58,7 @@ def local_scatter(dst, src, indices, axis: tl.constexpr, token=None, _semantic=N
     errors:    KernelError and AssertionError as for local_gather, and KernelError for a `src` of another shape or dtype
     not:       ordered among equal indices: one of their values stays
     lowers to: ttg.local_scatter
+    example:   tlx.local_scatter(tile[0], x, rows, axis=0)
     """
     dst = _shared("local_scatter", "dst", dst, _semantic)
     axis, indices = _axis("local_scatter", axis, dst, _semantic), _indices("local_scatter", indices, dst, axis, _semantic)
@@ -105,6 +107,7 @@ def zeros(shape: tl.constexpr, dtype: tl.constexpr, layout: tl.constexpr = None,
                layout - (opt) a register layout to make it in, pinned; AssertionError for anything else
     errors:    ValueError for extents that are no ints > 0; AssertionError as said; NotYet for a register layout other
                than `tlx.layout`
+    example:   acc = tlx.zeros((64, 64), tl.float32)
     """
     if layout is not None:
         if not isinstance(layout, layout_encoding) or isinstance(layout, shared_layout_encoding):

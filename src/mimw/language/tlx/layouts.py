@@ -82,6 +82,7 @@ class swizzled_layout(shared_layout_encoding):
 
         swizzled_layout(3, 3, 3)._to_encoding([64, 64])     vectors of 8, a phase a row, 8 phases
         swizzled_layout(3, 3, 3)((1, 0), [64, 64])          72: row 1 starts in its second vector
+    example:   tile = tlx.local_alloc((64, 64), tl.float16, 1, layout=tlx.swizzled_layout(3, 3, 3))
     """
 
     bits: int
@@ -133,7 +134,10 @@ class swizzled_layout(shared_layout_encoding):
 
 @dataclass(frozen=True)
 class swizzled_shared_layout_encoding(shared_layout_encoding):
-    """Triton's `#ttg.swizzled_shared`, field by field."""
+    """Triton's `#ttg.swizzled_shared`, field by field.
+
+    example:   tlx.swizzled_shared_layout_encoding(8, 1, 8, [1, 0], [1, 1], [1, 1], [1, 1], [1, 0])
+    """
 
     vectorSize: int
     perPhase: int
@@ -164,7 +168,11 @@ class swizzled_shared_layout_encoding(shared_layout_encoding):
 
 @dataclass(frozen=True)
 class nv_mma_shared_layout_encoding(shared_layout_encoding):
-    """Triton's `#ttg.nvmma_shared`: the tile layout that TMA writes and the tensor core reads."""
+    """Triton's `#ttg.nvmma_shared`: the tile layout that TMA writes and the tensor core reads.
+
+    example:   tile = tlx.local_alloc((64, 64), tl.float16, 1, layout=tlx.nv_mma_shared_layout_encoding(
+                   [64, 64], [1, 0], tl.float16, [1, 1], [1, 1], [1, 1], False, True))
+    """
 
     shape: list[int]
     order: list[int]
@@ -198,7 +206,10 @@ class nv_mma_shared_layout_encoding(shared_layout_encoding):
 
 @dataclass(frozen=True)
 class padded_shared_layout_encoding(shared_layout_encoding):
-    """After every `interval` elements `padding` unused ones; `offset_bases` say where the elements go before padding."""
+    """After every `interval` elements `padding` unused ones; `offset_bases` say where the elements go before padding.
+
+    example:   tlx.padded_shared_layout_encoding([[64, 8]], [[0, 1], [0, 2], [1, 0]], [], [2, 4])
+    """
 
     interval_padding_pairs: list[list[int]]
     offset_bases: list[list[int]]
@@ -260,7 +271,10 @@ def _powers(extent: int) -> list[int]:
 
 @dataclass(frozen=True)
 class shared_linear_layout_encoding(shared_layout_encoding):
-    """An explicit linear map from offset bits to coordinates (Triton's `#ttg.shared_linear`); `alignment` in bytes."""
+    """An explicit linear map from offset bits to coordinates (Triton's `#ttg.shared_linear`); `alignment` in bytes.
+
+    example:   tlx.shared_linear_layout_encoding([[0, 1], [0, 2], [1, 0]])
+    """
 
     offset_bases: list[list[int]]
     block_bases: list[list[int]] | None = None
@@ -287,7 +301,10 @@ class shared_linear_layout_encoding(shared_layout_encoding):
 
 @host_constructible
 class TMemCTAMode(Enum):
-    """How the two CTAs of a pair share an accumulator in tensor memory."""
+    """How the two CTAs of a pair share an accumulator in tensor memory.
+
+    example:   tlx.tensor_memory_layout_encoding(128, 64, 1, 1, 1, tlx.TMemCTAMode.DEFAULT)
+    """
 
     DEFAULT = 0
     TwoCTA_LHS = 1
@@ -296,7 +313,10 @@ class TMemCTAMode(Enum):
 
 @dataclass(frozen=True)
 class tensor_memory_layout_encoding(layout_encoding):
-    """Triton's `#ttng.tensor_memory_encoding`: blocks of blockM x blockN, `colStride` columns apart."""
+    """Triton's `#ttng.tensor_memory_encoding`: blocks of blockM x blockN, `colStride` columns apart.
+
+    example:   tlx.tensor_memory_layout_encoding(128, 64, 1, 1, 1)
+    """
 
     blockM: int
     blockN: int

@@ -44,6 +44,8 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                NotImplementedError with a `layout`
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
     lowers to: ttg.local_alloc, an array as a leading dimension; columns of the kernel's one ttng.tmem_alloc
+    example:   A = tlx.local_alloc((BM, BK), tl.float16, STAGES)
+               acc = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
     """
     shape = shape if isinstance(shape, tuple) else (shape, ) if is_int(shape) else tuple(shape)
     positive_int("local_alloc: num", num)
@@ -95,6 +97,7 @@ def local_view(buf, idx, _semantic=None):
     errors:    KernelError for anything but an array or a buffer, and for an index that is no integer
     not:       a copy: the view shares the memory
     lowers to: ttg.memdesc_index
+    example:   tile = tlx.local_view(A, i % STAGES)     # A[i % STAGES]
     """
     if not isinstance(buf, (buffered_tensor, mbarrier, clc_response)):
         refuse(KernelError, f"local_view takes a buffered_tensor or an mbarrier, got {buf}")
@@ -113,6 +116,7 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
                is no integer; ValueError for another rank or extents that are no ints > 0
     not:       checked at run time: out of range or misaligned is undefined
     lowers to: ttg.memdesc_subslice
+    example:   upper = tlx.local_slice(A[0], [0, 0], [32, 64])
     """
     buf = one_buffer("local_slice", "buf", buf)
     if len(offset) != len(buf.shape) or len(shape) != len(buf.shape):
@@ -141,6 +145,7 @@ def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_te
     errors:    KernelError for a `buf` that is not one buffer; ValueError for other dims, and for a layout that has no
                permuted form; AssertionError for a buffer outside shared memory
     lowers to: ttg.memdesc_trans
+    example:   acc = tlx.async_dot(q[0], tlx.local_trans(k[slot]))
     """
     buf = single_buffer("local_trans", "buf", buf, _semantic)
     rank = len(buf.shape)
@@ -169,6 +174,7 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     errors:    KernelError for a `src` that is not one buffer or another token; TypeError for another `layout`; NotYet
                for a register layout other than `tlx.layout`
     lowers to: ttg.local_load; ttng.tmem_load and its wait
+    example:   x = tlx.local_load(A[slot])
     """
     src = one_buffer("local_load", "src", src)
     if token is not None and not isinstance(token, async_token):
@@ -191,6 +197,7 @@ def local_store(dst, src, _semantic=None) -> None:
     errors:    KernelError for a `dst` that is not one buffer, or a `src` of another shape or dtype
     not:       before a TMA store or another task's MMA; that takes fence("async_shared")
     lowers to: ttg.local_store; ttng.tmem_store and its wait
+    example:   tlx.local_store(A[slot], x)
     """
     dst = one_buffer("local_store", "dst", dst)
     if not isinstance(src, tl.tensor) or not src.type.is_block():

@@ -68,6 +68,8 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
                be read, before it. Without: done when the word is over; of a pair, both CTAs must call it equally often, or the
                even one alone in an `if` that asks for the rank. In order with the task's other tensor-core work
     lowers to: ttng.tc_gen5_mma, tcgen05.commit; for pairs tcgen05.mma.cta_group::2, tcgen05.commit with .multicast::cluster
+    example:   acc = tlx.async_dot(A[slot], B[slot], acc)                                     # Hopper
+               tlx.async_dot(A[slot], B[slot], acc[0], use_acc=i > 0, mBarriers=[free[slot]])     # Blackwell
     """
     needs_hopper("async_dot", _semantic)
     if tensor_memory_columns(_semantic):
@@ -175,6 +177,7 @@ def async_dot_wait(pendings: tl.constexpr, inp, _semantic=None) -> tl.tensor:
     errors:    ValueError for `pendings` that is no constexpr int >= 0; KernelError for an `inp` that is no result of an
                async_dot
     lowers to: ttng.warp_group_dot_wait
+    example:   acc = tlx.async_dot_wait(0, acc)
     """
     if not is_int(pendings) or pendings < 0:
         refuse(ValueError, f"async_dot_wait: pendings must be a constexpr int >= 0, got {pendings!r}")

@@ -35,6 +35,7 @@ def multicast_pointer(pointer, world, _semantic=None) -> tl.tensor:
     returns:   pointers of the same type and shape; an ordinary access through them is undefined (the simulator refuses it)
     errors:    TypeError for another pointer or table; on a world without multicast the simulator's error, and a trap on a GPU
     lowers to: two loads from the table and an addition
+    example:   everywhere = tlx.multicast_pointer(x_ptr, world)
     """
     name = "tlx.multicast_pointer"
     checked_world(name, world)
@@ -58,6 +59,7 @@ def multimem_load_reduce(pointer, mask=None, op: tl.constexpr = "add", sem: tl.c
     orders:    as that many atomic loads at scope sys: what was written before needs a signal or a barrier among the ranks
     errors:    TypeError for anything but a tile of pointers to numbers; ValueError for another op, sem or vector
     lowers to: PTX multimem.ld_reduce.{relaxed,acquire}.sys.global
+    example:   total = tlx.multimem_load_reduce(tlx.multicast_pointer(x_ptr, world) + at)
     """
     name = "tlx.multimem_load_reduce"
     element = _check(name, pointer, op, sem, ("relaxed", "acquire"))
@@ -80,6 +82,7 @@ def multimem_store(pointer, value, mask=None, sem: tl.constexpr = "relaxed", vec
     orders:    as that many atomic stores at scope sys
     errors:    TypeError for anything but pointers to numbers of 1 to 8 bytes; ValueError for another sem or vector
     lowers to: PTX multimem.st.{relaxed,release}.sys.global, each element by one thread
+    example:   tlx.multimem_store(tlx.multicast_pointer(x_ptr, world) + at, x)
     """
     name = "tlx.multimem_store"
     element = _check(name, pointer, None, sem, ("relaxed", "release"))
@@ -96,6 +99,7 @@ def multimem_reduce(pointer, value, mask=None, op: tl.constexpr = "add", sem: tl
     orders:    as that many atomics at scope sys
     errors:    TypeError for anything but pointers to numbers that the switch adds; ValueError for another op, sem or vector
     lowers to: PTX multimem.red.{relaxed,release}.sys.global, each element by one thread
+    example:   tlx.multimem_reduce(tlx.multicast_pointer(pad, world), 1)
     """
     name = "tlx.multimem_reduce"
     element = _check(name, pointer, op, sem, ("relaxed", "release"))

@@ -20,6 +20,7 @@ def _to_mxfp8_block(x, VEC_SIZE: tl.constexpr, dtype: tl.constexpr):
     """fp32 (rows, cols) as (fp8 data, u8 scales (rows, cols / VEC_SIZE)), a scale for each `VEC_SIZE` columns of a row.
 
     A block of zeros has the smallest scale, 2^-127.
+    example:   data, scales = tlx._to_mxfp8_block(x, 32, tl.float8e4nv)
     """
     blocks = x.reshape([x.shape[0], x.shape[1] // VEC_SIZE, VEC_SIZE])
     return _to_mxfp8_block_with_block_amax(x, tl.max(tl.abs(blocks), 2), VEC_SIZE, dtype)

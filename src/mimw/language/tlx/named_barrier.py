@@ -30,6 +30,7 @@ def named_barrier_wait(bar: tl.constexpr, arrive_count: tl.constexpr, _semantic=
     orders:    shared memory: what each thread that came did before -> what those that waited do after
     errors:    ValueError for other numbers; NotImplementedError on AMD
     lowers to: PTX barrier.sync
+    example:   tlx.named_barrier_wait(9, 256)     # two tasks of four warps each
     """
     _record("named_barrier_wait", bar, arrive_count, _semantic)
 
@@ -41,6 +42,7 @@ def named_barrier_arrive(bar: tl.constexpr, arrive_count: tl.constexpr, _semanti
     orders:    shared memory: what this task did before -> what those that wait there do after
     errors:    ValueError for other numbers; NotImplementedError on AMD
     lowers to: PTX barrier.arrive
+    example:   tlx.named_barrier_arrive(9, 256)
     """
     _record("named_barrier_arrive", bar, arrive_count, _semantic)
 

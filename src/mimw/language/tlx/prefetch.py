@@ -27,6 +27,7 @@ def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: 
                for a `pred` that is no scalar; TargetError below sm_90, NotImplementedError on AMD
     not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
     lowers to: PTX cp.async.bulk.prefetch.tensor.L2.global.tile, one for each box of the block
+    example:   tlx.async_descriptor_prefetch_tensor(desc, [m, k + BK])
     """
     needs_hopper("async_descriptor_prefetch_tensor", _semantic, amd="amd_descriptor_prefetch_tensor")
     offsets = checked_offsets("async_descriptor_prefetch_tensor", desc, offsets, eviction_policy, _semantic)
@@ -47,6 +48,7 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
                and for a mask that is not boolean; NotImplementedError on AMD; with `tensormap` TargetError below sm_90
     not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
     lowers to: PTX prefetch.global.L1, prefetch.global.L2, prefetch.param.tensormap
+    example:   tlx.prefetch(x_ptr + offsets, level="L2", mask=offsets < n)
     """
     if tensormap:
         needs_hopper("prefetch(tensormap=True)", _semantic)

@@ -29,6 +29,7 @@ class layout(layout_encoding):
 
     Extents are powers of two. The first log2(warp size) thread bits are lanes, the rest warps; values are registers; a
     zero stride replicates. `layout(swizzled_layout(...))` gives the shared layout back.
+    example:   x = tlx.require_layout(x, tlx.layout(((32, 4), 4), ((4, 128), 1)))
     """
 
     shape: tuple
@@ -61,7 +62,10 @@ class layout(layout_encoding):
 
 @dataclass(frozen=True)
 class amd_mfma_layout(layout_encoding):
-    """The accumulator layout of AMD's matrix instructions (Triton's `#ttg.amd_mfma`)."""
+    """The accumulator layout of AMD's matrix instructions (Triton's `#ttg.amd_mfma`).
+
+    example:   tlx.amd_mfma_layout(3, [32, 32, 8], True, [2, 2])
+    """
 
     version: int
     instr_shape: list[int]
@@ -79,7 +83,10 @@ class amd_mfma_layout(layout_encoding):
 
 @dataclass(frozen=True)
 class dot_operand_layout(layout_encoding):
-    """Operand 0 or 1 of a dot whose accumulator has the layout `parent` (Triton's `#ttg.dot_op`)."""
+    """Operand 0 or 1 of a dot whose accumulator has the layout `parent` (Triton's `#ttg.dot_op`).
+
+    example:   tlx.dot_operand_layout(0, tlx.amd_mfma_layout(3, [32, 32, 8], True, [2, 2]), 4)
+    """
 
     operand_index: int
     parent: layout_encoding

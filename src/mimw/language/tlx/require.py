@@ -44,6 +44,7 @@ def require_layout(x, layout: tl.constexpr, pin: tl.constexpr = True, late_addre
     errors:    KernelError for an `x` that is no block tensor; TypeError for anything but a register layout, NotYet for
                one other than `tlx.layout`; AssertionError for a `pin` that is no bool
     lowers to: ttg.convert_layout, and for `pin` an empty ttg.inline_asm
+    example:   x = tlx.require_layout(x, tlx.layout(((32, 4), 4), ((4, 128), 1)))
     """
     for name, flag in (("pin", pin), ("late_address_compute", late_address_compute)):
         if not isinstance(flag, bool):
@@ -59,6 +60,7 @@ def release_layout(x, _semantic=None) -> tl.tensor:
 
     args:      x - block tensor in a layout that the author pinned; a compile error otherwise
     errors:    KernelError for an `x` that is no block tensor
+    example:   x = tlx.release_layout(x)
     """
     x = _block("release_layout", x, _semantic)
     return tl.tensor(_semantic.builder.record("release_layout", x.handle).results[0], x.type)
@@ -79,6 +81,7 @@ def assert_same_layout(lhs, rhs, _semantic=None) -> None:
     errors:    KernelError for an `lhs` that is no block tensor, and for shapes that differ; TypeError for another
                `rhs`; NotYet for a register layout other than `tlx.layout`
     not:       a conversion, nor anything at run time
+    example:   tlx.assert_same_layout(x, y)
     """
     if not isinstance(rhs, (tl.tensor, layout_encoding)):
         refuse(TypeError, f"assert_same_layout: rhs must be a tensor or a layout, got {type(rhs).__name__}")
@@ -99,6 +102,7 @@ def dump_layout(x, _semantic=None) -> None:
     args:      x - block tensor or one buffer
     errors:    KernelError for anything else
     not:       anything at run time, or when the compiled kernel comes from a cache
+    example:   tlx.dump_layout(x)
     """
     if isinstance(x, buffered_tensor):
         if x.num:

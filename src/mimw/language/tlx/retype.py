@@ -33,6 +33,7 @@ def local_reshape(buf, shape: tl.constexpr, _semantic=None) -> buffered_tensor:
     LayoutConflict
                where other uses of the buffer (TMA, async_dot) put its elements in an order that the new shape cannot follow
     lowers to: ttg.memdesc_reinterpret between layouts that agree on every byte
+    example:   flat = tlx.local_reshape(tile[0], (4096, ))
     """
     buf = _in_shared_memory("local_reshape", buf, _semantic)
     shape = _extents("local_reshape", shape)
@@ -58,6 +59,7 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
                an order that the new type cannot follow
     not:       a conversion of values; for another use of the memory after this one, `local_alloc(reuse=...)`
     lowers to: ttg.memdesc_reinterpret
+    example:   words = tlx.local_reinterpret(tile[0], tl.uint32)
     """
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
         refuse(ValueError, f"local_reinterpret: dtype must be an element type such as tl.float16, got {dtype}")

@@ -30,6 +30,7 @@ def stoch_round(src, dst_ty: tl.constexpr, rand_bits, _semantic=None) -> tl.tens
     returns:   what exceeds the largest finite number becomes that number, NaN stays NaN
     errors:    AssertionError below compute capability 10.0, for other types and shapes; ValueError for a tile and a scalar
     lowers to: PTX ISA, "cvt": cvt.rs.satfinite.{e4m3x4, e5m2x4, f16x2, bf16x2}.f32
+    example:   y = tlx.stoch_round(x, tl.bfloat16, tl.randint(seed, offsets).to(tl.uint32, bitcast=True))
     """
     needs_tensor_memory("stoch_round", _semantic)
     src, rand_bits = _semantic.to_tensor(src), _semantic.to_tensor(rand_bits)

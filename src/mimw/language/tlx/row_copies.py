@@ -43,6 +43,7 @@ def async_descriptor_gather(desc, result, x_offsets, y_offset, barrier, pred=Non
                them in their places itself
     lowers to: sm_100a, sm_103a: ttng.async_tma_gather, PTX cp.async.bulk.tensor.2d .tile::gather4, four rows an instruction;
                sm_90a, sm_120a: PTX cp.async.bulk.tensor.2d, one for each row and 128 bytes, which the task's warps share out
+    example:   tlx.async_descriptor_gather(desc, tile[0], rows, 0, full[0])
     """
     needs_hopper("async_descriptor_gather", _semantic)
     rows, column = _picks("async_descriptor_gather", desc, "result", result, x_offsets, y_offset, _semantic)
@@ -69,6 +70,8 @@ def async_descriptor_scatter(desc, source, x_offsets, y_offset, _semantic=None) 
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before
                `async_descriptor_store_wait`, for which a scatter is one store, in every thread of the task
     lowers to: as async_descriptor_gather: ttng.async_tma_scatter, PTX .tile::scatter4; row copies in one bulk group a thread
+    example:   tlx.async_descriptor_scatter(desc, tile[0], rows, 0)
+               tlx.async_descriptor_store_wait(0)
     """
     needs_hopper("async_descriptor_scatter", _semantic)
     rows, column = _picks("async_descriptor_scatter", desc, "source", source, x_offsets, y_offset, _semantic)

@@ -58,6 +58,7 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
                tensor memory beside fp8
     lowers to: tcgen05.cp of scales in shared memory; ttng.tc_gen5_mma_scaled, tcgen05.commit; for pairs
                tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale and the like
+    example:   tlx.async_dot_scaled(A[slot], B[slot], acc[0], a_scale[0], "e4m3", b_scale[0], "e4m3", mBarriers=[done[0]])
     """
     needs_tensor_memory(_WORD, _semantic)
     for name, given in (("A_format", A_format), ("B_format", B_format)):

@@ -154,6 +154,7 @@ def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> 
     errors:    AssertionError on chips without tensor memory; KernelError for a `mBarrier` that is not one mbarrier, and for
                `two_ctas` in clusters of an odd number of CTAs
     lowers to: tcgen05.commit.mbarrier::arrive::one, for pairs with .multicast::cluster
+    example:   tlx.tcgen05_commit(done[0])
     """
     needs_tensor_memory("tcgen05_commit", _semantic)
     barrier = single_barrier("tcgen05_commit", mBarrier, _semantic)

@@ -41,6 +41,7 @@ def async_amd_descriptor_load(desc, result, offsets=None, pred=None, clamp_bound
     """Start copying one block of `desc` into `result`; not offered yet.
 
     errors:    AssertionError on chips other than gfx1250 and for another number of offsets; else NotYet
+    example:   token = tlx.async_amd_descriptor_load(desc, tile[0], [m, k])
     """
     _needs_tdm("async_amd_descriptor_load", _semantic)
     _check_offsets(desc, offsets)
@@ -53,6 +54,7 @@ def async_amd_descriptor_load_fused(members, cache_modifier: tl.constexpr = "", 
 
     errors:    AssertionError on chips other than gfx1250; ValueError for another number of members, masks that meet or
                ranks that differ; TypeError for another member; else NotYet
+    example:   token = tlx.async_amd_descriptor_load_fused([(a, A[0], 3), (b, B[0], 12)])
     """
     _needs_tdm("async_amd_descriptor_load_fused", _semantic)
     if not 2 <= len(members) <= 4:
@@ -74,6 +76,7 @@ def async_amd_descriptor_store(desc, source, offsets=None, clamp_bounds: tl.cons
     """Start copying `source` to one block of `desc`; not offered yet.
 
     errors:    AssertionError on chips other than gfx1250 and for another number of offsets; else NotYet
+    example:   tlx.async_amd_descriptor_store(desc, tile[0], [m, n])
     """
     _needs_tdm("async_amd_descriptor_store", _semantic)
     _check_offsets(desc, offsets)
@@ -85,6 +88,7 @@ def async_amd_descriptor_wait(pendings: tl.constexpr = 0, tokens=None, _semantic
     """Wait until at most `pendings` copies are unfinished, or for `tokens`, not both; not offered yet.
 
     errors:    AssertionError on chips other than gfx1250; ValueError for both; else NotYet
+    example:   tlx.async_amd_descriptor_wait(0)
     """
     _needs_tdm("async_amd_descriptor_wait", _semantic)
     if tokens is not None and pendings != 0:
@@ -97,6 +101,7 @@ def amd_descriptor_prefetch_tensor(desc, offsets, pred=None, speculative: tl.con
     """Prefetch one block of `desc`; not offered yet.
 
     errors:    AssertionError on chips other than gfx1250 and for another number of offsets; else NotYet
+    example:   tlx.amd_descriptor_prefetch_tensor(desc, [m, k])
     """
     _needs_tdm("amd_descriptor_prefetch_tensor", _semantic)
     _check_offsets(desc, offsets)
@@ -110,6 +115,7 @@ def update_tensor_descriptor(desc, add_offsets=None, set_bounds=None, pred=None,
 
     errors:    AssertionError on chips other than gfx1250; ValueError for no change at all, lists of another length, and
                bounds that are both clamped and set; else NotYet
+    example:   desc = tlx.update_tensor_descriptor(desc, add_offsets=[0, BK])
     """
     _needs_tdm("update_tensor_descriptor", _semantic)
     if add_offsets is None and set_bounds is None and pred is None:

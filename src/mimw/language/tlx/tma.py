@@ -61,6 +61,8 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                TargetError below sm_90, NotImplementedError on AMD
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster,
                or .cta_group::2
+    example:   tlx.barrier_expect_bytes(full[slot], BM * BK * 2)
+               tlx.async_descriptor_load(desc, A[slot], [m, k], full[slot])
     """
     needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load")
     offsets = checked_offsets("async_descriptor_load", desc, offsets, eviction_policy, _semantic, result)
@@ -99,6 +101,9 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before the store wait.
     lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce; a reduction with a policy PTX
                cp.reduce.async.bulk.tensor with .L2::cache_hint
+    example:   tlx.fence("async_shared")
+               tlx.async_descriptor_store(desc, tile[0], [m, n])
+               tlx.async_descriptor_store_wait(0)
     """
     needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store")
     offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic, source)
@@ -117,6 +122,7 @@ def async_descriptor_store_wait(pendings: tl.constexpr, _semantic=None) -> None:
     errors:    ValueError for `pendings` that is no constexpr int >= 0
     not:       stores of other tasks; the task that issued them waits
     lowers to: ttng.async_tma_store_wait
+    example:   tlx.async_descriptor_store_wait(0)
     """
     if not is_int(pendings) or pendings < 0:
         refuse(ValueError, f"async_descriptor_store_wait: pendings must be a constexpr int >= 0, got {pendings!r}")

@@ -75,6 +75,7 @@ def subslice(buf, offset: tl.constexpr, size: tl.constexpr, _semantic=None) -> b
                columns of both halves as above; ValueError for a size that is no power of two; NotYet for columns of one half
                that an `if` or a loop hands on
     lowers to: ttng.tmem_subslice
+    example:   left = tlx.subslice(acc[0], 0, 64)
     """
     buf = one_buffer("subslice", "buf", buf)
     if buf.type.storage is not storage_kind.tmem:
@@ -102,6 +103,8 @@ def tmem_copy(src, dst, _semantic=None) -> None:
                buffer in shared and one in tensor memory, and for tiles of unequal shapes or dtypes; ValueError for one of 64 rows,
                or of rows under 32 bytes
     lowers to: ttng.tmem_copy: tcgen05.cp.32x128b.warpx4, of tiles tcgen05.cp.128x256b; for pairs with .cta_group::2
+    example:   tlx.tmem_copy(scales[0], table[0])
+               tlx.tcgen05_commit(copied[0])
     """
     needs_tensor_memory("tmem_copy", _semantic)
     src, dst = one_buffer("tmem_copy", "src", src), one_buffer("tmem_copy", "dst", dst)

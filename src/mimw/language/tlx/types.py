@@ -33,7 +33,10 @@ __all__ = [
 
 @host_constructible
 class storage_kind(Enum):
-    """Where a buffer lives. `smemCluster` is another CTA's shared memory; only `remote_view` gives it."""
+    """Where a buffer lives. `smemCluster` is another CTA's shared memory; only `remote_view` gives it.
+
+    example:   acc = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
+    """
 
     smem = "smem"
     tmem = "tmem"
@@ -145,7 +148,11 @@ class buffered_tensor_type(ArrayType):
 
 
 class buffered_tensor(ArrayValue, of=buffered_tensor_type):
-    """A handle to `num` equally shaped buffers; subscript with `buf[i]`. `num == 0` is a single buffer."""
+    """A handle to `num` equally shaped buffers; subscript with `buf[i]`. `num == 0` is a single buffer.
+
+    example:   A = tlx.local_alloc((64, 64), tl.float16, 3)
+               tlx.local_store(A[1], x)
+    """
 
     def __init__(self, handle, element_ty, shape, num, storage, layout=None, *, order=None):
         super().__init__(handle, buffered_tensor_type(element_ty, shape, num, storage, layout, order))
@@ -184,7 +191,11 @@ class mbarrier_type(ArrayType):
 
 
 class mbarrier(ArrayValue, of=mbarrier_type):
-    """A handle to `num` barriers of 64 bits in shared memory; subscript with `bar[i]`."""
+    """A handle to `num` barriers of 64 bits in shared memory; subscript with `bar[i]`.
+
+    example:   full = tlx.alloc_barriers(3)
+               tlx.barrier_wait(full[1], 0)
+    """
 
     def __init__(self, handle, num, layout=None, storage=storage_kind.smem, is_warp_barrier=False):
         super().__init__(handle, mbarrier_type(num, layout, storage, is_warp_barrier))
@@ -207,7 +218,11 @@ class async_token_type(HandleType):
 
 
 class async_token(HandleValue, of=async_token_type):
-    """The order between asynchronous copies, their commits and their waits; it has no value at run time."""
+    """The order between asynchronous copies, their commits and their waits; it has no value at run time.
+
+    example:   token = tlx.async_load(x_ptr + offsets, tile[0])
+               token = tlx.async_load_commit_group([token])
+    """
 
     def __init__(self, handle):
         super().__init__(handle, async_token_type())
@@ -236,7 +251,11 @@ class clc_response_type(ArrayType):
 
 
 class clc_response(ArrayValue, of=clc_response_type):
-    """A handle to answers to cluster launch requests; subscript with `responses[i]`."""
+    """A handle to answers to cluster launch requests; subscript with `responses[i]`.
+
+    example:   responses = tlx._alloc_clc_responses(2)
+               tlx._clc_query(responses[1])
+    """
 
     def __init__(self, handle, num, layout=None, storage=storage_kind.smem):
         super().__init__(handle, clc_response_type(num, layout, storage))
@@ -256,7 +275,10 @@ class _CLCPipelineContextType(CompositeType):
 
 @host_constructible
 class CLCPipelineContext(tl.base_value):
-    """What a producer and the consumers of stolen tiles share: per stage an empty and a full barrier, and a response."""
+    """What a producer and the consumers of stolen tiles share: per stage an empty and a full barrier, and a response.
+
+    example:   context = tlx.clc_create_context(num_consumers=1)
+    """
 
     def __init__(self, clc_mbars_empty, clc_mbars_full, clc_responses):
         self.clc_mbars_empty, self.clc_mbars_full = clc_mbars_empty, clc_mbars_full
@@ -299,7 +321,11 @@ class tensor_descriptor_ptr_type(ArrayType):
 
 
 class tensor_descriptor_ptr(ArrayValue, of=tensor_descriptor_ptr_type):
-    """A handle to `num` descriptor slots of `descriptor_size` bytes; subscript with `slots[i]`. `num == 0` is a single one."""
+    """A handle to `num` descriptor slots of `descriptor_size` bytes; subscript with `slots[i]`. `num == 0` is a single one.
+
+    example:   slots = tlx.allocate_tensor_descriptor(2)
+               tlx.make_tensor_descriptor(slots[1], x_ptr, [M, N], [N, 1], [64, 64])
+    """
 
     def __init__(self, handle, num, descriptor_size=128):
         super().__init__(handle, tensor_descriptor_ptr_type(num, descriptor_size))

@@ -26,6 +26,7 @@ def dtype_of(v, _semantic=None) -> tl.dtype:
     """The element dtype of a tensor or tensor descriptor, or what a pointer (tensor) points at; usable as a constexpr.
 
     args:      v - tensor, pointer, tensor of pointers or tensor descriptor; others: ValueError
+    example:   tile = tlx.local_alloc((64, 64), tlx.dtype_of(desc), 2)
     """
     if isinstance(v, tl.tensor):
         return v.dtype.element_ty if v.dtype.is_ptr() else v.dtype
@@ -39,6 +40,7 @@ def size_of(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
     """Bytes of one element in memory, as a constexpr.
 
     errors:    AssertionError for anything but a dtype
+    example:   tlx.barrier_expect_bytes(full[0], 64 * 64 * tlx.size_of(tl.float16))
     """
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
         refuse(AssertionError, f"size_of takes a dtype such as tl.float16, got {dtype}")
@@ -50,6 +52,7 @@ def get_fp8_format_name(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
     """ "e5m2" for tl.float8e5 and "e4m3" for tl.float8e4nv, as a constexpr.
 
     errors:    AssertionError for another type
+    example:   name: tl.constexpr = tlx.get_fp8_format_name(tl.float8e5)
     """
     names = {"fp8e5": "e5m2", "fp8e4nv": "e4m3"}
     if not isinstance(dtype, tl.dtype) or dtype.name not in names:
@@ -64,6 +67,7 @@ def thread_id(axis: tl.constexpr, _semantic=None) -> tl.tensor:
     args:      axis - 0, 1 or 2, else ValueError
     not:       relative to the task. No collective word may stand under a condition on it.
     lowers to: PTX mov.u32 %tid
+    example:   if tlx.thread_id(0) == 0: ...
     """
     if isinstance(axis, bool) or axis not in (0, 1, 2):
         refuse(ValueError, f"thread_id axis must be 0, 1, or 2, got {axis}")
@@ -76,6 +80,7 @@ def clock64(_semantic=None) -> tl.tensor:
 
     orders:    stays where it is written among other side effects; never merged with another read
     lowers to: PTX mov.u64 %clock64 (volatile)
+    example:   begun = tlx.clock64()
     """
     return tl.tensor(_semantic.builder.record("clock64", type=I64).results[0], tl.int64)
 
@@ -90,6 +95,7 @@ def vote_ballot_sync(mask: tl.constexpr, pred, _semantic=None) -> tl.tensor:
     returns:   i32, of the shape of `pred`; every element gets the ballot of its owner's warp
     errors:    ValueError for another mask; KernelError for a `pred` that is no number; NotImplementedError on AMD
     lowers to: PTX vote.sync.ballot.b32
+    example:   lanes = tlx.vote_ballot_sync(0xFFFFFFFF, x > 0)
     """
     if capability(_semantic) is None:
         refuse(NotImplementedError, f"tlx.vote_ballot_sync is not available on {_semantic.builder.options.arch}")
@@ -114,6 +120,7 @@ def warp_redux(x, op: tl.constexpr, _semantic=None) -> tl.tensor:
     not:       under a condition on `thread_id`
     errors:    AssertionError below compute capability 10.0 and for other types and operations
     lowers to: PTX ISA, "redux.sync": redux.sync.{max, min}{.abs}.f32
+    example:   largest = tlx.warp_redux(x, "max")
     """
     needs_tensor_memory("warp_redux", _semantic)
     if op not in ("max", "min", "abs_max", "abs_min"):

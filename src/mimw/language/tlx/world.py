@@ -31,6 +31,7 @@ def world_rank(world, _semantic=None) -> tl.tensor:
 
     args:      world - the pointer to this rank's table, of int64
     errors:    TypeError for anything else
+    example:   rank = tlx.world_rank(world)
     """
     return field("tlx.world_rank", world, _RANK, _semantic)
 
@@ -41,6 +42,7 @@ def world_size(world, _semantic=None) -> tl.tensor:
 
     args:      world - the pointer to this rank's table, of int64
     errors:    TypeError for anything else
+    example:   ranks = tlx.world_size(world)
     """
     return field("tlx.world_size", world, _SIZE, _semantic)
 
@@ -58,6 +60,7 @@ def peer_pointer(pointer, rank, world, _semantic=None) -> tl.tensor:
     errors:    TypeError for another pointer, rank or table; ValueError for a negative rank
     not:       checked at run time: a rank that there is not (the simulator refuses it)
     lowers to: two loads from the table and an addition; the accesses are ordinary ones, over NVLink
+    example:   there = tlx.peer_pointer(x_ptr, (tlx.world_rank(world) + 1) % tlx.world_size(world), world)
     """
     name = "tlx.peer_pointer"
     checked_world(name, world)
@@ -87,6 +90,7 @@ def signal(pointer, value=1, op: tl.constexpr = "add", sem: tl.constexpr = "rele
     errors:    TypeError for anything but a pointer to one such word; ValueError for another op, sem or scope
     lowers to: a barrier of the task's threads and PTX red.release.sys.global.add or fence.release.sys and st.relaxed.sys, by one
                thread; on AMD Triton's atomics
+    example:   tlx.signal(tlx.peer_pointer(pad, 0, world), 1)
     """
     name = "tlx.signal"
     _word_pointer(name, pointer)
@@ -116,6 +120,7 @@ def wait_signal(pointer, value, compare: tl.constexpr = "ge", sem: tl.constexpr 
     not:       a reset: count up and wait for "ge" of the round, or let the waiter set the word back before it lets the sender go on
     lowers to: one thread looks by PTX ld.acquire.sys.global until it is so; then a barrier of the task's threads. On gfx942 and
                gfx950 each wave looks, by global_load .. sc0 sc1, and has its caches invalidated by buffer_inv sc0 sc1
+    example:   tlx.wait_signal(pad, 1)
     """
     name = "tlx.wait_signal"
     _word_pointer(name, pointer)
@@ -137,6 +142,7 @@ def world_barrier(world, _semantic=None) -> None:
     not:       in two tasks of one program at a time; for more programs than the signal pads are made for. Programs that run at the
                same time must be the same ones on every GPU: a grid that fits is safe
     lowers to: one thread for each peer: PTX atom.cas.release.sys to the peer's signal pad, atom.cas.acquire.sys on this one
+    example:   tlx.world_barrier(world)
     """
     checked_world("tlx.world_barrier", world)
     _semantic.builder.record("world_barrier", world.handle)

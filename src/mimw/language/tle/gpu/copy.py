@@ -49,6 +49,7 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None,
     errors:    ValueError
     lowers to: ttng.async_tma_copy_global_to_local, ttng.async_tma_copy_local_to_global; ttg.async_copy_global_to_local;
                tt.store; for rows of a descriptor as tlx.async_descriptor_gather and _scatter
+    example:   tle.gpu.copy(desc, tile, [64, 64], [i * 64, 0])
     """
     _check_operands(src, dst, barrier)
     loads = isinstance(dst, tlx.buffered_tensor)

@@ -25,6 +25,7 @@ def memory_space(input, space: tl.constexpr, _semantic=None):
     args:      input - a tile or scalar
                space - "shared_memory", "tensor_memory", "register", or a name that another target knows
     errors:    ValueError if `input` is no tensor or `space` no string
+    example:   x = tle.gpu.memory_space(x, "shared_memory")
     """
     if not isinstance(input, tl.tensor):
         refuse(ValueError, f"tle.gpu.memory_space: `input` must be a tensor, got {input}")
@@ -47,6 +48,7 @@ def alloc(shape, dtype, layout=None, scope=smem, init_value=None, nv_mma_shared_
     not:       zeroed. Extents that are no powers of two are padded in memory.
     errors:    ValueError for anything else
     lowers to: ttg.local_alloc
+    example:   tile = tle.gpu.alloc([64, 64], tl.float16)
     """
     shape = _checked_shape(shape)
     if not isinstance(dtype, tl.dtype) or dtype.is_block() or dtype.is_ptr() or dtype == tl.void:

@@ -34,6 +34,7 @@ def local_ptr(buffer, indices=None, _semantic=None):
     not:       checked at run time: an index out of range is undefined (the simulator refuses it)
     errors:    ValueError
     lowers to: ttg.local_load, local_store, local_gather, local_scatter and local_atomic_scatter_rmw where it is used
+    example:   x = tl.load(tle.gpu.local_ptr(tile))
     """
     if isinstance(buffer, remote_buffer):
         return remote_pointer(local_ptr(buffer.buffer, indices, _semantic=_semantic), buffer.rank, _semantic)

@@ -24,7 +24,10 @@ from ...tlx.layouts import row_major
 @host_constructible
 class scope:
     """A kind of on-chip memory; the two there are, `tle.gpu.smem` and `tle.gpu.tmem`, are made here. Each equals what TLX calls it,
-    which is what a buffer's `type.storage` holds."""
+    which is what a buffer's `type.storage` holds.
+
+    example:   tile = tle.gpu.alloc([64, 64], tl.float16, scope=tle.gpu.smem)
+    """
 
     def __init__(self, name: str, storage: tlx.storage_kind):
         self.name, self.storage = name, storage
@@ -50,7 +53,10 @@ tmem = scope("tensor_memory", tlx.storage_kind.tmem)
 
 @host_constructible
 class storage_kind:
-    """`tle.gpu.storage_kind.smem` and `.tmem`: other names of `tle.gpu.smem` and `tle.gpu.tmem`."""
+    """`tle.gpu.storage_kind.smem` and `.tmem`: other names of `tle.gpu.smem` and `tle.gpu.tmem`.
+
+    example:   tile = tle.gpu.alloc([64, 64], tl.float16, scope=tle.gpu.storage_kind.smem)
+    """
 
     smem = smem
     tmem = tmem
@@ -93,7 +99,11 @@ class buffered_tensor_type(tlx.buffered_tensor_type):
 
 
 class buffered_tensor(tlx.buffered_tensor, of=buffered_tensor_type):
-    """An array in shared memory: `.shape`, `.dtype`, and `.type` with `.storage`, `.layout`, `.shape`, `.element_ty`."""
+    """An array in shared memory: `.shape`, `.dtype`, and `.type` with `.storage`, `.layout`, `.shape`, `.element_ty`.
+
+    example:   tile = tle.gpu.alloc([64, 64], tl.float16)
+               tle.gpu.local_ptr(tile, [0, 0])
+    """
 
     def __init__(self, handle, type_: buffered_tensor_type):
         HandleValue.__init__(self, handle, type_)

@@ -45,6 +45,7 @@ def warp_specialize(functions_and_args, worker_num_warps: tl.constexpr, worker_n
                and barriers
     errors:    ValueError for other arguments, for counts that do not match, and inside a partition
     lowers to: ttg.warp_specialize
+    example:   tle.gpu.warp_specialize([(consume, (y_ptr, tiles.reader())), (produce, (x_ptr, tiles.writer()))], [1], [24])
     """
     calls = _calls(functions_and_args)
     warps, registers = _numbers("worker_num_warps", worker_num_warps), _numbers("worker_num_regs", worker_num_regs)
