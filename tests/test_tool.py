@@ -170,3 +170,22 @@ def test_a_chip_without_a_compiler():
     assert list(explained.sections) == ["Memory spaces of plain on ascend_910b"] and "registers" not in explained.as_json()
     with pytest.raises(TargetError, match="ascend_910b is a target of the simulator"):
         mimw.compile(*launch, target="ascend_910b")
+
+
+@pytest.mark.gpu
+def test_profile_takes_what_the_others_take():
+    """The same launch, on the GPU: its own chip may be named, another may not, nor several GPUs."""
+    torch = pytest.importorskip("torch")
+    chip = "sm_{}{}".format(*torch.cuda.get_device_capability())
+    source, target = torch.arange(128, dtype=torch.float32, device="cuda"), torch.zeros(128, device="cuda")
+    launch = handed, (1, ), source, target, 3.0, 128
+    seen = mimw.profile(*launch, num_warps=8)
+    assert (target == 3 * source).all() and seen.microseconds > 0
+    # `handed` has a parameter `target`, so the keyword is left to a kernel that has none
+    for wrong, match in ((dict(gpus=2), "not on 2"), (dict(num_wraps=8), "num_wraps")):
+        with pytest.raises((SimulatorMisuse, KeyError), match=match):
+            mimw.profile(*launch, **wrong)
+    with pytest.raises(SimulatorMisuse, match=f"which is {chip}.*, not gfx942"):
+        mimw.profile(plain, (1, ), target, 32, target="gfx942")
+    compiled = mimw.compile(*launch, num_warps=8)       # for the simulator's chip, whichever GPU there is
+    assert compiled.warps == 12 and compiled.target.name == "sm_90a"
