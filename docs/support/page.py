@@ -31,7 +31,10 @@ _OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-cap
 
 
 def works(name: str, kernel, signature: dict[str, str], target: str, **options) -> str:
-    """What compiling the probe for a chip says, with as many warps as 128 threads are."""
+    """What compiling the probe for a chip says, with as many warps as 128 threads are; where there is no compiler, what simulating
+    it by the chip's rules says."""
+    if not chip(target).binary:
+        return answer(lambda: mimw.simulate(kernel, (1, ), *_arguments(kernel), target=target, **options), name, target)
     options["num_warps"] = 128 // chip(target).warp_size
     return answer(lambda: compile_kernel(kernel, signature, target=target, options=options), name, target)
 
@@ -39,13 +42,17 @@ def works(name: str, kernel, signature: dict[str, str], target: str, **options) 
 def simulates(name: str, kernel, grid: tuple, **options) -> str:
     """What a simulated launch of the probe says, as a Hopper or, where that has no such word, as a Blackwell; its parameters say by
     their names which arguments they take."""
+    found = (answer(lambda: mimw.simulate(kernel, grid, *_arguments(kernel), target=target, **options), name, "the simulator")
+             for target in SIMULATED)
+    return next((cell for cell in found if cell != NO), NO)
+
+
+def _arguments(kernel) -> list:
+    """What the probe is launched with, by the names of its parameters."""
     made = {"x": np.zeros(4096, np.float32), "y": np.zeros(4096, np.float32), "h": np.zeros(4096, np.float16), "n": 64,
             "i": np.zeros(4096, np.int32), "d": mimw.TensorDescriptor.from_tensor(np.zeros((64, 64), np.float16), [64, 64]),
             "w": mimw.World(1, multicast=True)}
-    arguments = [made[parameter] for parameter in kernel.arg_names if parameter in made]
-    found = (answer(lambda: mimw.simulate(kernel, grid, *arguments, target=target, **options), name, "the simulator")
-             for target in SIMULATED)
-    return next((cell for cell in found if cell != NO), NO)
+    return [made[parameter] for parameter in kernel.arg_names if parameter in made]
 
 
 def answer(attempt: Callable, name: str, where: str) -> str:

@@ -53,6 +53,8 @@ FEATURES: dict[str, str] = {
     "float_redux": "reductions of floats by one instruction a warp",
     "zero_fill": "asynchronous copies that fill what they do not read with zeros",
     "gather4": "TMA copies of four rows at a time",
+    "peers": "memory of other GPUs that its loads and stores reach",
+    "native": "compiler of GPU code (PTX, LLVM IR, CUDA C++)",
     "multimem": "instructions on the memory of all GPUs at once (multimem)",
 }
 """What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
@@ -146,15 +148,16 @@ def _spaces(chip: Target) -> Mapping[str, Space]:
 
 def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset[str], **facts) -> Target:
     return Target(name, "cuda", arch, warp_size=NVIDIA_WARP, shared_bytes=shared_kib * 1024, assembly="ptx", mma=mma,
-                  features=_EVERY_NVIDIA | features, **facts)
+                  features=_EVERY_GPU | _EVERY_NVIDIA | features, **facts)
 
 
 def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
-    return Target(name, "hip", name, shared_bytes=shared_kib * 1024, registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3,
-                  assembly=assembly, mma=mma, **facts)
+    return Target(name, "hip", name, features=_EVERY_GPU, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
+                  max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
+_EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
 _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}

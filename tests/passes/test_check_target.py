@@ -3,9 +3,12 @@
 import pytest
 
 from mimw.errors import TargetError
+from mimw.ir import I32, Pointer, Scalar
 from mimw.passes import check_target
 from mimw.target import TARGETS, target
 from tests.analysis.building import ACC, BLOCK, F32, Kernel
+
+POINTER = Pointer(Scalar("fp32"))
 
 
 def with_tasks(k):
@@ -34,11 +37,20 @@ def with_tensor_memory(k):
     k.buffers("acc", 0, (128, 128), F32, space="tmem")
 
 
+def with_peers(k):
+    k.op("peer_pointer", k.param("x", POINTER), k.param("world", POINTER), k.number(1))
+
+
+def with_assembly(k):
+    k.op("inline_asm", "mov.b32 $0, $1;", "=r,r", (k.number(1), ), (I32, ), True, 1)
+
+
 def with_copies(k):
     k.buffers("tile", 2)
     k.op("fence", "gpu")
 
 
+GPUS = {name for name in TARGETS if name != "ascend_910b"}
 HOPPER_UP = {"sm_90a", "sm_100a", "sm_103a", "sm_120a"}
 
 
@@ -46,7 +58,7 @@ HOPPER_UP = {"sm_90a", "sm_100a", "sm_103a", "sm_120a"}
 @pytest.mark.parametrize("word, where", [
     (with_tasks, HOPPER_UP), (with_barriers, HOPPER_UP), (with_tma, HOPPER_UP), (with_wgmma, {"sm_90a"}),
     (with_proxy_fence, HOPPER_UP), (with_tensor_memory, {"sm_100a", "sm_103a"}),
-    (with_copies, {name for name in TARGETS if name != "ascend_910b"}),
+    (with_copies, GPUS), (with_peers, GPUS), (with_assembly, GPUS),
 ])
 def test_words_by_target(word, where, name):
     k = Kernel()

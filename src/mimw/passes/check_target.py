@@ -37,12 +37,15 @@ def _elsewhere(space: str, target: Target) -> str:
 
 
 def word_targets() -> dict[str, tuple[str, ...]]:
-    """The words that not every target has, each with the targets that do; made for a table in the documentation."""
+    """The words that not every chip with a compiler here has, each with the targets that do; made for a table in the
+    documentation."""
     needs: dict[str, set[str]] = {}     # one word may be recorded as other ops on other chips
     for row in OPS.values():
         if row.needs:
             needs.setdefault(row.word, set()).add(row.needs)
     table = {word: tuple(name for name, chip in TARGETS.items() if any(map(chip.has, features)))
              for word, features in needs.items()}
+    compiled = {name for name, chip in TARGETS.items() if chip.binary}
+    table = {word: chips for word, chips in table.items() if not compiled.issubset(chips)}
     table["tmem"] = tuple(name for name, chip in TARGETS.items() if chip.space("tmem"))
     return table

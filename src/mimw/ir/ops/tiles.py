@@ -62,7 +62,7 @@ define("fp_to_fp", "value:float~ type:#type rounding:@ROUNDING_MODE?", given(1),
 define("extern_elementwise", "library:#str path:#str symbol:#str values:num~* type:#type is_pure:const", given(4),
        "same", "write", traits="assembly", cost="special")
 define("inline_asm", "assembly:#str constraints:#str values:num~* types:#type* is_pure:const pack:const", listed(3),
-       "same", "write", traits="assembly", attrs="lanes:const?")
+       "same", "write", needs="native", traits="assembly", attrs="lanes:const?")
 
 define("make_range", "type:#type start:#int end:#int", given(0), "free", "pure", cost="free")
 define("splat", "type:#type value:num", given(0), "free", "pure", elements_of="value", cost="free", traits="lanes")

@@ -15,16 +15,19 @@ from ..type_rules import as_operand, listed_types
 from ..types import I32, Pointer, Scalar
 from .table import define
 
-define("peer_pointer", "pointer:ptr~ world:ptr gpu:i32", as_operand(0), "same", "pure", ours=True, pointer_of="pointer",
+define("peer_pointer", "pointer:ptr~ world:ptr gpu:i32", as_operand(0), "same", "pure", ours=True, needs="peers",
+       pointer_of="pointer",
        doc="Pointers to the same elements of the symmetric array at rank `gpu`.")
-define("signal_wait", "pointer:ptr value:int compare:#str sem:#str scope:#str", None, "none", "sync wait", ours=True,
+define("signal_wait", "pointer:ptr value:int compare:#str sem:#str scope:#str", None, "none", "sync wait", ours=True, needs="peers",
        blocks="poll", time="wait", cost="sync",
        doc="Until the word at `pointer` compares so with `value`: eq, ne, ge, gt, le or lt, with u "
        "before it of words without a sign. sem: acquire or relaxed; scope: gpu or sys.")
-define("world_barrier", "world:ptr gpus:#shape?", None, "none", "sync", ours=True, releases=True, blocks="meeting", time="wait",
+define("world_barrier", "world:ptr gpus:#shape?", None, "none", "sync", ours=True, needs="peers", releases=True,
+       blocks="meeting", time="wait",
        cost="sync",
        doc="Among the programs with this program id at the ranks given (None: all), through the signal pads at the start of the "
        "symmetric heaps; nothing happens at the other ranks.")
-define("world_scratch", "world:ptr bytes:#int", listed_types(Pointer(Scalar("i8")), I32), "none", "pure", ours=True, cost="int",
+define("world_scratch", "world:ptr bytes:#int", listed_types(Pointer(Scalar("i8")), I32), "none", "pure", ours=True, needs="peers",
+       cost="int",
        doc="Where the scratch of this rank begins, of which program number n has `bytes` from n times the second result on. Who "
        "writes there meets the readers, and again before the next who writes.")
