@@ -44,6 +44,7 @@ settings.register_profile("mimw", deadline=None, derandomize=True)
 settings.load_profile("mimw")
 
 _TESTS = Path(__file__).parent
+_FORKING = {"distributed", "tuning"}        # folders of tests whose ranks and trials are forks of the test's process
 _LEFT_OUT = pytest.StashKey[int]()
 
 
@@ -52,8 +53,10 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What needs a GPU is left out where there is none, and counted: skipping two thousand tests one by one costs ten seconds.
+    """Tests that fork come first, while processes are small: a copy of one that has run some thousand tests takes 60 ms to make.
+    What needs a GPU is left out where there is none, and counted: skipping two thousand tests one by one costs ten seconds.
     Asked for nothing else, pytest says of each that it is skipped."""
+    items.sort(key=lambda item: _FORKING.isdisjoint(item.path.parts))
     wanting = [item for item in items if item.get_closest_marker("gpu")]
     if not wanting or gpu_available():
         return
@@ -108,8 +111,8 @@ def golden(request) -> Golden:
 @pytest.fixture(scope="module")
 def little_to_collect():
     """For modules that collect garbage themselves, before each thing that they measure: half a second each time after some
-    thousand tests, for the programs that these have left on their kernels. What there is now is left alone from here on."""
-    gc.collect()
+    thousand tests, for the programs that these have left on their kernels. What there is now is left alone from here on; it is
+    not collected first, which took a second of each such module for the garbage of one or two tests."""
     gc.freeze()
 
 

@@ -94,15 +94,20 @@ class Import:
     typing: bool = False
 
 
-@functools.cache
 def imports_of(source: str, module: str, is_package: bool = False) -> list[Import]:
     """All imports in the source of `module` (such as mimw.ir.core), relative ones resolved."""
+    return facts(source, module, is_package)[0]
+
+
+@functools.cache
+def facts(source: str, module: str, is_package: bool) -> tuple[list[Import], str]:
+    """The imports of a source, and its docstring."""
     room = room_of(module)
     package = module.split(".") if is_package else module.split(".")[:-1]
     found = []
 
     def visit(node: ast.AST, lazy: bool, typing: bool = False) -> None:
-        lazy = lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        lazy = lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         if isinstance(node, ast.Import):
             found.extend(Import(room, alias.name, (), lazy, typing) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -111,10 +116,11 @@ def imports_of(source: str, module: str, is_package: bool = False) -> list[Impor
             found.append(Import(room, target, tuple(alias.name for alias in node.names), lazy, typing))
         typing = typing or isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for child in ast.iter_child_nodes(node):
-            visit(child, lazy, typing)
+            if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):    # no import stands in an expression
+                visit(child, lazy, typing)
 
-    visit(ast.parse(source), False)
-    return found
+    visit(tree := ast.parse(source), False)
+    return found, ast.get_docstring(tree) or ""
 
 
 def room_of(module: str) -> str:
@@ -403,8 +409,8 @@ def test_test_modules_are_named_from_the_root():
 def test_module_docstrings_name_input_and_output():
     """And an example, which is indented."""
     without = []
-    for _, path in _modules():
-        page = ast.get_docstring(ast.parse(path.read_text())) or ""
+    for module, path in _modules():
+        page = facts(path.read_text(), module, path.name == "__init__.py")[1]
         if not (re.search(r"\binput\b", page, re.I) and re.search(r"\boutput\b", page, re.I) and "\n    " in page):
             without.append(str(path.relative_to(_ROOT)))
     assert without == []
