@@ -221,3 +221,36 @@ def test_the_text_of_a_body_and_what_it_names_tell_two_apart():
 
         keys.append(body.cache_key)
     assert keys[0] != keys[1]
+
+
+@tle.raw.language(name="mlir")
+def next_one(x: "tensor<64xi32>", out: L["!llvm.ptr<1>"]):  # noqa: F722
+    """48 threads: a tile of 64 lanes, of which 16 never come; every thread but the last reads what its neighbour has written."""
+    thread = nvvm.read_ptx_sreg_tid_x()
+    place = llvm.getelementptr(None, out, [thread], [-2147483648], I32)
+    llvm.store(arith.muli(thread, 2), place, ordering=None)
+    nvvm.barrier0()
+    with scf.if_(arith.cmpi("slt", thread, 47)):
+        following = llvm.load(I32, llvm.getelementptr(None, place, [], [1], I32))
+        tensor.insert(following, x, [arith.index_cast(INDEX, thread)])
+
+
+@tle.jit
+def next_ones(x_ptr, out_ptr):
+    at = tl.arange(0, 64)
+    x = tl.load(x_ptr + at)
+    tle.call(next_one, args=[x, out_ptr], hardware={"threads": (48, )})
+    tl.store(x_ptr + at, x)
+
+
+def test_any_number_of_threads(machine):
+    x, out = -np.arange(64, dtype=np.int32), np.full(64, 7, np.int32)
+    machine.launch(next_ones, (1, ), x, out)
+    at = np.arange(64)
+    assert (out == np.where(at < 48, at * 2, 7)).all() and (x == np.where(at < 47, at * 2 + 2, -at)).all()
+
+
+def test_where_threads_do_the_work_of_several_they_meet_behind_what_goes_to_global_memory():
+    ptx = to_assembly(next_ones, {"x_ptr": "*i32", "out_ptr": "*i32"}, {}).stage("ptx")
+    stored = ptx.index("st.global")
+    assert "bar.sync" in ptx[stored:ptx.index("ld.global", stored)]

@@ -5,7 +5,7 @@ from typing import Literal as L
 import numpy as np
 import pytest
 import triton.language as tl
-from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, memref, nvvm, scf
+from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, memref, nvvm, scf
 
 import mimw
 import mimw.tle as tle
@@ -85,6 +85,23 @@ def reversed_by_hand(x: InOut[L["memref<?xi32, 3>"]]):
     return x
 
 
+@dialect(name="mlir", pipeline=["canonicalize"])
+def by_address(x: InOut[L["!llvm.ptr<3>"]], n: Input[L["index"]]):
+    """Through addresses of shared memory; Python's `range` over a number of the kernel; a branch with three arguments."""
+    pointer, at = llvm.PointerType.get(3), nvvm.ThreadIdXOp(I32).res
+    mine = llvm.GEPOp(pointer, x, [at], [-2147483648], I32).res
+    total, stays = arith.ConstantOp(I32, 0).result, scf.IfOp(arith.cmpi("sge", at, 32), [I32], True)
+    with ir.InsertionPoint(stays.then_block):
+        scf.YieldOp([llvm.LoadOp(I32, mine).res])
+    with ir.InsertionPoint(stays.else_block):
+        scf.YieldOp([total])
+    for i, total, sums in scf.ForOp(arith.constant(INDEX, 0), n, arith.constant(INDEX, 1), [stays.result]):
+        scf.yield_([arith.addi(total, 2)])
+    nvvm.Barrier0Op()
+    for i in range(n):
+        llvm.StoreOp(sums, mine)
+
+
 def call_of(function, *more):
     """A kernel that calls the function with a tile of x, once."""
 
@@ -118,6 +135,7 @@ SUMS = THREADS * (THREADS + 1) // 2
     (triangle, 40, THREADS * 0, np.where(THREADS < 40, -SUMS[THREADS ^ 1], SUMS)),
     (powers, 2, THREADS * 0, THREADS ** 4),
     (powers, 0, THREADS * 0, THREADS * 0 + 1),
+    (by_address, 3, THREADS, np.where(THREADS < 32, 6, THREADS + 6)),
     (reversed_by_hand, None, THREADS * 3, THREADS[::-1] * 3)])
 def test_threads_that_go_different_ways(machine, function, n, x, expected):
     x = x.astype(np.int32)

@@ -111,7 +111,7 @@ class If(Structured):
 
 
 @op("scf", "if_", classes=("IfOp", ))
-def if_(body, first, second=None, *, results_=None, results=None, hasElse=None, has_else=None):
+def if_(body, first, second=None, third=None, *, results_=None, results=None, hasElse=None, has_else=None):
     """A branch: `if_(condition)`, with the types of its results, in either order, if it gives any."""
     condition, types = (second, first) if isinstance(first, (list, tuple)) else (first, second)
     types = types if types is not None else results_ if results_ is not None else results
@@ -120,7 +120,7 @@ def if_(body, first, second=None, *, results_=None, results=None, hasElse=None, 
     condition = threads.number(condition, I1, "scf.if_: the condition")
     if condition.type != I1:
         body.fail(f"scf.if_: the condition must be an i1, got {condition.type}")
-    return body.open(If(body, condition, types, has_else if hasElse is None else hasElse))
+    return body.open(If(body, condition, types, next((one for one in (third, hasElse, has_else) if one is not None), None)))
 
 
 @op("scf", "else_", classes=())

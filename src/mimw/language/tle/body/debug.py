@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .dialect import op
+from ....errors import UnknownSymbolError
+from .dialect import DIALECTS, op
 from .threads import I1, I32, I64
 from .types import FloatType, PointerType, is_float, width
 from .values import Number
 
+DIALECTS["mlir"].UnknownSymbolError = UnknownSymbolError
 _CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z)?([diouxXcfFeEgGaAp]))")
 
 

@@ -91,6 +91,8 @@ class Expressions:
                                                            else [self.value(argument)])]
         kwargs = {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
         self.at(node)
+        if called is range and any(isinstance(one, Number) for one in args):
+            called = DIALECTS["scf"].for_       # `range` over what only the run knows is a loop
         if isinstance(called, Op):
             return called.record(self, args, kwargs)
         if called in _PYTHON.values() or inspect.ismethod(called) or isinstance(called, type) and issubclass(called, _PLAIN):

@@ -12,7 +12,7 @@ A tile lies in shared memory for as long as the body runs; a buffer is the memor
 from __future__ import annotations
 
 import hashlib
-import inspect
+import re
 from math import prod
 from types import FunctionType, ModuleType
 from typing import Any
@@ -27,9 +27,10 @@ from ..raw.operands import Operands
 from .threads import Threads
 from .types import GLOBAL, WORKGROUP, IndexType, MemRefType, PointerType, dtype_of, parse, type_of
 from .values import Memory
-from .walker import Walker
+from .walker import Walker, text_of
 
-_OPTIONS = frozenset(("deferred", "effects", "extern_func_name"))
+_OPTIONS = frozenset(("deferred", "effects", "extern_func_name", "pipeline"))    # MLIR's passes have nothing to do here
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")      # differs from process to process
 _IN_MLIR = {"fp16": "f16", "fp32": "f32", "fp64": "f64"}
 MOST_THREADS = 1 << 20      # elements of the largest tile
 
@@ -46,6 +47,7 @@ class BodyFunction(RawFunction):
                              f"{unknown[0]!r}; file= and source= are for code as text")
         if not isinstance(fn, FunctionType):
             raise ValueError(f"tle.raw.dialect(name={dialect!r}) decorates a Python function, got {fn!r}")
+        text_of(fn)
 
     @property
     def cache_key(self) -> str:
@@ -117,6 +119,10 @@ class BodyCall:
         return buffer
 
     def _argument(self, index: int, name: str, arg, form, threads: Threads, read_only: bool):
+        if form.kind == "memref" and "!llvm.ptr" in str(getattr(self.function.parameters[name], "what", "")):
+            buffer, zero = self.buffers[index], self.semantic.scalar_constant(0, tl.int32)
+            first = local_ptr(buffer, [zero] * len(form.shape), _semantic=self.semantic)
+            return threads.value(first, PointerType(WORKGROUP), self._type(name, buffer.dtype))
         if form.kind == "memref":
             buffer, order = self.buffers[index], self.orders.get(index)
             type_ = MemRefType(tuple(form.shape), self._type(name, buffer.dtype), WORKGROUP)
@@ -175,14 +181,14 @@ def _content(fn: FunctionType, seen: set[int]) -> list[str]:
     if id(fn) in seen:
         return []
     seen.add(id(fn))
-    found = [inspect.getsource(fn)]
+    found = [text_of(fn)[0]]
     closure = {name: cell.cell_contents for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ())}
     for name in (*fn.__code__.co_names, *fn.__code__.co_freevars):
         value = closure.get(name, fn.__globals__.get(name))
         if isinstance(value, FunctionType):
             found += _content(value, seen)
         elif not isinstance(value, ModuleType) and value is not None:
-            found.append(f"{name} = {value!r}")
+            found.append(f"{name} = {_ADDRESS.sub('', repr(value))}")
     return found
 
 

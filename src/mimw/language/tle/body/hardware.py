@@ -137,11 +137,6 @@ def bar_warp_sync(body, mask=None):
     """Threads of a warp meet. A body is done op by op for all threads, which is stronger: nothing is recorded."""
 
 
-@op("nvvm", "fence_mbarrier_init")
-def fence(body):
-    """Nothing to order: bodies have no mbarriers."""
-
-
 # ---- from other threads of the warp ---------------------------------------------------------------------------------------
 
 

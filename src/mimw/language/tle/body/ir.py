@@ -27,6 +27,11 @@ class Attribute:
         """Of a type and a value; of a value alone, where the type is clear."""
         return cls(None, first) if second is None else cls(first, second)
 
+    @classmethod
+    def parse(cls, text: str, context=None) -> Attribute:
+        """The attribute that MLIR writes so, by its text."""
+        return cls(None, text)
+
 
 class IntegerAttr(Attribute):
     """An integer."""

@@ -19,7 +19,7 @@ import triton.language.core as tl
 
 from .arith import cast_type
 from .atomics import combine, order_of
-from .dialect import op
+from .dialect import DIALECTS, op
 from .threads import I32, INDEX
 from .types import DYNAMIC, MemRefType, PointerType, RankedTensorType, Type, VectorType, dtype_of, is_integer
 from .values import Memory, Number, Vector
@@ -241,6 +241,9 @@ def atomicrmw(body, bin_op, ptr, val, ordering=None, **hints):
     value = body.threads.number(val, address.pointee)
     order = order_of(body, ordering, "llvm.atomicrmw")
     return combine(body, bin_op, _spread(body, pointing(body, address, value.type)), value, "llvm.atomicrmw", order)
+
+
+DIALECTS["llvm"].PointerType = PointerType
 
 
 @op("llvm", classes=("ConstantOp", ), name="mlir_constant")

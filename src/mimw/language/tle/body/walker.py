@@ -35,12 +35,21 @@ _DEEPEST = 32
 
 
 @lru_cache(maxsize=512)
+def text_of(function: FunctionType) -> tuple[str, int]:
+    """The function's text, as it was when somebody first asked, and the line of the file where it begins."""
+    try:
+        lines, start = inspect.getsourcelines(function)
+    except OSError as error:
+        raise ValueError(f"the text of {function.__name__} cannot be read ({error}): a raw body is read, so it stands in a file") \
+            from None
+    return "".join(lines), start
+
+
+@lru_cache(maxsize=512)
 def _parsed(function: FunctionType) -> tuple[ast.FunctionDef, int, int]:
     """The function's tree, the line of the file before its first one, and by how much it is indented."""
-    lines, start = inspect.getsourcelines(function)
-    text = "".join(lines)
-    tree = ast.parse(dedent(text)).body[0]
-    return tree, start - 1, len(lines[0]) - len(lines[0].lstrip())
+    text, start = text_of(function)
+    return ast.parse(dedent(text)).body[0], start - 1, len(text) - len(text.lstrip())
 
 
 class Walker(Expressions):
