@@ -48,6 +48,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── MissingSystemFence      two GPUs, ordered only by relaxed atomics with no fence of system scope
     │   │   ├── SignalOvertakesData     a peer is told of a copy that need not have ended
     │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
+    │   ├── PartlyOverwritten  an operation of a local memory writes a part of what it reads; the compiler raises it, too
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
     │   │   └── PeerUnreachable         in another GPU's memory, of an array that is not symmetric
@@ -311,6 +312,11 @@ class SignalOvertakesData(DataRace):
 
 class UnfinishedAtExit(DataRace):
     """A CTA ends, and its shared memory is given away, before a copy from or to it is known to be done."""
+
+
+class PartlyOverwritten(SimulationError, AliasError):
+    """One operation of a local memory writes some of the elements that it reads, at other places: which of them are overwritten
+    before they are read is not defined."""
 
 
 class UnwrittenRead(SimulationError):

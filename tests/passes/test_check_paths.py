@@ -8,7 +8,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.errors import AliasError, IllegalPath, OutOfLocalMemory
+from mimw.errors import AliasError, IllegalPath, OutOfLocalMemory, PartlyOverwritten
 from mimw.target import target
 
 CHIP = "ascend_910b"
@@ -40,6 +40,15 @@ def moves(x, y, FROM: tl.constexpr, TO: tl.constexpr, HOW: tl.constexpr):
     if HOW == "overlap":
         upper = tle.dsa.subview(a, [8, 0], [8, 16], [1, 1])
         tle.dsa.mul(tle.dsa.subview(a, [4, 0], [8, 16], [1, 1]), upper, upper)
+
+
+@mimw.jit
+def shifted(x, at):
+    """The first 24 elements added to the 24 from `at` on, which only a run knows."""
+    a = tle.dsa.alloc([64], tl.float32, tle.dsa.ascend.UB)
+    tle.dsa.copy(x + tl.arange(0, 64), a, [64])
+    there = tle.dsa.subview(a, [at], [24], [1])
+    tle.dsa.add(tle.dsa.subview(a, [0], [24], [1]), there, there)
 
 
 def run(source, to, how, chip=CHIP):
@@ -90,6 +99,11 @@ def test_overlap_is_refused_where_units_work_block_by_block():
     said = "`out`, elements 8 to 15, 0 to 15 of 'a', overlaps `lhs`, elements 4 to 11, 0 to 15 of 'a'"
     with pytest.raises(AliasError, match=said):
         run(UB, UB, "overlap")
+    x = np.zeros(64, np.float32)
+    mimw.simulate(shifted, (1, ), x, 40, target=CHIP)       # 0 to 23 and 40 to 63
+    mimw.simulate(shifted, (1, ), x, 0, target=CHIP)        # in place
+    with pytest.raises(PartlyOverwritten, match=r"'a'\[8:32\], overlaps `lhs`, 'a'\[0:24\]"):
+        mimw.simulate(shifted, (1, ), x, 8, target=CHIP)
 
 
 def test_nothing_of_it_on_a_gpu():

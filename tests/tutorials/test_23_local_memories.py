@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mimw
+from mimw.errors import IllegalPath
 from mimw.simulate import prepare
 from mimw.testing import compare
 from tests.compiling import to_assembly
@@ -79,6 +80,26 @@ def test_the_product_takes_its_operands_from_the_ring(tutorial):
     assert order == sorted(order), "a product is under way while the next copies start, into the slot of the one before"
     assert ptx.count("cp.async.commit_group") == 3 and "cp.async.wait_group \t1" in ptx
     assert "st.shared" not in ptx[:ptx.rindex("wgmma.wait_group")] and "ldmatrix" not in ptx[:ptx.rindex("wgmma.wait_group")]
+
+
+def test_engines_of_an_ascend_core_overlap(tutorial, edited):
+    """Stages are worth their room in L1; attention goes through global memory between the cube and the vector core; and there is no
+    way from UB to the cube."""
+    def predicted(kernel, grid, *args, num_warps, **meta):
+        return mimw.predict(kernel, grid, *args, target="ascend_910b", **meta)
+
+    def multiplied(program, stages):
+        found = []
+        a, c = np.empty((128, 512), np.float16), np.empty((128, 128), np.float16)
+        program.multiply(lambda *args, **meta: found.append(predicted(*args, **meta)), a, a.T, c, BN=128, STAGES=stages)
+        return found[0]
+
+    assert multiplied(tutorial, 3).cycles < 0.7 * multiplied(tutorial, 1).cycles
+    found, q = [], np.empty((1, 128, 64), np.float16)
+    tutorial.attend(lambda *args, **meta: found.append(predicted(*args, **meta)), q, q, q, q)
+    assert {lane for _, lane in found[0].trace.lanes()} == {"Scalar", "MTE1", "MTE2", "MTE3", "Vector", "Cube", "FixPipe"}
+    with pytest.raises(IllegalPath, match="a tensor cannot go from the unified buffer .UB. to the L0A buffer on ascend_910b"):
+        multiplied(edited("left = tle.dsa.alloc([BM, BK], tl.float16, L1)", "left = tle.dsa.alloc([BM, BK], tl.float16, UB)"), 1)
 
 
 def test_no_promise_no_overlap(edited):

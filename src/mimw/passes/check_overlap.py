@@ -1,13 +1,14 @@
 """What one operation of a local memory writes must not overlap what it reads, unless both are the same elements.
 
-Input: a program and its target. Output: nothing, or `AliasError` with the two boxes. For example, where `a` has 64 elements in UB:
+Input: a program and its target. Output: nothing, or `PartlyOverwritten` with the two boxes. For example, where `a` has 64 elements
+in UB:
 
     lower, upper = tle.dsa.subview(a, [0], [40], [1]), tle.dsa.subview(a, [24], [40], [1])
-    tle.dsa.add(lower, upper, upper)        AliasError: `out`, elements 24 to 63 of 'a', overlaps `lhs`, elements 0 to 39
+    tle.dsa.add(lower, upper, upper)        PartlyOverwritten: `out`, elements 24 to 63 of 'a', overlaps `lhs`, elements 0 to 39
 
 A vector unit works block by block, so that which elements it has overwritten when it reads is not defined. In place, with equal
-boxes, every element is read before it is written. Boxes are compared whose offsets are known when compiling. On GPUs an
-operation reads all of its operands first; there nothing is refused.
+boxes, every element is read before it is written. Boxes are compared whose offsets are known when compiling; the simulator
+looks at all others. On GPUs an operation reads all of its operands first; there nothing is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analysis import constant_of, uses_of
-from ..errors import AliasError
+from ..errors import PartlyOverwritten
 from ..ir import Op, Program, Value
 from ..target import Target
 
@@ -46,7 +47,7 @@ def _meet(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
 
 
 def check_overlap(program: Program, target: Target) -> None:
-    """Raise `AliasError` for the first operation that writes a part of what it reads."""
+    """Raise `PartlyOverwritten` for the first operation that writes a part of what it reads."""
     if target.binary:
         return
     uses = uses_of(program)
@@ -55,9 +56,10 @@ def check_overlap(program: Program, target: Target) -> None:
         for name in op.row.reads:
             read = _box(uses, getattr(op, name))
             if written is not None and read is not None and written.overlaps(read):
-                raise AliasError(f"`out`, {written}, overlaps `{name}`, {read}: which of them are overwritten before they are read "
-                                 f"is not defined on {target}.", op.site, *_views(uses, op.out),
-                                 hint="write to a buffer of its own, or to exactly the elements that are read.")
+                raise PartlyOverwritten(
+                    f"`out`, {written}, overlaps `{name}`, {read}: which of them are overwritten before they are read is not "
+                    f"defined on {target}.", op.site, *_views(uses, op.out),
+                    hint="write to a buffer of its own, or to exactly the elements that are read.")
 
 
 def _views(uses, buffer: Value) -> list:

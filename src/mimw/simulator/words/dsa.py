@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...costs.abstract import COPY_LATENCY
-from ...errors import OutOfBounds, fail
+from ...errors import OutOfBounds, PartlyOverwritten, fail
 from ...ir import Op
+from ...memory_model.shadow import address_of
 from ..machine.operands import enabled, position
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task
@@ -114,12 +115,25 @@ def dsa_to_buffer(task, op):
 @handles("dsa_binary", switches=True)
 def dsa_binary(task, op):
     lhs, rhs, out = task.env[op.lhs], task.env[op.rhs], task.env[op.out]
+    for name, read in (("lhs", lhs), ("rhs", rhs)):
+        if _partly(out.data, read.data):
+            raise fail(PartlyOverwritten, task, op, f"`out`, {out.name}, overlaps `{name}`, {read.name}: which elements are "
+                       "overwritten before they are read is not defined",
+                       hint="write to a buffer of its own, or to exactly the elements that are read")
     with np.errstate(all="ignore"):
         found = computed(op.kind, landed(task, op, lhs), landed(task, op, rhs), bool(op.attrs.get("unsigned")))
     marks = np.where((lhs.marks == WRITTEN) & (rhs.marks == WRITTEN), WRITTEN, 0)
     out.touch(task, op, write=True)
     out.data[...] = found
     out.marks[...] = marks
+
+
+def _partly(written: np.ndarray, read: np.ndarray) -> bool:
+    """True if some elements are in both, at other places."""
+    if written is read or not np.may_share_memory(written, read):
+        return False
+    same = address_of(written) == address_of(read) and (written.shape, written.strides) == (read.shape, read.strides)
+    return not same and np.shares_memory(written, read)
 
 
 def computed(kind: str, lhs: np.ndarray, rhs: np.ndarray, unsigned: bool) -> np.ndarray:
