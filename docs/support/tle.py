@@ -56,7 +56,7 @@ def table(cells_of=cells_of) -> str:
     lines = [PREFACE, "## Where the words work", "", f"| Word | {' | '.join(TARGETS)} | simulator |"]
     lines.append("|---" * (len(TARGETS) + 2) + "|")
     lines += [f"| `{name}` | {' | '.join(cells_of(name))} |" for name in tle_probes.PROBES]
-    for title, room in (("`tle`", tle), ("`tle.gpu`", tle.gpu), ("`tle.dsa`", tle.dsa)):
+    for title, room in (("`tle`", tle), ("`tle.gpu`", tle.gpu), ("`tle.dsa`", tle.dsa), ("`tle.raw`", tle.raw)):
         lines += ["", f"## Names of {title}", "", "| Name | |", "|---|---|"]
         for name in sorted(room.__all__, key=str.lower):
             item = getattr(room, name)

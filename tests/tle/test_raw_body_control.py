@@ -5,7 +5,7 @@ from typing import Literal as L
 import numpy as np
 import pytest
 import triton.language as tl
-from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, memref, nvvm, scf
+from mimw.tle.raw import InOut, Input, arith, dialect, func, gpu, ir, llvm, memref, nvvm, scf
 
 import mimw
 import mimw.tle as tle
@@ -73,6 +73,11 @@ def powers(x: InOut[L["memref<?xi32, 3>"]], n: Input[L["i32"]]):
     memref.store(loop.results[0], x, [arith.index_cast(INDEX, thread)])
 
 
+def put(value, x, at):
+    """A helper."""
+    memref.store(value, x, [at])
+
+
 @dialect(name="mlir")
 def reversed_by_hand(x: InOut[L["memref<?xi32, 3>"]]):
     """Through memory of each thread's own, and memory of all."""
@@ -81,8 +86,8 @@ def reversed_by_hand(x: InOut[L["memref<?xi32, 3>"]]):
     memref.store(memref.load(x, [at]), mine, [2])
     memref.store(memref.load(mine, [arith.addi(arith.constant(INDEX, 1), 1)]), shared, [n - at - 1])
     gpu.barrier()
-    memref.store(shared[at], x, [at])
-    return x
+    func.call(put, [shared[at], x, at])
+    func.return_([x])
 
 
 @dialect(name="mlir", pipeline=["canonicalize"])

@@ -23,7 +23,7 @@ from textwrap import dedent
 from types import FunctionType
 from typing import Any
 
-from . import arith, branches, debug, hardware, math, memory, vectors, whiles  # noqa: F401
+from . import arith, branches, debug, functions, hardware, math, memory, vectors, whiles  # noqa: F401
 from .branches import If
 from .expressions import Expressions
 from .loops import For
@@ -176,9 +176,13 @@ class Walker(Expressions):
         self.bind(node.target, self.binary(node.op, self._name(node.target), self.value(node.value)))
 
     def _Return(self, node: ast.Return) -> None:
+        self.end(None if node.value is None else self.value(node.value))
+
+    def end(self, value: Any) -> None:
+        """The body is over, and gives this back."""
         if len(self.threads.regions) > self._base:
             self.fail("a raw body returns at its end, outside of all regions")
-        self.returned, self.ended = None if node.value is None else self.value(node.value), True
+        self.returned, self.ended = value, True
 
     def _If(self, node: ast.If) -> None:
         """A condition that is known while walking takes one side."""
