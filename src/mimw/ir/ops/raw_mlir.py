@@ -21,6 +21,8 @@ define("mlir_reads", "buffer:Buffer", None, "none", "read", ours=True, touches="
 define("mlir_writes", "buffer:Buffer", None, "none", "write", ours=True, touches="buffer=write", time="work", cost="shared",
        traits="collective", lies="buffer=free", doc="The `raw_mlir` before it has written the buffer, any part of it.")
 define("mlir_loads", "pointer:ptr~", None, "none", "read", ours=True, touches="pointer=read", time="work", cost="global",
+       traits="declared",
        doc="The `raw_mlir` behind it reads global memory through the pointers.")
 define("mlir_stores", "pointer:ptr~", None, "none", "write", ours=True, touches="pointer=write", time="store", cost="global",
+       traits="declared",
        doc="The `raw_mlir` before it has written global memory through the pointers.")
