@@ -27,6 +27,7 @@ _CACHE = os.environ["TRITON_CACHE_DIR"] = _new_cache()
 # Products of simulated tiles are small: a second thread would wait for them, busily, on the core of another worker. Numpy reads
 # the variable when it is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MIMW_PROGRESS", "0")     # what a command says depends on no machine's speed
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402

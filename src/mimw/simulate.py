@@ -110,9 +110,20 @@ class Launch:
     gpus: int = 1
 
 
+@dataclass
+class Prepared:
+    """How many launches this process has made ready: a command that finds none has done nothing."""
+
+    launches: int = 0
+
+
+prepared = Prepared()
+
+
 def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None, gpus: int | None = None) -> Launch:
     """What `simulate` runs; arguments and errors as there. Host code that is called on the way, as a grid that is a function, sees
     the target that was asked for."""
+    prepared.launches += 1
     chip = wanted(target)
     answer_for(_asked)
     with asking(chip):

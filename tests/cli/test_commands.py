@@ -105,7 +105,7 @@ def test_doctor_says_what_does_not_work_and_goes_on(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "mimw.cli.probes", SimpleNamespace(
         copy_plain=None, copy_between_tasks=None, SIGNATURE={}))
     monkeypatch.setattr(mimw.cli, "probes", sys.modules["mimw.cli.probes"], raising=False)
-    assert main(["doctor"]) == 0
+    assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "compile for sm_90a   no: no compiler today" in lines
     assert "compile for gfx950   no: no compiler today" in lines

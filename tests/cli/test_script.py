@@ -74,7 +74,8 @@ def test_simulate_sets_the_environment(tmp_path):
 
 
 def test_simulate_calls_a_function(tmp_path):
-    source = "def check():\n    print('called as', __name__)\n"
+    source = "from mimw.cli.probes import copy_plain\nimport mimw, numpy\ndef check():\n    print('called as', __name__)\n" \
+        "    mimw.simulate(copy_plain, (1, ), *numpy.zeros((2, 128), 'float32'))\n"
     run = _mimw(tmp_path, "simulate", f"{tmp_path}/script.py:check", source=source)
     assert (run.stdout, run.stderr) == ("called as script\n", "")
 

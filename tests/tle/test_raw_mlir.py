@@ -160,6 +160,45 @@ def test_accesses_in_a_loop_are_all_there():
     assert inner.count("ttg.local_load") == 2 and inner.count("ttg.local_store") == 1
 
 
+@tle.raw.dialect(name="mlir", source="""
+#mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>
+tt.func @in_place(%a: !ttg.memdesc<64x64xf16>, %b: !ttg.memdesc<64x64xf16>, %acc: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %sum = ttg.convert_layout %acc : tensor<64x64xf32> -> tensor<64x64xf32, #mma>
+  %c = ttng.warp_group_dot %a, %b, %sum : !ttg.memdesc<64x64xf16> * !ttg.memdesc<64x64xf16> -> tensor<64x64xf32, #mma>
+  %d = ttg.convert_layout %c : tensor<64x64xf32, #mma> -> tensor<64x64xf32>
+  tt.return %d : tensor<64x64xf32>
+}
+""")
+def in_place(a, b, acc): ...
+
+
+@mimw.jit
+def squares(a, c, N):
+    """The N-th multiple of a squared, by products that read both operands from one buffer."""
+    tile, at = tlx.local_alloc((64, 64), tl.float16, 1), tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tlx.local_store(tile[0], tl.load(a + at))
+    acc = tl.zeros((64, 64), tl.float32)
+    for _ in range(N):
+        acc = tle.raw.call(in_place, [tile[0], tile[0], acc])
+    tl.store(c + at, acc)
+
+
+def test_a_product_that_reads_its_operands_in_place(machine):
+    a, c = _numbers(64, 64).astype(np.float16), np.zeros((64, 64), np.float32)
+    machine.launch(squares, (1, ), a, c, 3)
+    wide = a.astype(np.float32)
+    np.testing.assert_allclose(c, 3 * (wide @ wide), atol=1e-2)
+
+
+def test_operands_in_place_are_copied_nowhere():
+    compiled = to_assembly(squares, {"a": "*fp16", "c": "*fp32", "N": "i32"})
+    (loop, ) = re.findall(r"scf\.for .*?\n    \} \{", compiled.stage("ttgir"), re.DOTALL)
+    assert "local_load" not in loop and "local_alloc" not in loop and "convert_layout" not in loop
+    assert "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16" in compiled.stage("ptx")
+    with pytest.raises(RawCodeError, match="is for Hopper"):
+        to_ttgir(squares, {"a": "*fp16", "c": "*fp32", "N": "i32"}, target="sm_100a")
+
+
 def test_on_another_chip():
     assert "v_add_f32" in to_assembly(adding, {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"},
                                       target="gfx942").stage("amdgcn")

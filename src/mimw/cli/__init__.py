@@ -12,22 +12,23 @@ modules import the rest of the package, Triton and numpy when a command runs, so
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import traceback
 from importlib import import_module
 
-from ..errors import MimwError
-from .errors import CommandError
+from .failing import of_script, one_line, unforeseen, wanted_whole
 from .output import stdout_error, stdout_is_closed
 from .script import SCRIPT_COMMANDS, split_at_script
 
 ALIASES = {"predict": "timeline"}      # as the function of Python is called
 CLOSED_PIPE = 141       # what a shell says of a program that SIGPIPE has ended: 128 + 13
-COMMANDS = ("demo", "run", "compile", "export", "opt", "explain", "simulate", "check", "timeline", "tune", "doctor")
+INTERRUPTED = 130       # the same of the keyboard: 128 + SIGINT
+COMMANDS = ("demo", "new", "run", "compile", "export", "opt", "explain", "simulate", "check", "timeline", "tune", "doctor",
+            "completion")
 
 _EPILOG = """examples:
   mimw demo                                      the shipped GEMM: simulated, compiled, explained
+  mimw new gemm                                  a file to start from, which runs
   mimw run kernel.py                             a published TLX script, unchanged
   mimw compile kernel.py:gemm --emit ptx ...     any stage of one kernel, without a GPU
   mimw doctor                                    what works on this machine
@@ -40,35 +41,39 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 refused with a message, 2 wrong arguments (by argparse). A command that
     has a meaning of its own for 1 says by `REFUSED` what else it is."""
     own, rest = split_at_script(list(sys.argv[1:] if argv is None else argv))
-    options = _parser(own[:1]).parse_args(own)
+    options = parser_of(own[:1]).parse_args(own)
     options.rest = rest
     try:
         status = options.execute(options)
+    except KeyboardInterrupt:
+        if wanted_whole():
+            raise
+        print("mimw: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except Exception as error:
-        return _failed(error, options.refused, options.script)
+        return _failed(error, options.refused, options.runs_script)
     unwritten = stdout_error()
     return status if unwritten is None else _failed(unwritten, options.refused, False)
 
 
-def _failed(error: Exception, refused: int, of_script: bool) -> int:
-    """Tell `error` in the fewest words that say all, and give the exit status: `refused`, where nothing else is meant. The errors
-    of a script that a command runs are the script's, unless they are refusals of ours."""
+def _failed(error: Exception, refused: int, script: bool) -> int:
+    """Tell `error` in the fewest words that say all, and give the exit status: `refused`. The errors of a script that a command
+    runs are the script's, unless they are refusals of ours."""
     if isinstance(error, BrokenPipeError) and stdout_is_closed():
         stdout_error()
         return CLOSED_PIPE
-    ours = _ours(error) or (error if isinstance(error, OSError) and not of_script else None)
-    if ours is None or os.environ.get("MIMW_TRACEBACK"):
-        if refused == 1:
-            raise error
-        traceback.print_exception(error)    # Python's own status is 1, which here would mean something else
+    if wanted_whole():
+        traceback.print_exception(error)
         return refused
-    if isinstance(ours, OSError) and not isinstance(ours, MimwError):
-        ours = f"{ours.filename}: {ours.strerror}" if ours.filename else f"cannot write the output: {ours.strerror}"
-    print(f"mimw: {ours}", file=sys.stderr)
+    told = one_line(error, script)
+    if told is None and script:
+        sys.stderr.write(of_script(error))
+        return refused
+    print(f"mimw: {unforeseen(error) if told is None else told}", file=sys.stderr)
     return refused
 
 
-def _parser(asked: list[str]) -> argparse.ArgumentParser:
+def parser_of(asked: list[str]) -> argparse.ArgumentParser:
     """The parser of the command line that begins with `asked`: of that command, or of all if it is none."""
     from .. import __version__
 
@@ -84,18 +89,7 @@ def _parser(asked: list[str]) -> argparse.ArgumentParser:
                                     epilog=f"examples:\n{command.EXAMPLES}",
                                     formatter_class=argparse.RawDescriptionHelpFormatter)
         command.add_arguments(child)
-        child.set_defaults(execute=command.execute, refused=getattr(command, "REFUSED", 1),
-                           script=name in SCRIPT_COMMANDS)
+        child.set_defaults(command=name, execute=command.execute, refused=getattr(command, "REFUSED", 1),
+                           runs_script=name in SCRIPT_COMMANDS)
     return parser
 
-
-def _ours(error: BaseException | None) -> Exception | None:
-    """The refusal in `error`: ours, also where Triton's CompilationError was raised from it, or Triton's own."""
-    triton = sys.modules.get("triton")
-    refusals = (MimwError, CommandError, triton.CompilationError) if triton else (MimwError, CommandError)
-    found = None
-    while error is not None:
-        if isinstance(error, refusals):
-            found = error
-        error = error.__cause__
-    return found

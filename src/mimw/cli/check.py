@@ -17,7 +17,7 @@ import ast
 import json
 import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
 from .errors import CommandError
@@ -48,7 +48,7 @@ def add_launch_arguments(parser: ArgumentParser) -> None:
                         help="the kernel, or a function that returns (kernel, grid, args, meta); also MODULE:NAME")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the kernel's arguments, as below")
     add_gpus(parser)
-    parser.add_argument("--grid", default="1", metavar="N[,N[,N]]", help="numbers of programs (default 1)")
+    parser.add_argument("--grid", metavar="N[,N[,N]]", help="numbers of programs (default 1)")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -86,13 +86,20 @@ def execute(options: Namespace) -> int:
 
 def _ctas(text: str) -> str | list[tuple[int, ...]]:
     """"all", "sample", or program ids."""
-    return text if text in ("all", "sample") else [tuple(int(number) for number in index.split(",")) for index in text.split(";")]
+    try:
+        named = text in ("all", "sample")
+        return text if named else [tuple(int(number) for number in index.split(",")) for index in text.split(";")]
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} should be all, sample, or program ids such as '0,0,0;1,0,0'") from None
 
 
 def _seed(text: str) -> int | tuple:
     """A seed is a number, a schedule a sequence of (step, choice) pairs."""
-    found = ast.literal_eval(text)
-    return found if isinstance(found, int) else tuple((int(step), int(choice)) for step, choice in found)
+    try:
+        found = ast.literal_eval(text)
+        return found if isinstance(found, int) else tuple((int(step), int(choice)) for step, choice in found)
+    except (ValueError, SyntaxError, TypeError):
+        raise ArgumentTypeError(f"{text!r} is no seed, 17, and no schedule, ((step, choice), ...), as findings name them") from None
 
 
 def launch_of(options: Namespace, filled: bool = True) -> tuple:
@@ -117,10 +124,13 @@ def launch_of(options: Namespace, filled: bool = True) -> tuple:
             try:
                 found.signature.bind(*args, **{name: value for name, value in meta.items() if name in found.arg_names})
             except TypeError as error:
-                raise CommandError(f"--args of {options.kernel}: {error}.") from None
-        return found, tuple(_numbers(options.grid)), args, meta
-    if options.args:
-        raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no --args.")
+                mend = "" if options.args else (" Give --args, an argument each, or name a function that returns (kernel, grid, "
+                                                "args, meta).")
+                raise CommandError(f"--args of {options.kernel}: {error}.{mend}") from None
+        return found, tuple(_numbers(options.grid or "1")), args, meta
+    if options.args or options.grid:
+        what = "--args" if options.args else "--grid"
+        raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no {what}.")
     return launch_named(found, options.kernel)
 
 

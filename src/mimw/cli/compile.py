@@ -7,13 +7,16 @@ Input: a kernel, the types of its arguments, its constants and a chip. Output: o
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 from .errors import CommandError
 from .kernel import add_kernel_arguments, alignment_note, compile_named
 from .output import check_output, writing
+from .progress import working
 
 HELP = "compile a kernel and print any stage"
 EXAMPLES = """\
@@ -31,6 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--emit", choices=STAGES, default="ttgir", help="the stage to print (default ttgir)")
     parser.add_argument("-o", "--output", metavar="PATH",
                         help="write there instead of to the terminal; cubin and hsaco need it")
+    parser.add_argument("--json", action="store_true", help="print the stage, or where it was written, with the figures, as JSON")
 
 
 def execute(options: Namespace) -> int:
@@ -45,12 +49,16 @@ def execute(options: Namespace) -> int:
     if not chip.binary and options.emit not in ("recorded", "ir"):      # what comes before a compiler is there for every chip
         from ..compile import check_binary
         check_binary(chip, f"the stage {options.emit!r}")
-    compiled = compile_named(options, **({"dump": True} if recorded else {}))
+    with working(f"compiling {options.kernel}"):
+        compiled = compile_named(options, **({"dump": True} if recorded else {}))
     stages, note = compiled.stages, alignment_note(compiled)
     try:
         code = compiled.after["00-record"] if recorded else stages[options.emit]  # sass is made by this look-up
     except KeyError:
         raise CommandError(f"{options.target} has no stage {options.emit!r}. It has: {', '.join(stages)}.") from None
+    if not options.output and options.json:
+        print(json.dumps(_told(options, compiled, note) | {"text": code}, indent=2))
+        return 0
     if not options.output:
         comment = f"{_COMMENTS.get(options.emit, '//')} {note}\n" if note else ""
         sys.stdout.write(comment + code + "\n" * (not code.endswith("\n")))
@@ -58,7 +66,19 @@ def execute(options: Namespace) -> int:
     data = code if isinstance(code, bytes) else code.encode()
     with writing(options.output):
         Path(options.output).write_bytes(data)
+    if options.json:
+        print(json.dumps(_told(options, compiled, note) | {"path": options.output, "bytes": len(data)}, indent=2))
+        return 0
     print(f"{options.emit} of {options.kernel} for {options.target}: {len(data)} bytes in {options.output}")
     if note:
         print(note)
     return 0
+
+
+def _told(options: Namespace, compiled: Any, note: str) -> dict[str, Any]:
+    """What is said of a compiled kernel besides the stage."""
+    told = {"kernel": options.kernel, "target": options.target, "stage": options.emit, "note": note}
+    if compiled.target.binary:
+        told |= {"warps": compiled.warps, "registers": compiled.registers, "stack_bytes": compiled.stack_bytes,
+                 "shared_bytes": compiled.shared_bytes}
+    return told

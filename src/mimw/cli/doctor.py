@@ -5,19 +5,27 @@ Input: nothing. Output: a row for each package, tool and ability; every "yes" wa
     compile for sm_90a   yes, a cubin of 5576 bytes (0.5 s)
     simulate ascend_910b yes; no binary is made for it (0.0 s)
     launch               no: needs a GPU
+
+Exit status 1 if anything does not work that needs no GPU.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
+from ..errors import TargetError
+from .progress import working
+
 HELP = "what is installed and what works here"
 EXAMPLES = """\
   mimw doctor
+  mimw doctor --json
+  mimw doctor --triton             which private names of Triton are missing, or have other parameters
   MIMW_TRACEBACK=1 mimw doctor     stop at the first thing that does not work, with its traceback
 """
 _PACKAGES = ("triton", "numpy", "ml_dtypes", "rich", "torch")
@@ -26,21 +34,60 @@ _SIMULATED = ("ascend_910b", )      # chips that are simulated, and for which no
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """`doctor` has no options."""
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.add_argument("--triton", action="store_true", help=(
+        "compare the names of Triton that this package stands on with the Triton that is installed; try nothing else"))
 
 
 def execute(options: Namespace) -> int:
+    if options.triton:
+        return _of_triton(options.json)
+    rows, failed = {}, []
+
+    def tell(name: str, text: str) -> None:
+        rows[name.strip()] = text
+        if not options.json:
+            _row(name, text)
+
+    def attempt(name: str, probe: Callable[[], str], whose: str = "") -> None:
+        with working(f"doctor: {name.strip()}"):
+            text, works = _tried(probe)
+        if not works:
+            failed.append(whose or name)
+        if options.json:
+            name = whose or name
+        tell(name, text)
+
     for name, text in _installed():
-        _row(name, text)
-    print()
-    _try("simulate", _simulate)
+        tell(name, text)
+    if not options.json:
+        print()
+    attempt("simulate", _simulate)
     for chip in _TARGETS:
-        _try(f"compile for {chip}", lambda chip=chip: _compile(chip, "copy_plain"))
-        _try("  with async tasks", lambda chip=chip: _compile(chip, "copy_between_tasks"))
+        attempt(f"compile for {chip}", lambda chip=chip: _compile(chip, "copy_plain"))
+        attempt("  with async tasks", lambda chip=chip: _compile(chip, "copy_between_tasks"),
+                f"compile for {chip}, with async tasks")
     for chip in _SIMULATED:
-        _try(f"simulate {chip}", lambda chip=chip: f"{_simulate('copy_plain', chip)}; no binary is made for it")
-    _row("launch", _launch())
-    return 0
+        attempt(f"simulate {chip}", lambda chip=chip: f"{_simulate('copy_plain', chip)}; no binary is made for it")
+    tell("launch", _launch())
+    if options.json:
+        print(json.dumps({"rows": rows, "failed": failed}, indent=2))
+    return 1 if failed else 0
+
+
+def _of_triton(as_json: bool) -> int:
+    """Say what of the borrowed names is missing or has other parameters."""
+    from ..triton_port.borrowed import broken, names
+
+    wrong, version = broken(), _version("triton")
+    if as_json:
+        print(json.dumps({"triton": version, "names": len(names()), "broken": wrong}, indent=2))
+    else:
+        for name, what in wrong.items():
+            print(f"{name}: {what}")
+        print(f"triton {version}: {len(names()) - len(wrong)} of {len(names())} names are as this release of mimw needs them"
+              + ("" if wrong else "; `make test ARGS=tests/triton_port` asks more"))
+    return 1 if wrong else 0
 
 
 def _installed() -> list[tuple[str, str]]:
@@ -116,17 +163,17 @@ def _launch() -> str:
     return "yes" if gpu_available() else "no: needs a torch that sees the GPU (pip install 'mimw[torch]')"
 
 
-def _try(name: str, probe: Callable[[], str]) -> None:
+def _tried(probe: Callable[[], str]) -> tuple[str, bool]:
+    """What a probe says, and whether it works."""
     start = time.perf_counter()
     try:
         text = probe()
     except Exception as error:
         if os.environ.get("MIMW_TRACEBACK"):
             raise
-        text = f"no: {(str(_root(error)).splitlines() or [type(error).__name__])[0]}"
-    else:
-        text += f" ({time.perf_counter() - start:.1f} s)"
-    _row(name, text)
+        root = _root(error)     # what a chip has not is no fault of this machine
+        return f"no: {(str(root).splitlines() or [type(root).__name__])[0]}", isinstance(root, TargetError)
+    return f"{text} ({time.perf_counter() - start:.1f} s)", True
 
 
 def _root(error: BaseException) -> BaseException:

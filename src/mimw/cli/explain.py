@@ -12,11 +12,13 @@ ascend_910b, there is one: what each memory space of the chip holds, and for how
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from .kernel import add_kernel_arguments, alignment_note, compile_named
 from .output import check_output, writing
+from .progress import working
 
 HELP = "explain tasks, layouts, storage and barriers of a kernel"
 EXAMPLES = """\
@@ -27,6 +29,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_kernel_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print the sections and the figures as JSON")
     parser.add_argument("--svg", metavar="PATH", help="also draw the barrier graph there")
 
 
@@ -35,16 +38,21 @@ def execute(options: Namespace) -> int:
 
     if options.svg:
         check_output(options.svg)
-    compiled = compile_named(options)
-    explained = Explanation(compiled)
-    print(explained)
+    with working(f"compiling {options.kernel}"):
+        compiled = compile_named(options)
+        explained = Explanation(compiled)
+        text = json.dumps(explained.as_json(), indent=2) if options.json else str(explained)
+    print(text)
     if compiled.program is None:
+        return 0
+    if options.svg:
+        with writing(options.svg):
+            explained.write(options.svg)
+    if options.json:
         return 0
     print()
     if note := alignment_note(compiled):
         print(note)
     if options.svg:
-        with writing(options.svg):
-            explained.write(options.svg)
         print(f"barrier graph: {Path(options.svg).absolute()}")
     return 0

@@ -19,6 +19,7 @@ from .errors import CommandError
 from .kernel import add_kernel_arguments, alignment_note, compile_named
 from .load import launch_named, load, names_launch
 from .output import writing
+from .progress import working
 
 HELP = "write a kernel as cubin, C header and launcher"
 EXAMPLES = """\
@@ -47,14 +48,15 @@ def execute(options: Namespace) -> int:
     if Path(options.output).exists() and not Path(options.output).is_dir():
         raise CommandError(f"cannot write into {options.output}: it is no folder.")
     named, note = load(options.kernel), ""
-    if names_launch(named) and not options.signature and not options.constexpr:
-        kernel, grid, args, meta = launch_named(named, options.kernel)
-        found = export(kernel, grid, *args, target=wanted(options.target).name, name=options.name, writes=writes,
-                       torch=options.torch, **meta)
-    else:
-        compiled = compile_named(options)
-        note = alignment_note(compiled)
-        found = export_compiled(compiled, options.name, writes=writes, torch=options.torch)
+    with working(f"compiling {options.kernel}"):
+        if names_launch(named) and not options.signature and not options.constexpr:
+            kernel, grid, args, meta = launch_named(named, options.kernel)
+            found = export(kernel, grid, *args, target=wanted(options.target).name, name=options.name, writes=writes,
+                           torch=options.torch, **meta)
+        else:
+            compiled = compile_named(options)
+            note = alignment_note(compiled)
+            found = export_compiled(compiled, options.name, writes=writes, torch=options.torch)
     with writing(options.output):
         files = found.write(options.output)
     if options.json:

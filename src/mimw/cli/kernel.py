@@ -58,6 +58,7 @@ def compile_named(options: Namespace, **keywords: Any) -> Any:
     types = [item for text in options.signature for item in split_types(text)]
     signature, constants = bind(kernel.fn, types, constants)
     signature, hinted, attrs = without_hints(signature)
+    check_types(signature)
     constants |= hinted
     chosen = {"num_warps": options.num_warps}
     if options.num_stages is not None:
@@ -118,6 +119,19 @@ def without_hints(signature: dict[str, str]) -> tuple[dict[str, str], dict[str, 
             raise CommandError(f"--signature {name}={type_}: {hint!r} is no hint. Triton's are 16, for a multiple of 16, and 1, "
                                "for an integer that is 1.")
     return plain, constants, attrs
+
+
+def check_types(signature: dict[str, str]) -> None:
+    """CommandError for the first type, without hints, that Triton does not know."""
+    import triton.language as tl
+
+    for name, type_ in signature.items():
+        try:
+            if type_ != "constexpr":
+                tl.str_to_ty(type_, None)
+        except (KeyError, ValueError, AttributeError, AssertionError, IndexError, TypeError):
+            raise CommandError(f"--signature {name}={type_}: {type_!r} is no type of Triton's. Types are i32, fp32, bf16, ...; "
+                               "'*fp32' for an address, 'tensordesc<bf16[128,64]>' for a descriptor.") from None
 
 
 def bind(function: Any, types: list[str], constants: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:

@@ -9,6 +9,7 @@ Input: such a name. Output: the object, from a file or module that is imported w
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 import traceback
@@ -21,6 +22,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .errors import CommandError
+from .failing import refusal, wanted_whole
 from .script import existing_file
 
 
@@ -34,11 +36,13 @@ def load(name: str) -> Any:
 
     place, colon, attribute = name.rpartition(":")
     if not colon or not place or not attribute:
-        raise CommandError(f"{name!r} names no function. Write FILE:NAME (gemm.py:kernel) or MODULE:NAME.")
+        raise CommandError(f"{name!r} names no function. Write FILE:NAME (gemm.py:kernel) or MODULE:NAME.{_there_are(name)}")
     install_aliases()
     module = _file(place) if place.endswith(".py") or os.path.exists(place) else _module(place)
     if not hasattr(module, attribute):
-        raise CommandError(f"{place} has no {attribute!r}. It has: {', '.join(_kernels(module)) or 'no kernels'}.")
+        functions = ", ".join(_functions(module))
+        raise CommandError(f"{place} has no {attribute!r}. It has: {', '.join(_kernels(module)) or 'no kernels'}"
+                           + (f"; functions that may name a launch: {functions}." if functions else "."))
     return getattr(module, attribute)
 
 
@@ -61,10 +65,36 @@ def names_launch(value: Any) -> bool:
 
 def launch_named(function: Any, name: str) -> tuple:
     """(kernel, grid, args, meta) of the launch that `function`, named `name`, gives. CommandError if it gives no such thing."""
-    case = function()
-    if not (isinstance(case, tuple) and len(case) == 4):
-        raise CommandError(f"{name} should return (kernel, grid, args, meta).")
+    case = called(function, name)
+    if not is_launch(case):
+        raise CommandError(f"{name} should return (kernel, grid, args, meta), and returned {_shown(case)}.")
     return case
+
+
+def is_launch(value: Any) -> bool:
+    """Whether `value` is (kernel, grid, args, meta)."""
+    return (isinstance(value, tuple) and len(value) == 4 and (hasattr(value[0], "fn") or hasattr(value[0], "params"))
+            and isinstance(value[2], (tuple, list)) and isinstance(value[3], dict))
+
+
+def called(function: Any, name: str) -> Any:
+    """What `function()` returns. CommandError in one line if it is no function or raises what is no refusal of ours."""
+    if not names_launch(function):
+        raise CommandError(f"{name} is {_shown(function)}, and should be a function without arguments that returns (kernel, grid, "
+                           "args, meta).")
+    try:
+        return function()
+    except Exception as error:
+        if wanted_whole() or refusal(error) is not None:
+            raise
+        message = " ".join(str(error).split())
+        raise CommandError(f"{name}() raised {type(error).__name__}: {message}{_line_of(error)}") from error
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, (int, float)):
+        return repr(value)
+    return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
 
 
 def _file(path: str) -> ModuleType:
@@ -116,3 +146,20 @@ def _line_of(error: Exception) -> str:
 
 def _kernels(module: ModuleType) -> list[str]:
     return [name for name, value in vars(module).items() if hasattr(value, "fn") and not name.startswith("_")]
+
+
+def _functions(module: ModuleType) -> list[str]:
+    """Functions of the module's own that can be called without arguments."""
+    return [name for name, value in vars(module).items()
+            if names_launch(value) and value.__module__ == module.__name__ and not name.startswith("_")]
+
+
+def _there_are(file: str) -> str:
+    """What a file defines, read without running it; "" for what is no file of Python."""
+    try:
+        with open(file, encoding="utf-8") as text:
+            body = ast.parse(text.read()).body
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    names = [node.name for node in body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    return f" {file} has: {', '.join(names)}." if names else ""

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from .named import is_name, launched
 from .script import add_script_arguments, aim, run_script, watch
 
 HELP = "run a TLX script unchanged"
 EXAMPLES = """\
   mimw run gemm.py
   mimw run gemm.py --m 4096            arguments behind the script are the script's
+  mimw run gemm.py:case                case() returns (kernel, grid, args, meta); it is launched once
   mimw run -m pytest test_gemm.py -q   a published test file
   mimw run --watchdog 10 gemm.py       a launch that hangs ends after 10 s, with who waits where
   MIMW_SIMULATE=1 mimw run gemm.py     its launches run in the simulator
@@ -27,7 +29,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_script_arguments(parser, "the script to run")
+    add_script_arguments(parser, "the script to run; or FILE:FUNCTION that returns (kernel, grid, args, meta) or launches")
 
 
 def execute(options: Namespace) -> int:
@@ -35,5 +37,9 @@ def execute(options: Namespace) -> int:
     aim(options)
     watch(options)
     install_aliases()
+    if is_name(options.script):
+        launched(options)
+        print(f"{options.script}: launched")
+        return 0
     run_script(options)
     return 0

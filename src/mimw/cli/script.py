@@ -8,6 +8,7 @@ the run of the script:
 
 from __future__ import annotations
 
+import ast
 import os
 import runpy
 import sys
@@ -47,7 +48,7 @@ def add_script_arguments(parser: ArgumentParser, script_help: str) -> None:
                                                          "(default MIMW_TARGET or sm_90a)")
     parser.add_argument("--watchdog", metavar="SECONDS",
                         help="end the process, with a report of who waits where, if a launch takes longer (exit status 124)")
-    parser.usage = f"{parser.prog} [options] (SCRIPT | -m MODULE) [args of the script]"
+    parser.usage = f"{parser.prog} [options] (SCRIPT | FILE:FUNCTION | -m MODULE) [args of the script]"
 
 
 def aim(options: Namespace) -> None:
@@ -74,8 +75,29 @@ def run_script(options: Namespace) -> None:
         runpy.run_module(options.module, run_name="__main__", alter_sys=True)
         return
     path = existing_file(options.script)
+    if names := only_definitions(path):
+        kernel = next(iter(names))
+        raise CommandError(f"{options.script} only defines {', '.join(names)}, so running it does nothing. Name what to launch, "
+                           f"{options.script}:FUNCTION, where FUNCTION() returns (kernel, grid, args, meta), or "
+                           f"{options.script}:{kernel} --args ...")
     sys.argv, sys.path[0] = [options.script, *options.rest], os.path.dirname(path)
     runpy.run_path(path, run_name="__main__")
+
+
+def only_definitions(path: str) -> tuple[str, ...]:
+    """The functions of a file that does nothing but define and import; none if it does anything else, or does not parse."""
+    quiet = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    try:
+        with open(path, encoding="utf-8") as text:
+            body = ast.parse(text.read()).body
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    for node in body:
+        plain = (isinstance(node, (ast.Assign, ast.AnnAssign)) and not any(isinstance(one, ast.Call) for one in ast.walk(node))
+                 or isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        if not plain and not isinstance(node, quiet):
+            return ()
+    return tuple(node.name for node in body if isinstance(node, ast.FunctionDef))
 
 
 def existing_file(name: str) -> str:

@@ -2,41 +2,46 @@
 
 Input: a script with its arguments, a module, or FILE:FUNCTION. Output: the script's own, and a timeline where asked:
 
-    mimw simulate --timeline gemm.html gemm.py:check        timeline: /home/me/gemm.html
+    mimw simulate --timeline gemm.html gemm.py:case        timeline: /home/me/gemm.html
 
 Races, deadlocks, wrong phases and wrong byte counts end the run with the source lines involved.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from .errors import CommandError
 from .gpus import add_gpus, several
-from .load import load
+from .named import is_name, launched
 from .output import check_output
+from .progress import working
 from .script import add_script_arguments, aim, run_script, watch
 
 HELP = "run a script with its launches simulated on the CPU"
 EXAMPLES = """\
   mimw simulate gemm.py
   mimw simulate gemm.py --m 512                    arguments behind the script are the script's
-  mimw simulate gemm.py:check                      import gemm.py and call check()
+  mimw simulate gemm.py:case                       case() returns (kernel, grid, args, meta), or launches
+  mimw simulate add.py:add --args 'fp32[128]' 'fp32[128]' 128 BLOCK=128
   mimw simulate --seed 7 gemm.py                   another interleaving of the tasks
-  mimw simulate --timeline gemm.html gemm.py:check a picture of who ran and who waited
+  mimw simulate --timeline gemm.html gemm.py:case  a picture of who ran and who waited
   mimw simulate --gpus 4 exchange.py               a `mimw.World()` of the script has four GPUs
 """
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_script_arguments(parser, "the script to run, or FILE:FUNCTION to import the file and call the function")
+    add_script_arguments(parser, "the script to run; or FILE:FUNCTION that returns (kernel, grid, args, meta) or launches; or "
+                                 "FILE:KERNEL with --args")
     parser.add_argument("--seed", type=int, metavar="N",
                         help="picks the interleaving of the tasks; the same seed, the same run")
     add_gpus(parser)
     parser.add_argument("--timeline", metavar="OUT",
                         help="write the timeline of the last launch, as .html, .svg or .json (for Perfetto)")
+    parser.add_argument("--json", action="store_true", help="print the figures of the launch of FILE:FUNCTION as JSON")
 
 
 def execute(options: Namespace) -> int:
@@ -56,11 +61,18 @@ def execute(options: Namespace) -> int:
         os.environ["MIMW_TIMELINE"] = str(picture)
         picture.unlink(missing_ok=True)
     install_aliases()
-    if options.script and ":" in options.script:
-        if options.rest:
-            raise CommandError(f"{options.script} is called without arguments; it takes no {' '.join(options.rest)}.")
-        load(options.script)()
+    if is_name(options.script):
+        with working(f"simulating {options.script}"):
+            run = launched(options)
+        if options.json:
+            print(json.dumps({"launch": options.script, "seed": int(os.environ.get("MIMW_SEED") or 0),
+                              **({} if run is None else {"cycles": run.cycles, "ops": dict(run.counts)})}, indent=2))
+        elif run is not None:
+            print(f"{options.script}: simulated, {sum(run.counts.values())} ops in {run.cycles:,.0f} abstract cycles, nothing "
+                  "wrong in this run")
     else:
+        if options.json:
+            raise CommandError("--json is for FILE:FUNCTION; what a script prints is its own.")
         run_script(options)
     if options.timeline:
         if not picture.exists():

@@ -17,6 +17,7 @@ from pathlib import Path
 from .check import add_launch_arguments, launch_of
 from .errors import CommandError
 from .output import check_output, writing
+from .progress import working
 
 HELP = "predicted (or measured) time and timeline of a kernel"
 EXAMPLES = """\
@@ -46,7 +47,8 @@ def execute(options: Namespace) -> int:
         if Path(path).suffix not in (".html", ".svg", ".json"):
             raise CommandError(f"--output {path!r} should end in .html, .svg or .json.")
         check_output(path)
-    found = _measured(options) if options.measure else _predicted(options)
+    with working(f"{'measuring' if options.measure else 'predicting'} {options.kernel}"):
+        found = _measured(options) if options.measure else _predicted(options)
     print(json.dumps(found.as_json(), indent=2) if options.json else found)
     for path in options.output:
         with writing(path):
@@ -65,27 +67,12 @@ def _predicted(options: Namespace):
 
 
 def _measured(options: Namespace):
-    from ..host import HostArray, TensorDescriptor
     from ..simulating import simulating
     from ..timing import profile
+    from .on_gpu import on_gpu
 
     if simulating():
         raise CommandError("--measure needs a GPU, and launches are simulated here. Without --measure the time is predicted.")
     kernel, grid, args, meta = launch_of(options)
-
-    def on_gpu(value):
-        """A torch tensor of the GPU for each numpy array."""
-        import numpy as np
-        import torch
-        if isinstance(value, TensorDescriptor) and isinstance(value.base, HostArray):
-            return TensorDescriptor.from_tensor(on_gpu(value.base.array), value.block_shape, value.padding)
-        if isinstance(value, np.ndarray):
-            kind = {"bfloat16": torch.bfloat16, "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2}.get(
-                value.dtype.name)
-            if kind is None:
-                return torch.from_numpy(value).cuda()
-            raw = torch.from_numpy(value.view(f"u{value.itemsize}" if value.itemsize == 1 else "i2"))
-            return raw.cuda().view(kind)
-        return value
 
     return profile(kernel, grid, *map(on_gpu, args), **{name: on_gpu(value) for name, value in meta.items()})

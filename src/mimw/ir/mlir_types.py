@@ -85,12 +85,18 @@ def buffer_alias(type_: Buffer | Barrier) -> str:
     return "!" + re.sub(r"[.<>]", "_", spelled(type_)[1:])
 
 
-def in_plain_rows(type_: Buffer | Barrier) -> str:
-    """The whole type of a buffer, for readers to whom it is the same how a buffer lies."""
+def in_some_layout(type_: Buffer | Barrier) -> str:
+    """The whole type of a buffer for readers to whom it is the same how it lies: as the tensor cores read it, if they can."""
     shape = type_.shape if isinstance(type_, Buffer) else (1, )
-    order = ", ".join(map(str, reversed(range(len(shape)))))
-    return (f"{spelled(type_)[:-1]}, #ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [{order}]}}>, "
-            "#ttg.shared_memory, mutable>")
+    if len(shape) > 1 and (bits := type_.element.bits) in (8, 16, 32):
+        row = shape[-1] * bits // 8
+        swizzle = next((width for width in (128, 64, 32) if row % width == 0), 0)
+        layout = (f"#ttg.nvmma_shared<{{swizzlingByteWidth = {swizzle}, transposed = false, elementBitWidth = {bits}, "
+                  f"rank = {len(shape)}}}>")
+    else:
+        order = ", ".join(map(str, reversed(range(len(shape)))))
+        layout = f"#ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [{order}]}}>"
+    return f"{spelled(type_)[:-1]}, {layout}, #ttg.shared_memory, mutable>"
 
 
 def with_buffer_aliases(text: str) -> str:

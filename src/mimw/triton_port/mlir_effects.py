@@ -18,7 +18,8 @@ from .mlir_functions import MlirSource, body, new_context
 # What an op does to the memory of each of its operands, by their places.
 _ACCESSES = {"tt.load": {0: "read"}, "tt.store": {0: "write"}, "tt.atomic_rmw": {0: "read write"},
              "tt.atomic_cas": {0: "read write"}, "ttg.local_load": {0: "read"}, "ttg.local_gather": {0: "read"},
-             "ttg.local_store": {1: "write"}, "ttg.local_scatter": {0: "write"}}
+             "ttg.local_store": {1: "write"}, "ttg.local_scatter": {0: "write"},
+             "ttng.warp_group_dot": {0: "read", 1: "read"}}
 _SEEN = ("tt.assert", "tt.print")     # what somebody outside of the kernel sees
 
 

@@ -39,7 +39,7 @@ _WORDS = frozenset((
     "tt.reduce.return", "tt.reshape", "tt.return", "tt.scan", "tt.scan.return", "tt.splat", "tt.split", "tt.store", "tt.trans",
     "tt.unsplat", "ttg.convert_layout", "ttg.local_alloc", "ttg.local_dealloc", "ttg.local_gather", "ttg.local_load",
     "ttg.local_scatter", "ttg.local_store", "ttg.memdesc_index", "ttg.memdesc_reinterpret", "ttg.memdesc_reshape",
-    "ttg.memdesc_subslice", "ttg.memdesc_trans"))
+    "ttg.memdesc_subslice", "ttg.memdesc_trans", "ttng.warp_group_dot"))
 _OPEN_TILE = re.compile(r"tensor<((?:\d+x)+(?:!tt\.ptr<[^<>]*>|\w+))>")
 _ON_BUFFERS = re.compile(r"(?:%\S+(?:, %\S+)* = )?(ttg\.\w+)\b")
 _NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
@@ -149,10 +149,13 @@ def new_context():
 
 def _parsed(source: MlirSource, context):
     """The module as it is written, of ops that are offered."""
+    machine = source.machine
     with complaints(source.position):
         module = module_of(source.text, context)
     for op, place in positions(source, module):
         name = op.get_name()
+        if name == "ttng.warp_group_dot" and (op.get_bool_attr("isAsync") or not machine.target.startswith("cuda:90")):
+            raise MlirProblem(f"{name} is for Hopper, and is over when the next op begins", *place)
         if name not in _WORDS:
             raise MlirProblem(f"{name} is not offered in MLIR text", *place)
         for index in range(op.get_num_regions()):

@@ -10,10 +10,12 @@ layouts of the kernel is a conversion, of which Triton's passes keep what is nee
 
 from __future__ import annotations
 
-from ...ir import Op, Tensor
+from ...errors import RawCodeError
+from ...ir import Op, Site, Tensor
 from ...ir.mlir_text import MlirText
 from ...ir.mlir_types import buffer_alias
 from ...ir.raw_code import code_of
+from ...triton_port.mlir_complaints import MlirProblem
 from ...triton_port.mlir_functions import Machine, MlirSource, body, declared_function
 from ...triton_port.mlir_splice import Splice, spliced
 from ..emitter import Emitter, emits
@@ -33,7 +35,12 @@ def raw_mlir(emitter: Emitter, op: Op):
     types = {value.type: str(given.get_type()) for value, given in zip(op.values, values)}
     source = MlirSource(text.aliases, text.bodies, function.name, tuple((buffer_alias(one), types[one]) for one in text.buffers),
                         Machine(emitter.num_warps, emitter.target.warp_size, emitter.target_name, emitter.builder.options.num_ctas))
-    made = body(source, emitter.module.context)
+    try:
+        made = body(source, emitter.module.context)
+    except MlirProblem as problem:
+        line, column = text.position(problem.line, problem.column)
+        site = Site(code.file, code.line + line - 1, column - 1, code.name, op.site)
+        raise RawCodeError(f"the MLIR text of {code.name} cannot be compiled for {emitter.target}: {problem.what}.", site) from None
 
     def position(line: int, column: int) -> tuple[str, int, int]:
         line, column = text.position(*source.position(line, column))

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from ...ir import OPS, Block, Op, Scalar, Site, Tensor, Type, Value
 from ...ir.mlir_text import MlirText
-from ...ir.mlir_types import buffer_alias, in_plain_rows, type_of
+from ...ir.mlir_types import buffer_alias, in_some_layout, type_of
 from ...ir.raw_code import RawCode
 from ...triton_port.mlir_complaints import MlirProblem
 from ...triton_port.mlir_functions import Machine, MlirSource
@@ -76,7 +76,7 @@ def block_of(op: Op, code: RawCode, num_warps: int) -> Block:
 @lru_cache(maxsize=128)
 def _tree(code: RawCode, num_warps: int) -> Node:
     text = MlirText(code.text)
-    types = tuple((buffer_alias(one), in_plain_rows(one)) for one in text.buffers)
+    types = tuple((buffer_alias(one), in_some_layout(one)) for one in text.buffers)
     source = MlirSource(text.aliases, text.bodies, text.called(code.symbol, code.name).name, types, Machine(num_warps))
     try:
         return tree(source)
@@ -101,6 +101,9 @@ class _Reader:
             self.values[node.results[0][0]] = self.values[node.operands[0]]
             return
         operands = [self.values[number] for number in node.operands]
+        if node.name == "ttng.warp_group_dot":
+            yield from self._product(node, operands)
+            return
         blocks = tuple(map(self.block, node.regions))
         results = tuple(self._new(number, text, node) for number, text in node.results)
         name, args = self._twin(node, operands, [value.type for value in results])
@@ -120,6 +123,13 @@ class _Reader:
         if name in _SPECIAL:
             return _SPECIAL[name](self, node, operands, types)
         raise Unreadable(f"{name} has no meaning in the simulator", node.line)
+
+    def _product(self, node: Node, operands: list[Value]) -> Iterator[Op]:
+        """A product of the tensor cores and its wait: it reads buffers through the asynchronous proxy."""
+        (result, ) = (self._new(number, text, node) for number, text in node.results)
+        pending, site = Value(result.type, "mlir"), self._site(node)
+        yield Op("async_dot", (*operands[:3], "tf32", 0), (pending, ), (), MappingProxyType({"type": result.type}), site)
+        yield Op("async_dot_wait", (0, pending), (result, ), (), MappingProxyType({}), site)
 
     def _new(self, number: int, text: str, node: Node) -> Value:
         type_ = type_of(text)

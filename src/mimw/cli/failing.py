@@ -1,0 +1,76 @@
+"""How an error reaches the terminal: in the fewest words that say all, and never with a traceback through our own files.
+
+Input: an exception of a command. Output: text for stderr:
+
+    one_line(error)             'gemm.py: Permission denied'; None for what is neither a refusal of ours nor of the system
+    of_script(error, "a.py")    Python's traceback of a script, from the script's own first line on
+    unforeseen(error)           'this should not have happened (KeyError: 'x' at .../load.py:40). ...'
+
+MIMW_TRACEBACK=1 shows everything, in place of all this.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from ..errors import MimwError
+from .errors import CommandError
+
+_PACKAGE = str(Path(__file__).parent.parent)
+
+
+def wanted_whole() -> bool:
+    """Whether the environment asks for Python's own tracebacks."""
+    return bool(os.environ.get("MIMW_TRACEBACK"))
+
+
+def one_line(error: Exception, of_a_script: bool = False) -> str | None:
+    """What is said of a refusal: ours, Triton's of a kernel, or the system's of a file, if that is not the script's own."""
+    ours = refusal(error)
+    if ours is not None:
+        return str(ours)
+    if isinstance(error, OSError) and not of_a_script:
+        return f"{error.filename}: {error.strerror}" if error.filename else f"cannot write the output: {error.strerror}"
+    return None
+
+
+def refusal(error: BaseException | None) -> Exception | None:
+    """The refusal in `error`: ours, also where Triton's CompilationError was raised from it, or Triton's own."""
+    triton = sys.modules.get("triton")
+    refusals = (MimwError, CommandError, triton.CompilationError) if triton else (MimwError, CommandError)
+    found = None
+    while error is not None:
+        if isinstance(error, refusals):
+            found = error
+        error = error.__cause__
+    return found
+
+
+def of_script(error: BaseException) -> str:
+    """A traceback without what runs the script: it begins with the first line that is neither ours nor Python's machinery."""
+    told = traceback.TracebackException.from_exception(error)
+    one = told
+    while one is not None:
+        one.stack = traceback.StackSummary.from_list(_behind(list(one.stack)))
+        one = one.__cause__ or one.__context__
+    return "".join(told.format())
+
+
+def _behind(frames: list) -> list:
+    """The frames from the first on that is a user's."""
+    for index, frame in enumerate(frames):
+        if not frame.filename.startswith((_PACKAGE, "<frozen ")) and Path(frame.filename).name not in ("mimw", "runpy.py"):
+            return frames[index:]
+    return frames
+
+
+def unforeseen(error: Exception) -> str:
+    """One line of an error that nobody has foreseen, with the line of our own that raised it."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(_PACKAGE)]
+    where = f" at {Path(frames[-1].filename).relative_to(Path(_PACKAGE).parent)}:{frames[-1].lineno}" if frames else ""
+    message = " ".join(str(error).split())
+    return (f"this should not have happened ({type(error).__name__}: {message}{where}). It is a mistake of mimw, or an argument of "
+            "a kind that it does not look for; MIMW_TRACEBACK=1 shows the whole traceback.")
