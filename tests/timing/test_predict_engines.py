@@ -164,3 +164,39 @@ def test_the_command_line(tmp_path, capsys):
                  "fp32[32768]", "fp32[32768]", "TRIPS=2", "N=4096", "SLOTS=2"]) == 0
     told = capsys.readouterr().out
     assert "on Ascend 910B (published figures, never measured)" in told and '"MTE3"' in picture.read_text().replace("cta 0 / ", "")
+
+
+@mimw.jit
+def mixed(x, y, n):
+    """Pointers into a local memory, numbers that decide, an atomic add whose result goes on, a loop that data do not bound."""
+    at = tl.arange(0, 64)
+    block = tle.dsa.alloc([64], tl.float32, UB)
+    tle.dsa.copy(x + at, block, [64])
+    turned = tl.load(tle.dsa.local_ptr(block, (63 - at, )))
+    if tl.load(x) > 0:
+        turned += 1.0
+    done = 0
+    while done < n:
+        tl.store(y + at, turned + tl.atomic_add(y, 1.0))
+        done += 1
+
+
+def test_all_that_a_kernel_may_do_has_a_time():
+    """Also what no engine copies in one piece: picked elements are the vector unit's, a number is waited for by the scalar unit."""
+    x = np.ones(64, np.float32)
+    found = mimw.predict(mixed, (2, ), x, x.copy(), 3, target=CHIP)
+    labels = {(event.lane, event.label) for event in found.trace.events}
+    assert ("Scalar", "a load") in labels and ("Vector", "local_gather") in labels
+    assert len(lane(found, "MTE3")) == 3 and found.cycles > 0
+
+
+def test_shared_bandwidth_is_given_where_there_is_time():
+    """The scalar unit is ahead: what it asks for later in the program may be there earlier in time."""
+    from mimw.simulator.clock.queue import Gaps
+
+    unit = Gaps()
+    assert unit.take(100.0, 50.0) == 150.0
+    assert unit.take(0.0, 60.0) == 60.0         # before that
+    assert unit.take(10.0, 60.0) == 210.0       # no gap of 60 from 60 to 100
+    assert unit.take(10.0, 40.0) == 100.0
+    assert (unit.free, unit.busy) == (210.0, 210.0)
