@@ -7,6 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+import mimw.tlx as tlx
 from tests.compiling import to_assembly
 
 ACCESS = re.compile(r"\b(?:ld|st|atom|red|ldmatrix|stmatrix)\.\S*shared\S*")
@@ -37,26 +38,36 @@ def access(buffer, at, KIND: tl.constexpr, x):
 
 
 @mimw.jit
-def one_then_the_other(x, ONE: tl.constexpr, OTHER: tl.constexpr, BITS: tl.constexpr):
-    buffer = tle.gpu.alloc([256], tl.int16 if BITS == 16 else tl.int32)
-    access(buffer, tl.arange(0, 256), ONE, x)
-    access(buffer, tl.arange(0, 256), OTHER, x + 1024)
+def one_then_each(x, ONE: tl.constexpr, OTHERS: tl.constexpr, BITS: tl.constexpr):
+    """Pairs of accesses, each in a buffer of its own, and between pairs a fence that is found in the text."""
+    at = tl.arange(0, 256)
+    for number in tl.static_range(len(OTHERS)):
+        buffer = tle.gpu.alloc([256], tl.int16 if BITS == 16 else tl.int32)
+        access(buffer, at, ONE, x)
+        access(buffer, at, OTHERS[number], x + 1024)
+        tlx.fence("gpu")
 
 
 READS = ["view load", "gather", "scalar load"]
 WRITES = ["view store", "scatter", "masked scatter", "scalar store", "add", "swap"]
-# Sums that nobody looks at come out the same in any order.
-PAIRS = [(one, other) for one in READS + WRITES for other in READS + WRITES
-         if (one in WRITES or other in WRITES) and (one, other) != ("add", "add")]
 
 
-@pytest.mark.parametrize("one, other, bits", [(*pair, bits) for pair in PAIRS for bits in (32, 16)
-                                              if bits == 32 or "add" not in pair])
-def test_a_barrier_stands_between(one, other, bits):
-    ptx = to_assembly(one_then_the_other, {"x": f"*i{bits}"}, dict(ONE=one, OTHER=other, BITS=bits), "sm_90a").stages["ptx"]
-    text = "".join("|" if "bar.sync" in line else "x" for line in ptx.splitlines() if ACCESS.search(line) or "bar.sync" in line)
-    assert re.fullmatch(r"\|*x[x|]*\|[x|]*x\|*", text)
-    assert len([part for part in text.split("|") if part]) >= 2
+def others(one: str, bits: int) -> tuple[str, ...]:
+    """What is paired with an access: not two reads; of two sums nobody looks at the order."""
+    return tuple(other for other in READS + WRITES if (one in WRITES or other in WRITES) and (one, other) != ("add", "add")
+                 and (bits == 32 or "add" not in (one, other)))
+
+
+@pytest.mark.parametrize("one, bits", [(one, bits) for one in READS + WRITES for bits in (32, 16) if others(one, bits)])
+def test_a_barrier_stands_between(one, bits):
+    done = to_assembly(one_then_each, {"x": f"*i{bits}"}, dict(ONE=one, OTHERS=others(one, bits), BITS=bits), "sm_90a")
+    *pairs, behind = done.stage("ptx").split("fence.acq_rel.gpu")
+    assert len(pairs) == len(others(one, bits)) and not ACCESS.search(behind)
+    for other, pair in zip(others(one, bits), pairs):
+        lines = [line for line in pair.splitlines() if ACCESS.search(line) or "bar.sync" in line]
+        text = "".join("|" if "bar.sync" in line else "x" for line in lines)
+        assert re.fullmatch(r"\|*x[x|]*\|[x|]*x\|*", text), other
+        assert len([part for part in text.split("|") if part]) >= 2, other
 
 
 @mimw.jit
