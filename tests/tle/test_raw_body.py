@@ -227,7 +227,7 @@ def test_the_text_of_a_body_and_what_it_names_tell_two_apart():
 def next_one(x: "tensor<64xi32>", out: L["!llvm.ptr<1>"]):  # noqa: F722
     """48 threads: a tile of 64 lanes, of which 16 never come; every thread but the last reads what its neighbour has written."""
     thread = nvvm.read_ptx_sreg_tid_x()
-    place = llvm.getelementptr(None, out, [thread], [-2147483648], I32)
+    place = llvm.getelementptr(None, out, [thread], [-2147483648], I32, 0)
     llvm.store(arith.muli(thread, 2), place, ordering=None)
     nvvm.barrier0()
     with scf.if_(arith.cmpi("slt", thread, 47)):

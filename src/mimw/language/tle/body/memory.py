@@ -184,7 +184,7 @@ def pointing(body, value: Number, type_: Type) -> tl.tensor:
 
 
 @op("llvm", classes=("GEPOp", ))
-def getelementptr(body, res, base, dynamic_indices=(), raw_constant_indices=None, elem_type=None, **flags):
+def getelementptr(body, res, base, dynamic_indices=(), raw_constant_indices=None, elem_type=None, no_wrap_flags=None, **flags):
     """The address of an element behind `base`: the sum of the indices, in elements of `elem_type`."""
     threads = body.threads
     base, wanted = pointer(body, base, "llvm.getelementptr"), elem_type or base.pointee
