@@ -1,6 +1,7 @@
 # `make demo` shows the main job, `make test` runs the CPU tests. Both make .venv first; no GPU.
 #   PYTHON  the interpreter to build .venv from; without it, the first on the PATH that is 3.11 or newer
 #   TORCH   the torch that tests of operators run with, all others need none; a version with +cpu is never one of gigabytes for CUDA
+#   URL     the project's address, for `make dist`
 #   ARGS    passed on: make test ARGS="tests/cli -k run", make demo ARGS="--out /tmp/gemm.html"
 PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH_STAMP := $(VENV)/with-$(subst /,-,$(subst =,-,$(TORCH))).stamp
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint dist clean
 
 demo: $(VENV)/package.stamp
 	@$(BIN)/mimw demo $(ARGS)
@@ -24,6 +25,11 @@ test: $(VENV)/test.stamp $(TORCH_STAMP)
 
 lint: $(VENV)/lint.stamp
 	@$(BIN)/ruff check .
+
+# The wheel and the source package in dist/; URL=https://HOST/OWNER/mimw puts the project's addresses into them.
+dist: | $(BIN)/python
+	@$(PIP) 'setuptools>=77'
+	@$(BIN)/python docs/support/package.py --out dist $(if $(URL),--url $(URL))
 
 clean:
 	rm -rf $(VENV) .pytest_cache build dist *.egg-info

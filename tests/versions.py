@@ -1,6 +1,7 @@
 """Which torch and which numpy go with this package: each pair gets a virtual environment of its own, where some tests run.
 
     python -m tests.versions --torch 2.13.0 2.14.1 2.15.0 none --numpy 2.4.6
+    python -m tests.versions --page rows.json more_rows.json
     python -m tests.versions --torch none --numpy 2.0.2 2.1.3 --tests tests/test_jit.py --json rows.json
 
 Input: versions, as pip takes them; `none` is no torch. Output: a row for each pair, as docs/PACKAGE.md has them; 1 if one failed.
@@ -21,6 +22,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PAGE, BEGIN, END = ROOT / "docs" / "PACKAGE.md", "<!-- versions -->\n", "<!-- end of versions -->\n"
 TESTS = ["tests/test_import.py", "tests/test_jit.py", "tests/simulator/test_tiles.py", "tests/simulator/test_host_arrays.py",
          "tests/export", "tests/ops/test_operator.py", "tests/ops/test_matmul.py", "tests/ops/test_softmax.py",
          "tests/ops/test_exported_operator.py"]
@@ -38,7 +40,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows there as well, after each")
+    parser.add_argument("--page", nargs="+", type=Path, metavar="PATH",
+                        help="run nothing: write the rows of these files into docs/PACKAGE.md")
     options = parser.parse_args(argv)
+    if options.page:
+        PAGE.write_text(with_table(PAGE.read_text(), [row for path in options.page for row in json.loads(path.read_text())]))
+        return 0
     rows = []
     with tempfile.TemporaryDirectory(prefix="mimw-versions-") as folder:
         for torch in options.torch:
@@ -48,6 +55,15 @@ def main(argv: list[str] | None = None) -> int:
                 if options.json:
                     options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return any(row["result"] != "ok" for row in rows)
+
+
+def with_table(page: str, rows: list[dict[str, object]]) -> str:
+    """The page with a table of these rows between its marks."""
+    columns = ("torch", "numpy", "triton", "ml_dtypes", "python", "installed", "result", "tests", "date")
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(row.get(column, "-")) for column in columns) + " |" for row in rows]
+    before, _, rest = page.partition(BEGIN)
+    return before + BEGIN + "\n".join(lines) + "\n" + END + rest.partition(END)[2]
 
 
 def row(folder: Path, python: str, torch: str, numpy: str, tests: list[str]) -> dict[str, object]:
@@ -75,7 +91,7 @@ def _answer(own: Path, torch: str, numpy: str, how: str, result: str, told: str,
     python, *found = subprocess.run([own, "-c", _INSTALLED], capture_output=True, text=True).stdout.split()
     return {"asked": f"torch {torch}, numpy {numpy}", "python": python,
             **dict(zip(("torch", "triton", "numpy", "ml_dtypes"), found)), "installed": how, "result": result, "tests": told,
-            "seconds": round(time.time() - start)}
+            "date": time.strftime("%Y-%m-%d"), "seconds": round(time.time() - start)}
 
 
 def _wanted_triton(own: Path, torch: str) -> str:

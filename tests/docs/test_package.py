@@ -1,0 +1,69 @@
+"""What a package holds, and docs/PACKAGE.md: all data is named, links work elsewhere, numbers are those of the code."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import mimw
+from docs.support import package
+from mimw.triton_port import borrowed
+from tests import versions
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "PACKAGE.md").read_text()
+
+
+def test_every_file_of_data_is_in_the_wheel():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["mimw"]
+    source = ROOT / "src" / "mimw"
+    named = {path for pattern in patterns for path in source.glob(pattern)}
+    folders = {path.parent for path in source.rglob("__init__.py")}     # what setuptools finds by itself
+    left = [path for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+            and not (path.suffix == ".py" and path.parent in folders)]
+    assert len(left) > 20 and [path for path in left if path not in named] == []
+    assert all((source.parent / name).exists() for name in package.IN_WHEEL)
+    assert all((ROOT / name).exists() for name in package.IN_SOURCE)
+
+
+def test_links_become_absolute_and_code_stays():
+    text = "[a](docs/A.md), [b](./B.md#x), [c](https://h/C), [d](#d); `e[grid](f)`\n```\ng[0](h)\n```\n[`i`](I.md)"
+    assert package.absolute(text, "https://h/o/blob/v1") == (
+        "[a](https://h/o/blob/v1/docs/A.md), [b](https://h/o/blob/v1/B.md#x), [c](https://h/C), [d](#d); `e[grid](f)`\n"
+        "```\ng[0](h)\n```\n"
+        "[`i`](https://h/o/blob/v1/I.md)")
+
+
+def test_addresses_are_put_into_a_copy(tmp_path):
+    (tmp_path / "src/mimw").mkdir(parents=True)
+    (tmp_path / "src/mimw/__init__.py").write_text(f'__version__ = "{mimw.__version__}"\n')
+    for name in ("pyproject.toml", "README.md"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    package.address(tmp_path, "https://h/o/mimw")
+    found = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert found["urls"]["Issues"] == "https://h/o/mimw/issues" and found["scripts"] == {"mimw": "mimw.cli:main"}
+    outside = re.sub(r"```.*?```|`[^`\n]*`", "", (tmp_path / "README.md").read_text(), flags=re.DOTALL)
+    assert "](https://h/o/mimw/blob/v" in outside and re.findall(r"\]\((?!https?://|#)", outside) == []
+    assert package.missing(["a", "b"], ["b"]) == ["a"] and package.shares({"m/a/x": 3072, "m/b": 1024}) == "m/a 3 KB, m/b 1 KB"
+
+
+def test_the_page_counts_what_there_is():
+    for text, counted in (("names that the door imports", borrowed.imported()), ("with their parameters", borrowed.signatures()),
+                          ("lowering calls by name", borrowed.built())):
+        assert int(re.search(rf"{text}, (\d+) \|", PAGE)[1]) == len(counted)
+
+
+def test_versions_writes_its_rows_and_says_if_one_failed(monkeypatch, tmp_path, capsys):
+    def row(folder, python, torch, numpy, tests):
+        return {"asked": f"{torch} {numpy}", "result": "ok" if numpy == "2.4" else "failed"}
+
+    monkeypatch.setattr(versions, "row", row)
+    path = tmp_path / "rows.json"
+    assert versions.main(["--torch", "none", "--numpy", "2.4", "--json", str(path)]) == 0
+    assert versions.main(["--torch", "none", "2.15", "--numpy", "2.4", "2.0", "--json", str(path)]) == 1
+    assert [row["asked"] for row in json.loads(path.read_text())] == ["none 2.4", "none 2.0", "2.15 2.4", "2.15 2.0"]
+    assert "2.15 2.0 | failed" in capsys.readouterr().out
+    rows = [{"torch": "2.15.0", "numpy": "2.4.6", "result": "ok"}]
+    page = versions.with_table(f"a\n{versions.BEGIN}old\n{versions.END}z\n", rows)
+    assert page.startswith(f"a\n{versions.BEGIN}| torch | numpy |") and page.endswith(f"\n{versions.END}z\n") and "old" not in page
+    assert "| 2.15.0 | 2.4.6 | - | - | - | - | ok | - | - |" in page
