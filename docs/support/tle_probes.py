@@ -258,6 +258,40 @@ tt.func @half(%x: tensor<64xf32>) -> tensor<64xf32> {
 def half(x): ...
 
 
+def half_reference(tile):
+    tile *= 0.5
+
+
+@tle.raw.dialect(name="ptx", reference=half_reference, source="""
+.func halve(.param .b32 tile)
+{
+    .reg .b32 %at, %t; .reg .f32 %x;
+    ld.param.b32 %at, [tile];
+    mov.u32 %t, %tid.x;
+    mad.lo.u32 %at, %t, 4, %at;
+    ld.shared.f32 %x, [%at];
+    mul.f32 %x, %x, 0f3F000000;
+    st.shared.f32 [%at], %x;
+    ret;
+}
+""")
+def halve(tile: tle.raw.InOut["memref<128xf32, 3>"]): ...  # noqa: F722
+
+
+@probe("raw.call, CUDA C++, PTX, LLVM IR")
+def native_code(x, y):
+    at = tl.arange(0, 128)
+    tl.store(y + at, tle.raw.call(halve, [tl.load(x + at)]))
+
+
+@probe("raw.call_smem")
+def native_code_in_place(x, y):
+    buffer = tle.gpu.alloc([128], tl.float32)
+    tl.store(tle.gpu.local_ptr(buffer), tl.load(x + tl.arange(0, 128)))
+    tle.raw.call_smem(halve, [buffer])
+    tl.store(y + tl.arange(0, 128), tl.load(tle.gpu.local_ptr(buffer)))
+
+
 @probe("raw.call, functions on tiles in MLIR text")
 def mlir_text(x, y):
     at = tl.arange(0, 64)

@@ -4,6 +4,7 @@ import functools
 import re
 from typing import Literal as L
 
+import numpy as np
 import pytest
 import triton.language as tl
 
@@ -169,6 +170,25 @@ def own_memory(x: InOut[L["!llvm.ptr<3>"]], f: Input[L["f32"]]): ...
 def test_code_that_does_not_fit_is_refused_with_both_lines(fn, message, text):
     error = refused(once, {"x": "*fp32"}, {"F": fn}, message, placed("tle.raw.call(F, [tl.load(x + at), 2]"))
     assert not text or placed(text) in {site.line for site in error.sites}
+
+
+def test_a_barrier_is_within_the_declared_scope():
+    narrow = tle.hardware_constraint(threads_dim=1, sync_scope="warp")(ptx(source=SCALE)(scale.fn))
+    error = refused(once, {"x": "*fp32"}, {"F": narrow}, "declared sync_scope is 'warp', and the code has a barrier of the block")
+    assert "sync_scope='block'" in error.hint
+
+
+def test_a_deferred_file_that_never_came(tmp_path):
+    @tle.raw.dialect(name="cuda", file=str(tmp_path / "later.cu"), deferred=True, extern_func_name="f", reference=lambda x, f: None)
+    def later(*args): ...
+
+    @mimw.jit
+    def kernel(x):
+        at = tl.arange(0, 128)
+        tl.store(x + at, tle.raw.call(later, [tl.load(x + at), 2], output_indices=[0]))
+
+    mimw.simulate(kernel, (1, ), np.zeros(128, np.float32))
+    refused(kernel, {"x": "*fp32"}, {}, "its source, .*later.cu, is not there")
 
 
 def test_a_function_that_returns_nothing_has_no_result():

@@ -147,6 +147,20 @@ def test_calls_are_refused(fn, args, options, message):
         kernel(tle.raw.call, fn, given, **options)
 
 
+def test_a_stub_takes_what_comes():
+    """Without parameters of its own nothing is declared: what is not among the outputs is only read."""
+    @ptx()
+    def stub(*args): ...
+
+    kernel = Kernel()
+    tiles = [kernel.tensor(name, tl.float32, 64) for name in "xy"]
+    made = kernel(tle.raw.call, stub, [*tiles, 3], output_indices=[1])
+    assert made.type.shape == [64]
+    (call, ) = (line for line in kernel.text() if line.startswith("raw_call"))
+    assert "forms=['in memref fp32 64 1', 'inout memref fp32 64 1', '- value i32 - -']" in call
+    assert len(kernel(tle.raw.call, stub, tiles)) == 2
+
+
 def test_a_tile_is_none_of_the_arguments_of_call_smem():
     kernel = Kernel()
     with pytest.raises(ValueError, match="call_smem takes buffers"):

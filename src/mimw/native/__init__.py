@@ -36,6 +36,9 @@ def unit_of_code(code: RawCode, chip: Target, site: Site | None = None) -> Unit:
     kernel; what compilers make is kept, in this process and on disk."""
     key = code.content, chip.name
     if key not in _UNITS:
+        if not code.text:
+            raise RawCodeError(f"{code.name} ({code.dialect}): its source, {code.file}, is not there", site,
+                               hint="write the file before a kernel is compiled")
         try:
             ptx = _TO_PTX[code.dialect](code, chip)
             module = parse(ptx)

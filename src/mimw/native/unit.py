@@ -45,6 +45,13 @@ class Unit:
     body: str | None
     cta_wide: tuple[str, ...] = ()
     barriers: tuple[int, ...] = ()      # hardware barriers by number, besides that of all threads that run the code
+    in_clusters: bool = False           # it has a barrier of a cluster
+
+    @property
+    def scope(self) -> str:
+        """The widest synchronisation in the text: that of a warp goes without saying."""
+        in_block = self.cta_wide or self.barriers or "\x01sync\x02" in (self.body or "")
+        return "cluster" if self.in_clusters else "block" if in_block else "warp"
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -103,7 +110,7 @@ def unit_of(module: Module, function: Function, key: str) -> Unit:
     named = {int(found[1]) for text in (body or "", *(one.body for one in kept)) for found in _NAMED.finditer(text)}
     return Unit(names[function.name], function.parameters, 0 if result is None or result.bytes else result.bits,
                 0 if result is None else result.bytes, "\n".join(tops), body, tuple(" ".join(one.split()) for one in wide),
-                tuple(sorted(named)))
+                tuple(sorted(named)), "barrier.cluster" in f"{body}{''.join(tops)}")
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:

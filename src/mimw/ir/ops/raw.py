@@ -15,12 +15,13 @@ from ..types import I32
 from .table import define
 
 define("raw_call", "function:#str values:num* types:#type*", listed(2), "none", "read write", ours=True,
-       attrs="code:#str forms:const names:const fence:#str?", needs="native", traits="collective", time="work", cost="sync",
+       attrs="code:#str forms:const names:const fence:#str? sync_scope:#str?", needs="native", traits="collective", time="work",
+       cost="sync",
        word="tle.raw.call",
        doc="All threads of the task run native code, between two barriers of the task. attrs: code, the key of the text "
        "(ir/raw_code.py); forms and names, how each value is handed over and what its "
        "parameter is called; fence, the fence that the code ends in by its declaration, of the "
-       "scopes of `fence`.")
+       "scopes of `fence`; sync_scope, the widest synchronisation in it by `hardware_constraint`.")
 define("raw_address", "buffer:Buffer", scalar(I32), "none", "read", ours=True, mentions="buffer", cost="free",
        doc="Where a buffer lies in shared memory, for a `raw_call` alone.")
 define("raw_barrier", "barrier:Barrier", scalar(I32), "none", "read", ours=True, mentions="barrier", needs="mbarrier", cost="free",

@@ -22,6 +22,7 @@ from .raw import calls
 _BITS = {"r": 32, "l": 64, "f": 32, "d": 64, "h": 16}      # of the registers of each constraint
 _BARRIER, _FIRST_WORKER = 0, 2      # hardware barriers that Triton gives to the default task and to the workers
 _KINDS = {"i32": "r", "i64": "l", "fp32": "f", "fp64": "d", "fp16": "h", "bf16": "h"}
+_SCOPES = ("warp", "block", "cluster", "grid")
 _POINTERS = 2       # allocated and aligned, the first parameters of a descriptor
 
 
@@ -54,6 +55,7 @@ class _Call:
             self.ahead.append(f".reg .b{bits} raw_result;")
             self.behind.append(f"mov.b{bits} $0, raw_result;")
         self._check_pieces()
+        self._check_scope()
         text = "{ " + " ".join([*self.ahead, self.unit.call(arguments, words), *self.behind]) + " }"
         made = ptx(self.emitter, text, [*(constraint for constraint, _ in results), *self.constraints], self.operands,
                    results[0][1] if results else None)
@@ -178,6 +180,13 @@ class _Call:
         for address, size in zip(self.addresses, sizes):
             self.behind += [f"setp.ne.u64 raw_moved, raw_piece{at + 8}, {address};", "@raw_moved trap;"]
             at += size
+
+    def _check_scope(self) -> None:
+        """No wider synchronisation than was declared."""
+        declared = self.op.attrs.get("sync_scope")
+        if declared in _SCOPES and _SCOPES.index(self.unit.scope) > _SCOPES.index(declared):
+            self._refuse(f"the declared sync_scope is {declared!r}, and the code has a barrier of the {self.unit.scope}",
+                         f"hardware_constraint(sync_scope={self.unit.scope!r})")
 
     def _refuse(self, message: str, mend: str = ""):
         raise RawCodeError(f"{self.code.name} ({self.code.dialect}): {message}.", self.op.site,

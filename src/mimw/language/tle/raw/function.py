@@ -11,6 +11,7 @@ A dialect subclasses `RawFunction` and says what a call records, and what tells 
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import triton.language.core as tl
@@ -34,6 +35,11 @@ class RawFunction:
     def parameters(self) -> dict[str, Declared | None]:
         """The declared parameters in order."""
         return parameters_of(self.fn)
+
+    @property
+    def takes_any(self) -> bool:
+        """True of a stub `def f(*args): ...`, which declares nothing: whatever the call gives is handed over as it comes."""
+        return any(one.kind is one.VAR_POSITIONAL for one in inspect.signature(self.fn).parameters.values())
 
     @property
     def result(self) -> Declaration | None:

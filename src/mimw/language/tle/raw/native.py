@@ -64,6 +64,8 @@ class NativeFunction(RawFunction):
         try:
             text = self.path.read_text()
         except OSError as error:
+            if self.deferred:       # it may be there when a kernel is compiled; the simulator does without
+                return RawCode(self.name, self.dialect, "", str(self.path), 1, symbol, flags, (), self.reference)
             raise FileNotFoundError(f"tle.raw.dialect: the source of {self.name} cannot be read: {self.path}: {error.strerror}") \
                 from None
         return self._code(text, str(self.path), 1, symbol, flags)
@@ -73,13 +75,14 @@ class NativeFunction(RawFunction):
         return RawCode(self.name, self.dialect, text, file, line, symbol, flags, included, self.reference)
 
     def record_call(self, args, output_indices, hint, in_place, semantic, generator):
-        operands = Operands(self, args, in_place, semantic)
+        operands = Operands(self, args, in_place, semantic, output_indices)
         results = operands.wanted(output_indices)
         code = keep(self.code())
         operands.before()
         forms, names = tuple(form.text for form in operands.forms), tuple(operands.names)
         made = semantic.builder.record("raw_call", hint or self.name, tuple(operands.handles), operands.result_types, code=code,
-                                       forms=forms, names=names, fence=self.fence)
+                                       forms=forms, names=names, fence=self.fence,
+                                       sync_scope=getattr(self.hardware, "sync_scope", None))
         operands.after()
         found = [*operands.scalars(made.results), *map(operands.value_after, results)]
         return None if not found else found[0] if len(found) == 1 else tuple(found)

@@ -25,7 +25,6 @@ from ..gpu.pointers import local_ptr
 from ..gpu.types import buffered_tensor as padded_tensor
 from .annotations import UNKNOWN_EXTENT, Declaration, type_of
 
-_DEFAULT = {"memref": "inout", "pointer": "inout"}      # where neither an annotation nor `effects` says it
 _NAMES = {"i1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "fp16": tl.float16,
           "bf16": tl.bfloat16, "fp32": tl.float32, "fp64": tl.float64}
 
@@ -33,9 +32,13 @@ _NAMES = {"i1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64":
 class Operands:
     """Those of one call. `forms` and `handles` are those of its `raw_call`, once `before` has run."""
 
-    def __init__(self, function, args: list, in_place: bool, semantic):
+    def __init__(self, function, args: list, in_place: bool, semantic, outputs: tuple[int, ...] | None = None):
         self.function, self.semantic, self.builder = function, semantic, semantic.builder
-        self.names, self.given = list(function.parameters), args
+        self.outputs, self.given = outputs, args
+        self.parameters = function.parameters
+        if function.takes_any:      # a stub without parameters of its own: def f(*args): ...
+            self.parameters = {f"argument {number}": None for number in range(len(args))}
+        self.names = list(self.parameters)
         if len(args) != len(self.names):
             self._refuse(f"takes {len(self.names)} arguments ({', '.join(self.names)}), got {len(args)}")
         self.forms: list[Form] = []
@@ -47,18 +50,18 @@ class Operands:
         if self.result is not None and self.result.kind not in ("value", "memref"):
             self._refuse(f"returns {self.result.text}; a result is a number, and what is written comes back by InOut parameters")
 
-    def wanted(self, output_indices) -> list[int]:
+    def wanted(self, outputs: tuple[int, ...] | None) -> list[int]:
         """Which arguments' new values the call gives."""
-        if output_indices is None:
+        if outputs is None:
             if self.function.options.get("deferred"):
                 self._refuse("is deferred: the call needs output_indices=[..], the positions of the arguments whose new values "
                              "come back ([] for none)")
             return [index for index, form in enumerate(self.forms) if form.kind == "memref" and form.writes]
-        for index in output_indices:
+        for index in outputs:
             if self.forms[index].kind != "memref" or not self.forms[index].writes:
                 self._refuse(f"output_indices names {self.names[index]!r}, which is {self.forms[index].text!r}: only a tile or "
                              "buffer that is declared InOut or Output has a new value")
-        return list(output_indices)
+        return list(outputs)
 
     @property
     def result_types(self) -> tuple:
@@ -97,7 +100,7 @@ class Operands:
         return self.given[index]
 
     def _look(self, name: str, arg, in_place: bool) -> None:
-        declared = self.function.parameters[name]
+        declared = self.parameters[name]
         type_ = None if declared is None else type_of(declared)
         self.memory.append(None)
         if isinstance(arg, tlx.mbarrier):
@@ -125,8 +128,10 @@ class Operands:
 
     def _effect(self, name: str, kind: str) -> str:
         given = self.function.options.get("effects", {}).get(name)
-        declared = self.function.parameters[name]
-        return given or (_DEFAULT[kind] if declared is None else declared.effect)
+        declared = self.parameters[name]
+        if given or declared is not None:
+            return given or declared.effect
+        return "in" if kind == "memref" and self.outputs is not None and self.names.index(name) not in self.outputs else "inout"
 
     def _barrier(self, name: str, arg) -> Form:
         if arg.num > 1:
