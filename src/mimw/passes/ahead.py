@@ -68,12 +68,22 @@ class _Slice:
                     left.append(self.carried[value])
             elif value in self.inside:
                 op = self.uses.definition[value]
-                if op is None or "pure" not in op.row.effects or op.blocks or len(op.results) != 1:
+                if op is None or "pure" not in op.row.effects or op.blocks or len(op.results) != 1 or self._may_fail(op):
                     self.problem = self.problem or op or self.uses.argument[value].parent
                     return
                 if op not in self.ops:
                     self.ops.add(op)
                     left += op.operands
+
+    def _may_fail(self, op: Op) -> bool:
+        """True of what is undefined for some operands, which a trip behind the last one may have: elements picked by number, and a
+        divisor that changes in the loop."""
+        if op.row.cost != "division":
+            return bool(op.row.traits & {"dsa", "collective"})
+        divisor = op.rhs
+        while (made := self.uses.definition.get(divisor)) is not None and made.name == "splat":
+            divisor = made.value
+        return divisor in (*self.body.args, *self.inside) and (made is None or made.name != "constant")
 
     def found(self) -> Ahead:
         order = self.uses.position.__getitem__

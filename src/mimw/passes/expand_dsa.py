@@ -115,7 +115,9 @@ class _Expander:
     def read(self, buffer: Value, op: Op) -> Value:
         """A tile of the buffer's extents rounded up; what lies beyond the buffer's own is any."""
         if buffer in self.registers:
-            if buffer not in self.tiles:
+            if buffer not in self.tiles and not self.uses.definition[buffer].row.allocates:     # a slot that a copy has filled
+                self.tiles[buffer] = self.places.read(self.places.of(buffer), op.site)
+            elif buffer not in self.tiles:
                 self.tiles[buffer] = self.nothing(Tensor(buffer.type.element, padded(buffer.type.shape)), op)
             return self.tiles[buffer]
         return self.places.read(self.places.of(buffer), op.site)

@@ -24,7 +24,7 @@ from ..ir import I32, Block, Buffer, Builder, Op, Program, Value
 from ..ir.flow import bounds
 from ..target import Target
 from .ahead import Ahead, run_ahead, why_in_order
-from .dsa_tiles import covers
+from .dsa_tiles import covers, nobody_sees_the_rest
 
 DEFAULT_STAGES = 2
 
@@ -186,7 +186,7 @@ class _Rewriter:
         for use in self.uses.of(copy.buffer):
             if use.op not in inside or use.op.row.hands_over or order[use.op] < order[copy]:
                 return False
-        return covers(copy) or self.uses.place[made].block is loop.blocks[0]
+        return covers(copy) or self.uses.place[made].block is loop.blocks[0] or nobody_sees_the_rest(self.uses, loop, copy)
 
 
 def _in(values: dict[Value, Value], writer: Builder, arg):
