@@ -40,8 +40,9 @@ def trail_dots(program: Program) -> Program:
 def _trail(uses: Uses, loop: Op) -> _Trail | None:
     """The wait that can come a trip later; None if the loop has another product, or anything that could notice."""
     (body, ), ops = loop.blocks, [op for op in loop.walk() if op is not loop]
-    dots, waits = ([op for op in ops if op.name == name] for name in ("async_dot", "async_dot_wait"))
-    if len(dots) != 1 or len(waits) != 1 or any("dot" in op.row.traits for op in ops if op is not dots[0]):
+    dots = [op for op in ops if "dot" in op.row.traits]
+    waits = [op for op in ops if op.name == "async_dot_wait"]
+    if len(dots) != 1 or len(waits) != 1 or dots[0].name != "async_dot":
         return None
     (dot, ), (wait, ) = dots, waits
     if dot not in body.ops or wait not in body.ops or wait.pending or wait.value is not dot.result or dot.acc not in body.args:
