@@ -23,7 +23,7 @@ _CALL = re.compile(r"(\s*)(?:(%[\w$.-]+)(?::\d+)? = )?tt\.call @([\w.]+)\((.*?)\
 _DECLARED = re.compile(r"\s*tt\.func private @([\w.]+)\(")
 _FUNCTION = re.compile(r"  tt\.func public @[\w$.]+\((.*?)\)(?: -> .*)? \{")
 _PARAMETER = re.compile(r"%[\w$.-]+(?=: )")
-_RETURN = re.compile(r"\s*tt\.return(?: (.*?) : (.*?))?(?: loc\(.*\))?")
+_RETURN = re.compile(r"\s*tt\.return(?: (.*?) : (.*?))?( loc\(.*\))?")
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"(?::\d+:\d+)?|[%#][A-Za-z_0-9$.-]+')
 _POSITION = re.compile(r'"[^"\n]*":(\d+):(\d+)')
 _DEFINED = re.compile(r"#(\w+) = ")
@@ -84,7 +84,7 @@ class _Body:
         if result is not None:
             count = len(names_of := found[1].split(", "))
             given = f"{result}:{count}" if count > 1 else result
-            lines.append(f"{indent}{given} = builtin.unrealized_conversion_cast {', '.join(names_of)} : {found[2]} to {found[2]}")
+            lines.append(f"{indent}{given} = builtin.unrealized_conversion_cast {', '.join(names_of)} : {found[2]} to {found[2]}{found[3]}")
         return lines
 
     def _alias(self, name: str, line: str) -> None:
