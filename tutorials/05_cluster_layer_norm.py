@@ -122,7 +122,7 @@ def layer_norm(x_ptr, w_ptr, b_ptr, y_ptr, ROWS, N, eps, BLOCK: tl.constexpr, CL
 #     no `wait_group(0)`                    UnfinishedAtExit    cp.async writes into what is another CTA's memory by then
 
 
-def arguments(x, w, b, y, clusters, CLUSTER=8, STAGES=2, num_warps=8, eps=1e-5):
+def arguments(x, w, b, y, clusters, CLUSTER=8, STAGES=2, num_warps=8, eps=1e-5) -> tuple[tuple, tuple, dict]:
     """(grid, args, meta) of the launch that writes the layer norm of each row of x into y; both are contiguous."""
     rows, n = x.shape
     BLOCK = max(16, 1 << (-(-n // CLUSTER) - 1).bit_length())

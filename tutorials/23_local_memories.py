@@ -168,7 +168,7 @@ def simulate_one():
     """Small cases on the simulator, by the rules of both chips."""
     random = np.random.default_rng(0)
 
-    def some(*shape, kind=np.float32):
+    def some(*shape, kind: type = np.float32):
         return random.standard_normal(shape, np.float32).astype(kind)
 
     for chip in ("sm_90a", "ascend_910b"):

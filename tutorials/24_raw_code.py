@@ -24,8 +24,7 @@ import triton.language as tl
 
 import mimw
 from mimw import tle, tlx
-
-Input, InOut, Output = tle.raw.Input, tle.raw.InOut, tle.raw.Output
+from mimw.tle.raw import InOut, Input, Output
 
 
 # Step 1. PTX. `tanh.approx.f32` is one instruction of the chip. The function has a parameter for each of the kernel's arguments; a

@@ -1,7 +1,7 @@
-"""Write src/mimw/tlx/__init__.pyi, src/mimw/tle/__init__.pyi and _gpu.pyi there: what type checkers and editors know of words.
+"""Write src/mimw/tlx/__init__.pyi, src/mimw/tle/__init__.pyi and more there: what type checkers and editors know of the words.
 
-Input: the words themselves. Output: three stub files; `python docs/support/stubs.py` writes them, and tests/docs/test_stubs.py
-compares. For example:
+Input: the words themselves. Output: stub files, also of the modules that `mimw.tle.raw` and its kin are; `python
+docs/support/stubs.py` writes them, and tests/docs/test_stubs.py compares. For example:
 
     def barrier_wait(bar: Any, phase: Any, pred: Any = None) -> None: ...
 
@@ -36,6 +36,33 @@ _HEAD = '''"""Written by docs/support/stubs.py: the {family} words for type chec
 
 '''
 _WIDTH = 120
+# A room of which the stub knows no names: whatever is asked of it may be there.
+_OPEN = '''"""Written by docs/support/stubs.py: the room tle.{what} for type checkers."""
+
+from typing import Any
+
+{names}def __getattr__(name: str) -> Any: ...
+'''
+_DSA = "from ..language.tle.dsa import *  # noqa: F403\n\n"
+_RAW = '''"""Written by docs/support/stubs.py: the room tle.raw for type checkers. `Input[L["i32"]]` is an annotation there."""
+
+from typing import Any, Generic, TypeVar
+
+'''
+_ANNOTATIONS = """
+Type = TypeVar("Type")
+
+class Input(Generic[Type]):
+    def __getattr__(self, name: str) -> Any: ...
+
+class InOut(Generic[Type]):
+    def __getattr__(self, name: str) -> Any: ...
+
+class Output(Generic[Type]):
+    def __getattr__(self, name: str) -> Any: ...
+
+def __getattr__(name: str) -> Any: ...
+"""
 
 
 def stubs() -> dict[Path, str]:
@@ -44,11 +71,16 @@ def stubs() -> dict[Path, str]:
     modules = [name for name, value in sorted(vars(tlx).items())
                if isinstance(value, ModuleType) and value.__name__ == f"mimw.tlx.{name}"]
     submodules = "".join(f"from . import {name} as {name}\n" for name in modules)
-    outside = "".join(f"from ..language.tle import {name} as {name}\n" for name in ("dsa", "raw")) + "from . import _gpu as gpu\n"
+    outside = "".join(f"from . import {name} as {name}\n" for name in ("dsa", "gpu", "raw"))
+    inner = {rooms / "tle" / "raw" / f"{name}.pyi": _OPEN.format(what=f"raw.{name}", names="") for name in tle.raw.MODULES}
     return {
         rooms / "tlx" / "__init__.pyi": stub("TLX", tlx, submodules),
         rooms / "tle" / "__init__.pyi": stub("TLE", tle, outside, ("dsa", "raw", "gpu")),
-        rooms / "tle" / "_gpu.pyi": stub("TLE's GPU", tle.gpu, ""),
+        rooms / "tle" / "gpu.pyi": stub("TLE's GPU", tle.gpu, ""),
+        rooms / "tle" / "dsa.pyi": _OPEN.format(what="dsa", names=_DSA),
+        rooms / "tle" / "raw" / "__init__.pyi": _RAW + "".join(f"from . import {name} as {name}\n" for name in sorted(
+            tle.raw.MODULES)) + _ANNOTATIONS,
+        **inner,
     }
 
 
@@ -135,5 +167,6 @@ class _Text:
 
 if __name__ == "__main__":
     for path, text in stubs().items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         print(path.relative_to(ROOT))

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..language.tle import dsa as dsa
-from ..language.tle import raw as raw
-from . import _gpu as gpu
+from . import dsa as dsa
+from . import gpu as gpu
+from . import raw as raw
 
 __all__ = [
     "B",
