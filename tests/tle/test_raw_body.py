@@ -8,12 +8,12 @@ from typing import Literal as L
 import numpy as np
 import pytest
 import triton.language as tl
-from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, memref, nvvm, scf, tensor
-from mimw.tle.raw.mlir import vassert, vprintf
 
 import mimw
 import mimw.tle as tle
 from mimw.errors import RawCodeError, SimulationError
+from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, memref, nvvm, scf, tensor
+from mimw.tle.raw.mlir import vassert, vprintf
 from tests.compiling import to_assembly
 from tests.tle.compiling import refused
 

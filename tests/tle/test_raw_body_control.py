@@ -5,11 +5,11 @@ from typing import Literal as L
 import numpy as np
 import pytest
 import triton.language as tl
-from mimw.tle.raw import InOut, Input, arith, dialect, func, gpu, ir, llvm, memref, nvvm, scf
 
 import mimw
 import mimw.tle as tle
 from mimw.errors import RawCodeError, UnknownSymbolError
+from mimw.tle.raw import InOut, Input, arith, dialect, func, gpu, ir, llvm, memref, nvvm, scf
 
 INDEX, I32, F32 = ir.IndexType.get(), ir.IntegerType.get_signless(32), ir.F32Type.get()
 
