@@ -2,11 +2,11 @@
 descriptor of half floats in blocks of 64 x 64, `w` points at the table of this rank's world."""
 
 import triton.language as tl
-from mimw.tle.raw import arith, gpu, math, memref, scf, tensor
-from mimw.tle.raw.mlir import vprintf
 
 import mimw
 import mimw.tle as tle
+from mimw.tle.raw import arith, gpu, math, memref, scf, tensor
+from mimw.tle.raw.mlir import vprintf
 
 SIGNATURE = {"x": "*fp32", "y": "*fp32", "i": "*i32", "w": "*i64", "d": "tensordesc<fp16[64, 64]>"}
 PAIR = tle.device_mesh({"cluster": 2})
