@@ -82,9 +82,9 @@ class _Body:
         lines = [indent + self._renamed(line, names).lstrip() for line in self.lines]
         found = _RETURN.fullmatch(lines.pop())
         if result is not None:
-            count = len(names_of := found[1].split(", "))
-            given = f"{result}:{count}" if count > 1 else result
-            lines.append(f"{indent}{given} = builtin.unrealized_conversion_cast {', '.join(names_of)} : {found[2]} to {found[2]}{found[3]}")
+            values, types, place = found.groups()
+            given = f"{result}:{count}" if (count := values.count(", ") + 1) > 1 else result
+            lines.append(f"{indent}{given} = builtin.unrealized_conversion_cast {values} : {types} to {types}{place}")
         return lines
 
     def _alias(self, name: str, line: str) -> None:
