@@ -183,6 +183,11 @@ def wrong_rank(x: InOut[L["memref<?xi32, 3>"]]):
     memref.store(arith.constant(I32, 1), x, [0, 0])
 
 
+def stands_still(x: InOut[L["memref<?xi32, 3>"]]):
+    for i in scf.for_(0, 4, 0):
+        memref.store(arith.constant(I32, 1), x, [i])
+
+
 def no_yield(x: InOut[L["memref<?xi32, 3>"]]):
     for i, total, all_of_them in scf.for_(0, 4, 1, [arith.constant(I32, 0)]):
         arith.addi(total, 1)
@@ -211,6 +216,7 @@ def defines(x: InOut[L["memref<?xi32, 3>"]]):
     (out_of_its_region, RawCodeError, "was made inside this scf.for_ and is not known outside of it"),
     (writes_an_input, RawCodeError, "memref.store writes to x, which is an Input"),
     (wrong_rank, RawCodeError, "2 indices for x of rank 1, memref<64xi32, 3>"),
+    (stands_still, RawCodeError, "the step must be positive, got 0"),
     (no_yield, RawCodeError, "the body of this scf.for_ yields 0 values, and 1 are wanted"),
     (asks_in_python, RawCodeError, "Python's `if` cannot ask for a value of the body"),
     (half_a_branch, RawCodeError, "this scf.if_ gives values and has no else side"),

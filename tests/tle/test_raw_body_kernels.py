@@ -60,6 +60,8 @@ def test_what_they_compile_to():
     assert ptx.count("shfl.sync.idx") == 10 and "ex2.approx" in ptx and "div.rn.f32" in ptx
     ptx = to_assembly(add_pointers, {"x_ptr": "*fp32", "y_ptr": "*fp32", "output_ptr": "*fp32", "n": "i32"}, {}).stage("ptx")
     assert "%tid.x" in ptx and "%nctaid.x" in ptx and ptx.count("ld.global.b32") == 2
+    trip = ptx[ptx.index("ld.global.b32"):]
+    assert "bar.sync" not in trip[:trip.index("bra")]       # how many trips there are is known when the loop begins
 
 
 @dialect(name="mlir")

@@ -77,14 +77,15 @@ def _quotient(name: str, made: str) -> None:
     def record(body, lhs, rhs):
         def one(a, b):
             a, b = operands(body, f"arith.{name}", (a, b), "integer")
-            return body.threads.op(made, [a, _safe(body, b)], a.type)
+            return body.threads.op(made, [a, safe(body, b)], a.type)
         return elementwise(body, one, (lhs, rhs))
 
     record.__name__ = name
     op("arith")(record)
 
 
-def _safe(body, divisor: Number) -> Number:
+def safe(body, divisor: Number) -> Number:
+    """The divisor, and 1 for threads that do not come: those hold anything."""
     threads = body.threads
     if threads.mask is None:
         return divisor
@@ -110,7 +111,7 @@ def ceildivsi(body, lhs, rhs):
 def _rounded(body, name: str, lhs, rhs, down: bool) -> Number:
     threads = body.threads
     a, b = operands(body, f"arith.{name}", (lhs, rhs), "integer")
-    b = _safe(body, b)
+    b = safe(body, b)
     quotient, rest = threads.op("sdiv", [a, b], a.type), threads.op("srem", [a, b], a.type)
     zero = threads.constant(0, a.type)
     opposite = threads.compare("SLT", threads.op("xor", [a, b], a.type), zero)
@@ -124,7 +125,7 @@ def ceildivui(body, lhs, rhs):
     """Of numbers without a sign, upwards."""
     threads = body.threads
     a, b = operands(body, "arith.ceildivui", (lhs, rhs), "integer")
-    b = _safe(body, b)
+    b = safe(body, b)
     rest = threads.compare("NE", threads.op("urem", [a, b], a.type), threads.constant(0, a.type))
     return threads.op("add", [threads.op("udiv", [a, b], a.type), threads.cast("int_cast", rest, a.type, False)], a.type)
 

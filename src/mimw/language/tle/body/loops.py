@@ -1,6 +1,6 @@
 """`scf.for_`: a loop of our IR where all threads take the same trips; else as many trips as any thread takes.
 
-Input: bounds, carried values and the statements of the body. Output: `for`, or `while` with a mask for the threads that still do.
+Input: bounds, carried values and the statements of the body. Output: `for`, with a mask for the threads that still do.
 For
 example:
 
@@ -17,9 +17,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from .arith import safe
 from .dialect import op
-from .regions import Block, Structured, around, loop, recorded, run, yielded
-from .threads import I1, INDEX
+from .regions import Block, Structured, around, recorded, run, yielded
+from .threads import I1, I64, INDEX
 from .types import IndexType, IntegerType
 from .values import Number, Region
 
@@ -77,42 +78,51 @@ class For(Structured):
         block = threads.detached([recorded(threads, kind.type, False), *types], record)
         if tuple(more) != lanes:
             return tuple(more)
-        inits = [(threads.spread(init) if wide else init).handle for init, wide in zip(self.inits, lanes)]
-        made = builder.create_for_op(*(bound.handle for bound in self.bounds), inits)
+        inits = [threads.spread(init) if wide else init for init, wide in zip(self.inits, lanes)]
+        self._made(block, self.bounds, inits, lanes)
+        return None
+
+    def _trips(self, statements, assign, lanes: tuple[bool, ...]) -> None:
+        """Threads take trips of their own, so many as their bounds say when the loop begins: as many as any of them takes, each for
+        those that still do."""
+        threads, builder = self.threads, self.threads.builder
+        start, _, step = self.bounds
+        trips, inits = self._counts(), [threads.spread(init) for init in self.inits]
+
+        def record(arguments):
+            with threads.inside(Region("this scf.for_")):
+                trip = threads.wrap(arguments[0], I64, False)
+                here = threads.compare("SLT", trip, trips)
+                walked = threads.op("mul", [threads.resized(trip, start.type), step], start.type)
+                counter = threads.spread(threads.op("add", [start, walked], start.type))
+                carried = self._carried(arguments[1:], lanes)
+                with threads.only(here):
+                    values = self._walked(statements, assign, counter, carried)
+                if values:
+                    builder.create_yield_op([threads.select(here, new, old).handle for new, old in zip(values, carried)])
+
+        most = threads.over_all(trips, "maxsi")
+        block = threads.detached([most.tensor.type.to_ir(builder), *(init.tensor.type.to_ir(builder) for init in inits)], record)
+        self._made(block, [threads.constant(0, I64), most, threads.constant(1, I64)], inits, lanes)
+
+    def _counts(self) -> Number:
+        """How many trips each thread takes, an i64; none, where it does not come."""
+        threads, (start, stop, step) = self.threads, self.bounds
+        kind, one = start.type, threads.constant(1, start.type)
+        left = threads.op("sub", [threads.op("sub", [stop, start], kind), one], kind)      # without a sign, where start < stop
+        if step.known != 1:
+            left = threads.op("udiv", [left, safe(self.walker, step)], kind)
+        trips = threads.op("add", [threads.resized(left, I64, False), threads.constant(1, I64)], I64)
+        comes = threads.both(threads.mask, threads.compare("SLT", start, stop))
+        return threads.spread(threads.select(comes, trips, threads.constant(0, I64)))
+
+    def _made(self, block, bounds: list[Number], inits: list[Number], lanes: tuple[bool, ...]) -> None:
+        """The recorder's loop around a block."""
+        made = self.threads.builder.create_for_op(*(bound.handle for bound in bounds), [init.handle for init in inits])
         for argument, real in zip(block.args, made.get_body(0).args, strict=True):
             argument.replace_all_uses_with(real)
         block.merge_block_before(made.get_body(0))
         self._results = self._carried(made.results, lanes)
-        return None
-
-    def _trips(self, statements, assign, lanes: tuple[bool, ...]) -> None:
-        """Threads take trips of their own: as long as any of them does, each for those that still do."""
-        threads, builder = self.threads, self.threads.builder
-        start, stop, step = (threads.spread(bound) for bound in self.bounds)
-        outer = threads.mask
-        inits = [start, *(threads.spread(init) for init in self.inits)]
-        types = [init.tensor.type.to_ir(builder) for init in inits]
-
-        def comes(counter: Number) -> Number:
-            return threads.both(outer, threads.compare("SLT", counter, stop))
-
-        def before(arguments):
-            with threads.inside(Region("this scf.for_")):
-                counter = around(threads, arguments[0], start, True)
-                builder.create_condition_op(threads.any(comes(counter)).handle, arguments)
-
-        def after(arguments):
-            with threads.inside(Region("this scf.for_")):
-                counter = around(threads, arguments[0], start, True)
-                carried, here = self._carried(arguments[1:], lanes), comes(counter)
-                with threads.only(here):
-                    values = self._walked(statements, assign, counter, carried)
-                values = [threads.select(here, new, old) for new, old in zip(values, carried)]
-                following = threads.select(here, threads.op("add", [counter, step], counter.type), counter)
-                builder.create_yield_op([following.handle, *(threads.spread(value).handle for value in values)])
-
-        made = loop(threads, inits, threads.detached(types, before), threads.detached(types, after))
-        self._results = self._carried(made.results[1:], lanes)
 
 
 @op("scf", "for_", classes=("ForOp", ))
@@ -132,6 +142,8 @@ def for_(body, start, stop=None, step=None, iter_args=None, inits=None, **given)
                       "arith.index_cast makes an index of an iN")
     if bounds[0].type == I1:
         body.fail("scf.for_ cannot count in i1")
+    if bounds[2].known is not None and bounds[2].known <= 0:
+        body.fail(f"scf.for_: the step must be positive, got {bounds[2].known}")
     carried = iter_args if iter_args is not None else inits
     values = [threads.number(one, None, "scf.for_: a carried value") for one in (carried or ())]
     return body.open(For(body, bounds, values))

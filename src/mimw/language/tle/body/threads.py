@@ -134,16 +134,19 @@ class Threads:
     def any(self, flags: Number) -> Number:
         """Is one of them true? The same answer in all threads."""
         ones = self.cast("int_cast", flags, I32, False)
+        return self.compare("NE", self.over_all(ones, "or"), self.constant(0, I32))
 
-        def either(op):
+    def over_all(self, value: Number, combine: str) -> Number:
+        """What an op makes of all threads' integers, the same in all threads."""
+        def both(op):
             builder = self.builder
             point = builder.get_insertion_point()
-            block = builder.create_block_with_parent(op.get_region(0), [tl.int32.to_ir(builder)] * 2)
-            builder.create_reduce_ret(builder.create_or(block.arg(0), block.arg(1)))
+            block = builder.create_block_with_parent(op.get_region(0), [value.tensor.dtype.to_ir(builder)] * 2)
+            builder.create_reduce_ret(getattr(builder, f"create_{combine}")(block.arg(0), block.arg(1)))
             builder.restore_insertion_point(point)
 
-        (found, ) = self.semantic.reduction([ones.tensor], 0, either)
-        return self.compare("NE", self.value(found, I32), self.constant(0, I32))
+        (found, ) = self.semantic.reduction([value.tensor], 0, both)
+        return self.value(found, value.type)
 
     def coordinate(self, axis: int) -> Number:
         """The thread's place along one axis of the index space."""

@@ -18,10 +18,10 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
-from functools import lru_cache
 from textwrap import dedent
 from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from . import arith, branches, debug, functions, hardware, math, memory, vectors, whiles  # noqa: F401
 from .branches import If
@@ -34,18 +34,22 @@ from .values import Memory, Number, Vector
 _DEEPEST = 32
 
 
-@lru_cache(maxsize=512)
+_TEXTS: WeakKeyDictionary = WeakKeyDictionary()      # a function kept alive would keep all of its module
+
+
 def text_of(function: FunctionType) -> tuple[str, int]:
     """The function's text, as it was when somebody first asked, and the line of the file where it begins."""
+    if function in _TEXTS:
+        return _TEXTS[function]
     try:
         lines, start = inspect.getsourcelines(function)
     except OSError as error:
         raise ValueError(f"the text of {function.__name__} cannot be read ({error}): a raw body is read, so it stands in a file") \
             from None
-    return "".join(lines), start
+    _TEXTS[function] = found = "".join(lines), start
+    return found
 
 
-@lru_cache(maxsize=512)
 def _parsed(function: FunctionType) -> tuple[ast.FunctionDef, int, int]:
     """The function's tree, the line of the file before its first one, and by how much it is indented."""
     text, start = text_of(function)
