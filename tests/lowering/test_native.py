@@ -12,9 +12,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import MimwSource, compile_kernel, native_key
-from mimw.errors import RawCodeError
+from mimw.errors import LayoutConflict, RawCodeError
 from mimw.triton_port.runtime import ContentKeys
-from tests.compiling import to_assembly
+from tests.compiling import to_assembly, to_ttgir
 
 Input, InOut, Output = tle.raw.Input, tle.raw.InOut, tle.raw.Output
 ptx = functools.partial(tle.raw.dialect, name="ptx")
@@ -170,6 +170,24 @@ def own_memory(x: InOut[L["!llvm.ptr<3>"]], f: Input[L["f32"]]): ...
 def test_code_that_does_not_fit_is_refused_with_both_lines(fn, message, text):
     error = refused(once, {"x": "*fp32"}, {"F": fn}, message, placed("tle.raw.call(F, [tl.load(x + at), 2]"))
     assert not text or placed(text) in {site.line for site in error.sites}
+
+
+@mimw.jit
+def swizzled(d):
+    tile, bar = tlx.local_alloc((64, 64), tl.float16, 1), tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(bar[0], 8192)
+    tlx.async_descriptor_load(d, tile[0], [0, 0], bar[0])
+    tlx.barrier_wait(bar[0], 0)
+    tle.raw.call_smem(looks, [tile[0]])
+
+
+@ptx(source=".func looks(.param .b64 x) { ret; }")
+def looks(x): ...
+
+
+def test_a_swizzled_buffer_is_refused():
+    with pytest.raises(LayoutConflict, match="raw_reads wants its elements in order.*native code takes it row after row"):
+        to_ttgir(swizzled, {"d": "tensordesc<fp16[64, 64]>"})
 
 
 def test_a_barrier_is_within_the_declared_scope():

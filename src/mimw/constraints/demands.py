@@ -217,7 +217,9 @@ def _consecutive(cut: Op) -> bool:
 
 
 def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
-    why = "an answer is consecutive bytes" if "response" in op.row.places else "a bulk copy moves consecutive bytes"
+    why = ("an answer is consecutive bytes" if "response" in op.row.places else
+           "native code takes it row after row; tle.gpu.copy by pointers brings it so, tle.raw.call spills a tile so"
+           if "declared" in op.row.traits else "a bulk copy moves consecutive bytes")
     for rows in _plain_rows(op, buffer, views, why):
         yield replace(rows, layouts=InOrder())  # what TMA makes of one dimension will do, too
 

@@ -28,10 +28,10 @@ define("raw_barrier", "barrier:Barrier", scalar(I32), "none", "read", ours=True,
        word="tle.raw.call of an mbarrier",
        doc="Where an mbarrier lies in shared memory, for a `raw_call` alone.")
 define("raw_reads", "buffer:Buffer", None, "none", "read", ours=True, touches="buffer=read", time="work", cost="shared",
-       traits="collective", lies="buffer=bytes",
+       traits="collective declared", lies="buffer=bytes",
        doc="The `raw_call` behind it reads the buffer, as its author declares.")
 define("raw_writes", "buffer:Buffer", None, "none", "write", ours=True, touches="buffer=write", time="work", cost="shared",
-       traits="collective", lies="buffer=bytes",
+       traits="collective declared", lies="buffer=bytes",
        doc="The `raw_call` before it has written the buffer, as its author declares: any part of it.")
 define("raw_arrives", "barrier:Barrier count:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        barrier="arrive", needs="mbarrier", cost="sync", word="tle.raw.call of an mbarrier", time="work",
