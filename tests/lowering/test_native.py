@@ -13,6 +13,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import MimwSource, compile_kernel, native_key
 from mimw.errors import LayoutConflict, RawCodeError
+from mimw.explain import Explanation
 from mimw.triton_port.runtime import ContentKeys
 from tests.compiling import to_assembly, to_ttgir
 
@@ -73,6 +74,9 @@ def test_a_function_stands_in_place_with_registers_of_its_own():
     for block in blocks:    # a barrier of the task before and behind
         place = lines.index(block.strip())
         assert "bar.sync \t0;" in lines[place - 8:place] and "bar.sync \t0;" in lines[place:place + 4]
+    said = Explanation(compiled).sections["Native code, as it is declared"].splitlines()
+    assert [line.partition(" (")[0] for line in said] == ["scale", "add", "scale"] and "reads and writes x;" in said[0]
+    assert "reads x, writes p; its text was not looked at" in said[1]
     assert "mov.b32 %r1, raw_a0; mov.b16 %h1, raw_a1; mov.b64 %rd1, raw_a2; mov.b32 %r2, raw_a3; mov.b32 %r4, raw_a4;" in blocks[1]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ahead import compiled
+from ..analysis.raw_calls import effects_of
 from ..compile import Compiled, compile_kernel, record_kernel
 from ..report import barrier_graph, barrier_graph_svg, resource_table, space_table
 from ..target import wanted
@@ -22,6 +23,8 @@ from ..tool import tool
 from . import conflicts, loops, memory
 
 __all__ = ["Explanation", "explain"]
+
+_NATIVE = "Native code, as it is declared"
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,10 @@ class Explanation:
             "Barriers": barrier_graph(compiled.program),
             loops.HEADING: loops.loop_text(compiled),
             conflicts.HEADING: conflicts.conflict_text(compiled),
+            _NATIVE: "\n".join(dict.fromkeys(effects_of(op) for op in compiled.program.named("raw_call"))),
         }
-        return {title: text.rstrip() for title, text in found.items() if text or title not in (loops.HEADING, conflicts.HEADING)}
+        asked = loops.HEADING, conflicts.HEADING, _NATIVE
+        return {title: text.rstrip() for title, text in found.items() if text or title not in asked}
 
     def barriers_svg(self) -> str:
         """The barrier graph as a picture. ValueError for a kernel without our words, which has none."""
