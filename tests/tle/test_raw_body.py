@@ -223,6 +223,24 @@ def test_the_text_of_a_body_and_what_it_names_tell_two_apart():
     assert keys[0] != keys[1]
 
 
+@dialect(name="mlir")
+def inverted(x: InOut[L["memref<?xi8, 3>"]]):
+    at = gpu.thread_id("x")
+    memref.store(arith.xori(memref.load(x, [at]), 1), x, [at])
+
+
+@mimw.jit
+def inverted_flags(x_ptr):
+    at = tl.arange(0, 64)
+    tl.store(x_ptr + at, tle.raw.call(inverted, [tl.load(x_ptr + at) > 30]).to(tl.int32))
+
+
+def test_truth_values_are_bytes_in_memory(machine):
+    x = np.arange(64, dtype=np.int32)
+    machine.launch(inverted_flags, (1, ), x, num_warps=2)
+    assert (x == (np.arange(64) <= 30)).all()
+
+
 @tle.raw.language(name="mlir")
 def next_one(x: "tensor<64xi32>", out: L["!llvm.ptr<1>"]):  # noqa: F722
     """48 threads: a tile of 64 lanes, of which 16 never come; every thread but the last reads what its neighbour has written."""

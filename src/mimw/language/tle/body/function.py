@@ -98,6 +98,8 @@ class BodyCall:
             return self.given[index]
         value = tl.load(local_ptr(self.buffers[index], _semantic=self.semantic), _semantic=self.semantic)
         order = self.orders.get(index)
+        if self.given[index].dtype == tl.int1:
+            value = self.semantic.not_equal(value, self.semantic.to_tensor(0))
         return value if order is None else self.semantic.permute(value, tuple(order.index(axis) for axis in range(len(order))))
 
     def position(self, memory: Any) -> int:
@@ -114,6 +116,8 @@ class BodyCall:
         order = self.orders.get(index)
         if order is not None:
             tile = self.semantic.permute(tile, order)
+        if tile.dtype == tl.int1:       # in memory a truth value takes a byte
+            tile = self.semantic.cast(tile, tl.int8)
         buffer = alloc([int(extent) for extent in tile.type.shape], tile.dtype, _semantic=self.semantic)
         tl.store(local_ptr(buffer, _semantic=self.semantic), tile, _semantic=self.semantic)
         return buffer
