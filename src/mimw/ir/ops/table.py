@@ -91,7 +91,7 @@ class OpDef:
     def moves_whole_buffers(self) -> bool:
         """True of an ordinary read or write of a buffer by a tile of its shape, through registers."""
         touched = {name for name, _ in self.touches}
-        elsewhere = self.copy or self.peers or "indices" in self.places
+        elsewhere = self.copy or self.peers or "indices" in self.places or "declared" in self.traits
         return touched == {"buffer"} == {*self.reads, *self.writes} and not elsewhere
 
     @property
