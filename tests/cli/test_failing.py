@@ -7,6 +7,8 @@ import pytest
 
 import mimw.cli
 from mimw.cli import main, progress
+from mimw.cli.errors import CommandError
+from mimw.cli.on_gpu import on_gpu
 from mimw.cli.progress import working
 from tests.processes import mimw as mimw_process
 
@@ -136,3 +138,10 @@ def test_what_takes_long_says_so_and_what_is_soon_done_does_not(stream, expected
     with working("waiting", told):
         pass
     assert told.getvalue() == ""
+
+
+def test_a_launch_on_a_gpu_without_torch_says_what_is_missing(monkeypatch):
+    import sys
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(CommandError, match="wants torch"):
+        on_gpu(1)

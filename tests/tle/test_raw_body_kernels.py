@@ -4,11 +4,11 @@ from typing import Literal as L
 
 import numpy as np
 import pytest
-from mimw.tle.raw import InOut, Input, arith, dialect, ir, llvm, scf
 
 import mimw
 import mimw.tle as tle
 from mimw.testing import compare
+from mimw.tle.raw import InOut, Input, arith, dialect, ir, llvm, scf
 from tests.compiling import to_assembly
 from tests.kernels.raw_bodies import add_pointers, add_seed, matmul_tiles, softmax_rows, topk_rows
 

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errors import CommandError
+
 
 def on_gpu(value: Any) -> Any:
-    """A torch tensor of the GPU for a numpy array, also in a descriptor."""
+    """A torch tensor of the GPU for a numpy array, also in a descriptor. CommandError without torch."""
     import numpy as np
-    import torch
+    try:
+        import torch
+    except ImportError:
+        raise CommandError("a launch on a GPU of what is named here wants torch, for its arrays: pip install 'mimw[torch]'. With "
+                           "MIMW_SIMULATE=1 it is simulated.") from None
 
     from ..host import HostArray, TensorDescriptor
 
