@@ -114,14 +114,16 @@ def reasons(x, y, i, n, WHICH: tl.constexpr):
         elif WHICH == "atomic":
             tl.atomic_add(i, 1)
             tle.dsa.copy(x + at, a, [64])
+        elif WHICH == "divided":
+            tle.dsa.copy(x + n // (4 - k) + at, a, [64])
         else:
             tle.dsa.copy(x + where + at, a, [64])
-            where = where * 2 + k
+            where = where * 2 + k // 3
 
 
 @pytest.mark.parametrize("which, why", [
     ("loaded", "follows from load at line"), ("before", "stores before the copy"), ("branch", "under an `if` or in a loop inside"),
-    ("atomic", "keeps its place among"), ("computed", "")])
+    ("atomic", "keeps its place among"), ("divided", "follows from sdiv at line"), ("computed", "")])
 def test_why_a_loop_runs_in_order(which, why):
     x, y, i = np.ones(512, np.float32), np.ones(512, np.float32), np.zeros(8, np.int32)
     program = prepare(reasons, (1, ), (x, y, i, 4, which), {}).program
