@@ -14,7 +14,7 @@ import enum
 from typing import Any
 
 from .dialect import DIALECTS, op
-from .threads import I1, I32, INDEX
+from .threads import I1, INDEX
 from .types import FloatType, IntegerType, Type, VectorType, is_float, is_integer, width
 from .values import Number, Vector
 
@@ -280,40 +280,3 @@ _cast("fptoui", lambda a, b: is_float(a) and isinstance(b, IntegerType), "fp_to_
 _cast("extf", lambda a, b: _floats(a, b) and width(a) < width(b), "fp_ext")
 _cast("truncf", lambda a, b: _floats(a, b) and width(a) > width(b), "fp_trunc")
 _cast("bitcast", lambda a, b: width(a) == width(b), "bitcast")
-
-
-# ---- results of two words ---------------------------------------------------------------------------------------------
-
-
-@op("arith")
-def addui_extended(body, lhs, rhs):
-    """(sum, whether it has carried)."""
-    threads, (a, b) = body.threads, operands(body, "arith.addui_extended", (lhs, rhs), "integer")
-    total = threads.op("add", [a, b], a.type)
-    return total, threads.compare("ULT", total, a)
-
-
-@op("arith")
-def mului_extended(body, lhs, rhs):
-    """(low half, high half) of the product without signs."""
-    threads, (a, b) = body.threads, operands(body, "arith.mului_extended", (lhs, rhs), "integer")
-    return threads.op("mul", [a, b], a.type), _high(body, a, b)
-
-
-@op("arith")
-def mulsi_extended(body, lhs, rhs):
-    """(low half, high half) of the product with signs."""
-    threads, (a, b) = body.threads, operands(body, "arith.mulsi_extended", (lhs, rhs), "integer")
-    high, zero = _high(body, a, b), threads.constant(0, a.type)
-    for one, other in ((a, b), (b, a)):
-        high = threads.op("sub", [high, threads.select(threads.compare("SLT", one, zero), other, zero)], a.type)
-    return threads.op("mul", [a, b], a.type), high
-
-
-def _high(body, a: Number, b: Number) -> Number:
-    if width(a.type) >= 32:
-        return body.threads.op("umulhi", [a, b], a.type)
-    wide = [body.threads.cast("int_cast", one, I32, False) for one in (a, b)]
-    product = body.threads.op("mul", wide, I32)
-    shifted = body.threads.op("lshr", [product, body.threads.constant(width(a.type), I32)], I32)
-    return body.threads.cast("int_cast", shifted, a.type, False)

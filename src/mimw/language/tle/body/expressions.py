@@ -82,7 +82,7 @@ class Expressions:
         try:
             return getattr(of, node.attr)
         except AttributeError as error:
-            text = str(error) if isinstance(of, ModuleType) else f"{type(of).__name__} has no {node.attr!r}"
+            text = str(error) if isinstance(of, ModuleType) else f"{of!r} has no {node.attr!r}"
             self.fail(text, kind=UnknownSymbolError)
 
     def _call(self, node: ast.Call) -> Any:
@@ -132,7 +132,10 @@ class Expressions:
             self.fail(f"raw bodies have no {type(kind).__name__}")
         shown = next((one for one in (left, right) if isinstance(one, (Number, Vector))), None)
         if shown is None:
-            return plain(left, right)
+            try:
+                return plain(left, right)
+            except (ArithmeticError, TypeError, ValueError) as error:
+                self.fail(str(error))
         name = (_OF_FLOATS if _floats(shown) else _OF_INTEGERS).get(word)
         if name is None:
             self.fail(f"raw bodies have no {type(kind).__name__} of {shown.type}")

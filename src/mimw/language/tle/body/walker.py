@@ -23,7 +23,7 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from . import arith, branches, debug, functions, hardware, math, memory, vectors, whiles  # noqa: F401
+from . import arith, branches, debug, extended, functions, hardware, math, memory, vectors, whiles  # noqa: F401
 from .branches import If
 from .expressions import Expressions
 from .loops import For
