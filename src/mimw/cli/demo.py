@@ -21,6 +21,7 @@ from pathlib import Path
 
 from .errors import CommandError
 from .output import check_output, writing
+from .progress import working
 
 HELP = "the shipped GEMM, from source to timeline"
 EXAMPLES = """\
@@ -82,7 +83,8 @@ def _simulate(grid, args, meta, check, seed: int):
     m, n, k = _SHAPE
     print(f"1  Simulate C[{m},{n}] = A[{m},{k}] B[{k},{n}] in bf16 on {_PROGRAMS} simulated CTAs", flush=True)
     start = time.perf_counter()
-    run = mimw.simulate(gemm.kernel, grid, *args, **meta, seed=seed, trace=True)
+    with working("simulating"):
+        run = mimw.simulate(gemm.kernel, grid, *args, **meta, seed=seed, trace=True)
     seconds = time.perf_counter() - start
     print(f"   equal to numpy up to the rounding to bf16 ({check()}), in {seconds:.1f} s\n")
     return run.trace
@@ -103,7 +105,8 @@ def _compile(args, meta) -> None:
     signature, constants, _ = specialise(kernel, bound.arguments)
     start = time.perf_counter()
     constants = {kernel.arg_names[path[0]]: value for path, value in constants.items()}
-    compiled = compile_kernel(kernel, signature, constants, target=_TARGET, options=options)
+    with working("compiling"):
+        compiled = compile_kernel(kernel, signature, constants, target=_TARGET, options=options)
     print(f"   a cubin of {len(compiled.stages['cubin'])} bytes in {time.perf_counter() - start:.1f} s\n")
     print(resource_table(compiled.program, compiled.target, compiled.metadata.shared).rstrip())
 
