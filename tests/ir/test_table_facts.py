@@ -144,7 +144,7 @@ def test_who_stores_registers():
     """Rows whose writes a reader may follow value by value: those of the task itself, into its own CTA."""
     assert {name for name, row in OPS.items() if row.stores_registers} == {
         "local_store", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas",
-        "tmem_store", "dsa_to_buffer", "dsa_binary", "dsa_move", "raw_writes", "mlir_writes"}
+        "tmem_store", "dsa_to_buffer", "dsa_binary", "dsa_move", "mlir_writes"}
 
 
 VIEWS = {"slot", "part", "box", "transposed", "retyped", "flat", "pointer", "peer", "placed"}

@@ -104,7 +104,7 @@ class _Search(Flows):
 def _is_data(op: Op) -> bool:
     """Whether no index arithmetic can stand in for the results: products, what copies bring, and what other CTAs hold."""
     row = op.row
-    return "dot" in row.traits or row.copy == "in" or bool(row.peers and row.reads)
+    return not row.traits.isdisjoint(("dot", "declared")) or row.copy == "in" or bool(row.peers and row.reads)
 
 
 def _communicates(op: Op) -> bool:

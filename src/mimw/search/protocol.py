@@ -57,7 +57,7 @@ class TileData:
         """Whether `op` would say something else in a full run."""
         watched = "observer" in op.row.traits and not self.unknown.isdisjoint(op.operands)
         rows = "descriptor" in op.row.places and "rows" in op.row.places and op.row.copy == "out"   # equal ones may meet
-        return watched or rows or op.name == "thread_id"
+        return watched or rows or op.name == "thread_id" or "declared" in op.row.traits     # a reference may look at all it gets
 
     def _zero(self, value: Value) -> Any:
         """One array for all values of a type: nobody writes it."""

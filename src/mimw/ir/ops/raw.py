@@ -15,7 +15,8 @@ from ..types import I32
 from .table import define
 
 define("raw_call", "function:#str values:num* types:#type*", listed(2), "none", "read write", ours=True,
-       attrs="code:#str forms:const names:const fence:#str? sync_scope:#str?", needs="native", traits="collective", time="work",
+       attrs="code:#str forms:const names:const fence:#str? sync_scope:#str?", needs="native", traits="collective declared",
+       time="work",
        cost="sync",
        word="tle.raw.call",
        doc="All threads of the task run native code, between two barriers of the task. attrs: code, the key of the text "

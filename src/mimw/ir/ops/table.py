@@ -102,7 +102,8 @@ class OpDef:
     @property
     def stores_registers(self) -> bool:
         """True if what the op writes into buffers of its own CTA are values of the task."""
-        return bool(self.writes) and not self.copy and not self.peers and "async" not in self.effects
+        return bool(self.writes) and not self.copy and not self.peers and "async" not in self.effects and \
+            "declared" not in self.traits
 
     @property
     def needs_all_threads(self) -> bool:
