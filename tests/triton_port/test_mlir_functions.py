@@ -1,10 +1,11 @@
 """Functions of MLIR text: what they do to memory by MLIR's word, and what stands in the place of a call."""
 
+import os
 import re
 
 import pytest
 
-from mimw.triton_port.mlir_complaints import MlirProblem
+from mimw.triton_port.mlir_complaints import MlirProblem, complaints
 from mimw.triton_port.mlir_effects import facts
 from mimw.triton_port.mlir_functions import Machine, MlirSource, body, new_context
 from mimw.triton_port.mlir_splice import Splice, spliced
@@ -84,3 +85,9 @@ def test_a_body_in_the_place_of_two_calls():
         (alias, ) = re.findall(rf"{op} .* loc\((#loc\d+)\)", text)
         (name, inside) = re.search(rf'^{alias} = loc\("(.*)"\((#loc\d+)\)\)$', text, re.MULTILINE).groups()
         assert name == "mlir.7" and re.search(rf'^{inside} = loc\("user.py":{line}:', text, re.MULTILINE)
+
+
+def test_what_others_say_meanwhile_is_said(capfd):
+    with complaints():
+        os.write(2, b"a warning of another thread")
+    assert capfd.readouterr().err == "a warning of another thread"

@@ -65,9 +65,9 @@ def complaints(position: Callable[[int, int], tuple[int, int]] = lambda line, co
         os.dup2(kept.fileno(), 2)
         try:
             yield
+            os.write(before, _all_of(kept))     # what others have said meanwhile
         except RuntimeError as error:
-            kept.seek(0)
-            said = kept.read().decode(errors="replace")
+            said = _all_of(kept).decode(errors="replace")
             found = _AT.search(said)
             if found is None:
                 raise MlirProblem(said.strip().splitlines()[0] if said.strip() else str(error)) from None
@@ -78,3 +78,8 @@ def complaints(position: Callable[[int, int], tuple[int, int]] = lambda line, co
         finally:
             os.dup2(before, 2)
             os.close(before)
+
+
+def _all_of(file) -> bytes:
+    file.seek(0)
+    return file.read()
