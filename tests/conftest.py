@@ -27,6 +27,9 @@ _CACHE = os.environ["TRITON_CACHE_DIR"] = _new_cache()
 # Products of simulated tiles are small: a second thread would wait for them, busily, on the core of another worker. Numpy reads
 # the variable when it is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# So are checks: a copy of a worker that has run some thousand tests costs more than it takes over. tests/check/test_processes.py is
+# about those copies.
+os.environ.setdefault("MIMW_JOBS", "1")
 os.environ.setdefault("MIMW_PROGRESS", "0")     # what a command says depends on no machine's speed
 
 import pytest  # noqa: E402
