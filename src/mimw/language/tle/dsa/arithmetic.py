@@ -42,32 +42,54 @@ def add(lhs, rhs, out, _semantic=None) -> None:
 
 @word
 def sub(lhs, rhs, out, _semantic=None) -> None:
-    """out[...] = lhs - rhs; arguments and errors as of `add`. Lowers to arith.subf or subi."""
+    """out[...] = lhs - rhs, element by element.
+
+    args:      as of `add`
+    errors:    ValueError for other shapes or types
+    lowers to: on a GPU arith.subf or subi
+    """
     _binary("sub", lhs, rhs, out, _semantic)
 
 
 @word
 def mul(lhs, rhs, out, _semantic=None) -> None:
-    """out[...] = lhs * rhs; arguments and errors as of `add`. Lowers to arith.mulf or muli."""
+    """out[...] = lhs * rhs, element by element.
+
+    args:      as of `add`
+    errors:    ValueError for other shapes or types
+    lowers to: on a GPU arith.mulf or muli
+    """
     _binary("mul", lhs, rhs, out, _semantic)
 
 
 @word
 def div(lhs, rhs, out, _semantic=None) -> None:
-    """out[...] = lhs / rhs; integers are divided towards zero, floats of 16 bits in fp32. Arguments and errors as of `add`. Lowers
-    to arith.divf, divsi or divui."""
+    """out[...] = lhs / rhs; integers are divided towards zero, floats of 16 bits in fp32.
+
+    args:      as of `add`
+    errors:    ValueError for other shapes or types
+    lowers to: on a GPU arith.divf, divsi or divui
+    """
     _binary("div", lhs, rhs, out, _semantic)
 
 
 @word
 def max(lhs, rhs, out, _semantic=None) -> None:
-    """out[...] = the larger of lhs and rhs; of a NaN either. Arguments and errors as of `add`. Lowers to arith.maxnumf, maxsi or
-    maxui."""
+    """out[...] = the larger of lhs and rhs; of a NaN either.
+
+    args:      as of `add`
+    errors:    ValueError for other shapes or types
+    lowers to: on a GPU arith.maxnumf, maxsi or maxui
+    """
     _binary("max", lhs, rhs, out, _semantic)
 
 
 @word
 def min(lhs, rhs, out, _semantic=None) -> None:
-    """out[...] = the smaller of lhs and rhs; of a NaN either. Arguments and errors as of `add`. Lowers to arith.minnumf, minsi or
-    minui."""
+    """out[...] = the smaller of lhs and rhs; of a NaN either.
+
+    args:      as of `add`
+    errors:    ValueError for other shapes or types
+    lowers to: on a GPU arith.minnumf, minsi or minui
+    """
     _binary("min", lhs, rhs, out, _semantic)
