@@ -194,6 +194,21 @@ def test_a_swizzled_buffer_is_refused():
         to_ttgir(swizzled, {"d": "tensordesc<fp16[64, 64]>"})
 
 
+@ptx(source="""
+.func (.param .align 8 .b8 out[40]) narrow(.param .b32 alloc, .param .b32 x, .param .b64 first, .param .b64 n, .param .b64 step,
+                                           .param .b32 factor)
+{ .reg .b32 %r<2>; ld.param.b32 %r0, [x]; st.param.b32 [out+8], %r0; ret; }
+""")
+def narrow_pointers(x: InOut[L["memref<?xf32, 3>"]], factor: Input[L["f32"]]): ...
+
+
+def test_a_structure_of_pointers_into_shared_memory():
+    """As clang makes it where such pointers have 32 bits: the function is called, and the lower half compared."""
+    text = compile_kernel(once, {"x": "*fp32"}, {"F": narrow_pointers}).stages["ptx"]
+    assert "call.uni (raw_out), raw_" in text and "ld.param.b64 raw_piece8, [raw_out+8];" in text
+    assert "cvt.u32.u64 raw_low, raw_piece8; setp.ne.u32 raw_moved, raw_low, raw_a0; @raw_moved trap;" in text
+
+
 def test_a_barrier_is_within_the_declared_scope():
     narrow = tle.hardware_constraint(threads_dim=1, sync_scope="warp")(ptx(source=SCALE)(scale.fn))
     error = refused(once, {"x": "*fp32"}, {"F": narrow}, "declared sync_scope is 'warp', and the code has a barrier of the block")

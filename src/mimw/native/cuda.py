@@ -119,8 +119,9 @@ def _nvrtc(compiler: Compiler, text: str, arch: str, flags: tuple[str, ...], fol
 
 def _clang(compiler: Compiler, text: str, arch: str, flags: tuple[str, ...], folder: str) -> str:
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    short = ["-Xclang", "-fcuda-short-ptr", "-mllvm", "--nvptx-short-ptr"]     # pointers into shared memory of 32 bits, as Triton's
     command = [compiler.path, "-x", "cuda", "--cuda-device-only", f"--cuda-gpu-arch={arch}", "-fgpu-rdc", "-O3", _STANDARD, "-S",
-               "-Xclang", "-fcuda-short-ptr", f"-I{folder}", *([f"--cuda-path={home}"] if home else []), *flags]
+               *short, f"-I{folder}", *([f"--cuda-path={home}"] if home else []), *flags]
     return _by_program(command, "clang", text)
 
 

@@ -42,7 +42,7 @@ class _Call:
         self.operands: list = []
         self.ahead: list[str] = []
         self.behind: list[str] = []
-        self.addresses: list[str] = []      # the generic address of each memref, in order
+        self.addresses: list[tuple[str, int]] = []      # of each memref that may be written: its pointer, and how wide that is
         self.first = len(op.results)
 
     def emit(self):
@@ -82,7 +82,8 @@ class _Call:
         for width in widths[_POINTERS:]:
             if width != 64:
                 self._refuse(f"a descriptor's offset, extents and strides are 64 bits wide, and a parameter has {width}")
-        self.addresses += [self._address(value, 64)] if form.writes and self.unit.result_bytes else []
+        if form.writes and self.unit.result_bytes:
+            self.addresses.append((pointers[-1], widths[len(pointers) - 1]))
         return [*pointers, *map(str, numbers)]
 
     def _single(self, value, form: Form, width: int) -> str:
@@ -175,10 +176,15 @@ class _Call:
         if self.unit.result_bytes != sum(sizes):
             self._refuse(f"the function returns a structure of {self.unit.result_bytes} bytes, and the descriptors of the "
                          f"{len(written)} memrefs that it may write have {sum(sizes)}")
-        self.ahead += [f".reg .b64 raw_piece{offset};" for offset in self.unit.pieces] + [".reg .pred raw_moved;"]
+        self.ahead += [f".reg .b64 raw_piece{offset};" for offset in self.unit.pieces]
+        self.ahead.append(".reg .pred raw_moved; .reg .b32 raw_low;")
         at = 0
-        for address, size in zip(self.addresses, sizes):
-            self.behind += [f"setp.ne.u64 raw_moved, raw_piece{at + 8}, {address};", "@raw_moved trap;"]
+        for (address, width), size in zip(self.addresses, sizes):
+            piece = f"raw_piece{at + 8}"
+            if width == 32:     # a pointer into shared memory, in the lower half
+                self.behind.append(f"cvt.u32.u64 raw_low, {piece};")
+                piece = "raw_low"
+            self.behind += [f"setp.ne.u{width} raw_moved, {piece}, {address};", "@raw_moved trap;"]
             at += size
 
     def _check_scope(self) -> None:
