@@ -177,7 +177,8 @@ def epilogue(tile: Input[L["memref<?x?xf32, 3>"]], bias: Input[POINTER], c: Outp
 
 
 @mimw.jit
-def gemm(a, b, bias, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr):
+def gemm(a, b, bias, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
+         EPILOGUE: tl.constexpr = epilogue):
     left, right = tlx.local_alloc((BM, BK), tl.float16, STAGES), tlx.local_alloc((BK, BN), tl.float16, STAGES)
     full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
     m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
@@ -197,4 +198,4 @@ def gemm(a, b, bias, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
                 acc = tlx.async_dot(left[slot], right[slot], acc)
                 acc = tlx.async_dot_wait(0, acc)
                 tlx.barrier_arrive(free[slot])
-            tle.raw.call(epilogue, [acc, bias + n, c + m * N + n, N])
+            tle.raw.call(EPILOGUE, [acc, bias + n, c + m * N + n, N])

@@ -1,9 +1,15 @@
 """PTX is taken apart as it is written, and what would change the kernel around it is refused with its line."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import mimw.tle as tle
 from mimw.native.ptx import Param, PtxError, parse
 from mimw.native.unit import chosen, unit_of
+from tests.compiling import to_assembly
+from tests.kernels import raw_cuda
 
 MODULE = """
 //
@@ -111,3 +117,17 @@ def test_no_such_function(names, wanted, message):
     module = parse("\n".join(f".func {one}() {{ ret; }}" for one in names))
     with pytest.raises(PtxError, match=message):
         chosen(module, wanted, "f")
+
+
+def test_what_a_compiler_of_cuda_made_stands_in_a_warp_specialised_product():
+    """epilogue.ptx is what NVRTC 13.0 made of the epilogue in tests/kernels/raw_cuda.py: no compiler is needed. Its instructions
+    stand in the task, none of them a call, with the task's own threads."""
+    source = (Path(__file__).parent / "epilogue.ptx").read_text()
+    by_ptx = tle.raw.dialect(name="ptx", source=source, extern_func_name="epilogue")(raw_cuda.epilogue.fn)
+    signature = {"a": "tensordesc<fp16[64, 64]>", "b": "tensordesc<fp16[64, 128]>", **dict.fromkeys(("bias", "c"), "*fp32"),
+                 **dict.fromkeys("NK", "i32")}
+    sizes = {"BM": 64, "BN": 128, "BK": 64, "STAGES": 2, "EPILOGUE": by_ptx}
+    text = to_assembly(raw_cuda.gemm, signature, sizes).stage("ptx")
+    (block, ) = (line for line in text.splitlines() if "raw_a0" in line)
+    assert "wgmma.mma_async" in text and "call.uni" not in text and "%tid" not in block and "ex2.approx" in block
+    assert "v4.f32" in block and re.search(r"mov\.u32 %r\d+, 128;", block)
