@@ -5,6 +5,7 @@ import pytest
 from mimw.ir import Buffer, Pointer, Scalar, Tensor
 from mimw.ir.mlir_text import MlirError, MlirText
 from mimw.ir.mlir_types import buffer_alias, in_some_layout, spelled, type_of
+from tests.every import every
 
 _TEXT = """// a brace in a comment {
 #l = #ttg.blocked<{sizePerThread = [1],
@@ -46,7 +47,7 @@ def test_the_text_as_mlir_has_it_keeps_lines():
     assert text.position(7, here + 1) == (7, there + 1) and text.position(7, 5) == (7, 5) and text.position(99, 1)[0] == len(lines)
 
 
-@pytest.mark.parametrize("written", ["i1", "f16", "bf16", "f8E4M3FN", "!tt.ptr<i64>", "tensor<8xf32>", "tensor<2x4x!tt.ptr<bf16>>",
+@every(["i1", "f16", "bf16", "f8E4M3FN", "!tt.ptr<i64>", "tensor<8xf32>", "tensor<2x4x!tt.ptr<bf16>>",
                                      "!ttg.memdesc<64x32xf16>", "!ttg.memdesc<1xi64>"])
 def test_types_there_and_back(written):
     type_ = type_of(written)
@@ -56,7 +57,7 @@ def test_types_there_and_back(written):
         assert in_some_layout(type_).startswith(written[:-1] + (", #ttg.nvmma" if "16" in written else ", #ttg.swiz"))
 
 
-@pytest.mark.parametrize("written", ["index", "tensor<8xindex>", "memref<8xf32>", "tensor<?xf32>", "vector<4xf32>",
+@every(["index", "tensor<8xindex>", "memref<8xf32>", "tensor<?xf32>", "vector<4xf32>",
                                      "!tt.ptr<f32, 3>"])
 def test_types_that_do_not_cross(written):
     assert type_of(written) is None

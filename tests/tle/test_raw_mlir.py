@@ -14,6 +14,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.errors import RawCodeError, SimulatorMisuse
 from tests.compiling import to_assembly, to_ttgir
+from tests.every import every
 from tests.kernels import mlir_functions
 from tests.kernels.mlir_functions import adding, handing, largest, product, softmax
 
@@ -243,7 +244,7 @@ def test_what_mlir_refuses_names_the_line(text, line, says):
     assert caught.value.sites[0].line == line and caught.value.sites[0].caller.file == __file__
 
 
-@pytest.mark.parametrize("text, line, says", [
+@every([
     ("llvm.mlir.global @g(1 : i32) : i32\n" + _HEAD + _LAST, 1, "may not stand here"),
     ("module attributes {\"ttg.num-warps\" = 1 : i32} {\n" + _HEAD + _LAST + "}", 1, "no name and no attributes"),
     (_HEAD + "}}" + _LAST, 2, "may not stand here"),
@@ -256,18 +257,20 @@ def test_what_mlir_refuses_names_the_line(text, line, says):
     ("tt.func @f(%x: !ttg.memdesc<8xf32>) -> !ttg.memdesc<8xf32> {\n  tt.return %x : !ttg.memdesc<8xf32>\n}", 1, "a result is"),
     ("tt.func @f(%x: !ttg.memdesc<1xi64>) {\n  tt.return\n}", 1, "mbarrier"),
 ])
-def test_what_reaches_outside_is_refused_where_it_is_declared(text, line, says):
+def test_what_reaches_outside_is_refused_where_it_is_declared(case):
+    text, line, says = case
     with pytest.raises(RawCodeError, match=re.escape(says)) as caught:
         _function(text)
     assert caught.value.sites[0].line == line
 
 
-@pytest.mark.parametrize("signature, says", [
+@every([
     ("%x: tensor<64xf32>", "tensor<128xf32> for %x: tensor<64xf32>; its function in MLIR is (%x: tensor<64xf32>) -> ()"),
     ("%x: f32", "tensor<128xf32> for %x: f32"),
     ("%x: !tt.ptr<f32>", "for %x: !tt.ptr<f32>"),
 ])
-def test_an_argument_of_another_type_is_refused_with_both(signature, says):
+def test_an_argument_of_another_type_is_refused_with_both(case):
+    signature, says = case
     function = _function(f"tt.func @f({signature}) {{\n  tt.return\n}}")
     with pytest.raises(triton.CompilationError, match=re.escape(says)):
         mimw.simulate(_calling(function), (1, ), np.zeros(128, np.float32))
@@ -510,9 +513,10 @@ def test_a_file_is_read_anew_and_named(tmp_path):
         mimw.simulate(_calling(function), (1, ), x)
 
 
-@pytest.mark.parametrize("options, says", [({"fence": "gpu"}, "fence= says nothing"), ({"flags": ("-O3", )}, "flags= says nothing"),
+@every([({"fence": "gpu"}, "fence= says nothing"), ({"flags": ("-O3", )}, "flags= says nothing"),
                                            ({"effects": {"x": "out"}}, "return what is new")])
-def test_options_without_a_meaning_are_refused(options, says):
+def test_options_without_a_meaning_are_refused(case):
+    options, says = case
     with pytest.raises((ValueError, RawCodeError), match=says):
         _function(_HEAD + _LAST, **options)
 
