@@ -182,6 +182,11 @@ def multiply(launch, a, b, bias, c, BM=128, BN=128, BK=64, STAGES=3):
            BM=BM, BN=BN, BK=BK, STAGES=STAGES)
 
 
+# On an H200 (2026-11-23): softmax of 8192 rows of 4096, 71.4 us, 3758 GB/s, 1.55 of torch's speed; the product of 8192, 2368 us,
+# 464 TFLOP/s, 0.86 of torch's matmul, bias and activation in three calls. What that product lacks are 02's and 03's means, not the
+# epilogue's language: one consumer of 128 x 128, whose tile of fp32 takes 64 KB more, so that one program has an SM to itself.
+
+
 # What if?
 #     write `exit;` for `ret;` in step 1                     refused, with the line of the PTX: the kernel goes on behind the call
 #     declare the tile of step 1 an Input                    the call gives nothing back, and the store of it says so
