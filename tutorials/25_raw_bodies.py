@@ -165,4 +165,4 @@ def measure_one(columns):
 
 if __name__ == "__main__":
     import harness
-    harness.run(simulate_one, measure_one, (1024, 8192))
+    harness.run(simulate_one, measure_one, (1024, ), (8192, ))

@@ -35,3 +35,15 @@ def test_hello(tutorial, capsys):
 def test_clean(tutorial, check_kernel):
     x = np.ones((2, 40), np.float32)
     check_kernel(tutorial.softmax_rows, (2, ), x, np.zeros_like(x), 40, num_warps=2)
+
+
+@pytest.mark.gpu
+def test_measuring_takes_its_cases(tutorial, monkeypatch, capsys):
+    """What the program prints on a GPU, of a small row."""
+    import sys
+    from pathlib import Path
+    monkeypatch.syspath_prepend(str(Path(tutorial.__file__).parent))
+    monkeypatch.setattr(sys, "argv", ["25_raw_bodies.py", "256"])
+    import harness
+    harness.run(tutorial.simulate_one, tutorial.measure_one)
+    assert "softmax in a raw body" in capsys.readouterr().out
