@@ -14,11 +14,11 @@ from typing import Literal as L
 
 import numpy as np
 import triton.language as tl
-from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, math, memref, nvvm, scf
-from mimw.tle.raw.mlir import vassert, vprintf
 
 import mimw
 import mimw.tle as tle
+from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, math, memref, nvvm, scf
+from mimw.tle.raw.mlir import vassert, vprintf
 
 INDEX, I32, F32 = ir.IndexType.get(), ir.IntegerType.get_signless(32), ir.F32Type.get()
 POINTER, DYNAMIC = ir.Type.parse("!llvm.ptr<1>"), -2147483648
