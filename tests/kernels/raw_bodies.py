@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from typing import Literal as L
 
 import triton.language as tl
-from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, math, memref, nvvm, scf, tensor
 
 import mimw
 import mimw.tle as tle
+from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, math, memref, nvvm, scf, tensor
 
 DYNAMIC = -2147483648
 

@@ -5,11 +5,11 @@ from typing import Literal as L
 
 import numpy as np
 import triton.language as tl
-from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, math, memref, nvvm, vector
 
 import mimw
 import mimw.tle as tle
 from mimw.testing import compare
+from mimw.tle.raw import InOut, Input, arith, dialect, gpu, ir, llvm, math, memref, nvvm, vector
 
 INDEX, I8, I32 = ir.IndexType.get(), *map(ir.IntegerType.get_signless, (8, 32))
 F16, F32, PTR = ir.F16Type.get(), ir.F32Type.get(), ir.Type.parse("!llvm.ptr<1>")
