@@ -46,16 +46,17 @@ vote.sync.all.pred met, met, -1;
 
 # The pads lie at the start of each heap, a word for each program and sender: 1 from when the sender has put it until who waits
 # takes it. So a word is ready for the next barrier as soon as both have gone on, and for one of other ranks as well.
+# All lanes of the task's warps go through the loops together, by votes, for the same reason; who has no peer asks for nothing there.
 _MEET = """{{
-.reg .pred on, inside;
-.reg .b32 me, peer, size, program, all, old, slot, off;
+.reg .pred on, todo, more;
+.reg .b32 me, peer, size, program, old, slot, off;
 .reg .b64 wide, here, there, at, most;
+.reg .b32 x, y, z, nx, ny;
 ld.global.b64 wide, [$1];
 cvt.u32.u64 me, wide;
 ld.global.b64 wide, [$1+8];
 cvt.u32.u64 size, wide;
 {members}
-.reg .b32 x, y, z, nx, ny;
 mov.u32 x, %ctaid.x;
 mov.u32 y, %ctaid.y;
 mov.u32 z, %ctaid.z;
@@ -65,45 +66,44 @@ mad.lo.u32 program, z, ny, y;
 mad.lo.u32 program, program, nx, x;
 ld.global.b64 most, [$1+16];
 cvt.u64.u32 wide, program;
-setp.ge.u64 on, wide, most;
-@on trap;
+setp.ge.u64 more, wide, most;
+@more trap;
 mul.lo.u32 slot, program, size;
 mad.wide.u32 at, me, 8, $1;
 ld.global.b64 here, [at+24];
 mad.wide.u32 at, peer, 8, $1;
-ld.global.b64 there, [at+24];
+@on ld.global.b64 there, [at+24];
 add.u32 off, slot, me;
 mad.wide.u32 there, off, 4, there;
 add.u32 off, slot, peer;
 mad.wide.u32 here, off, 4, here;
+mov.pred todo, on;
 put:
-atom.cas.release.sys.global.b32 old, [there], 0, 1;
-setp.ne.u32 on, old, 0;
-@on bra put;
+@todo atom.cas.release.sys.global.b32 old, [there], 0, 1;
+@todo setp.ne.u32 todo, old, 0;
+vote.sync.any.pred more, todo, -1;
+@more bra.uni put;
+mov.pred todo, on;
 take:
-atom.cas.acquire.sys.global.b32 old, [here], 1, 0;
-setp.ne.u32 on, old, 1;
-@on bra take;
-past:
+@todo atom.cas.acquire.sys.global.b32 old, [here], 1, 0;
+@todo setp.ne.u32 todo, old, 1;
+vote.sync.any.pred more, todo, -1;
+@more bra.uni take;
 }}"""
 
 _ALL = """mov.u32 peer, $0;
-setp.ge.u32 on, peer, size;
-@on bra past;"""
+setp.lt.u32 on, peer, size;"""
 
 # Ranks first, first + step, ...: thread number n is for number n of them; who is none of them has nothing to do.
-_SOME = """setp.ge.u32 on, $0, {count};
-@on bra past;
+_SOME = """setp.lt.u32 on, $0, {count};
 mad.lo.u32 peer, $0, {step}, {first};
-setp.ge.u32 on, peer, size;
-@on trap;
+setp.ge.and.u32 more, peer, size, on;
+@more trap;
 sub.u32 off, me, {first};
 rem.u32 old, off, {step};
-setp.ne.u32 on, old, 0;
-@on bra past;
+setp.eq.and.u32 on, old, 0, on;
 div.u32 old, off, {step};
-setp.ge.u32 on, old, {count};
-@on bra past;"""
+setp.lt.and.u32 on, old, {count}, on;"""
 
 
 @emits("signal_wait", assembly="ptx")
