@@ -34,6 +34,8 @@ ARGUED = {
     "language/tle/body/atomics.py": "kinds of atomics, as MLIR names them",
     "language/tle/body/math.py": "as arith.py",
     "language/tle/body/expressions.py": "Python's operators, and which op of MLIR's each is",
+    "export/arguments.py": "words that C and C++ keep for themselves",
+    "frontend/plain_pointers.py": "methods of Triton's descriptors",
     "language/descriptor_methods.py": "kinds of reductions, as TLX names them",
     "language/tlx/multimem.py": "kinds of reductions, as PTX names them",
     "simulator/memory/global_tensors.py": "kinds of reductions, as TMA has them",

@@ -25,7 +25,7 @@ def mend_of_pointers(fn, signature: Mapping[str, Any]) -> str:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             assigned.add(node.id)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) \
-                and node.func.attr in _METHODS and node.args and isinstance(node.args[0], (ast.List, ast.Tuple)):
+                and node.func.attr in _METHODS and isinstance(next(iter(node.args), None), (ast.List, ast.Tuple)):
             used.append(node.func.value.id)
     found = [name for name in dict.fromkeys(used) if name in pointers - assigned]
     if not found:
