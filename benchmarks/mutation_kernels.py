@@ -159,6 +159,14 @@ def _tutorial_gemm(stem: str, m: int, n: int, k: int, *further, **meta) -> tuple
     return module.gemm, *module.arguments(a, b, np.zeros((m, n), np.float16), *further, **meta)
 
 
+def _product_with_native_code(stem: str, k: int, **meta) -> tuple:
+    """The launch that the tutorial's `multiply` makes."""
+    made: list[tuple] = []
+    arrays = *_numbers((64, k), (k, 128)), *_numbers((128, ), dtype=np.float32), np.zeros((64, 128), np.float16)
+    tutorial(stem).multiply(lambda kernel, grid, *args, **more: made.append((kernel, grid, args, more)), *arrays, **meta)
+    return made[0]
+
+
 def _layer_norm() -> tuple:
     module = tutorial("05_cluster_layer_norm")
     x, w, b = _numbers((9, 200), 200, 200)
@@ -539,6 +547,9 @@ CASES = (
     Case("Tutorial 19", "tutorials/19_blackwell_grouped_gemm.py", _grouped_gemm, target="sm_100a"),
     Case("Tutorial 20", "tutorials/20_blackwell_pair_addmm.py", _pair_addmm, target="sm_100a"),
     Case("Tutorial 21", "tutorials/21_blackwell_block_scaled_gemm.py", _block_scaled_gemm, target="sm_100a"),
+    Case("Tutorial 24", "tutorials/24_raw_code.py",
+         lambda: _product_with_native_code("24_raw_code", 96, BM=64, BN=64, BK=32, STAGES=2)),
+    Case("Tutorial 26", "tutorials/26_mlir_text.py", lambda: _product_with_native_code("26_mlir_text", 192, STAGES=2)),
 )
 
 # Of these there are no runs without tile data, no samples and no smaller launches.

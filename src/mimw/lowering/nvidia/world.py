@@ -46,7 +46,7 @@ vote.sync.all.pred met, met, -1;
 
 # The pads lie at the start of each heap, a word for each program and sender: 1 from when the sender has put it until who waits
 # takes it. So a word is ready for the next barrier as soon as both have gone on, and for one of other ranks as well.
-# All lanes of the task's warps go through the loops together, by votes, for the same reason; who has no peer asks for nothing there.
+# All lanes of the task's warps go through the loops together, by votes, for the same reason; who has no peer asks for nothing.
 _MEET = """{{
 .reg .pred on, todo, more;
 .reg .b32 me, peer, size, program, old, slot, off;
