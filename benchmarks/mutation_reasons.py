@@ -78,7 +78,7 @@ def _of_gathered_keys(mutant: Mutant, word: str) -> bool:
 
 REASONS = (
     (lambda m: _swapped(m, ("barrier_wait", ), ("mlir_reads", )),
-     "What stands in front of a call in MLIR text says what the text reads, for passes; the reads are the text's, still behind the wait."),
+     "What stands in front of a call in MLIR text tells passes what the text reads; the reads are the text's, behind the wait."),
     (lambda m: _of_listed_rows(m) and (m.word == "fence" or "past fence," in m.change),
      "Who reads has a fence of its own, behind its wait and in front of its product: either is enough."),
     (lambda m: _of_listed_rows(m) and m.word == "barrier_wait" and m.change.startswith("release early"),
