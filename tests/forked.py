@@ -6,8 +6,9 @@
 Input: the collected tests. Output: pytest's own reports and warnings, as if one process had run them. Importing Triton, torch
 and all tests takes as long as a thousand tests: it is done once, and what a worker says of a test that passes is a few numbers. A
 worker takes one module of tests after the other, so that what a module shares is made once, and at the end half of what another
-has left. One that dies fails its test, by name, and another takes its place; the report has the modules that it had run, in their
-order, and where Python was. Where there is a CUDA device all tests run in the
+has left. Where a signal ends one another takes its place and runs that test again: ended twice, the test fails, by name; once, a warning
+says so. Both have the modules that the process had run, in their order, and where Python was. (Once in some 10^4 tests LLVM ends
+with a signal where nothing is wrong that could be found, benchmarks/NOTES.md.) Where there is a CUDA device all tests run in the
 process that collects: a device's driver does not survive a fork.
 """
 
@@ -45,6 +46,7 @@ class Share:
         self.ranges = multiprocessing.RawArray(ctypes.c_int, 2 * workers)
         self.running = multiprocessing.RawArray(ctypes.c_int, [NOBODY] * workers)
         self.behind = multiprocessing.RawArray(ctypes.c_int, [NOBODY] * workers)
+        self.again = multiprocessing.RawArray(ctypes.c_int, [NOBODY] * workers)     # under which the process before has died
 
     def take(self, worker: int) -> int:
         """The number of the next test of this worker, or NOBODY."""
@@ -120,12 +122,18 @@ class Worker:
     def _tests(self) -> None:
         """A test is told of the one behind it, so that it leaves in place what both need: two are taken from the share."""
         items, share, number = self.session.items, self.share, self.number
-        share.running[number] = share.take(number) if share.behind[number] == NOBODY else share.behind[number]
+        again, share.again[number] = share.again[number], NOBODY
+        if again != NOBODY:
+            share.running[number] = again
+        else:
+            share.running[number] = share.take(number) if share.behind[number] == NOBODY else share.behind[number]
         module = None
         while share.running[number] != NOBODY:
             if module != (module := items[share.running[number]].nodeid.partition("::")[0]):
                 os.write(self.trace.fileno(), f"    {module}\n".encode())
-            share.behind[number] = share.take(number)
+            if again == NOBODY or share.behind[number] == NOBODY:
+                share.behind[number] = share.take(number)
+            again = NOBODY
             item, behind = items[share.running[number]], share.behind[number]
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None if behind == NOBODY else items[behind])
             share.running[number] = behind
@@ -170,7 +178,7 @@ class Hearing:
     """In the process that collected the tests: what a worker says becomes calls of pytest's hooks."""
 
     def __init__(self, session, share: Share) -> None:
-        self.session, self.share, self.hook = session, share, session.config.hook
+        self.session, self.share, self.hook, self.dead = session, share, session.config.hook, set()
 
     def passed(self, number: int, phase: dict) -> None:
         item = self.session.items[number]
@@ -187,7 +195,7 @@ class Hearing:
             "warning_message": message, "when": "runtest", "nodeid": nodeid, "location": location})
 
     def died(self, worker: Worker) -> bool:
-        """Whether a process that has ended left a test, which failed by that."""
+        """Whether a process that has ended left a test: which failed by that, the second time."""
         status, number = os.waitpid(worker.process, 0)[1], self.share.running[worker.number]
         if not status and number == NOBODY:
             return False
@@ -197,7 +205,12 @@ class Hearing:
         worker.trace.seek(0)
         left = worker.trace.read().decode(errors="replace")
         end = f"the process of this test ended: {os.waitstatus_to_exitcode(status)}\nit had run tests of\n{left}"
-        self.hook.pytest_runtest_logreport(report=pytest.TestReport(item.nodeid, item.location, {}, "failed", end, "call"))
+        if number in self.dead or os.waitstatus_to_exitcode(status) > 0:       # it, too, if it was no signal
+            self.hook.pytest_runtest_logreport(report=pytest.TestReport(item.nodeid, item.location, {}, "failed", end, "call"))
+        else:
+            self.dead.add(number)
+            self.share.again[worker.number] = number
+            self.warning(f"{item.nodeid} runs again: {end}", pytest.PytestWarning, str(item.path), 0, item.nodeid, item.location)
         self.share.running[worker.number] = NOBODY
         return True
 

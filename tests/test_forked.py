@@ -7,6 +7,7 @@ from tests.processes import python
 
 _ONE = """
 import os, sys, warnings
+from pathlib import Path
 import pytest
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,11 @@ def test_dies():
 
 def test_crashes():
     os.kill(os.getpid(), 11)
+
+def test_crashes_once():
+    if not (told := Path(__file__).with_name("told")).exists():
+        told.touch()
+        os.kill(os.getpid(), 6)
 
 def test_skips():
     pytest.skip("for a reason")
@@ -57,17 +63,18 @@ def run(tmp_path, *options):
 
 def test_reports_are_those_of_one_process(tmp_path):
     said = run(tmp_path, "--forked", "2")
-    assert re.search(r"3 failed, 6 passed, 1 skipped, 1 xfailed, 1 warning in", said), said
+    assert re.search(r"3 failed, 7 passed, 1 skipped, 1 xfailed, 3 warnings in", said), said
     assert "the process of this test ended: 7" in said and re.search("FAILED .*test_one.py::test_dies", said)
     assert re.search(r"ended: -11\nit had run tests of\n( .*\n)* +test_one.py\nFatal Python error: Segmentation fault", said), said
     assert re.search(r'test_one.py", line \d+ in test_crashes', said)
+    assert "test_crashes_once runs again: the process of this test ended: -6" in said and "test_dies runs again" not in said
     assert "assert 1 == 2" in said and "said before" in said and "test_other.py:5: AssertionError" in said
-    assert "DeprecationWarning: beware" in said and "test_one.py:15" in said and "for a reason" in said
+    assert "DeprecationWarning: beware" in said and "test_one.py:16" in said and "for a reason" in said
 
 
 def test_the_first_failure_ends_all(tmp_path):
     said = run(tmp_path, "--forked", "2", "-x", "-k", "fails or dies")
-    assert "stopping after 1 failures" in said and re.search(r"[12] failed, 9 deselected in", said)
+    assert "stopping after 1 failures" in said and re.search(r"[12] failed, 10 deselected in", said)
 
 
 class Item:
