@@ -129,8 +129,8 @@ SECTIONS = (
             published=lambda row: published(row.name.removeprefix("block_scaled_gemm-"))),
     Section("Words of local memories", "python -m benchmarks.local_memories", ("local_memories", ), "local_memories-", work.product,
             "TFLOP/s", POWER + """
-            Tutorial 23: copies by cp.async ahead of their trips and one product in flight, as Triton's own pipeliner has it; what TMA
-            and roles of warps add is the GEMM above.""", (Goal(0.9, ("tl.dot", ), every=True), )),
+            Tutorial 23: copies by cp.async ahead of their trips and one product in flight, as Triton's own pipeliner has it; what
+            TMA and roles of warps add is the GEMM above.""", (Goal(0.9, ("tl.dot", ), every=True), )),
     Section("Attention, forward", "python -m benchmarks.attention", ("attention-bf16", "attention-fp16"), "attention-",
             work.attention,
             "TFLOP/s", POWER + """
