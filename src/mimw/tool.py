@@ -64,8 +64,9 @@ def tool(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _check_grid(name: str, grid: Any) -> None:
-    """Refuse what surely is an argument of the kernel: an array or a descriptor of one."""
-    if hasattr(grid, "dtype") or hasattr(grid, "block_shape") or isinstance(grid, str):
+    """Refuse what surely is an argument of the kernel: an array, if not of three whole numbers or fewer, or a descriptor of one."""
+    numbers = getattr(getattr(grid, "dtype", None), "kind", "") in ("i", "u") and grid.size <= 3
+    if hasattr(grid, "dtype") and not numbers or hasattr(grid, "block_shape") or isinstance(grid, str):
         raise SimulatorMisuse(f"{name} got {_shown(grid)} where the grid belongs",
                               hint=f"call {name}(kernel, grid, *args): the grid is 1 to 3 ints, or a function that gives them")
 
