@@ -18,6 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from docs.support.marked import write_or_check
+
 ROOT = Path(__file__).parents[2]
 ROWS, PAGE = ROOT / "benchmarks" / "results" / "distributed_constants.jsonl", ROOT / "docs" / "SCALING.md"
 BEGIN, END = "<!-- computed by docs/support/scaling.py -->\n", "<!-- end of what is computed -->\n"
@@ -199,13 +204,7 @@ def main(words: list[str] | None = None) -> int:
     if options.print:
         print(text(found))
         return 0
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    made = before + BEGIN + text(found) + END + rest.partition(END)[2]
-    if options.check:
-        return int(made != page)
-    PAGE.write_text(made)
-    return 0
+    return write_or_check(PAGE, BEGIN, END, text(found), options.check)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@ from pathlib import Path
 
 from mimw.target import DSA, GLOBAL, TARGETS, TITLES, Space, Target
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from docs.support.marked import write_or_check
+
 PAGE = Path(__file__).parents[1] / "SPACES.md"
 BEGIN, END = "<!-- made by docs/support/spaces.py -->\n", "<!-- end of what is made -->\n"
 
@@ -82,13 +87,7 @@ def main(words: list[str] | None = None) -> int:
     if options.print:
         print(text())
         return 0
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    made = before + BEGIN + text() + END + rest.partition(END)[2]
-    if options.check:
-        return int(made != page)
-    PAGE.write_text(made)
-    return 0
+    return write_or_check(PAGE, BEGIN, END, text(), options.check)
 
 
 if __name__ == "__main__":

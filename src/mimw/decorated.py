@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 def kernel_source(value: Any, options: dict[str, Any], source: str | None) -> tuple[FunctionType, dict[str, Any]]:
     """The function to compile, and the decorator's options: those that are not given are those of a kernel that `value` is already.
 
-    errors:    NotAKernel for what has no `def` whose source can be read
+    errors:    NotAKernel for what is no `def`; whether its source can be read is seen when Triton reads it (`without_source`)
     """
     if isinstance(value, JITFunction):
         own = {name: getattr(value, name) for name in _OPTIONS} | {"repr": value._repr}
@@ -54,14 +54,15 @@ def kernel_source(value: Any, options: dict[str, Any], source: str | None) -> tu
                          hint="write it without `async` and `yield`")
     if source is not None:
         _remember(value, source)
-    try:
-        inspect.getsourcelines(value)
-    except OSError as error:
-        raise NotAKernel(f"a kernel is compiled from its source, and Python does not know that of {name} "
-                         f"({value.__code__.co_filename}): it came out of exec, `python -c` or a REPL that keeps no lines",
-                         hint=f"mimw.jit({name}, source=text) with the text that was executed, without the decorator in it; or "
-                         "put it into a .py file, a notebook or Python 3.13's REPL") from error
     return value, options
+
+
+def without_source(function: FunctionType) -> NotAKernel:
+    """What to say of a function whose lines Python does not know."""
+    return NotAKernel(f"a kernel is compiled from its source, and Python does not know that of {function.__name__} "
+                      f"({function.__code__.co_filename}): it came out of exec, `python -c` or a REPL that keeps no lines",
+                      hint=f"mimw.jit({function.__name__}, source=text) with the text that was executed, without the decorator in "
+                      "it; or put it into a .py file, a notebook or Python 3.13's REPL")
 
 
 def _remember(function: FunctionType, text: str) -> None:

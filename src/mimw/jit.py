@@ -31,7 +31,7 @@ from .compile import (
     gpu_target,
     native_key,
 )
-from .decorated import kernel_source
+from .decorated import kernel_source, without_source
 from .errors import LaunchError, MimwError
 from .host import as_bytes, as_launched, check_descriptors, meant_bytes
 from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
@@ -281,7 +281,12 @@ def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Call
         if isinstance(function, MimwFunction) and all(option is None for option in options.values()):
             return function
         function, chosen = kernel_source(function, options, source)
-        return MimwFunction(function, **chosen)
+        try:
+            return MimwFunction(function, **chosen)
+        except ValueError as error:         # Triton's, around what Python said
+            if not isinstance(error.__cause__, OSError):
+                raise
+            raise without_source(function) from error.__cause__
 
     return decorate(fn) if fn is not None else decorate
 
