@@ -1,7 +1,7 @@
 """What `mimw.jit` may be given, and what it says of anything else.
 
-Input: a value, and the options of the decorator. Output: a Python function whose source can be read, with the options; or a
-`NotAKernel` that says in one line what to do. For example:
+Input: a value, and the options of the decorator. Output: a Python function, with the options; or a `NotAKernel` that says in
+one line what to do, also where Triton finds that the function's source cannot be read. For example:
 
     kernel_source(double, {}, None)             double, {}: a function of a file, a notebook or a REPL that keeps its lines
     kernel_source(triton_kernel, {}, None)      the function under `triton.jit`, with the options that it was decorated with
