@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH_STAMP := $(VENV)/with-$(subst /,-,$(subst =,-,$(TORCH))).stamp
 
-.PHONY: demo test lint dist clean
+.PHONY: demo test lint site dist clean
 
 demo: $(VENV)/package.stamp
 	@$(BIN)/mimw demo $(ARGS)
@@ -26,13 +26,18 @@ test: $(VENV)/test.stamp $(TORCH_STAMP)
 lint: $(VENV)/lint.stamp
 	@$(BIN)/ruff check .
 
+# The pages of docs/ and the reference from the code as HTML: site/index.html. A warning, such as a link that leads nowhere, ends it.
+site: $(VENV)/docs.stamp
+	@$(BIN)/python -m sphinx -q -W --keep-going -n -b html -d build/site docs site
+	@echo "site/index.html"
+
 # The wheel and the source package in dist/; URL=https://HOST/OWNER/mimw puts the project's addresses into them.
 dist: | $(BIN)/python
 	@$(PIP) 'setuptools>=77'
 	@$(BIN)/python docs/support/package.py --out dist $(if $(URL),--url $(URL))
 
 clean:
-	rm -rf $(VENV) .pytest_cache build dist *.egg-info
+	rm -rf $(VENV) .pytest_cache build dist site *.egg-info
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { \
@@ -45,13 +50,17 @@ $(VENV)/package.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[test]'
-	@touch $@ $(VENV)/package.stamp
+	$(PIP) -e '.[test,docs]'
+	@touch $@ $(VENV)/package.stamp $(VENV)/docs.stamp
 
 # Where no such build is to be had the tests of operators are skipped, and the next `make test` asks again.
 $(TORCH_STAMP): $(VENV)/test.stamp
 	@if $(PIP) '$(TORCH)' 2> $(VENV)/torch.log; then touch $@; else \
 	  echo "pip finds no $(TORCH) (see $(VENV)/torch.log): tests of operators are skipped; name one: make test TORCH=torch==VERSION+cpu"; fi
+
+$(VENV)/docs.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@ $(VENV)/package.stamp
 
 $(VENV)/lint.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[lint]'

@@ -72,11 +72,11 @@ def mapping() -> str:
 def text() -> str:
     """All tables of the page."""
     own = [chip for chip in TARGETS.values() if not chip.binary]
-    parts = ["### Spaces\n", spaces_of(list(TARGETS.values()))]
+    parts = ["## Spaces\n", spaces_of(list(TARGETS.values()))]
     for chip in own:
         between = f"From {GLOBAL} memory and back, and between the memories of a core:\n"
-        parts += [f"### Paths of `{chip}`\n", between, paths_of(chip)]
-    return "\n".join([*parts, "### Where buffers of `tle.dsa` lie\n", mapping()])
+        parts += [f"## Paths of `{chip}`\n", between, paths_of(chip)]
+    return "\n".join([*parts, "## Where buffers of `tle.dsa` lie\n", mapping()])
 
 
 def main(words: list[str] | None = None) -> int:
