@@ -11,7 +11,7 @@ that names the page and the line where what happens is not what the page says. F
                 Under `<!-- excerpt of FILE -->` its lines are those of FILE of the repository; under `<!-- on a GPU -->` it is
                 compiled by Python.
     text        is what the Python block above printed, if it stands right below one; else a picture or a pattern, read by people
-    diff        changes the file that was written last
+    diff        changes the file that was written last: as the page has it or, where only that has such lines, as it is by now
     console     each line behind `$ ` runs in this process; what follows is what it prints. `...` stands for anything.
     sh          each command exists, with those options; it is not run
 """
@@ -56,7 +56,7 @@ class Block:
 
 def pages() -> list[Path]:
     """The pages whose blocks are run."""
-    return [ROOT / "docs/START.md"]
+    return [ROOT / "docs/START.md", *sorted((ROOT / "docs/concepts").glob("*.md"))]
 
 
 def blocks(path: Path) -> list[Block]:
@@ -110,7 +110,7 @@ class Reader:
 
     def __init__(self, page: Path, folder: Path):
         self.folder, self.names, self.page = folder, {"__name__": "page"}, page
-        self.source = ""
+        self.whole = ""
         self.printed: str | None = None
         self.written: Path | None = None
 
@@ -122,6 +122,7 @@ class Reader:
         kind, _, rest = block.mark.partition(": ")
         if kind == "file":
             self.written = self.folder / rest
+            self.whole = block.text
             self.written.write_text(block.text)
         elif block.mark.startswith("excerpt of "):
             known = {line.strip() for line in (ROOT / block.mark.removeprefix("excerpt of ")).read_text().splitlines()}
@@ -146,8 +147,8 @@ class Reader:
 
     def diff(self, block: Block) -> None:
         old, new = ("".join(line[1:] + "\n" for line in block.text.splitlines() if line[:1] in kept) for kept in (" -", " +"))
-        text = self.written.read_text()
-        assert text.count(old) == 1, f"{block.place}: these lines stand {text.count(old)} times in {self.written.name}"
+        text = next((one for one in (self.whole, self.written.read_text()) if one.count(old) == 1), None)
+        assert text is not None, f"{block.place}: these lines do not stand once in {self.written.name}"
         self.written.write_text(text.replace(old, new))
         linecache.clearcache()
 
