@@ -75,6 +75,7 @@ def test_the_tools_show_their_own_parameters(tool):
 def test_the_compiled_kernel_is_made_when_asked_for(simulated, arrays):
     launched = named[(1, )](*arrays, 2, np.int64(3), races=0, num_warps=2)
     assert launched.cycles > 0 and launched.counts["local_store"] == 1 and "compile" not in repr(launched)
+    assert 0 < sum(launched.lines.values()) <= launched.cycles and all(site.file == __file__ for site in launched.lines)
     assert launched.metadata.num_warps == 2 and launched.asm["ttgir"].count("ttg.local_alloc") == 1
     assert launched.kernel is launched.kernel and "ptx" in launched.asm
 

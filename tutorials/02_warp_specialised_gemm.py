@@ -59,7 +59,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
         # STAGES, i // STAGES & 1): the slot, and the parity of its round. A wait for parity p returns when a phase of
         # parity p is over. In its first round the producer must not wait at all, and a fresh barrier counts as having
         # completed parity 1; hence `phase ^ 1`.
-        with tlx.async_task(num_warps=1, num_regs=24):
+        with tlx.async_task(num_warps=1, num_regs=24):            # producer
             filled = 0
             for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
@@ -74,7 +74,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
         # Step 5. The consumers: one body, two instances. The default task runs on the kernel's own warps (num_warps=4,
         # one warpgroup), its replica on four more. The producer's registers go to them: 240 a thread, of which 128 hold
         # acc.
-        with tlx.async_task("default", num_regs=240, replicate=2):
+        with tlx.async_task("default", num_regs=240, replicate=2):    # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             row: tl.constexpr = me * (BM // 2)
             used = 0

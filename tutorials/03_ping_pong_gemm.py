@@ -53,7 +53,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
     with tlx.async_tasks():
 
         # Step 3. The producer of tutorial 02, word for word.
-        with tlx.async_task(num_warps=1, num_regs=24):
+        with tlx.async_task(num_warps=1, num_regs=24):            # producer
             filled = 0
             for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
@@ -68,7 +68,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
         # Step 4. Consumer c takes every other tile of this program, from the c-th on. Where its operands are in the
         # ring it computes: it starts c tiles of slots in, and after each of its own tiles it skips those of the
         # other's.
-        with tlx.async_task("default", num_regs=240, replicate=2):
+        with tlx.async_task("default", num_regs=240, replicate=2):    # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             slots_per_tile = tl.cdiv(K, BK)
             used = me * slots_per_tile

@@ -64,7 +64,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
         # which the other CTA sends. It sends its half to the same place of the same slot in both, where it counts on
         # the same barrier. If the other half comes before this CTA expects it, that is fine: a phase ends when arrivals
         # and bytes both add up.
-        with tlx.async_task(num_warps=1, num_regs=24):
+        with tlx.async_task(num_warps=1, num_regs=24):            # producer
             filled = 0
             for tile in range(pair, tiles, pairs):
                 m, n = tile_origin(tile, M, N, 2 * BM, BN, GROUP_M)
@@ -80,7 +80,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
         # Step 4. The consumers of tutorial 02, but for `empty_in_both`. A CTA whose tile lies below the last row of C
         # works all the same: its half of B is wanted. TMA gives it zeros for A and drops what it stores.
-        with tlx.async_task("default", num_regs=240, replicate=2):
+        with tlx.async_task("default", num_regs=240, replicate=2):    # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             row: tl.constexpr = me * (BM // 2)
             used = 0

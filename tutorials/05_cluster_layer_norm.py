@@ -78,7 +78,7 @@ def layer_norm(x_ptr, w_ptr, b_ptr, y_ptr, ROWS, N, eps, BLOCK: tl.constexpr, CL
     w_and_b_arrived = tlx.alloc_barriers(1)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", replicate=2):
+        with tlx.async_task("default", replicate=2):              # rows
             me: tl.constexpr = tlx.async_task_replica_id()
             columns = rank * BLOCK + tl.arange(0, BLOCK)
             first, stride = cluster + me * clusters, 2 * clusters

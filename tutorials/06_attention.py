@@ -72,7 +72,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
     with tlx.async_tasks():
         # Step 5. Two consumers, with most of the registers: each holds a 64 x BN tile of scores, one of probabilities and a
         # 64 x D accumulator.
-        with tlx.async_task("default", num_regs=240, replicate=2):
+        with tlx.async_task("default", num_regs=240, replicate=2):    # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             k_tiles, k_full, k_free = keys
             v_tiles, v_full, v_free = values
@@ -127,7 +127,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
             tlx.async_descriptor_store_wait(0)
 
         # Step 12. The producer: keys are one block ahead of values here, too.
-        with tlx.async_task(num_warps=1, num_regs=24):
+        with tlx.async_task(num_warps=1, num_regs=24):            # producer
             for i in tl.static_range(2):
                 tlx.barrier_expect_bytes(q_full[i], Q_BYTES)
                 tlx.async_descriptor_load(q_desc, q_tiles[i], [head + query + i * 64, 0], q_full[i])

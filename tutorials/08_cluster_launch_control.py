@@ -32,7 +32,7 @@ def ragged_sums(x_ptr, starts_ptr, sums_ptr, BLOCK: tl.constexpr, STAGES: tl.con
     context = tlx.clc_create_context(2, STAGES)
 
     with tlx.async_tasks():
-        with tlx.async_task("default"):
+        with tlx.async_task("default"):                           # work
             # Step 2. The first row is the program's own. It comes with the launch, as ever.
             row, turn = tl.program_id(0), 0
             while row != -1:
@@ -46,7 +46,7 @@ def ragged_sums(x_ptr, starts_ptr, sums_ptr, BLOCK: tl.constexpr, STAGES: tl.con
                 # two stages.
                 row = tlx.clc_consumer(context, turn // STAGES & 1, k=turn % STAGES)
                 turn += 1
-        with tlx.async_task(num_warps=1):
+        with tlx.async_task(num_warps=1):                         # ask
             row, turn = tl.program_id(0), 0
             while row != -1:
                 # Step 4. Ask while the other task works: its next row is known when it gets there. The producer's

@@ -66,7 +66,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
     with tlx.async_tasks():
         # Step 3. The epilogue runs on the kernel's own four warps: a warp reaches 32 of the 128 lanes.
-        with tlx.async_task("default"):
+        with tlx.async_task("default"):                           # epilogue
             tile, turn = tl.program_id(0), 0
             while tile != -1:
                 m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
@@ -88,7 +88,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
         # Step 6. Products of one task run one after the other, so nobody waits between them. `mBarriers` has the tensor
         # cores arrive once they have read a slot; the commit arrives once all products of the tile are added up.
-        with tlx.async_task(num_warps=1, num_regs=24):
+        with tlx.async_task(num_warps=1, num_regs=24):            # mma
             tile, turn, used = tl.program_id(0), 0, 0
             while tile != -1:
                 which, phase = tlx.warp_spec.get_bufidx_phase(turn, 2)
@@ -102,7 +102,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
                 tile = next_tile(context, turn, ANSWERS)
                 turn += 1
 
-        with tlx.async_task(num_warps=1, num_regs=24):
+        with tlx.async_task(num_warps=1, num_regs=24):            # load
             tile, turn, filled = tl.program_id(0), 0, 0
             while tile != -1:
                 m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
@@ -118,7 +118,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
         # Step 7. Two answers ahead, so that load and mma may begin a tile while the epilogue is two behind. More would
         # take tiles that another program could begin.
-        with tlx.async_task(num_warps=1, num_regs=24):
+        with tlx.async_task(num_warps=1, num_regs=24):            # ask
             tile, turn = tl.program_id(0), 0
             while tile != -1:
                 stage, phase = tlx.warp_spec.get_bufidx_phase(turn, ANSWERS)

@@ -101,7 +101,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
     with tlx.async_tasks():
         # Step 6. The correction, and the end. A tile of O goes through the registers in parts, so that these warps need
         # few and the softmax may have many. The first block has no sums yet that could shrink.
-        with tlx.async_task("default", num_regs=80):
+        with tlx.async_task("default", num_regs=80):              # correct
             for n in range(blocks):
                 for i in tl.static_range(2):
                     tlx.barrier_wait(shrunk[i], n & 1)
@@ -126,7 +126,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
             tlx.async_descriptor_store_wait(0)
 
         # Step 9. Two warpgroups of softmax, a tile of queries each.
-        with tlx.async_task(num_warps=4, num_regs=192, replicate=2):
+        with tlx.async_task(num_warps=4, num_regs=192, replicate=2):    # softmax
             me: tl.constexpr = tlx.async_task_replica_id()
             mine = query + me * 128
             highest, total = tl.full((128, ), float("-inf"), tl.float32), tl.zeros((128, ), tl.float32)
@@ -143,7 +143,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
 
         # Step 10. All products. Those of one thread run in the order of issue, so the next scores may be asked for right
         # behind the product that reads P out of the same columns. `mBarriers` of the second tile free the slots.
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # mma
             k_tiles, k_full, k_free = keys
             v_tiles, v_full, v_free = values
             tlx.barrier_wait(k_full[0], 0)
@@ -169,7 +169,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
                 tlx.barrier_wait(ready[i], (blocks - 1) & 1)
                 tlx.async_dot(p[i], v_tiles[last], o[i], use_acc=blocks > 1, mBarriers=[summed[i]])
 
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # load
             tlx.barrier_expect_bytes(q_full[0], Q_BYTES)
             tlx.async_descriptor_load(q_desc, q_tiles[0], [head + query, 0], q_full[0])
             load(k_desc, keys, 0, head, K_BYTES, STAGES)

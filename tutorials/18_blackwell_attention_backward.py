@@ -134,7 +134,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, dq_desc, dk_desc, dv_des
 
     with tlx.async_tasks():
         # Step 7. dQ leaves through two places, part by part; TMA adds. The last part is in registers: the next dP^T may come.
-        with tlx.async_task("default", num_regs=88):
+        with tlx.async_task("default", num_regs=88):              # reduce
             for n in range(blocks):
                 tlx.barrier_wait(shared[0], n & 1)
                 for part in tl.static_range(PARTS):
@@ -150,7 +150,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, dq_desc, dk_desc, dv_des
             store(dk_desc, dk[0], k_tile[0], head + key, scale * 0.6931471805599453, PARTS)
             tlx.async_descriptor_store_wait(0)
 
-        with tlx.async_task(num_warps=8, num_regs=160):
+        with tlx.async_task(num_warps=8, num_regs=160):           # compute
             tiles, barriers = (s, p, dp, ds), (scored, stored, multiplied, ready)
             # Only the first block of a causal program stands on the diagonal.
             if CAUSAL:
@@ -159,7 +159,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, dq_desc, dk_desc, dv_des
                 gradients(tiles, barriers, n, lse_ptr + row + n * 128, delta_ptr + row + n * 128, scale, False)
 
         # Step 8. The scores of the next block stand between the products of this one, so that its softmax runs beside them.
-        with tlx.async_task(num_warps=1, num_regs=104):
+        with tlx.async_task(num_warps=1, num_regs=104):           # mma
             q_tiles, q_full, q_free = queries
             do_tiles, do_full, do_free = slopes
             tlx.barrier_wait(k_full[0], 0)
@@ -182,7 +182,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, dq_desc, dk_desc, dv_des
                 tlx.async_dot(ds[0], q_tiles[slot], dk[0], use_acc=n > 0, mBarriers=[q_free[slot]])
             tlx.tcgen05_commit(summed[0])
 
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # load
             tlx.barrier_expect_bytes(k_full[0], BYTES)
             tlx.async_descriptor_load(k_desc, k_tile[0], [head + key, 0], k_full[0])
             load(q_desc, queries, 0, row, BYTES, STAGES)

@@ -48,7 +48,7 @@ def grouped_gemm(a_desc, b_desc, bias, c, offsets, groups, N, K, BM: tl.constexp
     tiles_n = tl.cdiv(N, BN)
 
     with tlx.async_tasks():
-        with tlx.async_task("default"):
+        with tlx.async_task("default"):                           # epilogue
             tile, before, turn = tl.program_id(0), 0, 0
             for group in range(groups):
                 start, end, tiles = extent(offsets, group, tiles_n, BM)
@@ -77,7 +77,7 @@ def grouped_gemm(a_desc, b_desc, bias, c, offsets, groups, N, K, BM: tl.constexp
                 before += tiles
             tlx.async_descriptor_store_wait(0)
 
-        with tlx.async_task(num_warps=1, num_regs=32):
+        with tlx.async_task(num_warps=1, num_regs=32):            # mma
             tile, before, turn, used = tl.program_id(0), 0, 0, 0
             for group in range(groups):
                 start, end, tiles = extent(offsets, group, tiles_n, BM)
@@ -96,7 +96,7 @@ def grouped_gemm(a_desc, b_desc, bias, c, offsets, groups, N, K, BM: tl.constexp
 
         # Step 4. B has a map of three dimensions, so that the columns of A behind K, which read as zeros, meet zeros and not
         # what the next group has there.
-        with tlx.async_task(num_warps=1, num_regs=32):
+        with tlx.async_task(num_warps=1, num_regs=32):            # load
             tile, before, filled = tl.program_id(0), 0, 0
             for group in range(groups):
                 start, end, tiles = extent(offsets, group, tiles_n, BM)

@@ -68,7 +68,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
     BYTES: tl.constexpr = (BM + HALF) * BK * tlx.size_of(DTYPE)
 
     with tlx.async_tasks():
-        with tlx.async_task("default"):
+        with tlx.async_task("default"):                           # epilogue
             tile, turn, number = tl.program_id(0), 0, 0
             while tile != -1:
                 m, n = pair_origin(tile, M, N, BM, BN, GROUP_M)
@@ -96,7 +96,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
 
         # Step 6. The products of both CTAs. The odd one has no say: its tensor core is driven from here, its slots are released
         # and its epilogue is told by the same commits, and nothing of its own has to be waited for.
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # mma
             if rank == 0:
                 tile, turn, used = tl.program_id(0), 0, 0
                 while tile != -1:
@@ -114,7 +114,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
 
         # Step 7. Each CTA fills its own slots, and `two_ctas` has the bytes counted on the even CTA's barrier, which expects those
         # of both. Bytes may come before they are expected.
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # load
             tile, turn, filled = tl.program_id(0), 0, 0
             while tile != -1:
                 m, n = pair_origin(tile, M, N, BM, BN, GROUP_M)
@@ -129,7 +129,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
                 turn += 1
 
         # Step 8. D comes while the tile is multiplied, as far as there are places. It is the CTA's own, and so is the barrier.
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # addend
             tile, turn, number = tl.program_id(0), 0, 0
             while tile != -1:
                 m, n = pair_origin(tile, M, N, BM, BN, GROUP_M)
@@ -142,7 +142,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
                 tile = next_tile(context, turn, ANSWERS)
                 turn += 1
 
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # ask
             tile, turn = tl.program_id(0), 0
             while tile != -1:
                 stage, phase = tlx.warp_spec.get_bufidx_phase(turn, ANSWERS)

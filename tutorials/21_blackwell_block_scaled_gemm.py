@@ -67,7 +67,7 @@ def block_scaled_gemm(a_desc, b_desc, a_scale_desc, b_scale_desc, c_desc, M, N, 
     tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
 
     with tlx.async_tasks():
-        with tlx.async_task("default"):
+        with tlx.async_task("default"):                           # epilogue
             turn = 0
             for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
@@ -86,7 +86,7 @@ def block_scaled_gemm(a_desc, b_desc, a_scale_desc, b_scale_desc, c_desc, M, N, 
 
         # Step 4. One word for the copies of both tables and the product. The slot is free when all three are done: `mBarriers`
         # has them arrive together. B lies as (N, K), so its transposed view is what is multiplied by.
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # mma
             turn, used = 0, 0
             for _ in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 which, phase = tlx.warp_spec.get_bufidx_phase(turn, SUMS)
@@ -102,7 +102,7 @@ def block_scaled_gemm(a_desc, b_desc, a_scale_desc, b_scale_desc, c_desc, M, N, 
 
         # Step 5. Offsets count what the descriptors do: bytes of packed pairs, groups of scales. The scales' matrices have four
         # more dimensions than one would think, so that a box is what a table wants.
-        with tlx.async_task(num_warps=1, num_regs=48):
+        with tlx.async_task(num_warps=1, num_regs=48):            # load
             filled = 0
             for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)

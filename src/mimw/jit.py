@@ -169,7 +169,7 @@ class MimwFunction(JITFunction):
     def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
         from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
         done = simulate(Given(self, kwargs), grid, *args)
-        return SimulatedLaunch(done.cycles, done.counts, done.trace, lambda: self._compile_only(args, kwargs))
+        return SimulatedLaunch(done.cycles, done.counts, done.trace, done.lines, lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""

@@ -1,10 +1,15 @@
-"""A tutorial as a module, for its test; also with one edit, for what the tutorial says of wrong programs."""
+"""A tutorial as a module, for its test; also with one edit, for what the tutorial says of wrong programs; and the picture of one
+of its runs, which docs/gallery keeps."""
 
 import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
+
+import mimw
+from docs.support import gallery
+from docs.support.gallery_cases import CASES, drawing
 
 _TUTORIALS = Path(__file__).parents[2] / "tutorials"
 
@@ -29,6 +34,34 @@ def edited(request, tmp_path):
         return _loaded(path, "edited_")     # benchmarks and their tests find the tutorial itself under its own name
 
     return edit
+
+
+@pytest.fixture(autouse=True)
+def drawn(request, monkeypatch):
+    """The test that a picture of docs/gallery shows simulates with a trace, and the picture is compared; with --update-golden it is
+    written."""
+    number = _source(request).name[:2]
+    case = CASES[number]
+    if request.node.name != case.test:
+        yield
+        return
+    runs, simulate = [], mimw.simulate
+    monkeypatch.setattr(mimw, "simulate", lambda *args, **meta: runs.append(simulate(*args, **{"trace": True, **meta})) or runs[-1])
+    yield
+    text, path = drawing(number, runs, _source(request)), gallery.GALLERY / f"{number}.svg"
+    if request.config.getoption("--update-golden"):
+        path.write_text(text)
+    assert path.read_text() == text, f"{path.name} shows another run: python docs/support/gallery.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def a_test_is_drawn(request):
+    """A test that gets another name must not leave its picture behind."""
+    yield
+    asked = request.config
+    if not asked.option.keyword and not any("::" in one for one in asked.args):
+        case = CASES[_source(request).name[:2]]
+        assert case.test in {item.name for item in request.session.items if item.path == request.path}, f"no test {case.test}"
 
 
 def _source(request) -> Path:

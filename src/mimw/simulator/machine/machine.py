@@ -22,7 +22,7 @@ from typing import Any
 
 from ...analysis import total_warps
 from ...costs.abstract import TMA_LATENCY
-from ...ir import Block, Op, Program, Value
+from ...ir import Block, Op, Program, Site, Value
 from ...memory_model import Order, Unordered
 from ...trace import Event, Trace
 from .clusters import Cluster, clusters
@@ -109,6 +109,15 @@ class Machine:
         for code in self._codes.values():
             for op in code.ops:
                 total[op.name] += code.runs
+        return total
+
+    def lines(self) -> Counter[Site]:
+        """How many cycles the ops of each source line took, over all CTAs; what tasks waited is not in it."""
+        total: Counter[Site] = Counter()
+        for code in self._codes.values():
+            for op, _, _, cycles in code.steps:
+                if code.runs and cycles:
+                    total[op.site] += code.runs * cycles
         return total
 
     # ---- tasks ------------------------------------------------------------------------------------------------------
