@@ -123,7 +123,7 @@ def listing(shown: list[Tutorial]) -> str:
         "<!-- made by docs/support/gallery.py -->", "# Tutorials", "",
         "Short programs, each one idea further than the one before. Each runs without a GPU, checked and simulated on a small",
         "case; on a GPU it is measured against the baseline. A picture is the timeline of such a small case: what each task did,",
-        "and for what it waited. How they build on each other: [tutorials/README.md](../../tutorials/README.md).", ""]
+        "and for what it waited. How they build on each other: `tutorials/README.md`.", ""]
     for one in shown:
         lead = one.prose[:2 if one.prose[0].endswith(":") else 1]
         lines += [f"## [{one.number}  {one.title}]({one.number}.md)", "", "\n\n".join(map(markdown, lead)), "", image(one), "",
