@@ -56,7 +56,7 @@ class Block:
 
 def pages() -> list[Path]:
     """The pages whose blocks are run."""
-    return [ROOT / "docs/START.md", *sorted((ROOT / "docs/concepts").glob("*.md"))]
+    return [ROOT / "docs/START.md", ROOT / "docs/index.md", *sorted((ROOT / "docs/concepts").glob("*.md"))]
 
 
 def blocks(path: Path) -> list[Block]:
@@ -115,6 +115,8 @@ class Reader:
         self.written: Path | None = None
 
     def read(self, block: Block) -> None:
+        if block.language.startswith("{"):      # a directive of the site
+            return
         assert block.language in LANGUAGES, f"{block.place}: say the language of the block: ```{' or ```'.join(sorted(LANGUAGES))}"
         getattr(self, block.language, lambda _: None)(block)
 
