@@ -27,6 +27,8 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["attrs_block", "deflist"]
 myst_heading_anchors = 4
 
+smartquotes = False     # two dashes are an option's
+
 html_theme = "furo"
 html_title = f"mimw {release}"
 html_static_path = ["_static"]

@@ -7,7 +7,14 @@ Input: Sphinx's application. Output: its lexers, directives and transforms with 
 
 from pygments.lexers.special import TextLexer
 
+from . import links
+from .directives import Commands, Modules, Names, Words
+
 
 def setup(app):
     app.add_lexer("mlir", TextLexer)        # Pygments has none for MLIR
+    app.add_object_type("command", "command", objname="command")
+    for name, directive in (("words", Words), ("names", Names), ("commands", Commands), ("modules", Modules)):
+        app.add_directive(name, directive)
+    links.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
