@@ -38,15 +38,15 @@ def drawn_command(name: str, parser: argparse.ArgumentParser, env: BuildEnvironm
     anchor = f"mimw-{name}"
     signature = addnodes.desc_signature("", "", ids=[anchor, *(f"mimw-{other}" for other, own in aliases().items() if own == name)])
     signature["_toc_parts"], signature["_toc_name"] = (name, ), f"mimw {name}"
-    usage = re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: ")).strip()
     shown = f"mimw {name}"
-    signature += [addnodes.desc_name("", shown), addnodes.desc_sig_space(), nodes.inline("", usage.removeprefix(shown).strip())]
+    usage = re.sub(r"\s+", " ", parser.format_usage()).removeprefix(f"usage: {shown}").removeprefix(" [-h]").strip()
+    signature += [addnodes.desc_name("", shown), addnodes.desc_sig_space(), nodes.inline("", usage, classes=["usage"])]
     content = addnodes.desc_content("", *contract(parser.description or ""))
     for other, own in aliases().items():
         if own == name:
             content += nodes.paragraph("", "", *inline(f"Also called `mimw {other}`."))
     for group in parser._action_groups:
-        if rows := [_row(name, action, parser, env) for action in group._group_actions if action.help != argparse.SUPPRESS]:
+        if rows := [_row(name, action, parser, env) for action in group._group_actions if _shown(action)]:
             content += nodes.rubric("", group.title)
             content += nodes.definition_list("", *rows, classes=["arguments"])
     if parser.epilog:
@@ -57,6 +57,10 @@ def drawn_command(name: str, parser: argparse.ArgumentParser, env: BuildEnvironm
             _known(env, "command", f"mimw {other}", f"mimw-{other}", signature)
     return [addnodes.index(entries=[("single", shown, anchor, "", None)]),
             addnodes.desc("", signature, content, domain="std", objtype="command", desctype="command", classes=["std", "command"])]
+
+
+def _shown(action: argparse.Action) -> bool:
+    return action.help != argparse.SUPPRESS and not isinstance(action, argparse._HelpAction)
 
 
 def _known(env: BuildEnvironment, kind: str, name: str, anchor: str, location: nodes.Node) -> None:

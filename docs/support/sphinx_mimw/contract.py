@@ -23,6 +23,7 @@ _AT = 11        # the column in which the text of a labelled part begins
 _LABEL = re.compile(r"(?=.{10} )([a-z][a-z ]{1,9})(?::|  )\s*(?<=^.{11})(?=\S)")
 _BARE_LABEL = re.compile(r"([a-z][a-z ]{1,9}):$")
 _ROW = re.compile(r"(\S(?:\S| (?! ))*?)(?: +- | {2,})(\S.*)")
+_ITEM = re.compile(r"\* |\d\. ")
 _CODE_LABELS = ("example", "examples")
 
 
@@ -38,8 +39,9 @@ class Code:
 
 @dataclass(frozen=True)
 class Item:
-    """An item of a list."""
+    """An item of a list, numbered or not."""
     text: str
+    numbered: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ def blocks(docstring: str) -> list[Block]:
             found.append(Part(label[1].strip(), _body(label[1].strip(), _taken(lines, _AT))))
         elif lines[0].startswith(" "):
             found.append(Code(textwrap.dedent("\n".join(_indented(lines))).strip("\n")))
-        elif lines[0].startswith("* "):
-            found.append(Item(_joined(_item(lines))))
+        elif item := _ITEM.match(lines[0]):
+            found.append(Item(_joined(_item(lines, len(item[0]))), item[0] != "* "))
         else:
             found.append(Prose(_joined(_paragraph(lines))))
     return found
@@ -93,8 +95,8 @@ def _indented(lines: list[str]) -> list[str]:
     return taken
 
 
-def _item(lines: list[str]) -> list[str]:
-    taken = [lines.pop(0)[2:]]
+def _item(lines: list[str], column: int) -> list[str]:
+    taken = [lines.pop(0)[column:]]
     while lines and lines[0].startswith("  "):
         taken.append(lines.pop(0))
     return taken
@@ -102,9 +104,14 @@ def _item(lines: list[str]) -> list[str]:
 
 def _paragraph(lines: list[str]) -> list[str]:
     taken = []
-    while lines and lines[0].strip() and not lines[0].startswith((" ", "* ")) and not (taken and _LABEL.match(lines[0])):
+    while lines and lines[0].strip() and not lines[0].startswith(" ") and not (taken and _starts(lines[0])):
         taken.append(lines.pop(0))
     return taken
+
+
+def _starts(line: str) -> bool:
+    """Whether something else than a paragraph starts here."""
+    return bool(_LABEL.match(line) or _ITEM.match(line))
 
 
 def _body(label: str, lines: list[str]) -> tuple[Block, ...]:

@@ -6,12 +6,14 @@ Input: what a page names. Output: the entries. For example, in a page:
     Barriers and fences             pipe pipe_value pipe_slot       {commands}
 
 `words` takes names of the module, or headings of the table in docs/tlx.md, whose words it then has, with the chips that have each.
-`names` has all of a module's `__all__` that are no modules, and the classes of what its functions give; with names, only these.
+`names` has all of a module's `__all__` that are no modules, or only those that are named; with `:about:` first what the module says
+of itself, with `:results:` instead of the functions the classes of what they give.
 """
 
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from . import commands
 from .chips import Works, page
-from .drawn import drawn, inline
+from .drawn import contract, drawn, inline
 from .entries import Entry, entry, homes, result_of
 
 DOCS = Path(__file__).parent.parent.parent
@@ -72,7 +74,7 @@ class Names(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec = {"results": directives.flag}
+    option_spec = {"results": directives.flag, "about": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         module = self.arguments[0]
@@ -83,7 +85,8 @@ class Names(SphinxDirective):
             found = [entry(module, name) for name in self._public(module)]
         if "results" in self.options:
             found = list(_results(found).values())
-        return [node for one in found for node in drawn(one, self.env)]
+        about = contract(inspect.getdoc(import_module(module)) or "") if "about" in self.options else []
+        return about + [node for one in found for node in drawn(one, self.env)]
 
     def _public(self, module: str) -> list[str]:
         if self.content:
@@ -97,6 +100,12 @@ def public(module: str) -> list[str]:
     loaded = import_module(module)
     own = [name for name, value in vars(loaded).items() if getattr(value, "__module__", "") == module and not name.startswith("_")]
     return list(getattr(loaded, "__all__", own))
+
+
+@cache
+def offered(module: str) -> frozenset[str]:
+    """The same, whether or not importing the module takes torch."""
+    return frozenset(homes(READ[module]) if module in READ else public(module))
 
 
 def _results(entries: list[Entry]) -> dict[str, Entry]:

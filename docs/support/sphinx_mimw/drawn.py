@@ -9,6 +9,7 @@ A docstring is drawn as it is written: one backtick is code, labelled parts are 
 
 from __future__ import annotations
 
+import ast
 import re
 
 from docutils import nodes
@@ -19,8 +20,7 @@ from .contract import Block, Code, Item, Part, Prose, Row, blocks
 from .entries import Entry, Parameter
 
 _CODE = re.compile(r"(`+)(.+?)\1")
-_LONG = 90      # a longer signature has a line for each parameter
-_KINDS = {"function": "", "method": "", "class": "class", "exception": "exception", "property": "property", "attribute": "", "data": ""}
+_SHOWN_KINDS = ("class", "exception", "property")
 
 
 def drawn(entry: Entry, env: BuildEnvironment, fields: dict[str, list[str]] | None = None) -> list[nodes.Node]:
@@ -31,7 +31,8 @@ def drawn(entry: Entry, env: BuildEnvironment, fields: dict[str, list[str]] | No
     content = addnodes.desc_content("", *contract(entry.doc, fields))
     for member in entry.members:
         content += drawn(member, env)
-    described = addnodes.desc("", signature, content, domain="py", objtype=entry.kind, desctype=entry.kind, classes=["py", entry.kind])
+    described = addnodes.desc("", signature, content, domain="py", objtype=entry.kind, desctype=entry.kind,
+                              classes=["py", entry.kind])
     env.domains["py"].note_object(entry.full, entry.kind, entry.full, location=signature)
     if entry.file:
         env.note_dependency(str(entry.file))
@@ -44,18 +45,19 @@ def _indexed(name: str, module: str, anchor: str) -> nodes.Node:
 
 def _sign(signature: nodes.Element, entry: Entry) -> None:
     """`class mimw.tle.pipe_writer`, `mimw.tlx.barrier_wait(bar, phase, pred=None)`; of a member its own name only."""
-    if word := _KINDS[entry.kind]:
-        signature += addnodes.desc_annotation("", "", addnodes.desc_sig_keyword("", word), addnodes.desc_sig_space())
+    if entry.kind in _SHOWN_KINDS:
+        signature += addnodes.desc_annotation("", "", addnodes.desc_sig_keyword("", entry.kind), addnodes.desc_sig_space())
     owner, _, name = entry.name.rpartition(".")
     if not owner:
         signature += addnodes.desc_addname("", entry.module.removeprefix("mimw.") + ".")
     signature += addnodes.desc_name("", name)
     if entry.call is not None:
-        long = sum(len(one.name) + len(one.annotation) + len(one.default) + 4 for one in entry.call) + len(entry.full) > _LONG
-        listed = addnodes.desc_parameterlist("", "", multi_line_parameter_list=long, multi_line_trailing_comma=False)
+        listed = addnodes.desc_parameterlist("", "")
         for parameter in entry.call:
             listed += _parameter(parameter)
         signature += listed
+    if entry.bases:
+        signature += nodes.inline("", f" of {', '.join(entry.bases)}", classes=["bases"])
     if entry.result:
         signature += addnodes.desc_returns("", "", nodes.Text(entry.result))
 
@@ -100,15 +102,25 @@ def _add(found: list[nodes.Node], block: Block) -> None:
     if isinstance(block, Prose):
         found.append(nodes.paragraph("", "", *inline(block.text)))
     elif isinstance(block, Code):
-        found.append(nodes.literal_block(block.text, block.text, language="python", force=True))
+        found.append(nodes.literal_block(block.text, block.text, language=_language(block.text), force=True))
     elif isinstance(block, Item):
-        _last(found, nodes.bullet_list, "").append(nodes.list_item("", nodes.paragraph("", "", *inline(block.text))))
+        kind = nodes.enumerated_list if block.numbered else nodes.bullet_list
+        _last(found, kind, "").append(nodes.list_item("", nodes.paragraph("", "", *inline(block.text))))
     elif isinstance(block, Row):
         term = nodes.term("", "", nodes.literal("", block.term, classes=["term"]))
         said = nodes.definition("", nodes.paragraph("", "", *inline(block.text)))
         _last(found, nodes.definition_list, "arguments").append(nodes.definition_list_item("", term, said))
     else:
         _last(found, nodes.field_list, "contract").append(_field(block))
+
+
+def _language(text: str) -> str:
+    """Python, or no language: the output of a command, a tree, a command line."""
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return "text"
+    return "python"
 
 
 def _last(found: list[nodes.Node], kind: type[nodes.Element], classes: str) -> nodes.Element:

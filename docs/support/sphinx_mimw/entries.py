@@ -45,6 +45,7 @@ class Entry:
     doc: str
     members: tuple[Entry, ...] = ()
     file: Path | None = None
+    bases: tuple[str, ...] = ()         # of an exception
 
     @property
     def full(self) -> str:
@@ -131,7 +132,9 @@ def _class(module: str, name: str, value: type) -> Entry:
     call = tuple(_parameters(inspect.signature(value).parameters.values())) if made and kind == "class" else None
     doc = vars(value).get("__doc__") or ""
     generated = dataclasses.is_dataclass(value) and doc.startswith(f"{value.__name__}(")
-    return Entry(module, name, kind, call, "", "" if generated else inspect.cleandoc(doc), _members(module, name, own), _file(value))
+    bases = tuple(base.__name__ for base in value.__bases__) if kind == "exception" else ()
+    members = _members(module, name, own[:1] if bases else own)
+    return Entry(module, name, kind, call, "", "" if generated else inspect.cleandoc(doc), members, _file(value), bases)
 
 
 def _members(module: str, name: str, own: list[type]) -> tuple[Entry, ...]:
@@ -146,7 +149,8 @@ def _members(module: str, name: str, own: list[type]) -> tuple[Entry, ...]:
                 continue
             if isinstance(member, property) or hasattr(member, "func"):
                 result = _annotation(function.__annotations__.get("return", ""))
-                found[key] = Entry(module, f"{name}.{key}", "property", None, result, inspect.getdoc(function), file=_file(function))
+                found[key] = Entry(module, f"{name}.{key}", "property", None, result, inspect.getdoc(function),
+                                   file=_file(function))
             else:
                 found[key] = _function(module, f"{name}.{key}", "method", function)
     return tuple(found.values())
@@ -177,7 +181,7 @@ def _read(module: str, name: str, source: Path) -> Entry:
     if isinstance(node, ast.ClassDef):
         bases = [ast.unparse(base) for base in node.bases]
         kind = "exception" if any(base.endswith(("Error", "Warning")) for base in bases) else "class"
-        return Entry(module, name, kind, None, "", doc, file=source)
+        return Entry(module, name, kind, None, "", doc, file=source, bases=tuple(bases) if kind == "exception" else ())
     return Entry(module, name, "function", tuple(_read_parameters(node.args)), _annotation(ast.unparse(node.returns))
                  if node.returns else "", doc, file=source)
 

@@ -1,18 +1,20 @@
 """Names in the text of pages become links: of words, tools, operators and errors, of commands, and of other pages.
 
-Input: a page as Markdown has it, where such a name is code, and a page is named by its path. Output: the same with links. For example:
+Input: a page as Markdown has it, where such a name is code, and a page is named by its path. Output: the same with links:
 
     `tlx.barrier_wait(bar, phase)`      its entry in the reference
     `mimw check --json`                 the command's
     docs/CLI.md, tutorials/06_x.py      that page, by its title; the tutorial's page in the gallery
     [how](../CONTRIBUTING.md)           the page of the site that has this file
 
-A name of ours that there is not is a warning, which ends the build. Modules of the package are no names of the reference and have no link.
+In an entry of the reference, names of the same module and of errors need no module in front. A name of ours that there is not is a
+warning, which ends the build. Modules of the package are no names of the reference, and have no link.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 from docutils import nodes
@@ -23,16 +25,19 @@ from sphinx.transforms import SphinxTransform
 
 from . import commands
 from .chips import page
+from .directives import offered
 
 DOCS = Path(__file__).parent.parent.parent
 ROOT = DOCS.parent
 # Files outside of docs/ that are pages of the site.
-PAGES = {"README": "index", "CONTRIBUTING": "project/contributing", "CHANGELOG": "project/changelog", "tutorials/README": "project/tutorials"}
-_NAME = re.compile(r"((?:mimw\.)?(?:tlx|tle|ops|errors|distributed|testing|kernels)\.[A-Za-z_][\w.]*|mimw\.[A-Za-z_][\w.]*)(\(.*\))?",
-                   re.DOTALL)
+PAGES = {"README": "index", "CONTRIBUTING": "project/contributing", "CHANGELOG": "project/changelog",
+         "tutorials/README": "project/tutorials"}
+_ROOMS = "tlx|tle|ops|errors|distributed|testing|kernels"
+_NAME = re.compile(rf"((?:mimw\.)?(?:{_ROOMS})\.[A-Za-z_][\w.]*|mimw\.[A-Za-z_][\w.]*)(\(.*\))?", re.DOTALL)
 _WORD = re.compile(r"([A-Za-z_][\w.]*)(?:\W.*)?", re.DOTALL)
 _COMMAND = re.compile(r"mimw ([a-z]+)\b.*", re.DOTALL)
-_PATH = re.compile(r"(?<![\w/.*])(?:docs/([\w/]+)\.md|(tutorials/README|CONTRIBUTING|CHANGELOG|README)\.md|tutorials/(\d\d)_\w+\.py)(?![\w*])")
+_ERROR = re.compile(r"\b[A-Z]\w+\b")
+_PATH = re.compile(rf"(?<![\w/.*])(?:docs/([\w/]+)\.md|({'|'.join(PAGES)})\.md|tutorials/(\d\d)_\w+\.py)(?![\w*])")
 _NO_LINKS = (nodes.reference, nodes.title, nodes.literal_block, addnodes.pending_xref, addnodes.download_reference,
              addnodes.desc_signature, nodes.term)
 
@@ -56,7 +61,7 @@ class Links(SphinxTransform):
 
     def _of_code(self, code: nodes.literal) -> None:
         text = code.astext()
-        if reference := self._name(text):
+        if reference := self._name(text) or self._neighbour(code, text):
             code.replace_self(reference)
             reference += code
         elif (path := _PATH.fullmatch(text)) and (where := _page(path)):
@@ -67,22 +72,55 @@ class Links(SphinxTransform):
             return self._reference("std", "command", f"mimw {command[1]}")
         if (word := _WORD.fullmatch(text)) and word[1] in self.words:
             return self._reference("py", "obj", f"mimw.{self.env.docname}.{word[1]}")
+        if text in _errors():
+            return self._reference("py", "obj", f"mimw.errors.{text}")
         if (name := _NAME.fullmatch(text)):
             return self._reference("py", "obj", f"mimw.{name[1].removeprefix('mimw.')}")
         return None
 
+    def _neighbour(self, code: nodes.literal, text: str) -> nodes.Node | None:
+        """In an entry, a name of the same module: one with an underscore or a call, as arguments have short names, too."""
+        entry = _entry_of(code)
+        if entry is None or not (word := _WORD.fullmatch(text)) or "_" not in word[1] and "(" not in text:
+            return None
+        module, own = entry["module"], entry["fullname"].partition(".")[0]
+        if word[1] == own or word[1] not in offered(module):
+            return None
+        return self._reference("py", "obj", f"{module}.{word[1]}")
+
     def _of_text(self, node: nodes.Text) -> None:
         text, at, found = node.astext(), 0, []
-        for path in _PATH.finditer(text):
-            if where := _page(path):
-                found += [nodes.Text(text[at:path.start()]), self._reference("std", "doc", "/" + where, nodes.inline("", path[0]))]
-                at = path.end()
+        of_errors = _inside(node, (nodes.field, )) and _entry_of(node) is not None
+        matches = [*_PATH.finditer(text), *(_ERROR.finditer(text) if of_errors else ())]
+        for match in sorted(matches, key=re.Match.start):
+            reference = None
+            if match.re is _PATH and (where := _page(match)):
+                reference = self._reference("std", "doc", "/" + where, nodes.inline("", match[0]))
+            elif match.re is _ERROR and match[0] in _errors():
+                reference = self._reference("py", "obj", f"mimw.errors.{match[0]}", nodes.inline("", match[0]))
+            if reference is not None and match.start() >= at:
+                found += [nodes.Text(text[at:match.start()]), reference]
+                at = match.end()
         if found:
             node.parent.replace(node, [*found, nodes.Text(text[at:])])
 
     def _reference(self, domain: str, kind: str, target: str, *inside: nodes.Node, explicit: bool = False) -> nodes.Element:
+        explicit = explicit or kind != "doc"       # a page is called by its title
         return addnodes.pending_xref("", *(one.deepcopy() for one in inside), refdomain=domain, reftype=kind, reftarget=target,
-                                     refdoc=self.env.docname, refexplicit=explicit or domain != "std" or kind != "doc", refwarn=True)
+                                     refdoc=self.env.docname, refexplicit=explicit, refwarn=True)
+
+
+def _entry_of(node: nodes.Node) -> nodes.Element | None:
+    """The signature of the entry of a Python name in which a node stands."""
+    while (node := node.parent) is not None:
+        if isinstance(node, addnodes.desc) and node["domain"] == "py":
+            return node[0]
+    return None
+
+
+@cache
+def _errors() -> frozenset[str]:
+    return frozenset(offered("mimw.errors"))
 
 
 def _inside(node: nodes.Node, kinds: tuple[type, ...]) -> bool:
