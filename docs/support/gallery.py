@@ -142,6 +142,7 @@ def pages() -> dict[str, str]:
 def draw() -> int:
     """The tests whose runs are drawn, told to write what they draw."""
     tests = [f"tests/tutorials/test_{one.path.stem}.py::{one.case.test}" for one in tutorials()]
+    tests.append("tests/tutorials/test_02_warp_specialised_gemm.py::test_an_early_arrival")     # found_bug.py
     return subprocess.run([sys.executable, "-m", "pytest", "-q", "--forked", "0", "--update-golden", *tests], cwd=ROOT).returncode
 
 

@@ -20,14 +20,17 @@ from mimw.trace import Event, Trace
 
 WIDTH, ROW, BAR, HEAD, FOOT, MARGIN = 700.0, 21.0, 15.0, 34.0, 34.0, 10.0
 MEANING = {"run": "works", "wait": "waits", "copy": "copy in flight", "dot": "tensor cores", "store": "store", "pipe": "pipe"}
-SMALL, NAME, HIDDEN = 9.0, 11.0, 0.02     # sizes of letters; tasks that last less than this share of the picture are left out
+SMALL, NAME, LEADING, NOTES = 9.0, 11.0, 16.0, 136.0      # sizes of letters; how far notes are apart, and where they begin
+HIDDEN = 0.02     # tasks that last less than this share of the picture are left out
 STYLE = """
 svg{background:#fff;border-radius:8px}text{font-family:ui-sans-serif,Helvetica,Arial,sans-serif;font-size:11px;fill:#1f2430}
-.q{fill:#5b6472}.l{font-size:9px}.c{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:10px}.e{text-anchor:end}.m{text-anchor:middle}.g{stroke:#e3e6eb}.b{fill:#f4f6f8}
-.run{fill:#3b6fb6}.wait{fill:#d9dee6}.copy{fill:#e08e2b}.dot{fill:#2f8f5b}.store{fill:#8a5bb0}.pipe{fill:#1f2430}.bad{fill:#c0263a}
-.on{fill:#fff}.off{fill:#4b5361}.dark{fill:#1f2430}.h{font-weight:600}.edge{stroke:#c0263a;stroke-width:1.6;fill:none}
+.q{fill:#5b6472}.l{font-size:9px}.c{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:10px}.e{text-anchor:end}
+.m{text-anchor:middle}.g{stroke:#e3e6eb}.b{fill:#f4f6f8}
+.run{fill:#3b6fb6}.wait{fill:#d9dee6}.copy{fill:#e08e2b}.dot{fill:#2f8f5b}.store{fill:#8a5bb0}
+.on{fill:#fff}.off{fill:#4b5361}.dark{fill:#1f2430}.n{fill:#c0263a;font-weight:600}.edge{stroke:#c0263a;stroke-width:2;fill:none}
+.band{fill:#c0263a;opacity:.14}
 @media(prefers-color-scheme:dark){svg{background:#14181f}text{fill:#e6e9ee}.q{fill:#9aa4b2}.g{stroke:#2a313c}.b{fill:#1b2129}
-.run{fill:#4d86d3}.wait{fill:#333c49}.dot{fill:#3aa06a}.store{fill:#a078c8}.pipe{fill:#e6e9ee}.bad{fill:#ff6b7d}.edge{stroke:#ff6b7d}
+.run{fill:#4d86d3}.wait{fill:#333c49}.dot{fill:#3aa06a}.store{fill:#a078c8}.n{fill:#ff6b7d}.edge{stroke:#ff6b7d}.band{fill:#ff6b7d}
 .on{fill:#fff}.off{fill:#b4bdc9}.dark{fill:#1f2430}}
 """.replace("\n", "")
 INK = {"run": "on", "wait": "off", "copy": "dark", "dot": "on", "store": "on"}
@@ -40,6 +43,24 @@ class View:
     ctas: tuple[int, ...] = (0, )
     since: float = 0.0
     until: float | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What is wrong: a stretch of one lane, outlined."""
+
+    lane: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Note:
+    """A row of words below: what kind of thing it is, and the words, of code or of prose."""
+
+    head: str
+    said: str
+    code: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +80,8 @@ class Lane:
     events: list[Event]
 
 
-def picture(title: str, traces: Sequence[Trace], view: View, lines: Sequence[Line] = ()) -> str:
+def picture(title: str, traces: Sequence[Trace], view: View, lines: Sequence[Line] = (), marks: Sequence[Mark] = (),
+            notes: Sequence[Note] = ()) -> str:
     """Runs follow each other on one axis; `title` is for readers who do not see the picture."""
     until = view.until or sum(trace.end for trace in traces)
     lanes = lanes_of(traces, view, until)
@@ -69,10 +91,29 @@ def picture(title: str, traces: Sequence[Trace], view: View, lines: Sequence[Lin
     body += axis(view.since, until, left, scale, len(lanes), traces[0].unit)
     for number, lane in enumerate(lanes):
         body += row(lane, HEAD + ROW * number, view.since, left, scale)
+    body += outlined(marks, [lane.name for lane in lanes], view.since, left, scale)
     height = HEAD + ROW * len(lanes) + FOOT
     for number, line in enumerate(lines):
         body += share_of(line, height + 4 + ROW * number)
-    return document(title, height + (ROW * len(lines) + MARGIN if lines else 0), body)
+    height += ROW * len(lines) + MARGIN if lines else 0
+    for number, note in enumerate(notes):
+        body += words(MARGIN, height + LEADING * number + 10, note.head, "n")
+        body += words(NOTES, height + LEADING * number + 10, svg.fitted(note.said, WIDTH - NOTES, NAME), "c" if note.code else "")
+    return document(title, height + (LEADING * len(notes) + MARGIN if notes else 0), body)
+
+
+def outlined(marks: Sequence[Mark], names: list[str], since: float, left: float, scale: float) -> str:
+    """Each stretch has an outline, and a band goes through all lanes where the stretches meet."""
+    if not marks:
+        return ""
+    start, end = max(mark.start for mark in marks), min(mark.end for mark in marks)
+    drawn = svg.element("rect", class_="band", x=round(left + (start - since) * scale, 1), y=HEAD - 4,
+                        width=round((end - start) * scale, 1), height=ROW * len(names) + 8)
+    for mark in marks:
+        drawn += svg.element("rect", class_="edge", x=round(left + (mark.start - since) * scale, 1), rx=2,
+                             y=HEAD + ROW * names.index(mark.lane) + (ROW - BAR) / 2 - 1.5,
+                             width=round((mark.end - mark.start) * scale, 1), height=BAR + 3)
+    return drawn
 
 
 def share_of(line: Line, y: float) -> str:

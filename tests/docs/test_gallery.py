@@ -2,7 +2,7 @@
 
 from docs.support import gallery
 from docs.support.gallery_cases import CASES
-from docs.support.gallery_picture import View, picture
+from docs.support.gallery_picture import Mark, Note, View, picture
 from mimw.trace import Event, Trace
 
 
@@ -42,3 +42,9 @@ def test_what_a_picture_shows():
 def test_what_is_too_short_is_one_bar():
     trace = events(*((0, "load", "wait" if at % 2 else "run", at, at + 1, "") for at in range(5000)))
     assert len(picture("a title", [trace], View())) < 40_000
+
+
+def test_a_stretch_that_is_outlined():
+    trace = events((0, "TMA", "copy", 0, 60, "a"), (0, "tensor core", "dot", 40, 100, "d"))
+    drawn = picture("a title", [trace], View(), marks=[Mark("TMA", 0, 60), Mark("tensor core", 40, 100)], notes=[Note("a kind", "words")])
+    assert drawn.count('class="edge"') == 2 and drawn.count('class="band"') == 1 and ">a kind<" in drawn and ">words<" in drawn

@@ -36,8 +36,20 @@ def edited(request, tmp_path):
     return edit
 
 
+@pytest.fixture
+def kept(request):
+    """`kept(path, text)` compares with a picture of docs/gallery, or writes it."""
+
+    def compare(path: Path, text: str):
+        if request.config.getoption("--update-golden"):
+            path.write_text(text)
+        assert path.read_text() == text, f"{path.name} shows another run: python docs/support/gallery.py"
+
+    return compare
+
+
 @pytest.fixture(autouse=True)
-def drawn(request, monkeypatch):
+def drawn(request, monkeypatch, kept):
     """The test that a picture of docs/gallery shows simulates with a trace, and the picture is compared; with --update-golden it is
     written."""
     number = _source(request).name[:2]
@@ -48,10 +60,7 @@ def drawn(request, monkeypatch):
     runs, simulate = [], mimw.simulate
     monkeypatch.setattr(mimw, "simulate", lambda *args, **meta: runs.append(simulate(*args, **{"trace": True, **meta})) or runs[-1])
     yield
-    text, path = drawing(number, runs, _source(request)), gallery.GALLERY / f"{number}.svg"
-    if request.config.getoption("--update-golden"):
-        path.write_text(text)
-    assert path.read_text() == text, f"{path.name} shows another run: python docs/support/gallery.py"
+    kept(gallery.GALLERY / f"{number}.svg", drawing(number, runs, _source(request)))
 
 
 @pytest.fixture(scope="module", autouse=True)
