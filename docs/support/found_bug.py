@@ -31,7 +31,7 @@ def drawing(finding: Finding, trace: Trace, source: Path) -> str:
     marks = [Mark(event.lane, event.start, event.end) for event in (product, copy)]
     text = source.read_text().splitlines()
     said = prose(finding.kind, finding.message.splitlines()[0], source)
-    said += [Note(f"line {reads} reads", text[reads - 1].strip(), True), Note(f"line {writes} writes", text[writes - 1].strip(), True)]
+    said += [Note(f"line {line} {does}", text[line - 1].strip(), True) for line, does in ((reads, "reads"), (writes, "writes"))]
     said += prose("mend", finding.hint, source)
     return picture(f"A run of tutorial 02 with a planted bug: {finding.kind}", [trace], View(until=UNTIL), marks=marks, notes=said)
 
