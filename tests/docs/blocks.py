@@ -56,7 +56,8 @@ class Block:
 
 def pages() -> list[Path]:
     """The pages whose blocks are run."""
-    return [ROOT / "docs/START.md", ROOT / "docs/index.md", *sorted((ROOT / "docs/concepts").glob("*.md"))]
+    own = [ROOT / "docs" / name for name in ("START.md", "COMING_FROM.md", "index.md")]
+    return own + sorted((ROOT / "docs/concepts").glob("*.md"))
 
 
 def blocks(path: Path) -> list[Block]:
