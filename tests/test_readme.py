@@ -1,42 +1,81 @@
-"""The README's kernel does what it says."""
+"""The README: its kernel does what it says, its table is what the rows say, commands and links lead somewhere, it stays short."""
 
 import re
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
+from docs.support import peers
+from mimw.cli import main
 from mimw.testing import compare
+from tests.compiling import to_assembly
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+CODE = re.search(r"<!-- kernel -->\n```python\n(.*?)```", README, re.DOTALL).group(1)
 
 
-@pytest.fixture
-def kernel(tmp_path):
-    """The function of the first Python block, from a file, since a kernel needs its source."""
-    readme = (Path(__file__).parent.parent / "README.md").read_text()
-    path = tmp_path / "readme.py"
-    path.write_text(re.search(r"```python\n(.*?)```", readme, re.DOTALL).group(1))
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    """From a file, since a kernel needs its source."""
+    path = tmp_path_factory.mktemp("readme") / "readme.py"
+    path.write_text(CODE)
     spec = spec_from_file_location("readme", path)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.gemm_tile
+    return module.softmax
 
 
-def test_simulated(kernel):
-    m, n, k, tile = 256, 256, 256, {"BM": 128, "BN": 128, "BK": 64}
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
-    c = np.zeros((m, n), ml_dtypes.bfloat16)
-    blocks = ((a, [128, 64]), (b, [64, 128]), (c, [128, 128]))
-    descriptors = [mimw.TensorDescriptor.from_tensor(array, block) for array, block in blocks]
-    mimw.simulate(kernel, (m // 128, n // 128), *descriptors, k, **tile, STAGES=3)
-    compare(c, a.astype(np.float32) @ b.astype(np.float32), rtol=2**-8, atol=1e-3)
+def test_the_kernel_runs(kernel, machine):
+    x = np.random.default_rng(0).standard_normal((14, 256)).astype(np.float32)
+    y = np.zeros_like(x)
+    rows = [mimw.TensorDescriptor.from_tensor(array, [1, 256]) for array in (x, y)]
+    machine.launch(kernel, (2, ), *rows, 7, N=256)
+    powers = np.exp(x - x.max(1, keepdims=True))
+    compare(y, powers / powers.sum(1, keepdims=True), rtol=1e-5, atol=1e-6)
 
 
-def test_compiled(kernel):
-    signature = {"a": "tensordesc<bf16[128,64]>", "b": "tensordesc<bf16[64,128]>", "c": "tensordesc<bf16[128,128]>", "K": "i32"}
-    ptx = compile_kernel(kernel, signature, {"BM": 128, "BN": 128, "BK": 64, "STAGES": 3}).stages["ptx"]
-    assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx and "mbarrier.try_wait" in ptx
+def test_the_kernel_is_clean_and_compiles(kernel, check_kernel):
+    x = np.ones((8, 64), np.float32)
+    rows = [mimw.TensorDescriptor.from_tensor(array, [1, 64]) for array in (x, np.zeros_like(x))]
+    check_kernel(kernel, (2, ), *rows, 4, N=64)
+    signature = {"x": "tensordesc<fp32[1,64]>", "y": "tensordesc<fp32[1,64]>", "rows": "i32"}
+    ptx = to_assembly(kernel, signature, {"N": 64}).stage("ptx")
+    assert "cp.async.bulk.tensor" in ptx and "mbarrier.try_wait" in ptx
+
+
+def test_it_is_short():
+    body = CODE.partition("def softmax")[2].splitlines()[1:]
+    assert len(body) == 10 and len(README.splitlines()) < 150
+
+
+def test_the_table_is_what_the_rows_say():
+    """Else: python docs/support/peers.py"""
+    assert peers.main(["--check"]) == 0
+    table = README.partition(peers.BEGIN)[2].partition(peers.END)[0]
+    assert table.count("\n| ") == len(peers.PEERS) + 2 and "NVIDIA H200" in table
+    below = [line.split(" | ")[5] for line in table.splitlines() if line.count(" | ") == 6]
+    assert any(number.isdigit() for number in below), "misses stand beside what is won"
+
+
+def test_links_lead_to_files():
+    outside = re.sub(r"```.*?```|`[^`\n]*`", "", README, flags=re.DOTALL)
+    links = re.findall(r"\]\((?!https?://|#)([^)\s]+)\)", outside)
+    assert len(links) > 15 and [link for link in links if not (ROOT / link.partition("#")[0]).exists()] == []
+
+
+def test_commands_are_some(capsys):
+    """Each line of a command is known to the command line or to make."""
+    lines = [line.strip() for line in README.splitlines() if line.startswith("    ")]
+    commands = {line.split()[1] for line in lines if line.startswith("mimw ")}
+    targets = {line.split()[1] for line in lines if line.startswith("make ")}
+    assert len(commands) == 5 and targets == {"demo", "test"}
+    for command in commands:
+        with pytest.raises(SystemExit) as ended:
+            main([command, "--help"])
+        assert ended.value.code == 0
+    assert all(f"\n{target}:" in (ROOT / "Makefile").read_text() for target in targets | {"site"})
+    capsys.readouterr()

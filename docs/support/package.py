@@ -29,7 +29,7 @@ IN_WHEEL = ("mimw/py.typed", "mimw/cli/starts/gemm.py", "mimw/triton_port/borrow
             "mimw/kernels/gemm/configs.json", "mimw/tlx/__init__.pyi")
 IN_SOURCE = ("README.md", "CHANGELOG.md", "LICENSE", "docs/PACKAGE.md", "docs/CLI.md", "tutorials/01_pipelined_gemm.py",
              "tests/conftest.py", "tests/export/driver.c", "src/mimw/py.typed")
-_LINK = re.compile(r"(\]\()(?!https?://|#|mailto:)([^)\s]+)\)")
+_LINK = re.compile(r"(!\[[^\]]*)?(\]\()(?!https?://|#|mailto:)([^)\s]+)\)")      # where it is a picture its words, the address
 _CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 _BUILD = "from setuptools import build_meta; import sys; getattr(build_meta, sys.argv[1])(sys.argv[2])"
 
@@ -73,7 +73,7 @@ def address(tree: Path, url: str) -> None:
     project = tree / "pyproject.toml"
     project.write_text(project.read_text().replace("[project.scripts]", f"{urls(url, version)}\n[project.scripts]", 1))
     readme = tree / "README.md"
-    readme.write_text(absolute(readme.read_text(), f"{url}/blob/v{version}"))
+    readme.write_text(absolute(readme.read_text(), url, f"v{version}"))
 
 
 def urls(url: str, version: str) -> str:
@@ -83,10 +83,14 @@ def urls(url: str, version: str) -> str:
     return "[project.urls]\n" + "".join(f'{name} = "{page}"\n' for name, page in pages.items())
 
 
-def absolute(text: str, base: str) -> str:
-    """Links of a text to files of the project, as a page elsewhere needs them."""
+def absolute(text: str, url: str, version: str) -> str:
+    """Links of a text to files of the project, as a page elsewhere needs them: to the page of a file, or to a picture itself."""
+
+    def there(link: re.Match) -> str:
+        return f"{link[1] or ''}{link[2]}{url}/{'raw' if link[1] else 'blob'}/{version}/{link[3].removeprefix('./')})"
+
     parts = _CODE.split(text)       # every second one is code, in which brackets are no links
-    parts[::2] = [_LINK.sub(lambda link: f"{link[1]}{base}/{link[2].removeprefix('./')})", part) for part in parts[::2]]
+    parts[::2] = [_LINK.sub(there, part) for part in parts[::2]]
     return "".join(parts)
 
 

@@ -74,6 +74,11 @@ SECTIONS = (
     Section("GEMM, fp8", "python -m benchmarks.gemm --dtype fp8", ("gemm-fp8", ), "gemm-", work.product, "TFLOP/s", POWER +
             """
             What is above it ran before the clock fell.""", (Goal(1.03, ("cuBLAS", )), ), "fp8"),
+    Section("GEMM beside stock Triton and Gluon", "python -m benchmarks.gemm_peers", ("gemm_peers", ), "gemm_peers-", work.product,
+            "TFLOP/s", """
+            As the GEMM. `Triton` is the fastest of eight configurations of one kernel (benchmarks/plain_gemm.py), `Gluon` the
+            library's cooperative schedule in Gluon's words (benchmarks/gluon_gemm.py), in one configuration.""",
+            (Goal(1.0, ("Triton", ), every=True), Goal(1.0, ("Gluon", ), every=True)), curves=(("gemm-peers", "gemm_peers-"), )),
     Section("What a GEMM does on the way out", "python -m benchmarks.gemm_epilogue", ("gemm_epilogue", ), "gemm_epilogue-",
             work.product,
             "TFLOP/s", """

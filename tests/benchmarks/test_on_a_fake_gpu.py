@@ -23,6 +23,7 @@ from benchmarks import (
     gather_matmul_scatter,
     gemm,
     gemm_epilogue,
+    gemm_peers,
     gpu,
     grouped_gemm,
     launch_time,
@@ -42,7 +43,7 @@ from benchmarks import (
 from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "counters",
-         "cross_entropy", "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "grouped_gemm", "launch_time",
+         "cross_entropy", "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "gemm_peers", "grouped_gemm", "launch_time",
          "distributed_collectives", "distributed_constants", "microbench", "moe", "moe_align", "norm", "pipes_before_after",
          "proxy_fence", "rope", "sanitize",
          "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla", "timing", "topk", "topk_selector")
@@ -129,6 +130,19 @@ def test_a_search_is_the_tuners(tmp_path, monkeypatch, capsys, module, words, gi
     assert found[len(given) + 1:][:4] == ["--journal", str(tmp_path / "new" / f"tune-{operator}-{dtype}.jsonl"),
                                           "--write", str(tmp_path / "new" / f"configs-{operator}-{dtype}.json")]
     assert found[len(given) + 5:][:2] == (["--ms", "20.0"] if module is not gemm else [])
+
+
+def test_the_gemm_beside_triton_and_gluon(tmp_path, monkeypatch, capsys):
+    def measured(name, shape, dtype_name):
+        times = {"mimw": 800.0, "Triton": 1000.0, "Gluon": 880.0, "cuBLAS": 840.0}
+        return gpu.row_of(f"gemm_peers-{dtype_name}-{name}", dict(zip("MNK", shape)), {}, times, 0.001, "standard normal")
+
+    monkeypatch.setattr(gemm_peers, "measure", measured)
+    printed = run(gemm_peers, monkeypatch, capsys, "GH4", "--results", tmp_path)
+    (row, ) = rows(tmp_path / "gemm_peers.jsonl")
+    assert set(row["baselines"]) == {"Triton", "Gluon", "cuBLAS"}
+    assert "Triton 1100 (ratio 1.250), Gluon 1249 (ratio 1.100)" in printed[0]
+    assert printed[-1].startswith("geometric mean of 1 ratios to Gluon: 1.100")
 
 
 def test_what_the_gemm_does_on_the_way_out(tmp_path, monkeypatch, capsys):

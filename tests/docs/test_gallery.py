@@ -46,5 +46,6 @@ def test_what_is_too_short_is_one_bar():
 
 def test_a_stretch_that_is_outlined():
     trace = events((0, "TMA", "copy", 0, 60, "a"), (0, "tensor core", "dot", 40, 100, "d"))
-    drawn = picture("a title", [trace], View(), marks=[Mark("TMA", 0, 60), Mark("tensor core", 40, 100)], notes=[Note("a kind", "words")])
+    marks = [Mark("TMA", 0, 60), Mark("tensor core", 40, 100)]
+    drawn = picture("a title", [trace], View(), marks=marks, notes=[Note("a kind", "words")])
     assert drawn.count('class="edge"') == 2 and drawn.count('class="band"') == 1 and ">a kind<" in drawn and ">words<" in drawn

@@ -27,11 +27,11 @@ def test_every_file_of_data_is_in_the_wheel():
 
 
 def test_links_become_absolute_and_code_stays():
-    text = "[a](docs/A.md), [b](./B.md#x), [c](https://h/C), [d](#d); `e[grid](f)`\n```\ng[0](h)\n```\n[`i`](I.md)"
-    assert package.absolute(text, "https://h/o/blob/v1") == (
+    text = "[a](docs/A.md), [b](./B.md#x), [c](https://h/C), [d](#d); `e[grid](f)`\n```\ng[0](h)\n```\n[`i`](I.md) ![a b](b.svg)"
+    assert package.absolute(text, "https://h/o", "v1") == (
         "[a](https://h/o/blob/v1/docs/A.md), [b](https://h/o/blob/v1/B.md#x), [c](https://h/C), [d](#d); `e[grid](f)`\n"
         "```\ng[0](h)\n```\n"
-        "[`i`](https://h/o/blob/v1/I.md)")
+        "[`i`](https://h/o/blob/v1/I.md) ![a b](https://h/o/raw/v1/b.svg)")
 
 
 def test_addresses_are_put_into_a_copy(tmp_path):
@@ -43,7 +43,8 @@ def test_addresses_are_put_into_a_copy(tmp_path):
     found = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
     assert found["urls"]["Issues"] == "https://h/o/mimw/issues" and found["scripts"] == {"mimw": "mimw.cli:main"}
     outside = re.sub(r"```.*?```|`[^`\n]*`", "", (tmp_path / "README.md").read_text(), flags=re.DOTALL)
-    assert "](https://h/o/mimw/blob/v" in outside and re.findall(r"\]\((?!https?://|#)", outside) == []
+    assert "](https://h/o/mimw/blob/v" in outside and "](https://h/o/mimw/raw/v" in outside
+    assert re.findall(r"\]\((?!https?://|#)", outside) == []
     assert package.missing(["a", "b"], ["b"]) == ["a"] and package.shares({"m/a/x": 3072, "m/b": 1024}) == "m/a 3 KB, m/b 1 KB"
 
 

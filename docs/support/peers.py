@@ -1,0 +1,104 @@
+"""The README's table against the peers: by how much each operator is faster or slower, by the rows of docs/performance.md.
+
+    python docs/support/peers.py             write the table
+    python docs/support/peers.py --check     1 if it is stale
+
+Input: benchmarks/results/*.jsonl, of every shape the newest row (performance_rows.py). Output: a line for an operator and a peer:
+the geometric mean and the lowest of the ratios of one run, and how many of the rows are below 1. Needs nothing but Python.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from docs.support.marked import write_or_check
+from docs.support.performance import mean
+from docs.support.performance_choices import shipped
+from docs.support.performance_rows import Row, newest
+
+ROOT = Path(__file__).parents[2]
+BEGIN, END = "<!-- made by docs/support/peers.py -->\n", "<!-- end of what is made -->\n"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """`operator` as the table calls it; `files` and `rows` say which rows; `baseline` as they name it, `name` as the table does."""
+
+    operator: str
+    files: tuple[str, ...]
+    baseline: str
+    name: str = ""
+    rows: str = ""
+
+
+GEMM, FA4 = ("gemm-bf16", "gemm-fp16", "gemm-tf32"), "FlashAttention-4"
+PEERS = (
+    Peer("GEMM, bf16, fp16, tf32", GEMM, "cuBLAS"),
+    Peer("GEMM, fp8", ("gemm-fp8", ), "cuBLAS"),
+    Peer("GEMM of few rows", ("skinny_gemm", ), "cuBLAS"),
+    Peer("grouped GEMM", ("grouped_gemm", ), "torch"),
+    Peer("attention, forward", ("attention-bf16", "attention-fp16"), "cuDNN"),
+    Peer("", ("attention-bf16", "attention-fp16"), "FlashAttention", FA4),
+    Peer("attention, backward", ("attention-backward-bf16", ), "cuDNN"),
+    Peer("", ("attention-backward-bf16", ), "FlashAttention", FA4),
+    Peer("attention, packed sequences", ("attention_varlen-bf16", "attention_varlen_backward-bf16"), "torch varlen",
+         "torch's varlen"),
+    Peer("attention, decoding", ("attention_decode", ), "cuDNN"),
+    Peer("", ("attention_decode", ), "Triton", "a split kernel in Triton 3.9"),
+    Peer("layer norm, RMS norm", ("norm", ), "torch"),
+    Peer("softmax", ("softmax", ), "torch"),
+    Peer("cross entropy", ("cross_entropy", ), "torch"),
+    Peer("rotary embedding", ("rope", ), "torch.compile", "torch.compile (Triton 3.9)"),
+    Peer("top-k", ("topk", ), "torch"),
+    Peer("mixture of experts, bf16", ("moe-bf16", ), "triton", "kernels in Triton 3.9"),
+    Peer("mixture of experts, fp8", ("moe-fp8", ), "triton", "kernels in Triton 3.9"),
+    Peer("2-simplicial attention", ("simplicial_attention", ), "Triton, second keys outside", "a kernel in Triton 3.9"),
+    Peer("all-reduce, 2 GPUs", ("distributed_collectives", ), "NCCL", rows="all_reduce"),
+    Peer("all-gather, reduce-scatter, 2 GPUs", ("distributed_collectives", ), "NCCL", rows="all_gather|reduce_scatter"),
+    Peer("GEMM with a gather or a sum, 2 GPUs", ("distributed-gemm", ), "NCCL and cuBLAS"),
+    Peer("tokens to experts and back, 2 GPUs", ("distributed_moe", ), "NCCL"),
+)
+ALIKE = {"NCCL and cuBLAS": ("NCCL, cuBLAS", "cuBLAS, NCCL")}      # one peer, whose parts come in either order
+
+
+def ratio(row: Row, baseline: str) -> float | None:
+    """How many times faster than the peer a row is."""
+    return next((found for name in ALIKE.get(baseline, (baseline, )) if (found := row.ratio(name)) is not None), None)
+
+
+def line(peer: Peer, files: dict[str, list[Row]]) -> list[str]:
+    """The cells of a peer."""
+    rows = [row for file in peer.files for row in files[file] if re.match(peer.rows, row.name)]
+    found = {(row.name, *row.shape.items()): value for row in rows if (value := ratio(row, peer.baseline)) is not None}
+    lowest = min(found, key=found.get)
+    below = sum(value < 1 for value in found.values())
+    dates = sorted({row.date[5:] for row in rows if ratio(row, peer.baseline) is not None})
+    return [peer.operator, peer.name or peer.baseline, str(len(found)), f"**{mean(list(found.values())):.2f}**",
+            f"{found[lowest]:.2f}", str(below) if below else "-", dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"]
+
+
+def table() -> str:
+    """The table, and of which chip and when."""
+    files = newest(ROOT / "benchmarks" / "results", shipped)
+    lines = [line(peer, files) for peer in PEERS]
+    used = [row for peer in PEERS for file in peer.files for row in files[file]]
+    (chip, ) = {row.chip for row in used}
+    years = sorted({row.date[:4] for row in used})
+    versions = max((row.versions for row in used), key=[row.versions for row in used].count)
+    head = [["operator", "against", "shapes", "mean", "lowest", "below 1", "measured"], ["---"] * 2 + ["--:"] * 5]
+    said = f"{chip}, {' and '.join(years)}, {versions}: time of the peer over ours, in the same run; above 1 we are faster."
+    return f"{said}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in head + lines)
+
+
+def main(arguments: list[str]) -> int:
+    return write_or_check(ROOT / "README.md", BEGIN, END, table(), "--check" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
