@@ -1,4 +1,4 @@
-"""Row sums by way of a pipe with two readers, and the two mistakes of docs/DEBUGGING.md.
+"""Row sums by way of a pipe with two readers, and the two mistakes of docs/BUGS.md.
 
 Run them by `mimw check tests/check/pipe_kernels.py:NAME`.
 """

@@ -81,8 +81,8 @@ def test_the_command_says_the_same(capsys, name, kind, lines):
 
 
 def test_the_walk_through_quotes_what_is_said():
-    """docs/DEBUGGING.md shows these three: each first line and mend, up to paths."""
-    text = " ".join((Path(__file__).parents[2] / "docs" / "DEBUGGING.md").read_text().split())
+    """docs/BUGS.md shows these three: each first line and mend, up to paths."""
+    text = " ".join((Path(__file__).parents[2] / "docs" / "BUGS.md").read_text().split())
     for changes in (dict(RELEASE_FIRST=True), dict(FIRST_PARITY=0), dict(FENCE=False)):
         (finding, ) = checked(**changes).findings
         said = re.sub(r"\S*/tma_pipeline\.py", "tma_pipeline.py", f"{finding.kind}: {finding.message}").splitlines()
@@ -236,7 +236,7 @@ def test_misuse_is_raised():
                                         (pipe_kernels.chunk_kept, "TooFewArrivals")])
 def test_the_walk_through_quotes_what_is_said_of_a_pipe(case, kind):
     """Every line of both reports, up to paths and line breaks."""
-    text = " ".join((Path(__file__).parents[2] / "docs" / "DEBUGGING.md").read_text().split())
+    text = " ".join((Path(__file__).parents[2] / "docs" / "BUGS.md").read_text().split())
     kernel, grid, args, meta = case()
     (finding, ) = mimw.check(kernel, grid, *args, seeds=[0], **meta).findings
     said = re.sub(r"\S*/pipe_kernels\.py", "pipe_kernels.py", f"{finding.kind}: {finding.message}\nMend: {finding.hint}")

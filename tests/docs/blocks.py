@@ -8,8 +8,8 @@ that names the page and the line where what happens is not what the page says. F
 `Reader` has a folder of its own. What it does with a block goes by the language:
 
     python      runs; all of a page are one program. Under `<!-- file: ring.py -->` it is that file, for the commands that follow.
-                Under `<!-- excerpt of FILE -->` its lines are those of FILE of the repository; under `<!-- on a GPU -->` it is
-                compiled by Python.
+                Under `<!-- excerpt of FILE -->` its lines are those of FILE of the repository; under `<!-- excerpt -->` and
+                `<!-- on a GPU -->` it is compiled by Python. `<!-- with FILE of PAGE -->` anywhere takes a file of another page.
     text        is what the Python block above printed, if it stands right below one; else a picture or a pattern, read by people
     diff        changes the file that was written last: as the page has it or, where only that has such lines, as it is by now
     console     each line behind `$ ` runs in this process; what follows is what it prints. `...` stands for anything.
@@ -56,7 +56,7 @@ class Block:
 
 def pages() -> list[Path]:
     """The pages whose blocks are run."""
-    own = [ROOT / "docs" / name for name in ("START.md", "COMING_FROM.md", "index.md")]
+    own = [ROOT / "docs" / name for name in ("START.md", "COMING_FROM.md", "DEBUGGING.md", "CHECKING.md", "BUGS.md", "index.md")]
     return own + sorted((ROOT / "docs/concepts").glob("*.md"))
 
 
@@ -114,6 +114,8 @@ class Reader:
         self.whole = ""
         self.printed: str | None = None
         self.written: Path | None = None
+        for file, other in re.findall(r"^<!-- with (\S+) of (\S+) -->$", page.read_text(), re.MULTILINE):
+            self.python(next(block for block in blocks(page.with_name(other)) if block.mark == f"file: {file}"))
 
     def read(self, block: Block) -> None:
         if block.language.startswith("{"):      # a directive of the site
@@ -122,6 +124,7 @@ class Reader:
         getattr(self, block.language, lambda _: None)(block)
 
     def python(self, block: Block) -> None:
+        self.printed = None
         kind, _, rest = block.mark.partition(": ")
         if kind == "file":
             self.written = self.folder / rest
@@ -132,6 +135,8 @@ class Reader:
             gone = [line for line in block.text.splitlines() if line.strip() not in known]
             assert not gone, f"{block.place}: not in {block.mark.removeprefix('excerpt of ')}: {gone}"
         elif block.mark.startswith("on a GPU"):
+            ast.parse(block.text)
+        elif block.mark.startswith("excerpt"):
             ast.parse(block.text)
         else:
             self._run(block)

@@ -68,7 +68,7 @@ def pipeline_arguments(steps: int = 6, **changes):
     return (1, ), args, {**RIGHT, **changes}
 
 
-# The three wrong programs of docs/DEBUGGING.md, for `mimw check tests/kernels/tma_pipeline.py:NAME`.
+# The three wrong programs of docs/BUGS.md, for `mimw check tests/kernels/tma_pipeline.py:NAME`.
 
 def released_before_the_wait():
     return pipeline, *pipeline_arguments(RELEASE_FIRST=True)

@@ -1,4 +1,4 @@
-"""Every bug is found, by its class and lines, and its mended twin is clean. The table in docs/DEBUGGING.md says the same."""
+"""Every bug is found, by its class and lines, and its mended twin is clean. The table in docs/BUGS.md says the same."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.kernels.lines import lines_with
 from . import counts, fences, groups, parities, scopes, slots  # noqa: F401  they fill CASES
 from .case import CASES, without
 
-PAGE = Path(__file__).parents[3] / "docs" / "DEBUGGING.md"
+PAGE = Path(__file__).parents[3] / "docs" / "BUGS.md"
 BY_NAME = {one.name: one for one in CASES}
 
 
@@ -42,7 +42,7 @@ def test_the_mended_twin_is_clean(name):
 
 
 def table() -> str:
-    """The table of docs/DEBUGGING.md."""
+    """The table of docs/BUGS.md."""
     rows = [f"| {', '.join(bug.threads)} | {bug.mistake} | `{bug.kind}`, by {bug.by} | `{bug.name}` |" for bug in CASES]
     return "\n".join(["| Thread | The mistake | What `check` says | Program |", "|---|---|---|---|", *rows]) + "\n"
 
