@@ -7,10 +7,12 @@ that names the page and the line where what happens is not what the page says. F
 
 `Reader` has a folder of its own. What it does with a block goes by the language:
 
-    python      runs; all of a page are one program. Under `<!-- file: ring.py -->` it is that file, for the commands that follow.
-                Under `<!-- excerpt of FILE -->` its lines are those of FILE of the repository; under `<!-- excerpt -->` and
-                `<!-- on a GPU -->` it is compiled by Python. `<!-- with FILE of PAGE -->` anywhere takes a file of another page.
-    text        is what the Python block above printed, if it stands right below one; else a picture or a pattern, read by people
+    python      runs; all of a page are one program, which begins with `PRELUDE`. In a comment `<!-- python ... -->` it is not
+                shown. Under `<!-- file: ring.py -->` it is that file, for the commands that follow;
+                under `<!-- excerpt -->` and `<!-- on a GPU -->` it is compiled by Python, and no more.
+                `<!-- with FILE of PAGE -->` anywhere takes a file of another page
+    text        is what the Python block above printed, if it stands right below one. Else it is a picture or a pattern: lines that
+                begin with a command of mimw name options that it has
     diff        changes the file that was written last: as the page has it or, where only that has such lines, as it is by now
     console     each line behind `$ ` runs in this process; what follows is what it prints. `...` stands for anything.
     sh          each command exists, with those options; it is not run
@@ -31,11 +33,14 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from mimw.cli import main, parser_of
+from mimw.cli import COMMANDS, main, parser_of
 
 ROOT = Path(__file__).parents[2]
-SYSTEM = {".", "cc", "cd", "export", "git", "grep", "mypy", "nvcc", "pip", "pyright", "torchrun"}      # not ours, and not looked up
+OURS = {"mimw", "make", "python", "python3"}
+SYSTEM = {".", "cc", "cd", "export", "g++", "git", "grep", "mypy", "nvcc", "pip", "pyright", "torchrun"}     # not looked up
 LANGUAGES = {"python", "text", "diff", "console", "sh", "c", "mlir"}
+READ_ONLY = ("excerpt", "on a GPU")         # marks of Python that is compiled and not run
+PRELUDE = "import mimw, numpy as np, triton, triton.language as tl\nfrom mimw import tle, tlx\n"
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,9 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """The pages whose blocks are run."""
-    own = [ROOT / "docs" / name for name in ("START.md", "COMING_FROM.md", "DEBUGGING.md", "CHECKING.md", "BUGS.md", "index.md")]
-    return own + sorted((ROOT / "docs/concepts").glob("*.md"))
+    """Every page that people read; what programs write into docs/ is among them."""
+    own = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tutorials/README.md")]
+    return own + sorted((ROOT / "docs").rglob("*.md"))
 
 
 def blocks(path: Path) -> list[Block]:
@@ -67,7 +72,11 @@ def blocks(path: Path) -> list[Block]:
     at, before, last_end = 0, "", -9
     while at < len(lines):
         fence = re.match(r"( *)```(\S*)", lines[at])
-        if fence:
+        if lines[at] == "<!-- python":
+            end = lines.index("-->", at)
+            found.append(Block(page, at + 1, "python", "\n".join(lines[at + 1:end]) + "\n"))
+            at = end
+        elif fence:
             end = next(index for index in range(at + 1, len(lines)) if lines[index].strip() == "```")
             inside = textwrap.dedent("\n".join(lines[at + 1:end])) + "\n"
             mark = re.fullmatch(r"<!-- (.*) -->", before.strip())
@@ -93,7 +102,7 @@ def _in_list(lines: list[str], at: int) -> bool:
 def commands(text: str) -> list[list[str]]:
     """The commands of a block of `sh`, as words: comments are dropped, lines joined at `\\`, pipes and `&&` taken apart."""
     found = []
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in re.sub(r"\\\n|\w+=\$\(.*\)", " ", text).splitlines():
         words: list[str] = []
         lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;")
         lexer.whitespace_split = True
@@ -110,7 +119,7 @@ class Reader:
     """Does what a page says, in `folder`, and asserts that what comes of it is what the page says."""
 
     def __init__(self, page: Path, folder: Path):
-        self.folder, self.names, self.page = folder, {"__name__": "page"}, page
+        self.folder, self.names, self.page = folder, {}, page
         self.whole = ""
         self.printed: str | None = None
         self.written: Path | None = None
@@ -120,7 +129,10 @@ class Reader:
     def read(self, block: Block) -> None:
         if block.language.startswith("{"):      # a directive of the site
             return
-        assert block.language in LANGUAGES, f"{block.place}: say the language of the block: ```{' or ```'.join(sorted(LANGUAGES))}"
+        if not block.language:
+            assert commands(block.text)[0][0] in OURS | SYSTEM, f"{block.place}: begin the block by ``` and its language"
+            return self.sh(block)
+        assert block.language in LANGUAGES, f"{block.place}: a block is one of ```{', ```'.join(sorted(LANGUAGES))}"
         getattr(self, block.language, lambda _: None)(block)
 
     def python(self, block: Block) -> None:
@@ -130,13 +142,7 @@ class Reader:
             self.written = self.folder / rest
             self.whole = block.text
             self.written.write_text(block.text)
-        elif block.mark.startswith("excerpt of "):
-            known = {line.strip() for line in (ROOT / block.mark.removeprefix("excerpt of ")).read_text().splitlines()}
-            gone = [line for line in block.text.splitlines() if line.strip() not in known]
-            assert not gone, f"{block.place}: not in {block.mark.removeprefix('excerpt of ')}: {gone}"
-        elif block.mark.startswith("on a GPU"):
-            ast.parse(block.text)
-        elif block.mark.startswith("excerpt"):
+        elif block.mark.startswith(READ_ONLY):
             ast.parse(block.text)
         else:
             self._run(block)
@@ -145,6 +151,9 @@ class Reader:
         """As the next lines of one program, from a file, since a kernel needs its source."""
         path = self.folder / f"{self.page.stem.lower()}_{block.line}.py"
         path.write_text(block.text)
+        if not self.names:
+            self.names["__name__"] = "page"
+            exec(PRELUDE, self.names)
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(compile(block.text, str(path), "exec"), self.names)
         self.printed = out.getvalue()
@@ -152,6 +161,10 @@ class Reader:
     def text(self, block: Block) -> None:
         if block.above == "python" and self.printed is not None:
             self.same(block, block.text, self.printed)
+        for usage in re.findall(r"^mimw (?:.*\n)(?: .*\n)*", block.text, re.MULTILINE):
+            command = usage.split()[1]
+            unknown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", usage.partition(" | ")[0])) - options_of(command)
+            assert not unknown, f"{block.place}: mimw {command} has no {', '.join(sorted(unknown))}"
 
     def diff(self, block: Block) -> None:
         old, new = ("".join(line[1:] + "\n" for line in block.text.splitlines() if line[:1] in kept) for kept in (" -", " +"))
@@ -213,7 +226,7 @@ class Reader:
         if rest[:1] == ["-m"]:
             return None if importlib.util.find_spec(rest[1]) else f"no module {rest[1]}"
         there = [self.folder / rest[0], ROOT / rest[0]] if rest else []
-        starts = {path.name for path in (ROOT / "src/mimw/cli/starts").iterdir()}
+        starts = {"script.py"} | {path.name for path in (ROOT / "src/mimw/cli/starts").iterdir()}
         return None if not rest or rest[0] in starts or any(path.exists() for path in there) else f"no program {rest[0]}"
 
     def no_command(self, rest: list[str]) -> str | None:
@@ -225,3 +238,10 @@ class Reader:
             except SystemExit as end:
                 return said.getvalue().strip() if end.code else None
         return None
+
+
+def options_of(command: str) -> set[str]:
+    """Every option that a command of mimw takes."""
+    assert command in COMMANDS, f"no command {command}"
+    (commands_of, ) = (one for one in parser_of([command])._actions if isinstance(one.choices, dict))
+    return {option for one in set(commands_of.choices.values()) for action in one._actions for option in action.option_strings}

@@ -7,7 +7,23 @@ import sys
 
 import pytest
 
-from tests.docs.blocks import ROOT, Reader, blocks, pages
+from tests.docs.blocks import READ_ONLY, ROOT, Block, Reader, blocks, pages
+from tests.every import every
+
+# Pages whose programs another test runs, because it asks more of them than that they run: the test, and how many it runs.
+ELSEWHERE = {"README.md": ("tests/test_readme.py", 2), "docs/DISTRIBUTED.md": ("tests/docs/test_distributed.py", 2),
+             "docs/OPERATORS.md": ("tests/docs/test_operators.py", 1), "docs/PYTHON.md": ("tests/docs/test_python.py", 1),
+             "docs/RAW_BODIES.md": ("tests/docs/test_raw_bodies.py", 2), "docs/RAW_MLIR.md": ("tests/docs/test_raw_mlir.py", 2),
+             "docs/SPACES.md": ("tests/docs/test_spaces.py", 1), "docs/THREE_WAYS.md": ("tests/docs/test_three_ways.py", 3)}
+READ = {path.relative_to(ROOT).as_posix(): blocks(path) for path in pages()}
+
+
+def is_run(block: Block) -> bool:
+    """Whether its text is to be executed here, in a page's order; what is no such block can be asked about by itself."""
+    return block.language in ("python", "diff", "console") and not block.mark.startswith(READ_ONLY)
+
+
+RUN = [page for page, found in READ.items() if page not in ELSEWHERE and any(map(is_run, found))]
 
 
 @pytest.fixture
@@ -19,8 +35,52 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in pages()])
-def test_the_blocks_of_a_page(page, folder):
-    reader = Reader(page, folder)
-    for block in blocks(page):
+@pytest.mark.parametrize("page", RUN)
+def test_a_page_does_what_it_says(page, folder):
+    reader = Reader(ROOT / page, folder)
+    for block in READ[page]:
         reader.read(block)
+
+
+@every([page for page in READ if page not in RUN])
+def test_other_pages_name_what_there_is(page):
+    """Commands, options, programs and excerpts."""
+    reader = Reader(ROOT / page, ROOT)
+    for block in READ[page]:
+        if not is_run(block):
+            reader.read(block)
+
+
+@every(ELSEWHERE)
+def test_other_programs_are_run_elsewhere(page):
+    test, count = ELSEWHERE[page]
+    assert page.removeprefix("docs/") in (ROOT / test).read_text()
+    assert len([block for block in READ[page] if is_run(block)]) == count
+
+
+def test_few_programs_are_only_read():
+    """What is neither run nor on a GPU shows one statement of a kernel, or a mistake; a new one is counted here."""
+    only_read = [block for found in READ.values() for block in found if block.language == "python" and not is_run(block)]
+    assert len([block for block in only_read if block.mark.startswith("on a GPU")]) == 2
+    assert len(only_read) <= 14 and all("DEBUGGING" not in block.page and "START" not in block.page for block in only_read)
+
+
+@pytest.mark.parametrize("page, said", [
+    ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "and what happened is\n1"),
+    ("```sh\nmimw check --nonsense a.py:b\n```\n", "nonsense"),
+    ("```sh\npython gone.py\n```\n", "no program gone.py"),
+    ("```sh\nmake gone\n```\n", "no target gone"),
+    ("```text\nmimw check [--gone]\n```\n", "has no --gone"),
+    ("<!-- file: a.py -->\n```python\na = 1\n```\n\n```diff\n-b = 1\n+b = 2\n```\n", "do not stand once"),
+    ("<!-- file: a.py -->\n```python\nprint(5)\n```\n\n```console\n$ python a.py\n6\n```\n", "and what happened is\n5"),
+    ("text\n\n    a = 1\n", "begin the block by"),
+    ("```\nmimw doctor\n```\n\n```yaml\na\n```\n", "a block is one of"),
+])
+def test_what_a_reader_stumbles_over(page, said, folder):
+    path = folder / "page.md"
+    path.write_text(page)
+    reader = Reader(path, folder)
+    with pytest.raises(AssertionError) as stumble:
+        for block in blocks(path):
+            reader.read(block)
+    assert said in str(stumble.value)
