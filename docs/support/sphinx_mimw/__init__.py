@@ -7,7 +7,7 @@ Input: Sphinx's application. Output: its lexers, directives and transforms with 
 
 from pygments.lexers.special import TextLexer
 
-from . import links
+from . import links, navigation
 from .directives import Commands, Modules, Names, Words
 
 
@@ -17,4 +17,5 @@ def setup(app):
     for name, directive in (("words", Words), ("names", Names), ("commands", Commands), ("modules", Modules)):
         app.add_directive(name, directive)
     links.setup(app)
+    navigation.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
