@@ -32,7 +32,7 @@ smartquotes = False     # two dashes are an option's
 html_theme = "furo"
 html_title = f"mimw {release}"
 html_static_path = ["_static"]
-html_css_files = ["mimw.css"]
+html_css_files, html_js_files = ["mimw.css"], ["mimw.js"]
 html_show_sphinx = html_show_copyright = html_copy_source = False
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 copybutton_prompt_text = "$ "

@@ -3,7 +3,12 @@
 Input: Sphinx's application. Output: its lexers, directives and transforms with ours among them:
 
     extensions = [..., "sphinx_mimw"]       in docs/conf.py
+
+Pages are read again where one of these files has changed: its sum is the version of what they made.
 """
+
+import zlib
+from pathlib import Path
 
 from pygments.lexers.special import TextLexer
 
@@ -18,4 +23,5 @@ def setup(app):
         app.add_directive(name, directive)
     links.setup(app)
     navigation.setup(app)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"env_version": zlib.crc32(b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))),
+            "parallel_read_safe": True, "parallel_write_safe": True}
