@@ -143,13 +143,14 @@ def place(row: Row, rows: list[Row]) -> str:
 
 def in_order(rows: list[Row]) -> list[Row]:
     """Names and then shapes, both counted upward as numbers are."""
-    return sorted(rows, key=lambda row: (*counted_name(row.name), tuple(row.shape.values())))
+    return sorted(rows, key=lambda row: (counted_name(row.name), tuple(row.shape.values())))
 
 
-def counted_name(name: str) -> tuple[str, int]:
-    """A name and the bytes that it ends in, as 64K or 1M: ("all_reduce-bf16-", 65536); 0 of other names."""
-    found = re.search(r"(\d+)([KM])$", name)
-    return (name[:found.start()], int(found[1]) << {"K": 10, "M": 20}[found[2]]) if found else (name, 0)
+def counted_name(name: str) -> tuple[tuple[str, int], ...]:
+    """What a name is sorted by: its words and the numbers behind them, those that end in K or M as bytes. `all_reduce-bf16-64K` is
+    (("all_reduce-bf", 16), ("-", 65536), ("", 0)): 64K comes before 1M, and 512 before 4096."""
+    bytes_ = re.sub(r"(\d+)([KM])\b", lambda found: str(int(found[1]) << {"K": 10, "M": 20}[found[2]]), name)
+    return tuple((word, int(number or 0)) for word, number in re.findall(r"(\D*)(\d*)", bytes_))
 
 
 def alike(rows: list[Row]) -> list[Row]:
@@ -195,9 +196,9 @@ def page() -> dict[str, str]:
             rows = [replace(row, baselines=section.published(row) | row.baselines) for row in rows]
         lines += [f"## {section.title}", "", f"`{section.command}`; {measured_on(rows)}.", "", *table(rows, section), ""]
         for name, starts in section.curves:
-            points = alike([row for row in rows if row.name.startswith(starts)] or rows)
+            points = alike([row for row in rows if re.match(starts, row.name)] or rows)
             if len(points) > 1:
-                pictures[f"performance/{name}.svg"] = chart(section, points, f"{section.title}: {starts}")
+                pictures[f"performance/{name}.svg"] = chart(section, points, f"{section.title}: {name}")
                 lines += [f"![{name}](performance/{name}.svg)", ""]
         lines += [f"**Ceiling.** {' '.join(section.bound.split())}", ""]
         lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]

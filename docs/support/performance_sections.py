@@ -34,8 +34,8 @@ class Goal:
 
 @dataclass(frozen=True)
 class Section:
-    """`starts` of the rows' names; `curves`: the name of a chart and where its rows' names start; `published`: figures of other
-    chips that a row is held against, for rows that were kept without. `link`: the bytes go to other GPUs."""
+    """`starts` of the rows' names; `curves`: the name of a chart and a pattern with which its rows' names start; `published`:
+    figures of other chips that a row is held against, for rows that were kept without. `link`: the bytes go to other GPUs."""
 
     title: str
     command: str
@@ -73,7 +73,8 @@ SECTIONS = (
             curves=(("gemm", "gemm-bf16-GH"), )),
     Section("GEMM, fp8", "python -m benchmarks.gemm --dtype fp8", ("gemm-fp8", ), "gemm-", work.product, "TFLOP/s", POWER +
             """
-            What is above it ran before the clock fell.""", (Goal(1.03, ("cuBLAS", )), ), "fp8"),
+            What is above it ran before the clock fell.""", (Goal(1.03, ("cuBLAS", )), ), "fp8",
+            (("gemm-fp8", "gemm-fp8-GH"), )),
     Section("GEMM beside stock Triton and Gluon", "python -m benchmarks.gemm_peers", ("gemm_peers", ), "gemm_peers-", work.product,
             "TFLOP/s", """
             As the GEMM. `Triton` is the fastest of eight configurations of one kernel (benchmarks/plain_gemm.py), `Gluon` the
@@ -96,7 +97,8 @@ SECTIONS = (
             The bytes of the weights. Behind a flush of L2 by writing, 30 to 50 MB of it are still to be written back when the
             weights come: 8 of the 45 us at N = 8192, for cuBLAS as for us, so that 1.05 of cuBLAS is the most that can be
             reached there (NOTES, "Few rows").""",
-            (Goal(1.1, ("cuBLAS", ), "x8192$"), Goal(1.0, ("cuBLAS", ), "x28672$")), curves=(("skinny", "skinny_gemm-"), )),
+            (Goal(1.1, ("cuBLAS", ), "x8192$"), Goal(1.0, ("cuBLAS", ), "x28672$")),
+            curves=(("skinny-8192", r"skinny_gemm-\d+x8192"), ("skinny-28672", r"skinny_gemm-\d+x28672"))),
     Section("Products over several GPUs", "python -m benchmarks.distributed_gemm", ("distributed-gemm", ), "distributed-gemm-",
             work.product_of_ranks, "TFLOP/s", POWER + """
             The rate is one GPU's. All-gather GEMM: `alone` is the product of rows that are all there, which is the least that is
@@ -177,10 +179,11 @@ SECTIONS = (
             issue and by what a row waits for its sums, not by the memory. Few rows are bound by their launch (NOTES,
             "Norms").""",
             (Goal(1.1, (*TORCH, "Quack"), "LN[123]$", True), Goal(0.95, ("copy", ), "LN[4567]$", True)),
-            curves=(("layer-norm", "layer_norm-forward-LN"), ("rms-norm", "rms_norm-forward-LN"))),
+            curves=(("layer-norm", "layer_norm-forward-LN"), ("rms-norm", "rms_norm-forward-LN"),
+                    ("layer-norm-backward", "layer_norm-backward-LN"), ("rms-norm-backward", "rms_norm-backward-LN"))),
     Section("Softmax", "python -m benchmarks.softmax [--backward] [--log]", ("softmax", ), "", work.norm, "GB/s", """
             Bytes, as the norms; `direct` is ours without the ring of bulk copies.""", (Goal(1.0, (*TORCH, "Quack"),
-            every=True), )),
+            every=True), ), curves=(("softmax", "softmax-forward-LN"), ("softmax-backward", "softmax-backward-LN"))),
     Section("Cross entropy", "python -m benchmarks.cross_entropy --kind fused forward backward", ("cross_entropy", ),
             "cross_entropy-",
             work.cross_entropy, "GB/s", """
@@ -202,7 +205,8 @@ SECTIONS = (
             "simplicial_attention", work.simplicial, "TFLOP/s", """
             The tensor cores, as attention; what each change of the second key costs besides, 1.4 blocks of keys for every four
             (NOTES, "2-simplicial attention").""",
-            (Goal(1.0, ("Triton, keys outside", "Triton, second keys outside", "Triton, published split"), every=True), )),
+            (Goal(1.0, ("Triton, keys outside", "Triton, second keys outside", "Triton, published split"), every=True), ),
+            curves=(("simplicial-attention", "simplicial_attention"), )),
     Section("Sparse MLA", "python -m benchmarks.sparse_mla", ("sparse_mla", ), "sparse_mla-", work.sparse_mla, "TFLOP/s", """
             The products; in these rows the latency of gathered rows before that: device memory is 3 to 6 % busy, the tensor
             cores 57 % (pipe), 32 and 33 %, and warps wait for loads (NOTES, "Sparse MLA prefill"). The forms are
@@ -215,11 +219,12 @@ SECTIONS = (
             Up to some 100 rows an expert the bytes of the matrices that tokens choose; then the tensor cores as in a GEMM,
             rows of padding, half a block an expert, and the matrices once more for its second block, since L2 has lost them
             (19 to 31 % of hits at deepseek-4096; NOTES, "A mixture of experts").""",
-            (Goal(1.0, ("torch", "triton")), Goal(1.0, ("torch", "triton"), every=True))),
+            (Goal(1.0, ("torch", "triton")), Goal(1.0, ("torch", "triton"), every=True)),
+            curves=tuple((f"moe-{model}", f"moe-{model}-") for model in ("deepseek", "qwen", "mixtral"))),
     Section("Mixture of experts, fp8", "python -m benchmarks.moe --fp8", ("moe-fp8", ), "moe-fp8-", work.experts, "TFLOP/s",
             """
             As in bf16 with half the bytes, twice the rate, and two launches that quantise rows.""", (Goal(1.0, ("triton", )),
-            ), "fp8"),
+            ), "fp8", (("moe-fp8-qwen", "moe-fp8-qwen-"), )),
     Section("MoE alignment", "python -m benchmarks.moe_align", ("moe_align", ), "moe_align-", work.moe_align, "GB/s", """
             One launch with two barriers of the grid, or a cluster's: latency, not bytes.""", (Goal(1.0, ("triton", )), ),
             curves=(("moe-align", "moe_align-grid"), )),

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from docs.support import performance
-from docs.support.chart import line_chart
+from docs.support.chart import line_chart, ratio_ticks, wrapped
 from docs.support.performance_choices import shipped
 from docs.support.performance_counters import newest_counters, said_of
 from docs.support.performance_rows import newest_of
@@ -86,7 +86,24 @@ def test_a_chart_is_svg_with_gaps():
     text = line_chart("a < b", "TFLOP/s", ["1", "2", "3", "4"], {"mimw": [1, 2, None, 4], "x": [5.0, 5, 5, 5]})
     tree = ElementTree.fromstring(text)
     tags = [element.tag.rpartition("}")[2] for element in tree]
-    assert tags.count("polyline") == 2 and tags.count("circle") == 7 and "a < b" in [element.text for element in tree]
+    assert tags.count("polyline") == 2 + 1 and tags.count("circle") == 7 + 3 and "a < b" in [element.text for element in tree]
+    assert "mimw / others" in text and "prefers-color-scheme:dark" in text
+
+
+def test_ratios_have_even_ticks_or_doubling_ones_with_one_among_them():
+    assert ratio_ticks({"x": [1.02, None, 1.1]}) == [1.0, 1.05, 1.1]
+    assert ratio_ticks({"x": [0.864, 1.136]}) == [0.8, 0.9, 1.0, 1.1, 1.2] and ratio_ticks({"x": [1.0]}) == [1.0, 1.02]
+    assert ratio_ticks({"x": [0.99, 4.5]}) == [1, 2, 4, 8] and ratio_ticks({"x": [0.4, 1.2]}) == [0.25, 0.5, 1, 2]
+
+
+def test_names_that_do_not_fit_side_by_side_take_lines():
+    assert wrapped(["1 x 2", "3 x 4"]) == [["1 x 2"], ["3 x 4"]]
+    assert wrapped(["8 x 64 x 131072", "128x28672", "ragged"] * 3)[:3] == [["8", "64", "131072"], ["128", "28672"], ["ragged"]]
+
+
+def test_names_are_sorted_as_numbers_are():
+    names = ["all_reduce-bf16-1M", "all_reduce-bf16-64K", "moe-qwen-512", "moe-qwen-4096", "moe-qwen-64"]
+    assert sorted(names, key=performance.counted_name) == [names[1], names[0], names[4], names[2], names[3]]
 
 
 def launch(side="mimw", us=800.0, **facts):
