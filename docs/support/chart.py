@@ -38,7 +38,8 @@ def line_chart(title: str, unit: str, places: list[str], series: Series) -> str:
     foot = lower + RATIOS if others else TOP + RATES
     height = foot + BOTTOM + LEADING * max(len(lines) for lines in named)
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">', f"<title>{escape(title)}</title><style>{STYLE}</style>", word(LEFT, 18, title, "h")]
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+             f"<title>{escape(title)}</title><style>{STYLE}</style>", word(LEFT, 18, title, "h")]
     numbers = {name: number for number, name in enumerate(series)}
     parts += panel(TOP, RATES, unit, rate_ticks(series), series, numbers, len(places))
     if others:
