@@ -40,6 +40,8 @@ class Peer:
 GEMM, FA4 = ("gemm-bf16", "gemm-fp16", "gemm-tf32"), "FlashAttention-4"
 PEERS = (
     Peer("GEMM, bf16, fp16, tf32", GEMM, "cuBLAS"),
+    Peer("", ("gemm_peers", ), "Triton", "Triton 3.9, best of 8 configurations"),
+    Peer("", ("gemm_peers", ), "Gluon", "Gluon, the same schedule"),
     Peer("GEMM, fp8", ("gemm-fp8", ), "cuBLAS"),
     Peer("GEMM of few rows", ("skinny_gemm", ), "cuBLAS"),
     Peer("grouped GEMM", ("grouped_gemm", ), "torch"),
