@@ -19,8 +19,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[2] / "src")]
+
 import mimw
-from mimw.report import barrier_graph_svg, svg, timeline_svg
+from docs.support import gallery_picture
+from mimw.report import barrier_graph_svg, svg
 from mimw.simulate import prepare
 
 FOLDER = Path(__file__).resolve().parents[1] / "concepts"
@@ -43,7 +47,8 @@ def program(name: str) -> ModuleType:
 
 def tasks(page: ModuleType) -> str:
     kernel, grid, args, meta = page.case()
-    return timeline_svg(mimw.simulate(kernel, grid, *args, trace=True, **meta).trace, "squares: who worked, and who waited")
+    trace = mimw.simulate(kernel, grid, *args, trace=True, **meta).trace
+    return gallery_picture.picture("who worked, and who waited", [trace], gallery_picture.View())
 
 
 def barriers(page: ModuleType) -> str:
@@ -116,7 +121,7 @@ def pipes(page: ModuleType) -> str:
     for event in trace.events:
         if found := re.search(r"chunk (\d+): (the writer commits|the reader releases|the reader waits)", event.label):
             seen.setdefault(int(found[1]), {})[found[2].split()[-1]] = event.end
-    left, wide, high, rows = 80, 860, 40, (56, 108)
+    left, wide, high, rows = 70, 640, 40, (52, 104)
     scale = wide / trace.end
     body = svg.text(16, 28, "seven chunks, two slots: from commit to release", 14, font_weight=600)
     body += "".join(svg.text(left - 12, y + 25, f"slot {slot}", 13, "end") + svg.rectangle(left, y, wide, high, "#f3f4f6")
@@ -128,15 +133,15 @@ def pipes(page: ModuleType) -> str:
         body += svg.rectangle(left + begun * scale, y, (taken - begun) * scale, high, "#f0c592")
         body += svg.rectangle(left + taken * scale, y, (ended - taken) * scale, high, GREEN)
         body += svg.text(left + begun * scale + 6, y + 25, f"chunk {chunk}", 11.5)
-    for x, colour, said in ((left, "#f0c592", "committed: its bytes are coming, or wait for the reader"),
-                            (left + 350, GREEN, "in use, until the release")):
-        body += svg.rectangle(x, 164, 12, 12, colour) + svg.text(x + 18, 174, said, 11.5)
-    body += svg.text(left + wide, 174, "abstract cycles of the simulator", 11.5, "end", svg.QUIET)
-    return svg.document(left + wide + 24, 192, body)
+    for x, colour, said in ((left, "#f0c592", "committed: its bytes come, or wait for the reader"),
+                            (left + 300, GREEN, "in use, until the release")):
+        body += svg.rectangle(x, 160, 12, 12, colour) + svg.text(x + 18, 170, said, 11)
+    body += svg.text(left + wide, 170, "cycles of the simulator", 11, "end", svg.QUIET)
+    return svg.document(left + wide + 20, 186, body)
 
 
 def proxies(_: ModuleType) -> str:
-    words = {"generic proxy": ("tlx.local_load, tlx.local_store", "tl.load and tl.store by pointers", "cp.async, remote stores"),
+    words = {"generic proxy": ("tlx.local_load, tlx.local_store", "tl.load, tl.store by tle.gpu.local_ptr", "cp.async, remote stores"),
              "asynchronous proxy": ("TMA: async_descriptor_load, _store", "bulk copies", "async_dot reads its operands")}
     body = ""
     for (name, lines), x, colour in zip(words.items(), (20, 440), (BLUE, ORANGE), strict=True):
@@ -158,7 +163,7 @@ PICTURES = {"tasks": tasks, "buffers": buffers, "barriers": barriers, "phases": 
 def picture(name: str) -> str:
     """The text of docs/concepts/NAME.svg."""
     drawn = PICTURES[name](program(name))
-    return drawn.replace(">", f">{DARK}", 1) + "\n"
+    return (drawn if "prefers-color-scheme" in drawn else drawn.replace(">", f">{DARK}", 1)).rstrip() + "\n"
 
 
 def main(argv: list[str]) -> int:
