@@ -24,10 +24,11 @@ from .passes import declared_effects, remarks
 from .search import Search
 from .search.outcomes import finding_of
 from .search.processes import job_count
+from .search.replay import Replay
 from .search.sample import chosen
 from .simulate import prepare
 from .target import asking, wanted
-from .tool import tool
+from .tool import resolve, tool
 
 SEEDS, LIMIT = 8, 200
 
@@ -83,10 +84,11 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
         refusal = _refusal(error)
         if refusal is None:
             raise
-        return Report((finding_of(refusal, None, ()), ), 0)
+        return Report((finding_of(refusal, None, ()), ), 0, kernel=resolve(kernel, args, dict(meta))[0].__name__)
     choice = chosen(ctas, launch)
     report = Search(launch, progress, jobs, time_limit, begun, choice, protocol).all(seeds, search, limit, shrink, rounds)
-    return replace(report, remarks=remarks(launch.recorded, chip), declared=declared_effects(launch.recorded))
+    return replace(report, remarks=remarks(launch.recorded, chip), declared=declared_effects(launch.recorded), kernel=launch.name,
+                   replay=Replay(launch, choice, chip))
 
 
 def _refusal(error: BaseException | None) -> MimwError | None:

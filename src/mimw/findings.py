@@ -7,12 +7,13 @@ Input: nothing but what is put into the fields. Output: the texts that the comma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .analysis import Remark
 from .errors import excerpt
+from .shown import Shown
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,17 @@ class Finding:
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}", *([f"Mend: {self.hint}"] if self.hint else [])]
         lines += dict.fromkeys(excerpt(site) for site in self.sites)
-        if self.seed is not None:
-            sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
-            shown = f"grid={self.grid}{sizes}, seed={self.seed}"
-            lines.append(f"Shown by {shown}, races=True." if not self.ctas else
-                         f"Shown by mimw.check with {shown.replace('seed=', 'seeds=[')}], ctas={list(self.ctas)}.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *([self.shown_by] if self.shown_by else [])])
+
+    @property
+    def shown_by(self) -> str:
+        """What shows it again, as a sentence; "" of what was refused before any run."""
+        if self.seed is None:
+            return ""
+        sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
+        shown = f"grid={self.grid}{sizes}, seed={self.seed}"
+        return (f"Shown by {shown}, races=True." if not self.ctas else
+                f"Shown by mimw.check with {shown.replace('seed=', 'seeds=[')}], ctas={list(self.ctas)}.")
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, for `mimw check --json`."""
@@ -76,13 +82,14 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Shown):
     """What was run and what was found. `runs` counts the runs of the launch as given, before shrinking; `complete` says that a
     systematic search went through all interleavings that can matter; `ops` counts the simulated operations of these runs. `tried`
     are the smaller launches that were run besides, and `untried` says why others, or all, were not. `remarks` are what the author
     should know although nothing is wrong, such as register requests that cannot be met; `ok` does not depend on them. `stopped`
     says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid does not show; `ok` then is about what
-    ran. `declared` is what was taken as the truth about native code (`tle.raw`), which nobody has looked at."""
+    ran. `declared` is what was taken as the truth about native code (`tle.raw`), which nobody has
+    looked at. `kernel` is its name. `replay(finding)` runs a finding, or with None seed 0, again for the timeline of the page."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -94,19 +101,46 @@ class Report:
     stopped: str = ""
     unseen: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
+    kernel: str = field(default="", compare=False)
+    replay: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def ok(self) -> bool:
         return not self.findings
 
-    def __str__(self) -> str:
+    @property
+    def verdict(self) -> str:
+        """The result in a line."""
         how = f"{self.runs} runs" + (", all interleavings that can matter" if self.complete else "")
-        besides = "".join(f"\n{line}" for line in self._besides())
         found = f"nothing found in {how}, {self.ops} ops" if self.ok else f"{len(self.findings)} found in {how}"
         if self.ok or self.stopped:
             found = f"{'not complete' if self.stopped else 'ok'}: {found}"
+        return found
+
+    def __str__(self) -> str:
+        besides = "".join(f"\n{line}" for line in self._besides())
         remarks = ["\n".join([f"Remark: {remark.text}", excerpt(remark.site)]) for remark in self.remarks]
-        return "\n\n".join([*map(str, self.findings), *remarks, found + besides])
+        return "\n\n".join([*map(str, self.findings), *remarks, self.verdict + besides])
+
+    def _page(self):
+        """The timeline is that of the first finding, or of seed 0; what was refused before any run has none."""
+        from .report.page import Note, Page
+
+        notes = tuple(Note(one.kind, one.message, one.sites, one.hint, one.shown_by,
+                           (len(one.sites) if "Deadlock" in one.kinds else 2) if number == 0 else 0)
+                      for number, one in enumerate(self.findings))
+        texts = (("Remarks", "\n\n".join(f"{remark.site}: {remark.text}" for remark in self.remarks)),
+                 ("Checked besides", "\n".join(self._besides())))
+        page = Page(self.kernel or "mimw.check", verdict=self.verdict, ok=self.ok, notes=notes, texts=texts,
+                    no_trace="The kernel was refused before any run, so there is no timeline.")
+        if self.replay is None:
+            return page
+        first = self.findings[0] if self.findings else None
+        done, launch = self.replay(first), self.replay.launch
+        grid = first.grid if first else launch.grid
+        sizes = tuple(f"{name}={value}" for name, value in first.sizes.items()) if first else ()
+        facts = (self.replay.target.name, f"grid {tuple(grid)}", *sizes, f"seed {first.seed if first else 0}")
+        return replace(page, facts=facts, program=launch.program, target=self.replay.target, trace=done.trace, at=done.at)
 
     def _besides(self) -> Iterator[str]:
         """Lines about what did not run, and about the smaller launches."""

@@ -34,7 +34,9 @@ from .compile import (
 from .decorated import kernel_source, without_source
 from .errors import LaunchError, MimwError
 from .host import as_bytes, as_launched, check_descriptors, meant_bytes
+from .ir.site import site_of
 from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
+from .shown import Shown
 from .simulating import simulating
 from .target import asking, wanted
 from .tool import Given
@@ -65,8 +67,9 @@ _OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS))
 _LAUNCH = JITFunction.run
 
 
-class MimwFunction(JITFunction):
-    """A kernel or helper of ours. Calls, attributes and caches are those of Triton's `JITFunction`."""
+class MimwFunction(Shown, JITFunction):
+    """A kernel or helper of ours. Calls, attributes and caches are those of Triton's `JITFunction`; in a notebook it is shown as a
+    page with its source, and storage and barriers as it was last simulated or checked."""
 
     def __init__(self, fn: Callable[..., Any], **options: Any):
         super().__init__(fn, **options)
@@ -166,10 +169,18 @@ class MimwFunction(JITFunction):
         from .freeze import freeze
         return freeze(self, grid, args, kwargs)
 
+    def _page(self):
+        from .report.page import Page
+
+        given = ", ".join(f"{param.name}: constexpr" if param.is_constexpr else param.name for param in self.params)
+        programs = list(self.__dict__.get("_simulated_programs", {}).values())
+        last = dict(program=programs[-1][0], target=wanted()) if programs else {}
+        return Page(self.__name__, (given, ), sites=(site_of(self.fn), ), **last)
+
     def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
         from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
         done = simulate(Given(self, kwargs), grid, *args)
-        return SimulatedLaunch(done.cycles, done.counts, done.trace, done.lines, lambda: self._compile_only(args, kwargs))
+        return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""

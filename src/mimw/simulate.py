@@ -24,7 +24,8 @@ from .host import is_aligned, is_array, specialise
 from .ir import Program
 from .launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, grid_extents
 from .passes import run_passes
-from .report import chrome_trace, timeline_html, timeline_svg
+from .report import chrome_trace, timeline_svg
+from .shown import Shown
 from .simulator import Run, run
 from .target import Target, asked, asking, wanted
 from .tool import bound, resolve, tool
@@ -34,7 +35,27 @@ from .world import PerRank, at_rank, gpus_of
 
 
 @dataclass(frozen=True)
-class SimulatedLaunch(Run):
+class SimulatedRun(Run, Shown):
+    """What `mimw.simulate` returns: the run, and for its page the `program` that ran by the rules of `target`, and in `launched`
+    with which grid and seed."""
+
+    name: str = field(default="", compare=False)
+    launched: tuple[str, ...] = field(default=(), compare=False)
+    program: Program | None = field(default=None, repr=False, compare=False)
+    target: Target | None = field(default=None, repr=False, compare=False)
+
+    def _page(self):
+        from .report.page import Page
+        from .report.table import Table
+
+        ops = Table(("op", "ran"), tuple(sorted(self.counts.items(), key=lambda item: -item[1])), ("ran", ))
+        return Page(self.name, (*self.launched, f"{self.cycles:,.0f} cycles"), program=self.program, target=self.target,
+                    trace=self.trace, no_trace="This run kept no timeline: mimw.simulate(..., trace=True) does.",
+                    worked=dict(self.lines), tables=(("Operations", ops), ))
+
+
+@dataclass(frozen=True)
+class SimulatedLaunch(SimulatedRun):
     """What `kernel[grid](...)` returns on the simulator: the run, and the kernel that a GPU would have run, compiled when
     somebody asks for it."""
 
@@ -58,7 +79,7 @@ class SimulatedLaunch(Run):
 @tool
 def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
              gpus: int | Any = None, seed: int | tuple | Any = None, trace: bool | Any = False, races: bool | Any = None,
-             **meta: Any) -> Run:
+             **meta: Any) -> SimulatedRun:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
@@ -77,19 +98,25 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
                         by default MIMW_RACES or False
                meta     compile-time parameters and launch options (ctas_per_cga, maxnreg, ...). Where the kernel has a parameter
                         `seed`, `trace`, `races`, `target` or `gpus`, the keyword is the kernel's
-    returns:   Run, with cycles, op counts and the trace
+    returns:   SimulatedRun, with cycles, op counts and the trace; `save_html` writes its page
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
     """
     launch = prepare(kernel, grid, args, meta, target, gpus)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
     races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
-    done = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
-               gpus=launch.gpus)
+    chip = wanted(target)
+    found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
+                gpus=launch.gpus)
+    how = f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"
+    done = SimulatedRun(**vars(found), name=launch.name, launched=how, program=launch.program, target=chip)
     if picture:
-        draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(picture).suffix, timeline_html)
+        draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(picture).suffix)
         try:
-            Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
+            if draw is None:
+                done.save_html(picture)
+            else:
+                Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
         except OSError as error:
             raise SimulatorMisuse(f"MIMW_TIMELINE: the timeline cannot be written to {picture}: {error.strerror}") from error
     return done

@@ -50,7 +50,7 @@ def test_the_picture_has_a_box_a_task_and_a_path_an_edge():
     picture = ElementTree.fromstring(barrier_graph_svg(two_consumers().program()))
     edges = [path for path in picture.findall(f"{SVG}path")]
     assert [path.find(f"{SVG}title").text for path in edges] == barrier_graph(two_consumers().program()).splitlines()
-    words = [text.text for text in picture.findall(f"{SVG}text")]
+    words = [text.text for text in picture.iter(f"{SVG}text")]
     assert {"mma[0]", "mma[1]", "load", "nobody"} <= set(words)
     assert words.count("free[1]  2 arrivals a phase") == 2
 
@@ -58,6 +58,6 @@ def test_the_picture_has_a_box_a_task_and_a_path_an_edge():
 def test_everything_lies_inside_the_picture():
     picture = ElementTree.fromstring(barrier_graph_svg(two_consumers().program()))
     width, height = float(picture.get("width")), float(picture.get("height"))
-    for box in picture.findall(f"{SVG}rect"):
+    for box in picture.iter(f"{SVG}rect"):
         assert 0 <= float(box.get("x")) <= float(box.get("x")) + float(box.get("width")) <= width
         assert 0 <= float(box.get("y")) <= float(box.get("y")) + float(box.get("height")) <= height

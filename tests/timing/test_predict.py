@@ -54,10 +54,24 @@ def test_loads_bound_a_ring(chip):
     chip()
     found = predicted(product_case(stages=4))
     assert found.cycles == pytest.approx(16 * 256 + 128)              # sixteen slots, and the last one's dot
-    assert found.microseconds == pytest.approx(2 + found.cycles / 1000)
+    assert found.microseconds == pytest.approx(2 + found.cycles / 1000) and found.launch == 2
+    assert f"2.0 us of the launch and {found.cycles:,.0f} cycles (4.2 us)" in str(found)
     assert found.units["inbound"] == pytest.approx(16 * 256 / found.cycles)
     assert found.units["tensor"] == pytest.approx(16 * 128 / found.cycles)
     assert found.bound.startswith("loads into the SM")
+
+
+@mimw.jit
+def nothing(x):
+    pass
+
+
+def test_the_time_of_a_kernel_without_work_is_the_launch(chip):
+    chip()
+    found = mimw.predict(nothing, (1, ), np.zeros(4, np.float32))
+    assert (found.cycles, found.microseconds, found.as_json()["launch_microseconds"]) == (0, 2, 2)
+    assert "2.0 us at 1,000 MHz, on round figures: all of it the launch (2.0 us)" in str(found)
+    assert found.bound.startswith("the launch") and "\n\n" not in str(found) and "busy" not in str(found)
 
 
 def test_dots_bound_a_ring(chip):
@@ -223,7 +237,7 @@ def test_pictures_and_plain_data(tmp_path):
     read = json.loads((tmp_path / "a.json").read_text())
     assert read["otherData"]["unit"] == "us" and {event["ph"] for event in read["traceEvents"]} == {"M", "X"}
     assert max(event.get("ts", 0) + event.get("dur", 0) for event in read["traceEvents"]) < found.microseconds
-    assert found.title in (tmp_path / "a.html").read_text()
+    assert all(said in (tmp_path / "a.html").read_text() for said in ("8.8 us", "4.0 us of the launch", "waits for", "Units of"))
     assert json.loads(json.dumps(found.as_json()))["bound"] == found.bound
     assert found.bound in str(found) and "tensor cores" in str(found)
 

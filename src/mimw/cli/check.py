@@ -23,6 +23,7 @@ from typing import Any
 from .errors import CommandError
 from .gpus import SYMMETRIC, WORLD, Named, add_gpus, on_ranks, several
 from .load import launch_named, load
+from .page import add_page, check_page, write_page
 
 REFUSED = 2
 HELP = "races, deadlocks and protocol errors of a kernel, under many interleavings"
@@ -31,6 +32,7 @@ EXAMPLES = """\
   mimw check gemm.py:kernel --grid 2 --search systematic --args 'bf16[256,256]/128,64' ... BM=128
   mimw check ring.py:case                    case() returns (kernel, grid, args, meta)
   mimw check ring.py:case --seeds 200 --json
+  mimw check ring.py:case --html ring.html   a page: source, findings on their lines, timeline, storage, barriers
   mimw check ring.py:case --replay 17        the seed, or the schedule, that a finding names
 
 Arguments: TYPE[SHAPE] an array, TYPE[SHAPE]/BLOCK a tensor descriptor with that block, a number, or NAME=VALUE of these.
@@ -67,6 +69,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="start no run after so long; the report says what is missing")
     parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default MIMW_TARGET or sm_90a)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_page(parser)
 
 
 def execute(options: Namespace) -> int:
@@ -74,6 +77,7 @@ def execute(options: Namespace) -> int:
     from ..search import Meter
     from ..tool import Given
 
+    check_page(options)
     kernel, grid, args, meta = launch_of(options)
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
     meter = Meter(lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
@@ -81,6 +85,7 @@ def execute(options: Namespace) -> int:
                    limit=options.limit, target=options.target, jobs=options.jobs, ctas=options.ctas, protocol=options.protocol,
                    time_limit=options.time_limit, progress=meter)
     print(json.dumps(report.as_json(), indent=2) if options.json else report)
+    write_page(options, report)
     return 0 if report.ok else 1
 
 

@@ -6,7 +6,7 @@ Input: a seed and the path of a picture. Output: four steps on the terminal, and
 
 1. The kernel runs in the simulator on numpy arrays and is compared with numpy.
 2. The kernel is compiled for sm_90a to a cubin; a table says what each task got.
-3. The simulated run is drawn as a timeline.
+3. The simulated run is drawn: a page with its source and timeline, or the timeline as SVG.
 4. Where a GPU and torch are present the kernel is launched, checked and timed against cuBLAS.
 """
 
@@ -47,9 +47,9 @@ def execute(options: Namespace) -> int:
         raise CommandError(f"--out {options.out!r} should end in .html or .svg.")
     check_output(out)
     grid, args, meta, check = _problem()
-    trace = _simulate(grid, args, meta, check, options.seed)
+    run = _simulate(grid, args, meta, check, options.seed)
     _compile(args, meta)
-    _draw(trace, out)
+    _draw(run, out)
     return _launch()
 
 
@@ -87,7 +87,7 @@ def _simulate(grid, args, meta, check, seed: int):
         run = mimw.simulate(gemm.kernel, grid, *args, **meta, seed=seed, trace=True)
     seconds = time.perf_counter() - start
     print(f"   equal to numpy up to the rounding to bf16 ({check()}), in {seconds:.1f} s\n")
-    return run.trace
+    return run
 
 
 def _compile(args, meta) -> None:
@@ -111,12 +111,14 @@ def _compile(args, meta) -> None:
     print(resource_table(compiled.program, compiled.target, compiled.metadata.shared).rstrip())
 
 
-def _draw(trace, out: Path) -> None:
-    from ..report import timeline_html, timeline_svg
+def _draw(run, out: Path) -> None:
+    from ..report import timeline_svg
 
-    draw = timeline_svg if out.suffix == ".svg" else timeline_html
     with writing(out):
-        out.write_text(draw(trace, "Persistent warp-specialised GEMM, simulated"))
+        if out.suffix == ".svg":
+            out.write_text(timeline_svg(run.trace, "Persistent warp-specialised GEMM, simulated"))
+        else:
+            run.save_html(out)
     print(f"\n3  Timeline of the simulated run: {out}\n")
 
 

@@ -18,12 +18,14 @@ from pathlib import Path
 
 from .kernel import add_kernel_arguments, alignment_note, compile_named
 from .output import check_output, writing
+from .page import add_page, check_page, write_page
 from .progress import working
 
 HELP = "explain tasks, layouts, storage and barriers of a kernel"
 EXAMPLES = """\
   mimw explain gemm.py:kernel --signature 'tensordesc<bf16[128,64]>, tensordesc<bf16[64,256]>, *bf16, i32, i32, i32'
   mimw explain gemm.py:kernel --signature '*bf16, *bf16, i32' --constexpr BM=128 --svg barriers.svg
+  mimw explain gemm.py:case --html gemm.html      a page: source, storage, barriers and all sections, linked by click
 """
 
 
@@ -31,6 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_kernel_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the sections and the figures as JSON")
     parser.add_argument("--svg", metavar="PATH", help="also draw the barrier graph there")
+    add_page(parser)
 
 
 def execute(options: Namespace) -> int:
@@ -38,11 +41,13 @@ def execute(options: Namespace) -> int:
 
     if options.svg:
         check_output(options.svg)
+    check_page(options)
     with working(f"compiling {options.kernel}"):
         compiled = compile_named(options)
         explained = Explanation(compiled)
         text = json.dumps(explained.as_json(), indent=2) if options.json else str(explained)
     print(text)
+    write_page(options, explained)
     if compiled.program is None:
         return 0
     if options.svg:

@@ -4,7 +4,7 @@ Input: a launch, with arguments as for `mimw check`. Output: the time, what boun
 and unit was, as text or JSON; pictures where asked. For example:
 
     mimw timeline tile.py:kernel --args 'fp32[128]' 'fp32[128]'
-    kernel on grid (1,): 4.2 us at 1,980 MHz, 491 cycles, on NVIDIA H200
+    kernel on grid (1,): 4.2 us at 1,980 MHz, on NVIDIA H200: 4.0 us of the launch and 491 cycles (0.2 us)
     bound by latency: no unit is busy more than 3 % of the time (stores out of the SM)
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from .check import add_launch_arguments, launch_of
 from .errors import CommandError
 from .output import check_output, writing
+from .page import add_page, check_page, write_page
 from .progress import working
 
 HELP = "predicted (or measured) time and timeline of a kernel"
@@ -33,11 +34,13 @@ EXAMPLES = """\
 def add_arguments(parser: ArgumentParser) -> None:
     add_launch_arguments(parser)
     parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
-                        help="draw the timeline there: .html, .svg or .json (Chrome trace, for Perfetto); may be repeated")
+                        help="draw the timeline there: .html (a page, as --html), .svg or .json (Chrome trace, for Perfetto); may "
+                        "be repeated")
     parser.add_argument("--target", metavar="CHIP", help="whose cost model predicts (default MIMW_TARGET or sm_90a)")
     parser.add_argument("--mhz", type=float, metavar="N", help="SM clock; by default what the power limit leaves")
     parser.add_argument("--measure", action="store_true", help="measure on the GPU of this machine instead of predicting")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_page(parser)
 
 
 def execute(options: Namespace) -> int:
@@ -47,6 +50,7 @@ def execute(options: Namespace) -> int:
         if Path(path).suffix not in (".html", ".svg", ".json"):
             raise CommandError(f"--output {path!r} should end in .html, .svg or .json.")
         check_output(path)
+    check_page(options)
     with working(f"{'measuring' if options.measure else 'predicting'} {options.kernel}"):
         found = _measured(options) if options.measure else _predicted(options)
     print(json.dumps(found.as_json(), indent=2) if options.json else found)
@@ -55,6 +59,7 @@ def execute(options: Namespace) -> int:
             found.write(path)
         if not options.json:
             print(f"timeline: {Path(path).absolute()}")
+    write_page(options, found)
     return 0
 
 

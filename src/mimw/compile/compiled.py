@@ -15,12 +15,16 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from ..ir import Program, print_program
+from ..ir.site import site_of
+from ..shown import Shown
 from ..target import Target
 from .binary import Taken, taken_by_amdgcn, taken_by_cubin
 
 
 class Source(Protocol):
-    """The kernel that was compiled."""
+    """The kernel that was compiled. `fn` is Triton's function, whose own `fn` is Python's."""
+
+    fn: Any
 
     def has_program(self) -> bool:
         """True if it was or will be recorded: stock Triton has not compiled it by itself."""
@@ -61,7 +65,7 @@ class Stages(Mapping):
 
 
 @dataclass
-class Compiled:
+class Compiled(Shown):
     """A compiled kernel. `stages`: ir, source, ttgir, llir, ptx or amdgcn, cubin or hsaco; sass is made when asked for. `unaligned`
     names the pointer parameters of which nothing was said: a launch knows what divides its addresses."""
 
@@ -168,6 +172,18 @@ class Compiled:
     def warps(self) -> int:
         """Warps of a CTA, those of all tasks together."""
         return self.metadata.num_warps
+
+    def _page(self):
+        from ..report.page import Page
+        from .places import places
+
+        facts = (self.target.name, f"{self.warps} warps", f"{self.registers} registers a thread",
+                 f"{self.stack_bytes} bytes of stack")
+        if self.program is None:
+            return Page(self.name, facts, "stock Triton compiled this kernel, which uses no word of mimw",
+                        sites=(site_of(self.source.fn.fn), ))
+        rows = places(self)
+        return Page(self.name, facts, program=self.program, target=self.target, rows=rows, shared=self.shared_bytes)
 
     def __str__(self) -> str:
         return (f"{self.name} for {self.target.name}: {self.warps} warps, {self.registers} registers a thread, {self.stack_bytes} "

@@ -9,7 +9,7 @@ For example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ..ahead import compiled
 from ..analysis.raw_calls import effects_of
 from ..compile import Compiled, compile_kernel, record_kernel
 from ..report import barrier_graph, barrier_graph_svg, resource_table, space_table
+from ..shown import Shown
 from ..target import wanted
 from ..tool import tool
 from . import conflicts, loops, memory
@@ -28,7 +29,7 @@ _NATIVE = "Native code, as it is declared"
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Shown):
     """What was made of a compiled kernel.
 
     compiled      the kernel, with every stage (`mimw.compile`)
@@ -67,6 +68,18 @@ class Explanation:
     def write(self, path: str | Path) -> None:
         """The barrier graph as SVG."""
         Path(path).write_text(self.barriers_svg())
+
+    def _page(self):
+        """The sections that a page does not draw are texts on it."""
+        from ..report.page import Page
+
+        compiled = self.compiled
+        drawn = (f"Tasks on {compiled.target.name}", memory.HEADING, "Barriers")
+        texts = tuple((title, text) for title, text in self.sections.items() if title not in drawn)
+        if not compiled.target.binary:
+            program, chip = compiled.program, compiled.target
+            return Page(program.name, (chip.name, ), program=program, target=chip, texts=texts)
+        return replace(compiled._page(), texts=texts)
 
     def as_json(self) -> dict[str, Any]:
         """The figures and the sections as plain data."""

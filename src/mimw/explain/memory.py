@@ -17,11 +17,10 @@ HEADING = "Shared memory"
 def memory_text(compiled: Any) -> str:
     """The storage map of a compiled kernel, with what Triton takes for itself as `scratch`: when that is needed is not told,
     so it is drawn over all ops."""
-    from ..storage import compiled_rows, shared_plan, storage_map
-    from ..triton_port.allocation import allocation
+    from ..compile.places import places
+    from ..storage import storage_map
 
-    pieces = allocation(compiled.stage("ttgir"), compiled.target.arch).pieces
     last = sum(1 for _ in compiled.program.walk()) - 1
-    rows = compiled_rows(compiled.program, shared_plan(compiled.program), pieces)
+    rows = places(compiled)
     lives = [(row.entry.first, row.entry.last) if row.entry else (0, last) for row in rows]
     return storage_map((row.name, row.start, row.size, *life, row.kind) for row, life in zip(rows, lives))

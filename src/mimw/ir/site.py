@@ -11,6 +11,7 @@ A site inside a helper knows its caller, so an error can show the whole path fro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class Site:
             sites.append(here)
             here = here.caller
         return tuple(sites)
+
+
+def site_of(function: Any) -> Site:
+    """Where a Python function begins, its decorators included."""
+    code = function.__code__
+    return Site(code.co_filename, code.co_firstlineno, 0, function.__name__)
 
 
 UNKNOWN = Site("<unknown>", 0)

@@ -9,9 +9,9 @@ from .barriers import barrier_graph, barrier_graph_svg
 from .perfetto import chrome_trace
 from .resources import resource_table
 from .spaces import space_table
-from .timeline import timeline_html, timeline_svg
+from .timeline import timeline_svg
 
 __all__ = [
     "barrier_graph", "barrier_graph_svg", "chrome_trace", "resource_table", "space_table",
-    "timeline_html", "timeline_svg",
+    "timeline_svg",
 ]

@@ -10,21 +10,24 @@ the gap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ..analysis import BarrierAccess, BarrierArray, barrier_arrays, task_label
-from ..ir import Program
+from ..ir import Program, Site
 from . import svg
 
 
 @dataclass(frozen=True)
 class BarrierEdge:
-    """`source` arrives at `label`, `target` waits for it; `note` says how. `nobody` stands for a missing side."""
+    """`source` arrives at `label`, `target` waits for it; `note` says how. `nobody` stands for a missing side. `sites` are those of
+    the arrivals, of the waits and of the barriers' allocation."""
 
     source: str
     target: str
     label: str
     note: str = ""
+    sites: tuple[Site, ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.source} --{self.label}--> {self.target}" + (f" ({self.note})" if self.note else "")
@@ -40,19 +43,24 @@ def barrier_graph(program: Program) -> str:
     return "".join(f"{edge}\n" for edge in barrier_edges(program)) or "no barriers\n"
 
 
-def barrier_graph_svg(program: Program) -> str:
-    """The graph as a picture: tasks in a row, what goes to the right above them, what comes back below."""
+Linked = Callable[[str, tuple[Site, ...]], dict[str, object]]
+
+
+def barrier_graph_svg(program: Program, linked: Linked = lambda name, sites: {}) -> str:
+    """The graph as a picture: tasks in a row, what goes to the right above them, what comes back below. `linked` gives the
+    attributes of a task's box, by its name, and of an edge, by its label and sites."""
     edges = barrier_edges(program)
     names = list(dict.fromkeys(name for edge in edges for name in (edge.source, edge.target)))
-    return _Picture(names, edges).draw()
+    return _Picture(names, edges, linked).draw()
 
 
 def _edges(array: BarrierArray) -> list[BarrierEdge]:
     array_name = f"{array.pipe.pipe} {array.pipe.brings}" if array.pipe is not None else array.name     # longer than in tables
     label = f"{array_name}[{max(1, array.count)}]"
     sources, targets = _by_task(array.of_kind("arrive", "expect", "complete", "commit")), _by_task(array.of_kind("wait"))
-    return [BarrierEdge(source, target, label, _note(array, accesses))
-            for source, accesses in (sources or {"nobody": []}).items() for target in targets or {"nobody": []}]
+    return [BarrierEdge(source, target, label, _note(array, accesses), tuple(dict.fromkeys(
+                [*(one.op.site for one in accesses), *(one.op.site for one in waits), array.op.site])))
+            for source, accesses in (sources or {"nobody": []}).items() for target, waits in (targets or {"nobody": []}).items()]
 
 
 def _by_task(accesses: tuple[BarrierAccess, ...]) -> dict[str, list[BarrierAccess]]:
@@ -89,8 +97,8 @@ _FORWARD, _BACK = "#2563a8", "#b45309"
 class _Picture:
     """Boxes in a row. An edge is a flat arc; edges that span the same boxes are stacked."""
 
-    def __init__(self, names: list[str], edges: tuple[BarrierEdge, ...]):
-        self.names, self.edges = names, edges
+    def __init__(self, names: list[str], edges: tuple[BarrierEdge, ...], linked: Linked):
+        self.names, self.edges, self.linked = names, edges, linked
         self.widths = [max(70.0, svg.text_width(name, 13) + 28) for name in names]
         widest = max((svg.text_width(self.caption_text(edge), 11) for edge in edges), default=0.0)
         gap = max(_BETWEEN, widest - min(self.widths, default=0.0) + 60)
@@ -133,9 +141,10 @@ class _Picture:
         body = svg.element("defs", arrows) + "".join(self.edge(edge) for edge in self.edges)
         body += "".join(self.caption(edge) for edge in self.edges)
         for name, left, width in zip(self.names, self.left, self.widths, strict=True):
-            body += svg.rectangle(left, self.top, width, _BOX, "#f3f4f6", rx=7, stroke="#9ca3af")
-            body += svg.text(left + width / 2, self.top + _BOX / 2 + 4.5, name, 13, "middle", font_weight=600)
-        return svg.document(self.width, self.height, body)
+            box = svg.rectangle(left, self.top, width, _BOX, "#f3f4f6", rx=7, stroke="#9ca3af")
+            box += svg.text(left + width / 2, self.top + _BOX / 2 + 4.5, name, 13, "middle", font_weight=600)
+            body += svg.element("g", box, class_="box", **self.linked(name, ()))
+        return svg.document(self.width, self.height, body, class_="graph")
 
     def ends(self, edge: BarrierEdge) -> tuple[float, float]:
         """Where an edge leaves and enters, in x: on the halves of the boxes that face each other, far edges inwards, so
@@ -158,14 +167,21 @@ class _Picture:
         turn = 12 if start < end else -12
         path = (f"M{start:.1f} {side} V{y + bend} Q{start:.1f} {y} {start + turn:.1f} {y} "
                 f"H{end - turn:.1f} Q{end:.1f} {y} {end:.1f} {y + bend} V{side}")
+        way = "forward" if forward else "back"
         return svg.element("path", svg.tooltip(str(edge)), d=path, fill="none", stroke=self.colour(edge), stroke_width=1.5,
-                           marker_end=f"url(#{'forward' if forward else 'back'})")
+                           marker_end=f"url(#{way})", class_=f"edge {way}", **self.keys(edge))
+
+    def keys(self, edge: BarrierEdge) -> dict[str, object]:
+        """What links the line of an edge; its caption, drawn later, is what is chosen."""
+        return {name: value for name, value in self.linked(edge.label, edge.sites).items() if name == "data_l"}
 
     def caption(self, edge: BarrierEdge) -> str:
         middle, y, text = sum(self.ends(edge)) / 2, self.arc_y(edge) - 5, self.caption_text(edge)
         width = svg.text_width(text, 11)
-        return (svg.rectangle(middle - width / 2 - 2, y - 10, width + 4, 13, svg.PAPER)
-                + svg.text(middle, y, text, 11, "middle", self.colour(edge)))
+        words = (svg.rectangle(middle - width / 2 - 2, y - 10, width + 4, 13, svg.PAPER)
+                 + svg.text(middle, y, text, 11, "middle", self.colour(edge)))
+        return svg.element("g", words, class_=f"caption {'forward' if self.forward(edge) else 'back'}",
+                           **self.linked(edge.label, edge.sites))
 
     def colour(self, edge: BarrierEdge) -> str:
         return _FORWARD if self.forward(edge) else _BACK

@@ -5,7 +5,7 @@ Input: a `Trace` and a title. Output: JSON, with an event such as this one for e
     {"ph": "X", "name": "'free'[0] parity 1", "cat": "wait", "pid": 0, "tid": 0, "ts": 120.0, "dur": 360.0, "args": {}}
 
 A CTA is a process and each of its lanes a thread. Times are microseconds, or cycles where cycles are the trace's unit.
-With the events goes a summary: for each lane how much of the run the lane was busy, and its bubbles, the stretches in
+With the events goes a summary: for each lane how busy the lane was (utilisation.py), and its bubbles, the stretches in
 which the lane waited.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 
 from ..trace import Trace
-from .timeline import utilisation
+from .utilisation import busy
 
 
 def chrome_trace(trace: Trace, title: str) -> str:
@@ -39,5 +39,5 @@ def summary_of(trace: Trace, lane: tuple[int, str]) -> dict:
     """Busy share of a lane and its bubbles, the longest wait first: (time, for what)."""
     waits = [event for event in trace.events if (event.cta, event.lane) == lane and event.kind == "wait"]
     waits.sort(key=lambda event: event.start - event.end)
-    return {"cta": lane[0], "lane": lane[1], "busy": utilisation(trace, lane),
+    return {"cta": lane[0], "lane": lane[1], "busy": busy(trace, lane),
             "bubbles": [[event.end - event.start, event.label] for event in waits[:8]]}

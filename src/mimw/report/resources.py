@@ -24,8 +24,8 @@ from ..analysis import (
 from ..ir import Program
 from ..storage import shared_plan
 from ..target import Target
-from .table import table
-from .tensor_memory import column_table
+from .table import Table
+from .tensor_memory import column_parts
 
 
 def resource_table(program: Program, target: Target, shared_total: int | None = None) -> str:
@@ -34,29 +34,30 @@ def resource_table(program: Program, target: Target, shared_total: int | None = 
     `shared_total` is the number of bytes that the compiled kernel takes, scratch and padding included; without it the
     sum of the buffers and barriers is shown.
     """
+    return "\n\n".join(map(str, resource_parts(program, target, shared_total))) + "\n"
+
+
+def resource_parts(program: Program, target: Target, shared_total: int | None = None) -> list[Table | str]:
+    """The same as tables and lines of text."""
     warps = total_warps(program)
-    parts = [f"{program.name} on {target}: {warps} warps, {warps * target.warp_size} threads a CTA", _tasks(program, target)]
+    parts: list[Table | str] = [f"{program.name} on {target}: {warps} warps, {warps * target.warp_size} threads a CTA",
+                                _tasks(program, target)]
     parts += map(_remark, register_remarks(program, target))
     plan = shared_plan(program)
     buffers = [entry for entry in plan.entries if entry.kind == "buffer"]
     if buffers:
-        parts.append(table(("buffer", "tile", "count", "bytes"),
-                           [(entry.name, f"{entry.element}{list(entry.shape)}", entry.count, entry.bytes) for entry in buffers],
-                           right=("count", "bytes")))
-    if held := column_table(program, target):
-        parts.append(held)
+        rows = [(entry.name, f"{entry.element}{list(entry.shape)}", entry.count, entry.bytes) for entry in buffers]
+        parts.append(Table(("buffer", "tile", "count", "bytes"), tuple(rows), ("count", "bytes")))
+    parts += column_parts(program, target)
     if pipes := pipe_resources(program):
-        parts.append(table(("pipe", "slots", "fields", "bytes a chunk", "bytes", "barriers", "written by", "read by"),
-                           list(map(_pipe, pipes)), right=("slots", "bytes a chunk", "bytes", "barriers")))
+        parts.append(Table(("pipe", "slots", "fields", "bytes a chunk", "bytes", "barriers", "written by", "read by"),
+                           tuple(map(_pipe, pipes)), ("slots", "bytes a chunk", "bytes", "barriers")))
     arrays = [array for array in barrier_arrays(program) if array.pipe is None]
     if arrays:
-        parts.append(table(("barriers", "count", "arrivals", "bytes a phase"), [_barriers(array) for array in arrays],
-                           right=("count", "arrivals", "bytes a phase")))
-    if meetings := _cluster_barriers(program):
-        parts.append(meetings)
-    if peers := _other_gpus(program):
-        parts.append(peers)
-    return "\n\n".join([*parts, _shared(plan.total, shared_total, target)]) + "\n"
+        parts.append(Table(("barriers", "count", "arrivals", "bytes a phase"), tuple(map(_barriers, arrays)),
+                           ("count", "arrivals", "bytes a phase")))
+    parts += filter(None, (_cluster_barriers(program), _other_gpus(program)))
+    return [*parts, _shared(plan.total, shared_total, target)]
 
 
 def _cluster_barriers(program: Program) -> str:
@@ -85,14 +86,14 @@ def _remark(remark: Remark) -> str:
     return f"remark at {PurePath(remark.site.file).name}:{remark.site.line}: {remark.text}"
 
 
-def _tasks(program: Program, target: Target) -> str:
+def _tasks(program: Program, target: Target) -> Table:
     rows = []
     for task in task_resources(program, target):
         asked = "" if task.requested in (None, task.registers) else f" (asked {task.requested})"
         rows.append((task.name, task.role, task.num_warps, f"{task.registers}{asked}", _names(task.buffers), _names(task.waits),
                      _names(task.arrives), task.copies, task.dots))
-    return table(("task", "role", "warps", "registers", "buffers", "waits for", "arrives at", "copies", "dots"), rows,
-                 right=("warps", "registers", "copies", "dots"))
+    return Table(("task", "role", "warps", "registers", "buffers", "waits for", "arrives at", "copies", "dots"), tuple(rows),
+                 ("warps", "registers", "copies", "dots"))
 
 
 def _pipe(pipe: PipeResources) -> tuple:

@@ -11,7 +11,20 @@ right=("warps", ))`:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import StringIO
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as data, which `str` draws as text and a page as HTML; the columns named in `right` are set to the right."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple, ...]
+    right: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return table(self.headers, self.rows, self.right)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = (), indent: int = 2) -> str:

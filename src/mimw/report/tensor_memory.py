@@ -1,6 +1,6 @@
 """The columns of tensor memory, in the resource table.
 
-Input: a program after the passes, and the chip. Output: a table with a row for each array, and the sum; "" for a kernel without:
+Input: a program after the passes, and the chip. Output: a table with a row for each array, and the sum; or nothing:
 
       tensor memory   tile             buffers   first column   columns   every   columns shared with
       s               fp32[128, 128]         2              0       128     128   p
@@ -12,20 +12,20 @@ from __future__ import annotations
 from ..ir import Program
 from ..storage import TensorArray, allocated_columns, columns, tensor_arrays
 from ..target import Target
-from .table import table
+from .table import Table
 
 _NUMBERS = ("buffers", "first column", "columns", "every")
 
 
-def column_table(program: Program, target: Target) -> str:
+def column_parts(program: Program, target: Target) -> list[Table | str]:
     """Where each array lies in the columns, and how many of the chip's the kernel allocates."""
     arrays, taken = tensor_arrays(program), allocated_columns(program)
     if not arrays:
-        return ""
-    rows = table(("tensor memory", "tile", *_NUMBERS, "columns shared with"), [_row(array) for array in arrays], right=_NUMBERS)
+        return []
+    rows = Table(("tensor memory", "tile", *_NUMBERS, "columns shared with"), tuple(map(_row, arrays)), _NUMBERS)
     used = len(frozenset().union(*(columns(array.place) for array in arrays)))
     unused = f", {taken - used} of them not used: an allocation is a power of two" if taken > used else ""
-    return f"{rows}\n\ntensor memory: {taken} of {target.tensor_memory_columns} columns{unused}"
+    return [rows, f"tensor memory: {taken} of {target.tensor_memory_columns} columns{unused}"]
 
 
 def _row(array: TensorArray) -> tuple:

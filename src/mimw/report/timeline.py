@@ -1,19 +1,17 @@
 """The timeline of a run: which lane worked and which lane waited, when, and on which source line.
 
-Input: the `Trace` of a run and a title. Output: the picture as SVG, or a page of HTML around the same picture; the busy
-share of a lane:
+Input: the `Trace` of a run and a title. Output: the picture as SVG. A page has one of its own (page/lanes.py). For example:
 
-    utilisation(trace, (0, "load"))        0.25 for a lane that ran for 120 of 480 cycles and waited for the others
+    timeline_svg(trace, "GEMM")        a row a lane, a bar an event, and at the right how busy the lane was (utilisation.py)
 """
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import PurePath
 
 from ..trace import Event, Trace
 from . import svg
-from .page import PAGE
+from .utilisation import all_shares, busy_share
 
 # Told apart in grey and by the colour-blind: work is dark, waiting is pale.
 _COLOURS = {"run": "#3b6fb6", "wait": "#e3e6eb", "copy": "#e08e2b", "dot": "#2f8f5b", "store": "#8a5bb0", "pipe": "#1f2430"}
@@ -24,28 +22,18 @@ _PLOT, _ROW, _BAR, _TOP, _RIGHT = 940.0, 30.0, 22.0, 84.0, 76.0
 
 
 def timeline_svg(trace: Trace, title: str) -> str:
-    """The run as a picture: a row a lane, a bar an event, and at the right the share of time not spent waiting."""
+    """The run as a picture: a row a lane, a bar an event, and at the right how busy the lane was."""
     lanes = trace.lanes()
     names = [_lane_name(lane, lanes, trace) for lane in lanes]
     left = max([90.0, *(svg.text_width(name, 12) + 28 for name in names)])
     height = _TOP + _ROW * len(lanes) + 44
     scale = _PLOT / trace.end if trace.end else 0.0
     body = svg.text(16, 27, title, 16, font_weight=600) + _legend(trace, left) + _axis(trace, scale, left, len(lanes))
+    shares = all_shares(trace)
     for number, (lane, name) in enumerate(zip(lanes, names, strict=True)):
-        body += _lane(trace, lane, name, _TOP + _ROW * number, scale, left)
+        body += _lane(trace, lane, name, busy_share(shares[lane]), _TOP + _ROW * number, scale, left)
     return svg.document(left + _PLOT + _RIGHT, height, body, class_="timeline", data_left=left, data_plot=_PLOT,
                         data_end=float(trace.end))
-
-
-def timeline_html(trace: Trace, title: str) -> str:
-    """A page of its own with the picture: the wheel zooms in time, dragging moves, a double click shows everything."""
-    return PAGE.replace("<!--TITLE-->", escape(title)).replace("<!--TIMELINE-->", timeline_svg(trace, title))
-
-
-def utilisation(trace: Trace, lane: tuple[int, str]) -> float:
-    """The share (0 to 1) of the whole run in which a lane ran, copied or computed."""
-    busy = sum(event.end - event.start for event in trace.events if (event.cta, event.lane) == lane and event.kind != "wait")
-    return busy / trace.end if trace.end else 0.0
 
 
 def _lane_name(lane: tuple[int, str], lanes: list[tuple[int, str]], trace: Trace) -> str:
@@ -75,12 +63,12 @@ def _axis(trace: Trace, scale: float, left: float, lanes: int) -> str:
     return svg.element("g", drawn, class_="axis", data_top=_TOP - 6, data_bottom=bottom) + ends + head
 
 
-def _lane(trace: Trace, lane: tuple[int, str], name: str, y: float, scale: float, left: float) -> str:
+def _lane(trace: Trace, lane: tuple[int, str], name: str, share: float, y: float, scale: float, left: float) -> str:
     events = [event for event in trace.events if (event.cta, event.lane) == lane]
     bars = "".join(_bar(event, trace.unit, y + (_ROW - _BAR) / 2, scale, left) for event in events)
     middle = y + _ROW / 2 + 4
     return (svg.rectangle(left, y + (_ROW - _BAR) / 2, _PLOT, _BAR, "#f8f9fb") + svg.text(left - 12, middle, name, 12, "end")
-            + bars + svg.text(left + _PLOT + _RIGHT - 14, middle, f"{100 * utilisation(trace, lane):.0f} %", 12, "end",
+            + bars + svg.text(left + _PLOT + _RIGHT - 14, middle, f"{100 * share:.0f} %", 12, "end",
                               font_weight=600))
 
 

@@ -29,7 +29,9 @@ class SpaceUse:
     entries: tuple[SharedEntry, ...]
 
     def size(self, entry: SharedEntry) -> int:
-        """The bytes that an array takes: each of its buffers starts at a multiple of the space's alignment."""
+        """The bytes that an array takes: each of its buffers starts at a multiple of the space's alignment; barriers are close."""
+        if entry.kind == "barriers":
+            return self.space.aligned(entry.bytes)
         return entry.count * self.space.aligned(entry.tile_bytes)
 
     @cached_property

@@ -12,7 +12,6 @@ clock that the power limit leaves at that load.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +23,8 @@ from ..costs import Model, model
 from ..errors import Deadlock, SimulatorMisuse
 from ..ir import Site
 from ..passes.place_tensor_memory import columns_taken
-from ..report.table import table
+from ..report.table import Table, table
+from ..report.utilisation import all_shares, busy_share
 from ..simulate import Launch, prepare
 from ..simulator import GlobalMemory, bind, bind_ranks, clusters
 from ..simulator.clock.machine import Conditions, Enough, TimedMachine
@@ -53,6 +53,7 @@ class Prediction(Timeline):
     """A predicted timeline.
 
     cycles      of the kernel, without the launch
+    launch      microseconds of `microseconds` that the launch takes, before and after the kernel's cycles
     units       unit -> share of these cycles in which it works
     bound       what limits the kernel: a unit, or that none does and what is waited for most
     residency   CTAs of an SM at once, and what limits them
@@ -75,24 +76,42 @@ class Prediction(Timeline):
     chip: str = ""
     core: str = "SM"
     programs: tuple[str, str] = ("CTA", "CTAs")
+    launch: float = 0.0
+
+    @property
+    def costs(self) -> str:
+        """What the time is made of: the launch, which a kernel without work takes as well, and the kernel's cycles."""
+        return _parts(self.microseconds, self.launch, self.cycles)
+
+    def _page(self):
+        page = super()._page()
+        rows = tuple((_name(unit, self.core), f"{100 * share:.0f} %") for unit, share in sorted(
+            self.units.items(), key=lambda item: -item[1]))
+        (ctas, by), (one, several) = self.residency, self.programs
+        facts = (*page.facts, self.chip, self.costs, f"{ctas} {several if ctas > 1 else one} per {self.core}, by {by}")
+        units = (("Units of the chip", Table(("unit", "busy"), rows, ("busy", ))), ) if rows else ()
+        return replace(page, facts=facts, verdict=f"bound by {self.bound.split(';')[0]}", tables=(*units, *page.tables),
+                       texts=(("Assumed", "\n".join(f"taken to be true: the branch at {site}" for site in self.assumed)), ))
 
     def as_json(self) -> dict:
         return super().as_json() | {
-            "cycles": self.cycles, "units": self.units, "bound": self.bound, "residency": list(self.residency), "waves": self.waves,
+            "cycles": self.cycles, "launch_microseconds": self.launch, "units": self.units, "bound": self.bound,
+            "residency": list(self.residency), "waves": self.waves,
             "from_dram": self.from_dram, "assumed": [str(site) for site in self.assumed], "simulated": list(self.simulated),
             "chip": self.chip}
 
     def __str__(self) -> str:
         (ctas, by), (one, several) = self.residency, self.programs
         a = "an" if self.core == "SM" else "a"
-        lines = [f"{self.title}, {self.cycles:,.0f} cycles, on {self.chip}", f"bound by {self.bound}",
+        lines = [f"{self.title}, on {self.chip}: {self.costs}", f"bound by {self.bound}",
                  f"{ctas} {several if ctas > 1 else one} {a} {self.core} (by {by}), {self.waves:.2f} waves; "
                  f"{100 * self.from_dram:.0f} % of what is loaded comes from DRAM; {self.simulated[0]} of {a} {self.core}'s "
-                 f"{self.simulated[1]} {several} simulated",
-                 table(("unit", "busy"), [(_name(unit, self.core), f"{100 * share:.0f} %") for unit, share in sorted(
-                     self.units.items(), key=lambda item: -item[1])], right=("busy", ))]
+                 f"{self.simulated[1]} {several} simulated"]
+        if self.units:
+            lines.append(table(("unit", "busy"), [(_name(unit, self.core), f"{100 * share:.0f} %") for unit, share in sorted(
+                     self.units.items(), key=lambda item: -item[1])], right=("busy", )))
         lines += [f"taken to be true, as it depends on data: the branch at {site}" for site in self.assumed]
-        return "\n".join([*lines, super().__str__().split("\n", 1)[1]])
+        return "\n".join([*lines, *super().__str__().split("\n", 1)[1:]])
 
 
 @tool
@@ -118,7 +137,7 @@ class _Predictor:
     """The runs of one launch."""
 
     def __init__(self, launch: Launch, costs: Model, chip, most: int):
-        self.launch, self.costs = launch, costs
+        self.launch, self.costs, self.chip = launch, costs, chip
         program = launch.program
         self.needed = needed(program)
         if self.needed.bounds:
@@ -185,14 +204,16 @@ class _Predictor:
             if abs(clock - before) < 0.02 * clock:
                 break
         cycles = machine.end * scale if scale > 1 else machine.end
-        micro = self.costs["launch.microseconds"] + cycles / clock
+        launch = self.costs["launch.microseconds"]
         trace = Trace([replace(event, start=event.start / clock, end=event.end / clock, cta=self.number(machine, event.cta))
                        for event in machine.trace.events], "us",
                       {self.number(machine, cta): rank for cta, rank in machine.trace.ranks.items()})
         units = self.units(machine)
-        found = Prediction(self.launch.name, self.launch.grid, micro, clock, trace, cycles, units, "", self.residency,
-                           len(self.mine) / self.slots / self.side_by_side, from_dram, tuple(op.site for op in self.needed.unknown),
-                           (len(self.chosen), len(self.mine)), self.costs.chip, self.costs.core, self.costs.programs)
+        waves = len(self.mine) / self.slots / self.side_by_side
+        found = Prediction(self.launch.name, self.launch.grid, launch + cycles / clock, clock, trace, cycles, units, "",
+                           self.residency, waves, from_dram, tuple(op.site for op in self.needed.unknown),
+                           (len(self.chosen), len(self.mine)), self.costs.chip, self.costs.core, self.costs.programs, launch,
+                           program=self.launch.program, target=self.chip)
         return replace(found, bound=_bound(found))
 
     def first_run(self, clock: float, from_dram: float) -> TimedMachine:
@@ -231,7 +252,17 @@ def _name(unit: str, core: str) -> str:
     return _UNITS.get(unit, unit).replace("SM", core)
 
 
+def _parts(microseconds: float, launch: float, cycles: float) -> str:
+    """"4.0 us of the launch and 491 cycles", or that nothing but the launch takes time."""
+    if not cycles:
+        return f"all of it the launch ({launch:,.1f} us), the kernel itself takes no cycles"
+    return f"{launch:,.1f} us of the launch and {cycles:,.0f} cycles ({microseconds - launch:,.1f} us)"
+
+
 def _bound(found: Prediction) -> str:
+    """What limits the kernel; the launch, if the kernel has nothing to do."""
+    if not found.cycles:
+        return "the launch: the kernel itself takes no cycles"
     unit, share = max(found.units.items(), key=lambda item: item[1], default=("", 0.0))
     what = f"{_name(unit, found.core)}, busy {100 * share:.0f} % of the time"
     if share >= BUSY:
@@ -245,12 +276,6 @@ def _bound(found: Prediction) -> str:
 
 def _always_at_work(found: Prediction) -> str | None:
     """The task, if there is one, that works nearly all of the time: one warp that issues more than it can is such a bound."""
-    worked: dict[tuple[int, str], float] = defaultdict(float)
     tasks = {(event.cta, event.lane) for event in found.trace.events if event.kind == "run"}
-    for event in found.trace.events:
-        if event.kind not in ("wait", "pipe") and (event.cta, event.lane) in tasks:
-            worked[event.cta, event.lane] += event.end - event.start
-    ends = found.trace.end
-    return next((lane for (_, lane), time in worked.items() if lane != "default" and ends and time > AT_WORK * ends), None)
-
-
+    return next((lane[1] for lane, row in all_shares(found.trace).items()
+                 if lane in tasks and lane[1] != "default" and busy_share(row) > AT_WORK), None)

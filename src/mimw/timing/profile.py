@@ -13,7 +13,7 @@ clock rate.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -85,7 +85,8 @@ def profile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
         raise SimulatorMisuse(f"{fn.__name__} uses none of mimw's words, so it has no tasks to be told apart",
                               hint="a plain kernel goes through Triton's own path: use Triton's profiler, proton")
     records = taken[0].cpu().numpy().view(np.uint64).reshape(kept, -1, capacity, RECORD_BYTES // 8)
-    return _decoded(fn.__name__, extents, compiled.stamped, records, every)
+    found = _decoded(fn.__name__, extents, compiled.stamped, records, every)
+    return replace(found, target=wanted(f"{gpu.backend}:{gpu.arch}"))
 
 
 def _extents(fn, grid, args, meta) -> tuple[int, ...]:
@@ -141,7 +142,8 @@ def _decoded(name: str, extents: tuple[int, ...], program: Program, records: np.
     trace.events.sort(key=lambda event: event.end)
     sms = {index * every: row[0].sm for index, row in enumerate(seen)}
     starts = [row[0].began[1] for row in seen]
-    return Profile(name, extents, (end - start) / 1000, 1000 * rate, trace, dropped, sms, (max(starts) - min(starts)) / 1000)
+    return Profile(name, extents, (end - start) / 1000, 1000 * rate, trace, dropped, sms, (max(starts) - min(starts)) / 1000,
+                   program=program)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Any
 
 from ...analysis import total_warps
 from ...costs.abstract import TMA_LATENCY
+from ...errors import SimulationError
 from ...ir import Block, Op, Program, Site, Value
 from ...memory_model import Order, Unordered
 from ...trace import Event, Trace
@@ -87,6 +88,7 @@ class Machine:
         self.max_trips = trip_limit()
         self.end = 0.0
         self.executed: Counter[str] = Counter()
+        self.stopped: Task | None = None                # the task whose step ended the run in an error
         self._at = 0                                    # the place of the task that goes on among those that can
         self._codes: dict[Block, Code] = {}
         self.order = Order(self) if races else Unordered()
@@ -172,6 +174,9 @@ class Machine:
             polls = self.polls
             try:
                 wait = next(task.steps)
+            except SimulationError:
+                self.stopped = task
+                raise
             except StopIteration:
                 if self._finish(task):
                     living -= 1
