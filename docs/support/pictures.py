@@ -141,7 +141,8 @@ def pipes(page: ModuleType) -> str:
 
 
 def proxies(_: ModuleType) -> str:
-    words = {"generic proxy": ("tlx.local_load, tlx.local_store", "tl.load, tl.store by tle.gpu.local_ptr", "cp.async, remote stores"),
+    words = {"generic proxy": ("tlx.local_load, tlx.local_store", "tl.load, tl.store by tle.gpu.local_ptr",
+                               "cp.async, remote stores"),
              "asynchronous proxy": ("TMA: async_descriptor_load, _store", "bulk copies", "async_dot reads its operands")}
     body = ""
     for (name, lines), x, colour in zip(words.items(), (20, 440), (BLUE, ORANGE), strict=True):
