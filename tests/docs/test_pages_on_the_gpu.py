@@ -26,7 +26,8 @@ def here(tmp_path, monkeypatch):
 
 def arrays(args) -> list[np.ndarray]:
     """The arrays of a launch, those behind descriptors too."""
-    return [one.base.array if hasattr(one, "base") else one for one in args if hasattr(one, "base") or isinstance(one, np.ndarray)]
+    held = [getattr(one.base, "array", None) if not isinstance(one, np.ndarray) and hasattr(one, "base") else one for one in args]
+    return [one for one in held if isinstance(one, np.ndarray)]
 
 
 def both(case, machines) -> None:
