@@ -67,15 +67,18 @@ def test_links_lead_to_files():
     assert len(links) > 15 and [link for link in links if not (ROOT / link.partition("#")[0]).exists()] == []
 
 
-def test_commands_are_some(capsys):
-    """Each line of a command is known to the command line or to make."""
-    lines = [line.strip() for line in README.splitlines() if line.startswith("    ")]
-    commands = {line.split()[1] for line in lines if line.startswith("mimw ")}
-    targets = {line.split()[1] for line in lines if line.startswith("make ")}
-    assert len(commands) == 5 and targets == {"demo", "test"}
-    for command in commands:
+def test_the_commands_work_in_their_order(tmp_path, monkeypatch, capsys):
+    """Those that are quick; tests/cli runs the others on the same file."""
+    lines = [line.partition("#")[0].split() for line in README.splitlines() if line.startswith("    m")]
+    commands = [words for tool, *words in lines if tool == "mimw"]
+    assert [words[0] for words in commands] == ["new", "run", "check", "explain", "timeline", "compile", "doctor"]
+    assert [target for tool, target in (line for line in lines if line[0] == "make")] == ["demo", "test"]
+    assert all(f"\n{target}:" in (ROOT / "Makefile").read_text() for target in ("demo", "test", "site"))
+    monkeypatch.chdir(tmp_path)
+    for words in (commands[0], commands[2]):
+        assert not main(words), words
+    for words in commands:
         with pytest.raises(SystemExit) as ended:
-            main([command, "--help"])
+            main([words[0], "--help"])
         assert ended.value.code == 0
-    assert all(f"\n{target}:" in (ROOT / "Makefile").read_text() for target in targets | {"site"})
-    capsys.readouterr()
+    assert "ok: nothing found" in capsys.readouterr().out

@@ -49,7 +49,19 @@ class Tutorial:
 
     @property
     def title(self) -> str:
-        return self.parts[0].removeprefix(self.number).strip().rstrip(".")
+        return self.parts[0].removeprefix(self.number).strip().partition(": ")[0].rstrip(".")
+
+    @property
+    def subtitle(self) -> str:
+        """What the title says behind its colon, as a sentence; some have none. Names as `cp.async` keep their letters."""
+        said = self.parts[0].partition(": ")[2]
+        return said if re.match(r"\w+[.\d]", said) else said[:1].upper() + said[1:]
+
+    @property
+    def first_line(self) -> int:
+        """Of the program, behind its docstring."""
+        docstring = ast.parse(self.path.read_text()).body[0]
+        return docstring.end_lineno + 2
 
     @property
     def command(self) -> str:
@@ -69,7 +81,7 @@ class Tutorial:
             return "sm_100a: simulated, checked and compiled; no such chip was at hand"
         if "torchrun" in self.command:
             return "sm_90a, several GPUs; simulated and checked without one"
-        return "sm_90a; simulated and checked without a GPU" + ("; ascend_910b, simulated" if "Ascend" in self.title else "")
+        return "sm_90a; simulated and checked without a GPU" + ("; ascend_910b, simulated" if "Ascend" in self.parts[0] else "")
 
     @property
     def launched(self) -> str:
@@ -107,14 +119,15 @@ def page(tutorial: Tutorial, around: tuple[Tutorial | None, Tutorial | None]) ->
                         *([f"next: {after}"] if after else [])])
     return "\n".join([
         "<!-- made by docs/support/gallery.py -->",
-        f"# {tutorial.number}  {tutorial.title}", "",
+        f"# {tutorial.number}  {tutorial.title}", "", *([f"*{tutorial.subtitle}*", ""] if tutorial.subtitle else []),
         "\n\n".join(markdown(part) for part in tutorial.prose), "",
         "## Run it", "", "```sh", tutorial.command, "```", "", f"Chips: {tutorial.chips}.", "",
         "## What a run looks like", "", image(tutorial), "", sentence(tutorial.case.says), "",
         f"The picture is of a small case on the simulator, `{tutorial.case.test}` of "
         f"[its test](../../tests/tutorials/test_{tutorial.path.name}), in abstract cycles: read it for order and waiting, not for "
         f"time. `MIMW_SIMULATE=1 MIMW_TIMELINE=run.html {tutorial.launched}` draws another one.", "",
-        "## The program", "", f"```{{literalinclude}} {source}", ":language: python", ":linenos:", "```", "", links, ""])
+        "## The program", "", f"```{{literalinclude}} {source}", ":language: python",
+        f":lines: {tutorial.first_line}-", ":lineno-match:", "```", "", links, ""])
 
 
 def listing(shown: list[Tutorial]) -> str:
@@ -126,7 +139,8 @@ def listing(shown: list[Tutorial]) -> str:
         "and for what it waited. How they build on each other: `tutorials/README.md`.", ""]
     for one in shown:
         lead = one.prose[:2 if one.prose[0].endswith(":") else 1]
-        lines += [f"## [{one.number}  {one.title}]({one.number}.md)", "", "\n\n".join(map(markdown, lead)), "", image(one), "",
+        lines += [f"## [{one.number}  {one.title}]({one.number}.md)", "", *([f"*{one.subtitle}*", ""] if one.subtitle else [])]
+        lines += ["\n\n".join(map(markdown, lead)), "", image(one), "",
                   sentence(one.case.says), "", f"`{one.launched}` · {one.chips}", ""]
     lines += ["```{toctree}", ":hidden:", "", *(one.number for one in shown), "```", ""]
     return "\n".join(lines)

@@ -17,7 +17,9 @@ def test_every_tutorial_has_a_page_and_a_small_picture():
 def test_a_page_says_what_the_docstring_says():
     (one, ) = [one for one in gallery.tutorials() if one.number == "02"]
     page = gallery.page(one, (None, None))
-    assert page.splitlines()[1].startswith("# 02  A warp-specialised GEMM") and "a *task* with" in page
+    subtitle = "*One warp copies, two warpgroups multiply, and barriers are all they share.*"
+    assert page.splitlines()[1:4] == ["# 02  A warp-specialised GEMM", "", subtitle]
+    assert "a *task* with" in page and ":lines: 19-\n" in page
     assert "```text\nproducer, 1 warp " in page and "```sh\npython tutorials/02_warp_specialised_gemm.py    " in page
     assert "{literalinclude} ../../tutorials/02_warp_specialised_gemm.py" in page and "(02.svg)" in page
 
