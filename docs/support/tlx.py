@@ -109,7 +109,7 @@ NOTES = """## Said once
   fills the buffer.
 * The modules `triton.language.extra.subtile_ops`, `triton.language.extra.cuda.inline_ptx_lib` and `warp_ops`,
   `mxfp8_utils` of TLX are those of `mimw.tlx`. `tl.inline_asm_elementwise` is simulated where each instruction has a
-  meaning there: `cvt`, arithmetic on numbers and on pairs, logic, `mov`, `redux.sync`; not memory, branches and
+  meaning there: `cvt`, arithmetic on numbers and on pairs, logic, `mov`, `prmt`, `redux.sync`; not memory, branches and
   special registers.
 """
 

@@ -96,16 +96,19 @@ def test_other_types_and_lengths_that_no_cache_holds():
     assert not ops.attention_decode(q, k, v, torch.tensor([-5, 0])).any()
 
 
-@pytest.mark.parametrize("given, scales", [
-    (dict(lengths=[70, 50], queries=1, heads=4, kv_heads=2, dim=128, page=32), (torch.tensor([0.5, 2.0]), torch.tensor([3., 0.3]))),
-    (dict(lengths=[70, 50], queries=2, heads=2, kv_heads=1, dim=33), (0.5, None))])
-def test_caches_of_e4m3(given, scales):
-    """By few.py and by plain Triton; a scale for each head, and one for all, or none."""
+@pytest.mark.parametrize("given, scales, left", [
+    (dict(lengths=[70, 50], queries=1, heads=4, kv_heads=2, dim=128, page=32), (torch.tensor([0.5, 2.0]), torch.tensor([3., 0.3])),
+     None),
+    (dict(lengths=[150, 0], queries=3, heads=4, kv_heads=1, dim=64), (2.0, 0.5), 70),
+    (dict(lengths=[70, 50], queries=2, heads=2, kv_heads=1, dim=33), (0.5, None), None)])
+def test_caches_of_e4m3(given, scales, left):
+    """By finished.py, up to 8 rows and more, and by plain Triton; a scale for each head, and one for all, or none."""
     q, k, v, lengths, table = problem(**given)
-    k, v = (x.nan_to_num().to(torch.float8_e4m3fn) for x in (k, v))
-    found = ops.attention_decode(q, k, v, lengths, page_table=table, softcap=3.0, k_scale=scales[0], v_scale=scales[1])
+    k, v = (x.to(torch.float8_e4m3fn) for x in (k, v))
+    found = ops.attention_decode(q, k, v, lengths, page_table=table, softcap=3.0, k_scale=scales[0], v_scale=scales[1],
+                                 window=(left, None))
     wide = [x.float() * (1.0 if scale is None else torch.as_tensor(scale).view(-1, 1)) for x, scale in zip((k, v), scales)]
-    expected, _ = reference(q, *wide, lengths, table, softcap=3.0)
+    expected, _ = reference(q, *wide, lengths, table, softcap=3.0, left=left)
     assert found.dtype == q.dtype and (found.double() - expected).abs().max() < 2e-2
 
 

@@ -109,6 +109,18 @@ def test_numbers(asm, function):
         np.testing.assert_array_equal(y, function(flushed).astype(np.float32))
 
 
+def test_bytes_by_number():
+    """prmt: bytes 4 to 7 are the second register's; from 8 on the sign of a byte, eight times."""
+    x = np.random.default_rng(3).integers(0, 1 << 32, 64, np.uint32)
+    low = x.view(np.uint8).reshape(-1, 4)
+    both = np.concatenate([low, np.tile(np.array([0xfe, 0, 0x80, 1], np.uint8), (64, 1))], 1)
+    for chosen in ("3120", "7461", "0ce8"):
+        places = [int(digit, 16) for digit in reversed(chosen)]
+        wanted = np.stack([both[:, at] if at < 8 else (both[:, at - 8] >> 7) * np.uint8(255) for at in places], 1)
+        y = run(f"prmt.b32 $0, $1, 0x018000fe, 0x{chosen};", "=r,r", x, np.uint32)
+        assert (y.view(np.uint8).reshape(-1, 4) == wanted).all()
+
+
 @pytest.mark.parametrize("name, function", [("add", np.add), ("sub", np.subtract), ("mul", np.multiply)])
 def test_pairs(name, function):
     a, b = numbers(), numbers()[::-1].copy()

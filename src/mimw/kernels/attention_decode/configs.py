@@ -19,6 +19,7 @@ COMBINERS = 264             # programs of the second step: two for each SM, whic
 MOST_LENGTHS = 256          # that a producer's warp looks at at a time
 ROWS = 64                   # of a consumer: those of a wgmma
 FEW_ROWS, FEW_KEYS = 16, 64     # rows of a product of one warp, and keys of four
+BYTE_KEYS = 128     # of a block of e4m3, 32 a warp
 FEW_DIM = 128               # of tiles: 256 spill in few.py
 MOST_UNITS = 1 << 22        # of all tiles, with few.py
 SM_BYTES, OTHER_BYTES = 227 << 10, 6 << 10      # of shared memory; of a program of few.py: barriers, items, changes of layout
@@ -70,7 +71,7 @@ def configuration(dim: int, rows: int, blocks: int = 0, cache_bytes: int = 2) ->
     of all tiles at most, of numbers of so many bytes. Rows that one consumer holds leave the other one to another worker."""
     streams, dim = 2 if rows <= ROWS else 1, tile_of(dim)
     if cache_bytes == 1 and rows <= FEW_ROWS and dim <= FEW_DIM and blocks < MOST_UNITS:
-        return Configuration(FEW_KEYS, 8 * FEW_DIM // dim, 1, 1, 0, 2)
+        return Configuration(BYTE_KEYS, 4 * FEW_DIM // dim, 1, 1, 0, 2)
     chosen = _measured().get((dim, most_rows(rows)))
     if chosen is None or chosen.few and blocks >= MOST_UNITS:
         return Configuration(BLOCK_BYTES // 2 // dim, RING_BYTES[dim] // (streams * BLOCK_BYTES), streams)

@@ -121,7 +121,7 @@ def compute(items, endings, ring, begun, q_buffer, sums_buffer, slots, q, q_step
     are written."""
     chunk, turn = 0, 0
     batch, tile, first, stop, part, length = told(items, turn)
-    rows = rows_of(q, q_steps, batch, tile, group, shape, D, WIDTH)
+    rows = rows_of(q, q_steps, batch, tile, group, shape, ROWS, D, WIDTH)
     while first < stop:
         lowest = lowest_key(length, shape)
         for warp in tl.static_range(WARPS):
@@ -132,7 +132,7 @@ def compute(items, endings, ring, begun, q_buffer, sums_buffer, slots, q, q_step
         chunk += stop - first
         turn += 1
         next_batch, next_tile, first, stop, next_part, length = told(items, turn)
-        rows = rows_of(q, q_steps, next_batch, next_tile, group, shape, D, WIDTH)
+        rows = rows_of(q, q_steps, next_batch, next_tile, group, shape, ROWS, D, WIDTH)
         highest, total, acc = added(sums_buffer, highest, total, acc)
         if part < 0:
             told_ending(endings, turn - 1)

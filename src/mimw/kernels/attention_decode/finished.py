@@ -27,6 +27,7 @@ from .columns import cut, keys_of, look, owner, sequence_at, share, shares_of
 from .even import quotient
 from .finisher import finish
 from .kernel import pages_at, tell, told
+from .pairs import attend_pairs
 from .schedule import blocks_of, draw, lowest_key, unit_of
 from .warps import ROWS, WARPS, attend, load_block, tell_ending
 
@@ -112,11 +113,19 @@ def compute(items, queries, ring, sums, scale, inner, k_scale, scale_step, shape
     chunk, turn = 0, 0
     _, tile, first, stop, _, length = told(items, turn)
     while first < stop:
-        rows = tlx.local_load(queries.wait(turn).slot.rows)
-        queries.release(turn)
+        asked = queries.wait(turn).slot
         lowest = lowest_key(length, shape)
         times, before_cap = scaled(scale, inner, k_scale, scale_step, tile)
-        highest, total, acc = attend(ring, rows, chunk, first, stop, length, lowest, group, times, before_cap, shape, BN)
+        if k_scale is None:
+            rows = tlx.local_load(asked.rows)
+            queries.release(turn)
+            highest, total, acc = attend(ring, rows, chunk, first, stop, length, lowest, group, times, before_cap, shape, BN)
+        else:
+            even = tlx.local_load(tlx.local_trans(asked.even, (0, 2, 1)))
+            odd = tlx.local_load(tlx.local_trans(asked.odd, (0, 2, 1)))
+            queries.release(turn)
+            highest, total, acc = attend_pairs(ring, even, odd, chunk, first, stop, length, lowest, group, times, before_cap, shape,
+                                               BN)
         slot = sums.acquire(turn)
         tlx.local_store(slot.acc, acc)
         tlx.local_store(slot.highest, highest)
@@ -145,7 +154,7 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
                TALL    rows that the finisher looks at, 8 or 16, PARTS parts of them at a time
     """
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
-    HALF: tl.constexpr = q.dtype.element_ty if k_scale is None else tl.float16    # what e4m3 becomes in one instruction a pair
+    MANY: tl.constexpr = ROWS if k_scale is None else TALL
     shape = batches, heads // group, queries, capacity, left
     ring = tle.pipe(capacity=STAGES, readers=("consumer", ), name="keys and values",
                     k=tle.gpu.alloc([STAGES, BN, D], DTYPE), v=tle.gpu.alloc([STAGES, BN, D], DTYPE))
@@ -155,9 +164,15 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
                      length=tle.gpu.alloc([2, 1], tl.int32))
     endings = tle.pipe(capacity=2, readers=("finisher", ), name="endings", first=tle.gpu.alloc([2, 1], tl.int32),
                        count=tle.gpu.alloc([2, 1], tl.int32), place=tle.gpu.alloc([2, 1], tl.int32))
-    asked = tle.pipe(capacity=1, readers=("consumer", ), name="queries", rows=tle.gpu.alloc([1, WARPS, ROWS, D], HALF))
-    sums = tle.pipe(capacity=1, readers=("finisher", ), name="sums", acc=tle.gpu.alloc([1, WARPS, ROWS, D], tl.float32),
-                    highest=tle.gpu.alloc([1, WARPS, ROWS], tl.float32), total=tle.gpu.alloc([1, WARPS, ROWS], tl.float32))
+    if k_scale is None:
+        asked = tle.pipe(capacity=1, readers=("consumer", ), name="queries",
+                         rows=tle.gpu.alloc([1, WARPS, ROWS, D], q.dtype.element_ty))
+    else:
+        asked = tle.pipe(capacity=1, readers=("consumer", ), name="queries",
+                         even=tle.gpu.alloc([1, WARPS, TALL, D // 2], tl.float16),
+                         odd=tle.gpu.alloc([1, WARPS, TALL, D // 2], tl.float16))
+    sums = tle.pipe(capacity=1, readers=("finisher", ), name="sums", acc=tle.gpu.alloc([1, WARPS, MANY, D], tl.float32),
+                    highest=tle.gpu.alloc([1, WARPS, MANY], tl.float32), total=tle.gpu.alloc([1, WARPS, MANY], tl.float32))
     begun = tlx.alloc_barriers(1)       # the first queries are there
     tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():

@@ -19,16 +19,29 @@ from .warps import ROWS, WARPS, rows_of, told_ending
 
 
 @mimw.jit
-def put_rows(queries, turn, q, q_steps, batch, tile, group, shape, WIDTH: tl.constexpr):
+def put_rows(queries, turn, q, q_steps, batch, tile, group, shape, D: tl.constexpr, WIDTH: tl.constexpr, TALL: tl.constexpr,
+             PAIRS: tl.constexpr):
     """A tile's queries, once for each warp; zeros in rows that do not count, and in columns that heads do not have."""
     slot = queries.acquire(turn)
-    D: tl.constexpr = slot.rows.shape[2]
-    rows = rows_of(q, q_steps, batch, tile, group, shape, D, WIDTH)
-    if slot.rows.dtype != rows.dtype:           # bf16 that no fp16 holds
-        rows = tl.clamp(rows.to(tl.float32), -65504.0, 65504.0).to(slot.rows.dtype)
-    for warp in tl.static_range(WARPS):
-        tlx.local_store(tlx.local_slice(slot.rows, [warp, 0, 0], [1, ROWS, D]), tl.reshape(rows, (1, ROWS, D)))
+    if PAIRS:
+        rows = rows_of(q, q_steps, batch, tile, group, shape, TALL, D, WIDTH)
+        rows = tl.clamp(rows.to(tl.float32), -65504.0, 65504.0).to(tl.float16)      # bf16 that no fp16 holds
+        even, odd = tl.split(tl.reshape(rows, (TALL, D // 2, 2)))
+        for warp in tl.static_range(WARPS):
+            put(slot.even, warp, even)
+            put(slot.odd, warp, odd)
+    else:
+        rows = rows_of(q, q_steps, batch, tile, group, shape, ROWS, D, WIDTH)
+        for warp in tl.static_range(WARPS):
+            put(slot.rows, warp, rows)
     queries.commit(turn)
+
+
+@mimw.jit
+def put(place, warp, rows):
+    """What one warp gets."""
+    SHAPE: tl.constexpr = (1, rows.shape[0], rows.shape[1])
+    tlx.local_store(tlx.local_slice(place, [warp, 0, 0], SHAPE), tl.reshape(rows, SHAPE))
 
 
 @mimw.jit
@@ -85,14 +98,15 @@ def finish(items, endings, queries, sums, begun, slots, columns, q, q_steps, o, 
     turn = 0
     batch, tile, first, stop, part, _ = told(items, turn)
     if first < stop:
-        put_rows(queries, turn, q, q_steps, batch, tile, group, shape, WIDTH)
+        put_rows(queries, turn, q, q_steps, batch, tile, group, shape, D, WIDTH, TALL, v_scale is not None)
         tlx.barrier_arrive(begun)
     many = shape[2] * group
     stats, whole = room, room + slots * 2 * many
     while first < stop:
         next_batch, next_tile, first, stop, next_part, _ = told(items, turn + 1)
         if first < stop:
-            put_rows(queries, turn + 1, q, q_steps, next_batch, next_tile, group, shape, WIDTH)
+            put_rows(queries, turn + 1, q, q_steps, next_batch, next_tile, group, shape, D, WIDTH, TALL,
+                     v_scale is not None)
         highest, total, acc = of_all_warps(sums, turn, TALL)
         of_first, count, at = told_ending(endings, turn)
         if part < 0:

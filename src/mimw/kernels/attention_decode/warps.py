@@ -2,7 +2,7 @@
 
 Input: pipes, descriptors of the caches' pages, Q. Output: blocks in the ring, queries, each warp's sums of a tile. For example:
 
-    rows = rows_of(q, q_steps, batch, tile, group, shape, D, WIDTH)
+    rows = rows_of(q, q_steps, batch, tile, group, shape, ROWS, D, WIDTH)
     highest, total, acc = attend(ring, rows of all warps, chunk, first, stop, length, lowest, group, scale, inner, shape, BN)
 
 A warp's products are one of a batch of four, for the compiler: a block costs one wait and one release, and no exchange between
@@ -54,9 +54,9 @@ def told_ending(endings, turn):
 
 
 @mimw.jit
-def rows_of(q, q_steps, batch, tile, group, shape, D: tl.constexpr, WIDTH: tl.constexpr):
-    """A tile's queries; zeros in rows that do not count, and in columns that heads do not have."""
-    packed, column = tl.arange(0, ROWS), tl.arange(0, D)
+def rows_of(q, q_steps, batch, tile, group, shape, MANY: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr):
+    """MANY rows of a tile's queries; zeros in rows that do not count, and in columns that heads do not have."""
+    packed, column = tl.arange(0, MANY), tl.arange(0, D)
     query, head = packed // group, tile * group + packed % group
     place = batch.to(tl.int64) * q_steps[0] + query.to(tl.int64) * q_steps[1] + head.to(tl.int64) * q_steps[2]
     inside = (packed < shape[2] * group)[:, None] & (column < WIDTH)[None, :]

@@ -60,6 +60,8 @@ def meaning(opcode: str) -> Callable | None:
     rest = modifiers[:-1]
     if name == "mov" and (bits := _bits(kind)):
         return lambda registers, operands: registers.write(operands[0], registers.read(operands[1], bits), bits)
+    if name == "prmt" and modifiers == ["b32"]:
+        return _permuted
     if name == "nanosleep":
         return lambda registers, operands: None
     if name == "redux" and rest[:1] == ["sync"]:
@@ -78,6 +80,19 @@ def meaning(opcode: str) -> Callable | None:
 def _bits(kind: str) -> int:
     match = re.fullmatch(r"[busf](8|16|32|64)", kind)
     return int(match[1]) if match else 0
+
+
+def _permuted(registers, operands: list[str]) -> None:
+    """Four bytes of the eight that two registers have, as four digits choose; a digit from 8 on repeats the byte's sign."""
+    target, low, high, chosen = operands
+    both = registers.read(low, 32) | registers.read(high, 32) << np.uint64(32)
+    digits, made = registers.read(chosen, 32), np.uint64(0)
+    for place in range(4):
+        digit = digits >> np.uint64(4 * place) & np.uint64(15)
+        byte = both >> (digit & np.uint64(7)) * np.uint64(8) & np.uint64(255)
+        sign = (byte >> np.uint64(7)) * np.uint64(255)
+        made = made | np.where(digit & np.uint64(8), sign, byte).astype(np.uint64) << np.uint64(8 * place)
+    registers.write(target, made, 32)
 
 
 def _floats(name: str, modifiers: list[str], kind: str) -> Callable | None:
