@@ -18,9 +18,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from docs.support.marked import write_or_check
-from docs.support.performance import mean
 from docs.support.performance_choices import shipped
-from docs.support.performance_rows import Row, newest
+from docs.support.performance_rows import Row, mean, newest
 
 ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- made by docs/support/peers.py -->\n", "<!-- end of what is made -->\n"

@@ -1,6 +1,6 @@
 """docs/performance.md: every table of benchmarks/results, with ratios, ceilings and curves.
 
-    python docs/support/performance.py              write the page and its pictures, docs/performance/*.svg
+    python docs/support/performance.py              write the page, its pictures, docs/performance/*.svg, and the README's table
     python docs/support/performance.py --check      1 if a file is stale
 
 Input: the rows that the benchmarks kept (performance_rows.py says which count), what each section is (performance_sections.py).
@@ -14,17 +14,17 @@ import sys
 import tomllib
 from collections import Counter
 from dataclasses import replace
-from math import prod
 from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from docs.support import peers
 from docs.support.chart import line_chart
 from docs.support.performance_choices import shipped
 from docs.support.performance_counters import newest_counters, said_of
 from docs.support.performance_explained import EXPLAINED
-from docs.support.performance_rows import Row, newest
+from docs.support.performance_rows import Row, mean, newest
 from docs.support.performance_sections import SECTIONS, Goal, Section
 
 ROOT = Path(__file__).parents[2]
@@ -58,10 +58,6 @@ def rate(section: Section, row: Row, microseconds: float) -> float:
     """TFLOP/s or GB/s."""
     done, moved = section.work(row)
     return done / microseconds / 1e6 if section.unit == "TFLOP/s" else moved / microseconds / 1e3
-
-
-def mean(ratios: list[float]) -> float:
-    return prod(ratios)**(1 / len(ratios))
 
 
 def goal_of(goal: Goal, rows: list[Row]) -> str:
@@ -186,7 +182,8 @@ def page() -> dict[str, str]:
         "benchmarks/NOTES.md; what the words cost, in TIMING.md. Lines \"Counters\" are of one launch under ncu, with "
         "cold caches and the clock as it is (`python -m benchmarks.counters`): shares of what each unit can do while the kernel "
         "runs, the reasons for which warps wait (shares of their time), and how even their work is. Under "
-        "ncu a kernel runs alone on a cooler chip than in the tables.", ""]
+        "ncu a kernel runs alone on a cooler chip than in the tables.", "",
+        "## At a glance", "", peers.table()]
     for section in SECTIONS:
         rows = in_order([row for file in section.files for row in files.get(file, []) if row.name.startswith(section.starts)])
         taken.update(section.files)
@@ -222,6 +219,7 @@ def main(arguments: list[str]) -> int:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
     stale += [f"performance/{file.name}" for file in (DOCS / "performance").glob("*.svg") if f"performance/{file.name}" not in made]
+    stale += ["../README.md"] * peers.main(arguments)
     if stale:
         print(f"stale: {', '.join(stale)}. Run python docs/support/performance.py, and remove pictures that it does not make")
     return 1 if stale else 0

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
+from math import prod
 from pathlib import Path
 
 
@@ -43,6 +44,11 @@ class Row:
     def ratio(self, baseline: str) -> float | None:
         """How many times faster than a baseline of the same run."""
         return self.baselines[baseline] / self.microseconds if baseline in self.baselines else None
+
+
+def mean(ratios: list[float]) -> float:
+    """The geometric one."""
+    return prod(ratios)**(1 / len(ratios))
 
 
 Shipped = Callable[[dict], bool | None]

@@ -67,8 +67,9 @@ def drawn(request, monkeypatch, kept):
 def a_test_is_drawn(request):
     """A test that gets another name must not leave its picture behind."""
     yield
-    asked = request.config
-    if not asked.option.keyword and not any("::" in one for one in asked.args):
+    asked = request.config.option
+    some = asked.keyword or asked.markexpr or asked.deselect or asked.lf or any("::" in one for one in request.config.args)
+    if not some:
         case = CASES[_source(request).name[:2]]
         assert case.test in {item.name for item in request.session.items if item.path == request.path}, f"no test {case.test}"
 
