@@ -37,7 +37,7 @@ _NAME = re.compile(rf"((?:mimw\.)?(?:{_ROOMS})\.[A-Za-z_][\w.]*|mimw\.[A-Za-z_][
 _WORD = re.compile(r"([A-Za-z_][\w.]*)(?:\W.*)?", re.DOTALL)
 _COMMAND = re.compile(r"mimw ([a-z]+)\b.*", re.DOTALL)
 _ERROR = re.compile(r"\b[A-Z]\w+\b")
-_PATH = re.compile(rf"(?<![\w/.*])(?:docs/([\w/]+)\.md|({'|'.join(PAGES)})\.md|tutorials/(\d\d)_\w+\.py)(?![\w*])")
+_PATH = re.compile(r"(?<![\w/.*])(?:(?:docs/)?([\w/]+)\.md|tutorials/(\d\d)_\w+\.py)(?![\w*])")
 _NO_LINKS = (nodes.reference, nodes.title, nodes.literal_block, addnodes.pending_xref, addnodes.download_reference,
              addnodes.desc_signature, nodes.term)
 
@@ -138,7 +138,7 @@ def _words_of(docname: str) -> frozenset[str]:
 
 def _page(path: re.Match) -> str | None:
     """The page of the site that a path means, if there is such a file."""
-    where = path[1] or PAGES.get(path[2] or "") or f"gallery/{path[3]}"
+    where = PAGES.get(path[1], path[1]) if path[1] else f"gallery/{path[2]}"
     return where if (DOCS / f"{where}.md").exists() else None
 
 
