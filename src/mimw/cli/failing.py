@@ -38,12 +38,13 @@ def one_line(error: Exception, of_a_script: bool = False) -> str | None:
 
 
 def refusal(error: BaseException | None) -> Exception | None:
-    """The refusal in `error`: ours, also where Triton's CompilationError was raised from it, or Triton's own."""
+    """The refusal in `error`: ours, also where Triton's CompilationError was raised from it, or Triton's own. Of ours that were raised
+    from each other it is the last, which has the kernel's line."""
     triton = sys.modules.get("triton")
     refusals = (MimwError, CommandError, triton.CompilationError) if triton else (MimwError, CommandError)
     found = None
     while error is not None:
-        if isinstance(error, refusals):
+        if isinstance(error, refusals) and not isinstance(found, MimwError):
             found = error
         error = error.__cause__
     return found
