@@ -120,7 +120,7 @@ def _edits(op: Op, ctas: int) -> Iterator[tuple[str, Callable[[Op], list[Op]]]]:
 
 def reaches_gpus(program: Program) -> bool:
     """Whether the kernel reaches other GPUs: then the scope of an atomic may be too narrow in one way more."""
-    return any("world" in op.row.places for op in program.walk())
+    return bool(program.where(lambda row: "world" in row.places))
 
 
 def _far_edits(op: Op) -> Iterator[tuple[str, Callable[[Op], list[Op]]]]:

@@ -17,7 +17,8 @@ import threading
 from importlib import import_module
 
 PRELOADED = ("triton.backends.compiler", "triton.backends.amd.compiler", "triton.backends.nvidia.compiler", "mimw", "mimw.aliases",
-             "mimw.check", "mimw.cli.probes", "mimw.compile", "mimw.simulate", "mimw.timing", "mimw.watchdog",
+             "mimw.autotune", "mimw.check", "mimw.cli.probes", "mimw.compile", "mimw.simulate", "mimw.timing", "mimw.tle",
+             "mimw.tlx", "mimw.watchdog", "rich.console", "rich.table",
              *(f"mimw.cli.{name}" for name in ("check", "compile", "doctor", "explain", "run", "simulate", "timeline")))
 
 

@@ -61,17 +61,17 @@ _same("local_view local_load local_store", local_alloc)
 
 @probe
 def local_slice(x, y):
-    tile = tlx.local_alloc((64, 64), tl.float32, 1)[0]
-    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tile = tlx.local_alloc((16, 64), tl.float32, 1)[0]
+    at = tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 64)[None, :]
     tlx.local_store(tile, tl.load(x + at))
-    part = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 32)[None, :]
-    tl.store(y + part, tlx.local_load(tlx.local_slice(tile, [0, 32], [64, 32])))
+    part = tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 32)[None, :]
+    tl.store(y + part, tlx.local_load(tlx.local_slice(tile, [0, 32], [16, 32])))
 
 
 @probe
 def local_trans(x, y):
-    tile = tlx.local_alloc((64, 64), tl.float32, 1)[0]
-    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tile = tlx.local_alloc((32, 32), tl.float32, 1)[0]
+    at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
     tlx.local_store(tile, tl.load(x + at))
     tl.store(y + at, tlx.local_load(tlx.local_trans(tile)))
 

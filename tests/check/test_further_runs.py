@@ -71,9 +71,13 @@ def full_runs_once(monkeypatch) -> Runs:
     return runs
 
 
-def report(launch, quick: float, monkeypatch, jobs: int = 1, shrink: bool = True):
+def searching(launch, quick: float, monkeypatch, jobs: int = 1) -> Search:
     monkeypatch.setattr(search, "QUICK", quick)
-    return Search(launch, jobs=jobs).all(SEEDS, "random", 200, shrink, True)
+    return Search(launch, jobs=jobs)
+
+
+def report(launch, quick: float, monkeypatch, jobs: int = 1, shrink: bool = True):
+    return searching(launch, quick, monkeypatch, jobs).all(SEEDS, "random", 200, shrink, True)
 
 
 @pytest.fixture
@@ -97,8 +101,9 @@ def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypa
     launch = prepare(kernel, grid, args, dict(meta), case.target)
     for program in with_mutants(launch, case.name + "further", MUTANTS):
         one = replace(launch, program=program)
-        quick = report(one, ALWAYS, monkeypatch, shrink=False)
-        assert not TileData(one).loses_nothing or left_out
+        sought = searching(one, ALWAYS, monkeypatch)
+        quick = sought.all(SEEDS, "random", 200, False, True)
+        assert not sought._tile_data(one).loses_nothing or left_out     # what the search has asked already
         count = len(left_out)
         assert report(one, NEVER, monkeypatch, shrink=False) == quick and len(left_out) == count
         assert full_runs_once.told_alike() or not left_out

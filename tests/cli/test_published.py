@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from mimw.testing import gpu_available
 from tests.processes import mimw
 
 _SCRIPT = '''
@@ -62,6 +63,14 @@ def _mimw(*argv, **variables):
 
 def test_run(script):
     assert _mimw("run", script, "5", MIMW_SIMULATE="1") == "right, factor 5\n"
+
+
+@pytest.mark.skipif(gpu_available(), reason="Triton asks torch which GPU there is")
+def test_a_script_without_torch_runs_without(script):
+    """Torch takes a second or two to import."""
+    with open(script, "a") as more:
+        more.write('    print("torch" in sys.modules)\n')
+    assert _mimw("run", script, "5", MIMW_SIMULATE="1") == "right, factor 5\nFalse\n"
 
 
 def test_run_in_a_process_that_has_imported_nothing(script):

@@ -30,5 +30,6 @@ def test_what_grows_as_a_square_is_seen():
 
 def test_topk_of_long_rows():
     """In CPU time, so that what else runs on the machine hardly matters."""
-    (taken, ) = seconds(topk_of(4, 65536), rounds=2, enough=lambda best: best[0] <= TOPK_GOAL)
-    assert taken <= TOPK_GOAL * SLOWER_MACHINES
+    most = TOPK_GOAL * SLOWER_MACHINES
+    (taken, ) = seconds(topk_of(4, 65536), rounds=2, enough=lambda best: best[0] <= most)
+    assert taken <= most

@@ -46,6 +46,8 @@ class Flows:
 
     def touched(self, op: Op, operands: tuple[str, ...]) -> set[Value]:
         """The arrays behind those of the op's operands that are buffers."""
+        if not operands:        # of most ops
+            return set()
         values = (getattr(op, name) for name in operands)
         return {root for value in values if isinstance(getattr(value, "type", None), Buffer) for root in self.arrays(value)}
 

@@ -91,11 +91,12 @@ def _ahead(loop: Op, arrays: frozenset[Value], uses: Uses) -> int:
     grouped = any(inner.name == "async_commit" for inner in _inside(loop))
     counts: dict[Value | None, int] = {}
     for op in uses.ops[:uses.position[loop]]:
-        if uses.task(op) is not uses.task(loop) or uses.loops(op) or uses.conditional(op):
+        closes, expects = op.name == "async_commit" and grouped, op.row.barrier in ("expect", "announce")
+        if not (closes or expects) or uses.task(op) is not uses.task(loop) or uses.loops(op) or uses.conditional(op):
             continue
-        if op.name == "async_commit" and grouped:
+        if closes:
             counts[None] = counts.get(None, 0) + 1
-        if op.row.barrier in ("expect", "announce"):
+        if expects:
             for root in arrays.intersection(_barrier_roots(op.barrier, uses)):
                 counts[root] = counts.get(root, 0) + 1
     return max(counts.values(), default=0)

@@ -84,6 +84,8 @@ def _about(op: Op) -> str:
 
 def global_operands(op: Op) -> list[tuple[Value, str]]:
     """(pointer or descriptor, how the op accesses the memory there): "read", "write", ..."""
+    if not op.row.touches and op.name != "signal_wait":
+        return []
     found = [(op.pointer, "read")] if op.name == "signal_wait" else [(getattr(op, name), access) for name, access in op.row.touches]
     return [(value, access) for value, access in found if isinstance(value, Value)
             and (isinstance(value.type, Descriptor) or isinstance(element_of(value.type), Pointer))]

@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .runtime import GPUTarget, driver, gpu_is_active
+from .runtime import AMD_DEVICES, GPUTarget, driver, gpu_is_active
 
-_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA's driver, AMD's, and either inside WSL
+_DEVICES = ("/dev/nvidiactl", *AMD_DEVICES)
 Numbers = Callable[[], Mapping[str, Any]]
 
 

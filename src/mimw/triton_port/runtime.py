@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import os
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from pathlib import Path
 import triton
 from triton import knobs
 from triton._utils import validate_block_shape
+from triton.backends import backends
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel
 from triton.compiler.compiler import compile as stock_compile
@@ -43,9 +45,11 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from .recording_backend import RecordingBackend
 
+AMD_DEVICES = ("/dev/kfd", "/dev/dxg")      # files of AMD's driver, and of any inside WSL
+
 __all__ = [
-    "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
-    "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
+    "AMD_DEVICES", "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction",
+    "Language", "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
     "around_launches",
     "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_text", "kept_beside", "kept_text",
@@ -57,10 +61,20 @@ __all__ = [
 @functools.cache
 def gpu_is_active() -> bool:
     """True if Triton finds exactly one GPU driver on this machine."""
+    if not _there_may_be_one():
+        return False
     try:
         return driver.default is not None
     except RuntimeError:
         return False
+
+
+def _there_may_be_one() -> bool:
+    """False where it is known without Triton's driver for AMD, which imports torch to find out: a second or two, in a process that
+    may need no torch. AMD's GPUs have a device file."""
+    if driver._default is not None or os.environ.get("TRITON_DEFAULT_BACKEND") or backends.keys() != {"nvidia", "amd"}:
+        return True
+    return any(map(os.path.exists, AMD_DEVICES)) or backends["nvidia"].driver.is_active()
 
 
 def make_backend(target: GPUTarget):
