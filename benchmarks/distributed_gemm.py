@@ -29,7 +29,7 @@ from .gpu import multiprocessors, row_of, torch
 SHAPES = ("8192x2048x16384", "8192x8192x16384", "4096x8192x16384", "16384x4096x8192")
 KINDS = ("scatter", "reduce", "gather")
 INPUTS = "standard normal, B by 1 / sqrt(K)"
-CHECKED = ((776, 264, 272), (4096, 2048, 4096))
+CHECKED = ((776, 264, 272), (4096, 2048, 4096), (8192, 2048, 1024))
 FORMS_AT = 4096, 2048, 4096      # where `--check` tries all forms
 BATCH = 20              # results that are kept before they are compared
 LATE = 2_000_000        # cycles, about 1 ms
@@ -105,15 +105,22 @@ def summing(world, problem: Problem, chosen, everywhere: bool, partials: str = "
     from mimw.kernels import gemm_reduce_scatter
     from mimw.ops.distributed.gemm_memory import memory_of
     from mimw.ops.distributed.launching import RankLaunch
+    from mimw.ops.distributed.sum_engine import SumEngines
     (m, k), n, sms = problem.a.shape, problem.b.shape[1], multiprocessors()
     sizes = gemm_reduce_scatter.room_for(m, n, k, sms, world.size, partials, everywhere, chosen)
     workspace = memory_of(world, ("benchmark", m, n, k, everywhere, partials, chosen), sizes)
     c = problem.a.new_empty(m if everywhere else m // world.size, n)
     grid, args, meta = gemm_reduce_scatter.arguments(problem.a, problem.b, c, workspace, world, sms, chosen, everywhere)
     launch = RankLaunch(world, problem.a, gemm_reduce_scatter.kernel, grid, args, meta, tuple(workspace.values()))
+    carry = SumEngines(world, workspace, m, n, everywhere, chosen) if chosen.parcel() else None
 
     def call():
+        if carry:
+            carry.begin()
         launch(problem.a, problem.b, c)
+        if carry:
+            carry()
+            carry.joined()
         return c
     return call
 
@@ -132,9 +139,13 @@ def ours(world, kind: str, problem: Problem, options) -> dict[str, tuple[dict, C
             found[name] = asdict(chosen) | {"push": push}, gathering(world, problem, chosen, push)
         return found
     everywhere, tall = kind == "reduce", gemm_reduce_scatter.Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True)
-    tried = {"tall": (tall, "bfloat16"), "wide": (wide, "bfloat16")}
+    two, wide = replace(tall, stages=5, staging=2), gemm_reduce_scatter.Configuration(**asdict(wide))
+    tried = {"put, tall": (tall, "bfloat16"), "put, tall, two": (two, "bfloat16"), "put, wide": (wide, "bfloat16")}
     if options.tune and not everywhere:
-        tried |= {"tall, fp32": (tall, "float32"), "tall, two": (replace(tall, stages=5, staging=2), "bfloat16")}
+        tried["put, tall, fp32"] = tall, "float32"
+    for name, one in {"tall": tall, "tall, two": two} | ({"wide": wide} if options.tune else {}):
+        for mib in (4, 8):
+            tried[f"carried, {name}, {mib} MiB"] = replace(one, parcel_bytes=mib << 20), "bfloat16"
     for name, (chosen, partials) in asked(tried, options):
         found[name] = asdict(chosen) | {"partials": partials}, summing(world, problem, chosen, everywhere, partials)
     return found
@@ -268,13 +279,15 @@ def operator_over_and_over(world, kind: str, shape: tuple[int, int, int], dtype,
         right(world, results, problems)
     outputs = []
     replay = graphed(world, lambda: outputs.append(operator(problems[0].a, problems[0].b)), 4)
+    between = []
     for _ in range(5):
         for one in outputs[-4:]:
             one.zero_()
         replay()
+        between.append(operator(problems[0].a, problems[0].b))      # behind a replay that still runs
         late(delays, 0.5)
-    right(world, outputs[-4:], problems[:1])
-    return f"right in {calls} calls with delays, and replayed"
+    right(world, outputs[-4:] + between, problems[:1])
+    return f"right in {calls} calls with delays, replayed, and between replays"
 
 
 def checked(world, kinds: Sequence[str], options) -> bool:

@@ -258,6 +258,9 @@ REASONS = (
     (lambda m: m.site.file.endswith("gemm_reduce_scatter/kernel.py") and "started" in linecache.getline(m.site.file, m.site.line),
      "All-reduce: a launch ends behind the finished tiles of all peers, which have read their slots by then. The signal is for "
      "launches of other kinds before this one, which have the same memory."),
+    (lambda m: _of(m, "tests/kernels/carried_sums.py") and m.change in ("scope cta", "scope gpu"),
+     "A task of the first program stands in for the copy engines, and these words are this GPU's own. What a stream waits for has "
+     "to be of system scope."),
     (lambda m: _of_gathered_rows(m) and m.word in ("fence", "signal_wait"),
      "Rows come by bulk copies, whose end is a fence between proxies; the fence is for rows that other engines bring."),
     (lambda m: _of_gathered_rows(m) and _swapped(m, OWN_WAITS, ("barrier_expect", )), "Announcing bytes is no access to the slot."),

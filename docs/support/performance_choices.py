@@ -86,7 +86,7 @@ CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "gemm-": of_gemm,
     "distributed-gemm-gather": lambda name, shape: all_gather_gemm.chosen_for(shape["M"], shape["N"], shape["K"], False),
     "distributed-gemm-": lambda name, shape: gemm_reduce_scatter.chosen_for(shape["M"], shape["N"], shape["K"] // shape["gpus"],
-                                                                            "reduce" in name),
+                                                                            "reduce" in name, True, shape["gpus"]),
     "grouped_gemm-": lambda name, shape: grouped_gemm.configuration(shape["G"] * shape["M"], shape["G"]),
     "batched_gemm-": of_batches,
     "skinny_gemm-": lambda name, shape: skinny_gemm.configuration(shape["M"], shape["N"], SMS),

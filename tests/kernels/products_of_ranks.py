@@ -26,13 +26,13 @@ C = 2, 3        # where C's descriptor stands among the arguments: of the sums, 
 
 
 @mimw.jit
-def scatter_twice(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, calls, world, M, N, K, BM: tl.constexpr,
-                  BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-                  PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr,
-                  EVERYWHERE: tl.constexpr):
+def scatter_twice(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world, M, N, K,
+                  BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
+                  CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr,
+                  B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr):
     for _ in tl.static_range(2):
-        scatter(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, calls, world, M, N, K, BM, BN, BK, GROUP_M,
-                STAGES, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE)
+        scatter(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world, M, N, K, BM,
+                BN, BK, GROUP_M, STAGES, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE, CARRIED)
 
 
 @mimw.jit

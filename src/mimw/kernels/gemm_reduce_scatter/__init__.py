@@ -12,30 +12,52 @@ example:
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..checks import of_rank, one_of, persistent, rows_for_tma, strides
 from ..descriptors import described
-from ..gemm.configs import Configuration, configuration
+from ..gemm.configs import Configuration as OfGemm
+from ..gemm.configs import configuration
 from ..measured import by_chip
 from ..ranks import at_each, at_one, size_of
 from .kernel import reduce_scatter_gemm as kernel
 
 TYPES = ("bfloat16", "float16")
+CARRIED = 16 << 20      # bytes of sums for one owner from which on copy engines were measured to be faster
 
-__all__ = ["TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for", "rows_each"]
+__all__ = ["CARRIED", "TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for", "rows_each"]
+
+
+@dataclass(frozen=True)
+class Configuration(OfGemm):
+    """The GEMM's, and how sums come to other ranks. `parcel_bytes` 0: programs put them there; else they leave them here, and
+    somebody carries 16-bit sums of so many bytes at once, as `mimw.ops.distributed.sum_engine` does."""
+
+    parcel_bytes: int = 0
+
+    def parcel(self) -> int | None:
+        """How many tiles are carried at once; None: they are put."""
+        return max(1, self.parcel_bytes // (2 * self.bm * self.bn)) if self.parcel_bytes else None
+
+    def sharers_of_tile(self) -> int:
+        """How many consumers work on one tile."""
+        return 1 if self.ping_pong else self.consumers
 
 
 @by_chip(Path(__file__).parent / "configs.json")
-def _measured(rows: list[dict]) -> dict[bool, Configuration]:
-    """everywhere -> the fastest configuration found on the chip that the file names."""
-    return {row["everywhere"]: Configuration(**row["configuration"]) for row in rows}
+def _measured(rows: list[dict]) -> dict[tuple[bool, bool], Configuration]:
+    """(everywhere, carried) -> the fastest configuration found on the chip that the file names."""
+    return {(row["everywhere"], row["carried"]): Configuration(**row["configuration"]) for row in rows}
 
 
-def chosen_for(m: int, n: int, k: int, everywhere: bool = False) -> Configuration:
-    """The configuration that `arguments` takes by itself: the measured one; for few output tiles the GEMM's, which are smaller."""
+def chosen_for(m: int, n: int, k: int, everywhere: bool = False, carried: bool = False, ranks: int = 2) -> Configuration:
+    """The configuration that `arguments` takes by itself: the measured one; for few output tiles the GEMM's, which are smaller.
+    `carried`: if there is somebody who carries, and enough to be carried, that of sums that are carried."""
     small = configuration(m, n, k)
-    return small if small.bm < 128 else _measured()[everywhere]
+    if small.bm < 128:
+        return Configuration(**asdict(small))
+    return _measured()[everywhere, carried and 2 * m * n // ranks >= CARRIED]
 
 
 def rows_each(m: int, ranks: int, everywhere: bool, chosen: Configuration) -> int:
@@ -65,13 +87,18 @@ def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bf
            ranks       how many GPUs, 2 or more
            dtype       of the sums on their way: c's, or "float32" for sums that are rounded once, for twice the bytes
            everywhere  all ranks get all of c
+           chosen      as `arguments`
     """
     chosen = chosen or chosen_for(m, n, k, everywhere)
-    programs, tiles = launched(m, n, programs, ranks, everywhere, chosen)
-    elements, parts = ranks * tiles * chosen.bm * chosen.bn, ranks * tiles * (1 if chosen.ping_pong else chosen.consumers)
-    room = {"slots": (elements, dtype), "arrived": (parts, "int64"), "started": (ranks * programs, "int64"),
-            "calls": (programs, "int64")}
-    return room | ({"results": (elements, dtype), "finished": (parts, "int64")} if everywhere else {})
+    (programs, tiles), parcel = launched(m, n, programs, ranks, everywhere, chosen), chosen.parcel()
+    each, words = tiles * chosen.bm * chosen.bn, tiles * chosen.sharers_of_tile() if parcel is None else -(-tiles // parcel)
+    room = {"slots": (ranks * each, dtype), "arrived": (ranks * words, "int64"), "calls": (programs, "int64")}
+    if parcel is None:
+        room["started"] = ranks * programs, "int64"
+    else:
+        left = ranks if everywhere else ranks - 1
+        room |= {"sums": (left * each, dtype), "done": (left * words, "int64"), "started": (ranks, "int64")}
+    return room | ({"results": (ranks * each, dtype), "finished": (ranks * words, "int64")} if everywhere else {})
 
 
 def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configuration | None = None,
@@ -111,6 +138,7 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
     args = (at_each(world, lambda one: described(one.reshape(matrices, -1, k), [1, meta["BM"], meta["BK"]]), a),
             at_each(world, lambda one: described(one.T if b_is_nk else one, b_block), b),
             at_each(world, lambda one: described(one[None], [1, chosen.rows(), meta["BN"] // meta["PIECES"]]), c))
-    names = ("slots", "arrived", "started", "results", "finished", "calls")
+    names = ("slots", "arrived", "started", "results", "finished", "sums", "done")
     count, _ = launched(m, n, programs, ranks, everywhere, chosen)
-    return (count, ), (*args, *map(workspace.get, names), world, rows, n, k), {**meta, "EVERYWHERE": everywhere, "num_warps": 4}
+    args += (*map(workspace.get, names), chosen.parcel(), workspace["calls"], world, rows, n, k)
+    return (count, ), args, {**meta, "EVERYWHERE": everywhere, "CARRIED": chosen.parcel() is not None, "num_warps": 4}

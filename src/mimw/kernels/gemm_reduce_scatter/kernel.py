@@ -6,17 +6,22 @@ example:
     grid, args, meta = arguments(a, b, c, workspace, world, programs)
     reduce_scatter_gemm[grid](*args, **meta)            at every GPU
 
-Nouns: the pipe `inputs`, as the GEMM has it; `slots`, where the other GPUs put their sums of this GPU's tiles; STAGING tiles for
-each consumer's stores. Roles: `load`, which also tells the peers that this launch has begun, and CONSUMERS times `compute`.
+Nouns: the pipe `inputs`, as the GEMM has it; `slots`, where the other GPUs' sums of this GPU's tiles arrive; STAGING tiles for
+each consumer's stores. Roles: `load`, which also tells that this launch has begun, and CONSUMERS times `compute`.
 
 The rows of C belong to GPUs. Each GPU computes the tiles of the next GPU first, then those of the one after, its own at the end.
-The sums of another's tile go from registers into the owner's slot, and a signal behind them. A tile of its own ends with the sums
-that came: in fp32, its own first, then those of the next rank and so on. They were computed while this GPU computed for others,
-so there is nothing to wait for. For every GPU to have all of C (EVERYWHERE) the owner puts the finished tile to all; what has
-come is stored at the end.
+A tile of its own ends with the sums that came: in fp32, its own first, then those of the next rank and so on. They were computed
+while this GPU computed for others, so there is nothing to wait for. How the sums of another's tile come into the owner's slot:
+
+    put         from registers, over the link, by the program that has them, and a signal behind them
+    CARRIED     from registers into `sums` of this GPU, and a signal; copy engines carry parcels of tiles to the owner, which the
+                host has put into another stream, and tell the owner behind each. The SMs then wait for no link
+
+For every GPU to have all of C (EVERYWHERE) the owner puts the finished tile to all, or leaves it to be carried; what has come is
+stored at the end.
 
 A slot is free when its owner has begun the launch, as then its last one has ended. Signals count launches, so does each program for
-itself in `calls`: nothing is reset, and nothing comes from the host.
+itself in `calls`: nothing is reset by the kernel, and nothing comes from the host.
 """
 
 import triton.language as tl
@@ -56,6 +61,16 @@ def announce(started, world):
 
 
 @mimw.jit
+def announce_to_carriers(started, calls, call, world):
+    """The same where sums are carried, by one program: what carries finds this launch's number in the first word of `calls`."""
+    me, size = tlx.world_rank(world), tlx.world_size(world)
+    if tl.program_id(0) == 0:
+        tl.store(calls, call)
+        for step in range(size):
+            tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
+
+
+@mimw.jit
 def load(inputs, a_desc, b_desc, world, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr):
     """Tiles of A and B along K, for one output tile of this program after the other."""
@@ -82,6 +97,22 @@ def put(acc, slots, arrived, place, owner, world, PIECES: tl.constexpr):
 
 
 @mimw.jit
+def leave(acc, sums, done, PIECES: tl.constexpr):
+    """Sums of a tile into this GPU's own memory at `sums`, then a signal to what carries them."""
+    SIZE: tl.constexpr = acc.shape[0] * acc.shape[1] // PIECES
+    for piece in tl.static_range(PIECES):
+        hand_over(columns(acc, piece, PIECES), sums + piece * SIZE)
+    tlx.signal(done)
+
+
+@mimw.jit
+def word_of(rank, tile, share, tiles, parcel, SHARERS: tl.constexpr, CARRIED: tl.constexpr):
+    """Which word of `arrived`, `finished` or `done` tells of a rank's tile: one for each tile and sharer; of what is carried, one
+    for each parcel."""
+    return rank * tl.cdiv(tiles, parcel) + tile // parcel if CARRIED else (rank * tiles + tile) * SHARERS + share
+
+
+@mimw.jit
 def plus_others(sums, slots, place, places, piece: tl.constexpr, PIECES: tl.constexpr, world):
     """A piece of sums, and what the other ranks have put for it, from the next rank on; `places` apart lie those of two ranks."""
     me, size = tlx.world_rank(world), tlx.world_size(world)
@@ -102,19 +133,24 @@ def stage(c_desc, tile, sums, at, STAGING: tl.constexpr):
 
 
 @mimw.jit
-def finish(acc, c_desc, staging, first: tl.constexpr, slots, results, finished, place, places, at, n, world, BN: tl.constexpr,
-           PIECES: tl.constexpr, STAGING: tl.constexpr, EVERYWHERE: tl.constexpr):
-    """Add what came to an own tile's sums and store it; EVERYWHERE: put it to all peers, too, and tell them."""
+def finish(acc, c_desc, staging, first: tl.constexpr, slots, results, finished, sums, done, place, places, at, n, world,
+           BN: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr):
+    """Add what came to an own tile's sums and store it; EVERYWHERE: put it to all peers, too, and tell them; CARRIED: leave it at
+    `sums` instead, and signal at `done`."""
     me, size = tlx.world_rank(world), tlx.world_size(world)
     SIZE: tl.constexpr = acc.shape[0] * acc.shape[1] // PIECES
     for piece in tl.static_range(PIECES):
-        sums = plus_others(columns(acc, piece, PIECES), slots, place, places, piece, PIECES, world).to(tlx.dtype_of(c_desc))
-        if EVERYWHERE:
+        whole = plus_others(columns(acc, piece, PIECES), slots, place, places, piece, PIECES, world).to(tlx.dtype_of(c_desc))
+        if EVERYWHERE and CARRIED:
+            hand_over(whole, sums + piece * SIZE)
+        elif EVERYWHERE:
             here = results + (me * places + place).to(tl.int64) * (PIECES * SIZE) + piece * SIZE
             for step in range(1, size):
-                hand_over(sums, tlx.peer_pointer(here, (me + step) % size, world))
-        stage(c_desc, staging[first + piece % STAGING], sums, [at[0], at[1], n + piece * (BN // PIECES)], STAGING)
-    if EVERYWHERE:
+                hand_over(whole, tlx.peer_pointer(here, (me + step) % size, world))
+        stage(c_desc, staging[first + piece % STAGING], whole, [at[0], at[1], n + piece * (BN // PIECES)], STAGING)
+    if EVERYWHERE and CARRIED:
+        tlx.signal(done)
+    elif EVERYWHERE:
         for step in range(1, size):
             tlx.signal(tlx.peer_pointer(finished, (me + step) % size, world) + me * places + place)
 
@@ -131,10 +167,10 @@ def collect(c_desc, staging, first: tl.constexpr, results, place, at, n, ROWS: t
 
 
 @mimw.jit
-def compute(inputs, staging, c_desc, slots, arrived, started, results, finished, call, world, M, N, K, me: tl.constexpr,
-            BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr,
+def compute(inputs, staging, c_desc, slots, arrived, started, results, finished, sums, done, parcel, call, world, M, N, K,
+            me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr,
             PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr,
-            EVERYWHERE: tl.constexpr):
+            EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr):
     """The output tiles of consumer `me`: all of its rows in ping-pong, its share of the rows of each tile otherwise."""
     TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
     SHARERS: tl.constexpr = CONSUMERS // TURNS
@@ -151,31 +187,35 @@ def compute(inputs, staging, c_desc, slots, arrived, started, results, finished,
         acc = multiply(inputs, chunk, steps, me, share * ROWS, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
         chunk += TURNS * steps
         owner, tile, m, n = owned_tile(number, world, tiles, M, N, BM, BN, GROUP_M)
-        place = tile * SHARERS + share
-        if owner != rank:
+        place, told, left = tile * SHARERS + share, None, None
+        if CARRIED:
+            told = done + word_of(number // tiles, tile, share, tiles, parcel, SHARERS, CARRIED)
+            left = sums + (number * SHARERS + share).to(tl.int64) * (ROWS * BN)
+        if owner == rank:
+            for step in range(1, size):
+                tlx.wait_signal(arrived + word_of((rank + step) % size, tile, share, tiles, parcel, SHARERS, CARRIED), call)
+            at = row_of(owner, m + share * ROWS, M, True) if EVERYWHERE else (0, m + share * ROWS)
+            finish(acc, c_desc, staging, STAGING * me, slots, results, finished, left, told, place, places, at, n, world, BN,
+                   PIECES, STAGING, EVERYWHERE, CARRIED)
+        elif CARRIED:
+            leave(acc, left, told, PIECES)
+        else:
             tlx.wait_signal(started + owner * programs + program, call)
             put(acc, slots, arrived, rank * places + place, owner, world, PIECES)
-        else:
-            for step in range(1, size):
-                tlx.wait_signal(arrived + (rank + step) % size * places + place, call)
-            at = row_of(owner, m + share * ROWS, M, True) if EVERYWHERE else (0, m + share * ROWS)
-            finish(acc, c_desc, staging, STAGING * me, slots, results, finished, place, places, at, n, world, BN, PIECES, STAGING,
-                   EVERYWHERE)
     if EVERYWHERE:
         for number in range(program + turn * programs, tiles * (size - 1), TURNS * programs):
             owner, tile, m, n = owned_tile(number, world, tiles, M, N, BM, BN, GROUP_M)
-            place = owner * places + tile * SHARERS + share
-            tlx.wait_signal(finished + place, call)
-            collect(c_desc, staging, STAGING * me, results, place, row_of(owner, m + share * ROWS, M, True), n, ROWS, BN, PIECES,
-                    STAGING)
+            tlx.wait_signal(finished + word_of(owner, tile, share, tiles, parcel, SHARERS, CARRIED), call)
+            collect(c_desc, staging, STAGING * me, results, owner * places + tile * SHARERS + share,
+                    row_of(owner, m + share * ROWS, M, True), n, ROWS, BN, PIECES, STAGING)
     tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
-def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, calls, world, M, N, K,
-                        BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
+def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world,
+                        M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
                         CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr,
-                        B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr):
+                        B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr):
     """C = the sum over the ranks of A B: of the M rows of this rank, C being (1, M, N) and A (ranks, M, K), or EVERYWHERE of all
     rows, C being (1, rows, N) and A (1, rows, K), of which M to each rank, whole tiles. B is (K, N), or (N, K) where B_IS_NK.
 
@@ -184,6 +224,16 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
     started             symmetric, int64, a word for each rank and program
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are
                         left to launches of the same sizes, grid and configuration, which follow each other
+
+    Where sums are CARRIED, parcel tiles at once (else None, as the two of the next lines):
+
+    sums                a tile for each tile of M x N and each other rank, the next one's first; EVERYWHERE this rank's finished
+                        tiles behind them
+    done                int64, a word for each parcel of `sums`, to which each consumer adds 1 for its share of a tile. Who carries
+                        sets it back to 0, copies the parcel to `slots` (finished ones to `results`) of the other rank, as a part
+                        of this rank there, then sets the word of `arrived` (`finished`) there to the launch's number
+    arrived, finished   a word for each rank and parcel
+    started             a word for each rank: set back by who carries; the own one behind the launch's number in calls[0]
     """
     ROWS: tl.constexpr = BM if PING_PONG else BM // CONSUMERS
     B_SHAPE: tl.constexpr = (STAGES, BN, BK) if B_IS_NK else (STAGES, BK, BN)
@@ -196,9 +246,13 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, slots, arrived, started, results, finished, call, world, M, N, K,
-                    me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE)
+            compute(inputs.reader(consumer(me)), staging, c_desc, slots, arrived, started, results, finished, sums, done, parcel,
+                    call, world, M, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE,
+                    CARRIED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            announce(started, world)
+            if CARRIED:
+                announce_to_carriers(started, calls, call, world)
+            else:
+                announce(started, world)
             load(inputs.writer(), a_desc, b_desc, world, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK, EVERYWHERE)
     tl.store(calls + tl.program_id(0), call)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .launching import World, workspace
 
-SHARED = ("gathered", "slots", "results")
+SHARED = {"gathered": "passed", "slots": "passed", "results": "results", "sums": "sums"}
 
 
 def memory_of(world: World, key: Hashable, sizes: dict[str, tuple[int, str]]) -> dict[str, Tensor]:
@@ -35,7 +35,7 @@ def memory_of(world: World, key: Hashable, sizes: dict[str, tuple[int, str]]) ->
 def _shared(world: World, name: str, size: int) -> Tensor:
     """At least so many bytes. Smaller ones from before stay, since CUDA graphs may hold them."""
     kept = world.__dict__.setdefault("_shared_by_products", {})
-    use = "results" if name == "results" else "passed"      # only these two are in use by one call
+    use = SHARED[name]
     if use not in kept or kept[use].numel() < size:
         kept[use] = world.symmetric((-(-size // 256) * 256, ), torch.uint8, f"{name} of products")
     return kept[use][:-(-size // 256) * 256]

@@ -9,6 +9,7 @@ Input: this rank's a and b. Output: this rank's rows of the sum, or all of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from ..plans import Plans, look
 from .gemm_memory import memory_of
 from .launching import RankLaunch, World, name_of, simulated, tensors_of, world_of
 from .operands import checked, for_kernels, keep_operands, product, scattered_rows, summed
+from .sum_engine import SumEngines
 
 SCATTER, ALL = "matmul_reduce_scatter", "matmul_all_reduce"
 
@@ -37,8 +39,8 @@ def matmul_reduce_scatter(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
                b      (K, N) of a's type, any strides
                group  a process group, its name, or None for the default one
     returns:   (M / ranks, N), contiguous; rank r has the rows from r M / ranks on
-    computed:  on sm_90 by `mimw.kernels.gemm_reduce_scatter`, where TMA can read a and b, and N is a multiple of 8; else by
-               `mimw.ops.matmul` and NCCL
+    computed:  on sm_90 by `mimw.kernels.gemm_reduce_scatter`, where TMA can read a and b, and N is a multiple of 8, with copy
+               engines that carry the sums, if they are many, also in CUDA graphs; else by `mimw.ops.matmul` and NCCL
     order:     sums of the kernel are in fp32, the own product's first, then those of the next ranks, each rounded to a's type on
                its way: so the same each time, to the bit. Of calls as `all_gather_matmul`
     gradients  of both: a's by `all_gather_matmul`
@@ -79,26 +81,51 @@ def _run_all(a: Tensor, b: Tensor, group_name: str) -> Tensor:
 def _plan(a: Tensor, b: Tensor, name: str, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
     everywhere = name == ALL
     ranks = checked(name, a, b, group_name)
-    (m, k), n, count, world = a.shape, b.shape[1], programs(a), world_of(group_name)
-    rows = m if everywhere else scattered_rows(name, a, ranks)
+    (m, k), n, world = a.shape, b.shape[1], world_of(group_name)
+    if not everywhere:
+        scattered_rows(name, a, ranks)
     if ranks == 1:
         return product
     if not for_kernels(a, b):
         return partial(_by_collective, world, name)
     if not a.is_cuda:
         return lambda a, b: simulated(name, world, (a, b), partial(_at_all_ranks, everywhere))
-    dtype = str(a.dtype).removeprefix("torch.")
-    sizes = gemm_reduce_scatter.room_for(m, n, k, count, ranks, dtype, everywhere)
-    workspace = memory_of(world, (name, m, n, k, dtype), sizes)
-    grid, args, meta = gemm_reduce_scatter.arguments(a, b, a.new_empty(rows, n), workspace, world, count, everywhere=everywhere)
+    return _launching(world, a, b, everywhere, gemm_reduce_scatter.chosen_for(m, n, k, everywhere, _may_carry(), ranks))
+
+
+def _may_carry() -> bool:
+    """Not where the host waits for the end of each launch: the copies are started behind the launch, which waits for them."""
+    return os.environ.get("CUDA_LAUNCH_BLOCKING", "0") == "0"
+
+
+def _launching(world: World, a: Tensor, b: Tensor, everywhere: bool, chosen: gemm_reduce_scatter.Configuration
+               ) -> Callable[[Tensor, Tensor], Tensor]:
+    """One launch, and copies beside it if sums are carried."""
+    (m, k), n, count, dtype = a.shape, b.shape[1], programs(a), str(a.dtype).removeprefix("torch.")
+    rows = m if everywhere else m // world.size
+    sizes = gemm_reduce_scatter.room_for(m, n, k, count, world.size, dtype, everywhere, chosen)
+    workspace = memory_of(world, (ALL if everywhere else SCATTER, m, n, k, dtype), sizes)
+    grid, args, meta = gemm_reduce_scatter.arguments(a, b, a.new_empty(rows, n), workspace, world, count, chosen, everywhere)
     launch = RankLaunch(world, a, gemm_reduce_scatter.kernel, grid, args, meta, tuple(workspace.values()))
 
-    def run(a: Tensor, b: Tensor) -> Tensor:
+    def put(a: Tensor, b: Tensor) -> Tensor:
         c = a.new_empty(rows, n)
         launch(a, b, c)
         return c
 
-    return run
+    if chosen.parcel() is None:
+        return put
+    carry = SumEngines(world, workspace, m, n, everywhere, chosen)
+
+    def carried(a: Tensor, b: Tensor) -> Tensor:
+        c = a.new_empty(rows, n)
+        carry.begin()
+        launch(a, b, c)
+        carry()
+        carry.joined()
+        return c
+
+    return carried
 
 
 def _by_collective(world: World, name: str, a: Tensor, b: Tensor) -> Tensor:
