@@ -6,8 +6,8 @@ launch, as (kernel, grid, args, meta), and what each rank's c should be. For exa
     (kernel, grid, args, meta), c, expected = carrying(2, 256, 64, 64, programs=2, parcel=1)
     mimw.check(kernel, grid, *args, **meta)
 
-`carry` does in the order of `mimw.ops.distributed.sum_engine` what the stream does. Shapes: a (m, k), b (k, n) at each rank. Mistakes
-by `leave_out`: "started", no wait for the owner's launch; "done", none for a parcel's tiles.
+`carry` does in the order of `mimw.ops.distributed.sum_engine` what the stream does. Shapes: a (m, k), b (k, n) of a rank.
+Mistakes by `leave_out`: "started", no wait for the owner's launch; "done", none for a parcel's tiles.
 """
 
 from dataclasses import replace
