@@ -38,8 +38,8 @@ def one_line(error: Exception, of_a_script: bool = False) -> str | None:
 
 
 def refusal(error: BaseException | None) -> Exception | None:
-    """The refusal in `error`: ours, also where Triton's CompilationError was raised from it, or Triton's own. Of ours that were raised
-    from each other it is the last, which has the kernel's line."""
+    """The refusal in `error`: ours, also where Triton's CompilationError was raised from it, or Triton's own. Of ours that were
+    raised from each other it is the last, which has the kernel's line."""
     triton = sys.modules.get("triton")
     refusals = (MimwError, CommandError, triton.CompilationError) if triton else (MimwError, CommandError)
     found = None
