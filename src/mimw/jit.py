@@ -172,10 +172,10 @@ class MimwFunction(Shown, JITFunction):
     def _page(self):
         from .report.page import Page
 
-        given = ", ".join(f"{param.name}: constexpr" if param.is_constexpr else param.name for param in self.params)
         programs = list(self.__dict__.get("_simulated_programs", {}).values())
         last = dict(program=programs[-1][0], target=wanted()) if programs else {}
-        return Page(self.__name__, (given, ), sites=(site_of(self.fn), ), **last)
+        known = "as last simulated or checked" if programs else "not simulated or checked yet"
+        return Page(self.__name__, (known, ), sites=(site_of(self.fn), ), **last)
 
     def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
         from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted

@@ -109,6 +109,10 @@ class _Picture:
         self.top = _MARGIN / 2 + above * _LEVEL + 14
         self.height = self.top + _BOX + below * _LEVEL + _MARGIN / 2
         self.width = (self.left[-1] + self.widths[-1] if names else 100.0) + _MARGIN
+        captions = [(sum(self.ends(edge)) / 2, svg.text_width(self.caption_text(edge), 11) / 2 + _MARGIN / 2) for edge in edges]
+        out = max([0.0, *(half - middle for middle, half in captions)])       # of a caption over the first box
+        self.left = [left + out for left in self.left]
+        self.width = max([self.width, *(middle + half for middle, half in captions)]) + out
 
     @staticmethod
     def caption_text(edge: BarrierEdge) -> str:

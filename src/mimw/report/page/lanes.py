@@ -21,10 +21,11 @@ from ..utilisation import all_shares, busy_share
 from .lines import Lines
 
 MOST_EVENTS, MOST_LANES = 12_000, 64
-WIDTH, ROW, BAR, TOP, SHARE = 760.0, 24.0, 18.0, 22.0, 44.0
+WIDTH, ROW, BAR, TOP, SHARE = 760.0, 24.0, 18.0, 22.0, 50.0
 KINDS = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor-core dot", "store": "store",
          "pipe": "commit or release of a pipe"}
 _LEAST = 1.2        # pixels: what is narrower is drawn together with its neighbours
+_THIN = 4.0         # pixels: what is narrower has no edge
 _TIPS = 500         # bars that have a tooltip of their own without JavaScript
 
 
@@ -162,7 +163,7 @@ class Lanes:
         for lane, kind, x, width, events in pieces:
             y = TOP + ROW * lane + (ROW - BAR) / 2
             tip = svg.tooltip(self.tip(events)) if len(pieces) <= _TIPS else ""
-            mark = " hit" if any(number in self.marked for number, _ in events) else ""
+            mark = " hit" if any(number in self.marked for number, _ in events) else " thin" if width < _THIN else ""
             yield svg.element("rect", tip, class_=f"ev k-{kind}{mark}", x=round(x, 1), y=y, width=round(width, 1), height=BAR)
             words = svg.fitted(events[0][1].label, width - 8, 10.5) if len(events) == 1 and kind != "pipe" else ""
             if words:

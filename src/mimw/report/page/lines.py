@@ -16,7 +16,7 @@ from html import escape
 
 from ...ir import Site
 
-_LIBRARY = "/triton/language/"
+_LIBRARY = "/triton/language/", "/mimw/language/"      # whose insides are those of a word, and not the author's
 _POSITION = re.compile(r"([^\s'\"`(),]+\.\w+|<[^<>]+>):(\d+)")
 
 
@@ -34,7 +34,7 @@ class Lines:
 
     def _of(self, site: Site) -> str:
         if site not in self._keys:
-            chain = [here for here in site.chain() if here.line and _LIBRARY not in here.file]
+            chain = [here for here in site.chain() if here.line and not any(part in here.file for part in _LIBRARY)]
             self._keys[site] = " ".join(self._key(here.file, here.line) for here in chain)
         return self._keys[site]
 

@@ -191,7 +191,7 @@ class Timeline {
     const first = events[0], last = events.at(-1);
     const left = Math.max(this.x(first.start), data.left), right = Math.min(this.x(last.end), data.left + this.plot);
     const width = Math.max(1.2, right - left), on = events.some(event => this.isChosen(event));
-    const states = (on ? " on" : "") + (events.some(event => this.marked.has(event.number)) ? " hit" : "") + (first.number === this.here ? " here" : "");
+    const states = (on ? " on" : "") + (events.some(event => this.marked.has(event.number)) ? " hit" : "") + (first.number === this.here ? " here" : "") + (width < 4 ? " thin" : "");
     const words = events.length === 1 && kind !== "pipe" ? this.fitted(first.label, width - 8, 10.5) : "";
     return `<rect class="ev k-${kind}${states}" data-event="${first.number}" x="${left.toFixed(1)}" y="${y}" width="${width.toFixed(1)}" height="${data.bar}"><title>${clean(this.tip(events))}</title></rect>` +
       (words ? `<text class="in i-${kind}${states}" x="${(left + 4).toFixed(1)}" y="${y + data.bar / 2 + 3.6}">${clean(words)}</text>` : "");

@@ -52,7 +52,8 @@ def _file(file: str, number: int, lines: Lines, at: Mapping, told: Mapping[str, 
         coloured = _coloured("".join(text[first - 1:end]), end - first + 1)
         for line, code in zip(range(first, end + 1), coloured):
             key = f"{number}.{line}"
-            rows.append(_line(key, line, code, line in used, at.get(key, ()), told.get(key, "")))
+            indent = len(text[line - 1]) - len(text[line - 1].lstrip())
+            rows.append(_line(key, line, code, indent, line in used, at.get(key, ()), told.get(key, "")))
             rows += [_annotation(lines, *one[:2]) for one in at.get(key, ()) if one[2]]
         last = end
     rows.append(_gap(last + 1, len(text)))
@@ -91,13 +92,12 @@ def _gap(first: int, last: int) -> str:
     return f'<div class="gap" role="none">{said} not shown: nothing of the kernel is there</div>'
 
 
-def _line(key: str, line: int, code: str, used: bool, notes: Sequence, told: str) -> str:
+def _line(key: str, line: int, code: str, indent: int, used: bool, notes: Sequence, told: str) -> str:
     marks = "".join(f'<a class="mark" href="#N{number}" aria-label="finding {number}, {escape(note.kind)}">{number}</a>'
                     for number, note, _ in notes)
     told = f'<span class="told">{told}</span>' if told else ""
     linked = f' data-l="{key}" role="option" aria-selected="false" tabindex="-1"' if used else ' role="none"'
     kind = "ln" + (" at" if used else "") + (" bad" if notes else "")
-    indent = len(code) - len(code.lstrip(" "))
     return (f'<div class="{kind}" id="L{key}"{linked}><b>{line}</b><i>{marks}</i><code style="--in:{indent}">{code or " "}</code>'
             f"{told}</div>")
 

@@ -49,14 +49,14 @@ def text_html(text: str, lines: Lines) -> str:
 
 def task_keys(program: Program, lines: Lines) -> dict[str, str]:
     """The lines of each task, by the name that its lane has in a timeline."""
-    inside: dict[str, list] = {}
+    inside: dict[str, list] = {"default": []}
     for region in program.named("warp_specialize"):
         for name, block in zip(task_names(region), region.blocks):
             if not region.attrs.get("internal"):
                 inside.setdefault(name, []).extend(one for op in block.ops for one in op.walk())
     known = {op for ops in inside.values() for op in ops}
     outside = [op for op in program.walk() if op not in known and op.site is not program.site]
-    inside.setdefault("default", []).extend(outside)
+    inside["default"] += outside
     return {name: lines.keys(*dict.fromkeys(op.site for op in ops)) for name, ops in ({"kernel": outside} | inside).items()}
 
 
