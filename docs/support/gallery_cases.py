@@ -77,7 +77,9 @@ CASES = {
         View(ctas=()), lines=6),
     "08": Case("test_rows[17-200-3]", """
         Seventeen rows on four programs. A program asks the launcher ahead (`ask`), and works (`work`) on the rows that
-        it gets; whoever got short ones takes more of them, so nobody idles until rows run out.""", View(ctas=()), runs=(1, )),
+        it gets; who has short ones takes more of them. Here three answers are asked for ahead, so the last rows are
+        taken long before programs 2 and 3 are done: step 6 says why more stages are not better.""",
+        View(ctas=()), runs=(1, )),
     "09": Case("test_products[(384, 256, 96)-{'GROUP_M': 2}]", """
         Four roles: `load` copies, `mma` starts products, `ask` asks for tiles, and `epilogue` takes sums out of tensor
         memory. There are two accumulators: while `done[0]` is read, the products of the next tile go into the other
