@@ -143,7 +143,7 @@ def ours(world, kind: str, problem: Problem, options) -> dict[str, tuple[dict, C
     tried = {"put, tall": (tall, "bfloat16"), "put, tall, two": (two, "bfloat16"), "put, wide": (wide, "bfloat16")}
     if options.tune and not everywhere:
         tried["put, tall, fp32"] = tall, "float32"
-    for name, one in {"tall": tall, "tall, two": two} | ({"wide": wide} if options.tune else {}):
+    for name, one in [("tall", tall), ("tall, two", two), *([("wide", wide)] if options.tune else [])]:
         for mib in (4, 8):
             tried[f"carried, {name}, {mib} MiB"] = replace(one, parcel_bytes=mib << 20), "bfloat16"
     for name, (chosen, partials) in asked(tried, options):
