@@ -5,6 +5,8 @@
     python -m benchmarks.distributed_moe --check                results of all shapes and of odd ones against torch's; no times
     python -m benchmarks.distributed_moe deepseek --tune        every candidate's time; nothing is written
 
+`rows` is the dispatch whose rows stay where they come, with lists of their numbers by expert, in blocks of 128. `layer` is the
+whole of dispatch, experts and combine: of rows by number against rows copied to their experts' places.
 Each token has k experts, drawn without preference, half of them at the peer if there are two GPUs. `link` is one copy by the copy
 engine of the bytes that have to go over the link, a row for each token and peer that has experts of it, of the rank that has most;
 both directions at once. `NCCL` sorts by torch's operators and moves rows by all_to_all_single, a row for each choice, since that is
@@ -31,8 +33,10 @@ SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 
           "deepseek-fp8": (4096, 7168, 8, 256, 1, 128), "decode-fp8": (128, 7168, 8, 256, 1, 128)}
 CHECKED = {"few": (5, 512, 3, 6, 2, 0), "skewed": (300, 1024, 4, 16, 2, 0), "none at one": (257, 2048, 2, 4, 2, 0),
            "one expert each": (64, 128, 1, 2, 2, 0)}
-WHAT = ("dispatch", "combine")
+WHAT = ("dispatch", "rows", "combine", "layer")
+INNER = {"deepseek": 2048, "mixtral": 14336, "decode": 2048}
 CALLS = 4
+BLOCK = 128             # of the lists of numbers of rows
 
 
 class Problem:
@@ -88,8 +92,22 @@ class Problem:
                                                   chosen=chosen, **scaled)
         return lambda: moe_dispatch.kernel[grid](*args, **meta)
 
+    def dispatch_rows(self, chosen=None, programs: int | None = None) -> Callable[[], None]:
+        """The dispatch whose rows stay where they come."""
+        programs, scales = programs or self.sms, 4 * self.hidden // self.step if self.step else 0
+        self.received = self.room(moe_dispatch.rows_room_for(self.most, self.k, self.experts, self.hidden * self.bytes, programs,
+                                                             self.world.size, scales))
+        sizes = moe_dispatch.listed(self.most, self.k, self.experts, self.world.size, BLOCK)
+        self.sources, self.block_experts = (torch.full((size, ), -7, device="cuda", dtype=torch.int32) for size in sizes)
+        self.list_ends, self.list_places = torch.empty_like(self.ends), torch.empty_like(self.places)
+        scaled = dict(x_scales=self.scale.view(torch.int32)) if self.step else {}
+        grid, args, meta = moe_dispatch.rows_arguments(self.x.view(torch.int32), self.ids, self.sources, self.block_experts,
+                                                       self.list_ends, self.list_places, self.received, self.world, programs, BLOCK,
+                                                       chosen=chosen, **scaled)
+        return lambda: moe_dispatch.rows_kernel[grid](*args, **meta)
+
     def combine(self, chosen=None) -> Callable[[], None]:
-        room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.sms, self.world.size, chosen=chosen))
+        room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.sms, self.world.size))
         grid, args, meta = moe_combine.arguments(self.y, self.places, self.ids, self.weights, self.out, room, self.world,
                                                  self.experts, self.sms, chosen=chosen)
         return lambda: moe_combine.kernel[grid](*args, **meta)
@@ -97,8 +115,29 @@ class Problem:
     def chosen(self, what: str):
         """The configuration that the library takes."""
         if what == "combine":
-            return moe_combine.configuration(self.hidden)
+            return moe_combine.chosen_for(self.most, self.k, self.hidden, 2, self.sms, self.world.size)
+        if what == "rows":
+            return moe_dispatch.rows_chosen_for(self.most, self.row_bytes, self.sms)
         return moe_dispatch.chosen_for(self.most, self.k, self.row_bytes, self.sms, self.world.size)
+
+    def layers(self) -> dict[str, Callable[[], torch.Tensor]]:
+        """The whole layer in both forms, by the operators."""
+        from mimw import ops
+        from mimw.ops.distributed import moe_combine, moe_dispatch, moe_dispatch_rows, moe_experts
+        inner, group = INNER[self.name], self.world.group
+        gate_up = torch.randn(self.local, 2 * inner, self.hidden, device="cuda", dtype=self.dtype) / self.hidden ** 0.5
+        down = torch.randn(self.local, self.hidden, inner, device="cuda", dtype=self.dtype) / inner ** 0.5
+
+        def copied():
+            rows, ends, _, handle = moe_dispatch(self.x, self.ids, self.experts, group=group)
+            gate, up = ops.grouped_matmul(rows, gate_up.mT, ends).chunk(2, 1)
+            return moe_combine(ops.grouped_matmul(ops.swiglu(gate, up), down.mT, ends), handle, self.weights, group)
+
+        def by_number():
+            rows, _, sources, experts, ends, handle = moe_dispatch_rows(self.x, self.ids, self.experts, block=BLOCK, group=group)
+            return moe_combine(moe_experts(rows, sources, experts, ends, gate_up, down), handle, self.weights, group)
+
+        return {"mimw": by_number, "copied": copied}
 
     # ---- what is right ----------------------------------------------------------------------------------------------
 
@@ -114,13 +153,40 @@ class Problem:
         scale, ids = None if self.scale is None else gathered(self.scale), gathered(self.ids, -1)
         return x, scale, ids
 
-    def check_dispatch(self) -> None:
-        """To the bit."""
-        x, scale, ids = self.everyone()
+    def routed(self, ids):
+        """(whether each choice of all ranks is of an expert here, those that are in the order of rows, rows of each expert)."""
         own = (ids.flatten() // self.local).where(ids.flatten() >= 0, torch.tensor(-1, device="cuda")) == self.world.rank
         slots = own.nonzero().flatten()
         slots = slots[torch.sort(ids.flatten()[slots], stable=True).indices]
-        ends = torch.bincount(ids.flatten()[slots] - self.world.rank * self.local, minlength=self.local).cumsum(0)
+        return own, slots, torch.bincount(ids.flatten()[slots] - self.world.rank * self.local, minlength=self.local)
+
+    def check_rows(self) -> None:
+        """To the bit: what stays where it comes, and its lists."""
+        x, scale, ids = self.everyone()
+        own, slots, counts = self.routed(ids)
+        blocks = -(-counts // BLOCK)
+        ends = (blocks * BLOCK).cumsum(0)
+        begins = (ends - blocks * BLOCK).repeat_interleave(counts) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+        at = torch.arange(len(slots), device="cuda") + begins
+        places = torch.full((len(own), ), -1, device="cuda", dtype=torch.int32)
+        places[slots] = at.int()
+        sources = torch.full((int(ends[-1]), ), len(x), device="cuda", dtype=torch.int32)
+        sources[at] = (slots // self.k).int()
+        experts = torch.arange(self.local, device="cuda").repeat_interleave(blocks)
+        assert torch.equal(self.list_ends.long(), ends) and torch.equal(self.list_places.flatten(), places), "ends, places"
+        assert torch.equal(self.sources[:len(sources)], sources), "sources"
+        assert torch.equal(self.block_experts[:len(experts)].long(), experts), "experts"
+        has = own.view(-1, self.k).any(1)
+        for name, given in (("received", x), ("received_scales", scale)):
+            if given is not None:
+                found = self.received[name].flatten(0, 1)
+                assert torch.equal(found[has], given.view(torch.int32)[has]), name
+
+    def check_dispatch(self) -> None:
+        """To the bit."""
+        x, scale, ids = self.everyone()
+        own, slots, counts = self.routed(ids)
+        ends = counts.cumsum(0)
         places = torch.full((len(own), ), -1, device="cuda", dtype=torch.int32)
         places[slots] = torch.arange(len(slots), device="cuda", dtype=torch.int32)
         assert torch.equal(self.ends.long(), ends), (self.ends, ends)
@@ -205,23 +271,30 @@ class Problem:
             mine = torch.empty_like(home).index_copy_(0, order, home).view(-1, k, self.hidden)
             self.nccl_out = (mine.float() * self.weights[..., None]).sum(1).bfloat16()
 
-        return dispatch if what == "dispatch" else combine
+        return combine if what == "combine" else dispatch
 
 
-def checked(world, name: str, shape: tuple) -> tuple[Problem, dict[str, Callable], float]:
-    """A problem, both calls, and the error of the second; an AssertionError where something is wrong."""
+def checked(world, name: str, shape: tuple, what: tuple[str, ...] = WHAT) -> tuple[Problem, dict[str, Callable], float]:
+    """A problem, the calls of `what` and of dispatch, and the error of combine; an AssertionError where something is wrong."""
     problem = Problem(world, name, shape)
-    sides = {"dispatch": problem.dispatch(), "combine": problem.combine()}
+    makes = {"dispatch": problem.dispatch, "rows": problem.dispatch_rows, "combine": problem.combine}
+    sides = {side: make() for side, make in makes.items() if side == "dispatch" or side in what}
     outs = []
     for _ in range(3):
         together(world)
         sides["dispatch"]()
         torch.cuda.synchronize()
         problem.check_dispatch()
-        problem.fill()
-        sides["combine"]()
-        outs.append(problem.out.clone())
-    error = problem.error()
+        if "rows" in what:
+            together(world)
+            sides["rows"]()
+            torch.cuda.synchronize()
+            problem.check_rows()
+        if "combine" in what:
+            problem.fill()
+            sides["combine"]()
+            outs.append(problem.out.clone())
+    error = problem.error() if "combine" in what else 0.0
     if not error < 1e-2 or not all(torch.equal(one, outs[0]) for one in outs):
         raise AssertionError(f"{name}: error {error}, the same bits each time: {[torch.equal(one, outs[0]) for one in outs]}")
     return problem, sides, error
@@ -236,10 +309,13 @@ def repeated(world, side: str, run: Callable[[], None], calls: int) -> Callable[
 
 def rows(world, name: str, what: tuple[str, ...], ms: float):
     """The rows of one shape."""
-    problem, calls, error = checked(world, name, SHAPES[name])
+    problem, calls, error = checked(world, name, SHAPES[name], what)
     link = problem.link()
     for one in what:
-        if one == "combine" and problem.bytes == 1:
+        if one in ("combine", "layer") and problem.bytes == 1:
+            continue
+        if one == "layer":
+            yield layer(world, problem, ms)
             continue
         sides = {"mimw": calls[one], "NCCL": problem.nccl(one), "link": link}
         count = CALLS if problem.most > 1000 else 5 * CALLS
@@ -247,12 +323,26 @@ def rows(world, name: str, what: tuple[str, ...], ms: float):
         shape = dict(tokens=problem.most, hidden=problem.hidden, k=problem.k, experts=problem.experts, ranks=world.size,
                      bytes=problem.pairs * problem.row_bytes)
         used = asdict(problem.chosen(one))
-        yield row_of(f"moe_{one}-{name}", shape, used, times, 0.0 if one == "dispatch" else error, "standard normal")
+        label = f"moe_{'dispatch_rows' if one == 'rows' else one}-{name}"
+        yield row_of(label, shape, used, times, error if one == "combine" else 0.0, "standard normal")
     problem.free()
 
 
+def layer(world, problem: Problem, ms: float) -> Row:
+    """The row of the whole layer; an AssertionError where its two forms differ."""
+    sides = problem.layers()
+    found = {side: run().double() for side, run in sides.items()}
+    error = worst(world, ((found["mimw"] - found["copied"]).norm() / found["copied"].norm()).item())
+    if not error < 1e-2:
+        raise AssertionError(f"layer of {problem.name}: rows by number and rows copied differ by {error}")
+    times = alternate(world, {side: graphed(world, run, 1) for side, run in sides.items()}, ms, 1, flushed=False)
+    shape = dict(tokens=problem.most, hidden=problem.hidden, k=problem.k, experts=problem.experts, ranks=world.size,
+                 inner=INNER[problem.name])
+    return row_of(f"moe_layer-{problem.name}", shape, {}, times, error, "standard normal")
+
+
 def line(row: Row) -> str:
-    rate = row.shape["bytes"] / row.microseconds / 1e3
+    rate = row.shape.get("bytes", 0) / row.microseconds / 1e3
     told = "  ".join(f"{name} {time:.1f} us ({time / row.microseconds:.3f})" for name, time in row.baselines.items())
     return f"{row.name:<24} {row.microseconds:8.1f} us  {rate:6.1f} GB/s over the link  {told}  error {row.error:.1e}"
 
@@ -266,8 +356,13 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float) -> None:
         for programs, rings in ((132, (4, 8, 4, 2)), (132, (3, 9, 6, 1)), (132, (4, 8, 4, 4)), (112, (4, 8, 4, 2))):
             chosen = moe_dispatch.Configuration(*rings)
             candidates[f"dispatch {programs} programs, {chosen}"] = partial(problem.dispatch, chosen, programs)
+    if "rows" in what:
+        most = problem.chosen("rows").out
+        for slots, unread in ((most, most // 2), (most, most - 2), (most // 2, most // 4)):
+            chosen = moe_dispatch.RowsConfiguration(slots, unread)
+            candidates[f"rows {chosen}"] = partial(problem.dispatch_rows, chosen)
     if "combine" in what and problem.bytes == 2:
-        for which in ((8, 1024, 4, 1), (8, 1024, 4, 2), (12, 512, 2, 1), (4, 2048, 8, 1), (4, 1024, 4, 1)):
+        for which in ((9, 3, 2, 8), (9, 3, 1, 8), (9, 3, 3, 8), (10, 2, 2, 8), (9, 3, 2, 4), (9, 3, 2, 16)):
             chosen = moe_combine.Configuration(*which)
             candidates[f"combine {chosen}"] = partial(problem.combine, chosen)
     for told, make in candidates.items():
@@ -302,7 +397,7 @@ def main() -> None:
         for name in names:
             for row in rows(world, name, options.what, options.ms):
                 keep_row(world, row, options.results, line)
-                ratios.append(row.ratios()["link"])
+                ratios += [ratio for side, ratio in row.ratios().items() if side == "link"]
         if world.rank == 0:
             print(summary(ratios, "the link"))
     ended()

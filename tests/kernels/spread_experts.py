@@ -24,9 +24,10 @@ import mimw
 from mimw.kernels import moe_combine, moe_dispatch
 from mimw.kernels.moe_combine.kernel import combine
 from mimw.kernels.moe_dispatch.kernel import dispatch
+from mimw.kernels.moe_dispatch.rows import dispatch_rows
 
 SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, tile=16, count=32)
-ALONE = moe_combine.Configuration(1, 16, 1, 1)      # one program a rank
+FEW = moe_combine.Configuration(3, 2, 1, 4)
 
 
 @mimw.jit(do_not_specialize=["tokens"])
@@ -42,12 +43,24 @@ def dispatch_again(x, x_scales, ids, rows, row_scales, ends, places, staging, st
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def combine_again(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TIMES: tl.constexpr,
-                  TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
-                  TELL: tl.constexpr, LAG: tl.constexpr):
+def list_again(x, x_scales, ids, sources, experts, ends, places, received, received_scales, choices, counts, told, started, arrived,
+               calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
+               LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
+               UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
     for _ in tl.static_range(TIMES):
-        combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, LOCAL,
-                BLOCK, TELL, LAG)
+        dispatch_rows(x, x_scales, ids, sources, experts, ends, places, received, received_scales, choices, counts, told, started,
+                      arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT,
+                      ROUNDS, SLOTS)
+
+
+@mimw.jit(do_not_specialize=["tokens"])
+def combine_again(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TIMES: tl.constexpr,
+                  TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
+                  TELL: tl.constexpr, STAGES: tl.constexpr, OUT: tl.constexpr, LAG: tl.constexpr, ROUNDS: tl.constexpr,
+                  SLOTS: tl.constexpr):
+    for _ in tl.static_range(TIMES):
+        combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, RANKS,
+                LOCAL, TELL, STAGES, OUT, LAG, ROUNDS, SLOTS)
 
 
 @dataclass
@@ -127,9 +140,60 @@ def assert_dispatched(made: SimpleNamespace) -> None:
         made.ends[rank][...] = made.places[rank][...] = -7
 
 
-def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype="float32", partial: str = "float32",
-              chosen=moe_combine.Configuration(2, 16, 1, 1), multiprocessors: int = 1, times: int = 1,
-              **routing) -> tuple[tuple, SimpleNamespace]:
+def listing(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, block: int = 1,
+            chosen=moe_dispatch.RowsConfiguration(out=3, unread=1, tile=16, count=32), times: int = 1,
+            **routing) -> tuple[tuple, SimpleNamespace]:
+    """As `dispatching`, of the kernel whose rows stay where they come: (route, x, x_scales, received, received_scales, sources,
+    experts, ends, places, block) of all ranks."""
+    world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
+    random, counts = np.random.default_rng(1), [len(ids) for ids in route.ids]
+    x, x_scales = ([random.integers(1, 1 << 30, (count, width), dtype=np.int32) for count in counts]
+                   for width in (words, scales or 4))
+    numbers, blocks = moe_dispatch.listed(most, k, ranks * local, ranks, block)
+    shapes = dict(sources=(numbers, ), experts=(blocks, ), ends=(local, ), places=(ranks, most, k))
+    lists = {name: world.each([np.full(shape, -7, np.int32) for _ in counts], name) for name, shape in shapes.items()}
+    room = moe_dispatch.rows_room_for(most, k, ranks * local, 4 * words, programs, ranks, 4 * scales)
+    workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
+    scaled = dict(x_scales=world.each(list(map(_held, x_scales)), "x_scales")) if scales else {}
+    grid, args, meta = moe_dispatch.rows_arguments(
+        world.each(list(map(_held, x)), "x"), world.each(list(map(_held, route.ids)), "ids"), *lists.values(), workspace, world,
+        programs, block, tokens=world.each(counts), chosen=chosen, **scaled)
+    made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, received=workspace["received"],
+                           received_scales=workspace.get("received_scales"), block=block, **lists)
+    if times > 1:
+        return (list_again, grid, args, {**meta, "TIMES": times}), made
+    return (moe_dispatch.rows_kernel, grid, args, meta), made
+
+
+def assert_listed(made: SimpleNamespace) -> None:
+    """Rows, scales and lists at all ranks, to the bit; they are then as before the launch."""
+    most, none = made.route.most, made.route.most * len(made.sources)
+    for rank in range(len(made.sources)):
+        wanted, begin, sources, experts, ends = made.route.rows_of(rank), 0, [], [], []
+        places = np.full((len(made.sources), most, made.route.ids[0].shape[1]), -1, np.int32)
+        for expert, behind in enumerate(made.route.ends_of(rank)):
+            for row in range(begin, behind):
+                places[wanted[row]] = len(sources)
+                sources.append(wanted[row][0] * most + wanted[row][1])
+            sources += [none] * (-len(sources) % made.block)
+            experts += [expert] * (len(sources) // made.block - len(experts))
+            ends.append(len(sources))
+            begin = behind
+        experts = experts if made.block > 1 else []
+        for name, lists in (("sources", sources), ("experts", experts), ("ends", ends)):
+            found = getattr(made, name)[rank]
+            assert found[:len(lists)].tolist() == lists and (found[len(lists):] == -7).all(), name
+            found[...] = -7
+        assert (made.places[rank] == places).all()
+        for name, given, found in (("rows", made.x, made.received), ("scales", made.x_scales, made.received_scales)):
+            for source, token, _ in wanted if given is not None else []:
+                assert (found[rank][source, token] == given[source][token]).all(), name
+        for found in (made.places, made.received):
+            found[rank][...] = -7
+
+
+def combining(ranks: int, most: int, k: int, local: int, hidden: int, programs: int = 2, dtype: str = "float32", chosen=FEW,
+              times: int = 1, **routing) -> tuple[tuple, SimpleNamespace]:
     """A launch, and (out, expected) of all ranks; rows of y that are no choice's are no numbers."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, counts = np.random.default_rng(1), [len(ids) for ids in route.ids]
@@ -142,11 +206,11 @@ def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype="flo
             expected[source][token] += weights[source][token, j] * y[rank][row].astype(float)
         y[rank][len(wanted):] = np.nan
     out = world.each([np.full((max(1, count), hidden), np.nan, dtype) for count in counts], "out")
-    room = moe_combine.room_for(most, k, hidden, multiprocessors, ranks, partial, chosen)
+    room = moe_combine.room_for(most, k, hidden, programs, ranks, dtype)
     workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
     grid, args, meta = moe_combine.arguments(
         world.each(y, "y"), world.each(places, "places"), world.each(list(map(_held, route.ids)), "ids"),
-        world.each(list(map(_held, weights)), "weights"), out, workspace, world, ranks * local, multiprocessors,
+        world.each(list(map(_held, weights)), "weights"), out, workspace, world, ranks * local, programs,
         tokens=world.each(counts), chosen=chosen)
     made = SimpleNamespace(out=out, expected=expected)
     if times > 1:

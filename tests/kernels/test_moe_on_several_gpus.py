@@ -5,7 +5,7 @@ import pytest
 
 import mimw
 from mimw.kernels import moe_combine, moe_dispatch
-from tests.kernels.spread_experts import SMALL, assert_dispatched, combining, dispatching
+from tests.kernels.spread_experts import SMALL, assert_dispatched, assert_listed, combining, dispatching, listing
 
 ROUTINGS = {
     "any": None,
@@ -39,6 +39,20 @@ def test_a_world_of_one_keeps_its_rows():
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
+def test_rows_stay_where_they_come_and_are_listed(routing):
+    launch, made = listing(2, 5, 2, 2, 8, programs=2, block=4, ids=ROUTINGS[routing])
+    for _ in range(2 if routing == "any" else 1):
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_listed(made)
+
+
+def test_three_ranks_list_rows_with_scales():
+    launch, made = listing(3, 7, 3, 2, 8, programs=3, scales=4, tokens=[7, 0, 4])
+    mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+    assert_listed(made)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
 def test_rows_come_back_weighted(routing):
     launch, made = combining(2, 5, 2, 2, 24, ids=ROUTINGS[routing])
     bits = []
@@ -51,14 +65,14 @@ def test_rows_come_back_weighted(routing):
 
 
 def test_three_ranks_one_of_them_without_tokens():
-    launch, made = combining(3, 7, 3, 2, 16, tokens=[7, 0, 4], dtype=np.float16, partial="float16")
+    launch, made = combining(3, 7, 3, 2, 16, tokens=[7, 0, 4], dtype="float16", programs=3)
     mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
     for out, expected in zip(made.out, made.expected):
         np.testing.assert_allclose(out[:len(expected)].astype(float), expected, atol=5e-3)
 
 
-@pytest.mark.parametrize("launch", [dispatching(2, 4, 2, 2, 8, programs=2)[0], combining(2, 4, 2, 2, 16)[0]],
-                         ids=["dispatch", "combine"])
+@pytest.mark.parametrize("launch", [dispatching(2, 4, 2, 2, 8, programs=2)[0], listing(2, 4, 2, 2, 8, programs=2, block=2)[0],
+                                    combining(2, 4, 2, 2, 16)[0]], ids=["dispatch", "dispatch, listed", "combine"])
 def test_nothing_is_found(launch):
     assert mimw.check(launch[0], launch[1], *launch[2], seeds=3, **launch[3]).ok
 
@@ -73,4 +87,10 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="programs is 0"):
         dispatching(2, 4, 2, 2, 8, programs=0)
     assert moe_dispatch.configuration(14336) == moe_dispatch.Configuration() and SMALL.home > SMALL.unread
-    assert moe_combine.configuration(7168) == moe_combine.Configuration() and moe_combine.configuration(24).warps == 1
+    with pytest.raises(ValueError, match="a ring has room for what is on its way: out"):
+        moe_dispatch.RowsConfiguration(4, 4)
+    with pytest.raises(ValueError, match="two for sums"):
+        moe_combine.Configuration(out=1)
+    with pytest.raises(ValueError, match="rows of 65536 bytes: 3 of them fit"):
+        moe_combine.configuration(1 << 16)
+    assert moe_combine.chosen_for(128, 8, 7168, 2, 132, 2) == moe_combine.Configuration(9, 3, 2, 8)

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="operators of several GPUs need torc
 
 from mimw import ops  # noqa: E402
 from mimw.errors import RanksDisagree  # noqa: E402
-from mimw.ops.distributed import moe, moe_combine, moe_dispatch  # noqa: E402
+from mimw.ops.distributed import moe, moe_combine, moe_dispatch, moe_dispatch_rows, moe_experts  # noqa: E402
 from mimw.ops.distributed.launching import name_of  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
@@ -51,6 +51,37 @@ def test_rows_scales_and_the_way_back():
 
     found = at_ranks(2, work)
     assert [one[:3] for one in found] == [((12, HIDDEN), torch.float8_e4m3fn, True)] * 2 and sum(one[3] for one in found) == 5
+
+
+def test_rows_that_stay_where_they_come():
+    """Their lists give what `moe_dispatch` copies; experts that read them by number give what experts on one GPU do."""
+    def work(rank):
+        random = torch.Generator().manual_seed(9)
+        gate_up = torch.randn(EXPERTS, 2 * INNER, HIDDEN, generator=random) / 6
+        down = torch.randn(EXPERTS, HIDDEN, INNER, generator=random) / 4
+        x, ids, weights = tokens(rank, 3 * rank)
+        mine = slice(2 * rank, 2 * rank + 2)
+        scale = torch.rand(len(x), 4)
+        rows, ends, scales, _ = moe_dispatch(x, ids, EXPERTS, max_tokens=3, scale=scale)
+        found = moe_dispatch_rows(x, ids, EXPERTS, max_tokens=3, scale=scale)
+        listed = found.sources[:ends[-1]]
+        assert torch.equal(found.ends, ends) and torch.equal(found.rows[listed], rows[:ends[-1]])
+        assert torch.equal(found.scale[listed], scales[:ends[-1]])
+        given = moe_dispatch_rows(x, ids, EXPERTS, max_tokens=3, block=128)
+        args = given.rows, given.sources, given.experts, given.ends, gate_up[mine], down[mine]
+        y = moe_combine(moe_experts(*args), given.handle, weights)
+        error = float((y - ops.moe(x, gate_up, down, ids, weights)).abs().max()) if len(x) else 0.0
+        tests = ("test_schema", "test_faketensor", "test_autograd_registration")
+        checked = torch.library.opcheck(torch.ops.mimw.moe_experts, args, test_utils=tests)
+        sent = x, ids, None, EXPERTS, 3, 1, name_of()
+        checked |= torch.library.opcheck(torch.ops.mimw.moe_dispatch_rows, sent, test_utils=tests)
+        with pytest.raises(RuntimeError, match="blocks of 0 rows"):
+            moe_dispatch_rows(x, ids, EXPERTS, block=0)
+        with pytest.raises(RuntimeError, match="in blocks of 128"):
+            moe_experts(found.rows, found.sources, *args[2:])
+        return error < 1e-5, {*checked.values()}
+
+    assert at_ranks(2, work) == [(True, {"SUCCESS"})] * 2
 
 
 def test_opcheck_and_fakes():

@@ -6,6 +6,9 @@ Input: at each GPU rows of any type and the experts of each. Output: at each GPU
     workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}
     arguments(x, ids, rows, ends, places, workspace, world, programs)           (grid, args, meta) of a launch, or of mimw.simulate
 
+    rows_room_for(...), rows_arguments(x, ids, sources, ...)                    the same of `rows_kernel` (rows.py), which leaves
+                                                                                rows where they come, and lists their numbers
+
 `world` is a `mimw.World`, and the arrays are then one for each rank, or what `mimw.distributed` makes.
 """
 
@@ -16,10 +19,13 @@ from dataclasses import dataclass
 from ..checks import persistent, type_name
 from ..ranks import at_one, size_of
 from .kernel import dispatch as kernel
+from .rows import dispatch_rows as rows_kernel
 
-__all__ = ["Configuration", "arguments", "chosen_for", "configuration", "kernel", "room_for"]
+__all__ = ["Configuration", "RowsConfiguration", "arguments", "chosen_for", "configuration", "kernel", "listed", "room_for",
+           "rows_arguments", "rows_chosen_for", "rows_kernel", "rows_room_for"]
 
-SHARED = 200 << 10          # bytes of shared memory for the two rings
+SHARED = 200 << 10          # bytes of shared memory for the rings
+SYMMETRIC = ("choices", "counts", "told", "started", "arrived", "calls")
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,31 @@ def configuration(row_bytes: int, tables: int = 0) -> Configuration:
         raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
                          "tables, and 6 are needed; dispatch parts of a row, or fewer tokens, one after the other")
     return Configuration(out=2, home=slots - 2, unread=slots - 4)
+
+
+@dataclass(frozen=True)
+class RowsConfiguration:
+    """Slots of the ring, and how many rows may be on their way while the next are copied, where rows stay where they come; the rest
+    as above."""
+
+    out: int = 12
+    unread: int = 6
+    tile: int = 128
+    count: int = 4096
+
+    def __post_init__(self):
+        if not 1 <= self.unread < self.out:
+            raise ValueError(f"{self}: a ring has room for what is on its way: out for more than unread")
+
+
+def rows_chosen_for(most: int, row_bytes: int, programs: int) -> RowsConfiguration:
+    """The configuration that `rows_arguments` takes by itself."""
+    tables = 4 * rounds_of(most, programs)
+    slots = min(16, (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length()))
+    if slots < 2:
+        raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
+                         "tables, and 2 are needed; dispatch parts of a row, or fewer tokens, one after the other")
+    return RowsConfiguration(out=slots, unread=slots // 2)
 
 
 def rounds_of(most: int, programs: int) -> int:
@@ -101,35 +132,85 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
                chosen      by default that for rows of this size
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    ranks, programs = size_of(world), persistent(programs)
-    one_x, one_ids, one_rows = map(at_one, (x, ids, rows))
-    of_places, of_scales = at_one(places), at_one(x_scales)
-    words, (held, most, k), local = one_x.shape[1], of_places.shape, at_one(ends).shape[0]
-    given = dict(x=one_x, rows=one_rows, ends=at_one(ends), places=of_places)
-    scales = 0
-    if x_scales is not None:
-        scales, given["x_scales"], given["row_scales"] = of_scales.shape[1], of_scales, at_one(row_scales)
-    for name, array in given.items():
-        if type_name(array) != "int32":
-            raise ValueError(f"{name} is {array.dtype}; it must be int32: see rows of other types as words")
-    if type_name(one_ids) not in ("int32", "int64"):
-        raise ValueError(f"ids are {one_ids.dtype}; they may be int32 or int64")
-    if words % 4 or scales % 4 or not words:
-        raise ValueError(f"rows of {4 * words} bytes with {4 * scales} of scales; both must be multiples of 16 bytes")
-    if held != ranks or one_rows.shape[1] != words or one_ids.shape[1] != k:
-        raise ValueError(f"x is {tuple(one_x.shape)}, ids {tuple(one_ids.shape)}, rows {tuple(one_rows.shape)} and places "
-                         f"{tuple(of_places.shape)}; {ranks} ranks of {most} tokens with {k} experts each need "
-                         f"rows of {words} words, and places for {ranks} ranks")
-    if most * k >= 1 << 31 or ranks * most * k >= 1 << 31:
-        raise ValueError(f"{ranks} ranks of {most} tokens with {k} experts each need places beyond 32 bits")
-    rounds, width = rounds_of(most, programs), 1 << (k - 1).bit_length()
-    chosen = chosen or chosen_for(most, k, 4 * (words + scales), programs, ranks)
-    tokens = one_x.shape[0] if tokens is None else tokens
-    meta = dict(TOKENS=most, K=k, RANKS=ranks, LOCAL=local, WORDS=words, SCALES=scales, OUT=chosen.out, HOME=chosen.home,
-                UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile, COUNT=chosen.count, ROUNDS=rounds,
-                SLOTS=min(rounds, max(1, 512 // width)), num_warps=4)
-    symmetric = ("choices", "counts", "told", "started", "arrived", "calls")
+    given = dict(x=x, rows=rows, ends=ends, places=places)
+    of = _Launch(given, ids, world, programs, tokens, dict(x_scales=x_scales, row_scales=row_scales))
+    if at_one(rows).shape[1] != of.words:
+        raise ValueError(f"x is {tuple(at_one(x).shape)} and rows {tuple(at_one(rows).shape)}; rows need {of.words} words")
+    chosen = chosen or chosen_for(of.most, of.k, 4 * (of.words + of.scales), programs, of.ranks)
+    meta = of.meta | dict(OUT=chosen.out, HOME=chosen.home, UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile,
+                          COUNT=chosen.count)
     args = (x, x if x_scales is None else x_scales, ids, rows, rows if row_scales is None else row_scales, ends, places,
-            workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, symmetric), world,
-            tokens)
+            workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, SYMMETRIC), world,
+            of.tokens)
     return (programs, ), args, meta
+
+
+def listed(tokens: int, k: int, experts: int, ranks: int, block: int = 1) -> tuple[int, int]:
+    """How many numbers `sources` has, and how many blocks, for whatever the routing is."""
+    numbers = ranks * tokens * k + (block - 1) * (experts // ranks)
+    return numbers, -(-numbers // block)
+
+
+def rows_room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
+    """As `room_for`: what a launch of `rows_kernel` needs. `received` (ranks, tokens, words) and `received_scales` are results: the
+    rows of each rank's tokens that have experts here, until this rank begins the next launch."""
+    room = room_for(tokens, k, experts, row_bytes, programs, ranks, scale_bytes)
+    del room["staging"]
+    room["received"] = (ranks, tokens, row_bytes // 4), "int32"
+    if room.pop("staging_scales", None):
+        room["received_scales"] = (ranks, tokens, scale_bytes // 4), "int32"
+    return room
+
+
+def rows_arguments(x, ids, sources, experts, ends, places, workspace: dict, world, programs: int, block: int = 1, x_scales=None,
+                   tokens=None, chosen: RowsConfiguration | None = None) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) that fill sources, experts, ends, places and workspace["received"].
+
+    args:      sources     `listed` int32: become the numbers of rows, rank * most + token, by expert, then rank, then token, then
+                           j; the list of each expert is filled up to whole blocks with ranks * most. What is behind is not written
+               experts     `listed` int32: become those of the blocks, if a block is more than one row
+               ends        (experts / ranks) int32: becomes where the list of each ends
+               places      (ranks, most, k) int32: becomes where in sources each choice of each rank is, and -1 for others' experts
+               workspace   as `rows_room_for` says, of scales where there are x_scales
+               x, ids, world, programs, tokens, chosen     as `arguments`
+    errors:    ValueError where shapes or types do not fit, with the numbers
+    """
+    of = _Launch(dict(x=x, sources=sources, experts=experts, ends=ends, places=places), ids, world, programs, tokens,
+                 dict(x_scales=x_scales))
+    numbers, blocks = listed(of.most, of.k, of.ranks * at_one(ends).shape[0], of.ranks, block)
+    if at_one(sources).shape[0] < numbers or block > 1 and at_one(experts).shape[0] < blocks:
+        raise ValueError(f"sources has {at_one(sources).shape[0]} numbers and experts {at_one(experts).shape[0]}; {of.ranks} ranks "
+                         f"of {of.most} tokens with {of.k} experts each need {numbers} and, of {block} rows a block, {blocks}")
+    chosen = chosen or rows_chosen_for(of.most, 4 * (of.words + of.scales), programs)
+    meta = of.meta | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count)
+    received = workspace["received"]
+    args = (x, x if x_scales is None else x_scales, ids, sources, experts, ends, places, received,
+            workspace.get("received_scales", received), *map(workspace.get, SYMMETRIC), world, of.tokens)
+    return (programs, ), args, meta
+
+
+class _Launch:
+    """What both kernels need to know of their arguments, which are checked."""
+
+    def __init__(self, given: dict, ids, world, programs: int, tokens, scaled: dict):
+        self.ranks = size_of(world)
+        one_x, one_ids, places = at_one(given["x"]), at_one(ids), at_one(given["places"])
+        self.words, (held, self.most, self.k) = one_x.shape[1], places.shape
+        scaled = {} if scaled["x_scales"] is None else scaled
+        self.scales = at_one(scaled["x_scales"]).shape[1] if scaled else 0
+        for name, array in {**given, **scaled}.items():
+            if type_name(at_one(array)) != "int32":
+                raise ValueError(f"{name} is {at_one(array).dtype}; it must be int32: see rows of other types as words")
+        if type_name(one_ids) not in ("int32", "int64"):
+            raise ValueError(f"ids are {one_ids.dtype}; they may be int32 or int64")
+        if self.words % 4 or self.scales % 4 or not self.words:
+            raise ValueError(f"rows of {4 * self.words} bytes with {4 * self.scales} of scales; both must be multiples of 16 bytes")
+        if held != self.ranks or one_ids.shape[1] != self.k:
+            raise ValueError(f"x is {tuple(one_x.shape)}, ids {tuple(one_ids.shape)} and places {tuple(places.shape)}; "
+                             f"{self.ranks} ranks of {self.most} tokens with {self.k} experts each need places for as many ranks")
+        if self.ranks * self.most * self.k >= 1 << 31:
+            raise ValueError(f"{self.ranks} ranks of {self.most} tokens with {self.k} experts each need places beyond 32 bits")
+        rounds, width = rounds_of(self.most, persistent(programs)), 1 << (self.k - 1).bit_length()
+        self.tokens = one_x.shape[0] if tokens is None else tokens
+        self.meta = dict(TOKENS=self.most, K=self.k, RANKS=self.ranks, LOCAL=at_one(given["ends"]).shape[0], WORDS=self.words,
+                         SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, 512 // width)), num_warps=4)

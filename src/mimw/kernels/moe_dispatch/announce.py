@@ -68,15 +68,16 @@ def announce(ids, choices, counts, told, half, world, numel, MOST: tl.constexpr,
 
 
 @mimw.jit
-def starts_of(counts, ends, half, world, RANKS: tl.constexpr, LOCAL: tl.constexpr):
+def starts_of(counts, ends, half, world, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr = 1):
     """Where the rows of each rank for each of this one's LOCAL experts begin, [RANKS * a power of two] in shared memory; `ends`
-    becomes the row behind each expert's last one."""
+    becomes the row behind each expert's last one, whose rows are filled up to whole blocks."""
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
     me, expert = tlx.world_rank(world), tl.arange(0, BINS)
     mine = counts + half * (RANKS * RANKS * LOCAL) + me * LOCAL + expert
     total = tl.zeros([BINS], tl.int32)
     for rank in range(RANKS):
         total += tl.load(mine + rank * (RANKS * LOCAL), mask=expert < LOCAL, other=0)
+    total = tl.cdiv(total, BLOCK) * BLOCK
     end = tl.cumsum(total)
     if tl.program_id(0) == 0:
         tl.store(ends + expert, end, mask=expert < LOCAL)
@@ -89,8 +90,9 @@ def starts_of(counts, ends, half, world, RANKS: tl.constexpr, LOCAL: tl.constexp
 
 @mimw.jit
 def find_peers(ids, targets, world, tokens, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, ROUNDS: tl.constexpr,
-               SLOTS: tl.constexpr):
-    """targets[round], in shared memory, of this program's own tokens: a bit for each other rank that has experts of it."""
+               SLOTS: tl.constexpr, FIRST: tl.constexpr = 1):
+    """targets[round], in shared memory, of this program's own tokens: a bit for each rank that has experts of it, this one (with
+    FIRST = 0) or the others."""
     me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
     j = tl.arange(0, triton.next_power_of_2(K))[None, :]
     for first in range(0, ROUNDS, SLOTS):
@@ -98,7 +100,7 @@ def find_peers(ids, targets, world, tokens, K: tl.constexpr, RANKS: tl.constexpr
         token = (program + round * programs)[:, None]
         expert = tl.load(ids + token.to(tl.int64) * K + j, mask=(token < tokens) & (j < K), other=-1).to(tl.int32)
         found = tl.zeros([SLOTS], tl.int32)
-        for step in range(1, RANKS):
+        for step in range(FIRST, RANKS):
             peer = (me + step) % RANKS
             found |= tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32), 1) << peer
         tl.store(tle.gpu.local_ptr(targets, (round, )), found)

@@ -15,8 +15,10 @@ from .matmul_reduce_scatter import matmul_all_reduce, matmul_reduce_scatter
 from .moe import moe
 from .moe_combine import moe_combine
 from .moe_dispatch import Dispatched, Handle, moe_dispatch
+from .moe_dispatch_rows import Listed, moe_dispatch_rows
+from .moe_experts import moe_experts
 from .ring_attention import ring_attention
 
-__all__ = ["Dispatched", "Handle", "all_gather", "all_gather_matmul", "all_reduce", "all_reduce_", "all_to_all",
-           "matmul_all_reduce", "matmul_reduce_scatter", "moe", "moe_combine", "moe_dispatch", "reduce_scatter",
-           "ring_attention"]
+__all__ = ["Dispatched", "Handle", "Listed", "all_gather", "all_gather_matmul", "all_reduce", "all_reduce_", "all_to_all",
+           "matmul_all_reduce", "matmul_reduce_scatter", "moe", "moe_combine", "moe_dispatch", "moe_dispatch_rows",
+           "moe_experts", "reduce_scatter", "ring_attention"]

@@ -82,23 +82,24 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
     return Dispatched(rows, ends, None if scale is None else scales, Handle(places, expert_ids, num_experts))
 
 
-def _checked(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> None:
-    for name, tensor in dict(x=x, expert_ids=ids, scale=scale).items():
+def checked(name: str, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> None:
+    """RuntimeError or NotImplementedError unless operator `name` can take these."""
+    for what, tensor in dict(x=x, expert_ids=ids, scale=scale).items():
         if tensor is not None and (tensor.dim() != 2 or tensor.device != x.device):
-            raise RuntimeError(f"moe_dispatch: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have 2 dimensions, and "
+            raise RuntimeError(f"{name}: {what} is {tuple(tensor.shape)} on {tensor.device}; it must have 2 dimensions, and "
                                f"all must be on one device, {x.device} of x")
     if ids.dtype not in (torch.int32, torch.int64):
-        raise NotImplementedError(f"moe_dispatch: expert_ids is {ids.dtype}; it may be torch.int32 or torch.int64")
+        raise NotImplementedError(f"{name}: expert_ids is {ids.dtype}; it may be torch.int32 or torch.int64")
     torch._check(x.shape[0] == ids.shape[0] and (scale is None or scale.shape[0] == ids.shape[0]),
-                 lambda: f"moe_dispatch: x is {tuple(x.shape)}, expert_ids {tuple(ids.shape)}"
+                 lambda: f"{name}: x is {tuple(x.shape)}, expert_ids {tuple(ids.shape)}"
                          f"{'' if scale is None else f' and scale {tuple(scale.shape)}'}; they must have as many rows")
-    torch._check(x.shape[0] <= most, lambda: f"moe_dispatch: {x.shape[0]} tokens, and max_tokens is {most}")
+    torch._check(x.shape[0] <= most, lambda: f"{name}: {x.shape[0]} tokens, and max_tokens is {most}")
     if num_experts < 1 or num_experts % ranks or num_experts > MOST_EXPERTS:
-        raise RuntimeError(f"moe_dispatch: {num_experts} experts on {ranks} ranks; they must be a multiple of the ranks, and "
+        raise RuntimeError(f"{name}: {num_experts} experts on {ranks} ranks; they must be a multiple of the ranks, and "
                            f"{MOST_EXPERTS} at most")
-    for name, tensor in dict(x=x, scale=scale).items():
+    for what, tensor in dict(x=x, scale=scale).items():
         if tensor is not None and (tensor.shape[1] * tensor.itemsize % 16 or not tensor.shape[1]):
-            raise RuntimeError(f"moe_dispatch: a row of {name} is {tensor.shape[1]} x {tensor.itemsize} bytes; it must be a "
+            raise RuntimeError(f"{name}: a row of {what} is {tensor.shape[1]} x {tensor.itemsize} bytes; it must be a "
                                "multiple of 16 bytes: pad the columns")
 
 
@@ -113,7 +114,7 @@ def _empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most:
 def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
           group_name: str) -> tuple[Tensor, ...]:
     ranks = world_of(group_name).size
-    _checked(x, ids, scale, num_experts, most, ranks)
+    checked("moe_dispatch", x, ids, scale, num_experts, most, ranks)
     return _empty(x, ids, scale, num_experts, most, room, ranks)
 
 
@@ -131,7 +132,7 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
          group_name: str) -> tuple[Tensor, ...]:
     if not x.is_cuda:
         world = world_of(group_name)
-        _checked(x, ids, scale, num_experts, most, world.size)
+        checked("moe_dispatch", x, ids, scale, num_experts, most, world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
         return simulated("moe_dispatch", world, (x, ids, scale), lambda *every: _at_all_ranks(*every, num_experts, most, room),
                          like=(num_experts, most, room, columns), ragged=True)
@@ -141,7 +142,7 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
 
 def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, group_name: str) -> Callable:
     world, k = world_of(group_name), ids.shape[1]
-    _checked(x, ids, scale, num_experts, most, world.size)
+    checked("moe_dispatch", x, ids, scale, num_experts, most, world.size)
     if not is_hopper(x):
         raise NotImplementedError("moe_dispatch: it copies rows by Hopper's bulk copies, and this GPU is another one")
     if most * k == 0:
@@ -209,4 +210,4 @@ MOE_DISPATCH = Operator("moe_dispatch(Tensor x, Tensor expert_ids, Tensor? scale
                         "str group_name) -> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
 
 
-__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "held", "kept_rooms", "moe_dispatch", "tensors_of", "words"]
+__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "checked", "held", "kept_rooms", "moe_dispatch", "tensors_of", "words"]

@@ -1,0 +1,145 @@
+"""Rows of tokens to the GPUs of their experts, where they stay: experts find them by lists of numbers.
+
+Input: at each GPU its tokens' rows and experts. Output: at each GPU the rows of all tokens that it has experts of, by rank and
+token; by expert the numbers of its rows; the place of each choice among these. For example, of two GPUs with two tokens and one
+expert each:
+
+    rank 0    ids 0 1     ends 3     sources 0 2 3      its expert has row 0, and rows 2 and 3, which rank 1 has sent
+    rank 1    ids 0 0     ends 1     sources 1
+
+    grid, args, meta = rows_arguments(x, ids, sources, experts, ends, places, workspace, world, programs)
+    dispatch_rows[grid](*args, **meta)          at every GPU
+
+Nouns: a ring of rows in shared memory, and `received` in symmetric memory, whose place for a token is its rank and number, so that
+nothing must be known before it is sent. Roles: the first task finds out who gets what, tells (announce.py), and makes the lists;
+`load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
+
+`received` is free when its owner has begun this launch, as what its last one has brought has been read then. A launch is told of a
+peer's rows once, when they all have come: `put` waits for the like programs of the peers before it ends.
+"""
+
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from .announce import announce, find_peers, starts_of
+from .kernel import drain, load_out, number
+
+
+@mimw.jit
+def fill_up(counts, starts, sources, experts, half, world, TOKENS: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
+            BLOCK: tl.constexpr):
+    """Each expert's list up to whole blocks with RANKS * TOKENS, which is no row's number; experts[block] is the block's expert."""
+    BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
+    me, last = tlx.world_rank(world), RANKS - 1
+    for expert in range(tl.program_id(0), LOCAL, tl.num_programs(0)):
+        begin = number(starts, expert)
+        of_last = tl.load(counts + (half * RANKS + last) * (RANKS * LOCAL) + me * LOCAL + expert)
+        behind = number(starts, last * BINS + expert) + of_last
+        blocks = tl.cdiv(behind - begin, BLOCK)
+        at = behind + tl.arange(0, triton.next_power_of_2(BLOCK))
+        tl.store(sources + at, at * 0 + RANKS * TOKENS, mask=at < begin + blocks * BLOCK)
+        for block in range(begin // BLOCK, begin // BLOCK + blocks):
+            tl.store(experts + block, expert)
+
+
+@mimw.jit
+def make_lists(choices, counts, told, sources, experts, ends, places, half, call, world, TOKENS: tl.constexpr, K: tl.constexpr,
+               RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+    """places[rank, token, j], of the tokens that this program has of each rank: where among the numbers of all experts' rows that
+    choice is, or -1; sources[place] is the number of its row."""
+    BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
+    WIDTH: tl.constexpr = triton.next_power_of_2(K)
+    MOST: tl.constexpr = TOKENS * K
+    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
+    for step in range(RANKS):
+        tlx.wait_signal(told + (me + step) % RANKS, call * programs)
+    starts = starts_of(counts, ends, half, world, RANKS, LOCAL, BLOCK)
+    if BLOCK > 1:
+        fill_up(counts, starts, sources, experts, half, world, TOKENS, RANKS, LOCAL, BLOCK)
+    j = tl.arange(0, WIDTH)[None, :]
+    for rank in range(RANKS):
+        for first in range(0, ROUNDS, SLOTS):
+            token = program + (first + tl.arange(0, SLOTS)[:, None]) * programs
+            inside = (token < TOKENS) & (j < K)
+            choice = tl.load(choices + (half * RANKS + rank) * MOST + token * K + j, mask=inside, other=-1)
+            expert = (choice >> 32).to(tl.int32) - me * LOCAL
+            here = (choice >= 0) & (expert >= 0) & (expert < LOCAL)
+            start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * BINS + expert, 0), )))
+            place = tl.where(here, start + (choice & 0x7FFFFFFF).to(tl.int32), -1)
+            tl.store(places + rank * MOST + token * K + j, place, mask=inside)
+            tl.store(sources + place, tl.broadcast_to(rank * TOKENS + token, place.shape), mask=here)
+
+
+@mimw.jit
+def put(received, received_scales, ring, scales, full, free, targets, known, started, arrived, call, world, TOKENS: tl.constexpr,
+        WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr, UNREAD: tl.constexpr):
+    """Rows from the ring to the GPUs that have experts of them; a slot is free when its row is UNREAD rows old, each of which is a
+    copy at least. When all have gone a signal to each peer, and a wait for its one."""
+    me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
+    n = 0
+    tlx.barrier_wait(known, 0)
+    for step in range(1, size):
+        tlx.wait_signal(started + (me + step) % size, call)
+    for round in range(tl.cdiv(TOKENS, programs)):
+        goes_to = number(targets, round)
+        if goes_to != 0:
+            slot, at = n % STAGES, (me * TOKENS + program + round * programs).to(tl.int64)
+            tlx.barrier_wait(full[slot], (n // STAGES) & 1)
+            for step in range(size):
+                peer = (me + step) % size
+                if (goes_to >> peer) & 1 != 0:
+                    drain(tlx.peer_pointer(received, peer, world) + at * WORDS,
+                          tlx.peer_pointer(received_scales, peer, world) + at * SCALES, ring, scales, slot, WORDS, SCALES)
+            tlx.async_descriptor_store_wait(UNREAD)
+            if n >= UNREAD:
+                tlx.barrier_arrive(free[(n - UNREAD) % STAGES])
+            n += 1
+    tlx.async_descriptor_store_wait(0)
+    for step in range(1, size):
+        tlx.signal(tlx.peer_pointer(arrived, (me + step) % size, world) + me * programs + program, call, op="set")
+    for step in range(1, size):
+        tlx.wait_signal(arrived + (me + step) % size * programs + program, call)
+
+
+@mimw.jit(do_not_specialize=["tokens"])
+def dispatch_rows(x, x_scales, ids, sources, experts, ends, places, received, received_scales, choices, counts, told, started,
+                  arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
+                  WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr, UNREAD: tl.constexpr,
+                  TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+    """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
+
+    sources             by this GPU's experts, the list of each filled up to BLOCK numbers; with ends (LOCAL), places (RANKS,
+                        TOKENS, K) and experts, of each block where BLOCK is more than 1, this GPU's own
+    received            symmetric, (RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything
+    choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
+    told, started       symmetric, int64, a word for each rank; arrived  a word for each rank and program
+    calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
+                        launches of the same sizes and grid, which follow each other
+    """
+    me, size, program = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0)
+    call = tl.load(calls + program) + 1
+    half = (call & 1).to(tl.int32)
+    SCALE: tl.constexpr = triton.next_power_of_2(SCALES) if SCALES else 4
+    ring, scales = tlx.local_alloc((triton.next_power_of_2(WORDS), ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, OUT)
+    full, free, known = tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), tlx.alloc_barriers(1)
+    targets = tle.gpu.alloc([ROUNDS], tl.int32)
+    if program == 0:
+        for step in range(1, size):
+            tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            find_peers(ids, targets, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS, 0)
+            tlx.barrier_arrive(known)
+            announce(ids, choices, counts, told, half, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE, COUNT)
+            make_lists(choices, counts, told, sources, experts, ends, places, half, call, world, TOKENS, K, RANKS, LOCAL, BLOCK,
+                       ROUNDS, SLOTS)
+        with tlx.async_task(num_warps=1):
+            load_out(x, x_scales, ring, scales, full, free, targets, known, TOKENS, WORDS, SCALES, OUT)
+        with tlx.async_task(num_warps=1):
+            put(received, received_scales, ring, scales, full, free, targets, known, started, arrived, call, world, TOKENS, WORDS,
+                SCALES, OUT, UNREAD)
+    tl.store(calls + program, call)

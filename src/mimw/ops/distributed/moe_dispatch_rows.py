@@ -1,0 +1,164 @@
+"""`mimw.ops.distributed.moe_dispatch_rows`: tokens to the GPUs of their experts, who find them where they come, by their numbers.
+
+Input: at each rank its tokens' rows and experts. Output: at each rank the rows that it has experts of, each once, the numbers of
+each expert's rows, and the way back. For example:
+
+    rows, scale, sources, experts, ends, handle = moe_dispatch_rows(x, expert_ids, num_experts=256)
+    rows[sources[:ends[0]]]                                 what the first expert of this rank gets
+    out = moe_combine(y, handle, weights)                   y has a row for each number in `sources`
+    torch.ops.mimw.moe_dispatch_rows(x, expert_ids, None, 256, 4096, 128, group_name)       the operator, blocks of 128
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+import mimw
+from mimw.kernels import moe_dispatch as library
+
+from ..launching import SIMULATED_PROGRAMS, is_hopper, programs
+from ..operator import Operator
+from ..plans import Plans, look
+from .launching import RankLaunch, name_of, simulated, tensors_of, world_of
+from .moe_dispatch import Handle, checked, held, kept_rooms, words
+
+
+class Listed(NamedTuple):
+    """What a rank gets; `moe_dispatch_rows` says more."""
+
+    rows: Tensor
+    scale: Tensor | None
+    sources: Tensor
+    experts: Tensor
+    ends: Tensor
+    handle: Handle
+
+
+def moe_dispatch_rows(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens: int | None = None,
+                      scale: Tensor | None = None, block: int = 1, group: Any = None) -> Listed:
+    """As `moe_dispatch`, but a row lies once at each rank that has experts of it, and the experts read it by its number. All ranks
+    call it.
+
+    args:      x, expert_ids, num_experts, max_tokens, scale, group     as `moe_dispatch`
+               block    the list of each expert is filled up to a multiple of so many numbers, as tiles of products want it
+    returns:   rows     (ranks * max_tokens, hidden) of x's type: row r max_tokens + t is token t of rank r, if one of its experts
+                        is here. On a GPU this is the memory that peers write to: valid until this rank calls the operator again
+                        with as many tokens, choices and experts and rows as long
+               scale    as rows, or None
+               sources  int32, as `mimw.kernels.moe_dispatch.listed` says how many: the numbers of rows by expert, then by rank,
+                        then by token; in what fills up a list, ranks * max_tokens. Behind the last list nothing is written
+               experts  int32: the expert, from 0 on, of each block; of blocks of 1 it is not written
+               ends     (num_experts / ranks) int32: where the list of each expert ends, filled up
+               handle   for `moe_combine`, whose y has as many rows as `sources` numbers, in that order
+    computed:  on sm_90 in one launch of `mimw.kernels.moe_dispatch.rows_kernel`, with symmetric memory of ranks * max_tokens
+               rows; else as `moe_dispatch`
+    gradients  none
+    errors:    those of `moe_dispatch`; RuntimeError for a block below 1
+    """
+    most = x.shape[0] if max_tokens is None else max_tokens
+    rows, sources, experts, ends, places, scales = MOE_DISPATCH_ROWS(x, expert_ids, scale, num_experts, most, block, name_of(group))
+    return Listed(rows, None if scale is None else scales, sources, experts, ends, Handle(places, expert_ids, num_experts))
+
+
+def _checked(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int, ranks: int) -> None:
+    checked("moe_dispatch_rows", x, ids, scale, num_experts, most, ranks)
+    if block < 1:
+        raise RuntimeError(f"moe_dispatch_rows: blocks of {block} rows; they have at least one")
+
+
+def _lists(ids: Tensor, num_experts: int, most: int, block: int, ranks: int) -> tuple[Tensor, ...]:
+    numbers, blocks = library.listed(most, ids.shape[1], num_experts, ranks, block)
+    shapes = (numbers, ), (blocks, ), (num_experts // ranks, ), (ranks, most, ids.shape[1])
+    return tuple(ids.new_empty(shape, dtype=torch.int32) for shape in shapes)
+
+
+def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int,
+          group_name: str) -> tuple[Tensor, ...]:
+    ranks = world_of(group_name).size
+    _checked(x, ids, scale, num_experts, most, block, ranks)
+    scales = x.new_empty(0) if scale is None else scale.new_empty(ranks * most, scale.shape[1])
+    return x.new_empty(ranks * most, x.shape[1]), *_lists(ids, num_experts, most, block, ranks), scales
+
+
+def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int,
+         group_name: str) -> tuple[Tensor, ...]:
+    if not x.is_cuda:
+        world = world_of(group_name)
+        _checked(x, ids, scale, num_experts, most, block, world.size)
+        columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
+        return simulated("moe_dispatch_rows", world, (x, ids, scale),
+                         lambda *every: _at_all_ranks(*every, num_experts, most, block),
+                         like=(num_experts, most, block, columns), ragged=True)
+    key = look(x), look(ids), None if scale is None else look(scale), num_experts, most, block, group_name
+    return (_PLANS[key] or _PLANS.made(key, x, ids, scale, num_experts, most, block, group_name))(x, ids, scale)
+
+
+def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int, group_name: str) -> Callable:
+    world, k, size = world_of(group_name), ids.shape[1], x.shape[1]
+    _checked(x, ids, scale, num_experts, most, block, world.size)
+    if not is_hopper(x):
+        raise NotImplementedError("moe_dispatch_rows: it copies rows by Hopper's bulk copies, and this GPU is another one")
+    if most * k == 0:
+        return lambda *given: _nothing(*given, num_experts, most, block, world.size)
+    count, row, beside = programs(x), size * x.itemsize, 0 if scale is None else scale.shape[1] * scale.itemsize
+    kept = kept_rooms(world, f"moe_dispatch_rows of {most} x {k} of {num_experts}, {row} + {beside} bytes",
+                      library.rows_room_for(most, k, num_experts, row, count, world.size, beside))
+    grid, args, meta = library.rows_arguments(words(x), ids.contiguous(), *_lists(ids, num_experts, most, block, world.size), kept,
+                                              world, count, block, None if scale is None else words(scale))
+    launch = RankLaunch(world, x, library.rows_kernel, grid, args, meta, tuple(kept.values()))
+    rows, scales = _received(kept, x, scale)
+
+    def plan(x: Tensor, ids: Tensor, scale: Tensor | None) -> tuple[Tensor, ...]:
+        lists = _lists(ids, num_experts, most, block, world.size)
+        x = words(x)
+        launch(x, x if scale is None else words(scale), ids.contiguous(), *lists)
+        return rows.view(rows.shape), *lists, scales.view(scales.shape)
+
+    return plan
+
+
+_PLANS = Plans(_plan)
+
+
+def _received(kept: dict[str, Tensor], x: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The rows that have come, and their scales, as what they are."""
+    rows = kept["received"].view(x.dtype).view(-1, x.shape[1])
+    return rows, x.new_empty(0) if scale is None else kept["received_scales"].view(scale.dtype).view(-1, scale.shape[1])
+
+
+def _nothing(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int,
+             ranks: int) -> tuple[Tensor, ...]:
+    scales = x.new_empty(0) if scale is None else scale.new_zeros(ranks * most, scale.shape[1])
+    return x.new_zeros(ranks * most, x.shape[1]), *(one.zero_() for one in _lists(ids, num_experts, most, block, ranks)), scales
+
+
+def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_experts: int, most: int,
+                  block: int) -> list[tuple[Tensor, ...]]:
+    size, k = len(ranks), ids[0].shape[1]
+    nothing = [_nothing(*given, num_experts, most, block, size) for given in zip(xs, ids, scales)]
+    if most * k == 0:
+        return nothing
+    row, beside = xs[0].shape[1] * xs[0].itemsize, 0 if scales[0] is None else scales[0].shape[1] * scales[0].itemsize
+    needed = library.rows_room_for(most, k, num_experts, row, SIMULATED_PROGRAMS, size, beside)
+    kept = {part: ranks.symmetric(shape, dtype, part) for part, (shape, dtype) in needed.items()}
+    names = "sources", "experts", "ends", "places"
+    lists = [ranks.each(list(every), name) for name, every in zip(names, list(zip(*nothing))[1:5])]
+    of_scales = ranks.each(held(list(map(words, scales))), "scale") if beside else None
+    grid, args, meta = library.rows_arguments(ranks.each(held(list(map(words, xs))), "x"), ranks.each(held(ids), "expert_ids"),
+                                              *lists, kept, ranks, SIMULATED_PROGRAMS, block, of_scales,
+                                              tokens=ranks.each([len(x) for x in xs]))
+    mimw.simulate(library.rows_kernel, grid, *args, **meta)
+    every = {part: tensors_of(kept[part]) for part in ("received", "received_scales") if part in kept}
+    come = [_received({part: of[rank] for part, of in every.items()}, xs[rank], scales[rank]) for rank in range(size)]
+    return [(rows, *found[1:5], of_rows) for (rows, of_rows), found in zip(come, nothing)]
+
+
+MOE_DISPATCH_ROWS = Operator("moe_dispatch_rows(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, "
+                             "int block, str group_name) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+
+
+__all__ = ["MOE_DISPATCH_ROWS", "Listed", "moe_dispatch_rows"]
