@@ -21,13 +21,15 @@ import numpy as np
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 from mimw.kernels import moe_combine, moe_dispatch
 from mimw.kernels.moe_combine.kernel import combine
 from mimw.kernels.moe_dispatch.kernel import dispatch
 from mimw.kernels.moe_dispatch.rows import dispatch_rows
 
 SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, tile=16, count=32)
-FEW = moe_combine.Configuration(3, 2, 1, 4)
+ALONE = moe_combine.Configuration(2, 16, 1)     # one program for each role
+GRID = tle.device_mesh({"block": 1})
 
 
 @mimw.jit(do_not_specialize=["tokens"])
@@ -35,32 +37,32 @@ def dispatch_again(x, x_scales, ids, rows, row_scales, ends, places, staging, st
                    arrived, calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr,
                    RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr,
                    HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr,
-                   ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+                   ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
     for _ in tl.static_range(TIMES):
         dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, told, started, arrived,
                  calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, OUT, HOME, UNREAD, GROUP, TILE, COUNT,
-                 ROUNDS, SLOTS)
+                 ROUNDS, SLOTS, BLOCK)
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def list_again(x, x_scales, ids, sources, experts, ends, places, received, received_scales, choices, counts, told, started, arrived,
+def list_again(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, told, started, arrived,
                calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
                LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
                UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
     for _ in tl.static_range(TIMES):
-        dispatch_rows(x, x_scales, ids, sources, experts, ends, places, received, received_scales, choices, counts, told, started,
+        dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, told, started,
                       arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT,
                       ROUNDS, SLOTS)
 
 
 @mimw.jit(do_not_specialize=["tokens"])
 def combine_again(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TIMES: tl.constexpr,
-                  TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
-                  TELL: tl.constexpr, STAGES: tl.constexpr, OUT: tl.constexpr, LAG: tl.constexpr, ROUNDS: tl.constexpr,
-                  SLOTS: tl.constexpr):
+                  TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
+                  TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr, grid: tl.constexpr):
     for _ in tl.static_range(TIMES):
-        combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, RANKS,
-                LOCAL, TELL, STAGES, OUT, LAG, ROUNDS, SLOTS)
+        combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, LOCAL,
+                BLOCK, TELL, PARTS, COLUMNS, HALF)
+        tle.distributed_barrier(grid)       # the end of a launch
 
 
 @dataclass
@@ -104,10 +106,11 @@ def _held(array: np.ndarray) -> np.ndarray:
 
 
 def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, chosen=SMALL,
-                times: int = 1, **routing) -> tuple[tuple, SimpleNamespace]:
+                times: int = 1, block: int = 1, **routing) -> tuple[tuple, SimpleNamespace]:
     """A launch, and (route, x, x_scales, rows, row_scales, ends, places) of all ranks."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
-    random, size, counts = np.random.default_rng(1), ranks * most * k, [len(ids) for ids in route.ids]
+    random, size = np.random.default_rng(1), moe_dispatch.listed(most, k, ranks * local, ranks, block)
+    counts = [len(ids) for ids in route.ids]
     x, x_scales = ([random.integers(1, 1 << 30, (count, width), dtype=np.int32) for count in counts]
                    for width in (words, scales or 4))
     rows, row_scales = (world.each([np.full((size, width), -7, np.int32) for _ in counts], name)
@@ -119,24 +122,36 @@ def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs:
     scaled = dict(x_scales=world.each(list(map(_held, x_scales)), "x_scales"), row_scales=row_scales) if scales else {}
     grid, args, meta = moe_dispatch.arguments(
         world.each(list(map(_held, x)), "x"), world.each(list(map(_held, route.ids)), "ids"), rows, ends, places, workspace, world,
-        programs, tokens=world.each(counts), chosen=chosen, **scaled)
+        programs, tokens=world.each(counts), block=block, chosen=chosen, **scaled)
     made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, rows=rows, row_scales=row_scales, ends=ends,
-                           places=places)
+                           places=places, block=block)
     if times > 1:
         return (dispatch_again, grid, args, {**meta, "TIMES": times}), made
     return (moe_dispatch.kernel, grid, args, meta), made
 
 
+def in_blocks(made: SimpleNamespace, rank: int) -> tuple[list[int], np.ndarray, np.ndarray]:
+    """(where each of a rank's rows lies, ends, places), the rows of each expert filled up to whole blocks."""
+    behind, at = made.route.ends_of(rank), np.arange(len(made.route.rows_of(rank)))
+    counts = np.diff(behind, prepend=0)
+    ends = np.cumsum(-(-counts // made.block) * made.block)
+    at += np.repeat(ends - -(-counts // made.block) * made.block - (behind - counts), counts)
+    places = made.route.places_of(rank)
+    places[places >= 0] = at[places[places >= 0]]
+    return at.tolist(), ends, places
+
+
 def assert_dispatched(made: SimpleNamespace) -> None:
     """Rows, scales, ends and places at all ranks, to the bit; they are then as before the launch."""
     for rank in range(len(made.rows)):
-        wanted = made.route.rows_of(rank)
+        wanted, (at, ends, places) = made.route.rows_of(rank), in_blocks(made, rank)
         for name, given, found in (("rows", made.x, made.rows[rank]), ("scales", made.x_scales, made.row_scales[rank])):
-            got = [given[source][token].tolist() for source, token, _ in wanted] if given is not None else []
-            assert found[:len(got)].tolist() == got and (found[len(got):] == -7).all(), name
+            expected = np.full_like(found, -7)
+            for row, (source, token, _) in zip(at, wanted):
+                expected[row] = -7 if given is None else given[source][token]
+            assert (found == expected).all(), name
             found[...] = -7
-        assert (made.ends[rank] == made.route.ends_of(rank)).all()
-        assert (made.places[rank] == made.route.places_of(rank)).all()
+        assert (made.ends[rank] == ends).all() and (made.places[rank] == places).all()
         made.ends[rank][...] = made.places[rank][...] = -7
 
 
@@ -144,13 +159,12 @@ def listing(ranks: int, most: int, k: int, local: int, words: int, programs: int
             chosen=moe_dispatch.RowsConfiguration(out=3, unread=1, tile=16, count=32), times: int = 1,
             **routing) -> tuple[tuple, SimpleNamespace]:
     """As `dispatching`, of the kernel whose rows stay where they come: (route, x, x_scales, received, received_scales, sources,
-    experts, ends, places, block) of all ranks."""
+    ends, places, block) of all ranks."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, counts = np.random.default_rng(1), [len(ids) for ids in route.ids]
     x, x_scales = ([random.integers(1, 1 << 30, (count, width), dtype=np.int32) for count in counts]
                    for width in (words, scales or 4))
-    numbers, blocks = moe_dispatch.listed(most, k, ranks * local, ranks, block)
-    shapes = dict(sources=(numbers, ), experts=(blocks, ), ends=(local, ), places=(ranks, most, k))
+    shapes = dict(sources=(moe_dispatch.listed(most, k, ranks * local, ranks, block), ), ends=(local, ), places=(ranks, most, k))
     lists = {name: world.each([np.full(shape, -7, np.int32) for _ in counts], name) for name, shape in shapes.items()}
     room = moe_dispatch.rows_room_for(most, k, ranks * local, 4 * words, programs, ranks, 4 * scales)
     workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
@@ -167,33 +181,23 @@ def listing(ranks: int, most: int, k: int, local: int, words: int, programs: int
 
 def assert_listed(made: SimpleNamespace) -> None:
     """Rows, scales and lists at all ranks, to the bit; they are then as before the launch."""
-    most, none = made.route.most, made.route.most * len(made.sources)
+    none = made.route.most * len(made.sources)
     for rank in range(len(made.sources)):
-        wanted, begin, sources, experts, ends = made.route.rows_of(rank), 0, [], [], []
-        places = np.full((len(made.sources), most, made.route.ids[0].shape[1]), -1, np.int32)
-        for expert, behind in enumerate(made.route.ends_of(rank)):
-            for row in range(begin, behind):
-                places[wanted[row]] = len(sources)
-                sources.append(wanted[row][0] * most + wanted[row][1])
-            sources += [none] * (-len(sources) % made.block)
-            experts += [expert] * (len(sources) // made.block - len(experts))
-            ends.append(len(sources))
-            begin = behind
-        experts = experts if made.block > 1 else []
-        for name, lists in (("sources", sources), ("experts", experts), ("ends", ends)):
-            found = getattr(made, name)[rank]
-            assert found[:len(lists)].tolist() == lists and (found[len(lists):] == -7).all(), name
-            found[...] = -7
-        assert (made.places[rank] == places).all()
+        wanted, (at, ends, places) = made.route.rows_of(rank), in_blocks(made, rank)
+        sources = np.full_like(made.sources[rank], -7)
+        sources[:ends[-1]] = none
+        sources[at] = [source * made.route.most + token for source, token, _ in wanted]
+        assert (made.sources[rank] == sources).all() and (made.ends[rank] == ends).all() and (made.places[rank] == places).all()
         for name, given, found in (("rows", made.x, made.received), ("scales", made.x_scales, made.received_scales)):
             for source, token, _ in wanted if given is not None else []:
                 assert (found[rank][source, token] == given[source][token]).all(), name
-        for found in (made.places, made.received):
+        for found in (made.sources, made.ends, made.places, made.received):
             found[rank][...] = -7
 
 
-def combining(ranks: int, most: int, k: int, local: int, hidden: int, programs: int = 2, dtype: str = "float32", chosen=FEW,
-              times: int = 1, **routing) -> tuple[tuple, SimpleNamespace]:
+def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype: str = "float32", partial: str = "float32",
+              chosen=moe_combine.Configuration(4, 8, 1, 2), multiprocessors: int = 1, times: int = 1,
+              **routing) -> tuple[tuple, SimpleNamespace]:
     """A launch, and (out, expected) of all ranks; rows of y that are no choice's are no numbers."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, counts = np.random.default_rng(1), [len(ids) for ids in route.ids]
@@ -206,13 +210,13 @@ def combining(ranks: int, most: int, k: int, local: int, hidden: int, programs: 
             expected[source][token] += weights[source][token, j] * y[rank][row].astype(float)
         y[rank][len(wanted):] = np.nan
     out = world.each([np.full((max(1, count), hidden), np.nan, dtype) for count in counts], "out")
-    room = moe_combine.room_for(most, k, hidden, programs, ranks, dtype)
+    room = moe_combine.room_for(most, k, hidden, multiprocessors, ranks, partial, chosen)
     workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
     grid, args, meta = moe_combine.arguments(
         world.each(y, "y"), world.each(places, "places"), world.each(list(map(_held, route.ids)), "ids"),
-        world.each(list(map(_held, weights)), "weights"), out, workspace, world, ranks * local, programs,
+        world.each(list(map(_held, weights)), "weights"), out, workspace, world, ranks * local, multiprocessors,
         tokens=world.each(counts), chosen=chosen)
     made = SimpleNamespace(out=out, expected=expected)
     if times > 1:
-        return (combine_again, grid, args, {**meta, "TIMES": times}), made
+        return (combine_again, grid, args, {**meta, "TIMES": times, "grid": GRID}), made
     return (moe_combine.kernel, grid, args, meta), made

@@ -68,17 +68,17 @@ def test_rows_that_stay_where_they_come():
         assert torch.equal(found.ends, ends) and torch.equal(found.rows[listed], rows[:ends[-1]])
         assert torch.equal(found.scale[listed], scales[:ends[-1]])
         given = moe_dispatch_rows(x, ids, EXPERTS, max_tokens=3, block=128)
-        args = given.rows, given.sources, given.experts, given.ends, gate_up[mine], down[mine]
+        args = given.rows, given.ends, gate_up[mine], down[mine], 128, given.sources
         y = moe_combine(moe_experts(*args), given.handle, weights)
         error = float((y - ops.moe(x, gate_up, down, ids, weights)).abs().max()) if len(x) else 0.0
         tests = ("test_schema", "test_faketensor", "test_autograd_registration")
-        checked = torch.library.opcheck(torch.ops.mimw.moe_experts, args, test_utils=tests)
+        checked = torch.library.opcheck(torch.ops.mimw.moe_experts, (*args[:4], args[5], 128), test_utils=tests)
         sent = x, ids, None, EXPERTS, 3, 1, name_of()
         checked |= torch.library.opcheck(torch.ops.mimw.moe_dispatch_rows, sent, test_utils=tests)
         with pytest.raises(RuntimeError, match="blocks of 0 rows"):
             moe_dispatch_rows(x, ids, EXPERTS, block=0)
-        with pytest.raises(RuntimeError, match="in blocks of 128"):
-            moe_experts(found.rows, found.sources, *args[2:])
+        with pytest.raises(RuntimeError, match="12 rows in blocks of 128"):
+            moe_experts(*args[:-1], found.sources)
         return error < 1e-5, {*checked.values()}
 
     assert at_ranks(2, work) == [(True, {"SUCCESS"})] * 2
@@ -88,7 +88,7 @@ def test_opcheck_and_fakes():
     def work(rank):
         tests = ("test_schema", "test_faketensor", "test_autograd_registration")
         x, ids, weights = tokens(rank, 2)
-        sent = torch.library.opcheck(torch.ops.mimw.moe_dispatch, (x, ids, None, EXPERTS, 2, 8, name_of()), test_utils=tests)
+        sent = torch.library.opcheck(torch.ops.mimw.moe_dispatch, (x, ids, None, EXPERTS, 2, 8, 1, name_of()), test_utils=tests)
         rows, _, _, handle = moe_dispatch(x, ids, EXPERTS)
         back = (rows, handle.places, ids, weights, EXPERTS, name_of())
         came = torch.library.opcheck(torch.ops.mimw.moe_combine, back, test_utils=tests)

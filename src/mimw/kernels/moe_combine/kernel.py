@@ -10,187 +10,118 @@ A GPU adds up what its experts have of a peer's token, in the order of the choic
 `partials` at the peer: over NVLink goes a row for each token and GPU, not for each choice. The token's GPU adds its own experts'
 rows, then what came, from the next rank on. So the same numbers give the same bits each time.
 
-Nouns: a ring of rows in shared memory and one of sums that leave, tables of what is whose (tables.py). Roles: `load` brings rows,
-each by one bulk copy; the first task makes the tables, then adds rows up as they come; `put` takes sums to the peers, by bulk
-copies.
-
-Program p has the tokens p, p + programs, ... of each rank. Of each round all sum up first what the peers wait for, then finish own
-tokens of LAG rounds before, of which the like programs of the peers have told: a signal follows a sum when the next one is on its
-way, since by then it has arrived. Signals count rounds of all launches, in `calls` each program for itself. `partials` are free
-when their owner has told its weights, since it does so in each launch, and its last one has ended then.
+Roles, each of half of the programs: `push` keeps the link at work, `finish` what is left of the memory. A token has PARTS parts of
+COLUMNS columns, and pusher p the parts p, p + pushers, ... of each rank, finisher p as many of this one: so what it finishes, the
+pushers p of the peers have pushed, and told it. Signals count parts of all launches, in `calls` each program for itself. `partials`
+are free when their owner has told its weights, since it does so in each launch, and its last one has ended then.
 """
 
 import triton
 import triton.language as tl
 
 import mimw
-import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..moe_dispatch.announce import find_peers
-from ..moe_dispatch.kernel import number
-from .tables import find_rows, hear_weights, is_here, tell_weights
+
+@mimw.jit
+def tell_weights(weights, all_weights, told, pusher, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, PUSHERS: tl.constexpr,
+                 TELL: tl.constexpr):
+    """The weights of this rank's tokens to all other ranks, by the first pushers."""
+    me, size = tlx.world_rank(world), tlx.world_size(world)
+    for first in range(pusher * TELL, TOKENS * K, PUSHERS * TELL):
+        at = first + tl.arange(0, TELL)
+        weight = tl.load(weights + at, mask=at < tokens * K, other=0.0).to(tl.float32)
+        for step in range(1, size):
+            there = tlx.peer_pointer(all_weights, (me + step) % size, world)
+            tl.store(there + me * (TOKENS * K) + at, weight, mask=at < TOKENS * K)
+    if pusher * TELL < TOKENS * K:
+        for step in range(1, size):
+            tlx.signal(tlx.peer_pointer(told, (me + step) % size, world) + me)
 
 
 @mimw.jit
-def fill(row, ring, full, free, n, HIDDEN: tl.constexpr, STAGES: tl.constexpr):
-    """Start copying a row into slot n of the ring, when that is free."""
-    BYTES: tl.constexpr = HIDDEN * tlx.size_of(tlx.dtype_of(row))
-    slot = n % STAGES
-    tlx.barrier_wait(free[slot], ((n // STAGES) & 1) ^ 1)
-    tlx.barrier_expect_bytes(full[slot], BYTES)
-    tlx.async_load(row, ring[slot], bulk=True, bulk_size=BYTES, barrier=full[slot])
-
-
-@mimw.jit
-def load(y, partials, own_places, targets, ring, full, free, placed, arrived, before, world, TOKENS: tl.constexpr,
-         HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, ROUNDS: tl.constexpr, STAGES: tl.constexpr, LAG: tl.constexpr):
-    """The rows of all sums, one after the other, into the ring."""
-    WIDTH: tl.constexpr = triton.next_power_of_2(K)
-    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
-    rounds, n = tl.cdiv(TOKENS, programs), 0
-    tlx.barrier_wait(placed, 0)
-    for turn in range(rounds + LAG):
-        for step in range(1, RANKS + 1):        # the own rank last
-            rank = (me + step) % RANKS
-            round = turn - LAG if step == RANKS else turn
-            if (round >= 0) & (round < rounds):
-                for j in range(K):
-                    place = number(own_places, (rank * ROUNDS + round) * WIDTH + j).to(tl.int64)
-                    if place >= 0:
-                        fill(y + place * HIDDEN, ring, full, free, n, HIDDEN, STAGES)
-                        n += 1
-                if step == RANKS:
-                    for other in range(1, RANKS):
-                        peer = (me + other) % RANKS
-                        if (number(targets, round) >> peer) & 1 != 0:
-                            tlx.wait_signal(arrived + peer * programs + program, before + round + 1)
-                            at = ((other - 1) * TOKENS + program + round * programs).to(tl.int64)
-                            fill(partials + at * HIDDEN, ring, full, free, n, HIDDEN, STAGES)
-                            n += 1
-
-
-@mimw.jit
-def plus_row(sums, weight, ring, full, free, n, STAGES: tl.constexpr):
-    """The sums and `weight` times what slot n of the ring has."""
-    slot = n % STAGES
-    tlx.barrier_wait(full[slot], (n // STAGES) & 1)
-    sums += weight * tlx.local_load(ring[slot]).to(tl.float32)
-    tlx.barrier_arrive(free[slot])
+def of_own_experts(y, places, weights, at, HIDDEN: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
+    """Columns `at` of the weighted sum of what this rank's experts have of a token, in the order of its choices: `places` and
+    `weights` are those of the first."""
+    sums = tl.zeros((BLOCK, ), tl.float32)
+    for j in tl.static_range(K):
+        place = tl.load(places + j)
+        row = tl.load(y + place.to(tl.int64) * HIDDEN + at, mask=(at < HIDDEN) & (place >= 0), other=0.0).to(tl.float32)
+        weight = tl.load(weights + j).to(tl.float32)
+        sums += tl.where(place >= 0, weight, 0.0) * row
     return sums
 
 
 @mimw.jit
-def add_up(out, own_places, own_weights, targets, ring, full, free, leaving, leaves, left, world, tokens, TOKENS: tl.constexpr,
-           HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, ROUNDS: tl.constexpr, STAGES: tl.constexpr,
-           OUT: tl.constexpr, LAG: tl.constexpr):
-    """All sums: those for other ranks into the ring of what leaves, own ones to `out`."""
-    ROW: tl.constexpr = triton.next_power_of_2(HIDDEN)
-    WIDTH: tl.constexpr = triton.next_power_of_2(K)
-    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
-    rounds, n, gone, at = tl.cdiv(TOKENS, programs), 0, 0, tl.arange(0, ROW)
-    for turn in range(rounds + LAG):
-        for step in range(1, RANKS + 1):
-            rank = (me + step) % RANKS
-            round = turn - LAG if step == RANKS else turn
-            token = program + round * programs
-            if (round >= 0) & (round < rounds):
-                sums = tl.zeros((ROW, ), tl.float32)
-                for j in range(K):
-                    slot = (rank * ROUNDS + round) * WIDTH + j
-                    if number(own_places, slot) >= 0:
-                        sums = plus_row(sums, number(own_weights, slot), ring, full, free, n, STAGES)
-                        n += 1
-                if step == RANKS:
-                    for other in range(1, RANKS):
-                        if (number(targets, round) >> ((me + other) % RANKS)) & 1 != 0:
-                            sums = plus_row(sums, 1.0, ring, full, free, n, STAGES)
-                            n += 1
-                    if token < tokens:
-                        tl.store(out + token.to(tl.int64) * HIDDEN + at, sums.to(tlx.dtype_of(out)), mask=at < HIDDEN)
-                elif is_here(own_places, rank, round, K, ROUNDS):
-                    tlx.barrier_wait(left[gone % OUT], ((gone // OUT) & 1) ^ 1)
-                    tlx.local_store(leaving[gone % OUT], sums.to(tlx.dtype_of(out)))
-                    tlx.fence("async_shared")
-                    tlx.barrier_arrive(leaves[gone % OUT])
-                    gone += 1
+def push(y, places, weights, all_weights, partials, told, arrived, pusher, call, world, tokens, TOKENS: tl.constexpr,
+         HIDDEN: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr, TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr,
+         PUSHERS: tl.constexpr):
+    """What this rank's experts have of each other rank's tokens, to that rank, with a signal for each part."""
+    me, size = tlx.world_rank(world), tlx.world_size(world)
+    tell_weights(weights, all_weights, told, pusher, world, tokens, TOKENS, K, PUSHERS, TELL)
+    for step in range(1, size):
+        tlx.wait_signal(told + (me + step) % size, call * min(PUSHERS, tl.cdiv(TOKENS * K, TELL)))
+    count, j = (call - 1) * tl.cdiv(TOKENS * PARTS, PUSHERS) + 1, tl.arange(0, triton.next_power_of_2(K))
+    for item in range(pusher, TOKENS * PARTS, PUSHERS):
+        token, begin = item // PARTS, item % PARTS * COLUMNS
+        for step in range(1, size):
+            peer = (me + step) % size
+            slot = (peer * TOKENS + token) * K
+            if tl.max(tl.load(places + slot + j, mask=j < K, other=-1)) >= 0:
+                there = tlx.peer_pointer(partials, peer, world) + ((size - step - 1) * TOKENS + token).to(tl.int64) * HIDDEN
+                for first in range(begin, tl.minimum(begin + COLUMNS, HIDDEN), BLOCK):
+                    at = first + tl.arange(0, BLOCK)
+                    sums = of_own_experts(y, places + slot, all_weights + slot, at, HIDDEN, K, BLOCK)
+                    tl.store(there + at, sums.to(tlx.dtype_of(partials)), mask=at < HIDDEN)
+                tlx.signal(tlx.peer_pointer(arrived, peer, world) + me * PUSHERS + pusher, count, op="set")
+        count += 1
 
 
 @mimw.jit
-def tell_peer(arrived, left, gone, peer, count, world, OUT: tl.constexpr):
-    """The sum before number `gone` is at its rank: its slot is free, and that rank is told."""
-    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
-    tlx.barrier_arrive(left[(gone - 1) % OUT])
-    tlx.signal(tlx.peer_pointer(arrived, peer, world) + me * programs + program, count, op="set")
-
-
-@mimw.jit
-def put(partials, own_places, leaving, leaves, left, placed, arrived, before, world, TOKENS: tl.constexpr, HIDDEN: tl.constexpr,
-        K: tl.constexpr, RANKS: tl.constexpr, ROUNDS: tl.constexpr, OUT: tl.constexpr):
-    """Sums from the ring to their ranks; each is told of one when the next is on its way, or there is none to send."""
-    BYTES: tl.constexpr = HIDDEN * tlx.size_of(tlx.dtype_of(partials))
-    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
-    gone, told, count = 0, me, before * 0
-    tlx.barrier_wait(placed, 0)
-    for round in range(tl.cdiv(TOKENS, programs)):
-        for step in range(1, RANKS):
-            peer = (me + step) % RANKS
-            if is_here(own_places, peer, round, K, ROUNDS):
-                tlx.barrier_wait(leaves[gone % OUT], (gone // OUT) & 1)
-                at = ((RANKS - step - 1) * TOKENS + program + round * programs).to(tl.int64)
-                tlx.async_store(tlx.peer_pointer(partials, peer, world) + at * HIDDEN, leaving[gone % OUT], BYTES)
-                if told != me:
-                    tlx.async_descriptor_store_wait(1)
-                    tell_peer(arrived, left, gone, told, count, world, OUT)
-                gone += 1
-                told, count = peer, before + round + 1
-            elif told != me:
-                tlx.async_descriptor_store_wait(0)
-                tell_peer(arrived, left, gone, told, count, world, OUT)
-                told = me
-    if told != me:
-        tlx.async_descriptor_store_wait(0)
-        tell_peer(arrived, left, gone, told, count, world, OUT)
+def finish(y, places, ids, weights, partials, out, arrived, finisher, call, world, tokens, TOKENS: tl.constexpr,
+           HIDDEN: tl.constexpr, K: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr,
+           COLUMNS: tl.constexpr, FINISHERS: tl.constexpr):
+    """The rows of this rank's tokens: what its experts have of them, and what comes from the other ranks that have some."""
+    me, size = tlx.world_rank(world), tlx.world_size(world)
+    count, j = (call - 1) * tl.cdiv(TOKENS * PARTS, FINISHERS) + 1, tl.arange(0, triton.next_power_of_2(K))
+    for item in range(finisher, tokens * PARTS, FINISHERS):
+        token, begin = item // PARTS, item % PARTS * COLUMNS
+        slot = token.to(tl.int64) * K
+        expert = tl.load(ids + slot + j, mask=j < K, other=-1).to(tl.int32)
+        for step in range(1, size):
+            peer = (me + step) % size
+            if tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32)) > 0:
+                tlx.wait_signal(arrived + peer * FINISHERS + finisher, count)
+        for first in range(begin, tl.minimum(begin + COLUMNS, HIDDEN), BLOCK):
+            at = first + tl.arange(0, BLOCK)
+            sums = of_own_experts(y, places + me * (TOKENS * K) + slot, weights + slot, at, HIDDEN, K, BLOCK)
+            for step in range(1, size):
+                peer = (me + step) % size
+                came = tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32)) > 0
+                here = partials + ((step - 1) * TOKENS + token).to(tl.int64) * HIDDEN
+                sums += tl.load(here + at, mask=(at < HIDDEN) & came, other=0.0).to(tl.float32)
+            tl.store(out + token.to(tl.int64) * HIDDEN + at, sums.to(tlx.dtype_of(out)), mask=at < HIDDEN)
+        count += 1
 
 
 @mimw.jit(do_not_specialize=["tokens"])
 def combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS: tl.constexpr,
-            HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, TELL: tl.constexpr,
-            STAGES: tl.constexpr, OUT: tl.constexpr, LAG: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+            HIDDEN: tl.constexpr, K: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, TELL: tl.constexpr,
+            PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr):
     """out[t] = the sum over j of weights[t, j] times the row of y, at the rank of expert ids[t, j], that choice (t, j) lies in.
 
-    places              (RANKS, TOKENS, K) int32: the row of y of each choice of each rank, or -1
-    all_weights         symmetric, (RANKS, TOKENS, K) fp32; partials  symmetric, (RANKS - 1, TOKENS, HIDDEN); both may hold anything
-    told                symmetric, int64, a word for each rank; arrived  a word for each rank and program
-    calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
-                        launches of the same sizes and grid, which follow each other
+    places              (ranks, TOKENS, K) int32: the row of y of each choice of each rank, or -1
+    all_weights         symmetric, (ranks, TOKENS, K) fp32; partials  symmetric, (ranks - 1, TOKENS, HIDDEN); both may hold anything
+    told                symmetric, int64, a word for each rank; arrived  a word for each rank and pusher
+    calls               int64, a word for each of 2 HALF programs, of this rank alone. All words are 0 before the first launch, and
+                        are left to launches of the same sizes and grid, which follow each other
     """
-    ROW: tl.constexpr = triton.next_power_of_2(HIDDEN)
-    TABLE: tl.constexpr = triton.next_power_of_2(RANKS) * ROUNDS * triton.next_power_of_2(K)
     program = tl.program_id(0)
     call = tl.load(calls + program) + 1
-    before = (call - 1) * tl.cdiv(TOKENS, tl.num_programs(0))
-    ring, leaving = tlx.local_alloc((ROW, ), tlx.dtype_of(y), STAGES), tlx.local_alloc((ROW, ), tlx.dtype_of(y), OUT)
-    full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    leaves, left, placed = tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), tlx.alloc_barriers(1)
-    targets, own_places, own_weights = (tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([TABLE], tl.int32),
-                                        tle.gpu.alloc([TABLE], tl.float32))
-    with tlx.async_tasks():
-        with tlx.async_task("default"):
-            if ROW != HIDDEN:       # what is behind a row's end is added up as well
-                for slot in tl.static_range(STAGES):
-                    tlx.local_store(ring[slot], tl.zeros((ROW, ), tlx.dtype_of(y)))
-                tlx.fence("async_shared")
-            find_rows(places, own_places, TOKENS, K, RANKS, ROUNDS, SLOTS)
-            find_peers(ids, targets, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS)
-            tlx.barrier_arrive(placed)
-            tell_weights(weights, all_weights, told, world, tokens, TOKENS, K, RANKS, TELL)
-            hear_weights(weights, all_weights, told, own_weights, call, world, tokens, TOKENS, K, RANKS, TELL, ROUNDS, SLOTS)
-            add_up(out, own_places, own_weights, targets, ring, full, free, leaving, leaves, left, world, tokens, TOKENS, HIDDEN, K,
-                   RANKS, ROUNDS, STAGES, OUT, LAG)
-        with tlx.async_task(num_warps=1):
-            load(y, partials, own_places, targets, ring, full, free, placed, arrived, before, world, TOKENS, HIDDEN, K, RANKS,
-                 ROUNDS, STAGES, LAG)
-        with tlx.async_task(num_warps=1):
-            put(partials, own_places, leaving, leaves, left, placed, arrived, before, world, TOKENS, HIDDEN, K, RANKS, ROUNDS, OUT)
+    if program < HALF:
+        finish(y, places, ids, weights, partials, out, arrived, program, call, world, tokens, TOKENS, HIDDEN, K, LOCAL, BLOCK,
+               PARTS, COLUMNS, HALF)
+    else:
+        push(y, places, weights, all_weights, partials, told, arrived, program - HALF, call, world, tokens, TOKENS, HIDDEN, K,
+             BLOCK, TELL, PARTS, COLUMNS, HALF)
     tl.store(calls + program, call)

@@ -113,12 +113,12 @@ def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, r
 
 
 def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int, x_scales=None, row_scales=None, tokens=None,
-              chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+              block: int = 1, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that fill rows, ends and places.
 
     args:      x           (tokens, words) int32, contiguous: this rank's rows as words, multiples of 16 bytes
                ids         (tokens, k), contiguous, int32 or int64: the experts of each; others than 0 to experts - 1 are none
-               rows        (count, words) int32, count enough for all rows, at most ranks * most * k: becomes the rows for this
+               rows        (count, words) int32, count enough for all rows, at most as `listed` says: becomes the rows for this
                            rank's experts, in the order of experts, then of ranks, then of tokens, then of j; what is behind is not
                            written
                ends        (experts / ranks) int32: becomes the row behind the last one of each
@@ -129,6 +129,7 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
                x_scales, row_scales    (opt) of x and rows, likewise
                tokens      (opt) how many of x there are, at most `most`; a number for each rank in a simulated world. By default
                            x's
+               block       the rows of each expert begin at a multiple of it, behind rows that are not written; ends are multiples
                chosen      by default that for rows of this size
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
@@ -138,17 +139,16 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
         raise ValueError(f"x is {tuple(at_one(x).shape)} and rows {tuple(at_one(rows).shape)}; rows need {of.words} words")
     chosen = chosen or chosen_for(of.most, of.k, 4 * (of.words + of.scales), programs, of.ranks)
     meta = of.meta | dict(OUT=chosen.out, HOME=chosen.home, UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile,
-                          COUNT=chosen.count)
+                          COUNT=chosen.count, BLOCK=block)
     args = (x, x if x_scales is None else x_scales, ids, rows, rows if row_scales is None else row_scales, ends, places,
             workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, SYMMETRIC), world,
             of.tokens)
     return (programs, ), args, meta
 
 
-def listed(tokens: int, k: int, experts: int, ranks: int, block: int = 1) -> tuple[int, int]:
-    """How many numbers `sources` has, and how many blocks, for whatever the routing is."""
-    numbers = ranks * tokens * k + (block - 1) * (experts // ranks)
-    return numbers, -(-numbers // block)
+def listed(tokens: int, k: int, experts: int, ranks: int, block: int = 1) -> int:
+    """How many rows a rank's experts may get, those of each filled up to whole blocks: whole blocks."""
+    return -(-(ranks * tokens * k + (block - 1) * (experts // ranks)) // block) * block
 
 
 def rows_room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
@@ -162,29 +162,27 @@ def rows_room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: i
     return room
 
 
-def rows_arguments(x, ids, sources, experts, ends, places, workspace: dict, world, programs: int, block: int = 1, x_scales=None,
+def rows_arguments(x, ids, sources, ends, places, workspace: dict, world, programs: int, block: int = 1, x_scales=None,
                    tokens=None, chosen: RowsConfiguration | None = None) -> tuple[tuple[int], tuple, dict]:
-    """(grid, args, meta) that fill sources, experts, ends, places and workspace["received"].
+    """(grid, args, meta) that fill sources, ends, places and workspace["received"].
 
     args:      sources     `listed` int32: become the numbers of rows, rank * most + token, by expert, then rank, then token, then
                            j; the list of each expert is filled up to whole blocks with ranks * most. What is behind is not written
-               experts     `listed` int32: become those of the blocks, if a block is more than one row
                ends        (experts / ranks) int32: becomes where the list of each ends
                places      (ranks, most, k) int32: becomes where in sources each choice of each rank is, and -1 for others' experts
                workspace   as `rows_room_for` says, of scales where there are x_scales
                x, ids, world, programs, tokens, chosen     as `arguments`
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    of = _Launch(dict(x=x, sources=sources, experts=experts, ends=ends, places=places), ids, world, programs, tokens,
-                 dict(x_scales=x_scales))
-    numbers, blocks = listed(of.most, of.k, of.ranks * at_one(ends).shape[0], of.ranks, block)
-    if at_one(sources).shape[0] < numbers or block > 1 and at_one(experts).shape[0] < blocks:
-        raise ValueError(f"sources has {at_one(sources).shape[0]} numbers and experts {at_one(experts).shape[0]}; {of.ranks} ranks "
-                         f"of {of.most} tokens with {of.k} experts each need {numbers} and, of {block} rows a block, {blocks}")
+    of = _Launch(dict(x=x, sources=sources, ends=ends, places=places), ids, world, programs, tokens, dict(x_scales=x_scales))
+    numbers = listed(of.most, of.k, of.ranks * at_one(ends).shape[0], of.ranks, block)
+    if at_one(sources).shape[0] < numbers:
+        raise ValueError(f"sources has {at_one(sources).shape[0]} numbers; {of.ranks} ranks of {of.most} tokens with {of.k} "
+                         f"experts each need {numbers} in blocks of {block}")
     chosen = chosen or rows_chosen_for(of.most, 4 * (of.words + of.scales), programs)
     meta = of.meta | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count)
     received = workspace["received"]
-    args = (x, x if x_scales is None else x_scales, ids, sources, experts, ends, places, received,
+    args = (x, x if x_scales is None else x_scales, ids, sources, ends, places, received,
             workspace.get("received_scales", received), *map(workspace.get, SYMMETRIC), world, of.tokens)
     return (programs, ), args, meta
 

@@ -68,7 +68,7 @@ def announce(ids, choices, counts, told, half, world, numel, MOST: tl.constexpr,
 
 
 @mimw.jit
-def starts_of(counts, ends, half, world, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr = 1):
+def starts_of(counts, ends, half, world, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr):
     """Where the rows of each rank for each of this one's LOCAL experts begin, [RANKS * a power of two] in shared memory; `ends`
     becomes the row behind each expert's last one, whose rows are filled up to whole blocks."""
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
@@ -108,7 +108,7 @@ def find_peers(ids, targets, world, tokens, K: tl.constexpr, RANKS: tl.constexpr
 
 @mimw.jit
 def find_places(choices, counts, told, places, own_places, ends, half, call, world, TOKENS: tl.constexpr, K: tl.constexpr,
-                RANKS: tl.constexpr, LOCAL: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+                RANKS: tl.constexpr, LOCAL: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
     """places[rank, token, j], of the tokens that this program has of each rank: the row of that choice here, or -1; the same in
     shared memory, by round instead of token."""
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
@@ -117,7 +117,7 @@ def find_places(choices, counts, told, places, own_places, ends, half, call, wor
     me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
     for step in range(RANKS):
         tlx.wait_signal(told + (me + step) % RANKS, call * programs)
-    starts = starts_of(counts, ends, half, world, RANKS, LOCAL)
+    starts = starts_of(counts, ends, half, world, RANKS, LOCAL, BLOCK)
     j = tl.arange(0, WIDTH)[None, :]
     for rank in range(RANKS):
         for first in range(0, ROUNDS, SLOTS):

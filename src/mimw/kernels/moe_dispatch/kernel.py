@@ -165,10 +165,12 @@ def spread(rows, row_scales, own_places, ring, scales, full, free, placed, world
 def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, told, started, arrived,
              calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
              WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr,
-             GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+             GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr,
+             BLOCK: tl.constexpr):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
 
-    rows, row_scales    by this GPU's experts; with ends (LOCAL) and places (RANKS, TOKENS, K) this GPU's own
+    rows, row_scales    by this GPU's experts, each from a multiple of BLOCK on; with ends (LOCAL) and places (RANKS, TOKENS, K)
+                        this GPU's own
     staging             symmetric, (RANKS - 1, TOKENS, WORDS), and staging_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
     told, started       symmetric, int64, a word for each rank; arrived  a word for each rank and program
@@ -195,7 +197,8 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
             find_peers(ids, targets, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS)
             tlx.barrier_arrive(known)
             announce(ids, choices, counts, told, half, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE, COUNT)
-            find_places(choices, counts, told, places, own_places, ends, half, call, world, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS)
+            find_places(choices, counts, told, places, own_places, ends, half, call, world, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS,
+                        BLOCK)
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):
             load_out(x, x_scales, out, out_scales, out_full, out_free, targets, known, TOKENS, WORDS, SCALES, OUT)

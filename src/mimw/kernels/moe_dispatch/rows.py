@@ -7,7 +7,7 @@ expert each:
     rank 0    ids 0 1     ends 3     sources 0 2 3      its expert has row 0, and rows 2 and 3, which rank 1 has sent
     rank 1    ids 0 0     ends 1     sources 1
 
-    grid, args, meta = rows_arguments(x, ids, sources, experts, ends, places, workspace, world, programs)
+    grid, args, meta = rows_arguments(x, ids, sources, ends, places, workspace, world, programs)
     dispatch_rows[grid](*args, **meta)          at every GPU
 
 Nouns: a ring of rows in shared memory, and `received` in symmetric memory, whose place for a token is its rank and number, so that
@@ -30,24 +30,21 @@ from .kernel import drain, load_out, number
 
 
 @mimw.jit
-def fill_up(counts, starts, sources, experts, half, world, TOKENS: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
+def fill_up(counts, starts, sources, half, world, TOKENS: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
             BLOCK: tl.constexpr):
-    """Each expert's list up to whole blocks with RANKS * TOKENS, which is no row's number; experts[block] is the block's expert."""
+    """Each expert's list up to whole blocks with RANKS * TOKENS, which is no row's number."""
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
     me, last = tlx.world_rank(world), RANKS - 1
     for expert in range(tl.program_id(0), LOCAL, tl.num_programs(0)):
         begin = number(starts, expert)
         of_last = tl.load(counts + (half * RANKS + last) * (RANKS * LOCAL) + me * LOCAL + expert)
         behind = number(starts, last * BINS + expert) + of_last
-        blocks = tl.cdiv(behind - begin, BLOCK)
         at = behind + tl.arange(0, triton.next_power_of_2(BLOCK))
-        tl.store(sources + at, at * 0 + RANKS * TOKENS, mask=at < begin + blocks * BLOCK)
-        for block in range(begin // BLOCK, begin // BLOCK + blocks):
-            tl.store(experts + block, expert)
+        tl.store(sources + at, at * 0 + RANKS * TOKENS, mask=at < begin + tl.cdiv(behind - begin, BLOCK) * BLOCK)
 
 
 @mimw.jit
-def make_lists(choices, counts, told, sources, experts, ends, places, half, call, world, TOKENS: tl.constexpr, K: tl.constexpr,
+def make_lists(choices, counts, told, sources, ends, places, half, call, world, TOKENS: tl.constexpr, K: tl.constexpr,
                RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
     """places[rank, token, j], of the tokens that this program has of each rank: where among the numbers of all experts' rows that
     choice is, or -1; sources[place] is the number of its row."""
@@ -59,7 +56,7 @@ def make_lists(choices, counts, told, sources, experts, ends, places, half, call
         tlx.wait_signal(told + (me + step) % RANKS, call * programs)
     starts = starts_of(counts, ends, half, world, RANKS, LOCAL, BLOCK)
     if BLOCK > 1:
-        fill_up(counts, starts, sources, experts, half, world, TOKENS, RANKS, LOCAL, BLOCK)
+        fill_up(counts, starts, sources, half, world, TOKENS, RANKS, LOCAL, BLOCK)
     j = tl.arange(0, WIDTH)[None, :]
     for rank in range(RANKS):
         for first in range(0, ROUNDS, SLOTS):
@@ -106,14 +103,14 @@ def put(received, received_scales, ring, scales, full, free, targets, known, sta
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def dispatch_rows(x, x_scales, ids, sources, experts, ends, places, received, received_scales, choices, counts, told, started,
-                  arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
+def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, told, started, arrived,
+                  calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
                   WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr, UNREAD: tl.constexpr,
                   TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
 
-    sources             by this GPU's experts, the list of each filled up to BLOCK numbers; with ends (LOCAL), places (RANKS,
-                        TOKENS, K) and experts, of each block where BLOCK is more than 1, this GPU's own
+    sources             by this GPU's experts, the list of each filled up to BLOCK numbers; with ends (LOCAL) and places
+                        (RANKS, TOKENS, K) this GPU's own
     received            symmetric, (RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
     told, started       symmetric, int64, a word for each rank; arrived  a word for each rank and program
@@ -135,7 +132,7 @@ def dispatch_rows(x, x_scales, ids, sources, experts, ends, places, received, re
             find_peers(ids, targets, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS, 0)
             tlx.barrier_arrive(known)
             announce(ids, choices, counts, told, half, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE, COUNT)
-            make_lists(choices, counts, told, sources, experts, ends, places, half, call, world, TOKENS, K, RANKS, LOCAL, BLOCK,
+            make_lists(choices, counts, told, sources, ends, places, half, call, world, TOKENS, K, RANKS, LOCAL, BLOCK,
                        ROUNDS, SLOTS)
         with tlx.async_task(num_warps=1):
             load_out(x, x_scales, ring, scales, full, free, targets, known, TOKENS, WORDS, SCALES, OUT)

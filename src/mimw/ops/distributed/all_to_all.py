@@ -57,7 +57,7 @@ def all_to_all(x: Tensor, splits: Tensor | None = None, *, max_rows: int | None 
     pieces = size // min(PIECE, size & -size)       # of a part, each the largest power of two that divides it
     flat = x.contiguous().view(-1).view(torch.uint8).view(world.size * pieces, -1)
     to = _equal(world.size, pieces, x.device)
-    y, *_ = MOE_DISPATCH(flat, to, None, world.size, len(flat), len(flat), name_of(group))
+    y, *_ = MOE_DISPATCH(flat, to, None, world.size, len(flat), len(flat), 1, name_of(group))
     return y.view(-1).view(x.dtype).view(x.shape)
 
 
@@ -78,7 +78,7 @@ def _by_splits(x: Tensor, splits: Tensor, most: int, world: World) -> tuple[Tens
     flat = x.contiguous().view(-1).view(torch.uint8).view(x.shape[0] * parts, row // parts)
     ends = splits.cumsum(0) * parts
     to = torch.searchsorted(ends, torch.arange(len(flat), device=x.device), right=True)[:, None]        # `ranks` is nobody
-    y, _, places, _ = MOE_DISPATCH(flat, to, None, world.size, most * parts, world.size * most * parts, world.name)
+    y, _, places, _ = MOE_DISPATCH(flat, to, None, world.size, most * parts, world.size * most * parts, 1, world.name)
     counts = (places >= 0).flatten(1).sum(1, dtype=torch.int32) // parts
     return y.view(-1).view(x.dtype).view(-1, *x.shape[1:]), counts
 

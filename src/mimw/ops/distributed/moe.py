@@ -7,7 +7,7 @@ example:
     w_gate_up, w_down                       (experts / ranks, 2 inner, hidden) and (experts / ranks, hidden, inner): this rank's
     y = moe(x, w_gate_up, w_down, expert_ids, weights)          as `mimw.ops.moe` of all experts' matrices on one GPU
 
-It is made of operators: `moe_dispatch`, two times `grouped_matmul` with `swiglu` between, `moe_combine`.
+It is made of operators: `moe_dispatch`, `moe_experts`, `moe_combine`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ..grouped_matmul import grouped_matmul
-from ..swiglu import swiglu
 from .moe_combine import moe_combine
 from .moe_dispatch import moe_dispatch, world_of
+from .moe_experts import block_of, moe_experts
 
 
 def moe(x: Tensor, w_gate_up: Tensor, w_down: Tensor, expert_ids: Tensor, expert_weights: Tensor, *, max_tokens: int | None = None,
@@ -35,18 +34,20 @@ def moe(x: Tensor, w_gate_up: Tensor, w_down: Tensor, expert_ids: Tensor, expert
                max_tokens      the most that any rank has, the same at all ranks; by default x's
                group           a process group, its name, or None for the default one
     returns:   (tokens, hidden) of x's type; the same bits every time, in the order of sums that `moe_combine` says
-    computed:  for each choice that a rank may get, ranks * max_tokens * k in all, there is room of hidden + 4 inner + hidden
-               elements; products are computed of the rows that are there. Nothing waits for the device, so a call can be captured
+    computed:  for each choice that a rank may get, ranks * max_tokens * k in all, there is room of 2 hidden + inner
+               elements, and as much to fill up the rows of each expert to blocks of 16 to 128; products are computed of the blocks
+               that are there. Nothing waits for the device, so a call can be captured
     gradients  none
     errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types and GPUs
     """
     if w_down.dim() != 3 or tuple(w_gate_up.shape[:2]) != (w_down.shape[0], 2 * w_down.shape[2]):
         raise RuntimeError(f"moe: w_gate_up is {tuple(w_gate_up.shape)} and w_down {tuple(w_down.shape)}; they must be (experts of "
                            "this rank, 2 inner, hidden) and (experts of this rank, hidden, inner)")
-    experts = w_down.shape[0] * world_of(group).size
-    rows, ends, _, handle = moe_dispatch(x, expert_ids, experts, max_tokens=max_tokens, group=group)
-    gate, up = grouped_matmul(rows, w_gate_up.mT, ends).chunk(2, 1)
-    return moe_combine(grouped_matmul(swiglu(gate, up), w_down.mT, ends), handle, expert_weights, group)
+    local, most = w_down.shape[0], x.shape[0] if max_tokens is None else max_tokens
+    block = block_of(most * expert_ids.shape[-1], max(1, local))      # a rank's share of the choices of all
+    experts = local * world_of(group).size
+    rows, ends, _, handle = moe_dispatch(x, expert_ids, experts, max_tokens=max_tokens, block=block, group=group)
+    return moe_combine(moe_experts(rows, ends, w_gate_up, w_down, block), handle, expert_weights, group)
 
 
 __all__ = ["moe"]

@@ -12,6 +12,7 @@ rank a row for each of its tokens. For example:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,8 +34,8 @@ HANDLES = ((torch.int32, torch.int32), (torch.int32, torch.int64))      # types 
 def moe_combine(y: Tensor, handle: Handle, weights: Tensor, group: Any = None) -> Tensor:
     """out[t] = the sum over j of weights[t, j] times the row of y that choice j of token t has become. All ranks call it.
 
-    args:      y        (ranks * max_tokens * k, hidden), as many rows as `moe_dispatch` gave: bf16, fp16 or fp32; a row is a
-                        multiple of 16 bytes. What is behind the last row that is some token's is not read
+    args:      y        (rows, hidden), at least as many rows as `moe_dispatch` gave: bf16, fp16 or fp32. What is no token's is not
+                        read
                handle   of that call
                weights  (tokens, k) of this rank's tokens: bf16, fp16 or fp32
                group    that of the dispatch
@@ -64,9 +65,6 @@ def _checked(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_expert
                  lambda: f"moe_combine: y is {tuple(y.shape)}, places {tuple(places.shape)}, expert_ids {tuple(ids.shape)} and "
                          f"weights {tuple(weights.shape)} on {ranks} ranks; y has a row for each that moe_dispatch gave, and "
                          "a choice has a weight")
-    if y.shape[1] * y.itemsize % 16:
-        raise RuntimeError(f"moe_combine: a row of y is {y.shape[1]} x {y.itemsize} bytes; it must be a multiple of 16 bytes: pad "
-                           "the columns")
 
 
 def _fake(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str) -> Tensor:
@@ -115,12 +113,13 @@ def _at_all_ranks(ranks: mimw.World, ys: list, places: list, ids: list, weights:
     outs = [y.new_zeros(len(one), hidden) for y, one in zip(ys, ids)]
     if most * k * hidden == 0:
         return outs
-    room = library.room_for(most, k, hidden, SIMULATED_PROGRAMS, size, str(ys[0].dtype).removeprefix("torch."))
+    chosen = replace(library.configuration(hidden, most, SIMULATED_PROGRAMS), ctas=2)
+    room = library.room_for(most, k, hidden, SIMULATED_PROGRAMS, size, str(ys[0].dtype).removeprefix("torch."), chosen)
     kept = {part: ranks.symmetric(shape, dtype, part) for part, (shape, dtype) in room.items()}
     given = dict(y=held(ys), places=places, expert_ids=held(ids), weights=held(weights), out=held(outs))
     each = (ranks.each(tensors, name) for name, tensors in given.items())
     grid, args, meta = library.arguments(*each, kept, ranks, num_experts, SIMULATED_PROGRAMS,
-                                                 tokens=ranks.each([len(one) for one in ids]))
+                                                 tokens=ranks.each([len(one) for one in ids]), chosen=chosen)
     mimw.simulate(library.kernel, grid, *args, **meta)
     return outs
 

@@ -5,7 +5,7 @@ Input: at each rank its tokens' rows and experts. Output: at each rank the rows 
     rows, ends, scale, handle = moe_dispatch(x, expert_ids, num_experts=256)
     y = grouped_matmul(rows, w_of_this_rank, ends)          any function of rows, expert by expert
     out = moe_combine(y, handle, weights)
-    torch.ops.mimw.moe_dispatch(x, expert_ids, None, 256, 4096, 65536, group_name)          the operator, room for 65536 rows
+    torch.ops.mimw.moe_dispatch(x, expert_ids, None, 256, 4096, 65536, 1, group_name)       the operator, room for 65536 rows
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Dispatched(NamedTuple):
 
 
 def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens: int | None = None, scale: Tensor | None = None,
-                 group: Any = None) -> Dispatched:
+                 block: int = 1, group: Any = None) -> Dispatched:
     """Each token's row to the ranks of its experts: rank r has the experts r num_experts / ranks and on. All ranks call it.
 
     args:      x            (tokens, hidden) of any type of whole bytes, any strides; a row is a multiple of 16 bytes. The tokens
@@ -62,10 +62,12 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
                max_tokens   the most that any rank has, the same at all ranks and for each call: it says how large the results are.
                             By default x's, which then is the same number at all ranks
                scale        (opt) (tokens, columns), what goes with each row, as the scales of fp8 rows; a multiple of 16 bytes
+               block        the rows of each expert are filled up to a multiple of so many, as tiles of products want them
                group        a process group, its name, or None for the default one
     returns:   rows    (ranks * max_tokens * k, hidden) of x's type: the rows for this rank's experts, by expert, then by rank, then
-                       by token. There is room for every choice of every rank; what is behind the last row is not written
-               ends    (num_experts / ranks) int32: the row behind each expert's last one, as `grouped_matmul` takes them
+                       by token. There is room for every choice of every rank, and for what fills up, in whole blocks; the latter,
+                       and what is behind the last row, is not written
+               ends    (num_experts / ranks) int32: the row behind each expert's last block, as `grouped_matmul` takes them
                scale   as rows, or None
                handle  for `moe_combine`
     computed:  on sm_90 in one launch of `mimw.kernels.moe_dispatch`: a row goes once to each rank that has experts of it, and is
@@ -77,13 +79,15 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
                `mimw.distributed.World.symmetric`
     """
     most = x.shape[0] if max_tokens is None else max_tokens
-    room = world_of(group).size * most * expert_ids.shape[-1]
-    rows, ends, places, scales = MOE_DISPATCH(x, expert_ids, scale, num_experts, most, room, name_of(group))
+    room = library.listed(most, expert_ids.shape[-1], num_experts, world_of(group).size, max(1, block))
+    rows, ends, places, scales = MOE_DISPATCH(x, expert_ids, scale, num_experts, most, room, block, name_of(group))
     return Dispatched(rows, ends, None if scale is None else scales, Handle(places, expert_ids, num_experts))
 
 
-def checked(name: str, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, ranks: int) -> None:
+def checked(name: str, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int, ranks: int) -> None:
     """RuntimeError or NotImplementedError unless operator `name` can take these."""
+    if block < 1:
+        raise RuntimeError(f"{name}: blocks of {block} rows; they have at least one")
     for what, tensor in dict(x=x, expert_ids=ids, scale=scale).items():
         if tensor is not None and (tensor.dim() != 2 or tensor.device != x.device):
             raise RuntimeError(f"{name}: {what} is {tuple(tensor.shape)} on {tensor.device}; it must have 2 dimensions, and "
@@ -111,10 +115,10 @@ def _empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most:
             ids.new_empty(ranks, most, k, dtype=torch.int32), scales)
 
 
-def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
+def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, block: int,
           group_name: str) -> tuple[Tensor, ...]:
     ranks = world_of(group_name).size
-    checked("moe_dispatch", x, ids, scale, num_experts, most, ranks)
+    checked("moe_dispatch", x, ids, scale, num_experts, most, block, ranks)
     return _empty(x, ids, scale, num_experts, most, room, ranks)
 
 
@@ -128,21 +132,23 @@ def kept_rooms(world: World, name: str, room: dict) -> dict[str, Tensor]:
     return {part: workspace(world, f"{name}: {part}", shape, getattr(torch, dtype)) for part, (shape, dtype) in room.items()}
 
 
-def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
+def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, block: int,
          group_name: str) -> tuple[Tensor, ...]:
     if not x.is_cuda:
         world = world_of(group_name)
-        checked("moe_dispatch", x, ids, scale, num_experts, most, world.size)
+        checked("moe_dispatch", x, ids, scale, num_experts, most, block, world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
-        return simulated("moe_dispatch", world, (x, ids, scale), lambda *every: _at_all_ranks(*every, num_experts, most, room),
-                         like=(num_experts, most, room, columns), ragged=True)
-    key = look(x), look(ids), None if scale is None else look(scale), num_experts, most, room, group_name
-    return (_PLANS[key] or _PLANS.made(key, x, ids, scale, num_experts, most, room, group_name))(x, ids, scale)
+        return simulated("moe_dispatch", world, (x, ids, scale),
+                         lambda *every: _at_all_ranks(*every, num_experts, most, room, block),
+                         like=(num_experts, most, room, block, columns), ragged=True)
+    key = look(x), look(ids), None if scale is None else look(scale), num_experts, most, room, block, group_name
+    return (_PLANS[key] or _PLANS.made(key, x, ids, scale, num_experts, most, room, block, group_name))(x, ids, scale)
 
 
-def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, group_name: str) -> Callable:
+def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, block: int,
+          group_name: str) -> Callable:
     world, k = world_of(group_name), ids.shape[1]
-    checked("moe_dispatch", x, ids, scale, num_experts, most, world.size)
+    checked("moe_dispatch", x, ids, scale, num_experts, most, block, world.size)
     if not is_hopper(x):
         raise NotImplementedError("moe_dispatch: it copies rows by Hopper's bulk copies, and this GPU is another one")
     if most * k == 0:
@@ -152,7 +158,8 @@ def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: 
                       library.room_for(most, k, num_experts, row, count, world.size, beside))
     rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, room, world.size)
     with_scales = {} if scale is None else dict(x_scales=words(scale), row_scales=words(scales))
-    grid, args, meta = library.arguments(words(x), ids.contiguous(), words(rows), ends, places, kept, world, count, **with_scales)
+    grid, args, meta = library.arguments(words(x), ids.contiguous(), words(rows), ends, places, kept, world, count, block=block,
+                                         **with_scales)
     launch = RankLaunch(world, x, library.kernel, grid, args, meta, tuple(kept.values()))
 
     def plan(x: Tensor, ids: Tensor, scale: Tensor | None) -> tuple[Tensor, ...]:
@@ -180,8 +187,8 @@ def held(tensors: list[Tensor]) -> list[Tensor]:
     return [one if one.numel() else one.new_zeros(1, *one.shape[1:]) for one in tensors]
 
 
-def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_experts: int, most: int,
-                  room: int) -> list[tuple[Tensor, ...]]:
+def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_experts: int, most: int, room: int,
+                  block: int) -> list[tuple[Tensor, ...]]:
     size, scaled = len(ranks), scales[0] is not None
     outs = [_empty(x, one, scale, num_experts, most, room, size) for x, one, scale in zip(xs, ids, scales)]
     for rows, ends, _, scale in outs:
@@ -201,13 +208,13 @@ def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_expe
     if scaled:
         with_scales = dict(x_scales=each(map(words, scales), "scale"), row_scales=each(map(words, row_scales), "row_scale"))
     grid, args, meta = library.arguments(each(map(words, xs), "x"), each(ids, "expert_ids"), each(map(words, rows), "rows"), ends,
-                                         places, kept, ranks, SIMULATED_PROGRAMS, tokens=tokens, **with_scales)
+                                         places, kept, ranks, SIMULATED_PROGRAMS, tokens=tokens, block=block, **with_scales)
     mimw.simulate(library.kernel, grid, *args, **meta)
     return outs
 
 
 MOE_DISPATCH = Operator("moe_dispatch(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, int room, "
-                        "str group_name) -> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+                        "int block, str group_name) -> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
 
 
 __all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "checked", "held", "kept_rooms", "moe_dispatch", "tensors_of", "words"]

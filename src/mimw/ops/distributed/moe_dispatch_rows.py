@@ -3,7 +3,7 @@
 Input: at each rank its tokens' rows and experts. Output: at each rank the rows that it has experts of, each once, the numbers of
 each expert's rows, and the way back. For example:
 
-    rows, scale, sources, experts, ends, handle = moe_dispatch_rows(x, expert_ids, num_experts=256)
+    rows, scale, sources, ends, handle = moe_dispatch_rows(x, expert_ids, num_experts=256)
     rows[sources[:ends[0]]]                                 what the first expert of this rank gets
     out = moe_combine(y, handle, weights)                   y has a row for each number in `sources`
     torch.ops.mimw.moe_dispatch_rows(x, expert_ids, None, 256, 4096, 128, group_name)       the operator, blocks of 128
@@ -33,7 +33,6 @@ class Listed(NamedTuple):
     rows: Tensor
     scale: Tensor | None
     sources: Tensor
-    experts: Tensor
     ends: Tensor
     handle: Handle
 
@@ -43,43 +42,35 @@ def moe_dispatch_rows(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_to
     """As `moe_dispatch`, but a row lies once at each rank that has experts of it, and the experts read it by its number. All ranks
     call it.
 
-    args:      x, expert_ids, num_experts, max_tokens, scale, group     as `moe_dispatch`
-               block    the list of each expert is filled up to a multiple of so many numbers, as tiles of products want it
+    args:      x, expert_ids, num_experts, max_tokens, scale, block, group      as `moe_dispatch`, with numbers for rows
     returns:   rows     (ranks * max_tokens, hidden) of x's type: row r max_tokens + t is token t of rank r, if one of its experts
                         is here. On a GPU this is the memory that peers write to: valid until this rank calls the operator again
                         with as many tokens, choices and experts and rows as long
                scale    as rows, or None
                sources  int32, as `mimw.kernels.moe_dispatch.listed` says how many: the numbers of rows by expert, then by rank,
                         then by token; in what fills up a list, ranks * max_tokens. Behind the last list nothing is written
-               experts  int32: the expert, from 0 on, of each block; of blocks of 1 it is not written
                ends     (num_experts / ranks) int32: where the list of each expert ends, filled up
                handle   for `moe_combine`, whose y has as many rows as `sources` numbers, in that order
     computed:  on sm_90 in one launch of `mimw.kernels.moe_dispatch.rows_kernel`, with symmetric memory of ranks * max_tokens
                rows; else as `moe_dispatch`
     gradients  none
-    errors:    those of `moe_dispatch`; RuntimeError for a block below 1
+    errors:    those of `moe_dispatch`
     """
     most = x.shape[0] if max_tokens is None else max_tokens
-    rows, sources, experts, ends, places, scales = MOE_DISPATCH_ROWS(x, expert_ids, scale, num_experts, most, block, name_of(group))
-    return Listed(rows, None if scale is None else scales, sources, experts, ends, Handle(places, expert_ids, num_experts))
-
-
-def _checked(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int, ranks: int) -> None:
-    checked("moe_dispatch_rows", x, ids, scale, num_experts, most, ranks)
-    if block < 1:
-        raise RuntimeError(f"moe_dispatch_rows: blocks of {block} rows; they have at least one")
+    rows, sources, ends, places, scales = MOE_DISPATCH_ROWS(x, expert_ids, scale, num_experts, most, block, name_of(group))
+    return Listed(rows, None if scale is None else scales, sources, ends, Handle(places, expert_ids, num_experts))
 
 
 def _lists(ids: Tensor, num_experts: int, most: int, block: int, ranks: int) -> tuple[Tensor, ...]:
-    numbers, blocks = library.listed(most, ids.shape[1], num_experts, ranks, block)
-    shapes = (numbers, ), (blocks, ), (num_experts // ranks, ), (ranks, most, ids.shape[1])
+    k = ids.shape[1]
+    shapes = (library.listed(most, k, num_experts, ranks, block), ), (num_experts // ranks, ), (ranks, most, k)
     return tuple(ids.new_empty(shape, dtype=torch.int32) for shape in shapes)
 
 
 def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int,
           group_name: str) -> tuple[Tensor, ...]:
     ranks = world_of(group_name).size
-    _checked(x, ids, scale, num_experts, most, block, ranks)
+    checked("moe_dispatch_rows", x, ids, scale, num_experts, most, block, ranks)
     scales = x.new_empty(0) if scale is None else scale.new_empty(ranks * most, scale.shape[1])
     return x.new_empty(ranks * most, x.shape[1]), *_lists(ids, num_experts, most, block, ranks), scales
 
@@ -88,7 +79,7 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
          group_name: str) -> tuple[Tensor, ...]:
     if not x.is_cuda:
         world = world_of(group_name)
-        _checked(x, ids, scale, num_experts, most, block, world.size)
+        checked("moe_dispatch_rows", x, ids, scale, num_experts, most, block, world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
         return simulated("moe_dispatch_rows", world, (x, ids, scale),
                          lambda *every: _at_all_ranks(*every, num_experts, most, block),
@@ -99,7 +90,7 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
 
 def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int, group_name: str) -> Callable:
     world, k, size = world_of(group_name), ids.shape[1], x.shape[1]
-    _checked(x, ids, scale, num_experts, most, block, world.size)
+    checked("moe_dispatch_rows", x, ids, scale, num_experts, most, block, world.size)
     if not is_hopper(x):
         raise NotImplementedError("moe_dispatch_rows: it copies rows by Hopper's bulk copies, and this GPU is another one")
     if most * k == 0:
@@ -145,8 +136,7 @@ def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_expe
     row, beside = xs[0].shape[1] * xs[0].itemsize, 0 if scales[0] is None else scales[0].shape[1] * scales[0].itemsize
     needed = library.rows_room_for(most, k, num_experts, row, SIMULATED_PROGRAMS, size, beside)
     kept = {part: ranks.symmetric(shape, dtype, part) for part, (shape, dtype) in needed.items()}
-    names = "sources", "experts", "ends", "places"
-    lists = [ranks.each(list(every), name) for name, every in zip(names, list(zip(*nothing))[1:5])]
+    lists = [ranks.each(list(every), name) for name, every in zip(("sources", "ends", "places"), list(zip(*nothing))[1:4])]
     of_scales = ranks.each(held(list(map(words, scales))), "scale") if beside else None
     grid, args, meta = library.rows_arguments(ranks.each(held(list(map(words, xs))), "x"), ranks.each(held(ids), "expert_ids"),
                                               *lists, kept, ranks, SIMULATED_PROGRAMS, block, of_scales,
@@ -154,11 +144,11 @@ def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_expe
     mimw.simulate(library.rows_kernel, grid, *args, **meta)
     every = {part: tensors_of(kept[part]) for part in ("received", "received_scales") if part in kept}
     come = [_received({part: of[rank] for part, of in every.items()}, xs[rank], scales[rank]) for rank in range(size)]
-    return [(rows, *found[1:5], of_rows) for (rows, of_rows), found in zip(come, nothing)]
+    return [(rows, *found[1:4], of_rows) for (rows, of_rows), found in zip(come, nothing)]
 
 
 MOE_DISPATCH_ROWS = Operator("moe_dispatch_rows(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, "
-                             "int block, str group_name) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+                             "int block, str group_name) -> (Tensor, Tensor, Tensor, Tensor, Tensor)", _run, _fake)
 
 
 __all__ = ["MOE_DISPATCH_ROWS", "Listed", "moe_dispatch_rows"]
