@@ -397,7 +397,8 @@ def main() -> None:
         ratios = []
         for name in names:
             for row in rows(world, name, options.what, options.ms):
-                keep_row(world, row, options.results, line)
+                keep_row(world, row, options.results if "link" in row.baselines else options.results.with_stem(
+                    f"{options.results.stem}_layer"), line)
                 ratios += [ratio for side, ratio in row.ratios().items() if side == "link"]
         if world.rank == 0 and ratios:
             print(summary(ratios, "the link"))
