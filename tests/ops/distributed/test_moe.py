@@ -84,6 +84,20 @@ def test_rows_that_stay_where_they_come():
     assert at_ranks(2, work) == [(True, {"SUCCESS"})] * 2
 
 
+def test_experts_read_rows_by_number():
+    """The kernels that a GPU runs: rows from anywhere, lists that are not full."""
+    random = torch.Generator().manual_seed(1)
+    x, gate_up, down = (torch.randn(*shape, generator=random).bfloat16() / 8 for shape in ((40, 64), (2, 256, 64), (2, 64, 128)))
+    sources, ends = torch.full((384, ), 40, dtype=torch.int32), torch.tensor([128, 256], dtype=torch.int32)
+    listed = torch.cat([torch.arange(30), torch.arange(128, 150)])
+    sources[listed] = torch.randint(0, 40, (52, ), generator=random).int()
+    y = moe_experts(x, ends, gate_up, down, 128, sources)[listed]
+    expert = (listed >= 128).long()
+    gate, up = torch.einsum("rk,rnk->rn", x[sources[listed].long()].float(), gate_up[expert].float()).chunk(2, 1)
+    inner = (torch.nn.functional.silu(gate) * up).bfloat16().float()
+    torch.testing.assert_close(y.float(), torch.einsum("rk,rnk->rn", inner, down[expert].float()), atol=1e-3, rtol=2e-2)
+
+
 def test_opcheck_and_fakes():
     def work(rank):
         tests = ("test_schema", "test_faketensor", "test_autograd_registration")
