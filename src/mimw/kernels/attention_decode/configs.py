@@ -104,6 +104,7 @@ def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:
 
 
 def parts_tile(dim: int, rows: int, few: int) -> tuple[int, int]:
-    """(rows, parts) that a form with `few` adds at a time: all rows, and as many parts as registers hold."""
+    """(rows, parts) that a form with `few` adds at a time: all rows, and as many parts as registers hold, of which finisher.py has
+    8 for a part at least."""
     tall = (1 << (rows - 1).bit_length()) if few == 1 else FEW_ROWS // 2 if rows <= FEW_ROWS // 2 else FEW_ROWS
-    return tall, max(2, min(32, PART_NUMBERS // (tall * dim)))
+    return tall, max(2, min(32, PART_NUMBERS // max(tall * dim, PART_NUMBERS // 16 if few == 2 else 0)))

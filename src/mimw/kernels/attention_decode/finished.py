@@ -174,6 +174,7 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
     sums = tle.pipe(capacity=1, readers=("finisher", ), name="sums", acc=tle.gpu.alloc([1, WARPS, MANY, D], tl.float32),
                     highest=tle.gpu.alloc([1, WARPS, MANY], tl.float32), total=tle.gpu.alloc([1, WARPS, MANY], tl.float32))
     begun = tlx.alloc_barriers(1)       # the first queries are there
+    factors = tlx.local_alloc((PARTS, TALL), tl.float32, 1)
     tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=216):           # consumer
@@ -183,9 +184,9 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
                     k_scale, scale_step, shape, group, BN)
         with tlx.async_task(num_warps=4, num_regs=216):         # finisher
             tl.extra.cuda.gdc_wait()
-            finish(items.reader("finisher"), endings.reader("finisher"), asked.writer(), sums.reader("finisher"), begun[0], slots,
-                   columns, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room, flags, sinks, v_scale, scale_step, shape, group,
-                   heads, D, WIDTH, TALL, PARTS)
+            finish(items.reader("finisher"), endings.reader("finisher"), asked.writer(), sums.reader("finisher"), factors[0],
+                   begun[0], slots, columns, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room, flags, sinks, v_scale, scale_step,
+                   shape, group, heads, D, WIDTH, TALL, PARTS)
         with tlx.async_task(num_warps=1, num_regs=40):          # producer
             tl.extra.cuda.gdc_wait()
             load(items.writer(), endings.writer(), ring.writer(), begun[0], k_desc, v_desc, lengths, table, table_row, flags,

@@ -8,6 +8,7 @@ last of those who have keys of a tile adds up in the order of keys. For example,
 Flags count who has come, and are 0 again when all have. Parts are read past L1, behind an atomic operation that has seen them all.
 """
 
+import triton
 import triton.language as tl
 
 import mimw
@@ -44,55 +45,87 @@ def put(place, warp, rows):
     tlx.local_store(tlx.local_slice(place, [warp, 0, 0], SHAPE), tl.reshape(rows, SHAPE))
 
 
+@triton.constexpr_function
+def of_tile(tall, wide):
+    """A tile over four warps as Triton loads and stores it: 8 numbers a thread along rows, then rows over warps."""
+    across = min(32, wide // 8)
+    down, warps = 32 // across, min(4, tall * across // 32)
+    return tlx.layout(((across, down, warps, 4 // warps), (8, wide // (8 * across), tall // (warps * down))),
+                      ((8, wide, down * wide, 0), (1, 8 * across, warps * down * wide)))
+
+
+@triton.constexpr_function
+def of_rows(tall, wide):
+    """A number for each row of such a tile, in all threads that have some of the row."""
+    across = min(32, wide // 8)
+    down, warps = 32 // across, min(4, tall * across // 32)
+    return tlx.layout(((across, down, warps, 4 // warps), (tall // (warps * down), )), ((0, 1, down, 0), (warps * down, )))
+
+
+@mimw.jit
+def at_rows(numbers, first, TALL: tl.constexpr, D: tl.constexpr):
+    """TALL numbers of a buffer from number `first` on, where `of_rows` wants them: read there, not exchanged."""
+    return tlx.require_layout(tlx.local_load(tlx.local_slice(numbers, [first], [TALL])), of_rows(TALL, D))
+
+
 @mimw.jit
 def of_all_warps(sums, turn, TALL: tl.constexpr):
     """(highest scores, sums of probabilities, sums of p V) of the first TALL rows of all warps' keys."""
     slot = sums.wait(turn).slot
+    MANY: tl.constexpr = slot.acc.shape[1]
     D: tl.constexpr = slot.acc.shape[2]
-    scores, top = (), tl.full((TALL, ), float("-inf"), tl.float32)
-    for warp in tl.static_range(WARPS):
-        score = tl.reshape(tlx.local_load(tlx.local_slice(slot.highest, [warp, 0], [1, TALL])), (TALL, ))
-        scores, top = scores + (score, ), tl.maximum(top, score)
+    scores = tlx.local_load(tlx.local_slice(slot.highest, [0, 0], [WARPS, TALL]))
+    top = tl.max(scores, 0)
     base = tl.where(top == float("-inf"), 0.0, top)
-    total, acc = tl.zeros((TALL, ), tl.float32), tl.zeros((TALL, D), tl.float32)
+    total = tl.sum(tlx.local_load(tlx.local_slice(slot.total, [0, 0], [WARPS, TALL])) * tl.exp2(scores - base[None, :]), 0)
+    numbers, rows = tlx.local_reshape(slot.highest, [WARPS * MANY]), tlx.local_reshape(slot.acc, [WARPS * MANY, D])
+    again, highest = (), at_rows(numbers, 0, TALL, D)
     for warp in tl.static_range(WARPS):
-        factor = tl.exp2(scores[warp] - base)
-        total += tl.reshape(tlx.local_load(tlx.local_slice(slot.total, [warp, 0], [1, TALL])), (TALL, )) * factor
-        acc += tl.reshape(tlx.local_load(tlx.local_slice(slot.acc, [warp, 0, 0], [1, TALL, D])), (TALL, D)) * factor[:, None]
+        again = again + (at_rows(numbers, warp * MANY, TALL, D), )
+        highest = tl.maximum(highest, again[warp])
+    highest = tl.where(highest == float("-inf"), 0.0, highest)
+    acc = tl.zeros((TALL, D), tl.float32)
+    for warp in tl.static_range(WARPS):
+        part = tlx.require_layout(tlx.local_load(tlx.local_slice(rows, [warp * MANY, 0], [TALL, D])), of_tile(TALL, D))
+        acc += part * tl.exp2(again[warp] - highest)[:, None]
     sums.release(turn)
     return top, total, acc
 
 
 @mimw.jit
-def of_all_parts(stats, sums, first, count, step, place, rows, D: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
+def of_all_parts(stats, sums, factors, first, count, step, place, rows, D: tl.constexpr, TALL: tl.constexpr,
+                 PARTS: tl.constexpr):
     """(highest scores, sums of probabilities, sums of p V) of the parts of `count` shares from `first` on, `step` apart, PARTS of
-    them at a time, which are all asked for before the first is looked at."""
+    them at a time, which are all asked for before the first is looked at. What each is multiplied by goes through `factors`."""
     inside, columns = tl.arange(0, TALL), tl.arange(0, D)
     highest, total = tl.full((TALL, ), float("-inf"), tl.float32), tl.zeros((TALL, ), tl.float32)
     acc = tl.zeros((TALL, D), tl.float32)
     for number in range(0, count, PARTS):
-        scores, weights, parts, before = (), (), (), highest
+        part = number + tl.arange(0, PARTS)
+        there = (part < count)[:, None] & (inside < rows)[None, :]
+        at = ((first + part * step) * 2 + tl.where(part == 0, place, 0))[:, None] * rows + inside[None, :]
+        scores = tl.load(stats + at * 2, mask=there, other=float("-inf"), cache_modifier=".cg")
+        weights = tl.load(stats + at * 2 + 1, mask=there, other=0.0, cache_modifier=".cg")
+        parts = ()
         for one in tl.static_range(PARTS):
-            there = (inside < rows) & (number + one < count)
-            at = ((first + (number + one) * step) * 2 + tl.where(number + one == 0, place, 0)) * rows + inside
-            scores = scores + (tl.load(stats + at * 2, mask=there, other=float("-inf"), cache_modifier=".cg"), )
-            weights = weights + (tl.load(stats + at * 2 + 1, mask=there, other=0.0, cache_modifier=".cg"), )
-            part = tl.load(sums + at[:, None] * D + columns[None, :], mask=there[:, None], other=0.0, cache_modifier=".cg")
-            parts = parts + (part, )
-        for one in tl.static_range(PARTS):
-            highest = tl.maximum(highest, scores[one])
+            from_row = ((first + (number + one) * step) * 2 + tl.where(number + one == 0, place, 0)) * rows
+            counts = (inside < rows) & (number + one < count)
+            part = tl.load(sums + from_row * D + (inside[:, None] * D + columns[None, :]), mask=counts[:, None], other=0.0,
+                           cache_modifier=".cg")
+            parts = parts + (tlx.require_layout(part, of_tile(TALL, D)), )
+        before, highest = highest, tl.maximum(highest, tl.max(scores, 0))
         base = tl.where(highest == float("-inf"), 0.0, highest)
-        shrink = tl.exp2(before - base)
-        total, acc = total * shrink, acc * shrink[:, None]
+        shrink, factor = tl.exp2(before - base), tl.exp2(scores - base[None, :])
+        total = total * shrink + tl.sum(weights * factor, 0)
+        tlx.local_store(factors, factor)
+        acc *= shrink[:, None]
         for one in tl.static_range(PARTS):
-            factor = tl.exp2(scores[one] - base)
-            total += weights[one] * factor
-            acc += parts[one] * factor[:, None]
+            acc += parts[one] * at_rows(tlx.local_reshape(factors, [PARTS * TALL]), one * TALL, TALL, D)[:, None]
     return highest, total, acc
 
 
 @mimw.jit
-def finish(items, endings, queries, sums, begun, slots, columns, q, q_steps, o, o_steps, lse, room, flags, sinks, v_scale,
+def finish(items, endings, queries, sums, factors, begun, slots, columns, q, q_steps, o, o_steps, lse, room, flags, sinks, v_scale,
            scale_step, shape, group, heads, D: tl.constexpr, WIDTH: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
     """The finisher: queries ahead of each tile, and what becomes of its sums."""
     turn = 0
@@ -121,7 +154,7 @@ def finish(items, endings, queries, sums, begun, slots, columns, q, q_steps, o, 
             came = tl.atomic_add(flags + 1 + of_first, 1, sem="acq_rel", scope="gpu")
             if came == count - 1:
                 tl.atomic_xchg(flags + 1 + of_first, 0, sem="relaxed", scope="gpu")
-                top, weight, all_of_it = of_all_parts(stats, whole, of_first, count, columns, at, many, D, TALL, PARTS)
+                top, weight, all_of_it = of_all_parts(stats, whole, factors, of_first, count, columns, at, many, D, TALL, PARTS)
                 write(top, weight, all_of_it, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH)
         batch, tile, part = next_batch, next_tile, next_part
         turn += 1
