@@ -60,6 +60,7 @@ def test_what_is_given_by_position_leaves_the_tools_theirs(arrays):
     x, y = arrays
     run = mimw.simulate(named, (1, ), x, y, 2, 0, 0, 5.0, 0, 64, seed=9, trace=True, races=True, target="sm_100a")
     assert (y == 2 * x + 5).all() and run.trace is not None
+    assert 0 < sum(run.lines.values()) <= run.cycles and all(site.file == __file__ for site in run.lines)
     assert mimw.simulate(named, (1, ), x, y, 2, 0, 0).trace is None
     assert mimw.predict(named, (1, ), x, y, 2, 0, 0, 5.0, 0, 64, target="sm_90a").cycles > 0
 
@@ -75,7 +76,6 @@ def test_the_tools_show_their_own_parameters(tool):
 def test_the_compiled_kernel_is_made_when_asked_for(simulated, arrays):
     launched = named[(1, )](*arrays, 2, np.int64(3), races=0, num_warps=2)
     assert launched.cycles > 0 and launched.counts["local_store"] == 1 and "compile" not in repr(launched)
-    assert 0 < sum(launched.lines.values()) <= launched.cycles and all(site.file == __file__ for site in launched.lines)
     assert launched.metadata.num_warps == 2 and launched.asm["ttgir"].count("ttg.local_alloc") == 1
     assert launched.kernel is launched.kernel and "ptx" in launched.asm
 

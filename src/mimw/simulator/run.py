@@ -35,8 +35,8 @@ class Run:
     """What a launch left behind, besides what it wrote into its arguments.
 
     `cycles` is the time at which the last task or copy ended, in the simulator's abstract cycles; `counts` says how
-    often each op ran, over all CTAs; `trace` is None unless it was asked for. `lines` says how many cycles the ops of each
-    place in the source took, over all CTAs, waits aside: `run.lines.most_common(3)` are the three that took the most.
+    often each op ran, over all CTAs; `trace` is None unless it was asked for. With a trace come `lines`: how many cycles the
+    ops of each place in the source took, over all CTAs, waits aside; `run.lines.most_common(3)` are the three that took the most.
     """
 
     cycles: float
@@ -81,4 +81,4 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
             machine.run()
         finally:
             machine.close()
-    return Run(machine.end, machine.counts(), machine.trace, machine.lines())
+    return Run(machine.end, machine.counts(), machine.trace, machine.lines() if trace else Counter())
