@@ -2,12 +2,14 @@
 
 import math
 import re
+from types import SimpleNamespace
 
 import pytest
 
 import mimw
-from benchmarks import distributed_collectives
+from benchmarks import distributed_collectives, distributed_gemm
 from benchmarks.distributed import MOST_ROUNDS, agreed_rounds, meet, worst
+from docs.support.performance_choices import shipped
 from docs.support.performance_sections import SECTIONS
 from mimw.kernels.collectives import COLLECTIVES, arguments
 
@@ -37,6 +39,17 @@ def test_candidates_of_collectives_are_launches(collective, size):
     for chosen in tried:
         _, (programs, ), _, meta = arguments(collective, x, out, world, chosen=chosen)
         assert programs * meta.get("BLOCK", meta.get("CHUNK")) * 16 >= numbers
+
+
+@pytest.mark.parametrize("kind", distributed_gemm.KINDS)
+def test_what_the_library_chooses_is_among_the_forms_that_are_timed(monkeypatch, kind):
+    monkeypatch.setattr(distributed_gemm, "gathering", lambda world, problem, chosen, push: None)
+    monkeypatch.setattr(distributed_gemm, "summing", lambda world, problem, chosen, everywhere, partials: None)
+    forms = distributed_gemm.ours(None, kind, None, SimpleNamespace(tune=True, forms=""))
+    for shape in distributed_gemm.SHAPES:
+        m, n, k = map(int, shape.split("x"))
+        assert any(shipped({"name": f"distributed-gemm-{kind}", "shape": {"M": m, "N": n, "K": k, "gpus": 2},
+                            "configuration": configuration}) for configuration, _ in forms.values())
 
 
 def test_goals_of_collectives_are_by_bytes():
