@@ -166,7 +166,7 @@ def table(c: Constants) -> str:
          _efficient(lambda p: product(2048 * p, 2048, 16384), lambda p: gathered_product(c, p, 2048, 2048, 16384, c.sms))),
         ("the same with N = 8192, by the copy engines",
          _efficient(lambda p: product(2048 * p, 8192, 16384), lambda p: gathered_product(c, p, 2048, 8192, 16384, 0))),
-        ("GEMM reduce-scatter: 2048 rows a rank, N = 8192, K = 8192 a rank, from the epilogue",
+        ("GEMM reduce-scatter: 2048 rows a rank, N = 8192, K = 8192 a rank, by the copy engines",
          _efficient(lambda p: product(2048 * p, 8192, 8192), lambda p: scattered_product(c, p, 2048, 8192, 8192 * p, 0))),
         ("MoE dispatch: 4096 tokens a rank of 7168, 8 experts each", lambda p: _us(dispatch(c, p, 4096, 7168, 8))),
         ("MoE dispatch: 128 tokens a rank of 7168, 8 experts each", lambda p: _us(dispatch(c, p, 128, 7168, 8))),
