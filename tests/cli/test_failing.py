@@ -78,6 +78,7 @@ def test_an_error_of_a_function_is_one_line(command, status, file, capsys):
     (["check", "{file}:add"], "missing a required argument: 'x'. Give --args, an argument each"),
     (["check", "{file}:case", "--grid", "4"], "it takes no --grid."),
     (["simulate", "--json", "{file}"], "--json is for FILE:FUNCTION"),
+    (["simulate", "{file}:case", "--seed", "1"], "Options of mimw stand before the name: mimw simulate --seed 1 {file}:case"),
     (["compile", "{file}:add", "--signature", "foo,*fp32,i32", "--constexpr", "BLOCK=128"], "--signature x=foo: 'foo' is no type"),
 ])
 def test_one_line_says_what_would_do(words, expected, file, capsys):

@@ -33,7 +33,9 @@ def launched(options: Namespace) -> Any:
     found = load(name)
     if names_launch(found):
         if options.rest:
-            raise CommandError(f"{name} is called without arguments; it takes no {' '.join(options.rest)}.")
+            mend = (f" Options of mimw stand before the name: mimw {options.command} {' '.join(options.rest)} {name}"
+                    if options.rest[0].startswith("--") else "")
+            raise CommandError(f"{name} is called without arguments; it takes no {' '.join(options.rest)}.{mend}")
         before = prepared.launches
         case = called(found, name)
         if is_launch(case):
