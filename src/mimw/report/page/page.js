@@ -12,7 +12,7 @@ let chosen = new Set(), timeline = null;
 
 // ---- choosing --------------------------------------------------------------------------------------------------------
 
-function choose(keys, words, from, quiet) {
+function choose(keys, words, from) {
   chosen = new Set(keys.filter(Boolean));
   document.body.classList.toggle("choosing", chosen.size > 0);
   for (const { element, keys } of linked) {
@@ -24,7 +24,7 @@ function choose(keys, words, from, quiet) {
   for (const note of all(".note")) note.classList.toggle("on", from?.dataset.note === note.id.slice(1));
   status.textContent = chosen.size ? `${words}${named(from)}` : "";
   timeline?.draw();
-  if (!quiet && chosen.size) reveal(keys, from);
+  if (chosen.size) reveal(keys, from);
 }
 
 // Which buffers and barriers belong to what is chosen.
@@ -49,10 +49,7 @@ const wordsOf = element => element.getAttribute("aria-label") ??
   (element.classList.contains("ln") ? `line ${element.id.split(".")[1]}: ${one("code", element).textContent.trim()}` :
    element.textContent.trim().replace(/\s+/g, " ").slice(0, 90));
 
-function pick(element, quiet) {
-  const keys = element.dataset.l.split(" ");
-  choose(keys, wordsOf(element), element, quiet);
-}
+function pick(element) { choose(element.dataset.l.split(" "), wordsOf(element), element); }
 
 document.addEventListener("click", event => {
   const link = event.target.closest("a[href^='#']"), element = event.target.closest("[data-l]");
@@ -214,16 +211,18 @@ class Timeline {
     return `${first.label}: ${first.does}, ${this.amount(first.start)} to ${this.amount(first.end)}${size}`;
   }
 
-  show(from, to) {
+  show(from, to, later = false) {
     const span = Math.min(data.end, Math.max(data.end * 1e-5, to - from));
     this.from = Math.min(Math.max(0, from), data.end - span);
     this.to = this.from + span;
-    this.draw();
+    if (!later) return this.draw();
+    cancelAnimationFrame(this.frame);       // of a wheel or a drag: once for each picture on the screen
+    this.frame = requestAnimationFrame(() => this.draw());
   }
 
   get middle() { const event = this.events[this.here]; return event ? (event.start + event.end) / 2 : (this.from + this.to) / 2; }
-  zoom(factor, at = this.middle) { this.show(at - (at - this.from) * factor, at + (this.to - at) * factor); }
-  pan(share) { const by = share * (this.to - this.from); this.show(this.from + by, this.to + by); }
+  zoom(factor, at = this.middle, later = false) { this.show(at - (at - this.from) * factor, at + (this.to - at) * factor, later); }
+  pan(share, later = false) { const by = share * (this.to - this.from); this.show(this.from + by, this.to + by, later); }
 
   go(number) {
     this.here = number;
@@ -271,8 +270,8 @@ class Timeline {
     });
     this.svg.addEventListener("wheel", event => {
       const focused = document.activeElement === this.svg;
-      if (event.ctrlKey || event.metaKey || focused && !event.deltaX) this.zoom(Math.exp(event.deltaY * 0.0015), this.from + (moved(event) - data.left) / this.plot * (this.to - this.from));
-      else if (event.deltaX && this.to - this.from < data.end) this.pan(event.deltaX / this.plot);
+      if (event.ctrlKey || event.metaKey || focused && !event.deltaX) this.zoom(Math.exp(event.deltaY * 0.0015), this.from + (moved(event) - data.left) / this.plot * (this.to - this.from), true);
+      else if (event.deltaX && this.to - this.from < data.end) this.pan(event.deltaX / this.plot, true);
       else return;
       event.preventDefault();
     }, { passive: false });
@@ -283,7 +282,7 @@ class Timeline {
       const move = other => {
         const by = (x - moved(other)) / this.plot * (to - from);
         if (Math.abs(x - moved(other)) > 4) { this.dragged = true; this.svg.classList.add("moving"); }
-        if (this.dragged) this.show(from + by, to + by);
+        if (this.dragged) this.show(from + by, to + by, true);
       };
       const stop = () => { this.svg.classList.remove("moving"); removeEventListener("pointermove", move); removeEventListener("pointerup", stop); };
       addEventListener("pointermove", move);

@@ -142,7 +142,8 @@ class Page:
         return {"title": escape(f"{self.title} · mimw"), "style": _file("page.css"), "script": _file("page.js"),
                 "kernel": lines.keys(program.site if program is not None else None).split(" ")[0], "header": self._header(),
                 "left": source or '<p class="none">The source of this kernel cannot be read here.</p>', "right": "".join(panes),
-                "body": "no-source" if not source else "", "data": _json(lanes.data() if lanes else {})}
+                "body": "no-source" if not source else "" if any(panes) else "only-source",
+                "data": _json(lanes.data() if lanes else {})}
 
     def _shares(self, lines: Lines) -> dict[str, float]:
         """Key of a line -> its share of all work; of a line that calls a helper, that of the helper too."""
