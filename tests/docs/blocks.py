@@ -16,6 +16,7 @@ that names the page and the line where what happens is not what the page says. F
     diff        changes the file that was written last: as the page has it or, where only that has such lines, as it is by now
     console     each line behind `$ ` runs in this process; what follows is what it prints. `...` stands for anything.
     sh          each command exists, with those options; it is not run
+    c, mlir     are for tests/docs/test_package.py and test_raw_mlir.py
 """
 
 from __future__ import annotations

@@ -2,16 +2,33 @@
 
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 import mimw
 from docs.support import package
+from mimw.cli.starts import gemm
+from mimw.export import export
 from mimw.triton_port import borrowed
 from tests import versions
+from tests.export.building import COMPILER, CUDA, needs_compiler
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "PACKAGE.md").read_text()
+
+
+@needs_compiler
+def test_the_program_in_c_is_one(tmp_path):
+    """By the header of the kernel that `mimw new gemm` writes."""
+    code = re.search(r"```c\n(.*?)```", PAGE, re.DOTALL)[1]
+    kernel, grid, args, meta = gemm.case()
+    (tmp_path / "gemm.h").write_text(export(kernel, grid, *args, target="sm_90a", **meta).files["gemm.h"])
+    given = ", ".join(f"CUdeviceptr address_{name}" for name in "abc")
+    head = f'#include "gemm.h"\nCUresult f(CUstream stream, {given}, int m, int n, int k)'
+    (tmp_path / "program.c").write_text(f"{head} {{\n{code}return status;\n}}\n")
+    subprocess.run([COMPILER, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", f"-isystem{CUDA}", "program.c"], cwd=tmp_path,
+                   check=True)
 
 
 def test_every_file_of_data_is_in_the_wheel():
