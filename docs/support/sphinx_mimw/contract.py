@@ -23,6 +23,7 @@ _AT = 11        # the column in which the text of a labelled part begins
 _LABEL = re.compile(r"(?=.{10} )([a-z][a-z ]{1,9})(?::|  )\s*(?<=^.{11})(?=\S)")
 _BARE_LABEL = re.compile(r"([a-z][a-z ]{1,9}):$")
 _ROW = re.compile(r"(\S(?:\S| (?! ))*?)(?: +- | {2,})(\S.*)")
+_NAMES = re.compile(r"[\w*.]+(?:, [\w*.]+)*")
 _ITEM = re.compile(r"\* |\d\. ")
 _CODE_LABELS = ("example", "examples")
 
@@ -66,7 +67,7 @@ def blocks(docstring: str) -> list[Block]:
     lines = inspect.cleandoc(docstring).split("\n")
     found: list[Block] = []
     while lines:
-        label = _LABEL.match(lines[0]) or _BARE_LABEL.match(lines[0])
+        label = _label(lines)
         if not lines[0].strip():
             lines.pop(0)
         elif label:
@@ -78,6 +79,13 @@ def blocks(docstring: str) -> list[Block]:
         else:
             found.append(Prose(_joined(_paragraph(lines))))
     return found
+
+
+def _label(lines: list[str]) -> re.Match | None:
+    """The label with which a part begins: what follows belongs to it, or is a part, too. Prose may look like a label by chance."""
+    found = _LABEL.match(lines[0]) or _BARE_LABEL.match(lines[0])
+    behind = lines[1] if len(lines) > 1 else ""
+    return found if not behind.strip() or behind.startswith(" " * _AT) or _LABEL.match(behind) else None
 
 
 def _taken(lines: list[str], column: int) -> list[str]:
@@ -115,13 +123,13 @@ def _starts(line: str) -> bool:
 
 
 def _body(label: str, lines: list[str]) -> tuple[Block, ...]:
-    """What a labelled part says: code, rows where every line that is not indented begins one, or paragraphs."""
+    """What a labelled part says: code, rows where every line that is not indented begins one with a name, or paragraphs."""
     while lines and not lines[-1].strip():
         lines.pop()
     if label in _CODE_LABELS:
         return (Code("\n".join(lines)), )
     starts = [line for line in lines if line.strip() and not line.startswith(" ")]
-    if label != "args" and not all(map(_ROW.fullmatch, starts)):
+    if label != "args" and not all((row := _ROW.fullmatch(line)) and _NAMES.fullmatch(row[1]) for line in starts):
         return tuple(blocks("\n".join(lines)))
     found: list[Block] = []
     while lines:
