@@ -5,8 +5,8 @@
 
 Input: the run of the tests, in one process or in those of `tests.forked`. Output: those lines, the dearest first; nothing if there
 are none.
-Counted is user and system time of the process and of those that it has waited for, in all phases of a test: what else runs on the
-machine adds little. Whatever a fixture makes for a module counts to the first test that asks.
+Counted is user and system time of the process, of those that it has waited for and of those of `tests.processes`, in all phases of
+a test: what else runs on the machine adds little. Whatever a fixture makes for a module counts to the first test that asks.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import os
 
 import pytest
 
+from tests import processes
+
 MUCH, SHOWN = 0.5, 12           # CPU seconds of a test; lines
 _NAME = "cpu seconds"
 
 
 def _now() -> float:
-    return sum(os.times()[:4])
+    return sum(os.times()[:4]) + sum(processes.seconds)
 
 
 class CpuSeconds:

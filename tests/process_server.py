@@ -1,7 +1,7 @@
 """The process that `tests.processes` forks from: it imports what every command needs once, then becomes what it is asked for.
 
     in, one JSON object a line:    {"argv": ["-m", "mimw", "doctor"], "env": {...}, "cwd": ..., "out": file, "err": file}
-    out, two lines for each:       the number of the child's process, then its `returncode`
+    out, two lines for each:       the number of the child's process, then its `returncode` and the CPU seconds that it took
 
 A child ends as an interpreter does, with its exit status, traceback, `atexit` and flushed streams, but for taking all modules
 apart, which would cost more than most of what the tests ask.
@@ -43,7 +43,8 @@ def serve() -> None:
             answers.close()
             os._exit(ended(job))
         print(child, file=answers, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=answers, flush=True)
+        _, status, took = os.wait4(child, 0)
+        print(os.waitstatus_to_exitcode(status), took.ru_utime + took.ru_stime, file=answers, flush=True)
 
 
 def ended(job: dict) -> int:

@@ -9,8 +9,12 @@ Input: nothing. Output: the devices. Where one test case runs, on the simulator 
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from dataclasses import dataclass
 from functools import cache
+
+from ..triton_port.devices import AMD_DEVICES
 
 _COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76
 
@@ -27,7 +31,9 @@ class Device:
 
 
 def gpu_available() -> bool:
-    """True where torch can launch on a CUDA device: what tests marked `gpu` need."""
+    """True where torch can launch on a CUDA device: what tests marked `gpu` need. Torch is asked only where there is a driver."""
+    if "torch" not in sys.modules and _driver() is None and not any(map(os.path.exists, AMD_DEVICES)):
+        return False
     try:
         import torch
     except ImportError:
@@ -35,15 +41,19 @@ def gpu_available() -> bool:
     return torch.cuda.is_available()
 
 
+def _driver() -> ctypes.CDLL | None:
+    """The library of the CUDA driver, which nobody has started yet."""
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+
+
 @cache
 def gpus() -> tuple[Device, ...]:
     """The CUDA devices of this machine; empty without a driver."""
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return ()
-    count = ctypes.c_int()
-    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+    cuda, count = _driver(), ctypes.c_int()
+    if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return ()
     return tuple(_describe(cuda, index) for index in range(count.value))
 

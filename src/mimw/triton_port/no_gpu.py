@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .runtime import AMD_DEVICES, GPUTarget, driver, gpu_is_active
+from .devices import DEVICES
+from .runtime import GPUTarget, driver, gpu_is_active
 
-_DEVICES = ("/dev/nvidiactl", *AMD_DEVICES)
 Numbers = Callable[[], Mapping[str, Any]]
 
 
@@ -111,7 +111,7 @@ def stand_in(wanted: Callable[[], GPUTarget], numbers: Numbers = dict, beside_a_
     Called while kernels are decorated, so it only looks for device files: asking Triton would load its driver and open
     the device, and a process that has done so cannot fork workers any more.
     """
-    if driver._active is None and (beside_a_gpu or not any(map(os.path.exists, _DEVICES))):
+    if driver._active is None and (beside_a_gpu or not any(map(os.path.exists, DEVICES))):
         driver.set_active(NoGpuDriver(wanted, numbers))
         atexit.register(driver.__dict__.__setitem__, "_active", None)  # nothing of ours stays in Triton's modules
 

@@ -43,13 +43,12 @@ from triton.runtime.jit import (
 )
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from .devices import AMD_DEVICES
 from .recording_backend import RecordingBackend
 
-AMD_DEVICES = ("/dev/kfd", "/dev/dxg")      # files of AMD's driver, and of any inside WSL
-
 __all__ = [
-    "AMD_DEVICES", "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction",
-    "Language", "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
+    "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
+    "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
     "around_launches",
     "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_text", "kept_beside", "kept_text",
