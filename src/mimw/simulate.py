@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from .compile import Kernel, check_globals, globals_key, gpu_target
-from .errors import SimulatorMisuse
+from .errors import Deadlock, SimulationError, SimulatorMisuse
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
 from .ir import Program
@@ -26,7 +28,7 @@ from .launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, c
 from .passes import run_passes
 from .report import chrome_trace, timeline_svg
 from .shown import Shown
-from .simulator import Run, run
+from .simulator import Run, cut_short, run, watching
 from .target import Target, asked, asking, wanted
 from .tool import bound, resolve, tool
 from .triton_port.no_gpu import answer_for
@@ -37,17 +39,23 @@ from .world import PerRank, at_rank, gpus_of
 @dataclass(frozen=True)
 class SimulatedRun(Run, Shown):
     """What `mimw.simulate` returns: the run, and for its page the `program` that ran by the rules of `target`, and in `launched`
-    with which grid and seed."""
+    with which grid and seed. `error` is what ended the run, of which there is nothing but the page that MIMW_TIMELINE asks for."""
 
     name: str = field(default="", compare=False)
     launched: tuple[str, ...] = field(default=(), compare=False)
     program: Program | None = field(default=None, repr=False, compare=False)
     target: Target | None = field(default=None, repr=False, compare=False)
+    error: SimulationError | None = field(default=None, repr=False, compare=False)
 
     def _page(self):
-        from .report.page import Page
+        from .report.page import Note, Page
         from .report.table import Table
 
+        if (error := self.error) is not None:
+            note = Note(type(error).__name__, error.message, error.sites, error.hint, f"Shown by {', '.join(self.launched[1:])}.",
+                        len(error.sites) if isinstance(error, Deadlock) else 2)
+            return Page(self.name, self.launched, "ended in an error", False, (note, ), self.program, self.target, self.trace,
+                        self.cycles)
         ops = Table(("op", "ran"), tuple(sorted(self.counts.items(), key=lambda item: -item[1])), ("ran", ))
         return Page(self.name, (*self.launched, f"{self.cycles:,.0f} cycles"), program=self.program, target=self.target,
                     trace=self.trace, no_trace="This run kept no timeline: mimw.simulate(..., trace=True) does.",
@@ -106,20 +114,51 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
     chip = wanted(target)
-    found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
-                gpus=launch.gpus)
-    how = f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"
-    done = SimulatedRun(**vars(found), name=launch.name, launched=how, program=launch.program, target=chip)
+    about = dict(name=launch.name, launched=(f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"),
+                 program=launch.program, target=chip)
+    machines: list = []
+    try:
+        with _seen(machines) if picture else nullcontext():
+            found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
+                        gpus=launch.gpus)
+    except SimulationError as error:
+        if machines:
+            until, at = cut_short(machines[0])
+            _draw(SimulatedRun(at, Counter(), until, **about, error=error), picture)
+        raise
+    done = SimulatedRun(**vars(found), **about)
     if picture:
-        draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(picture).suffix)
-        try:
-            if draw is None:
-                done.save_html(picture)
-            else:
-                Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
-        except OSError as error:
-            raise SimulatorMisuse(f"MIMW_TIMELINE: the timeline cannot be written to {picture}: {error.strerror}") from error
+        _draw(done, picture)
     return done
+
+
+@contextmanager
+def _seen(machines: list) -> Iterator[None]:
+    """The machines of runs inside are put into the list, and whoever watches already sees them, too."""
+    before = watching.get()
+
+    def watch(machine) -> None:
+        machines.append(machine)
+        if before is not None:
+            before(machine)
+
+    token = watching.set(watch)
+    try:
+        yield
+    finally:
+        watching.reset(token)
+
+
+def _draw(done: SimulatedRun, path: str) -> None:
+    """What MIMW_TIMELINE asks for: by the suffix of the path the page, or the timeline alone."""
+    draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(path).suffix)
+    try:
+        if draw is None:
+            done.save_html(path)
+        else:
+            Path(path).write_text(draw(done.trace, " ".join([done.name, "on", *done.launched[1:]])))
+    except OSError as error:
+        raise SimulatorMisuse(f"MIMW_TIMELINE: the timeline cannot be written to {path}: {error.strerror}") from error
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,16 @@ def test_check_writes_a_page_of_what_it_found_and_of_nothing(tmp_path, capsys):
     assert json.loads(told.out)["ok"] and f"page: {path}" in told.err and "nothing found in 1 runs" in path.read_text()
 
 
+def test_the_timeline_of_a_run_that_fails_ends_at_the_error(tmp_path, capsys, monkeypatch):
+    for name in ("MIMW_SIMULATE", "MIMW_TIMELINE"):
+        monkeypatch.setenv(name, "")
+    path = tmp_path / "page.html"
+    assert main(["simulate", "--timeline", str(path), f"{FILE}:first_wait_with_parity_0"]) == 1
+    told, page = capsys.readouterr(), path.read_text()
+    assert f"timeline, up to the error: {path}" in told.err and "WaitCycle" in told.err
+    assert "WaitCycle" in page and 'class="found"' in page and 'id="N1"' in page
+
+
 @pytest.mark.parametrize("command, said", [("explain", "places of the compiled kernel"), ("predict", "Longest waits")])
 def test_explain_and_predict(command, said, tmp_path, capsys):
     path = tmp_path / "page.html"

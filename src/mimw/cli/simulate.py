@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -61,6 +62,21 @@ def execute(options: Namespace) -> int:
         os.environ["MIMW_TIMELINE"] = str(picture)
         picture.unlink(missing_ok=True)
     install_aliases()
+    try:
+        _simulate(options)
+    except Exception:
+        if options.timeline and picture.exists():
+            print(f"timeline, up to the error: {picture}", file=sys.stderr)
+        raise
+    if options.timeline:
+        if not picture.exists():
+            raise CommandError("the script ended without a launch, so there is no timeline.")
+        print(f"timeline: {picture}")
+    return 0
+
+
+def _simulate(options: Namespace) -> None:
+    """The script, or the launch that is named; what they print."""
     if is_name(options.script):
         with working(f"simulating {options.script}"):
             run = launched(options)
@@ -74,8 +90,3 @@ def execute(options: Namespace) -> int:
         if options.json:
             raise CommandError("--json is for FILE:FUNCTION; what a script prints is its own.")
         run_script(options)
-    if options.timeline:
-        if not picture.exists():
-            raise CommandError("the script ended without a launch, so there is no timeline.")
-        print(f"timeline: {picture}")
-    return 0
