@@ -1,5 +1,6 @@
 """Decoding: shares of workers that cut sequences anywhere, rows of two consumers, copies of pages, refusals."""
 
+import re
 from dataclasses import replace
 
 import ml_dtypes
@@ -8,11 +9,14 @@ import pytest
 import triton.language as tl
 
 import mimw
+import mimw.tlx as tlx
 from benchmarks.mutation_kernels import CASES
 from mimw.kernels import attention_decode
 from mimw.kernels.attention_decode import Configuration, flags_for, room_for
 from mimw.kernels.attention_decode import columns as side
+from mimw.kernels.attention_decode.pairs import halves
 from mimw.simulate import prepare
+from tests.compiling import to_assembly
 
 SMALL = Configuration(bn=32, stages=2, streams=2, least=1)
 FEW = Configuration(bn=64, stages=2, streams=1, least=1, drawn=0, few=1)
@@ -157,3 +161,29 @@ def test_a_head_dim_that_no_tile_holds():
 def test_one_split_is_one_launch():
     arrays, _ = problem([20, 20])
     assert len(attention_decode.arguments(*arrays, 2, chosen=SMALL, splits=1)) == 1
+
+
+@mimw.jit
+def doubled_pairs(x, weights, y):
+    """y = keys, of the first and of the second bytes of 64 rows of 16 pairs, times weights, four warps with 16 rows each."""
+    rows = tlx.local_alloc((64, 16), tl.int16, 1)
+    pair = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tlx.local_store(rows[0], tl.load(x + pair))
+    first, second = halves(tlx.local_load(tlx.local_reshape(rows[0], [4, 16, 16])), 16, 16)
+    warp, column = tl.arange(0, 4)[:, None, None], tl.arange(0, 16)[None, :, None]
+    right = tl.load(weights + (warp * 0 + column * 8 + tl.arange(0, 8)[None, None, :]))
+    found = tl.dot(second, right, tl.dot(first, right))
+    tl.store(y + ((warp * 16 + column) * 8 + tl.arange(0, 8)[None, None, :]), found)
+
+
+def test_bytes_are_left_operands():
+    """By `ldmatrix`, taken apart two numbers an instruction; no byte is loaded alone."""
+    random = np.random.default_rng(0)
+    keys = random.standard_normal((64, 32)).astype(ml_dtypes.float8_e4m3fn)
+    weights, found = random.standard_normal((16, 8)).astype(np.float16), np.zeros((64, 8), np.float32)
+    mimw.simulate(doubled_pairs, (1, ), keys.view(np.int16), weights, found, num_warps=4)
+    wide = keys.astype(np.float32).reshape(64, 16, 2).sum(2)
+    np.testing.assert_allclose(found, wide @ weights.astype(np.float32), rtol=0, atol=1e-4)
+    ptx = to_assembly(doubled_pairs, {"x": "*i16", "weights": "*fp16", "y": "*fp32"}, {}, "sm_90a").stage("ptx")
+    assert ptx.count("cvt.rn.f16x2.e4m3x2") == 64 * 32 // 2 // 128 and "ldmatrix" in ptx
+    assert not re.search(r"ld\.shared\S*[bu]8 ", ptx)
