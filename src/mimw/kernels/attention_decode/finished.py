@@ -6,7 +6,8 @@ lse, and flags that are 0. For example:
     ((kernel, grid, args, meta), ) = arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, flags=flags)
     kernel[grid](*args, **meta)
 
-Nouns: the queries of all heads that share a head of K and V are the rows of one tile of 16. `ring` is a pipe of BN keys with their
+Nouns: the queries of all heads that share a head of K and V are the rows of one tile of 16; on caches of e4m3 they are the columns,
+8 or 16, of products whose rows are keys (pairs.py). `ring` is a pipe of BN keys with their
 values, `items` tells what comes next, `endings` who else has keys of its tile, `queries` and `sums` are pipes of tiles. Roles,
 persistent: a producer of one warp, which loads page after page by TMA, a consumer and a finisher (finisher.py) of four each. Each
 of the consumer's warps has a quarter of every block's keys and sums of its own, a batch of four products for the compiler: a block
