@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
+import triton
 import triton.language as tl
 
 import mimw
@@ -49,10 +50,15 @@ def list_again(x, x_scales, ids, sources, ends, places, received, received_scale
                calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
                LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
                UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+    word = tl.arange(0, triton.next_power_of_2(WORDS))
     for _ in tl.static_range(TIMES):
         dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, told, started,
                       arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT,
                       ROUNDS, SLOTS)
+        total = 0
+        for row in range(RANKS * TOKENS):       # the experts read
+            total += tl.sum(tl.load(received + row * WORDS + word, mask=word < WORDS, other=0))
+        tl.store(sources, total)
 
 
 @mimw.jit(do_not_specialize=["tokens"])

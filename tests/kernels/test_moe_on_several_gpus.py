@@ -71,8 +71,9 @@ def test_three_ranks_one_of_them_without_tokens():
         np.testing.assert_allclose(out[:len(expected)].astype(float), expected, atol=5e-3)
 
 
-@pytest.mark.parametrize("launch", [dispatching(2, 4, 2, 2, 8, programs=2)[0], listing(2, 4, 2, 2, 8, programs=2, block=2)[0],
-                                    combining(2, 4, 2, 2, 16)[0]], ids=["dispatch", "dispatch, listed", "combine"])
+@pytest.mark.parametrize("launch", [
+    dispatching(2, 4, 2, 2, 8, programs=2)[0], listing(2, 4, 2, 2, 8, programs=1, block=2, times=2)[0],
+    combining(2, 4, 2, 2, 16)[0]], ids=["dispatch", "dispatch, listed", "combine"])
 def test_nothing_is_found(launch):
     assert mimw.check(launch[0], launch[1], *launch[2], seeds=3, **launch[3]).ok
 
