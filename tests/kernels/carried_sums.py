@@ -52,7 +52,7 @@ def carry(slots, results, arrived, finished, started, sums, done, parcel, calls,
             if LEAVE_OUT != "done":
                 tlx.wait_signal(word, (end - first) * SHARERS)
                 tl.store(word, 0)
-            here, there = sums + step * tiles * TILE, me * tiles * TILE
+            here, there = sums + owner * tiles * TILE, me * tiles * TILE
             if owner != me:
                 parcel_to(tlx.peer_pointer(slots, owner, world) + there, here, first, end, TILE)
                 tlx.signal(tlx.peer_pointer(arrived, owner, world) + me * parcels + number, tl.load(calls), op="set")

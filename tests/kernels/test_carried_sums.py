@@ -33,7 +33,7 @@ def test_two_launches_in_a_row_are_right(everywhere):
     assert not findings(launches=2, everywhere=everywhere)
 
 
-@pytest.mark.parametrize("leave_out, memory, launches", [("started", "slots", 2), ("done", "sums", 1)])
+@pytest.mark.parametrize("leave_out, memory, launches", [("started", "slots", 2), ("done", "results", 1)])
 def test_a_wait_that_is_left_out(leave_out, memory, launches):
     """The owner still reads the slots of its last launch; or the tiles of the parcel are still being written."""
     found = findings(leave_out=leave_out, launches=launches)

@@ -24,9 +24,10 @@ from ..ranks import at_each, at_one, size_of
 from .kernel import reduce_scatter_gemm as kernel
 
 TYPES = ("bfloat16", "float16")
-CARRIED = 16 << 20      # bytes of sums for one owner from which on copy engines were measured to be faster
+CARRIED = 8 << 20       # bytes of sums for one owner from which on it was faster to carry them; 4 MiB were not enough
+DEEP = 2048             # inner extent of a rank, whose products last as long as the copies; 4096 was enough, 1024 was not
 
-__all__ = ["CARRIED", "TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for", "rows_each"]
+__all__ = ["CARRIED", "DEEP", "TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for", "rows_each"]
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ def _measured(rows: list[dict]) -> dict[tuple[bool, bool], Configuration]:
 
 def chosen_for(m: int, n: int, k: int, everywhere: bool = False, carried: bool = False, ranks: int = 2) -> Configuration:
     """The configuration that `arguments` takes by itself: the measured one; for few output tiles the GEMM's, which are smaller.
-    `carried`: if there is somebody who carries, and enough to be carried, that of sums that are carried."""
+    `carried`: there is somebody who carries; if that pays, the configuration of sums that are carried."""
     small = configuration(m, n, k)
     if small.bm < 128:
         return Configuration(**asdict(small))
-    return _measured()[everywhere, carried and 2 * m * n // ranks >= CARRIED]
+    return _measured()[everywhere, carried and 2 * m * n // ranks >= CARRIED and k >= DEEP]
 
 
 def rows_each(m: int, ranks: int, everywhere: bool, chosen: Configuration) -> int:
@@ -93,12 +94,12 @@ def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bf
     (programs, tiles), parcel = launched(m, n, programs, ranks, everywhere, chosen), chosen.parcel()
     each, words = tiles * chosen.bm * chosen.bn, tiles * chosen.sharers_of_tile() if parcel is None else -(-tiles // parcel)
     room = {"slots": (ranks * each, dtype), "arrived": (ranks * words, "int64"), "calls": (programs, "int64")}
-    if parcel is None:
-        room["started"] = ranks * programs, "int64"
-    else:
-        left = ranks if everywhere else ranks - 1
-        room |= {"sums": (left * each, dtype), "done": (left * words, "int64"), "started": (ranks, "int64")}
-    return room | ({"results": (ranks * each, dtype), "finished": (ranks * words, "int64")} if everywhere else {})
+    room["started"] = (ranks * programs if parcel is None else ranks), "int64"
+    if parcel is not None:
+        room["done"] = (ranks if everywhere else ranks - 1) * words, "int64"
+    if everywhere or parcel is not None:
+        room["results"] = ranks * each, dtype
+    return room | ({"finished": (ranks * words, "int64")} if everywhere else {})
 
 
 def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configuration | None = None,
@@ -138,7 +139,7 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
     args = (at_each(world, lambda one: described(one.reshape(matrices, -1, k), [1, meta["BM"], meta["BK"]]), a),
             at_each(world, lambda one: described(one.T if b_is_nk else one, b_block), b),
             at_each(world, lambda one: described(one[None], [1, chosen.rows(), meta["BN"] // meta["PIECES"]]), c))
-    names = ("slots", "arrived", "started", "results", "finished", "sums", "done")
+    names = ("slots", "arrived", "started", "results", "finished", "results", "done")       # sums lie where results will come
     count, _ = launched(m, n, programs, ranks, everywhere, chosen)
     args += (*map(workspace.get, names), chosen.parcel(), workspace["calls"], world, rows, n, k)
     return (count, ), args, {**meta, "EVERYWHERE": everywhere, "CARRIED": chosen.parcel() is not None, "num_warps": 4}

@@ -190,7 +190,7 @@ def compute(inputs, staging, c_desc, slots, arrived, started, results, finished,
         place, told, left = tile * SHARERS + share, None, None
         if CARRIED:
             told = done + word_of(number // tiles, tile, share, tiles, parcel, SHARERS, CARRIED)
-            left = sums + (number * SHARERS + share).to(tl.int64) * (ROWS * BN)
+            left = sums + (owner * places + place).to(tl.int64) * (ROWS * BN)
         if owner == rank:
             for step in range(1, size):
                 tlx.wait_signal(arrived + word_of((rank + step) % size, tile, share, tiles, parcel, SHARERS, CARRIED), call)
@@ -227,8 +227,8 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
 
     Where sums are CARRIED, parcel tiles at once (else None, as the two of the next lines):
 
-    sums                a tile for each tile of M x N and each other rank, the next one's first; EVERYWHERE this rank's finished
-                        tiles behind them
+    sums                as `results`, and EVERYWHERE the same memory: an owner's finished tiles come when this rank's sums of the
+                        parcel have gone. The own finished tiles lie in this rank's own part
     done                int64, a word for each parcel of `sums`, to which each consumer adds 1 for its share of a tile. Who carries
                         sets it back to 0, copies the parcel to `slots` (finished ones to `results`) of the other rank, as a part
                         of this rank there, then sets the word of `arrived` (`finished`) there to the launch's number

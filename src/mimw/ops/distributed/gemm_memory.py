@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .launching import World, workspace
 
-SHARED = {"gathered": "passed", "slots": "passed", "results": "results", "sums": "sums"}
+SHARED = {"gathered": "passed", "slots": "passed", "results": "results"}    # only these two are in use by one call
 
 
 def memory_of(world: World, key: Hashable, sizes: dict[str, tuple[int, str]]) -> dict[str, Tensor]:

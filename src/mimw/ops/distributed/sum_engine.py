@@ -36,8 +36,8 @@ class Parcel:
 
 def parcels_of(world: World, workspace: dict[str, Tensor], tiles: int, chosen: Configuration) -> list[Parcel]:
     """The parcels of a call in the order in which the kernel computes their tiles; each rank has so many `tiles`."""
-    me, size, everywhere, parcel = world.rank, world.size, "results" in workspace, chosen.parcel()
-    sums, elements, count, found = workspace["sums"], chosen.bm * chosen.bn, -(-tiles // parcel), []
+    me, size, everywhere, parcel = world.rank, world.size, "finished" in workspace, chosen.parcel()
+    sums, elements, count, found = workspace["results"], chosen.bm * chosen.bn, -(-tiles // parcel), []
     begun = [(_at(workspace["started"], me), 1)]                    # the launch here: then `calls` has its number
     for step in range(size if everywhere else size - 1):
         owner = (me + 1 + step) % size
@@ -49,7 +49,7 @@ def parcels_of(world: World, workspace: dict[str, Tensor], tiles: int, chosen: C
         for number in range(count):
             first, end = number * parcel, min((number + 1) * parcel, tiles)
             done = _at(workspace["done"], step * count + number), (end - first) * chosen.sharers_of_tile()
-            source, length = _at(sums, (step * tiles + first) * elements), (end - first) * elements * sums.itemsize
+            source, length = _at(sums, (owner * tiles + first) * elements), (end - first) * elements * sums.itemsize
             found.append(Parcel((*begun, done), tuple(
                 (_at(world.peer(workspace[room], rank), (me * tiles + first) * elements), source, length,
                  _at(world.peer(workspace[told], rank), me * count + number)) for rank in takers)))
