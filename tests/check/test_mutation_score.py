@@ -26,7 +26,7 @@ ORDERS_NOTHING = {
 
 FORMS = (       # that stand in files of another name
     "attention_decode/few.py", "attention_decode/finished.py", "collectives/direct.py", "collectives/flagged.py",
-    "collectives/ring.py", "collectives/two_shot.py", "moe/few_rows.py", "ring_attention/gather.py",
+    "collectives/ring.py", "collectives/two_shot.py", "moe/few_rows.py", "moe_dispatch/rows.py", "ring_attention/gather.py",
     "ring_attention_backward/collect.py", "sparse_mla/pipe.py", "sparse_mla/seesaw.py", "sparse_mla/shared.py")
 
 
