@@ -39,7 +39,7 @@ from mimw.kernels import (
     topk_selector,
     wide_attention_backward,
 )
-from tests.kernels import collectives_of_ranks, cut_sequences, products_of_ranks, several_gpus, spread_experts
+from tests.kernels import carried_sums, collectives_of_ranks, cut_sequences, products_of_ranks, several_gpus, spread_experts
 
 GPUS = "tests/kernels/several_gpus.py"
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
@@ -562,6 +562,8 @@ ON_SEVERAL_GPUS = (
          lambda: products_of_ranks.scattering(3, m=192, n=128, bn=128, twice=True)[0]),
     Case("Two GPUs, GEMM and all-reduce", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
          lambda: products_of_ranks.scattering(m=128, n=128, bn=128, everywhere=True, twice=True)[0]),
+    Case("Two GPUs, GEMM and carried sums", "src/mimw/kernels/gemm_reduce_scatter/kernel.py",
+         lambda: carried_sums.carrying(m=128, n=128, bn=128, everywhere=True, launches=2)[0]),
     Case("Two GPUs, all-gather and GEMM", "src/mimw/kernels/all_gather_gemm/kernel.py",
          lambda: products_of_ranks.gathering(m=256, k=128, twice=True, longest=2048)[0]),
     Case("Two GPUs, keys of attention", "src/mimw/kernels/ring_attention/gather.py", cut_sequences.gathering),
