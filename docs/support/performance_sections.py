@@ -128,6 +128,12 @@ SECTIONS = (
             where the link takes 154. `NCCL` moves a row a choice and knows beforehand how many. 128 tokens are bound by what
             follows each other: ids, a copy, a signal of 1.4 us, a copy home (NOTES, "Tokens to experts on other GPUs").""",
             (Goal(0.9, ("link", ), every=True), Goal(2.0, ("NCCL", ), every=True)), link=True),
+    Section("A mixture of experts over two GPUs", "python -m benchmarks.distributed_moe --what layer", ("distributed_moe_layer", ),
+            "moe_layer-", work.layer, "TFLOP/s", """
+            Dispatch, both products of the experts of one GPU, combine; `rows by number` has rows that stay where they come, which
+            the first product reads by their numbers, `grouped_matmul` rows by expert and SwiGLU in a launch of its own. Few tokens
+            are bound by the matrices of the experts that they choose (NOTES, "Tokens to experts on other GPUs").""",
+            (Goal(1.0, ("grouped_matmul", "rows by number"), every=True), )),
     Section("Scales of blocks", "python -m benchmarks.block_scaled_gemm", ("block_scaled_gemm", ), "block_scaled_gemm-",
             work.product,
             "TFLOP/s", POWER + """

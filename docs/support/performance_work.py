@@ -99,6 +99,13 @@ def experts(row: Row) -> tuple[float, float]:
     return 6.0 * tokens * k * hidden * inner, (1 if "fp8" in row.name else 2) * 3.0 * read * hidden * inner + 4.0 * tokens * hidden
 
 
+def layer(row: Row) -> tuple[float, float]:
+    """As `experts`, one GPU's share: its experts' rows of all ranks' tokens, as many as the own tokens have choices."""
+    tokens, experts, k, hidden, inner, ranks = (row.shape[name] for name in ("tokens", "experts", "k", "hidden", "inner", "ranks"))
+    read = experts / ranks * (1 - (1 - k / experts)**(tokens * ranks))
+    return 6.0 * tokens * k * hidden * inner, 6.0 * read * hidden * inner + 4.0 * tokens * hidden
+
+
 def varlen(row: Row) -> tuple[float, float]:
     """As `attention`: pairs of queries and keys that see each other, of all sequences."""
     shape, way = row.shape, 2.5 if "backward" in row.name else 1.0
