@@ -10,8 +10,9 @@ with what it should leave. An example:
 With `times`, and one program a rank, a launch is several to `mimw.check`, which sees all accesses of them: a peer may begin the
 next one while this rank is still in the last.
 
-Ids go from -1, which is no expert, to the last one, and may be the same twice; rows are random numbers. Rows that nobody gets keep
--7.
+Shapes: rows (tokens, columns), ids (tokens, choices). Ids go from -1, which is no expert, to the last one, and may be the same
+twice; rows are random numbers. Rows that nobody gets keep -7. The reader of listed rows makes no mistake: those that `check` is to
+find are planted by mutants of the library's kernels.
 """
 
 from dataclasses import dataclass

@@ -22,8 +22,9 @@ from .lines import Lines
 
 MOST_EVENTS, MOST_LANES = 12_000, 64
 WIDTH, ROW, BAR, TOP, SHARE = 760.0, 24.0, 18.0, 22.0, 50.0
-KINDS = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor-core dot", "store": "store",
-         "pipe": "commit or release of a pipe"}
+# Kinds of a trace's events (`trace.Event.kind`), which are no names of ops.
+KINDS = dict(run="running", wait="waiting", copy="copy in flight", dot="tensor-core dot", store="store",
+             pipe="commit or release of a pipe")
 _LEAST = 1.2        # pixels: what is narrower is drawn together with its neighbours
 _THIN = 4.0         # pixels: what is narrower has no edge
 _TIPS = 500         # bars that have a tooltip of their own without JavaScript
