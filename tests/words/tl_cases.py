@@ -368,11 +368,13 @@ def dot_of_bytes(a, b, c):
     tl.store(c + i * 32 + j, tl.dot(tl.load(a + i * 32 + j), tl.load(b + i * 32 + j)))
 
 
-@case(floats(2, 4, 16), floats(2, 16, 16), reference=lambda a, b: a @ b, tolerance=1e-5)
+@case(floats(2, 4, 16), floats(2, 16, 4), reference=lambda a, b: a @ b, tolerance=1e-5)
 def dot_of_a_batch(a, b, c):
     tlx.fence("gpu")
-    at = (tl.arange(0, 2)[:, None, None] * 256 + tl.arange(0, 16)[None, :, None] * 16 + tl.arange(0, 16)[None, None, :])
-    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at), input_precision="ieee"))
+    i, j, k = tl.arange(0, 2)[:, None, None], tl.arange(0, 4), tl.arange(0, 16)
+    left, right = i * 64 + j[None, :, None] * 16 + k[None, None, :], i * 64 + k[None, :, None] * 4 + j[None, None, :]
+    product = tl.dot(tl.load(a + left), tl.load(b + right), input_precision="ieee")
+    tl.store(c + i * 16 + j[None, :, None] * 4 + j[None, None, :], product)
 
 
 def e2m1(packed):
@@ -381,16 +383,16 @@ def e2m1(packed):
 
 
 @case(RNG.integers(0, 256, (64, 32)).astype(np.uint8), RNG.integers(124, 130, (64, 2)).astype(np.uint8),
-      floats(64, 32).astype(np.float16), tolerance=2e-2,
+      floats(64, 16).astype(np.float16), tolerance=2e-2,
       reference=lambda a, s, b: (e2m1(a) * np.repeat(2.0 ** (s.astype(np.float32) - 127), 32, 1)).astype(np.float32)
       @ b.astype(np.float32))
 def dot_scaled(a, scale, b, c):
     tlx.fence("gpu")
-    m, n = tl.arange(0, 64), tl.arange(0, 32)
+    m, n = tl.arange(0, 64), tl.arange(0, 16)
     lhs = tl.load(a + m[:, None] * 32 + tl.arange(0, 32)[None, :])
     factors = tl.load(scale + m[:, None] * 2 + tl.arange(0, 2)[None, :])
-    rhs = tl.load(b + tl.arange(0, 64)[:, None] * 32 + n[None, :])
-    tl.store(c + m[:, None] * 32 + n[None, :], tl.dot_scaled(lhs, factors, "e2m1", rhs, None, "fp16"))
+    rhs = tl.load(b + tl.arange(0, 64)[:, None] * 16 + n[None, :])
+    tl.store(c + m[:, None] * 16 + n[None, :], tl.dot_scaled(lhs, factors, "e2m1", rhs, None, "fp16"))
 
 
 # ---- memory -----------------------------------------------------------------------------------------------------------
