@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the benchmark is of torch tensors")
 
-from benchmarks import distributed_attention  # noqa: E402
+from benchmarks import distributed_attention, distributed_attention_peers  # noqa: E402
 from mimw.kernels.ring_attention import positions  # noqa: E402
 from mimw.testing.benchmark import Row  # noqa: E402
 
@@ -33,6 +33,36 @@ def test_sources_make_up_the_whole(monkeypatch, size, causal):
             result = distributed_attention.with_source(problem, result, source, k[:, :, rows[source]], v[:, :, rows[source]])
         for found, whole in zip(result, expected):
             torch.testing.assert_close(found, whole[:, :, mine])
+
+
+def plain_gradients(do, q, k, v, o, lse, causal):
+    scores = q @ k.mT / q.shape[-1]**0.5
+    p = (scores - lse[..., None]).exp()
+    if causal:
+        p = p.tril()
+    ds = p * (do @ v.mT - (do * o).sum(-1, keepdim=True)) / q.shape[-1]**0.5
+    return ds @ k, ds.mT @ q, p.mT @ do
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_gradients_by_source_make_up_the_whole(monkeypatch, size):
+    monkeypatch.setattr(distributed_attention_peers, "cudnn_gradients", plain_gradients)
+    torch.manual_seed(0)
+    q, k, v, do = (torch.randn(1, 2, 16 * size, 8, dtype=torch.float64) for _ in range(4))
+    o, lse = plain(q, k, v, True)
+    dq, dk, dv = plain_gradients(do, q, k, v, o, lse, True)
+    rows = [torch.from_numpy(positions(rank, size, 16, 2)) for rank in range(size)]
+    whole = torch.stack([torch.stack((k[:, :, mine], v[:, :, mine])) for mine in rows])
+    total = torch.zeros_like(whole)
+    for rank, mine in enumerate(rows):
+        problem = SimpleNamespace(q=q[:, :, mine], do=do[:, :, mine], length=16, world=SimpleNamespace(rank=rank, size=size))
+        shares = torch.zeros_like(whole)
+        found = distributed_attention_peers.gradients_by_source(problem, o[:, :, mine], lse[:, :, mine], whole, shares)
+        torch.testing.assert_close(found, dq[:, :, mine])
+        total += shares
+    for mine, (found_k, found_v) in zip(rows, total):
+        torch.testing.assert_close(found_k, dk[:, :, mine])
+        torch.testing.assert_close(found_v, dv[:, :, mine])
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+import triton.language as tl
 
 import mimw
 from mimw.kernels import ring_attention, ring_attention_backward
 from mimw.kernels.attention import Configuration
+from mimw.kernels.ring_attention import positions
 from mimw.kernels.ring_attention.gather import PIECES, piece_shift
 from mimw.kernels.ring_attention.places import extras
+from mimw.kernels.ring_attention_backward.places import keys_of
 from tests.kernels.cut_sequences import (
     backward,
     collected,
@@ -19,6 +22,19 @@ from tests.kernels.cut_sequences import (
     inputs,
     parts_of,
 )
+
+
+@mimw.jit
+def owned(out, me, size, rows, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+    """What `keys_of` says of each program, six numbers of it."""
+    program = tl.program_id(0)
+    source, row, key, first, count, early = keys_of(program, me, size, (1, rows, rows, 0, None, None), BM, BN, PARTS, CAUSAL)
+    tl.store(out + program * 6, source)
+    tl.store(out + program * 6 + 1, row)
+    tl.store(out + program * 6 + 2, key)
+    tl.store(out + program * 6 + 3, first)
+    tl.store(out + program * 6 + 4, count)
+    tl.store(out + program * 6 + 5, early)
 
 
 def check(results, names, size, causal, balanced=True, **sizes):
@@ -93,6 +109,25 @@ def test_all_ranks_have_the_same_work(size):
     assert len({work(rank, 2) for rank in range(size)}) == 1
     assert sum(work(rank, 2) for rank in range(size)) == sum(range(1, 8 * size + 1))
     assert len({work(rank, 1) for rank in range(size)}) == size
+
+
+@pytest.mark.parametrize("size, parts, causal", [(2, 2, True), (3, 2, True), (3, 1, True), (2, 1, False)])
+def test_programs_of_gradients_share_out_what_is_seen(size, parts, causal):
+    """Each block of all ranks' keys is one program's, with all blocks of queries that see one of its keys."""
+    blocks_of, rows = (64, 128), 256 * parts
+    chunks = [positions(rank, size, rows, parts) for rank in range(size)]
+    for me in range(size):
+        found = np.zeros((size * rows // blocks_of[1], 6), np.int64)
+        mimw.simulate(owned, (len(found), ), found, me, size, rows, *blocks_of, parts, causal)
+        assert len({(source, row) for source, row, *_ in found.tolist()}) == len(found)
+        queries = chunks[me].reshape(-1, blocks_of[0])
+        for source, row, key, first, count, early in found.tolist():
+            keys = chunks[source][row:row + blocks_of[1]]
+            seen = queries.max(1) >= keys.min() if causal else np.full(len(queries), True)
+            masked = seen & (queries.min(1) < keys.max()) if causal else ~seen
+            assert seen.tolist() == [first <= block < first + count for block in range(len(queries))]
+            assert masked.tolist() == [first <= block < first + early for block in range(len(queries))]
+            assert not causal or key == (row if source == me else -blocks_of[1])
 
 
 @pytest.mark.parametrize("units", [1, 2, 7, 8, 9, 64, 100])

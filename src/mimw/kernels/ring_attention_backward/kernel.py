@@ -19,38 +19,38 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_backward.compute import SLOTS, gradients
-from ..attention_backward.kernel import load_once, load_rows
+from ..attention_backward.kernel import load_rows
 from ..attention_backward.sums import BLOCK_COLUMNS, add
 from ..consumers import consumer, consumers
 from ..ring_attention.gather import arrived, enter, put
-from .places import keys_of
+from .places import keys_of, program_of
 
 
 @mimw.jit
 def place(ranks, shape, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
     """`keys_of` this program; `ranks` are this one and how many there are."""
-    return keys_of(tl.program_id(0), ranks[0], ranks[1], shape, BM, BN, PARTS, CAUSAL)
+    return keys_of(program_of(CAUSAL)[0], ranks[0], ranks[1], shape, BM, BN, PARTS, CAUSAL)
 
 
 @mimw.jit
 def load_block(own_desc, whole_desc, is_own, tiles, batch, head, row, whole_row):
-    """The program's block of keys or values, from the rank's own or from the gathered ones."""
-    if is_own:
-        load_once(own_desc, tiles[0], tiles[1], batch, head, row)
-    else:
-        load_once(whole_desc, tiles[0], tiles[1], batch, head, whole_row)
+    """The program's block of keys or values, from the rank's own or from the gathered ones: two loads, of which one happens. Of two
+    branches the assembler makes consumers that fetch the address of shared memory from memory for each use."""
+    tlx.barrier_expect_bytes(tiles[1][0], tiles[0].shape[0] * tiles[0].shape[1] * tlx.size_of(tlx.dtype_of(own_desc)))
+    tlx.async_descriptor_load(own_desc, tiles[0][0], [batch, head, row, 0], tiles[1][0], pred=is_own)
+    tlx.async_descriptor_load(whole_desc, tiles[0][0], [batch, head, whole_row, 0], tiles[1][0], pred=is_own == 0)
 
 
 @mimw.jit
 def load(keys, values, queries, slopes, q_desc, own, whole, do_desc, lse_desc, delta_desc, flags, piece_shift, base, ranks, shape,
          BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CAUSAL: tl.constexpr):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
-    head, batch = tl.program_id(1), tl.program_id(2)
+    _, head, batch = program_of(CAUSAL)
     heads, rows = shape[0], shape[1]
     source, row, _, first, blocks, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
     is_own = source == ranks[0]
-    if (blocks > 0) & (source != ranks[0]):
-        arrived(flags, source, batch * tl.num_programs(1) + head, piece_shift, base, PUTTERS)
+    if (blocks > 0) & (is_own == 0):
+        arrived(flags, source, batch * (heads // GROUP) + head, piece_shift, base, PUTTERS)
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
         if block == 0:
@@ -67,7 +67,7 @@ def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, log2_scale, ranks,
     """dK and dV of 64 keys, to memory; nothing of keys that no query sees."""
     _, _, key, first, blocks, early = place(ranks, shape, BM, BN, PARTS, CAUSAL)
     if blocks > 0:
-        head, batch = tl.program_id(1), tl.program_id(2)
+        _, head, batch = program_of(CAUSAL)
         terms = log2_scale, None, None, None
         k, v, _ = gradients(keys, values, ds, pipes, batch, head, key, (first, blocks, early, blocks), scale, terms, shape,
                             me, BM, D, GROUP, CAUSAL, False, "tma")
@@ -82,7 +82,7 @@ def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, log2_scale, ranks,
 def store(shares, sums_desc, ranks, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
           PARTS: tl.constexpr, CAUSAL: tl.constexpr):
     """The shares of dQ, added to the sums."""
-    head, batch = tl.program_id(1), tl.program_id(2)
+    _, head, batch = program_of(CAUSAL)
     _, _, _, first, blocks, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
     of_head = (batch * shape[0] + head * GROUP) * (shape[1] // BM)
     add(shares, sums_desc, of_head, shape[1] // BM, first, blocks, BM, BN, D, GROUP)
@@ -119,10 +119,11 @@ def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, 
         shares = shares + (tle.pipe(capacity=1, name="shares",
                                     tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
     base = enter(state, PUTTERS)
-    if (tl.program_id(0) < PUTTERS) & (tl.program_id(1) == 0) & (tl.program_id(2) == 0):
+    putter = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+    if (putter < PUTTERS) & (tl.program_id(2) == 0):
         steps = (k_batch, k_head, k_row), (v_batch, v_head, v_row)
-        put((k, v), (whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), tl.num_programs(1), rows, world,
-            tl.program_id(0), D, PUTTERS)
+        put((k, v), (whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), heads // GROUP, rows, world, putter, D,
+            PUTTERS)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
