@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .errors import KernelError, MimwError, NotYet, RemarkWarning, SimulatorMisuse, TargetError
+from .errors import KernelError, MimwError, NotYet, RemarkWarning, SimulatorMisuse, TargetError, causes
 from .findings import Report
 from .fits import check_fits
 from .passes import declared_effects, remarks
@@ -94,7 +94,6 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
 def _refusal(error: BaseException | None) -> MimwError | None:
     """What the compiler refused, the last in the chain of an error; None if that is no finding but misuse."""
     refused = None
-    while error is not None:
-        refused = error if isinstance(error, KernelError) else refused
-        error = error.__cause__
+    for one in causes(error):
+        refused = one if isinstance(one, KernelError) else refused
     return None if isinstance(refused, (NotYet, TargetError)) else refused

@@ -89,6 +89,7 @@ found in a run.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterator
 
 
 class KernelWarning(UserWarning):
@@ -107,6 +108,15 @@ class MimwError(Exception):
     def kind(self) -> str:
         """The name of the error's class: what reports and `mimw check --json` call it."""
         return type(self).__name__
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """`error`, the error that it was raised from, and so on, each once: `raise error from error` makes a ring."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__
 
 
 def excerpt(site) -> str:

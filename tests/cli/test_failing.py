@@ -32,6 +32,23 @@ def launches():
 def fails():
     return {}["key"]
 
+def raises_itself():
+    try:
+        fails()
+    except KeyError as error:
+        raise error from error
+
+@mimw.jit
+def tries(x):
+    try:
+        tl.store(x, 1)
+    except Exception:
+        pass
+
+@mimw.jit
+def prints(x):
+    print(tl.load(x))
+
 def nothing():
     pass
 """
@@ -52,7 +69,7 @@ def test_a_named_launch_is_made_whichever_way_it_is_named(command, file, capsys)
     for words in ([f"{file}:case"], [f"{file}:launches"], [f"{file}:add", "--args", "fp32[100]", "fp32[100]", "100", "BLOCK=128"]):
         assert main([command, *words]) == 0
     out = capsys.readouterr().out
-    assert (out.count(" ops in ") if command == "simulate" else out.count(": launched\n")) >= 2
+    assert out.count(" ops in " if command == "simulate" else ": simulated, nothing wrong in this run\n") >= 2
 
 
 @pytest.mark.parametrize("command", ["simulate", "run"])
@@ -60,7 +77,8 @@ def test_what_does_nothing_is_refused(command, file, capsys):
     assert main([command, f"{file}:nothing"]) == 1
     assert "nothing() launched nothing, and returned no launch" in capsys.readouterr().err
     assert main([command, file]) == 1
-    assert f"{file} only defines add, case, launches, fails, nothing, so running it does nothing" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert f"{file} only defines add, case, launches, fails, raises_itself, tries, prints, nothing, so running it does" in shown
     assert main([command, f"{file}:case", "7"]) == 1
     assert "is called without arguments" in capsys.readouterr().err
 
@@ -73,12 +91,16 @@ def test_an_error_of_a_function_is_one_line(command, status, file, capsys):
 
 @pytest.mark.parametrize("words, expected", [
     (["explain", "{file}"], "names no function. Write FILE:NAME (gemm.py:kernel) or MODULE:NAME. {file} has: add, case, launches"),
-    (["explain", "{file}:lost"], "It has: add; functions that may name a launch: case, launches, fails, nothing."),
+    (["explain", "{file}:lost"], "It has: add, tries, prints; functions that may name a launch: case, launches, fails, raises"),
     (["check", "{file}:nothing"], "should return (kernel, grid, args, meta), and returned None."),
     (["check", "{file}:add"], "missing a required argument: 'x'. Give --args, an argument each"),
     (["check", "{file}:case", "--grid", "4"], "it takes no --grid."),
     (["simulate", "--json", "{file}"], "--json is for FILE:FUNCTION"),
     (["simulate", "{file}:case", "--seed", "1"], "Options of mimw stand before the name: mimw simulate --seed 1 {file}:case"),
+    (["check", "{file}:add", "--grid", "x", "--args", "fp32[9]", "fp32[9]", "9", "BLOCK=16"], "mimw: --grid 'x' should be numbers"),
+    (["check", "{file}:raises_itself"], "raises_itself() raised KeyError: 'key' ({file}:"),
+    (["explain", ".:case"], "'.' is a folder; name a file in it, ./FILE.py"),
+    (["compile", "{file}:add", "--constexpr", "BLOCK=8"], "or name a function that returns (kernel, grid, args, meta)"),
     (["compile", "{file}:add", "--signature", "foo,*fp32,i32", "--constexpr", "BLOCK=128"], "--signature x=foo: 'foo' is no type"),
 ])
 def test_one_line_says_what_would_do(words, expected, file, capsys):
@@ -94,6 +116,33 @@ def test_a_script_s_traceback_begins_with_the_script(tmp_path):
         run = mimw_process(command, str(tmp_path / "script.py"))
         assert run.returncode == 1 and "runpy" not in run.stderr and "mimw/cli" not in run.stderr
         assert "line 2, in f" in run.stderr and run.stderr.endswith("KeyError: 1\n")
+
+
+def test_a_script_that_does_not_parse_is_told_as_by_python(tmp_path):
+    (tmp_path / "script.py").write_text("def f(:\n    pass\n")
+    run = mimw_process("run", str(tmp_path / "script.py"))
+    assert run.returncode == 1 and run.stderr.startswith(f'  File "{tmp_path}/script.py", line 1\n    def f(:\n')
+    assert run.stderr.endswith("SyntaxError: invalid syntax\n")
+
+
+def test_places_begin_where_the_terminal_stands(file, tmp_path, monkeypatch, capsys):
+    """In messages; and a word that Triton's language has not is told with its line."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "add.py:tries", "--args", "fp32[4]"]) == 2
+    assert capsys.readouterr().err.startswith("mimw: add.py:28 in tries\n        try:\n        ^\nunsupported AST")
+    assert main(["check", "add.py:prints", "--args", "fp32[4]"]) == 2
+    assert "add.py:35 in prints" in (shown := capsys.readouterr().err)
+    assert "take a text before what is printed: print('value', value)" in shown and str(tmp_path) not in shown
+
+
+@pytest.mark.parametrize("words, meant", [(["chekc", "a.py:case"], "check"), (["check", "a.py:case", "--sedes", "3"], "--seeds"),
+                                          (["check", "a.py:case", "--search", "randm"], "random")])
+def test_a_misspelled_word_is_told_with_the_nearest_one(words, meant, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    shown = capsys.readouterr().err
+    assert end.value.code == 2 and shown.endswith(f". Did you mean {meant}?\n")
+    assert words[0] == "chekc" or "usage: mimw check" in shown          # of the command, not of mimw
 
 
 def test_what_nobody_has_foreseen_is_one_line(monkeypatch, capsys):

@@ -11,7 +11,7 @@ import pytest
 import triton.language as tl
 
 import mimw
-from mimw.cli import main
+from mimw.cli import doctor, main
 from mimw.compile import compile_kernel
 from mimw.errors import CacheError, SimulatorMisuse
 from mimw.triton_port.runtime import MockTensor
@@ -71,6 +71,16 @@ def test_a_cache_that_cannot_be_written(unwritable, capsys):
     assert line.startswith("mimw: the compiled kernel cannot be kept") and "TRITON_CACHE_DIR" in line
     with pytest.raises(CacheError):
         one.warmup(MockTensor(tl.float32), grid=(1, ))
+    assert not doctor._writable("/dev/null/cache")
+
+
+def test_a_home_in_which_no_folder_can_be_made(monkeypatch, capsys, tmp_path):
+    """The system then says that the folder is missing, as of a file that is not there; that is about the cache all the same."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/proc/nobody/.triton")
+    assert main(["compile", *PROBE]) == 1
+    (line, ) = capsys.readouterr().err.splitlines()
+    assert line.startswith("mimw: the compiled kernel cannot be kept in /proc/nobody/.triton: ") and "TRITON_CACHE_DIR" in line
+    assert not doctor._writable("/proc/nobody/.triton") and doctor._writable(f"{tmp_path}/none/.triton")
 
 
 @pytest.mark.parametrize("number, kind, text", [(errno.ENOSPC, CacheError, "free space there and in the folder for temporary"),

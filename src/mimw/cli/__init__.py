@@ -18,6 +18,8 @@ from importlib import import_module
 
 from .failing import of_script, one_line, unforeseen, wanted_whole
 from .output import stdout_error, stdout_is_closed
+from .parser import Parser
+from .places import begin, nearer
 from .script import SCRIPT_COMMANDS, split_at_script
 
 ALIASES = {"predict": "timeline"}      # as the function of Python is called
@@ -41,6 +43,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 refused with a message, 2 wrong arguments (by argparse). A command that
     has a meaning of its own for 1 says by `REFUSED` what else it is."""
     own, rest = split_at_script(list(sys.argv[1:] if argv is None else argv))
+    begin()
+    if not own:
+        parser_of(own).print_help(sys.stderr)
+        sys.exit(2)
     options = parser_of(own[:1]).parse_args(own)
     options.rest = rest
     try:
@@ -69,7 +75,7 @@ def _failed(error: Exception, refused: int, script: bool) -> int:
     if told is None and script:
         sys.stderr.write(of_script(error))
         return refused
-    print(f"mimw: {unforeseen(error) if told is None else told}", file=sys.stderr)
+    print(f"mimw: {unforeseen(error) if told is None else nearer(told)}", file=sys.stderr)
     return refused
 
 
@@ -77,8 +83,8 @@ def parser_of(asked: list[str]) -> argparse.ArgumentParser:
     """The parser of the command line that begins with `asked`: of that command, or of all if it is none."""
     from .. import __version__
 
-    parser = argparse.ArgumentParser(prog="mimw", description="Warp-group orchestration for stock Triton.",
-                                     epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="mimw", description="Warp-group orchestration for stock Triton.", epilog=_EPILOG,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"mimw {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     meant = [ALIASES.get(word, word) for word in asked]
@@ -89,7 +95,7 @@ def parser_of(asked: list[str]) -> argparse.ArgumentParser:
                                     epilog=f"examples:\n{command.EXAMPLES}",
                                     formatter_class=argparse.RawDescriptionHelpFormatter)
         command.add_arguments(child)
-        child.set_defaults(command=name, execute=command.execute, refused=getattr(command, "REFUSED", 1),
+        child.set_defaults(command=name, parser=child, execute=command.execute, refused=getattr(command, "REFUSED", 1),
                            runs_script=name in SCRIPT_COMMANDS)
     return parser
 

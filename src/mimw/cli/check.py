@@ -24,6 +24,7 @@ from .errors import CommandError
 from .gpus import SYMMETRIC, WORLD, Named, add_gpus, on_ranks, several
 from .load import launch_named, load
 from .page import add_page, check_page, write_page
+from .places import nearer
 
 REFUSED = 2
 HELP = "races, deadlocks and protocol errors of a kernel, under many interleavings"
@@ -84,7 +85,7 @@ def execute(options: Namespace) -> int:
     report = check(Given(kernel, meta), grid, *args, **how, rounds=not options.no_rounds and options.replay is None,
                    limit=options.limit, target=options.target, jobs=options.jobs, ctas=options.ctas, protocol=options.protocol,
                    time_limit=options.time_limit, progress=meter)
-    print(json.dumps(report.as_json(), indent=2) if options.json else report)
+    print(json.dumps(report.as_json(), indent=2) if options.json else nearer(report))
     write_page(options, report)
     return 0 if report.ok else 1
 
@@ -132,7 +133,7 @@ def launch_of(options: Namespace, filled: bool = True) -> tuple:
                 mend = "" if options.args else (" Give --args, an argument each, or name a function that returns (kernel, grid, "
                                                 "args, meta).")
                 raise CommandError(f"--args of {options.kernel}: {error}.{mend}") from None
-        return found, tuple(_numbers(options.grid or "1")), args, meta
+        return found, tuple(_numbers(options.grid or "1", "--grid ")), args, meta
     if options.args or options.grid:
         what = "--args" if options.args else "--grid"
         raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no {what}.")
@@ -159,14 +160,14 @@ def argument(text: str, filled: bool = True) -> Any:
     from ..host import TensorDescriptor
     if match[1] not in _TYPES:
         raise CommandError(f"{match[1]!r} is no element type. There are {', '.join(_TYPES)}.")
-    shape, dtype = _numbers(match[2]), np.dtype(_TYPES[match[1]])
+    shape, dtype = _numbers(match[2], f"--args {text!r}: "), np.dtype(_TYPES[match[1]])
     floating = match[1].startswith(("fp", "bf"))
     array = np.random.default_rng(0).standard_normal(shape).astype(dtype) if floating and filled else np.zeros(shape, dtype)
-    return TensorDescriptor.from_tensor(array, _numbers(match[3])) if match[3] else array
+    return TensorDescriptor.from_tensor(array, _numbers(match[3], f"--args {text!r}: ")) if match[3] else array
 
 
-def _numbers(text: str) -> list[int]:
+def _numbers(text: str, where: str) -> list[int]:
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
-        raise CommandError(f"{text!r} should be numbers with commas between.") from None
+        raise CommandError(f"{where}{text!r} should be numbers with commas between.") from None

@@ -17,8 +17,9 @@ import platform
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 
-from ..errors import TargetError
+from ..errors import CacheError, TargetError, causes
 from .progress import working
 
 HELP = "what is installed and what works here"
@@ -128,9 +129,14 @@ def _tool(tools, name: str) -> str:
 
 
 def _writable(folder: str) -> bool:
+    """Whether something can be written there, or in what there is of its path: tried, since root has all permissions in /proc."""
     while not os.path.exists(folder):
         folder = os.path.dirname(folder)
-    return os.access(folder, os.W_OK)
+    try:
+        with TemporaryDirectory(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _simulate(kernel: str = "copy_between_tasks", chip: str | None = None) -> str:
@@ -171,15 +177,11 @@ def _tried(probe: Callable[[], str]) -> tuple[str, bool]:
     except Exception as error:
         if os.environ.get("MIMW_TRACEBACK"):
             raise
-        root = _root(error)     # what a chip has not is no fault of this machine
+        chain = list(causes(error))
+        root = next((one for one in chain if isinstance(one, CacheError)), chain[-1])
+        # What a chip has not is no fault of this machine.
         return f"no: {(str(root).splitlines() or [type(root).__name__])[0]}", isinstance(root, TargetError)
     return f"{text} ({time.perf_counter() - start:.1f} s)", True
-
-
-def _root(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
 
 
 def _row(name: str, text: str) -> None:

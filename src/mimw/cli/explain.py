@@ -19,6 +19,7 @@ from pathlib import Path
 from .kernel import add_kernel_arguments, alignment_note, compile_named
 from .output import check_output, writing
 from .page import add_page, check_page, write_page
+from .places import nearer
 from .progress import working
 
 HELP = "explain tasks, layouts, storage and barriers of a kernel"
@@ -45,7 +46,7 @@ def execute(options: Namespace) -> int:
     with working(f"compiling {options.kernel}"):
         compiled = compile_named(options)
         explained = Explanation(compiled)
-        text = json.dumps(explained.as_json(), indent=2) if options.json else str(explained)
+        text = json.dumps(explained.as_json(), indent=2) if options.json else nearer(explained)
     print(text)
     write_page(options, explained)
     if compiled.program is None:

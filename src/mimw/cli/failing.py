@@ -16,7 +16,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from ..errors import MimwError
+from ..errors import MimwError, causes
 from .errors import CommandError
 
 _PACKAGE = str(Path(__file__).parent.parent)
@@ -39,14 +39,15 @@ def one_line(error: Exception, of_a_script: bool = False) -> str | None:
 
 def refusal(error: BaseException | None) -> Exception | None:
     """The refusal in `error`: ours, also where Triton's CompilationError was raised from it, or Triton's own. Of ours that were
-    raised from each other it is the last, which has the kernel's line."""
+    raised from each other it is the first; it has the kernel's line, which Triton's own, further down, has not."""
     triton = sys.modules.get("triton")
     refusals = (MimwError, CommandError, triton.CompilationError) if triton else (MimwError, CommandError)
+    recording = sys.modules.get("mimw.frontend.record")
+    settled = (MimwError, recording.KernelCompilationError) if recording else MimwError
     found = None
-    while error is not None:
-        if isinstance(error, refusals) and not isinstance(found, MimwError):
-            found = error
-        error = error.__cause__
+    for one in causes(error):
+        if isinstance(one, refusals) and not isinstance(found, settled):
+            found = one
     return found
 
 
@@ -55,17 +56,21 @@ def of_script(error: BaseException) -> str:
     told = traceback.TracebackException.from_exception(error)
     one = told
     while one is not None:
-        one.stack = traceback.StackSummary.from_list(_behind(list(one.stack)))
+        behind = _behind(list(one.stack))
+        if behind:
+            one.stack = traceback.StackSummary.from_list(behind)
+        elif hasattr(one, "offset"):        # of a script that does not parse: it names file and line itself
+            one.stack = None
         one = one.__cause__ or one.__context__
     return "".join(told.format())
 
 
 def _behind(frames: list) -> list:
-    """The frames from the first on that is a user's."""
+    """The frames from the first on that is a user's; none if there is no such frame."""
     for index, frame in enumerate(frames):
         if not frame.filename.startswith((_PACKAGE, "<frozen ")) and Path(frame.filename).name not in ("mimw", "runpy.py"):
             return frames[index:]
-    return frames
+    return []
 
 
 def unforeseen(error: Exception) -> str:

@@ -164,7 +164,8 @@ def bind(function: Any, types: list[str], constants: dict[str, Any]) -> tuple[di
         given[name] = constants.get(name, param.default)
         missing += [f"--constexpr {name}=VALUE"] if given[name] is inspect.Parameter.empty else []
     if missing:
-        raise CommandError(f"some arguments of the kernel have no type or value. Add {' '.join(missing)}")
+        raise CommandError(f"some arguments of the kernel have no type or value. Add {' '.join(missing)}; or name a function that "
+                           "returns (kernel, grid, args, meta), whose arguments have both.")
     return signature, given
 
 

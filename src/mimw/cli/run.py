@@ -34,12 +34,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     from ..aliases import install_aliases
+    from ..simulating import simulating
+
     aim(options)
     watch(options)
     install_aliases()
     if is_name(options.script):
         launched(options)
-        print(f"{options.script}: launched")
+        print(f"{options.script}: {'simulated, nothing wrong in this run' if simulating() else 'launched'}")
         return 0
     run_script(options)
     return 0

@@ -103,6 +103,8 @@ def only_definitions(path: str) -> tuple[str, ...]:
 def existing_file(name: str) -> str:
     """The real path of a file, as Python puts it in `sys.path[0]` and as source lookups need it after a chdir.
     CommandError if there is none."""
+    if os.path.isdir(name):
+        raise CommandError(f"{name!r} is a folder; name a file in it, {os.path.join(name, 'FILE.py')}.")
     if not os.path.isfile(name):
         raise CommandError(f"no file {name!r} here ({os.getcwd()}).")
     return os.path.realpath(name)

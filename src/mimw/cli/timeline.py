@@ -18,6 +18,7 @@ from .check import add_launch_arguments, launch_of
 from .errors import CommandError
 from .output import check_output, writing
 from .page import add_page, check_page, write_page
+from .places import nearer
 from .progress import working
 
 HELP = "predicted (or measured) time and timeline of a kernel"
@@ -53,7 +54,7 @@ def execute(options: Namespace) -> int:
     check_page(options)
     with working(f"{'measuring' if options.measure else 'predicting'} {options.kernel}"):
         found = _measured(options) if options.measure else _predicted(options)
-    print(json.dumps(found.as_json(), indent=2) if options.json else found)
+    print(json.dumps(found.as_json(), indent=2) if options.json else nearer(found))
     for path in options.output:
         with writing(path):
             found.write(path)

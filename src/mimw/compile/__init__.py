@@ -58,7 +58,9 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         compiled = stock_compile(src, target=target, options=options, **keywords)
         keep_warnings(src, compiled)
     except OSError as error:
-        raise unkept(error) from error
+        if (refusal := unkept(error)) is None:
+            raise
+        raise refusal from error
     except PTXASError as error:
         refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
         if refusal is None:

@@ -14,7 +14,7 @@ import functools
 import hashlib
 import json
 from dataclasses import asdict
-from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
+from errno import EACCES, EDQUOT, ENOENT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -91,10 +91,12 @@ def keep_warnings(src: MimwSource, compiled) -> None:
         one.repeat()
 
 
-def unkept(error: OSError) -> OSError:
-    """`error` in the user's words, if it is about files that Triton writes."""
-    if error.errno not in _UNWRITABLE:
-        return error
+def unkept(error: OSError) -> CacheError | None:
+    """`error` in the user's words, if it is about files that Triton writes; a folder where none can be made is told as missing."""
+    path, folder = str(error.filename or "-"), knobs.cache.dir
+    no_folder = error.errno == ENOENT and (path.startswith(folder) or folder.startswith(path))
+    if error.errno not in _UNWRITABLE and not no_folder:
+        return None
     where = f"{error.filename}: " if error.filename else ""
     full = "free space there and in the folder for temporary files (TMPDIR)" if error.errno in (ENOSPC, EDQUOT) else \
         "make it writable"

@@ -43,6 +43,8 @@ def loop_text(compiled: Any) -> str:
     numbers = {op: number for number, op in enumerate(program.walk())}
     hinder = why_not_pipelined(program)
     lines, own = [], own_loops(program)
+    beside = ("other tasks run beside it" if any(program.named("warp_specialize")) else
+              "a pipe (tle.pipe, or a task that loads) overlaps loads and products here")
     for plan in loop_plans(program):
         if plan.loop in own:
             lines.append(f"{plan.loop.site}   {own[plan.loop]}")
@@ -52,8 +54,7 @@ def loop_text(compiled: Any) -> str:
             continue
         loads = sum(numbers[op] in ahead for op in inside if _gives_a_tile(op))
         if plan.fixed is not None:
-            said = (f"in order, since {plan.fixed.name} at {plan.fixed.site} keeps its place; a pipe (tle.pipe, or a task that "
-                    "loads) overlaps loads and products here")
+            said = f"in order, since {plan.fixed.name} at {plan.fixed.site} keeps its place; {beside}"
         elif loads:
             said = f"pipelined by Triton: {loads} load{'s start' if loads > 1 else ' starts'} iterations ahead"
         elif hinder is not None:

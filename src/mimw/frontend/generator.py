@@ -29,6 +29,7 @@ from ..triton_port.codegen import (
     CompilationError,
     base_value,
     constexpr,
+    device_print,
     flatten_values_to_ir,
     normalize_value,
     parse,
@@ -120,6 +121,8 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
 
     def call_Function(self, node, fn, args, kws):
         """A word that starts partitions describes them; they are recorded here, where its call stands."""
+        if fn is device_print and not (args and isinstance(args[0], (str, constexpr))):
+            raise self._unsupported(node, "print and tl.device_print take a text before what is printed: print('value', value)")
         found = super().call_Function(node, fn, args, kws)
         if isinstance(found, InPlace):
             return self._rebind(node, found)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from functools import cache
 
-from ..errors import KernelError, MimwError, ResourceError, excerpt
+from ..errors import KernelError, MimwError, ResourceError, causes, excerpt
 from ..ir import LaunchFacts, Program, verify
 from ..triton_port.codegen import (
     ASTFunction,
@@ -102,11 +102,7 @@ def origin(error: BaseException) -> BaseException:
 
 
 def _is_about_the_configuration(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, (ResourceError, CompileTimeAssertionFailure)):
-            return True
-        error = error.__cause__
-    return False
+    return any(isinstance(one, (ResourceError, CompileTimeAssertionFailure)) for one in causes(error))
 
 
 def _message(error: BaseException, root: BaseException) -> str:
@@ -114,9 +110,10 @@ def _message(error: BaseException, root: BaseException) -> str:
     if not isinstance(root, CompilationError):
         return f"{type(root).__name__}: {root}" if isinstance(root, KeyError) or not str(root) else str(root)
     message = ""
-    while isinstance(error, CompilationError):
-        message = error.error_message or message
-        error = error.__cause__
+    for one in causes(error):
+        if not isinstance(one, CompilationError):
+            break
+        message = one.error_message or message
     return message or "compilation failed"
 
 

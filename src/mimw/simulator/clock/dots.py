@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...ir import Op, Tensor
 from ...ir.types import Buffer
 from ..machine.table import HANDLERS
-from ..machine.tasks import InFlight, Task, Wait
+from ..machine.tasks import InFlight, Task, Wait, all_but
 from ..words.assembly import plain_instructions
 from .table import TIMED, skip, timed
 
@@ -55,7 +55,7 @@ def async_dot_wait(task, op):
     end = max((dot.end for dot in wanted), default=0.0)
     while any(not dot.landed for dot in wanted):
         yield Wait(op, "group", task, lambda: f"{len(wanted)} asynchronous dots of its own", lambda: wanted)
-    task.wait_until(end, op, f"dots but {int(op.pending)}")
+    task.wait_until(end, op, all_but("dots", int(op.pending)))
     task.floor = task.clock
     task.env[op.result] = None
 

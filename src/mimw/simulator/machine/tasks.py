@@ -251,3 +251,6 @@ class Task:
         self.stretch = self.clock
 
 
+def all_but(what: str, pending: int) -> str:
+    """What a wait for groups is for, in a timeline: "all dots", "all dots but 1"."""
+    return f"all {what} but {pending}" if pending else f"all {what}"

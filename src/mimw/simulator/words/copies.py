@@ -21,7 +21,7 @@ from ...memory_model import ASYNC
 from ...tensor_map import begin_problem
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
-from ..machine.tasks import InFlight, Task, Wait
+from ..machine.tasks import InFlight, Task, Wait, all_but
 from ..memory.mbarriers import single
 
 
@@ -146,4 +146,4 @@ def _wait_for(task: Task, op: Op, groups: list[list[InFlight]], pending: int, ki
     wanted = [copy for group in groups[:len(groups) - pending] for copy in group] if len(groups) > pending else []
     while left := [copy for copy in wanted if not copy.landed]:
         yield Wait(op, "group", task, lambda: f"{len(left)} {kind} operations of its own", lambda: left)
-    task.wait_until(max((copy.end for copy in wanted), default=0.0), op, f"{kind} groups but {pending}")
+    task.wait_until(max((copy.end for copy in wanted), default=0.0), op, all_but(f"{kind} groups", pending))

@@ -17,7 +17,7 @@ from ...memory_model import ASYNC
 from ...triton_port.interpreter import matmul
 from ..machine.guarded import PendingDot
 from ..machine.table import handles, made_for
-from ..machine.tasks import InFlight, Wait
+from ..machine.tasks import InFlight, Wait, all_but
 from ..memory.values import numpy_type
 from ..memory.views import View
 
@@ -84,7 +84,7 @@ def async_dot_wait(task, op):
         yield Wait(op, "group", task, lambda: f"{sum(not dot.landed for dot in wanted)} asynchronous dots of its own",
                    lambda: wanted)
     task.machine.order.wait_group(task, "wgmma", pending)
-    task.wait_until(max([dot.end for dot in wanted], default=0.0), op, f"dots but {pending}")
+    task.wait_until(max([dot.end for dot in wanted], default=0.0), op, all_but("dots", pending))
     task.env[op.result] = value.result if isinstance(value, PendingDot) and value.done else value
 
 
