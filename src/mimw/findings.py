@@ -123,24 +123,25 @@ class Report(Shown):
         return "\n\n".join([*map(str, self.findings), *remarks, self.verdict + besides])
 
     def _page(self):
-        """The timeline is that of the first finding, or of seed 0; what was refused before any run has none."""
-        from .report.page import Note, Page
+        """Each finding has the timeline of its run; without any it is that of seed 0. What was refused before any run has none."""
+        from .report.page import Note, Page, Run
 
         notes = tuple(Note(one.kind, one.message, one.sites, one.hint, one.shown_by,
-                           (len(one.sites) if "Deadlock" in one.kinds else 2) if number == 0 else 0)
-                      for number, one in enumerate(self.findings))
+                           len(one.sites) if "Deadlock" in one.kinds else 2) for one in self.findings)
         texts = (("Remarks", "\n\n".join(f"{remark.site}: {remark.text}" for remark in self.remarks)),
                  ("Checked besides", "\n".join(self._besides())))
         page = Page(self.kernel or "mimw.check", verdict=self.verdict, ok=self.ok, notes=notes, texts=texts,
                     no_trace="The kernel was refused before any run, so there is no timeline.")
         if self.replay is None:
             return page
-        first = self.findings[0] if self.findings else None
+        first, *others = self.findings or (None, )
         done, launch = self.replay(first), self.replay.launch
+        runs = tuple(Run(number, again.trace, again.at) for number, again in enumerate(map(self.replay, others), 2))
         grid = first.grid if first else launch.grid
         sizes = tuple(f"{name}={value}" for name, value in first.sizes.items()) if first else ()
-        facts = (self.replay.target.name, f"grid {tuple(grid)}", *sizes, f"seed {first.seed if first else 0}")
-        return replace(page, facts=facts, program=launch.program, target=self.replay.target, trace=done.trace, at=done.at)
+        which = (f"grid {tuple(grid)}", *sizes, f"seed {first.seed if first else 0}") if not runs else ()  # the timeline says it
+        return replace(page, facts=(self.replay.target.name, *which), program=launch.program, target=self.replay.target,
+                       trace=done.trace, at=done.at, others=runs)
 
     def _besides(self) -> Iterator[str]:
         """Lines about what did not run, and about the smaller launches."""

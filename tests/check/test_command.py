@@ -111,7 +111,7 @@ def test_a_file_that_does_not_import_is_not_checked(source, text, by_module, tmp
     file.write_text(source)
     assert main(["check", f"{name if by_module else file}:case"]) == 2
     (line, ) = capsys.readouterr().err.splitlines()
-    assert line.startswith("mimw: ") and text.format(file=file) in line
+    assert line.startswith("mimw: ") and text.format(file=file.name) in line
 
 
 def test_an_error_of_the_users_own_code_is_no_finding(tmp_path, capsys, monkeypatch):

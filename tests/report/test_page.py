@@ -13,17 +13,22 @@ from mimw.ir import Site
 from mimw.report.page import Note, Page
 from mimw.report.page.lanes import MOST_EVENTS, MOST_LANES, Lanes
 from mimw.report.page.lines import Lines
+from mimw.report.page.runs import alike, most_events
 from mimw.trace import Event, Trace
 from tests.kernels import tma_pipeline
 from tests.kernels.lines import line_of
-from tests.report.pages import page, read, report
+from tests.report.pages import TWO, page, read, report
 
 RACE, STUCK, RIGHT = "released_before_the_wait", "first_wait_with_parity_0", "right_pipeline"
 
 
-def data(text):
-    """What the page's JavaScript has of the timeline."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+def data(text, run=0):
+    """What the page's JavaScript has of the timeline of one run."""
+    found = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+    one = found["runs"][run]
+    events = [event for row in one["events"] for event in
+              ([row] if len(row) > 2 else found["runs"][0]["events"][row[0]:sum(row)])]
+    return found | one | {"events": events, "sent": one["events"]}
 
 
 def test_a_finding_stands_on_its_line_and_marks_the_other_side():
@@ -50,8 +55,33 @@ def test_the_run_that_shows_the_finding_is_drawn_up_to_the_error():
     assert report(STUCK).findings[0].kind == "PhaseOffByOne"
 
 
+def test_each_finding_has_the_timeline_of_its_own_run():
+    text, found = page(TWO), read(page(TWO))
+    first, second = data(text), data(text, 1)
+    assert [run["note"] for run in first["runs"]] == [1, 2] and first["at"] != second["at"]
+    for drawn, finding in zip((first, second), report(TWO).findings, strict=True):
+        again = report(TWO).replay(finding)
+        assert len(drawn["events"]) == len(again.trace.events) and drawn["at"] == pytest.approx(again.at, rel=1e-6)
+        assert type(again.error).__name__ == finding.kind
+        lines = {drawn["sets"][drawn["events"][number][5]].split(" ")[0] for number in drawn["marked"]}
+        assert lines <= {f"0.{site.line}" for site in finding.sites[:2]} and (lines or drawn is first)     # an arrival is no event
+    assert any(len(row) == 2 for row in second["sent"]) and len(text) < len(page(STUCK)) + 20_000
+    assert [one["data-run"] for _, one in found.elements if "data-run" in one] == ["0", "1"]
+    for finding in report(TWO).findings:
+        assert found.text.count(finding.shown_by) == 2      # below its line, and above its timeline
+    assert found.of_class("about") and "seed" not in text.partition("</header>")[0]
+    assert not read(page(RACE)).of_class("runs") and "seed 0" in read(page(RACE)).text
+
+
+def test_events_of_another_run_that_are_those_of_the_first_stand_once():
+    first = [[0, 0, 0.0, 1.0, 0, 0, 0], [0, 1, 1.0, 1.0, 0, 0, 0], [1, 0, 0.0, 2.0, 0, 0, 0]]
+    other = [first[1], first[2], [0, 0, 9.0, 1.0, 0, 0, 0], first[0]]
+    assert alike(first, other) == [[1, 2], other[2], [0, 1]] and alike(first, first) == [[0, 3]]
+    assert most_events(0, 3) == MOST_EVENTS and most_events(1, 3) == most_events(2, 3) == MOST_EVENTS // 2
+
+
 def test_every_link_of_every_pane_ends_on_the_page():
-    for name in (RACE, STUCK, RIGHT):
+    for name in (RACE, STUCK, RIGHT, TWO):
         found, lines = read(page(name)), set()
         for tag, attributes in found.elements:
             lines |= set(attributes.get("data-l", "").split())
@@ -78,7 +108,7 @@ def test_nothing_found_is_a_page_too():
 
 
 def test_the_page_stands_alone_and_is_small():
-    for name in (RACE, STUCK, RIGHT):
+    for name in (RACE, STUCK, RIGHT, TWO):
         text = page(name)
         assert "://" not in text and "@import" not in text and "src=" not in text and "<link" not in text
         assert "default-src 'none'" in text and len(text) < 80_000
@@ -116,8 +146,8 @@ def test_a_long_run_is_drawn_in_part_and_says_so():
                    for number in range(many)])
     first, last = Lanes(trace, Lines(), {}), Lanes(trace, Lines(), {}, at=float(many))
     assert first.left_out == [f"the first 12,000 of 24,000 events are drawn, 0 cycles to {MOST_EVENTS:,} cycles"]
-    assert last.left_out[0].startswith("the last 12,000 of 24,000") and len(last.data()["events"]) == MOST_EVENTS
-    assert last.data()["start"] == many - MOST_EVENTS and last.svg().count("<rect") < 4 * 760
+    assert last.left_out[0].startswith("the last 12,000 of 24,000") and len(last.data({}, {})["events"]) == MOST_EVENTS
+    assert last.data({}, {})["start"] == many - MOST_EVENTS and last.svg().count("<rect") < 4 * 760
     wide = Trace([Event(cta, "t", "run", 0.0, 1.0, "x") for cta in range(100)])
     drawn = Lanes(wide, Lines(), {})
     assert len(drawn.lanes) == MOST_LANES and drawn.left_out == ["64 of 100 CTAs are drawn"]

@@ -4,7 +4,7 @@ import pytest
 
 from tests.kernels import tma_pipeline
 from tests.kernels.lines import line_of
-from tests.report.pages import page
+from tests.report.pages import TWO, page
 
 pytestmark = pytest.mark.browser
 DOT = line_of(tma_pipeline.pipeline, "acc = tlx.async_dot(")
@@ -58,6 +58,26 @@ def test_by_keys_alone(browser, race):
     browser.press("Home", "Arrow_Down")
     assert len(browser.find(".ln.on")) == 1 and browser.find(".ln.on")[0] == browser.focused()
     assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid" and browser.errors() == []
+
+
+def test_each_finding_shows_its_own_run(browser, tmp_path):
+    (tmp_path / "two.html").write_text(page(TWO))
+    browser.open(tmp_path / "two.html", width=700)
+    drawn = "return document.querySelector('svg.lanes').innerHTML"
+    one = browser.run(drawn)
+    assert "The run of finding 1" in browser.find(".runs")[0].text and len(browser.find(".finding.on")) == 1
+    browser.find(".finding")[1].click()
+    two = browser.run(drawn)
+    assert "The run of finding 2" in browser.find(".runs")[0].text and "seed=2" in browser.find(".runs .shown")[0].text
+    assert two != one and browser.find(".lanes .ev.hit.on") and len(browser.find(".finding.on")) == 1
+    waits = [told.text for told in browser.find(".told")]
+    browser.press("n")                          # the one behind the last is the first
+    assert browser.run(drawn) == one and [told.text for told in browser.find(".told")] != waits
+    browser.press("p")
+    assert browser.run(drawn) == two and [told.text for told in browser.find(".told")] == waits
+    browser.find(".of button")[0].click()
+    assert browser.run(drawn) == one and browser.find(".of [aria-pressed=true]")[0].text == "1"
+    assert browser.too_wide() == [] and browser.errors() == []
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -11,11 +11,13 @@ The files:
     lines.py     source positions as the keys by which everything on the page is linked
     source.py    the functions that ran, line by line, with the findings
     lanes.py     the timeline: what is drawn without JavaScript, and the data for zooming
+    runs.py      the runs of several findings, as data that has only once what they share
     maps.py      shared memory, tensor memory and local memories by offset
     tables.py    tasks, buffers, pipes and barriers; texts whose positions are links
-    page.css, page.js
+    page.css, page.js, timeline.js
 """
 
 from .page import Note, Page
+from .runs import Run
 
-__all__ = ["Note", "Page"]
+__all__ = ["Note", "Page", "Run"]

@@ -31,10 +31,12 @@ _TIPS = 500         # bars that have a tooltip of their own without JavaScript
 
 
 class Lanes:
-    """`tasks` are the keys of all lines of a task, by its name; `at` is the time of an error, `marks` are the lines concerned."""
+    """`tasks` are the keys of all lines of a task, by its name; `at` is the time of an error, `marks` are the lines concerned.
+    `most` events are kept."""
 
-    def __init__(self, trace: Trace, lines: Lines, tasks: Mapping[str, str], at: float | None = None, marks: tuple[str, ...] = ()):
-        self.trace, self.lines, self.tasks, self.at = trace, lines, tasks, at
+    def __init__(self, trace: Trace, lines: Lines, tasks: Mapping[str, str], at: float | None = None, marks: tuple[str, ...] = (),
+                 most: int = MOST_EVENTS):
+        self.trace, self.lines, self.tasks, self.at, self.most = trace, lines, tasks, at, most
         self.unit, self.left_out = trace.unit, []
         order = list(tasks)
         every = sorted(trace.lanes(), key=lambda lane: (lane[0], order.index(lane[1]) if lane[1] in tasks else len(order)))
@@ -45,7 +47,7 @@ class Lanes:
         self.events = self._some([event for event in trace.events if (event.cta, event.lane) in number])
         self.events.sort(key=lambda event: (number[event.cta, event.lane], event.start, event.end))
         self.number = number
-        self.start = 0.0 if len(self.events) < MOST_EVENTS else min(event.start for event in self.events)
+        self.start = 0.0 if len(self.events) < most else min(event.start for event in self.events)
         self.end = max((event.end for event in self.events), default=trace.end) or 1.0
         self.several = len({cta for cta, _ in every}) > 1
         self.marked = self._marked(marks)
@@ -68,10 +70,10 @@ class Lanes:
         return [lane for lane in lanes if lane in set(kept)]
 
     def _some(self, events: list[Event]) -> list[Event]:
-        if len(events) <= MOST_EVENTS:
+        if len(events) <= self.most:
             return events
         ordered = sorted(events, key=lambda event: event.start)
-        kept = ordered[:MOST_EVENTS] if self.at is None else ordered[-MOST_EVENTS:]
+        kept = ordered[:self.most] if self.at is None else ordered[-self.most:]
         self.left_out.append(f"{'the first' if self.at is None else 'the last'} {len(kept):,} of {len(events):,} events are drawn, "
                              f"{self.amount(kept[0].start)} to {self.amount(max(event.end for event in kept))}")
         return kept
@@ -97,12 +99,15 @@ class Lanes:
         cta, name = lane
         return f"{self.trace.place(cta)} / {name}" if self.several and cta >= 0 and not name.startswith("cta ") else name
 
+    @property
+    def left_out_text(self) -> str:
+        return f"{'; '.join(self.left_out)}." if self.left_out else ""
+
     # ---- data -------------------------------------------------------------------------------------------------------
 
-    def data(self) -> dict:
-        """All that is kept, for the page's JavaScript."""
-        labels: dict[str, int] = {}
-        sets: dict[str, int] = {}
+    def data(self, labels: dict[str, int], sets: dict[str, int]) -> dict:
+        """All that is kept, for the page's JavaScript. `labels` and sets of lines are numbered in the dictionaries, which the runs
+        of a page share."""
         kinds = list(KINDS)
         rows = [[self.number[event.cta, event.lane], kinds.index(event.kind), self.rounded(event.start - self.start),
                  self.rounded(event.end - event.start), labels.setdefault(event.label, len(labels)),
@@ -112,8 +117,8 @@ class Lanes:
                  for lane, busy in zip(self.lanes, self.busy)]
         return {"unit": self.unit, "start": self.rounded(self.start), "end": self.rounded(self.end - self.start),
                 "at": None if self.at is None else self.rounded(self.at - self.start), "lanes": lanes,
-                "kinds": list(KINDS.items()), "labels": list(labels), "sets": list(sets), "wholes": wholes, "events": rows,
-                "marked": sorted(self.marked), "row": ROW, "bar": BAR, "top": TOP, "left": self.left, "share": SHARE}
+                "wholes": wholes, "events": rows, "marked": sorted(self.marked), "left": self.left,
+                "left_out": self.left_out_text, "length": self.amount(self.end)}
 
     @staticmethod
     def rounded(number: float) -> float:

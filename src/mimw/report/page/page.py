@@ -27,7 +27,8 @@ from ..table import Table
 from .lanes import KINDS, Lanes, waited_lines
 from .lines import Lines, union
 from .maps import map_svg, storage_maps
-from .source import source_pane
+from .runs import Run, most_events, runs_data
+from .source import source_pane, told_beside
 from .tables import name_keys, table_html, task_keys, text_html
 
 _FRAME = """<!doctype html>
@@ -54,7 +55,7 @@ _FRAME = """<!doctype html>
 """
 _KEYS = (("↑ ↓", "the next line, region or edge; in the timeline the next lane"), ("← →", "the next event of a lane"),
          ("Enter", "choose: what belongs to it lights up in every pane"), ("+ − 0", "timeline: closer, wider, all of it"),
-         ("Esc", "choose nothing"), ("Tab", "the next pane"))
+         ("n p", "the next finding with its run, the one before"), ("Esc", "choose nothing"), ("Tab", "the next pane"))
 _OPEN = 14          # rows of a table that need not be unfolded
 _LEAST_SCALE = 0.72     # of the graph: a wider one is scrolled
 HEIGHT = 760        # pixels of the frame in a notebook
@@ -83,7 +84,8 @@ class Page:
     verdict   the result in a line, and `ok` whether it is good; None where there is nothing to judge
     notes     findings
     program   the kernel, for source, storage, barriers and tables; `target` is its chip
-    trace     for the timeline; `at` is when a run ended in an error; `no_trace` says why there is none
+    trace     for the timeline; `at` is when a run ended in an error; `no_trace` says why there is none. With notes it is the run
+              of the first one, and `others` are the runs of the others
     worked    how long the ops of each place took, in any unit
     sites     further lines whose functions are shown
     rows      places of shared memory in the compiled kernel; without these they are planned
@@ -101,6 +103,7 @@ class Page:
     trace: Trace | None = None
     at: float | None = None
     no_trace: str = ""
+    others: tuple[Run, ...] = ()
     worked: Mapping[Site, float] = field(default_factory=dict)
     sites: tuple[Site, ...] = ()
     rows: Sequence[Row] = ()
@@ -122,15 +125,16 @@ class Page:
 
     def _parts(self) -> dict[str, str]:
         lines, program = Lines(), self.program
-        marks = []
         for note in self.notes:
-            marks += [key.split(" ")[0] for key in (lines.keys(site) for site in note.sites[:note.mark]) if key]
+            lines.keys(*note.sites[:note.mark])
         lines.keys(*self.sites, *([program.site] if program is not None else ()))
         maps = storage_maps(program, self.target, self.rows) if program is not None and self.target is not None else []
         tasks = task_keys(program, lines) if program is not None else {}
         names = name_keys(program, tasks, maps, lines) if program is not None else {}
-        lanes = Lanes(self.trace, lines, tasks, self.at, tuple(marks)) if self.trace and self.trace.events else None
-        panes = [self._findings(lines), self._timeline(lanes), *(_section(
+        runs = self._runs(lines, tasks)
+        told = [told_beside(waited_lines(lanes.trace, lines), {} if number else self._shares(lines))
+                for number, (_, lanes) in enumerate(runs)] or [told_beside({}, self._shares(lines))]
+        panes = [self._findings(lines), self._timeline(runs), *(_section(
             f"map{number}", one.title[0].upper() + one.title[1:], f'{map_svg(one, lines)}<p class="under">{escape(one.note)}</p>',
             _filled(one.used, one.limit, one.unit)) for number, one in enumerate(maps)), self._graph(lines, tasks),
             self._resources(names)]
@@ -138,12 +142,24 @@ class Page:
                   for number, (title, table) in enumerate(self.tables)]
         panes += [_folded(f"text{number}", title, text_html(text, lines), text.count("\n") <= 2 * _OPEN)
                   for number, (title, text) in enumerate(self.texts) if text]
-        source = source_pane(lines, self.notes, waited_lines(self.trace, lines) if lanes else {}, self._shares(lines))
-        return {"title": escape(f"{self.title} · mimw"), "style": _file("page.css"), "script": _file("page.js"),
+        source = source_pane(lines, self.notes, told[0])
+        script = "\n".join(map(_file, ("page.js", "timeline.js")))
+        return {"title": escape(f"{self.title} · mimw"), "style": _file("page.css"), "script": f"(() => {{\n{script}}})();",
                 "kernel": lines.keys(program.site if program is not None else None).split(" ")[0], "header": self._header(),
                 "left": source or '<p class="none">The source of this kernel cannot be read here.</p>', "right": "".join(panes),
                 "body": "no-source" if not source else "" if any(panes) else "only-source",
-                "data": _json(lanes.data() if lanes else {})}
+                "data": _json(runs_data(runs, told) if runs else {})}
+
+    def _runs(self, lines: Lines, tasks: dict[str, str]) -> list[tuple[int, Lanes]]:
+        """The runs with the numbers of their findings, 0 of none; the one that is drawn first comes first."""
+        given = [Run(1 if self.notes else 0, self.trace, self.at)] if self.trace and self.trace.events else []
+        given += [run for run in self.others if run.trace.events]
+        found = []
+        for number, run in enumerate(given):
+            note = self.notes[run.note - 1] if run.note else Note("", "")
+            marks = tuple(key.split(" ")[0] for key in (lines.keys(site) for site in note.sites[:note.mark]) if key)
+            found.append((run.note, Lanes(run.trace, lines, tasks, run.at, marks, most_events(number, len(given)))))
+        return found
 
     def _shares(self, lines: Lines) -> dict[str, float]:
         """Key of a line -> its share of all work; of a line that calls a helper, that of the helper too."""
@@ -177,19 +193,31 @@ class Page:
                         f"<b>{number}</b><div><p><strong>{kind}</strong> {first}</p>{where}{facts}</div></li>")
         return _section("findings", "Findings", f'<ol class="findings">{"".join(rows)}</ol>') if rows else ""
 
-    def _timeline(self, lanes: Lanes | None) -> str:
-        if lanes is None:
+    def _timeline(self, runs: list[tuple[int, Lanes]]) -> str:
+        if not runs:
             return _section("timeline", "Timeline", f'<p class="none">{escape(self.no_trace)}</p>') if self.no_trace else ""
-        kinds = {event.kind for event in lanes.events}
+        lanes = runs[0][1]
+        kinds = {event.kind for _, one in runs for event in one.events}
         legend = "".join(f'<li><span class="swatch k-{kind}"></span>{escape(meaning)}</li>' for kind, meaning in KINDS.items()
                          if kind in kinds)
-        legend += '<li><span class="swatch found"></span>the error</li>' if self.at is not None else ""
+        legend += '<li><span class="swatch found"></span>the error</li>' if any(one.at is not None for _, one in runs) else ""
         buttons = "".join(f'<button type="button" data-do="{do}" aria-label="{label}">{sign}</button>' for do, label, sign in (
             ("left", "earlier", "◂"), ("right", "later", "▸"), ("in", "closer", "+"), ("out", "wider", "−"), ("all", "all", "all")))
-        left_out = f'<p class="under">{escape("; ".join(lanes.left_out))}.</p>' if lanes.left_out else ""
-        body = (f'<div class="tools"><ul class="legend">{legend}</ul><div class="buttons" hidden>{buttons}</div></div>'
+        left_out = f'<p class="under left-out">{escape(lanes.left_out_text)}</p>' if any(one.left_out for _, one in runs) else ""
+        body = self._choice(runs) if len(runs) > 1 else ""
+        body += (f'<div class="tools"><ul class="legend">{legend}</ul><div class="buttons" hidden>{buttons}</div></div>'
                 f'<div class="scroll plot">{lanes.svg()}</div>{left_out}')
         return _section("timeline", "Timeline", body, f"{lanes.amount(lanes.end)}")
+
+    def _choice(self, runs: list[tuple[int, Lanes]]) -> str:
+        """Which run is drawn, where each finding has one, and how to see it again."""
+        notes = [(number, self.notes[number - 1]) for number, _ in runs]
+        buttons = "".join(f'<button type="button" data-run="{place}" aria-pressed="{"false" if place else "true"}" aria-label="the '
+                          f'run of finding {number}, {escape(note.kind)}">{number}</button>'
+                          for place, (number, note) in enumerate(notes))
+        told = "".join(f'<span{" hidden" * (place > 0)}>{escape(note.shown)}</span>' for place, (_, note) in enumerate(notes))
+        return (f'<div class="runs"><span>The run of finding <b>{notes[0][0]}</b></span><span class="of" hidden>{buttons}</span>'
+                f'<span class="shown">{told}</span></div>')
 
     def _graph(self, lines: Lines, tasks: dict[str, str]) -> str:
         if self.program is None or not barrier_edges(self.program):

@@ -1,8 +1,8 @@
 """The source pane: the functions that ran, line by line, with each finding below the line where the finding shows.
 
-Input: the lines of the page, its notes, and how long tasks waited and worked at each line. Output: HTML, a section a file:
+Input: the lines of the page, its notes, and what is told beside lines of waits and work. Output: HTML, a section a file:
 
-    source_pane(lines, notes, waited, worked)
+    source_pane(lines, notes, told_beside(waited, worked))
     <section><h3>gemm.py</h3> ... <div class="ln at" id="L0.33" data-l="0.33"><b>33</b><code>acc = ...</code></div> ...
 
 Of a file the functions are shown in which something happens, whole; what lies between is a line that says how much is left out.
@@ -25,13 +25,18 @@ _AROUND = 6         # lines on each side, of text that is no Python
 _TOLD = 0.03        # the share from which on waits and work are told beside their line
 
 
-def source_pane(lines: Lines, notes: Sequence[Note], waited: Mapping[str, float], worked: Mapping[str, float]) -> str:
-    """All files of the page. By key of a line, `waited` is the share of the time that the task waits there which waits most, and
+def told_beside(waited: Mapping[str, float], worked: Mapping[str, float]) -> dict[str, str]:
+    """What is told beside a line, by its key: `waited` is the share of the time that the task waits there which waits most, and
     `worked` the line's share of all work."""
     told = {key: f"waits {100 * share:.0f} %" for key, share in waited.items() if share >= _TOLD}
     for key, share in worked.items():
         if share >= _TOLD:
             told[key] = ", ".join([*([told[key]] if key in told else []), f"{100 * share:.0f} % of the work"])
+    return told
+
+
+def source_pane(lines: Lines, notes: Sequence[Note], told: Mapping[str, str]) -> str:
+    """All files of the page; `told` is what stands beside a line, by its key."""
     at: dict[str, list[tuple[int, Note, bool]]] = {}
     for number, note in enumerate(notes, 1):
         for place, site in enumerate(note.sites):
