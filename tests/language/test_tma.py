@@ -1,10 +1,13 @@
 """Descriptor loads and stores: what they record and refuse."""
 
+import numpy as np
 import pytest
 import triton.language as tl
 
+import mimw
 import mimw.tlx as tlx
 from mimw.errors import KernelError, TargetError
+from tests.compiling import to_ttgir
 
 from .harness import Kernel
 
@@ -127,9 +130,34 @@ def test_store_wait(copy):
         copy.kernel(tlx.async_descriptor_store_wait, -1)
 
 
+@mimw.jit
+def by_what_an_older_chip_has(x, y, z, N: tl.constexpr):
+    """What the mends below name."""
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    a, b = tlx.local_alloc((N, N), tl.float16, 1), tlx.local_alloc((N, N), tl.float16, 1)
+    tlx.async_load(x + at, a[0])
+    tlx.async_load(y + at, b[0])
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    tlx.local_store(a[0], tl.dot(tlx.local_load(a[0]), tlx.local_load(b[0])).to(tl.float16))
+    tl.store(z + at, tlx.local_load(a[0]))
+
+
+def test_the_mends_for_an_older_chip_work_there():
+    x, y = np.eye(16, dtype=np.float16), np.arange(256, dtype=np.float16).reshape(16, 16)
+    z = np.zeros_like(y)
+    mimw.simulate(by_what_an_older_chip_has, (1, ), x, y, z, 16, target="sm_80")
+    assert (z == y).all()
+    compiled = to_ttgir(by_what_an_older_chip_has, {name: "*fp16" for name in "xyz"}, {"N": 16}, "sm_80")
+    assert "tt.dot" in compiled.stages["ttgir"] and "async_load" in compiled.stages["ir"]
+
+
 def test_targets():
-    with pytest.raises(TargetError, match="needs sm_90 or newer, but this kernel is compiled for sm_80"):
-        Copy("sm80").load()
+    for act, mend in (("load", "copy from pointers by tlx.async_load, "), ("store", "store through pointers: tl.store")):
+        with pytest.raises(TargetError, match="needs sm_90 or newer, but this kernel is compiled for sm_80") as refused:
+            getattr(Copy("sm80"), act)()
+        assert refused.match(f"Mend: on sm_80 {mend}.*; or compile for a chip that has it, such as sm_90a")
+        assert refused.value.hint in str(refused.value)
     with pytest.raises(NotImplementedError, match="async_amd_descriptor_load"):
         Copy("gfx950").load()
     with pytest.raises(NotImplementedError, match="async_amd_descriptor_store"):

@@ -77,14 +77,17 @@ def single_barrier(name: str, bar: Any, semantic) -> Any:
     return bar.handle
 
 
-def needs_hopper(name: str, semantic, amd: str = "") -> int:
-    """The compute capability, or an error below sm_90 and (naming the word `amd`) on AMD."""
+def needs_hopper(name: str, semantic, amd: str = "", older: str = "") -> int:
+    """The compute capability; or an error below sm_90, with what does it there, `older`, and on AMD, naming the word `amd`."""
     chip = capability(semantic)
     if chip is None:
         advice = f"; use tlx.{amd} there" if amd else ""
         refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}{advice}")
     if chip < 90:
-        refuse(TargetError, f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}")
+        instead = f"on sm_{chip} {older}; or " if older else ""
+        refuse(TargetError, f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}",
+               mend=f"{instead}compile for a chip that has it, such as sm_90a: `--target sm_90a` of a command, MIMW_TARGET=sm_90a, "
+               "or `target=`")
     return chip
 
 

@@ -71,7 +71,7 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     example:   acc = tlx.async_dot(A[slot], B[slot], acc)                                     # Hopper
                tlx.async_dot(A[slot], B[slot], acc[0], use_acc=i > 0, mBarriers=[free[slot]])     # Blackwell
     """
-    needs_hopper("async_dot", _semantic)
+    needs_hopper("async_dot", _semantic, older="multiply by tl.dot, of tlx.local_load of the operands")
     if tensor_memory_columns(_semantic):
         return tcgen05.dot(A, B, acc, use_acc, pred, mBarriers, two_ctas, force_async, out_dtype, _semantic)
     shape_a = _operand("A", A, _semantic)
