@@ -123,13 +123,17 @@ def gathered(rank, size):
 
 @mimw.jit
 def shares_twice(parts_k, parts_v, dk, dv, world, rows, D: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
-    """Shares of 1 + the rank's number, times 1 and 10, brought and added; then the same of twice as much, into the second half."""
+    """Shares of 1 + the rank's number, times 1 and 10, given to all ranks and added; then the same of twice as much, into the
+    second half."""
+    me, size = tlx.world_rank(world), tlx.world_size(world)
     for turn in range(2):
-        one = (tlx.world_rank(world) + 1) * (turn + 1)
-        for first in range(0, tlx.world_size(world) * rows * D, 4096):
-            at = first + tl.arange(0, 4096)
-            tl.store(parts_k + at, tl.full((4096, ), one, tl.float32).to(parts_k.dtype.element_ty))
-            tl.store(parts_v + at, tl.full((4096, ), 10 * one, tl.float32).to(parts_v.dtype.element_ty))
+        one = (me + 1) * (turn + 1)
+        for owner in range(size):
+            for first in range(me * rows * D, (me + 1) * rows * D, 4096):
+                at = first + tl.arange(0, 4096)
+                share = tl.full((4096, ), one, tl.float32)
+                tl.store(tlx.peer_pointer(parts_k, owner, world) + at, share.to(parts_k.dtype.element_ty))
+                tl.store(tlx.peer_pointer(parts_v, owner, world) + at, (10 * share).to(parts_v.dtype.element_ty))
         collect(parts_k, parts_v, dk + turn * rows * D, dv + turn * rows * D, world, 1, rows, D, PARTS, CAUSAL)
 
 

@@ -89,7 +89,7 @@ def test_keys_come_twice():
     assert mimw.check(kernel, grid, *args, **meta).ok
 
 
-def test_shares_come_and_are_added_twice():
+def test_shares_are_given_and_added_twice():
     kernel, grid, args, meta = collecting(3)
     mimw.simulate(kernel, grid, *args, **meta)
     for rank in range(3):

@@ -8,8 +8,8 @@ rank's q, k and v. For example:
     launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work, rank, programs)     four launches, each (kernel, grid, args, meta)
 
 With five products a pair of blocks, as ../attention_backward. Keys and values come while programs compute on the rank's own
-ones. What is not beside the computation: the shares of dK and dV, as many bytes as keys and values, are read from all ranks
-when they are done.
+ones, and a rank's shares of dK and dV of other ranks' keys, as many bytes, go there while others are computed. What is not beside
+the computation: each rank adds up the shares that it has been given.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
                rows, sums    as `mimw.kernels.attention_backward.launches` has them, for this rank's queries
                work      this rank's Workspace; its `gathered` may be that of the forward launches
                rank      this rank, 0 to size - 1
-               programs  how many programs bring the shares of dk and dv, no more than run at a time; the same at all ranks
+               programs  how many programs add up the shares of dk and dv, no more than run at a time; the same at all ranks
                chosen    by default the measured configuration of ../attention_backward
                dlse      the gradient of lse, like it, if there is one
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
@@ -80,10 +80,10 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     describe = mimw.TensorDescriptor.from_tensor
     whole = halves(work.gathered, batch, kv_heads, length, dim)
     of_parts = halves(Forward(work.parts, None, None, None, size), batch, kv_heads, length, dim)
-    of_keys, own = [1, 1, chosen.bn, dim], [1, 1, 64, dim]
+    of_keys = [1, 1, chosen.bn, dim]
     blocks = length // chosen.bn * size
     grid = (kv_heads, blocks, batch) if causal else (blocks, kv_heads, batch)       # places.py says why
-    args = (*args[:3], *(describe(x, of_keys) for x in whole), *args[3:7], *(describe(x, own) for x in of_parts), k, v, *whole,
+    args = (*args[:3], *(describe(x, of_keys) for x in whole), *args[3:7], *of_parts, k, v, *whole,
             work.gathered.flags, work.gathered.state, work.gathered.world, rank, size, *args[9:11], heads, length, 0,
             piece_shift(batch * kv_heads), *strides(k)[:3], *strides(v)[:3])
     main = dict(BM=chosen.bm, BN=chosen.bn, D=dim, GROUP=heads // kv_heads, Q_STAGES=chosen.q_stages, DO_STAGES=chosen.do_stages,

@@ -2,14 +2,14 @@
 over those of this rank's queries that look at it.
 
 Input: descriptors of this rank's Q, K, V, dO, log-sum-exps and deltas, and of the gathered K and V. Output: this rank's share
-of the gradients of all ranks' keys and values, in `parts`, and sums of dQ. For example:
+of the gradients of all ranks' keys and values, in the `parts` of the ranks that have them, and sums of dQ. For example:
 
     kernel, grid, args, meta = launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work, rank, programs)[1]
     ring_attention_backward[grid](*args, **meta)
 
 Nouns, roles and all that a consumer computes are ../attention_backward's; keys and values come as in ../ring_attention: the
 first programs put the rank's own into all other ranks' memory, and who needs those of another rank waits for its signal.
-collect.py brings the shares to the ranks whose keys they are of.
+A program that is done gives its share to the rank whose keys they are, while others still compute; collect.py adds them up.
 """
 
 import triton.language as tl
@@ -62,20 +62,30 @@ def load(keys, values, queries, slopes, q_desc, own, whole, do_desc, lse_desc, d
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, log2_scale, ranks, shape, me: tl.constexpr, BM: tl.constexpr,
+def give(tile, parts, owner, at, world):
+    """A consumer's tile of dK or dV, to the memory of the rank whose keys these are, from element `at` on."""
+    ROWS: tl.constexpr = tile.shape[0]
+    D: tl.constexpr = tile.shape[1]
+    within = tl.arange(0, ROWS)[:, None] * D + tl.arange(0, D)[None, :]
+    tl.store(tlx.peer_pointer(parts, owner, world) + at + within, tlx.local_load(tile))
+
+
+@mimw.jit
+def compute(keys, values, ds, pipes, parts, world, scale, log2_scale, ranks, shape, me: tl.constexpr, BM: tl.constexpr,
             BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
-    """dK and dV of 64 keys, to memory; nothing of keys that no query sees."""
+    """dK and dV of 64 keys, to the rank that has them; nothing of keys that no query sees."""
     _, _, key, first, blocks, early = place(ranks, shape, BM, BN, PARTS, CAUSAL)
     if blocks > 0:
         _, head, batch = program_of(CAUSAL)
         terms = log2_scale, None, None, None
         k, v, _ = gradients(keys, values, ds, pipes, batch, head, key, (first, blocks, early, blocks), scale, terms, shape,
                             me, BM, D, GROUP, CAUSAL, False, "tma")
-        source, row, _, _, _, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
-        at = [batch, head, source * shape[1] + row + me * 64, 0]
-        tlx.async_descriptor_store(dv_desc, v, at)
-        tlx.async_descriptor_store(dk_desc, k, at)
-        tlx.async_descriptor_store_wait(0)
+        owner, row, _, _, _, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
+        unit = (ranks[0] * tl.num_programs(2) + batch) * (shape[0] // GROUP) + head
+        at = (unit.to(tl.int64) * shape[1] + row + me * 64) * D
+        for _ in range(1 + shape[3]):   # not known to be one round, its addresses are no numbers to keep beside the products
+            give(v, parts[1], owner, at, world)
+            give(k, parts[0], owner, at, world)
 
 
 @mimw.jit
@@ -89,14 +99,16 @@ def store(shares, sums_desc, ranks, shape, BM: tl.constexpr, BN: tl.constexpr, D
 
 
 @mimw.jit(do_not_specialize=["rank", "size"])     # one binary for all ranks
-def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc,
-                            dv_desc, k, v, whole_k, whole_v, flags, state, world, rank, size, scale, log2_scale, heads, rows,
+def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, do_desc, lse_desc, delta_desc, sums, parts_k,
+                            parts_v, k, v, whole_k, whole_v, flags, state, world, rank, size, scale, log2_scale, heads, rows,
                             zero, piece_shift, k_batch, k_head, k_row, v_batch, v_head, v_row, BM: tl.constexpr,
                             BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr,
                             DO_STAGES: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CAUSAL: tl.constexpr):
-    """This rank's shares of dK and dV, (batches, heads // GROUP, rows of rank 0, of rank 1, ..., D), and dQ added to `sums`.
+    """This rank's shares of dK and dV, to each rank those of its rows, and dQ added to `sums`.
 
-    args:      rows     of this rank, a multiple of BM and BN, and if it has two chunks twice so
+    args:      parts_k, parts_v     pointers to this rank's symmetric arrays (ranks, batches, heads // GROUP, rows, D): what that
+                        rank's queries give to this rank's keys and values
+               rows     of this rank, a multiple of BM and BN, and if it has two chunks twice so
                scale, log2_scale, zero, GROUP      ../attention_backward's
                rank, size   what `world` says, too: of what a kernel loads the compiler does not know that all threads have
                         the same, and keeps loops that it bounds out of uniform registers
@@ -129,8 +141,9 @@ def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, 
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            compute(keys, values, ds, (queries.reader(name), slopes.reader(name), shares[me].writer()), dk_desc, dv_desc, scale,
-                    log2_scale, ranks, shape, me, BM, BN, D, GROUP, PARTS, CAUSAL)
+            pipes = queries.reader(name), slopes.reader(name), shares[me].writer()
+            compute(keys, values, ds, pipes, (parts_k, parts_v), world, scale, log2_scale, ranks, shape, me, BM, BN, D, GROUP,
+                    PARTS, CAUSAL)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, (k_desc, v_desc), (whole_k_desc, whole_v_desc), do_desc,
                  lse_desc, delta_desc, flags, piece_shift, base, ranks, shape, BM, BN, GROUP, PARTS, PUTTERS, CAUSAL)
