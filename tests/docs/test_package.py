@@ -43,6 +43,19 @@ def test_every_file_of_data_is_in_the_wheel():
     assert all((ROOT / name).exists() for name in package.IN_SOURCE)
 
 
+def test_every_file_that_tests_read_is_in_the_source_package():
+    """All of the folders beside src/, less what Python leaves there; and whatever folder of ours their programs import."""
+    named = {path for line in (ROOT / "MANIFEST.in").read_text().splitlines() if line.startswith("recursive-include ")
+             for folder, *patterns in [line.split()[1:]] for pattern in patterns for path in (ROOT / folder).rglob(pattern)}
+    folders = [ROOT / name for name in package.COPIED if name != "src" and (ROOT / name).is_dir()]
+    there = {path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert there - named == set() and len(there) > 1000
+    imported = {name for path in there if path.suffix == ".py"
+                for name in re.findall(r"^ *(?:from|import) (\w+)", path.read_text(), re.MULTILINE)}
+    ours = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    assert imported & ours <= set(package.COPIED) and "benchmarks" in imported & ours
+
+
 def test_links_become_absolute_and_code_stays():
     text = "[a](docs/A.md), [b](./B.md#x), [c](https://h/C), [d](#d); `e[grid](f)`\n```\ng[0](h)\n```\n[`i`](I.md) ![a b](b.svg)"
     assert package.absolute(text, "https://h/o", "v1") == (
