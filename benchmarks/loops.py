@@ -1,0 +1,121 @@
+"""What the loops of tensor-core products hold besides work, in machine code: spills, and addresses moved to uniform registers.
+
+    python -m benchmarks.loops                              attention and its gradients, on one GPU and over two
+    python -m benchmarks.loops --kernels gradients          those whose names hold a text
+
+Input: kernels, compiled here for sm_90a; no GPU is needed. Output: a line for each innermost loop that holds products, in the
+order of the code. For example, a consumer's, and that of another one, which fetches addresses from memory:
+
+    gradients over two GPUs, causal     503 instructions, 32 products
+    gradients over two GPUs, causal     577 instructions, 32 products, 3 STL, 13 LDL, 37 R2UR
+
+Roles are branches of one loop for the assembler, so what one role does may lengthen another's loop. A kernel over several GPUs
+should have the loops of the one for one GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+import mimw
+from mimw.kernels import attention, attention_backward, ring_attention, ring_attention_backward
+
+HEADS, KV_HEADS, ROWS, DIM, PROGRAMS = 8, 2, 2048, 128, 132     # of small launches with the code of large ones
+EXTRA = "STL", "LDL", "R2UR"
+_LABEL = re.compile(r"^\s*(LBB\d+):")
+_BRANCH = re.compile(r"\bBRA\S*\s+.*?(LBB\d+)")
+_ROLES = re.compile(r"\b(USETMAXREG|EXIT)\b")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of some instructions; `counts` are those that hold a word of EXTRA, by the word."""
+
+    instructions: int
+    products: int
+    counts: dict[str, int]
+
+    def __str__(self) -> str:
+        more = "".join(f", {count} {word}" for word, count in self.counts.items() if count)
+        return f"{self.instructions} instructions, {self.products} products{more}"
+
+
+def loops(sass: str) -> Iterator[Loop]:
+    """The innermost loops with products of a kernel's SASS, as `Compiled.sass` prints it. A span in which a role begins or ends is
+    none: that is a wait that is out of the way, at the end of the code, and goes back to its role."""
+    code: list[str] = []
+    labels: dict[str, int] = {}
+    spans: list[tuple[int, int]] = []
+    for line in sass.splitlines():
+        if found := _LABEL.match(line):
+            labels[found[1]] = len(code)
+        elif "\t" in line:
+            code.append(line)
+    for end, line in enumerate(code):
+        found = _BRANCH.search(line)
+        begin = labels.get(found[1], end + 1) if found else end + 1
+        body = code[begin:end + 1]
+        if any("GMMA" in one for one in body) and not any(map(_ROLES.search, body)):
+            spans.append((begin, end))
+    for begin, end in spans:
+        if not any(begin <= other and last <= end for other, last in spans if (other, last) != (begin, end)):
+            body = code[begin:end + 1]
+            yield Loop(len(body), sum("GMMA" in one for one in body),
+                       {word: sum(bool(re.search(rf"\b{word}\b", one)) for one in body) for word in EXTRA})
+
+
+def _arrays(causal: bool) -> tuple:
+    """(q, k, lse, and for gradients rows and sums), of any content."""
+    q, k = (np.empty((1, heads, ROWS, DIM), np.float16) for heads in (HEADS, KV_HEADS))
+    made = [np.empty(shape, np.float32) for shape in attention_backward.workspace(q, None, causal)]
+    return q, k, np.empty((1, HEADS, ROWS), np.float32), *made
+
+
+def forward(causal: bool) -> tuple:
+    q, k, lse, *_ = _arrays(causal)
+    return attention.kernel, *attention.arguments(q, k, k, q, lse, np.zeros(1, np.int32), PROGRAMS, causal)
+
+
+def forward_ring(causal: bool) -> tuple:
+    q, k, lse, *_ = _arrays(causal)
+    work = ring_attention.Workspace.of(mimw.World(2), 1, KV_HEADS, ROWS, DIM, np.float16).at(1)
+    counter = np.zeros(1, np.int32)
+    return ring_attention.kernel, *ring_attention.arguments(q, k, k, q, lse, counter, work, 1, PROGRAMS, causal)
+
+
+def gradients(causal: bool) -> tuple:
+    q, k, lse, rows, sums = _arrays(causal)
+    return attention_backward.launches(q, k, k, q, lse, q, q, k, k, rows, sums, causal)[1]
+
+
+def gradients_ring(causal: bool) -> tuple:
+    q, k, lse, rows, sums = _arrays(causal)
+    work = ring_attention_backward.Workspace.of(mimw.World(2), 1, KV_HEADS, ROWS, DIM, np.float16).at(1)
+    return ring_attention_backward.launches(q, k, k, q, lse, q, q, k, k, rows, sums, work, 1, PROGRAMS, causal)[1]
+
+
+MADE = {"attention": forward, "attention over two GPUs": forward_ring, "gradients": gradients,
+        "gradients over two GPUs": gradients_ring}
+CASES: dict[str, Callable[[], tuple]] = {
+    f"{name}, {'causal' if causal else 'full'}": lambda make=make, causal=causal: make(causal)
+    for name, make in MADE.items() for causal in (False, True)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", nargs="*", default=[""], help="texts; those kernels whose names hold one")
+    options = parser.parse_args()
+    for name, make in CASES.items():
+        if any(text in name for text in options.kernels):
+            kernel, grid, args, meta = make()
+            for loop in loops(mimw.compile(kernel, grid, *args, **meta, target="sm_90a").sass):
+                print(f"{name:<34}  {loop}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
