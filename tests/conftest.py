@@ -93,8 +93,7 @@ def pytest_collection_finish(session):
         for name in (*PRELOADED, *("torch._dynamo.backends.debugging" for _ in range(of_operators))):
             import_module(name)
     gc.enable()
-    gc.collect()
-    gc.freeze()
+    gc.freeze()     # what is garbage by now stays, too: looking for it takes 0.7 s of the only core that works
     gc.set_threshold(50_000, 20, 20)
 
 

@@ -1,6 +1,6 @@
 """`make site`: it builds from the pages and the code without a warning, has an entry for every public name, and works in a browser.
 
-Input: one build of the site, shared by all tests here. Output: what is missing in it, or leads nowhere.
+Input: one build of the site (conftest.py), shared by all tests here. Output: what is missing in it, or leads nowhere.
 """
 
 import html
@@ -8,33 +8,22 @@ import os
 import re
 import urllib.parse
 import zlib
-from pathlib import Path
 
 import pytest
 
+from tests.docs.site_build import ROOT, SECONDS
 from tests.processes import python
 
 pytest.importorskip("sphinx", reason="needs the tools of the site: pip install 'mimw[docs]'")
 
-ROOT = Path(__file__).parent.parent.parent
-SECONDS = 120       # what a build may take, on two cores that others use, too
 # The only address of the web in the site: the theme names itself at the foot of a page. One that a page needs is added here.
 OUTSIDE = {"https://github.com/pradyunsg/furo"}
 _LINK = re.compile(r'<(?:a|link|img|script|source|iframe)\b[^>]*?\s(?:href|src)="([^"]*)"')
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The folder of the site, and what building it has said."""
-    folder = tmp_path_factory.mktemp("site")
-    done = python("-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-b", "html", "-d", folder / "read", ROOT / "docs",
-                  folder / "site", timeout=SECONDS)
-    return folder / "site", done
-
-
-@pytest.fixture(scope="module")
-def site(built):
-    return built[0]
+def site(site_build):
+    return site_build[0]
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +40,8 @@ def names(site):
     return {name: kind for name, kind in found}
 
 
-def test_nothing_is_warned_of(built):
-    done = built[1]
+def test_nothing_is_warned_of(site_build):
+    done = site_build[1]
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
