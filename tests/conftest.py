@@ -34,6 +34,7 @@ os.environ.setdefault("MIMW_PROGRESS", "0")     # what a command says depends on
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
+from hypothesis.internal.conjecture import providers  # noqa: E402
 from triton.runtime.cache import triton_key  # noqa: E402
 
 from mimw.compile import compiler_hash  # noqa: E402
@@ -47,6 +48,10 @@ pytest_plugins = ["mimw.testing.plugin", "tests.browser", "tests.machine_code", 
 # The same examples in every run, and no time limit on a shared machine.
 settings.register_profile("mimw", deadline=None, derandomize=True)
 settings.load_profile("mimw")
+# Nor do they depend on which modules are there: hypothesis tries the constants in the sources of all of them, too. To read these, a
+# thousand files, takes 5 s in a clean clone, while only one core works.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 _TESTS = Path(__file__).parent
 _FORKING = {"distributed", "tuning"}        # folders of tests whose ranks and trials are forks of the test's process
