@@ -1,4 +1,4 @@
-"""`save_html` and `_repr_html_`: what reports, runs, predictions, explanations and kernels have in common.
+"""`save_html`, `_repr_html_`, `_repr_pretty_`: what reports, runs, predictions, explanations and kernels have in common.
 
 Input: an object with `_page`, which makes its `Page`. Output: a file, or the frame that a notebook shows. For example:
 
@@ -17,6 +17,11 @@ class Shown:
 
     __slots__ = ()
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """IPython takes the first class that has a `__repr__` or `_repr_pretty_` of its own, and a dataclass has a `__repr__`."""
+        super().__init_subclass__(**given)
+        cls._repr_pretty_ = Shown._repr_pretty_
+
     def _page(self) -> Any:
         """What the page shows, a `report.page.Page`."""
         raise NotImplementedError
@@ -31,3 +36,7 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return self._page().fragment()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal, and a notebook where it shows no HTML: the text, as `print` does."""
+        printer.text(str(self))

@@ -47,6 +47,14 @@ class SimulatedRun(Run, Shown):
     target: Target | None = field(default=None, repr=False, compare=False)
     error: SimulationError | None = field(default=None, repr=False, compare=False)
 
+    def __str__(self) -> str:
+        return f"{self.name}, {', '.join(self.launched)}: {self.summary}"
+
+    @property
+    def summary(self) -> str:
+        """What a run that came to its end has to say."""
+        return f"{sum(self.counts.values())} ops in {self.cycles:,.0f} abstract cycles, nothing wrong in this run"
+
     def _page(self):
         from .report.page import Note, Page
         from .report.table import Table

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -163,6 +164,10 @@ def test_all_that_people_hold_has_a_page(tmp_path):
         text = (tmp_path / "a.html").read_text()
         assert said in text and "a_tiles" in text and f'id="L0.{kernel.starting_line_number}"' in text
         assert one._repr_html_().startswith("<iframe srcdoc=") and one._repr_html_().endswith("</iframe>")
+    told: list = []
+    assert all("_repr_pretty_" in type(one).__dict__ for one in held.values() if one is not kernel)     # where IPython looks
+    run._repr_pretty_(SimpleNamespace(text=told.append), False)
+    assert told == [str(run)] and "pipeline, simulated for sm_90a" in told[0] and "abstract cycles, nothing wrong" in told[0]
 
 
 @pytest.mark.parametrize("name", ["explain", "compile"])

@@ -1,6 +1,7 @@
 """The resource table and the storage map, as text."""
 
 from mimw.report import resource_table
+from mimw.report.table import table
 from mimw.target import target
 from tests.analysis.building import Kernel, ring_copy
 
@@ -28,6 +29,12 @@ ring_copy on sm_90a: 12 warps, 384 threads a CTA
 
 shared memory: 65600 of 232448 bytes (28.2 %)
 """
+
+
+def test_a_table_is_text_in_a_notebook_too(monkeypatch):
+    """Where rich would show it by itself."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert table(("task", "warps"), [("mma", 8)], ("warps", )).split() == ["task", "warps", "─" * 12, "mma", "8"]
 
 
 def test_what_the_compiled_kernel_takes():

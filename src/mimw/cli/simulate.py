@@ -84,8 +84,7 @@ def _simulate(options: Namespace) -> None:
             print(json.dumps({"launch": options.script, "seed": int(os.environ.get("MIMW_SEED") or 0),
                               **({} if run is None else {"cycles": run.cycles, "ops": dict(run.counts)})}, indent=2))
         elif run is not None:
-            print(f"{options.script}: simulated, {sum(run.counts.values())} ops in {run.cycles:,.0f} abstract cycles, nothing "
-                  "wrong in this run")
+            print(f"{options.script}: simulated, {run.summary}")
     else:
         if options.json:
             raise CommandError("--json is for FILE:FUNCTION; what a script prints is its own.")
