@@ -118,8 +118,8 @@ class Page:
     def fragment(self) -> str:
         """The page as a frame of a notebook, which neither sees nor changes what is around it."""
         return (f'<iframe srcdoc="{escape(self.html())}" sandbox="allow-scripts" title="{escape(self.title)}" '
-                f'style="box-sizing:border-box;width:100%;height:{HEIGHT}px;border:1px solid #8884;border-radius:6px;resize:vertical">'
-                "</iframe>")
+                f'style="box-sizing:border-box;width:100%;height:{HEIGHT}px;border:1px solid #8884;border-radius:6px;'
+                'resize:vertical"></iframe>')
 
     def write(self, path: str | Path) -> None:
         Path(path).write_text(self.html(), encoding="utf-8")
