@@ -102,6 +102,13 @@ def test_wrong_calls_say_what_is_wrong(one):
             call(tool)
 
 
+def test_a_misspelled_keyword_is_told_with_the_tools_own():
+    with pytest.raises(KeyError, match="seed was specified but unrecognised; mimw.check has seeds"):
+        mimw.check(*case(), seed=3)
+    with pytest.raises(TypeError, match=r"block_shape is a list of ints, .* got 64"):
+        mimw.TensorDescriptor.from_tensor(np.zeros(64, np.float32), 64)
+
+
 def test_the_kernels_own_names_are_the_kernels():
     x = np.zeros(32, np.float32)
     mimw.simulate(awkward, (1, ), x, seed=1, num_warps=2, target=4, N=32)

@@ -37,6 +37,13 @@ def test_who_decides(monkeypatch):
         wanted()
 
 
+@pytest.mark.parametrize("sold, chip", [("H100", "sm_90a"), ("h200-sxm", "sm_90a"), ("B200", "sm_100a"), ("RTX 5090", "sm_120a"),
+                                        ("mi300x", "gfx942")])
+def test_the_name_under_which_a_gpu_is_sold_is_told_with_its_chip(sold, chip):
+    with pytest.raises(TargetError, match=f"^'{sold}' is {chip} here; known are sm_80, sm_90a, "):
+        target(sold)
+
+
 def seen_by_host():
     return triton.runtime.driver.active.get_current_target().arch
 

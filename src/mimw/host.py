@@ -72,7 +72,9 @@ class TensorDescriptor(StockTensorDescriptor):
     @staticmethod
     def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero",
                     round_f32_to_tf32: bool = False) -> TensorDescriptor:
-        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own."""
+        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own. TypeError unless `block_shape` is a list."""
+        if not isinstance(block_shape, (list, tuple)):
+            raise TypeError(f"block_shape is a list of ints, one a dimension, such as [64, 64]; got {block_shape!r}")
         tensor = HostArray(tensor) if isinstance(tensor, np.ndarray) else tensor
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block_shape, padding, round_f32_to_tf32)
 

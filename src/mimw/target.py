@@ -180,6 +180,12 @@ TARGETS: dict[str, Target] = {target.name: target for target in (
 )}
 
 
+# What GPUs are sold as, for who asks by that name: CUDA's and ROCm's tables of GPUs and their architectures.
+SOLD = {"a100": "sm_80", "h100": "sm_90a", "h200": "sm_90a", "h800": "sm_90a", "gh200": "sm_90a", "hopper": "sm_90a",
+        "b200": "sm_100a", "gb200": "sm_100a", "blackwell": "sm_100a", "b300": "sm_103a", "gb300": "sm_103a", "rtx50": "sm_120a",
+        "mi300": "gfx942", "mi325": "gfx942", "mi350": "gfx950", "mi355": "gfx950", "ascend": "ascend_910b"}
+
+
 def target(name: str | Target) -> Target:
     """The chip of that name: `sm_90a`, `sm_90`, `sm90`, `cuda:90`, `gfx942`, `hip:gfx942`, `gfx942:sramecc+:xnack-`,
     `ascend_910b`, `ascend910b`, `ascend:ascend_910b`.
@@ -198,7 +204,9 @@ def target(name: str | Target) -> Target:
                 not known.binary and plain == known.name.replace("_", "")):
             if backend not in backends or backend == known.backend:
                 return known
-    raise TargetError(f"no target is named {name!r}; known are {', '.join(TARGETS)}")
+    meant = next((chip for sold, chip in SOLD.items() if plain.replace("-", "").replace(" ", "").startswith(sold)), None)
+    told = f"{name!r} is {meant} here" if meant else f"no target is named {name!r}"
+    raise TargetError(f"{told}; known are {', '.join(TARGETS)}")
 
 
 _DEFAULT = "sm_90a"

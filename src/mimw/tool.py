@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar
 
 from .errors import SimulatorMisuse
 
+_UNKNOWN = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -58,7 +61,14 @@ def tool(function: Callable[P, R]) -> Callable[P, R]:
         options = {option for option in LAUNCH_OPTIONS if option in keywords and option not in theirs}
         given = {one: keywords.pop(one) for one in sorted(theirs | options)}
         given = {one: value for one, value in given.items() if one in theirs or value is not None}
-        return function(Given(kernel, given) if given else kernel, grid, *args, **keywords)
+        try:
+            return function(Given(kernel, given) if given else kernel, grid, *args, **keywords)
+        except KeyError as error:       # of a keyword that nobody knows: it may be meant as one of the tool's own
+            unknown = _UNKNOWN.fullmatch(str(error.args[0])) if error.args else None
+            close = get_close_matches(unknown[1], own, n=1) if unknown else []
+            if not close:
+                raise
+            raise KeyError(f"{unknown[0]}; {name} has {close[0]}") from None
 
     return call
 
