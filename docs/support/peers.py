@@ -63,6 +63,7 @@ PEERS = (
     Peer("all-reduce, 2 GPUs", ("distributed_collectives", ), "NCCL", rows="all_reduce"),
     Peer("all-gather, reduce-scatter, 2 GPUs", ("distributed_collectives", ), "NCCL", rows="all_gather|reduce_scatter"),
     Peer("GEMM with a gather or a sum, 2 GPUs", ("distributed-gemm", ), "NCCL and cuBLAS"),
+    Peer("attention and its gradients, 2 GPUs", ("distributed-attention", ), "NCCL, cuDNN", "NCCL and cuDNN"),
     Peer("tokens to experts and back, 2 GPUs", ("distributed_moe", ), "NCCL"),
 )
 ALIKE = {"NCCL and cuBLAS": ("NCCL, cuBLAS", "cuBLAS, NCCL")}      # one peer, whose parts come in either order
