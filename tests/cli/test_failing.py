@@ -99,6 +99,7 @@ def test_an_error_of_a_function_is_one_line(command, status, file, capsys):
     (["simulate", "{file}:case", "--seed", "1"], "Options of mimw stand before the name: mimw simulate --seed 1 {file}:case"),
     (["check", "{file}:add", "--grid", "x", "--args", "fp32[9]", "fp32[9]", "9", "BLOCK=16"], "mimw: --grid 'x' should be numbers"),
     (["check", "{file}:raises_itself"], "raises_itself() raised KeyError: 'key' ({file}:"),
+    (["run", "-m", "nowhere.at_all"], "mimw: no module 'nowhere.at_all' here ("),
     (["explain", ".:case"], "'.' is a folder; name a file in it, ./FILE.py"),
     (["compile", "{file}:add", "--constexpr", "BLOCK=8"], "or name a function that returns (kernel, grid, args, meta)"),
     (["compile", "{file}:add", "--signature", "foo,*fp32,i32", "--constexpr", "BLOCK=128"], "--signature x=foo: 'foo' is no type"),

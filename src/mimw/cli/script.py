@@ -13,6 +13,7 @@ import os
 import runpy
 import sys
 from argparse import ArgumentParser, Namespace
+from importlib.util import find_spec
 
 from .errors import CommandError
 
@@ -72,6 +73,7 @@ def run_script(options: Namespace) -> None:
     """Run what the options name, with `options.rest` as its arguments."""
     if options.module:
         sys.argv, sys.path[0] = ["-m", *options.rest], os.getcwd()
+        check_module(options.module)
         runpy.run_module(options.module, run_name="__main__", alter_sys=True)
         return
     path = existing_file(options.script)
@@ -98,6 +100,18 @@ def only_definitions(path: str) -> tuple[str, ...]:
         if not plain and not isinstance(node, quiet):
             return ()
     return tuple(node.name for node in body if isinstance(node, ast.FunctionDef))
+
+
+def check_module(name: str) -> None:
+    """CommandError if there is no such module. The package that it is in is imported, as by `python -m`; its errors are its own."""
+    try:
+        found = find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        found = None
+    if found is None:
+        raise CommandError(f"no module {name!r} here ({os.getcwd()}), nor installed.")
 
 
 def existing_file(name: str) -> str:
