@@ -23,7 +23,7 @@ from typing import Any
 from .errors import CommandError
 from .gpus import SYMMETRIC, WORLD, Named, add_gpus, on_ranks, several
 from .load import launch_named, load
-from .page import add_page, check_page, write_page
+from .page import add_page, check_page, name_page, write_page
 from .places import nearer
 
 REFUSED = 2
@@ -85,8 +85,9 @@ def execute(options: Namespace) -> int:
     report = check(Given(kernel, meta), grid, *args, **how, rounds=not options.no_rounds and options.replay is None,
                    limit=options.limit, target=options.target, jobs=options.jobs, ctas=options.ctas, protocol=options.protocol,
                    time_limit=options.time_limit, progress=meter)
-    print(json.dumps(report.as_json(), indent=2) if options.json else nearer(report))
     write_page(options, report)
+    print(json.dumps(report.as_json(), indent=2) if options.json else nearer(report))
+    name_page(options)
     return 0 if report.ok else 1
 
 

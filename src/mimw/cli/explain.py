@@ -18,7 +18,7 @@ from pathlib import Path
 
 from .kernel import add_kernel_arguments, alignment_note, compile_named
 from .output import check_output, writing
-from .page import add_page, check_page, write_page
+from .page import add_page, check_page, name_page, write_page
 from .places import nearer
 from .progress import working
 
@@ -47,18 +47,17 @@ def execute(options: Namespace) -> int:
         compiled = compile_named(options)
         explained = Explanation(compiled)
         text = json.dumps(explained.as_json(), indent=2) if options.json else nearer(explained)
-    print(text)
     write_page(options, explained)
-    if compiled.program is None:
-        return 0
-    if options.svg:
+    drawn = options.svg and compiled.program is not None
+    if drawn:
         with writing(options.svg):
             explained.write(options.svg)
-    if options.json:
+    print(text)
+    name_page(options)
+    if options.json or compiled.program is None:
         return 0
-    print()
     if note := alignment_note(compiled):
         print(note)
-    if options.svg:
+    if drawn:
         print(f"barrier graph: {Path(options.svg).absolute()}")
     return 0

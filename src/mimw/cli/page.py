@@ -2,7 +2,7 @@
 
 Input: the parsed options, and an object with `save_html`. Output: the file, and a line that names it. For example:
 
-    add_page(parser); check_page(options); write_page(options, report)        page: /home/you/ring.html
+    add_page(parser); check_page(options); write_page(options, report); name_page(options)       page: /home/you/ring.html
 
 The line goes to stderr where JSON is printed.
 """
@@ -32,7 +32,12 @@ def check_page(options: Namespace) -> None:
 
 
 def write_page(options: Namespace, found: Any) -> None:
+    """Before anything is printed: where standard output goes to a pipe that closes (`| head`), the page is there all the same."""
     if options.html:
         with writing(options.html):
             found.save_html(options.html)
+
+
+def name_page(options: Namespace) -> None:
+    if options.html:
         print(f"page: {Path(options.html).absolute()}", file=sys.stderr if options.json else sys.stdout)

@@ -17,7 +17,7 @@ from pathlib import Path
 from .check import add_launch_arguments, launch_of
 from .errors import CommandError
 from .output import check_output, writing
-from .page import add_page, check_page, write_page
+from .page import add_page, check_page, name_page, write_page
 from .places import nearer
 from .progress import working
 
@@ -54,13 +54,14 @@ def execute(options: Namespace) -> int:
     check_page(options)
     with working(f"{'measuring' if options.measure else 'predicting'} {options.kernel}"):
         found = _measured(options) if options.measure else _predicted(options)
-    print(json.dumps(found.as_json(), indent=2) if options.json else nearer(found))
     for path in options.output:
         with writing(path):
             found.write(path)
-        if not options.json:
-            print(f"timeline: {Path(path).absolute()}")
     write_page(options, found)
+    print(json.dumps(found.as_json(), indent=2) if options.json else nearer(found))
+    for path in [] if options.json else options.output:
+        print(f"timeline: {Path(path).absolute()}")
+    name_page(options)
     return 0
 
 
