@@ -2,6 +2,7 @@
 class or by Triton's. The last test asks the driver's encoder itself."""
 
 import sys
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -141,7 +142,8 @@ def test_what_tritons_class_leaves_to_the_driver_is_refused_when_simulating():
 def test_an_error_of_the_driver_is_told_in_our_words(monkeypatch):
     """A launch that ends in Triton's error is looked at again; other errors stay what they are."""
     bad = Stock(mimw.host.HostArray(np.zeros((2, 64), np.float16)), [2, 64], [1 << 39, 1], [1, 64])
-    good = Stock(bad.base, [2, 64], [64, 1], [1, 64])
+    tensor = SimpleNamespace(dtype=np.dtype(np.float16), data_ptr=lambda: 256)
+    good, in_numpy = Stock(tensor, [2, 64], [64, 1], [1, 64]), Stock(bad.base, [2, 64], [64, 1], [1, 64])
 
     def launch(*args, **kwargs):
         raise RuntimeError("Triton Error [CUDA]: Failed to create tensor map descriptor")
@@ -153,6 +155,8 @@ def test_an_error_of_the_driver_is_told_in_our_words(monkeypatch):
         plain[(1, )](bad, None, R=1, C=64)
     with pytest.raises(LaunchError, match="given as 'x_desc' cannot be: the stride"):
         plain[(1, )](x_desc=bad, y_ptr=None, R=1, C=64)
+    with pytest.raises(LaunchError, match="x_desc is an array of numpy"):
+        plain[(1, )](in_numpy, None, R=1, C=64)
     with pytest.raises(RuntimeError, match="Failed to create"):
         plain[(1, )](good, None, R=1, C=64)
 

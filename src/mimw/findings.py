@@ -111,7 +111,7 @@ class Report(Shown):
     @property
     def verdict(self) -> str:
         """The result in a line."""
-        how = f"{self.runs} runs" + (", all interleavings that can matter" if self.complete else "")
+        how = f"{self.runs} run{'s' * (self.runs != 1)}" + (", all interleavings that can matter" if self.complete else "")
         found = f"nothing found in {how}, {self.ops} ops" if self.ok else f"{len(self.findings)} found in {how}"
         if self.ok or self.stopped:
             found = f"{'not complete' if self.stopped else 'ok'}: {found}"

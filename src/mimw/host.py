@@ -102,6 +102,15 @@ def check_descriptors(names: list[str], args, kwargs) -> None:
             check_descriptor(value, f"the tensor descriptor given as {name!r}")
 
 
+def check_on_gpu(names: list[str], args, kwargs) -> None:
+    """LaunchError for the first argument of a launch that is not simulated and yet lies in numpy, itself or in a descriptor."""
+    for name, value in (*zip(names, args), *kwargs.items()):
+        if isinstance(value.base if isinstance(value, StockTensorDescriptor) else value, (np.ndarray, HostArray)):
+            raise LaunchError(f"{name} is an array of numpy, and a launch that is not simulated takes tensors on a GPU.",
+                              hint=f"pass torch.from_numpy({name}).cuda(); or simulate the launch, by mimw.simulate(kernel, grid, "
+                              "...) or MIMW_SIMULATE=1.")
+
+
 def element_name(dtype: Any) -> str:
     """Triton's signature name of a numpy or torch dtype: "bf16", "i32", ..."""
     name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")

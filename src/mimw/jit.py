@@ -33,7 +33,7 @@ from .compile import (
 )
 from .decorated import kernel_source, without_source
 from .errors import LaunchError, MimwError
-from .host import as_bytes, as_launched, check_descriptors, meant_bytes
+from .host import as_bytes, as_launched, check_descriptors, check_on_gpu, meant_bytes
 from .ir.site import site_of
 from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .shown import Shown
@@ -104,6 +104,7 @@ class MimwFunction(Shown, JITFunction):
                 return run(self, *as_bytes(args), grid=grid, warmup=False, **_bytes_by_name(kwargs))
             except (OverflowError, RuntimeError, TypeError) as error:
                 check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
+                check_on_gpu(self.arg_names, args, kwargs)
                 self._refuse_grid(grid, args, kwargs, error)
                 raise
 

@@ -37,7 +37,7 @@ def test_check_is_ok_and_says_it():
         report = mimw.check(kernel, grid, *args, seeds=1, **meta)
     assert report.ok and len(report.remarks) == 1
     text = str(report)
-    assert SUM in text and "Mend: ask for at most 112, or leave num_regs out." in text and "ok: nothing found in 1 runs" in text
+    assert SUM in text and "Mend: ask for at most 112, or leave num_regs out." in text and "ok: nothing found in 1 run" in text
     assert text.startswith("Remark: ") and "# greedy" in text
     assert report.as_json()["ok"] and report.as_json()["remarks"][0]["line"] == report.remarks[0].site.line
 
@@ -73,7 +73,7 @@ def test_a_simulated_launch_warns_at_the_kernels_line():
 def test_the_command(capsys):
     assert main(["check", f"{__file__}:case", "--seeds", "1"]) == 0
     out = capsys.readouterr().out
-    assert SUM in out and "ok: nothing found in 1 runs" in out
+    assert SUM in out and "ok: nothing found in 1 run" in out
     assert main(["check", f"{__file__}:case", "--seeds", "1", "--json"]) == 0
     assert SUM in json.loads(capsys.readouterr().out)["remarks"][0]["message"]
 

@@ -118,7 +118,7 @@ def test_what_was_found_is_reported_as_it_was_found():
     report = mimw.check(pipeline, grid, *args, time_limit=1e-9, **meta)
     (finding, ) = report.findings
     assert finding.kind == "MissingFence" and not finding.sizes and report.stopped == "1 of 8 seeds ran within 1e-09 s"
-    assert "not complete: 1 found in 1 runs" in str(report)
+    assert "not complete: 1 found in 1 run" in str(report)
 
 
 def test_a_search_through_schedules_is_cut_off(slow):

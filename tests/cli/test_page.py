@@ -16,7 +16,7 @@ def test_check_writes_a_page_of_what_it_found_and_of_nothing(tmp_path, capsys):
     assert f"page: {path}" in capsys.readouterr().out and "OperandOverwritten" in path.read_text()
     assert main(["check", f"{FILE}:right_pipeline", "--seeds", "1", "--no-rounds", "--json", "--html", str(path)]) == 0
     told = capsys.readouterr()
-    assert json.loads(told.out)["ok"] and f"page: {path}" in told.err and "nothing found in 1 runs" in path.read_text()
+    assert json.loads(told.out)["ok"] and f"page: {path}" in told.err and "nothing found in 1 run" in path.read_text()
 
 
 def test_the_timeline_of_a_run_that_fails_ends_at_the_error(tmp_path, capsys, monkeypatch):

@@ -158,6 +158,8 @@ def test_targets():
             getattr(Copy("sm80"), act)()
         assert refused.match(f"Mend: on sm_80 {mend}.*; or compile for a chip that has it, such as sm_90a")
         assert refused.value.hint in str(refused.value)
+    with pytest.raises(NotImplementedError, match="^tlx.async_descriptor_load is not available on ascend_910b$"):
+        Copy("ascend_910b").load()
     with pytest.raises(NotImplementedError, match="async_amd_descriptor_load"):
         Copy("gfx950").load()
     with pytest.raises(NotImplementedError, match="async_amd_descriptor_store"):

@@ -104,7 +104,7 @@ def test_a_buffer_a_barrier_and_a_task_know_their_lines():
 
 def test_nothing_found_is_a_page_too():
     found = read(page(RIGHT))
-    assert "ok: nothing found in 1 runs" in found.text and not found.of_class("note") and found.of_class("ev")
+    assert "ok: nothing found in 1 run" in found.text and not found.of_class("note") and found.of_class("ev")
     assert data(page(RIGHT))["at"] is None and [one["class"] for one in found.of_class("good")] == ["verdict good"]
 
 

@@ -13,8 +13,14 @@ from .errors import CommandError
 
 
 def on_gpu(value: Any) -> Any:
-    """A torch tensor of the GPU for a numpy array, also in a descriptor. CommandError without torch."""
+    """A torch tensor of the GPU for a numpy array, also in a descriptor. CommandError without a GPU, or without torch."""
     import numpy as np
+
+    from ..triton_port.runtime import gpu_is_active
+
+    if not gpu_is_active():
+        raise CommandError("MIMW_SIMULATE=0 asks for a launch on a GPU, and there is none here. Without MIMW_SIMULATE the launch is "
+                           "simulated.")
     try:
         import torch
     except ImportError:

@@ -81,8 +81,9 @@ def needs_hopper(name: str, semantic, amd: str = "", older: str = "") -> int:
     """The compute capability; or an error below sm_90, with what does it there, `older`, and on AMD, naming the word `amd`."""
     chip = capability(semantic)
     if chip is None:
-        advice = f"; use tlx.{amd} there" if amd else ""
-        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}{advice}")
+        arch = str(semantic.builder.options.arch)
+        advice = f"; use tlx.{amd} there" if amd and arch.startswith("gfx") else ""
+        refuse(NotImplementedError, f"tlx.{name} is not available on {arch}{advice}")
     if chip < 90:
         instead = f"on sm_{chip} {older}; or " if older else ""
         refuse(TargetError, f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}",
