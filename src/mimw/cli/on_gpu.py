@@ -19,7 +19,7 @@ def on_gpu(value: Any) -> Any:
     from ..triton_port.runtime import gpu_is_active
 
     if not gpu_is_active():
-        raise CommandError("MIMW_SIMULATE=0 asks for a launch on a GPU, and there is none here. Without MIMW_SIMULATE the launch is "
+        raise CommandError("MIMW_SIMULATE=0 asks for a launch on a GPU, and there is none here. Without MIMW_SIMULATE it is "
                            "simulated.")
     try:
         import torch
