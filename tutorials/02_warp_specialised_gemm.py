@@ -108,7 +108,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
             tlx.async_descriptor_store_wait(0)
 
 
-# Step 8. What if? Each of these is one edit, and `mimw.check` (or `mimw check` on the command line) names the lines:
+# Step 8. What if? Each of these is one edit, and `mimw.check`, which this program calls where it simulates, names the lines:
 #
 #     `phase ^ 1` becomes `phase`          PhaseOffByOne         the producer waits for a round that never comes
 #     `empty[slot]` before the dot wait    OperandOverwritten    TMA fills a slot that wgmma still reads

@@ -14,12 +14,13 @@ from collections.abc import Callable
 import numpy as np
 
 import mimw
+from mimw.simulating import simulating
 from mimw.testing import gpu_available
 
 
 def run(simulate: Callable, measure: Callable, *cases: tuple) -> None:
-    """`simulate()` without a GPU; else `measure(*case)` for each case, or for the one on the command line."""
-    if not gpu_available():
+    """`simulate()` without a GPU, or under MIMW_SIMULATE=1; else `measure(*case)` for each case, or that of the command line."""
+    if not gpu_available() or simulating():
         return simulate()
     given = tuple(int(one) if one.isdigit() else one for one in sys.argv[1:])
     for case in [given] if given else cases:
