@@ -29,33 +29,35 @@ from mimw.kernels.moe_combine.kernel import combine
 from mimw.kernels.moe_dispatch.kernel import dispatch
 from mimw.kernels.moe_dispatch.rows import dispatch_rows
 
-SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, tile=16, count=32)
+SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, group=2, tile=16, count=32)
+ROWS = moe_dispatch.RowsConfiguration(out=3, unread=1, tile=16, count=32)
 ALONE = moe_combine.Configuration(2, 16, 1)     # one program for each role
 GRID = tle.device_mesh({"block": 1})
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def dispatch_again(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, told, started,
-                   arrived, calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr,
+def dispatch_again(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, chunks, counted,
+                   told, started, arrived, calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr,
                    RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr,
                    HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr,
-                   ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+                   ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr):
     for _ in tl.static_range(TIMES):
-        dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, told, started, arrived,
-                 calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, OUT, HOME, UNREAD, GROUP, TILE, COUNT,
-                 ROUNDS, SLOTS, BLOCK)
+        dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, chunks, counted, told,
+                 started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, OUT, HOME, UNREAD, GROUP, TILE,
+                 COUNT, ROUNDS, SLOTS, BLOCK, MEET)
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def list_again(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, told, started, arrived,
-               calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
+def list_again(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, told, started,
+               arrived, calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
                LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
-               UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+               UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr,
+               MEET: tl.constexpr):
     word = tl.arange(0, triton.next_power_of_2(WORDS))
     for _ in tl.static_range(TIMES):
-        dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, told, started,
-                      arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT,
-                      ROUNDS, SLOTS)
+        dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, told,
+                      started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, BLOCK, OUT, UNREAD, TILE,
+                      COUNT, ROUNDS, SLOTS, MEET)
         total = 0
         for row in range(RANKS * TOKENS):       # the experts read
             total += tl.sum(tl.load(received + row * WORDS + word, mask=word < WORDS, other=0))
@@ -64,11 +66,12 @@ def list_again(x, x_scales, ids, sources, ends, places, received, received_scale
 
 @mimw.jit(do_not_specialize=["tokens"])
 def combine_again(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TIMES: tl.constexpr,
-                  TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
-                  TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr, grid: tl.constexpr):
+                  TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
+                  BLOCK: tl.constexpr, TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr,
+                  grid: tl.constexpr):
     for _ in tl.static_range(TIMES):
-        combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, LOCAL,
-                BLOCK, TELL, PARTS, COLUMNS, HALF)
+        combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, RANKS,
+                LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF)
         tle.distributed_barrier(grid)       # the end of a launch
 
 
@@ -163,7 +166,7 @@ def assert_dispatched(made: SimpleNamespace) -> None:
 
 
 def listing(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, block: int = 1,
-            chosen=moe_dispatch.RowsConfiguration(out=3, unread=1, tile=16, count=32), times: int = 1,
+            chosen=ROWS, times: int = 1,
             **routing) -> tuple[tuple, SimpleNamespace]:
     """As `dispatching`, of the kernel whose rows stay where they come: (route, x, x_scales, received, received_scales, sources,
     ends, places, block) of all ranks."""

@@ -1,11 +1,13 @@
 """Tokens to the ranks of their experts and back, simulated: what arrives where, launches behind each other, odd routings, races."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import mimw
 from mimw.kernels import moe_combine, moe_dispatch
-from tests.kernels.spread_experts import SMALL, assert_dispatched, assert_listed, combining, dispatching, listing
+from tests.kernels.spread_experts import ROWS, SMALL, assert_dispatched, assert_listed, combining, dispatching, listing
 
 ROUTINGS = {
     "any": None,
@@ -30,6 +32,16 @@ def test_three_ranks_with_scales_one_of_them_without_tokens():
     for _ in range(2):
         mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
         assert_dispatched(made)
+
+
+def test_of_many_choices_programs_count_their_own_and_meet(monkeypatch):
+    monkeypatch.setattr(moe_dispatch, "MEET", 8)
+    launch, made = dispatching(2, 5, 3, 3, 8, programs=2, tokens=[5, 3], chosen=replace(SMALL, tile=4, count=8))
+    for _ in range(2):      # words count on
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_dispatched(made)
+    launch, made = listing(2, 5, 2, 2, 8, programs=2, block=2, chosen=replace(ROWS, tile=2, count=4))
+    assert mimw.check(launch[0], launch[1], *launch[2], seeds=1, **launch[3]).ok
 
 
 def test_a_world_of_one_keeps_its_rows():
@@ -80,7 +92,7 @@ def test_nothing_is_found(launch):
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="a ring has room for what"):
-        moe_dispatch.Configuration(out=1)
+        moe_dispatch.Configuration(out=1, group=2)
     with pytest.raises(ValueError, match="rows of 65536 bytes: 3 of them fit"):
         moe_dispatch.configuration(1 << 16)
     with pytest.raises(ValueError, match="rows of 24 bytes with 0 of scales"):

@@ -26,6 +26,12 @@ def ptx(emitter: Emitter, assembly: str, constraints: list[str], operands: list,
     return None if result is None else op.get_result(0)
 
 
+def ptx_value(emitter: Emitter, assembly: str, constraints: list[str], operands: list, result):
+    """The value of assembly that reads nothing that changes and does nothing else, so that it may be computed once for a loop."""
+    op = emitter.builder.create_threadwise_inline_asm(assembly, ",".join(constraints), operands, [result], True)
+    return op.get_result(0)
+
+
 def own_address(emitter: Emitter, shared):
     """The address of a shared buffer or barrier as an operand of accesses by this CTA.
 

@@ -104,8 +104,8 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
     tokens = one_out.shape[0] if tokens is None else tokens
     symmetric = (workspace[name] for name in ("all_weights", "partials", "told", "arrived", "calls"))
     args = (y, places, ids, weights, out, *symmetric, world, tokens)
-    meta = dict(TOKENS=most, HIDDEN=hidden, K=k, LOCAL=experts // ranks, BLOCK=chosen.block, TELL=TELL, PARTS=chosen.parts,
-                COLUMNS=chosen.columns(hidden), HALF=half, num_warps=chosen.warps)
+    meta = dict(TOKENS=most, HIDDEN=hidden, K=k, RANKS=ranks, LOCAL=experts // ranks, BLOCK=chosen.block, TELL=TELL,
+                PARTS=chosen.parts, COLUMNS=chosen.columns(hidden), HALF=half, num_warps=chosen.warps)
     if chosen.ctas > 1:
         meta["maxnreg"] = min(248, 65536 // chosen.ctas // (32 * chosen.warps) // 8 * 8)
     return (2 * half, ), args, meta

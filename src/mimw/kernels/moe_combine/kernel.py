@@ -22,58 +22,67 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
+from ..at_ranks import at_ranks
+
 
 @mimw.jit
-def tell_weights(weights, all_weights, told, pusher, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, PUSHERS: tl.constexpr,
-                 TELL: tl.constexpr):
+def tell_weights(weights, all_weights, told, pusher, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
+                 PUSHERS: tl.constexpr, TELL: tl.constexpr):
     """The weights of this rank's tokens to all other ranks, by the first pushers."""
-    me, size = tlx.world_rank(world), tlx.world_size(world)
+    me, there = tlx.world_rank(world), at_ranks(all_weights, 1, world, RANKS)
     for first in range(pusher * TELL, TOKENS * K, PUSHERS * TELL):
         at = first + tl.arange(0, TELL)
         weight = tl.load(weights + at, mask=at < tokens * K, other=0.0).to(tl.float32)
-        for step in range(1, size):
-            there = tlx.peer_pointer(all_weights, (me + step) % size, world)
-            tl.store(there + me * (TOKENS * K) + at, weight, mask=at < TOKENS * K)
+        for step in tl.static_range(1, RANKS):
+            tl.store(there[step - 1] + me * (TOKENS * K) + at, weight, mask=at < TOKENS * K)
     if pusher * TELL < TOKENS * K:
-        for step in range(1, size):
-            tlx.signal(tlx.peer_pointer(told, (me + step) % size, world) + me)
+        for step in tl.static_range(1, RANKS):
+            tlx.signal(tlx.peer_pointer(told, (me + step) % RANKS, world) + me)
 
 
 @mimw.jit
-def of_own_experts(y, places, weights, at, HIDDEN: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
-    """Columns `at` of the weighted sum of what this rank's experts have of a token, in the order of its choices: `places` and
-    `weights` are those of the first."""
-    sums = tl.zeros((BLOCK, ), tl.float32)
+def choices_of(places, weights, K: tl.constexpr):
+    """The places and weights of a token's choices; `places` and `weights` are those of the first."""
+    rows, factors = (), ()
     for j in tl.static_range(K):
         place = tl.load(places + j)
-        row = tl.load(y + place.to(tl.int64) * HIDDEN + at, mask=(at < HIDDEN) & (place >= 0), other=0.0).to(tl.float32)
-        weight = tl.load(weights + j).to(tl.float32)
-        sums += tl.where(place >= 0, weight, 0.0) * row
+        rows, factors = rows + (place, ), factors + (tl.where(place >= 0, tl.load(weights + j).to(tl.float32), 0.0), )
+    return rows, factors
+
+
+@mimw.jit
+def of_own_experts(y, rows, factors, at, HIDDEN: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
+    """Columns `at` of the weighted sum of what this rank's experts have of a token, in the order of its choices."""
+    sums = tl.zeros((BLOCK, ), tl.float32)
+    for j in tl.static_range(K):
+        row = tl.load(y + rows[j].to(tl.int64) * HIDDEN + at, mask=(at < HIDDEN) & (rows[j] >= 0), other=0.0).to(tl.float32)
+        sums += factors[j] * row
     return sums
 
 
 @mimw.jit
 def push(y, places, weights, all_weights, partials, told, arrived, pusher, call, world, tokens, TOKENS: tl.constexpr,
-         HIDDEN: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr, TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr,
-         PUSHERS: tl.constexpr):
+         HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, BLOCK: tl.constexpr, TELL: tl.constexpr, PARTS: tl.constexpr,
+         COLUMNS: tl.constexpr, PUSHERS: tl.constexpr):
     """What this rank's experts have of each other rank's tokens, to that rank, with a signal for each part."""
-    me, size = tlx.world_rank(world), tlx.world_size(world)
-    tell_weights(weights, all_weights, told, pusher, world, tokens, TOKENS, K, PUSHERS, TELL)
-    for step in range(1, size):
-        tlx.wait_signal(told + (me + step) % size, call * min(PUSHERS, tl.cdiv(TOKENS * K, TELL)))
+    me = tlx.world_rank(world)
+    there, arrived_there = at_ranks(partials, 1, world, RANKS), at_ranks(arrived + me * PUSHERS + pusher, 1, world, RANKS)
+    tell_weights(weights, all_weights, told, pusher, world, tokens, TOKENS, K, RANKS, PUSHERS, TELL)
+    for step in tl.static_range(1, RANKS):
+        tlx.wait_signal(told + (me + step) % RANKS, call * min(PUSHERS, tl.cdiv(TOKENS * K, TELL)))
     count, j = (call - 1) * tl.cdiv(TOKENS * PARTS, PUSHERS) + 1, tl.arange(0, triton.next_power_of_2(K))
     for item in range(pusher, TOKENS * PARTS, PUSHERS):
         token, begin = item // PARTS, item % PARTS * COLUMNS
-        for step in range(1, size):
-            peer = (me + step) % size
-            slot = (peer * TOKENS + token) * K
+        for step in tl.static_range(1, RANKS):
+            slot = ((me + step) % RANKS * TOKENS + token) * K
             if tl.max(tl.load(places + slot + j, mask=j < K, other=-1)) >= 0:
-                there = tlx.peer_pointer(partials, peer, world) + ((size - step - 1) * TOKENS + token).to(tl.int64) * HIDDEN
+                rows, factors = choices_of(places + slot, all_weights + slot, K)
+                row = there[step - 1] + ((RANKS - step - 1) * TOKENS + token).to(tl.int64) * HIDDEN
                 for first in range(begin, tl.minimum(begin + COLUMNS, HIDDEN), BLOCK):
                     at = first + tl.arange(0, BLOCK)
-                    sums = of_own_experts(y, places + slot, all_weights + slot, at, HIDDEN, K, BLOCK)
-                    tl.store(there + at, sums.to(tlx.dtype_of(partials)), mask=at < HIDDEN)
-                tlx.signal(tlx.peer_pointer(arrived, peer, world) + me * PUSHERS + pusher, count, op="set")
+                    sums = of_own_experts(y, rows, factors, at, HIDDEN, K, BLOCK)
+                    tl.store(row + at, sums.to(tlx.dtype_of(partials)), mask=at < HIDDEN)
+                tlx.signal(arrived_there[step - 1], count, op="set")
         count += 1
 
 
@@ -92,9 +101,10 @@ def finish(y, places, ids, weights, partials, out, arrived, finisher, call, worl
             peer = (me + step) % size
             if tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32)) > 0:
                 tlx.wait_signal(arrived + peer * FINISHERS + finisher, count)
+        rows, factors = choices_of(places + me * (TOKENS * K) + slot, weights + slot, K)
         for first in range(begin, tl.minimum(begin + COLUMNS, HIDDEN), BLOCK):
             at = first + tl.arange(0, BLOCK)
-            sums = of_own_experts(y, places + me * (TOKENS * K) + slot, weights + slot, at, HIDDEN, K, BLOCK)
+            sums = of_own_experts(y, rows, factors, at, HIDDEN, K, BLOCK)
             for step in range(1, size):
                 peer = (me + step) % size
                 came = tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32)) > 0
@@ -106,8 +116,8 @@ def finish(y, places, ids, weights, partials, out, arrived, finisher, call, worl
 
 @mimw.jit(do_not_specialize=["tokens"])
 def combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS: tl.constexpr,
-            HIDDEN: tl.constexpr, K: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, TELL: tl.constexpr,
-            PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr):
+            HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
+            TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr):
     """out[t] = the sum over j of weights[t, j] times the row of y, at the rank of expert ids[t, j], that choice (t, j) lies in.
 
     places              (ranks, TOKENS, K) int32: the row of y of each choice of each rank, or -1
@@ -123,5 +133,5 @@ def combine(y, places, ids, weights, out, all_weights, partials, told, arrived, 
                PARTS, COLUMNS, HALF)
     else:
         push(y, places, weights, all_weights, partials, told, arrived, program - HALF, call, world, tokens, TOKENS, HIDDEN, K,
-             BLOCK, TELL, PARTS, COLUMNS, HALF)
+             RANKS, BLOCK, TELL, PARTS, COLUMNS, HALF)
     tl.store(calls + program, call)

@@ -25,19 +25,20 @@ __all__ = ["Configuration", "RowsConfiguration", "arguments", "chosen_for", "con
            "rows_arguments", "rows_chosen_for", "rows_kernel", "rows_room_for"]
 
 SHARED = 200 << 10          # bytes of shared memory for the rings
-SYMMETRIC = ("choices", "counts", "told", "started", "arrived", "calls")
+MEET = 16384                # choices of a rank; fewer are counted sooner than programs meet
+SYMMETRIC = ("choices", "counts", "chunks", "counted", "told", "started", "arrived", "calls")
 
 
 @dataclass(frozen=True)
 class Configuration:
     """Slots of the rings for rows that leave and for rows that go to their places; how many of the latter may be on their way while
-    the next are copied; after how many rounds a program tells the peers of its rows; how many choices it ranks at a time, and
-    counts at a time."""
+    the next are copied; after how many rows a program tells the peers, and of how many rounds it takes own rows before the peers';
+    how many choices it ranks at a time, and counts at a time."""
 
     out: int = 4
     home: int = 8
     unread: int = 4
-    group: int = 2
+    group: int = 1
     tile: int = 128
     count: int = 4096
 
@@ -95,8 +96,9 @@ def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> 
 
 
 def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
-    """What a launch needs of symmetric memory: name -> (shape, type). `staging`, `staging_scales`, `choices` and `counts` may hold
-    anything before; the words of the others are 0 before the first launch. All belong to launches of these numbers.
+    """What a launch needs of symmetric memory: name -> (shape, type). `staging`, `staging_scales`, `choices`, `counts` and
+    `chunks` may hold anything before; the words of the others are 0 before the first launch. All belong to launches of these
+    numbers.
 
     args:  tokens       of a rank, at most
            k            experts of a token
@@ -105,8 +107,9 @@ def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, r
            programs     how many programs the launch has
     """
     room = dict(staging=((max(1, ranks - 1), tokens, row_bytes // 4), "int32"), choices=((2, ranks, tokens * k), "int64"),
-                counts=((2, ranks, experts), "int32"), told=((ranks, ), "int64"), started=((ranks, ), "int64"),
-                arrived=((ranks, programs), "int64"), calls=((programs, ), "int64"))
+                counts=((2, ranks, experts), "int32"), chunks=((programs, experts), "int32"), counted=((1, ), "int64"),
+                told=((ranks, ), "int64"), started=((ranks, ), "int64"), arrived=((ranks, programs), "int64"),
+                calls=((programs, ), "int64"))
     if scale_bytes:
         room["staging_scales"] = (max(1, ranks - 1), tokens, scale_bytes // 4), "int32"
     return room
@@ -211,4 +214,4 @@ class _Launch:
         rounds, width = rounds_of(self.most, persistent(programs)), 1 << (self.k - 1).bit_length()
         self.tokens = one_x.shape[0] if tokens is None else tokens
         self.meta = dict(TOKENS=self.most, K=self.k, RANKS=self.ranks, LOCAL=at_one(given["ends"]).shape[0], WORDS=self.words,
-                         SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, 512 // width)), num_warps=4)
+                         SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, 512 // width)), MEET=MEET, num_warps=4)

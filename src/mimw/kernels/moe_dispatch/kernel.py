@@ -27,6 +27,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..at_ranks import at_ranks
 from .announce import announce, find_peers, find_places
 
 
@@ -61,50 +62,49 @@ def drain(row, scale, ring, scales, slot, WORDS: tl.constexpr, SCALES: tl.conste
 
 
 @mimw.jit
-def load_out(x, x_scales, ring, scales, full, free, targets, known, TOKENS: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr,
+def load_out(x, x_scales, ring, scales, full, free, listed, counted, known, WORDS: tl.constexpr, SCALES: tl.constexpr,
              STAGES: tl.constexpr):
-    """The rows of this program's tokens that leave this GPU, one after the other, into the ring."""
-    n, program, programs = 0, tl.program_id(0), tl.num_programs(0)
+    """The rows of this program's tokens that are sent, one after the other, into the ring."""
+    program, programs = tl.program_id(0), tl.num_programs(0)
     tlx.barrier_wait(known, 0)
-    for round in range(tl.cdiv(TOKENS, programs)):
-        if number(targets, round) != 0:
-            slot = n % STAGES
-            tlx.barrier_wait(free[slot], ((n // STAGES) & 1) ^ 1)
-            at = (program + round * programs).to(tl.int64)
-            fill(x + at * WORDS, x_scales + at * SCALES, ring, scales, full, slot, WORDS, SCALES)
-            n += 1
+    for n in range(number(counted, 0)):
+        slot = n % STAGES
+        tlx.barrier_wait(free[slot], ((n // STAGES) & 1) ^ 1)
+        at = (program + number(listed, n) * programs).to(tl.int64)
+        fill(x + at * WORDS, x_scales + at * SCALES, ring, scales, full, slot, WORDS, SCALES)
 
 
 @mimw.jit
-def put(staging, staging_scales, ring, scales, full, free, targets, known, started, arrived, call, world, TOKENS: tl.constexpr,
-        WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr, GROUP: tl.constexpr):
-    """Rows from the ring to the peers that have experts of them; when those of GROUP rounds are there, a signal to each peer."""
-    me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
+def put(staging, staging_scales, ring, scales, full, free, targets, listed, counted, known, started, arrived, call, world,
+        TOKENS: tl.constexpr, RANKS: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr,
+        GROUP: tl.constexpr):
+    """Rows from the ring to the peers that have experts of them. When GROUP of them are there, their slots are free, and each peer
+    is told up to which round all have come: until then none is sent, since what tells waits for all that is on its way."""
+    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
     rounds = tl.cdiv(TOKENS, programs)
-    before, n = (call - 1) * tl.cdiv(rounds, GROUP), 0
+    before = (call - 1) * rounds
+    there, scales_there = at_ranks(staging, 1, world, RANKS), at_ranks(staging_scales, 1, world, RANKS)
+    told = at_ranks(arrived + me * programs + program, 1, world, RANKS)
     tlx.barrier_wait(known, 0)
-    for step in range(1, size):
-        tlx.wait_signal(started + (me + step) % size, call)
-    for first in range(0, rounds, GROUP):
-        issued = n
-        for round in range(first, min(first + GROUP, rounds)):
-            goes_to = number(targets, round)
-            if goes_to != 0:
-                slot = n % STAGES
-                tlx.barrier_wait(full[slot], (n // STAGES) & 1)
-                for step in range(1, size):
-                    peer = (me + step) % size
-                    if (goes_to >> peer) & 1 != 0:
-                        at = ((size - step - 1) * TOKENS + program + round * programs).to(tl.int64)
-                        drain(tlx.peer_pointer(staging, peer, world) + at * WORDS,
-                              tlx.peer_pointer(staging_scales, peer, world) + at * SCALES, ring, scales, slot, WORDS, SCALES)
-                n += 1
-        tlx.async_descriptor_store_wait(0)
-        for done in range(issued, n):
-            tlx.barrier_arrive(free[done % STAGES])
-        for step in range(1, size):
-            there = tlx.peer_pointer(arrived, (me + step) % size, world) + me * programs + program
-            tlx.signal(there, before + first // GROUP + 1, op="set")
+    for step in tl.static_range(1, RANKS):
+        tlx.wait_signal(started + (me + step) % RANKS, call)
+    for n in range(number(counted, 0)):
+        slot, round = n % STAGES, number(listed, n)
+        goes_to, token = number(targets, round), program + round * programs
+        tlx.barrier_wait(full[slot], (n // STAGES) & 1)
+        for step in tl.static_range(1, RANKS):
+            if (goes_to >> ((me + step) % RANKS)) & 1 != 0:
+                at = ((RANKS - step - 1) * TOKENS + token).to(tl.int64)
+                drain(there[step - 1] + at * WORDS, scales_there[step - 1] + at * SCALES, ring, scales, slot, WORDS, SCALES)
+        if n % GROUP == GROUP - 1:
+            tlx.async_descriptor_store_wait(0)
+            for done in range(n - GROUP + 1, n + 1):
+                tlx.barrier_arrive(free[done % STAGES])
+            for step in tl.static_range(1, RANKS):
+                tlx.signal(told[step - 1], before + round + 1, op="set")
+    tlx.async_descriptor_store_wait(0)
+    for step in tl.static_range(1, RANKS):
+        tlx.signal(told[step - 1], before + rounds, op="set")
 
 
 @mimw.jit
@@ -115,13 +115,13 @@ def load_home(x, x_scales, staging, staging_scales, own_places, ring, scales, fu
     peer when they are there."""
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
     rounds = tl.cdiv(TOKENS, programs)
-    before, n = (call - 1) * tl.cdiv(rounds, GROUP), 0
+    before, n = (call - 1) * rounds, 0
     tlx.barrier_wait(placed, 0)
     for first in range(0, rounds, GROUP):
         for step in range(size):
             rank = (me + step) % size
             if step != 0:
-                tlx.wait_signal(arrived + rank * programs + program, before + first // GROUP + 1)
+                tlx.wait_signal(arrived + rank * programs + program, before + min(first + GROUP, rounds))
             for round in range(first, min(first + GROUP, rounds)):
                 if is_here(own_places, rank, round, K, ROUNDS):
                     slot, token = n % STAGES, program + round * programs
@@ -162,11 +162,11 @@ def spread(rows, row_scales, own_places, ring, scales, full, free, placed, world
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, told, started, arrived,
-             calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
-             WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr,
-             GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr,
-             BLOCK: tl.constexpr):
+def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, chunks,
+             counted, told, started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
+             LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr,
+             UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr,
+             SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
 
     rows, row_scales    by this GPU's experts, each from a multiple of BLOCK on; with ends (LOCAL) and places (RANKS, TOKENS, K)
@@ -174,6 +174,7 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
     staging             symmetric, (RANKS - 1, TOKENS, WORDS), and staging_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
     told, started       symmetric, int64, a word for each rank; arrived  a word for each rank and program
+    chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
                         launches of the same sizes and grid, which follow each other
     """
@@ -187,24 +188,26 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
     out_full, out_free = tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT)
     home_full, home_free = tlx.alloc_barriers(HOME), tlx.alloc_barriers(HOME)
     known, placed = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
-    targets = tle.gpu.alloc([ROUNDS], tl.int32)
+    targets, listed = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
+    rows_out = tle.gpu.alloc([1], tl.int32)
     own_places = tle.gpu.alloc([triton.next_power_of_2(RANKS) * ROUNDS * triton.next_power_of_2(K)], tl.int32)
     if program == 0:
         for step in range(1, size):
             tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            find_peers(ids, targets, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS)
+            find_peers(ids, targets, listed, rows_out, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS)
             tlx.barrier_arrive(known)
-            announce(ids, choices, counts, told, half, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE, COUNT)
+            announce(ids, choices, counts, chunks, counted, told, half, call, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE,
+                     COUNT, MEET)
             find_places(choices, counts, told, places, own_places, ends, half, call, world, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS,
                         BLOCK)
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):
-            load_out(x, x_scales, out, out_scales, out_full, out_free, targets, known, TOKENS, WORDS, SCALES, OUT)
+            load_out(x, x_scales, out, out_scales, out_full, out_free, listed, rows_out, known, WORDS, SCALES, OUT)
         with tlx.async_task(num_warps=1):
-            put(staging, staging_scales, out, out_scales, out_full, out_free, targets, known, started, arrived, call, world, TOKENS,
-                WORDS, SCALES, OUT, GROUP)
+            put(staging, staging_scales, out, out_scales, out_full, out_free, targets, listed, rows_out, known, started, arrived,
+                call, world, TOKENS, RANKS, WORDS, SCALES, OUT, GROUP)
         with tlx.async_task(num_warps=1):
             load_home(x, x_scales, staging, staging_scales, own_places, home, home_scales, home_full, home_free, placed, arrived,
                       call, world, TOKENS, K, WORDS, SCALES, HOME, GROUP, ROUNDS)

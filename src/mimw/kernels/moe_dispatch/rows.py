@@ -25,7 +25,8 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .announce import announce, find_peers, starts_of
+from ..at_ranks import at_ranks
+from .announce import announce, find_peers, places_of, starts_when_told
 from .kernel import drain, load_out, number
 
 
@@ -48,65 +49,51 @@ def make_lists(choices, counts, told, sources, ends, places, half, call, world, 
                RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
     """places[rank, token, j], of the tokens that this program has of each rank: where among the numbers of all experts' rows that
     choice is, or -1; sources[place] is the number of its row."""
-    BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
-    WIDTH: tl.constexpr = triton.next_power_of_2(K)
-    MOST: tl.constexpr = TOKENS * K
-    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
-    for step in range(RANKS):
-        tlx.wait_signal(told + (me + step) % RANKS, call * programs)
-    starts = starts_of(counts, ends, half, world, RANKS, LOCAL, BLOCK)
+    starts = starts_when_told(counts, told, ends, half, call, world, RANKS, LOCAL, BLOCK)
     if BLOCK > 1:
         fill_up(counts, starts, sources, half, world, TOKENS, RANKS, LOCAL, BLOCK)
-    j = tl.arange(0, WIDTH)[None, :]
     for rank in range(RANKS):
         for first in range(0, ROUNDS, SLOTS):
-            token = program + (first + tl.arange(0, SLOTS)[:, None]) * programs
-            inside = (token < TOKENS) & (j < K)
-            choice = tl.load(choices + (half * RANKS + rank) * MOST + token * K + j, mask=inside, other=-1)
-            expert = (choice >> 32).to(tl.int32) - me * LOCAL
-            here = (choice >= 0) & (expert >= 0) & (expert < LOCAL)
-            start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * BINS + expert, 0), )))
-            place = tl.where(here, start + (choice & 0x7FFFFFFF).to(tl.int32), -1)
-            tl.store(places + rank * MOST + token * K + j, place, mask=inside)
-            tl.store(sources + place, tl.broadcast_to(rank * TOKENS + token, place.shape), mask=here)
+            token = tl.program_id(0) + (first + tl.arange(0, SLOTS)[:, None]) * tl.num_programs(0)
+            place, at, inside = places_of(choices, starts, half, world, rank, token, TOKENS, K, RANKS, LOCAL)
+            tl.store(places + rank * (TOKENS * K) + at, place, mask=inside)
+            tl.store(sources + place, tl.broadcast_to(rank * TOKENS + token, place.shape), mask=place >= 0)
 
 
 @mimw.jit
-def put(received, received_scales, ring, scales, full, free, targets, known, started, arrived, call, world, TOKENS: tl.constexpr,
-        WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr, UNREAD: tl.constexpr):
+def put(received, received_scales, ring, scales, full, free, targets, listed, counted, known, started, arrived, call, world,
+        TOKENS: tl.constexpr, RANKS: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr,
+        UNREAD: tl.constexpr):
     """Rows from the ring to the GPUs that have experts of them; a slot is free when its row is UNREAD rows old, each of which is a
     copy at least. When all have gone a signal to each peer, and a wait for its one."""
-    me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
-    n = 0
+    me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
+    there, scales_there = at_ranks(received, 0, world, RANKS), at_ranks(received_scales, 0, world, RANKS)
     tlx.barrier_wait(known, 0)
-    for step in range(1, size):
-        tlx.wait_signal(started + (me + step) % size, call)
-    for round in range(tl.cdiv(TOKENS, programs)):
-        goes_to = number(targets, round)
-        if goes_to != 0:
-            slot, at = n % STAGES, (me * TOKENS + program + round * programs).to(tl.int64)
-            tlx.barrier_wait(full[slot], (n // STAGES) & 1)
-            for step in range(size):
-                peer = (me + step) % size
-                if (goes_to >> peer) & 1 != 0:
-                    drain(tlx.peer_pointer(received, peer, world) + at * WORDS,
-                          tlx.peer_pointer(received_scales, peer, world) + at * SCALES, ring, scales, slot, WORDS, SCALES)
-            tlx.async_descriptor_store_wait(UNREAD)
-            if n >= UNREAD:
-                tlx.barrier_arrive(free[(n - UNREAD) % STAGES])
-            n += 1
+    for step in tl.static_range(1, RANKS):
+        tlx.wait_signal(started + (me + step) % RANKS, call)
+    for n in range(number(counted, 0)):
+        slot, round = n % STAGES, number(listed, n)
+        goes_to, at = number(targets, round), (me * TOKENS + program + round * programs).to(tl.int64)
+        tlx.barrier_wait(full[slot], (n // STAGES) & 1)
+        for step in tl.static_range(RANKS):
+            if (goes_to >> ((me + step) % RANKS)) & 1 != 0:
+                drain(there[step] + at * WORDS, scales_there[step] + at * SCALES, ring, scales, slot, WORDS, SCALES)
+        tlx.async_descriptor_store_wait(UNREAD)
+        if n >= UNREAD:
+            tlx.barrier_arrive(free[(n - UNREAD) % STAGES])
     tlx.async_descriptor_store_wait(0)
-    for step in range(1, size):
-        tlx.signal(tlx.peer_pointer(arrived, (me + step) % size, world) + me * programs + program, call, op="set")
-    for step in range(1, size):
-        tlx.wait_signal(arrived + (me + step) % size * programs + program, call)
+    for step in tl.static_range(1, RANKS):
+        tlx.signal(tlx.peer_pointer(arrived, (me + step) % RANKS, world) + me * programs + program, call, op="set")
+    for step in tl.static_range(1, RANKS):
+        tlx.wait_signal(arrived + (me + step) % RANKS * programs + program, call)
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, told, started, arrived,
-                  calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
-                  WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr, UNREAD: tl.constexpr,
-                  TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, told,
+                  started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
+                  LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
+                  UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr,
+                  MEET: tl.constexpr):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
 
     sources             by this GPU's experts, the list of each filled up to BLOCK numbers; with ends (LOCAL) and places
@@ -114,6 +101,7 @@ def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_sc
     received            symmetric, (RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
     told, started       symmetric, int64, a word for each rank; arrived  a word for each rank and program
+    chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
                         launches of the same sizes and grid, which follow each other
     """
@@ -123,20 +111,22 @@ def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_sc
     SCALE: tl.constexpr = triton.next_power_of_2(SCALES) if SCALES else 4
     ring, scales = tlx.local_alloc((triton.next_power_of_2(WORDS), ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, OUT)
     full, free, known = tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), tlx.alloc_barriers(1)
-    targets = tle.gpu.alloc([ROUNDS], tl.int32)
+    targets, listed = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
+    rows_out = tle.gpu.alloc([1], tl.int32)
     if program == 0:
         for step in range(1, size):
             tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            find_peers(ids, targets, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS, 0)
+            find_peers(ids, targets, listed, rows_out, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS, 0)
             tlx.barrier_arrive(known)
-            announce(ids, choices, counts, told, half, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE, COUNT)
+            announce(ids, choices, counts, chunks, counted, told, half, call, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE,
+                     COUNT, MEET)
             make_lists(choices, counts, told, sources, ends, places, half, call, world, TOKENS, K, RANKS, LOCAL, BLOCK,
                        ROUNDS, SLOTS)
         with tlx.async_task(num_warps=1):
-            load_out(x, x_scales, ring, scales, full, free, targets, known, TOKENS, WORDS, SCALES, OUT)
+            load_out(x, x_scales, ring, scales, full, free, listed, rows_out, known, WORDS, SCALES, OUT)
         with tlx.async_task(num_warps=1):
-            put(received, received_scales, ring, scales, full, free, targets, known, started, arrived, call, world, TOKENS, WORDS,
-                SCALES, OUT, UNREAD)
+            put(received, received_scales, ring, scales, full, free, targets, listed, rows_out, known, started, arrived, call,
+                world, TOKENS, RANKS, WORDS, SCALES, OUT, UNREAD)
     tl.store(calls + program, call)

@@ -14,7 +14,7 @@ from ...errors import NotYet
 from ...ir import I64, Op, Tensor, scratch_stride
 from ...ir.types import element_of
 from ...triton_port.builder import mlir
-from ..asm import ptx
+from ..asm import ptx, ptx_value
 from ..emitter import Emitter, emits
 
 RANK, SIZE, CAPACITY, BASES = range(4)      # entries of the table (docs/DISTRIBUTED.md)
@@ -23,17 +23,22 @@ _ALIGNED = 256                                  # bytes; of each heap
 
 
 class Table:
-    """The entries of a rank's table, loaded as they are asked for."""
+    """The entries of a rank's table, loaded as they are asked for. No kernel writes the table, so on NVIDIA its loads are taken out
+    of loops, and of a pointer's way to a peer there is one, however often it is asked for: in a loop that stores and signals an
+    ordinary load could not move, and takes a microsecond while the link is at work."""
 
     def __init__(self, emitter: Emitter, world):
-        self.builder, self.world = emitter.builder, world
+        self.emitter, self.builder, self.world = emitter, emitter.builder, world
         self.plain = self.builder.get_cache_policy("none", "evict_normal")
 
     def wide(self, index: int, behind=None):
         """The entry of that number, an i64; of that number more than the i32 `behind`, if there is one."""
         index = self.builder.get_int32(index)
         index = self.builder.create_add(index, behind) if behind is not None else index
-        return self.builder.create_load(self.builder.create_addptr(self.world, index), self.plain, False)
+        entry = self.builder.create_addptr(self.world, index)
+        if self.emitter.target.assembly == "ptx":
+            return ptx_value(self.emitter, "ld.global.nc.b64 $0, [$1];", ["=l", "l"], [entry], self.builder.get_int64_ty())
+        return self.builder.create_load(entry, self.plain, False)
 
     def narrow(self, index: int):
         """The same as an i32."""
