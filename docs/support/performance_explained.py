@@ -12,11 +12,12 @@ from __future__ import annotations
 
 EXPLAINED = {
     "Tokens to experts on other GPUs": """
-        Dispatch of deepseek and of deepseek-fp8, which moves half as much (700 and 363 MB of the memory), differ by 3.7 TB/s,
-        so it is the memory's bytes near its rate, and some 60 us besides: rows by expert begin when all ranks have told, and
-        end when the last has come. `dispatch_rows` leaves them out, and is 0.87 to 0.90 of the link: 10 us over what its bytes
-        take at 370 GB/s, for a start, the last row's way, and a signal. Experts pay for it: a first product that reads rows by
-        number takes 17 % longer (NOTES). Combine: what leaves takes 191 of deepseek's 207 us by itself and 94 of mixtral's
+        Dispatch of deepseek and of deepseek-fp8, which moves half as much (700 and 363 MB of the memory), differed by 3.7 TB/s,
+        so it is the memory's bytes near its rate, and some 60 us besides, 45 now: rows by expert begin when all ranks have
+        told, 46 us after the start by `mimw.profile`, and end when the last has come; a signal to a peer waits for all that its
+        multiprocessor has on its way, 5 to 7 us. `dispatch_rows` leaves all that out, tells once, and is 0.88 to 0.91 of the
+        link: 10 us over what its bytes take at 370 GB/s, for a start, the last row's way, and a signal. Experts pay for it: a
+        first product that reads rows by number takes 17 % longer (NOTES). Combine: what leaves takes 191 of deepseek's 207 us by itself and 94 of mixtral's
         101, what stays 112 and 46 beside it, telling the weights 7; programs that push have the link to 83 %. Few tokens are a
         chain: a launch, weights or ids there, a sum or a row, a signal, the sum at home.""",
     "Products over several GPUs": """
