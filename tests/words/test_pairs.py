@@ -24,8 +24,8 @@ NAMES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e5m2"
 TARGET, PAIR = "sm_100a", {"ctas_per_cga": (2, 1, 1)}
 
 
-def compiled(kernel, signature, options=PAIR, **meta):
-    return Case(kernel, signature, meta, options).compiled(TARGET)
+def compiled(kernel, signature, options=PAIR, by=compile_kernel, **meta):
+    return Case(kernel, signature, meta, options).compiled(TARGET, by=by)
 
 
 # ---- the GEMM ---------------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_the_gemm_compiles(guard, sass_has):
 @pytest.mark.parametrize("ending", [True, False], ids=["ending sync", "none"])
 def test_what_stands_before_the_end(ending):
     """The cluster meets, or the CTA's threads alone do, between the last load of tensor memory and its release."""
-    ptx = compiled_gemm(ending=ending).stage("ptx")
+    ptx = compiled_gemm(ending=ending, by=to_assembly).stage("ptx")
     last = ptx[ptx.index("tcgen05.wait::ld"):]
     last = last[:last.index("tcgen05.dealloc")]
     assert ("barrier.cluster.wait" in last) == ending and re.search(r"bar(rier)?\.(cluster\.wait|sync)", last)
@@ -313,7 +313,7 @@ def product_of_pair(p):
 @pytest.mark.parametrize("columns", [64, 128])
 def test_64_rows_a_cta_lie_in_128_lanes(columns):
     """The accumulator takes half as many columns, and comes back by the wide load, without a word between threads."""
-    ptx = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), M=64, N=columns, K=32, A="rows", B="columns",
+    ptx = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), by=to_assembly, M=64, N=columns, K=32, A="rows", B="columns",
                    ACC=True).stage("ptx")
     assert re.search(r"tcgen05\.alloc\S+ \[%r\d+\], (\d+);", ptx)[1] == str(columns // 2)
     loads = ptx[ptx.rindex("tcgen05.mma"):]

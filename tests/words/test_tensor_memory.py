@@ -12,7 +12,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.compile import compile_kernel
 from mimw.errors import LayoutConflict, OutOfTensorMemory
+from tests.compiling import to_assembly
 from tests.lowering.harness import Case
 
 BF16, E5M2, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn
@@ -25,11 +27,15 @@ def simulated(kernel, *args, **meta):
     return mimw.simulate(kernel, (1, ), *args, target=TARGET, races=True, **meta)
 
 
-def compiled(kernel, args, warps=4, **meta):
+def compiled(kernel, args, warps=4, by=compile_kernel, **meta):
     """A kernel for arrays and numbers like `args`."""
     names = kernel.arg_names
     signature = {name: f"*{NAMES[arg.dtype.name]}" if isinstance(arg, np.ndarray) else "i32" for name, arg in zip(names, args)}
-    return Case(kernel, signature, meta).compiled(TARGET, num_warps=warps)
+    return Case(kernel, signature, meta).compiled(TARGET, by=by, num_warps=warps)
+
+
+def ptx_of(kernel, args, warps=4, **meta):
+    return compiled(kernel, args, warps, to_assembly, **meta).stage("ptx")
 
 
 def values(shape, dtype, seed=0):
@@ -188,7 +194,7 @@ def test_use_acc_and_pred_at_run_time(use, go, times):
 
 def test_a_predicate_skips_the_arrival_too():
     """`pred` of a product with barriers holds for its arrivals."""
-    ptx = compiled(conditional, (*arguments(128, 64, 32, np.float16, np.float32), 1, 1), K=32).stage("ptx")
+    ptx = ptx_of(conditional, (*arguments(128, 64, 32, np.float16, np.float32), 1, 1), K=32)
     assert re.search(r"@%p\d+ tcgen05\.mma", ptx) and "@leader tcgen05.commit" in ptx
 
 
@@ -219,7 +225,7 @@ def test_aliases_and_slices(shared):
     source, target = values((128, 128), np.float32), np.zeros((128, 64), np.float32)
     simulated(columns, source, target, shared)
     np.testing.assert_array_equal(target, 2 * source[:, 64:] + source[:, :1])
-    ptx = compiled(columns, (source, target), SHARED=shared).stage("ptx")
+    ptx = ptx_of(columns, (source, target), warps=8, SHARED=shared)
     columns_taken = int(re.search(r"tcgen05\.alloc\S+ \[%r\d+\], (\d+);", ptx)[1])
     assert columns_taken == 256 * (1 if shared else 2)
 
@@ -236,7 +242,7 @@ def test_the_same_columns_as_another_type():
     source, target = values((128, 32), np.float32), np.zeros((128, 32), np.int32)
     simulated(reinterpreted, source, target)
     np.testing.assert_array_equal(target, source.view(np.int32))
-    assert "tcgen05.ld" in compiled(reinterpreted, (source, target)).stage("ptx")
+    assert "tcgen05.ld" in ptx_of(reinterpreted, (source, target))
 
 
 @mimw.jit
@@ -254,7 +260,7 @@ def test_a_ring_at_run_time():
     target = np.zeros_like(source)
     simulated(ring, source, target, 5, 16)
     np.testing.assert_array_equal(target, 2 * source)
-    assert "tcgen05.ld" in compiled(ring, (source, target, 5), N=16).stage("ptx")
+    assert "tcgen05.ld" in ptx_of(ring, (source, target, 5), N=16)
 
 
 @mimw.jit
@@ -278,7 +284,7 @@ def test_a_pinned_layout(layout, instruction):
     source, target = values((128, 64), np.float32), np.zeros((128, 64), np.float32)
     simulated(pinned, source, target, layout)
     np.testing.assert_array_equal(target, source + 1)
-    ptx = compiled(pinned, (source, target), LAYOUT=layout).stage("ptx")
+    ptx = ptx_of(pinned, (source, target), LAYOUT=layout)
     assert f"tcgen05.ld.sync.aligned.{instruction}" in ptx
 
 
