@@ -146,6 +146,7 @@ def test_a_product_goes_by_l1_l0_and_the_fixpipe():
     found = multiplied(False)
     assert {name for _, name in found.trace.lanes()} == {"Scalar", "MTE1", "MTE2", "Cube", "FixPipe"}
     assert len(lane(found, "Cube")) == len(lane(found, "MTE1")) == 4 and len(lane(found, "FixPipe")) == 1
+    assert lane(found, "FixPipe")[0][0] >= lane(found, "Cube")[-1][1]       # sums that a loop carries are there behind it
     assert found.units["Cube"] == pytest.approx(4 * model(CHIP).product(64, 64, 64, 16) / found.cycles, rel=1e-6)
 
 

@@ -3,6 +3,7 @@
 Input: a block and the warps of its task. Output: `Code`, whose steps are (op, function, mode, cycles). For example:
 
     fadd %x %y      on tiles: "issue" for so many cycles; the sum itself only if `analysis.needed` names it
+    yield %next     when the tile is there, the loop's next trip knows, and who uses the loop's result
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import inspect
 
 from ...ir import Block, Op, Tensor
+from ...ir.flow import handed_to
 from ...ir.ops import is_pure
 from ..machine.interpreter import GENERATOR, PLAIN, REGION, SWITCHING, Code
 from ..machine.table import HANDLERS
@@ -34,6 +36,34 @@ def _gives_way(machine, op: Op, mode: int, num_warps: int) -> bool:
 
 
 def _step(machine, op: Op, num_warps: int) -> tuple:
+    op, run, mode, cycles = _own_step(machine, op, num_warps)
+    tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
+    if not tiles or not op.blocks and "terminator" not in op.row.traits:
+        return op, run, mode, cycles
+    around = machine.around.get(op)
+    pairs = [(value, target) for index, value in enumerate(op.operands) if isinstance(value.type, Tensor)
+             for target in handed_to(op, index, around)]
+
+    def carrying(task, op):
+        _carry(task, pairs)
+        return run(task, op)
+
+    return op, carrying, mode, cycles
+
+
+def _carry(task, pairs: list) -> None:
+    """What is known of when tiles are there goes with them, into a block, to its next trip, or out of it."""
+    engines = task.machine.engines
+    if engines is not None:
+        known = [(engines.arrival(task, value), engines.behind(task, value)) for value, _ in pairs]
+        for (_, target), (time, behind) in zip(pairs, known):
+            engines.make(task, target, time, behind)
+    elif task.arrivals:
+        times = {value: task.arrivals.pop(value) for value, _ in pairs if value in task.arrivals}
+        task.arrivals.update({target: times[value] for value, target in pairs if value in times})
+
+
+def _own_step(machine, op: Op, num_warps: int) -> tuple:
     model = machine.model
     if machine.engines is not None and (step := engine_step(machine, op)) is not None:
         return step

@@ -112,6 +112,7 @@ class TimedMachine(Machine):
             for sm in (sm for gpu in self._sms for group in gpu for sm in group):
                 sm.units = defaultdict(Gaps)
         self.uses: dict[Value, list[Op]] = defaultdict(list)
+        self.around = {inner: op for op in program.walk() for block in op.blocks for inner in block.ops[-1:]}   # of terminators
         for op in program.walk():
             for value in op.operands:
                 self.uses[value].append(op)
