@@ -572,7 +572,7 @@ ON_SEVERAL_GPUS = (
     Case("Two GPUs, dispatch to experts", "src/mimw/kernels/moe_dispatch/kernel.py",
          lambda: spread_experts.dispatching(2, 6, 2, 2, 8, programs=1, times=2)[0]),
     Case("Two GPUs, dispatch by numbers", "src/mimw/kernels/moe_dispatch/rows.py",
-         lambda: spread_experts.listing(2, 4, 2, 2, 8, programs=1, block=2, times=2)[0]),
+         lambda: spread_experts.listing(2, 4, 2, 2, 8, programs=1, block=2, times=2, seed=3)[0]),     # last rows leave
     Case("Two GPUs, combine from experts", "src/mimw/kernels/moe_combine/kernel.py",
          lambda: spread_experts.combining(2, 3, 2, 2, 16, chosen=spread_experts.ALONE, times=2)[0]),
     Case("Collectives with flags", "src/mimw/kernels/collectives/flagged.py", lambda: _collective("all_reduce", "flagged", 64)),

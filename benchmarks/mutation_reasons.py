@@ -184,6 +184,10 @@ REASONS = (
     (lambda m: _of(m, WARPS_APART) and (_swapped(m, ("local_store", ), ARRIVALS) or _swapped(m, ARRIVALS, ("local_load", ))),
      "The barrier `begun` says when loads behind the first block may be asked for, and guards nothing: who reads the queries wrote "
      "them."),
+    (lambda m: m.site.file.endswith(("kernels/moe_dispatch/kernel.py", "kernels/moe_dispatch/rows.py"))
+     and _swapped(m, ("barrier_wait", ), ("signal_wait", )),
+     "Which rows leave, and that the peers have begun, are waited for one behind the other, in front of the loop that needs both: "
+     "either may be first."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
      "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "

@@ -17,15 +17,15 @@ EXPLAINED = {
         told, 46 us after the start by `mimw.profile`, and end when the last has come; a signal to a peer waits for all that its
         multiprocessor has on its way, 5 to 7 us. `dispatch_rows` leaves all that out, tells once, and is 0.88 to 0.91 of the
         link: 10 us over what its bytes take at 370 GB/s, for a start, the last row's way, and a signal. Experts pay for it: a
-        first product that reads rows by number takes 17 % longer (NOTES). Combine: what leaves takes 191 of deepseek's 207 us by itself and 94 of mixtral's
-        101, what stays 112 and 46 beside it, telling the weights 7; programs that push have the link to 83 %. Few tokens are a
-        chain: a launch, weights or ids there, a sum or a row, a signal, the sum at home.""",
+        first product that reads rows by number takes 17 % longer (NOTES). Combine: what leaves takes 191 of deepseek's 207 us
+        by itself and 94 of mixtral's 101, what stays 112 and 46 beside it, telling the weights 7; programs that push have the
+        link to 83 %. Few tokens are a chain: a launch, weights or ids there, a sum or a row, a signal, the sum at home.""",
     "Products over several GPUs": """
         Reduce-scatter: the GEMM alone, of which no sums travel, is 1.13 to 1.15 x ahead of torch's fused operator at three of
         the shapes, so 1.15 is out of reach there. Ours takes 2 to 4 % more than the GEMM alone, and as long when nobody
         carries the sums: what is left is the kernel's, sums that are written and read once more, and a stage of the ring less.
         Put by the programs' own stores they cost what the link takes for them, although half of the product's time is there
-        for it: what an SM sends to the peer holds up its own loads.""",
+        for it; why is not known.""",
     "What a GEMM does on the way out": """
         gelu_tanh at K = 2048: tensor cores 86 % where the plain form has 93 %, at the same clock, L2 74 and 70 %; issue slots
         are 25 % instead of 15 %. So its instructions are what is not hidden: a consumer's product waits for the elements of

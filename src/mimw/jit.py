@@ -65,6 +65,7 @@ _STAMPS = "time_stamps"     # `mimw.profile` launches with it
 _WAITS = "wait_stamps"      # a watchdog launches with it
 _OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS))
 _LAUNCH = JITFunction.run
+_OF_AN_ARGUMENT = ("failed to specialize argument", "Pointer argument", "tensor map descriptor")     # in texts of Triton's errors
 
 
 class MimwFunction(Shown, JITFunction):
@@ -104,8 +105,9 @@ class MimwFunction(Shown, JITFunction):
                 return run(self, *as_bytes(args), grid=grid, warmup=False, **_bytes_by_name(kwargs))
             except (OverflowError, RuntimeError, TypeError) as error:
                 check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
-                check_on_gpu(self.arg_names, args, kwargs)
                 self._refuse_grid(grid, args, kwargs, error)
+                if any(part in str(error) for part in _OF_AN_ARGUMENT):
+                    check_on_gpu(self.arg_names, args, kwargs)
                 raise
 
         return launch

@@ -64,7 +64,7 @@ def tool(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(Given(kernel, given) if given else kernel, grid, *args, **keywords)
         except KeyError as error:       # of a keyword that nobody knows: it may be meant as one of the tool's own
-            unknown = _UNKNOWN.fullmatch(str(error.args[0])) if error.args else None
+            unknown = _UNKNOWN.fullmatch(str(next(iter(error.args), "")))
             close = get_close_matches(unknown[1], own, n=1) if unknown else []
             if not close:
                 raise
