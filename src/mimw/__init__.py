@@ -88,13 +88,17 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or a module of the package, at its first use."""
+    """A public name, or a module of the package, at its first use. AttributeError also for a module that cannot be imported, as
+    `ops` without torch: `help(mimw)` and `hasattr` ask for all names of `dir(mimw)`, and pass over such a one."""
     if name in _HOMES:
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     elif name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     else:
-        value = import_module(f".{name}", __name__)
+        try:
+            value = import_module(f".{name}", __name__)
+        except ImportError as error:
+            raise AttributeError(str(error)) from error
     globals()[name] = value
     return value
 

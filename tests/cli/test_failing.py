@@ -51,6 +51,9 @@ def prints(x):
 
 def nothing():
     pass
+
+def with_a_parameter(x):
+    pass
 """
 
 
@@ -78,7 +81,7 @@ def test_what_does_nothing_is_refused(command, file, capsys):
     assert "nothing() launched nothing, and returned no launch" in capsys.readouterr().err
     assert main([command, file]) == 1
     shown = capsys.readouterr().err
-    assert f"{file} only defines add, case, launches, fails, raises_itself, tries, prints, nothing, so running it does" in shown
+    assert f"{file} only defines add, case, launches, fails, raises_itself, tries, prints, nothing, with_a_" in shown
     assert main([command, f"{file}:case", "7"]) == 1
     assert "is called without arguments" in capsys.readouterr().err
 
@@ -100,6 +103,7 @@ def test_an_error_of_a_function_is_one_line(command, status, file, capsys):
     (["check", "{file}:add", "--grid", "x", "--args", "fp32[9]", "fp32[9]", "9", "BLOCK=16"], "mimw: --grid 'x' should be numbers"),
     (["check", "{file}:raises_itself"], "raises_itself() raised KeyError: 'key' ({file}:"),
     (["run", "-m", "nowhere.at_all"], "mimw: no module 'nowhere.at_all' here ("),
+    (["check", "{file}:with_a_parameter", "--args", "1"], "is a function with parameters, and no kernel. Is `@mimw.jit` missing?"),
     (["explain", ".:case"], "'.' is a folder; name a file in it, ./FILE.py"),
     (["compile", "{file}:add", "--constexpr", "BLOCK=8"], "or name a function that returns (kernel, grid, args, meta)"),
     (["compile", "{file}:add", "--signature", "foo,*fp32,i32", "--constexpr", "BLOCK=128"], "--signature x=foo: 'foo' is no type"),

@@ -204,6 +204,10 @@ def test_the_note_comes_once_and_names_the_callers_line():
 
 
 def test_without_torch_the_import_says_what_to_install():
-    program = "import sys\nsys.modules['torch'] = None\nimport mimw\ntry:\n  mimw.ops\nexcept ImportError as e:\n  print(e)"
+    """And `help(mimw)`, which asks for every name, shows the others."""
+    program = ("import sys\nsys.modules['torch'] = None\nimport mimw, pydoc\n"
+               "assert 'PACKAGE' in pydoc.plain(pydoc.render_doc(mimw))\n"
+               "try:\n  mimw.ops\nexcept AttributeError as e:\n  print(e)\n"
+               "try:\n  from mimw import ops\nexcept ImportError as e:\n  print(e)")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "pip install 'mimw[torch]'" in done.stdout
+    assert done.stdout.count("pip install 'mimw[torch]'") == 2

@@ -22,7 +22,7 @@ from typing import Any
 
 from .errors import CommandError
 from .gpus import SYMMETRIC, WORLD, Named, add_gpus, on_ranks, several
-from .load import launch_named, load
+from .load import launch_named, load, names_launch
 from .page import add_page, check_page, name_page, write_page
 from .places import nearer
 
@@ -135,6 +135,8 @@ def launch_of(options: Namespace, filled: bool = True) -> tuple:
                                                 "args, meta).")
                 raise CommandError(f"--args of {options.kernel}: {error}.{mend}") from None
         return found, tuple(_numbers(options.grid or "1", "--grid ")), args, meta
+    if callable(found) and not names_launch(found):
+        raise CommandError(f"{options.kernel} is a function with parameters, and no kernel. Is `@mimw.jit` missing?")
     if options.args or options.grid:
         what = "--args" if options.args else "--grid"
         raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no {what}.")
