@@ -256,9 +256,10 @@ def finished(made: Plan, nodes, make: Maker) -> list[list[Line]]:
         local.setdefault(made.owner[step.number], set()).update(step.uses)
     made.local = local
     result = []
+    asking = [task for task in made.tasks if task.replicas == 1][-1]  # one request a phase, so no task with replicas
     for task in made.tasks:
         lines = token_lines(project(made, nodes, task), task)
-        lines = claimed(make, lines, asks=task.index == len(made.tasks) - 1) if make.claims else lines
+        lines = claimed(make, lines, asks=task is asking) if make.claims else lines
         around = [line for channel in made.channels.values() for line in channel.opening(task)]
         closing = [line for channel in made.channels.values() for line in channel.closing(task)]
         result.append([*counters(lines), *around, *lines, *closing] or [Line("pass")])
