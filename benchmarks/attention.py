@@ -154,13 +154,13 @@ def one(case, dim: int, options, causal: bool, chosen) -> Row:
     return measure(shape, options.dtype, causal, chosen, options.ms)
 
 
-def candidates_of(options, dim: int) -> list:
+def candidates_of(options, dim: int, causal: bool) -> list:
     """The configurations to try; the gradients of packed sequences have none."""
     if not options.tune or options.backward and options.varlen is not None:
         return [None]
     if options.varlen is not None:
         return attention_varlen.CANDIDATES[dim]
-    return (attention_backward.CANDIDATES if options.backward else CANDIDATES)[dim]
+    return attention_backward.candidates(dim, causal) if options.backward else CANDIDATES[dim]
 
 
 def main() -> None:
@@ -179,7 +179,7 @@ def main() -> None:
         parser.error(f"--backward takes the head dims {', '.join(map(str, attention_backward.CANDIDATES))}")
     ratios: dict[str, list[float]] = {}
     for dim, causal in product(options.dims, {"full": [False], "causal": [True], "both": [False, True]}[options.mask]):
-        candidates = candidates_of(options, dim)
+        candidates = candidates_of(options, dim, causal)
         for case in (options.varlen or attention_varlen.CASES) if options.varlen is not None else options.seq:
             rows = []
             for row in tried(f"{case}", candidates, lambda chosen: one(case, dim, options, causal, chosen), go_on=False):

@@ -3,6 +3,7 @@
     python -m benchmarks.attention --backward                        batch 4, 48 heads, head dim 128, seq 1024 to 16384, bf16
     python -m benchmarks.attention --backward --kv-heads 8           grouped queries; the other options as without --backward
     python -m benchmarks.attention --backward --dims 192 256         wide heads: mimw.kernels.wide_attention_backward
+    python -m benchmarks.attention --backward --tune --mask causal   rings, and both orders of programs
 
 Input: a shape. Output: rows like those of attention.py. Ours is three launches, all of which are timed; the baselines' time is that
 of `torch.autograd.grad` on a graph that stays. Ours and the baselines alternate with a cold L2; every timed result is checked
@@ -12,10 +13,12 @@ against fp64 on one head of keys. A pass backward counts 2.5 times the operation
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mimw.kernels import attention, attention_backward, wide_attention_backward
 from mimw.kernels.attention.configs import value_dim
 from mimw.kernels.attention_backward import Configuration
+from mimw.kernels.attention_backward.order import ORDERS
 from mimw.testing.benchmark import Row, alternate
 
 from .gpu import row_of, torch
@@ -23,7 +26,7 @@ from .gpu import row_of, torch
 CANDIDATES = {
     64: [Configuration(bm=bm, q_stages=q) for bm, q in ((64, 2), (64, 3), (128, 2))],
     128: [Configuration(q_stages=q, do_stages=do) for q, do in ((2, 2), (3, 2), (2, 3))],
-    192: [None], 256: [None],
+    192: [], 256: [],
 }
 ALLOWED = {"bf16": 1e-2, "fp16": 2e-3}  # of ||x - reference|| / ||reference||
 
@@ -81,11 +84,20 @@ def made(name: str, maker: Callable) -> Callable | None:
     return call
 
 
+def candidates(dim: int, causal: bool) -> list[Configuration]:
+    """What --tune tries: the rings, and under a causal mask both orders of programs with the rings that are used. Wide heads have
+    a choice of the order only."""
+    used = Configuration() if dim > 128 else attention_backward.configuration(dim, causal)
+    orders = [replace(used, order=order) for order in (ORDERS if causal else ORDERS[:1])]
+    return [*orders, *(one for one in CANDIDATES[dim] if one not in orders)]
+
+
 def launcher(q, k, v, o, lse, do, gradients, causal: bool, chosen: Configuration | None) -> Callable[[], None]:
     """A call without arguments that computes the gradients, its descriptors and workspace made beforehand."""
     if q.shape[3] > 128:
         rows = torch.empty(wide_attention_backward.workspace(q), device="cuda")
-        found = wide_attention_backward.launches(q, k, v, o, lse, do, *gradients, rows, causal)
+        found = wide_attention_backward.launches(q, k, v, o, lse, do, *gradients, rows, causal,
+                                                   order=(chosen or Configuration()).order)
     else:
         work = [torch.empty(shape, device="cuda") for shape in attention_backward.workspace(q, chosen, causal)]
         found = attention_backward.launches(q, k, v, o, lse, do, *gradients, *work, causal, None, chosen)
@@ -134,6 +146,7 @@ def measure(shape: dict[str, int], dtype_name: str, dtype, causal: bool, chosen:
     torch.cuda.synchronize()
     error = check(q, k, v, do, gradients, causal, ALLOWED[dtype_name])
     times = alternate({"mimw": run, **baselines(q, k, v, do, causal)}, at_least_ms)
-    used = {} if shape["dim"] > 128 else vars(chosen or attention_backward.configuration(shape["dim"], causal))
+    used = vars(chosen or (Configuration() if shape["dim"] > 128 else attention_backward.configuration(shape["dim"], causal)))
+    used = {"order": used["order"]} if shape["dim"] > 128 else used
     return row_of(f"attention-backward-{dtype_name}-{'causal' if causal else 'full'}", shape, used, times, error,
                   "standard normal")

@@ -80,6 +80,12 @@ def of_collective(name: str, shape: dict) -> Any:
     return collectives.configuration(collective, shape["ranks"], part, False)
 
 
+def of_gradients(name: str, shape: dict) -> attention_backward.Configuration:
+    """Of wide heads only the order of programs may be chosen."""
+    wide = shape["dim"] > 128
+    return attention_backward.Configuration() if wide else attention_backward.configuration(shape["dim"], "causal" in name)
+
+
 # how a row's name starts -> the configuration of its name and shape; the first that fits counts
 CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "gemm_epilogue-": of_epilogue,
@@ -92,7 +98,7 @@ CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "skinny_gemm-": lambda name, shape: skinny_gemm.configuration(shape["M"], shape["N"], SMS),
     "block_scaled_gemm-": lambda name, shape: block_scaled_gemm.configuration(shape["M"], shape["N"],
                                                                               "plain" if shape["G"] == 1 else "groups", SMS),
-    "attention-backward-": lambda name, shape: attention_backward.configuration(shape["dim"], "causal" in name),
+    "attention-backward-": of_gradients,
     "attention-": lambda name, shape: attention.configuration(shape["dim"], "causal" in name),
     "attention_varlen-": lambda name, shape: attention_varlen.configuration(shape["dim"], "causal" in name, False,
                                                                             max(lengths(shape["case"])[0])),

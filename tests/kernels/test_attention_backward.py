@@ -178,7 +178,7 @@ def test_products_overlap_and_nothing_spills(tmp_path):
     signature = {**{f"{name}_desc": f"tensordesc<bf16[1,1,{count},{dim}]>" for name, count in rows.items()}, "lse_desc": numbers,
                  "delta_desc": numbers, "sums": share, "scale": "fp32", "log2_scale": "fp32",
                  **dict.fromkeys(("heads", "seq_q", "seq_k", "zero"), "i32")}
-    case = Case(backward.kernel, signature, {**chosen.meta(dim, 1, False, chosen.bn), **dict.fromkeys(CHANGED)})
+    case = Case(backward.kernel, signature, {**chosen.meta(dim, 1, False, chosen.bn), "BANDS": 0, **dict.fromkeys(CHANGED)})
     said = assembled(case.compiled(by=to_assembly, num_warps=4).stage("ptx"), tmp_path)
     assert "serialized" not in said
     assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
@@ -188,7 +188,7 @@ def test_products_for_one_order_overlap_and_nothing_spills(tmp_path):
     tile, own = "tensordesc<bf16[1,1,128,128]>", "tensordesc<bf16[1,1,64,128]>"
     signature = {**dict.fromkeys(("q_desc", "k_desc", "v_desc", "do_desc"), tile), "dq_desc": own, "rows": "*fp32", "scale": "fp32",
                  "log2_scale": "fp32", **dict.fromkeys(("heads", "seq_q", "seq_k", "padded", "zero"), "i32")}
-    meta = dict(BM=128, BN=128, D=128, DV=128, GROUP=1, K_STAGES=3, V_STAGES=2, CAUSAL=False, RAGGED=False,
+    meta = dict(BM=128, BN=128, D=128, DV=128, GROUP=1, K_STAGES=3, V_STAGES=2, CAUSAL=False, RAGGED=False, BANDS=0,
                 **dict.fromkeys(CHANGED))
     case = Case(backward.query_gradients, signature, meta)
     said = assembled(case.compiled(by=to_assembly, num_warps=4).stage("ptx"), tmp_path)

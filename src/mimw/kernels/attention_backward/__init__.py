@@ -26,9 +26,10 @@ import mimw
 from ..checks import of_rank, on_one_gpu, strides, type_name
 from .configs import HEAD_DIMS, Configuration, configuration
 from .kernel import attention_backward as kernel
+from .order import bands_of, grid_of
 from .queries import query_gradients
 from .rows import after, before
-from .terms import by, check_like, check_strides, of_queries, terms_of, tile_columns
+from .terms import by, check_like, check_strides, of_queries, order_of, terms_of, tile_columns
 
 __all__ = ["Configuration", "after", "arguments", "attention_backward", "before", "configuration", "kernel", "launches",
            "query_gradients", "workspace"]
@@ -80,7 +81,8 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     first = (before, grid, (o, do, lse, dlse, rows, sums, *strides(o)[:3], *strides(do)[:3], heads, seq_q, padded),
              dict(D=dim, COLUMNS=whole, BM=chosen.bm, SUMS=not one_order, num_warps=8))
     if one_order:
-        return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms_of(q, k, causal, scale, **changes)))]
+        terms = terms_of(q, k, causal, scale, **changes)
+        return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, chosen.order))]
     last = (after, grid, (sums, dq, main[2][9], *strides(dq)[:3], heads, seq_q, padded),
             dict(D=dim, COLUMNS=whole, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
     return [first, main, last]
@@ -106,7 +108,7 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
         raise ValueError(f"q and k are {q.dtype} and {k.dtype}: both must be bf16, or both fp16")
     for name, x in (("q", q), ("k", k), ("v", v), ("do", do), ("dk", dk), ("dv", dv)):
         check_strides(name, x)
-    causal, scales, changes = terms_of(q, k, causal, scale, window, softcap, slopes)
+    causal, scales, changes = terms = terms_of(q, k, causal, scale, window, softcap, slopes)
     columns = tile_columns(dim)
     chosen = chosen or configuration(columns, causal)
     for name, x, shape in zip(("rows", "sums")[:1 if chosen.dq == "not" else 2], (rows, sums), workspace(q, chosen)):
@@ -119,8 +121,10 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries),
             describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share) if chosen.dq == "tma" else sums,
             describe(dk, own), describe(dv, own), *scales, heads, seq_q, seq_k, 0, *changes)
-    grid = -(-seq_k // chosen.bn), kv_heads, batch
-    return grid, args, {**chosen.meta(columns, heads // kv_heads, causal, seq_k), "num_warps": 4}
+    blocks = -(-seq_k // chosen.bn)
+    bands = bands_of(blocks, kv_heads, order_of(terms, chosen.order))
+    meta = {**chosen.meta(columns, heads // kv_heads, causal, seq_k), "BANDS": bands, "num_warps": 4}
+    return grid_of(blocks, kv_heads, batch, bands), args, meta
 
 
 def attention_backward(q, k, v, o, lse, do, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None,

@@ -21,6 +21,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
+from .order import program_of
 from .schedule import span
 from .scores import slope_at, weights
 from .sums import share_of
@@ -205,9 +206,11 @@ def gradients(keys, values, ds, pipes, batch, head, key, queries, scale, terms, 
 
 @mimw.jit
 def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
+            D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr,
+            BANDS: tl.constexpr):
     """The role: dK and dV of 64 keys, to memory."""
-    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
+    block, head, batch = program_of(BANDS)
+    key = block * BN
     queries = span(key, shape, BM, BN, CAUSAL)
     k, v, key = gradients(keys, values, ds, pipes, batch, head, key, queries, scale, terms, shape, me, BM, D, GROUP, CAUSAL,
                           RAGGED, DQ)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..measured import by_chip
+from .order import ORDERS
 
 HEAD_DIMS = (64, 128)
 
@@ -26,10 +27,13 @@ class Configuration:
     q_stages: int = 2
     do_stages: int = 2
     dq: str = "tma"  # how shares of dQ are added to memory: by "tma", or "not" at all
+    order: str = "heads"  # of programs: by "heads", or by "lengths", which only a causal mask without a window makes differ
 
     def __post_init__(self) -> None:
         if self.dq not in ("tma", "not"):
             raise ValueError(f'dq is {self.dq!r}; it may be "tma" or "not"')
+        if self.order not in ORDERS:
+            raise ValueError(f'order is {self.order!r}; it may be "heads" or "lengths"')
         if min(self.q_stages, self.do_stages) < 2:
             raise ValueError(f"{self.q_stages} slots of queries and {self.do_stages} of dO: a consumer holds a block and waits for "
                              "the next, so there must be 2 of each at least")

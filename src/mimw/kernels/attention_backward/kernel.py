@@ -26,6 +26,7 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import SLOTS, compute
+from .order import program_of
 from .schedule import span
 from .sums import BLOCK_COLUMNS, store
 
@@ -49,10 +50,11 @@ def load_once(desc, tiles, full, batch, head, key):
 
 @mimw.jit
 def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, shape, BM: tl.constexpr,
-         BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+         BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, BANDS: tl.constexpr):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
-    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
     heads = shape[0]
+    number, head, batch = program_of(BANDS)
+    key = number * BN
     first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
@@ -68,7 +70,7 @@ def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_des
 def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc, dv_desc, scale, log2_scale, heads,
                        seq_q, seq_k, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr,
                        D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr, DQ: tl.constexpr,
-                       CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+                       CAUSAL: tl.constexpr, RAGGED: tl.constexpr, BANDS: tl.constexpr):
     """dK, dV (batches, heads // GROUP, seq_k, D), and dQ added to `sums`.
 
     args:      DQ          "tma", for which sums is a descriptor, or "not": no dQ, no sums
@@ -79,6 +81,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
                            (scores.py), and slopes with the step from one batch's to the next one's
                GROUP       query heads to a head of K and V
                RAGGED      the last block of keys has rows beyond the end
+               BANDS       which program has which block of keys: order.py
     """
     CONSUMERS: tl.constexpr = BN // 64
     COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
@@ -102,10 +105,10 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, DQ)
+            compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, DQ, BANDS)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc,
-                 delta_desc, shape, BM, BN, GROUP, CAUSAL)
+                 delta_desc, shape, BM, BN, GROUP, CAUSAL, BANDS)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, sums, shape, BM, BN, D, GROUP, CAUSAL)
+                store(shares, sums, shape, BM, BN, D, GROUP, CAUSAL, BANDS)

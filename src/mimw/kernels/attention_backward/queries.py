@@ -23,6 +23,7 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .kernel import load_once
+from .order import program_of, sizes_of
 from .scores import slope_at, weights
 
 
@@ -52,9 +53,9 @@ def load_block(desc, pipe, block, batch, head, low, BN: tl.constexpr):
 
 @mimw.jit
 def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, query, shape, BM: tl.constexpr, BN: tl.constexpr,
-         GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+         GROUP: tl.constexpr, CAUSAL: tl.constexpr, BANDS: tl.constexpr):
     """Queries and dO once, then keys and values, keys a block ahead."""
-    head, batch = tl.program_id(1), tl.program_id(2)
+    _, head, batch = program_of(BANDS)
     low, blocks, _, _ = keys_of(query, shape, BM, BN, CAUSAL)
     load_once(q_desc, queries[0], queries[1], batch, head, query)
     load_block(k_desc, keys, 0, batch, head // GROUP, low, BN)
@@ -141,16 +142,15 @@ def gradients(queries, slopes, keys, values, numbers, scale, of_head, query, spa
 
 @mimw.jit
 def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, padded, shape, me: tl.constexpr,
-            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, BANDS: tl.constexpr):
     """The role: the 64 queries of consumer `me`."""
-    head, batch = tl.program_id(1), tl.program_id(2)
+    _, head, batch = program_of(BANDS)
     span = keys_of(query, shape, BM, BN, CAUSAL)
     query += me * 64
     mine = query + tl.arange(0, 64)
-    heads = shape[0]
-    at = (batch * heads + head).to(tl.int64) * padded + mine
+    at = (batch * shape[0] + head).to(tl.int64) * padded + mine
     lse = tl.load(rows + at, mask=mine < padded, other=float("inf"))
-    delta = tl.load(rows + tl.num_programs(2).to(tl.int64) * heads * padded + at, mask=mine < padded, other=0.0)
+    delta = tl.load(rows + sizes_of(BANDS)[1].to(tl.int64) * padded + at, mask=mine < padded, other=0.0)
     log2_scale, inner, alibi, alibi_step = terms
     of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, head)
     numbers = lse, delta
@@ -163,12 +163,13 @@ def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, p
 def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_scale, heads, seq_q, seq_k, padded, zero,
                     left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
                     GROUP: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CAUSAL: tl.constexpr,
-                    RAGGED: tl.constexpr):
+                    RAGGED: tl.constexpr, BANDS: tl.constexpr):
     """dQ (batches, heads, seq_q, up to D), of values of up to DV columns; columns of tiles that the tensors lack are read as 0.
 
     args:      rows    lse and delta as `before` makes them, (2, batches heads, padded)
                scale, log2_scale, zero, left, right, inner, alibi, alibi_step      as those of kernel.py
                GROUP   query heads to a head of K and V
+               BANDS   which program has which block of queries: order.py, from the last block on
     """
     CONSUMERS: tl.constexpr = BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
@@ -178,13 +179,13 @@ def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_
     slopes = tlx.local_alloc((BM, DV), DTYPE, 1), tlx.alloc_barriers(1)
     keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
     values = tle.pipe(capacity=V_STAGES, readers=consumers(CONSUMERS), name="values", rows=tle.gpu.alloc([V_STAGES, BN, DV], DTYPE))
-    query = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM  # under a causal mask the long ones first
+    query = (sizes_of(BANDS)[0] - 1 - program_of(BANDS)[0]) * BM  # under a causal mask the long ones first
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, scale, terms, query, padded, shape,
-                    me, BM, BN, D, CAUSAL, RAGGED)
+                    me, BM, BN, D, CAUSAL, RAGGED, BANDS)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, query, shape, BM, BN, GROUP,
-                 CAUSAL)
+                 CAUSAL, BANDS)

@@ -18,6 +18,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
+from .order import program_of
 from .schedule import span
 
 BLOCK_COLUMNS = tl.constexpr(32)  # fp32 in a row of 128 bytes, as wide as TMA swizzles
@@ -56,10 +57,12 @@ def add(shares, sums_desc, of_head, heads_apart, first, blocks, BM: tl.constexpr
 
 
 @mimw.jit
-def store(shares, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+def store(shares, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
+          CAUSAL: tl.constexpr, BANDS: tl.constexpr):
     """The role that adds the shares of a program of kernel.py."""
-    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
     heads, seq_q, _, _, _, _ = shape
+    block, head, batch = program_of(BANDS)
+    key = block * BN
     first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
     of_head = (batch * heads + head * GROUP) * tl.cdiv(seq_q, BM)
     add(shares, sums_desc, of_head, tl.cdiv(seq_q, BM), first, blocks, BM, BN, D, GROUP)

@@ -3,7 +3,7 @@
 Input: the arrays of a launch. Output: arguments of kernels, or a ValueError that says what does not fit. For example:
 
     terms_of(q, k, True, None, (None, None), None, None)    (causal, scales, bounds and what changes scores)
-    of_queries(q, k, v, do, dq, rows, terms)                (grid, args, meta) of `query_gradients`
+    of_queries(q, k, v, do, dq, rows, terms, "heads")       (grid, args, meta) of `query_gradients`
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import mimw
 from ..attention import LONGEST_WITH_SLOPES
 from ..attention.changes import bounds, check_changes, slopes_step
 from ..checks import strides
+from .order import bands_of, grid_of
 
 
 def terms_of(q, k, causal: bool, scale: float | None, window: tuple, softcap: float | None, slopes) -> tuple[bool, tuple, tuple]:
@@ -35,6 +36,12 @@ def terms_of(q, k, causal: bool, scale: float | None, window: tuple, softcap: fl
     return causal, (scale, outer * log2(e)), (left, right, inner, slopes, slopes_step(slopes))
 
 
+def order_of(terms: tuple, wanted: str) -> str:
+    """The order of programs: that `wanted`, where they differ in length."""
+    causal, _, (left, *_) = terms
+    return wanted if causal and left is None else "heads"
+
+
 def check_like(name: str, model, **others) -> None:
     for other, x in others.items():
         if tuple(x.shape) != tuple(model.shape) or x.dtype != model.dtype:
@@ -53,17 +60,19 @@ def by(x) -> str:
     return " x ".join(map(str, x.shape))
 
 
-def of_queries(q, k, v, do, dq, rows, terms: tuple, bn: int = 128, k_stages: int = 3, v_stages: int = 2) -> tuple:
+def of_queries(q, k, v, do, dq, rows, terms: tuple, order: str, bn: int = 128, k_stages: int = 3, v_stages: int = 2) -> tuple:
     """(grid, args, meta) of `query_gradients`, for blocks of 128 queries and bn keys."""
     batch, heads, seq_q, _ = q.shape
     describe, bm, columns, of_values = mimw.TensorDescriptor.from_tensor, 128, tile_columns(q.shape[3]), tile_columns(v.shape[3])
     causal, scales, changes = terms
+    blocks = -(-seq_q // bm)
+    bands = bands_of(blocks, heads, order_of(terms, order))
     args = (describe(q, [1, 1, bm, columns]), describe(k, [1, 1, bn, columns]), describe(v, [1, 1, bn, of_values]),
             describe(do, [1, 1, bm, of_values]), describe(dq, [1, 1, 64, columns]), rows, *scales, heads, seq_q, k.shape[2],
             rows.shape[2], 0, *changes)
     meta = dict(BM=bm, BN=bn, D=columns, DV=of_values, GROUP=heads // k.shape[1], K_STAGES=k_stages, V_STAGES=v_stages,
-                CAUSAL=causal, RAGGED=k.shape[2] % bn != 0, num_warps=4)
-    return (-(-seq_q // bm), heads, batch), args, meta
+                CAUSAL=causal, RAGGED=k.shape[2] % bn != 0, BANDS=bands, num_warps=4)
+    return grid_of(blocks, heads, batch, bands), args, meta
 
 
 def tile_columns(dim: int) -> int:

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import mimw
 
+from ..attention_backward.order import bands_of, grid_of
 from ..attention_backward.queries import query_gradients
 from ..attention_backward.rows import before
-from ..attention_backward.terms import by, check_like, check_strides, of_queries, terms_of, tile_columns
+from ..attention_backward.terms import by, check_like, check_strides, of_queries, order_of, terms_of, tile_columns
 from ..checks import of_rank, one_of, strides, type_name
 from .kernel import wide_key_gradients as kernel
 
@@ -35,7 +36,8 @@ def workspace(q) -> tuple[int, int, int]:
 
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale: float | None = None, dlse=None, *,
-             window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, slopes=None) -> list[tuple]:
+             window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, slopes=None,
+             order: str = "heads") -> list[tuple]:
     """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
 
     args:      q, dq          (batch, heads, seq_q, dim) of bf16 or fp16, contiguous along dim, which is a multiple of 8 and at most
@@ -44,6 +46,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                o, do          (batch, heads, seq_q, value_dim)
                rows           fp32 of the shape of `workspace`, contiguous, of any content
                lse, dlse, causal, scale, window, softcap, slopes   as `mimw.kernels.attention_backward.launches` has them
+               order          of programs, as its `Configuration` has it
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
     of_rank(4, q=q, k=k, v=v, o=o)
@@ -68,6 +71,8 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
     for name, x in dict(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv).items():
         check_strides(name, x)
     terms = causal, scales, changes = terms_of(q, k, causal, scale, window, softcap, slopes)
+    blocks = -(-seq_k // BN)
+    bands = bands_of(blocks, kv_heads, order_of(terms, order))
     padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)
     first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, *strides(o)[:3], *strides(do)[:3], heads, seq_q,
                                                     padded),
@@ -78,7 +83,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
     args = (describe(q, of_q), describe(k, of_k), describe(v, of_v), describe(do, of_do), describe(rows[0], [1, BM]),
             describe(rows[1], [1, BM]), describe(dk, of_k), describe(dv, of_v), *scales, heads, seq_q, seq_k, 0, *changes)
     meta = dict(BM=BM, BN=BN, D=columns, DV=value_columns, GROUP=heads // kv_heads, Q_STAGES=2, DO_STAGES=2, CAUSAL=causal,
-                RAGGED=seq_k % BN != 0, num_warps=4)
+                RAGGED=seq_k % BN != 0, BANDS=bands, num_warps=4)
     slots = dict(k_stages=2, v_stages=1) if value_columns == WIDEST else dict(k_stages=3, v_stages=2)
-    return [first, (kernel, (-(-seq_k // BN), kv_heads, batch), args, meta),
-            (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, 64, **slots))]
+    return [first, (kernel, grid_of(blocks, kv_heads, batch, bands), args, meta),
+            (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, order, 64, **slots))]

@@ -26,6 +26,7 @@ import mimw.tlx as tlx
 
 from ..attention_backward.compute import probabilities
 from ..attention_backward.kernel import load
+from ..attention_backward.order import program_of
 from ..attention_backward.schedule import span
 from ..attention_backward.scores import slope_at
 from ..consumers import consumer, consumers
@@ -98,9 +99,10 @@ def gradients(own, first, second, weights, factor_of_sum, batch, head, key, term
 
 @mimw.jit
 def compute(own, first, second, weights, desc, factor_of_sum, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+            COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, BANDS: tl.constexpr):
     """The role: the sums of consumer `me`, to memory."""
-    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
+    block, head, batch = program_of(BANDS)
+    key = block * BN
     sums = gradients(own, first, second, weights, factor_of_sum, batch, head, key, terms, shape, me, BM, BN, COLUMNS, GROUP, CAUSAL,
                      RAGGED)
     tlx.async_descriptor_store(desc, sums, [batch, head, key, 0])
@@ -111,10 +113,10 @@ def compute(own, first, second, weights, desc, factor_of_sum, terms, shape, me: 
 def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk_desc, dv_desc, scale, log2_scale, heads, seq_q,
                        seq_k, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
                        DV: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr,
-                       CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+                       CAUSAL: tl.constexpr, RAGGED: tl.constexpr, BANDS: tl.constexpr):
     """dK (batches, heads // GROUP, seq_k, up to D), dV (the same, up to DV): columns of tiles that the tensors lack are read as 0.
 
-    args:      scale, log2_scale, zero, left, right, inner, alibi, alibi_step, GROUP, RAGGED   ../attention_backward's
+    args:      scale, log2_scale, zero, left, right, inner, alibi, alibi_step, GROUP, RAGGED, BANDS   ../attention_backward's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     shape = heads, seq_q, seq_k, zero, left, right
@@ -133,10 +135,10 @@ def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk
             name: tl.constexpr = consumer(me)
             if me == 0:
                 compute((keys[0], keys[1], values[0]), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
-                        terms, shape, me, BM, BN, DV, GROUP, CAUSAL, RAGGED)
+                        terms, shape, me, BM, BN, DV, GROUP, CAUSAL, RAGGED, BANDS)
             else:
                 compute((values[0], values[1], keys[0]), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
-                        scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED)
+                        scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, BANDS)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, shape, BM,
-                 BN, GROUP, CAUSAL)
+                 BN, GROUP, CAUSAL, BANDS)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...kernels import attention, attention_backward
 from ...kernels.attention_backward.configs import HEAD_DIMS, Configuration, as_row
+from ...kernels.attention_backward.order import ORDERS
 from ..arrays import blank, empty, normal, relative_error
 from ..operator import Operator, Problem, Trial
 
@@ -35,7 +36,8 @@ class AttentionBackward(Operator):
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         if (used := self.used(problem, sms)) is None:
             return []
-        return [replace(used, bm=bm, q_stages=q, do_stages=do) for bm, q, do in product((64, 128), (2, 3), (2, 3))]
+        rings = [replace(used, bm=bm, q_stages=q, do_stages=do) for bm, q, do in product((64, 128), (2, 3), (2, 3))]
+        return rings + [replace(used, order=order) for order in ORDERS if "causal" in problem.words and order != used.order]
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
         shape, causal = problem.extents, "causal" in problem.words
