@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ import triton.language as tl  # noqa: E402
 
 import mimw  # noqa: E402
 from mimw import tle, tlx  # noqa: E402
-from mimw.distributed import bind, init, symmetric_empty, world_of  # noqa: E402
+from mimw.distributed import World, bind, init, symmetric_empty, world_of  # noqa: E402
 from mimw.errors import (  # noqa: E402
+    DistributedError,
     HeapFull,
     LaunchError,
     MeshTooLarge,
@@ -24,7 +26,7 @@ from mimw.errors import (  # noqa: E402
     RanksDisagree,
     SimulatorMisuse,
 )
-from mimw.world import table  # noqa: E402
+from mimw.world import reserved, table  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 
@@ -106,6 +108,88 @@ def test_a_full_heap_says_the_sum():
     assert lines[0] == ("the symmetric heap of group '0' has 1048576 bytes, 524288 of them free, at most 524288 in one piece; "
                         "'parts' needs 1048576")
     assert lines[1].startswith("Mend: mimw.distributed.init(heap=2097152)") and (needed, free) == (1 << 20, 1 << 19)
+
+
+def test_a_call_that_failed_at_one_rank_does_not_shift_the_places_of_others():
+    """Rank 0 gave up waiting, rank 1 came and took a place: their next tensors would lie elsewhere, without a word. Nor has one of
+    them a heap that the other does not have."""
+    def work(rank):
+        world = world_of()
+
+        def asked(name, ends):
+            """By rank 0, which does not wait, then by rank 1."""
+            store = world.meeting.store
+            if rank:
+                store.wait([f"{name} asked"])
+            world.meeting.limit = 10 if rank else 0.01
+            with ends if rank else pytest.raises(PeerLate):
+                world.symmetric(64, torch.float32, name)
+            world.meeting.limit = 10
+            store.set(f"{name} asked", "1")
+
+        with pytest.raises(RanksDisagree) if rank == 0 else nullcontext():
+            asked("heap", pytest.raises(RanksDisagree))
+            rank or world.symmetric(64, torch.float32)      # of rank 0: what rank 1 awaits is the end of making a heap
+        world.symmetric(64, torch.float32, "w")
+        asked("x", nullcontext())
+        with pytest.raises(RanksDisagree) as caught:
+            world.symmetric(64, torch.float32, "x")
+        return str(caught.value).splitlines()[0].partition("): ")[2]
+
+    first = reserved(2) + 256
+    told = f"rank 0: float32[64], at offset {first}; rank 1: float32[64], at offset {first + 256}"
+    assert at_ranks(2, work) == [told] * 2
+
+
+def test_a_rank_that_was_late_for_a_world_is_met_by_those_who_ask_again():
+    def work(rank):
+        group, asked = torch.distributed.new_group([0, 1]), 0
+        store = torch.distributed.distributed_c10d._get_default_store()
+        if rank == 0:
+            while True:
+                asked += 1
+                try:
+                    world = World(group, timeout=10 if asked > 3 else 0.01)
+                    break
+                except PeerLate:
+                    if asked == 3:
+                        store.set("asked three times", "1")
+        else:
+            store.wait(["asked three times"])
+            world = World(group, timeout=10)
+        world.barrier()
+        return asked
+
+    assert at_ranks(2, work) == [4, 0]
+
+
+def test_a_forked_process_is_no_rank():
+    def work(rank):
+        world, (reader, writer) = world_of(), os.pipe()
+        if not os.fork():
+            try:
+                world.barrier("the loading of data")
+            except DistributedError as error:
+                os.write(writer, str(error).encode())
+            os._exit(0)
+        os.close(writer)
+        world.barrier()
+        return "which is rank 0 of group '0', and is no rank itself" in os.read(reader, 4096).decode()
+
+    assert at_ranks(1, work) == [True]
+
+
+@pytest.mark.parametrize("environment, said", [
+    ({"RANK": "1"}, "RANK=1 and no WORLD_SIZE"), ({"WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "WORLD_SIZE=2 and no RANK"),
+    ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK=2 and WORLD_SIZE=2"),
+    ({"RANK": "one", "WORLD_SIZE": "2"}, "RANK='one', which is no number")])
+def test_half_of_torchruns_environment_is_no_world_of_one(monkeypatch, environment, said):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(DistributedError, match=said):
+        init("gloo")
 
 
 def test_a_rank_that_has_ended_is_named_at_once():

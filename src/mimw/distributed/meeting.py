@@ -15,6 +15,7 @@ all ranks are known to have read it.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,7 +32,7 @@ class Meeting:
                  ended: Callable[[], Mapping[int, str]] = dict, ended_soon: Callable[[], Mapping[int, str]] | None = None):
         self.store, self.rank, self.size, self.group, self.limit, self.ended = store, rank, size, group, limit, ended
         self.ended_soon = ended_soon or ended
-        self.calls = 0
+        self.calls, self.process = 0, os.getpid()
 
     def heard(self, what: str, mine: Any) -> list[Any]:
         """What each rank gave in this call, by rank.
@@ -39,9 +40,9 @@ class Meeting:
         args:      what   names the call in messages; the same at all ranks
                    mine   plain data, as JSON has it: tuples come back as lists
         errors:    PeerLate for ranks that do not come within the limit, PeerLost for those whose process has ended; RanksDisagree
-                   where a rank makes another call
+                   where a rank makes another call; DistributedError in a process that was forked from the rank's
         """
-        number, self.calls = self.calls, self.calls + 1
+        number = self._next(what)
         try:
             self.store.set(self._key(number, self.rank), json.dumps([what, mine]))
             self._await(number, what)
@@ -68,9 +69,9 @@ class Meeting:
         args:      what   names the call in messages; all ranks make it
                    make   called at rank 0 alone
         returns:   at the other ranks, None where `make` raised, which it does on at rank 0
-        errors:    PeerLost where the process of rank 0 has ended
+        errors:    PeerLost where the process of rank 0 has ended; as `heard` in a forked process
         """
-        number, self.calls = self.calls, self.calls + 1
+        number = self._next(what)
         if self.rank:
             return self._from_first(number, what)
         parts: list[bytes] = []
@@ -80,6 +81,15 @@ class Meeting:
         finally:
             for rank in range(1, self.size):
                 self._leave(number, what, rank, b"1" + parts[rank] if parts else b"0")
+
+    def _next(self, what: str) -> int:
+        """The number of a call. A forked process would answer in its parent's place, over the parent's connection."""
+        if os.getpid() != self.process:
+            raise DistributedError(f"{what}: process {os.getpid()} was forked from process {self.process}, which is rank "
+                                   f"{self.rank} of group {self.group!r}, and is no rank itself",
+                                   hint="call it in the ranks' own processes, not in the workers of a data loader")
+        number, self.calls = self.calls, self.calls + 1
+        return number
 
     def _leave(self, number: int, what: str, rank: int, part: bytes) -> None:
         try:

@@ -37,7 +37,8 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
                timeout  seconds after which a rank that does not come is named, instead of being waited for: by default 600
     returns:   the same world in later calls; those may leave out `heap` and `timeout`, or give others before the heap is made
     device     of this process: the one of torchrun's LOCAL_RANK
-    errors:    DistributedError for another heap once there is one; those of `World`
+    errors:    DistributedError for another heap once there is one, and for an environment that is not torchrun's in full; those of
+               `World`
     """
     import torch
     import torch.distributed as dist
@@ -45,11 +46,11 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
         raise DistributedError(f"a heap of {heap} bytes and a time limit of {timeout} s: both must be more than 0")
     _ASKED.update({name: value for name, value in (("heap", heap), ("timeout", timeout)) if value is not None})
     if "LOCAL_RANK" in os.environ and torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+        torch.cuda.set_device(_number("LOCAL_RANK") % torch.cuda.device_count())
     if not is_there():
         backend = backend or ("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
         options: dict[str, Any] = {"timeout": timedelta(seconds=_ASKED["timeout"] or DEFAULT_TIMEOUT)}
-        if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:      # torchrun has not started it
+        if not _started_by_torchrun():
             options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
         dist.init_process_group(backend, **options)
         _ASKED["started"] = True
@@ -62,6 +63,28 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
                                    hint="call mimw.distributed.init(heap=...) before the first symmetric tensor")
         world.heap = heap
     return world
+
+
+def _started_by_torchrun() -> bool:
+    """Whether the environment says which rank this is. Half of that is a mistake: each process would be a world of one, and compute
+    by itself."""
+    given = [name for name in ("RANK", "WORLD_SIZE") if name in os.environ]
+    if len(given) == 1:
+        missing = "WORLD_SIZE" if given == ["RANK"] else "RANK"
+        raise DistributedError(f"the environment has {given[0]}={os.environ[given[0]]} and no {missing}",
+                               hint="start the script by torchrun, which sets both, or leave out both for a world of one rank")
+    if given and not _number("RANK") < _number("WORLD_SIZE"):
+        raise DistributedError(f"the environment has RANK={os.environ['RANK']} and WORLD_SIZE={os.environ['WORLD_SIZE']}",
+                               hint="ranks count from 0 to WORLD_SIZE - 1; torchrun sets both")
+    return bool(given)
+
+
+def _number(name: str) -> int:
+    """What the environment says, a number from 0 on."""
+    text = os.environ[name]
+    if not text.isdecimal():
+        raise DistributedError(f"the environment has {name}={text!r}, which is no number", hint="torchrun sets it")
+    return int(text)
 
 
 def world_of(group: Any = None) -> World:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DistributedError, HeapFull, NotSymmetric, PeerLost, PeerWithoutAccess, SimulatorMisuse
+from ..errors import DistributedError, HeapFull, NotSymmetric, PeerLate, PeerLost, PeerWithoutAccess, SimulatorMisuse
 from ..triton_port.cuda import Cuda
 from ..world import ALIGNED, aligned, reserved, table
 from .meeting import Meeting, named
@@ -57,10 +57,15 @@ class World:
         self.device = torch.device("cuda", torch.cuda.current_device()) if uses_gpus(group) else torch.device("cpu")
         self.heap = DEFAULT_HEAP[self.device.type] if heap is None else heap
         self.limit = DEFAULT_TIMEOUT if timeout is None else float(timeout)
-        births = PrefixStore("mimw", store_of(group)).add("born", 1)
-        self.process, self._born = os.getpid(), (births - 1) // self.size      # a store may outlive its group
+        # A store may outlive its group: this is this rank's world number `_born` in it, and each rank has made as many.
+        births, mine = PrefixStore("mimw", store_of(group)), f"born/{self.rank}"
+        self.process, self._born = os.getpid(), births.add(mine, 1) - 1
         self.meeting = Meeting(self._store(), self.rank, self.size, self.name, self.limit)
-        self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device)), self.rank)
+        try:
+            self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device)), self.rank)
+        except PeerLate:        # whoever asks again is to meet those who come later
+            births.add(mine, -1)
+            raise
         self.meeting.ended, self.meeting.ended_soon = self.peers.ended, self.peers.ended_soon
         self._check_devices()
         self._places: Places | None = None
@@ -76,20 +81,33 @@ class World:
                    dtype  torch's, or the name of one ("float32")
                    name   for messages
         returns:   a contiguous tensor on `device`, at a multiple of 256 bytes
-        errors:    RanksDisagree where a rank asks for another shape or type, at all ranks; HeapFull; PeerLate, PeerLost;
-                   DistributedError while a CUDA graph is recorded
+        errors:    RanksDisagree, at all ranks, where a rank asks for another shape or type, or has another place for it, since a
+                   call failed there before; HeapFull; PeerLate, PeerLost; DistributedError for a group's first one while a CUDA
+                   graph is recorded
         """
         import torch
         shape = (shape, ) if isinstance(shape, int) else tuple(map(int, shape))
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         self._make_heap(f"a symmetric tensor {name!r}")
-        self.meeting.agree(f"the symmetric tensor {name!r}", [str(dtype).removeprefix("torch."), list(shape)],
-                           lambda said: f"{said[0]}{said[1]}")
         size = prod(shape) * dtype.itemsize
         at = self._places.take(size)
+        try:
+            self._agree_on(name, f"{str(dtype).removeprefix('torch.')}{list(shape)}", at)
+        except DistributedError:
+            if at is not None:
+                self._places.give(at)
+            raise
         if at is None:
             raise self._full(size, name)
         return self._memory[at:at + size].view(dtype).view(shape)
+
+    def _agree_on(self, name: str, look: str, at: int | None) -> None:
+        """What a symmetric tensor is, and where it will lie, the same at all ranks."""
+        said = self.meeting.heard(f"the symmetric tensor {name!r}", [look, at])
+        if any(one != said[0] for one in said):
+            alike = all(one[0] == look for one in said)
+            raise self.meeting.difference(f"the ranks disagree on the symmetric tensor {name!r}", [
+                f"{what}, at offset {place}" if alike else what for what, place in said])
 
     def free(self, tensor: torch.Tensor) -> None:
         """Give back what `symmetric` made, at all ranks together: each finishes all that it has launched, and zeroes the
@@ -236,10 +254,10 @@ class World:
             if any(base % ALIGNED for base in bases):
                 raise DistributedError(f"torch's symmetric memory begins at {list(map(hex, bases))}, not at multiples of {ALIGNED}")
             self._within = within
-        self._table = torch.from_numpy(np.array(table(self.rank, bases, multicast), np.int64)).to(self.device)
-        self._places, self._memory = Places(first, first + self.heap), memory
+        held = torch.from_numpy(np.array(table(self.rank, bases, multicast), np.int64)).to(self.device)
         self._finish()
-        self.barrier("the symmetric heap")      # its pads are zero everywhere
+        self.barrier("the symmetric heap")      # its pads are zero everywhere; whoever does not come has none, and asks again
+        self._table, self._places, self._memory = held, Places(first, first + self.heap), memory
         if self.device.type == "cuda" and self.size > 1:
             self._watch = Watch(self.rank, self.size, self.name, lambda: self.limit, self.peers.ended, self._store(), Cuda(), bases)
             self._index, (self._capturing, self._current_stream) = self.device.index, asked_on_every_launch()
