@@ -69,9 +69,11 @@ def test_what_no_form_takes_is_refused():
     world = world_of(2)
     x, y, odd = (world.each(lambda rank, size=size: np.zeros(size, np.float32)) for size in (64, 128, 65))
     whole = world.each(lambda rank: np.zeros(64, np.int32))
+    many = world.each(lambda rank: np.broadcast_to(np.float32(0), 2**31 - 2**16))
     for wrong, message in [
             (("all_reduce", x, y, world), "x has 64 numbers and out 128"), (("reduce_scatter", odd, x, world), "x has 65 numbers"),
             (("broadcast", x, x, world), "it may be one of all_reduce"), (("all_reduce", whole, whole, world), "float32"),
+            (("all_reduce", many, many, world), "fewer than 2.31 - 2.16"),
             (("all_reduce", x, x, world, True, FORMS["direct"]), "needs another tensor"),
             (("all_reduce", x, x, world, False, FORMS["direct"]), "takes symmetric tensors"),
             (("all_gather", x, y, world, False, FORMS["two_shot"]), "no form 'two_shot' of all_gather"),
@@ -79,6 +81,23 @@ def test_what_no_form_takes_is_refused():
             (("all_reduce", x, x, world, False, Configuration("flagged", 4, 1)), "takes 0 bytes")]:
         with pytest.raises(ValueError, match=message):
             arguments(*wrong)
+
+
+def test_what_a_full_heap_has_given_is_kept_for_the_next_call():
+    class Full:
+        size, asked = 2, ()
+
+        def symmetric(self, shape, dtype, name):
+            self.asked += name,
+            if self.asked.count("signals of ring") == 1 and name == "signals of ring":
+                raise MemoryError(name)
+            return np.empty(shape, dtype)
+
+    world, x = Full(), np.zeros(64, np.float32)
+    with pytest.raises(MemoryError):
+        arguments("all_reduce", x, x, world, chosen=FORMS["ring"])
+    arguments("all_reduce", x, x, world, chosen=FORMS["ring"])
+    assert world.asked == ("slots of ring", "signals of ring", "signals of ring", "counters of ring")
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

@@ -75,15 +75,27 @@ class Launch:
             return
         self._frozen(_stream_of(self._device), *[tensor.data_ptr() for tensor in tensors])
 
+    def load(self, *tensors: Tensor) -> None:
+        """Compile and load for tensors like these, and launch nothing: so that the first call may be one that a graph records."""
+        if self._device is not None and self._frozen is None:
+            self._freeze(self._filled(tensors))
+
     def _first(self, tensors: tuple[Tensor, ...]) -> None:
         """As any launch, and on a GPU once more frozen for those to come; every launch of the simulator is a first one."""
-        given = iter(tensors)
-        args = [one(next(given)) if type(one) is _Shape else next(given) if one is _TENSOR else one for one in self._args]
+        args = self._filled(tensors)
         if self._device is None:
             note_simulation()
             mimw.simulate(self._kernel, self._grid, *args, **self._meta)
             return
         self._kernel[self._grid](*args, **self._meta)
+        self._freeze(args)
+
+    def _filled(self, tensors: tuple[Tensor, ...]) -> list:
+        """The arguments, with these tensors and descriptors of them."""
+        given = iter(tensors)
+        return [one(next(given)) if type(one) is _Shape else next(given) if one is _TENSOR else one for one in self._args]
+
+    def _freeze(self, args: list) -> None:
         frozen = self._kernel.freeze(self._grid, *args, **self._meta).forget()
         if frozen.device is not None:       # not while MIMW_SIMULATE says that launches are simulated
             self._frozen = frozen.launch_arrays

@@ -42,6 +42,8 @@ def test_symmetric_tensors_of_many_bytes():
         found = [torch.equal(all_reduce(x, symmetric=True), sum(every))]
         found.append(torch.equal(all_gather(x, symmetric=True), torch.cat(every)))
         found.append(torch.equal(all_reduce_(x, symmetric=True), sum(every)))
+        with pytest.raises(RanksDisagree):
+            all_reduce(x, symmetric=bool(rank))
         with pytest.raises(NotSymmetric):
             all_reduce(every[0], symmetric=True)
         return found
@@ -104,8 +106,11 @@ def test_what_does_not_fit_is_named():
             all_gather(torch.zeros(()))
         with pytest.raises(RuntimeError, match="not contiguous"):
             all_reduce_(torch.zeros(4, 4).T)
-        with pytest.raises(RanksDisagree):
-            all_reduce(torch.zeros(4 + rank))
+        with pytest.raises(NotImplementedError, match="all_reduce_ has no derivative"):
+            all_reduce_(torch.ones(4, requires_grad=True) * 2)
+        for wrong in (torch.zeros(4 + rank), torch.zeros(4 * rank)):
+            with pytest.raises(RanksDisagree, match="the inputs of all_reduce"):
+                all_reduce(wrong)
         return all_reduce(torch.zeros(())).item(), all_gather(torch.zeros(0, 3)).shape[0]
 
     assert at_ranks(2, work) == [(0.0, 0)] * 2

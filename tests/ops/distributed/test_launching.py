@@ -2,6 +2,8 @@
 
 import functools
 import os
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +15,7 @@ import mimw  # noqa: E402
 from mimw import tlx  # noqa: E402
 from mimw.distributed import world_of  # noqa: E402
 from mimw.errors import NoProcessGroup, PeerLost, RanksDisagree  # noqa: E402
-from mimw.ops.distributed.launching import RankLaunch, name_of, simulated, tensors_of, workspace  # noqa: E402
+from mimw.ops.distributed.launching import RankLaunch, agreed, name_of, simulated, tensors_of, workspace  # noqa: E402
 from mimw.ops.operator import Operator  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
@@ -169,6 +171,67 @@ def test_a_launch_of_this_rank_keeps_the_table_and_symmetric_memory():
         return found
 
     assert at_ranks(1, work) == [[[1.0] * 16, [2.0] * 16]]
+
+
+def test_what_calls_look_like_is_told_once_and_then_known():
+    """Strides do not count. Who differs is named at all ranks, and the group goes on."""
+    def work(rank):
+        world, x = world_of(), torch.zeros(4, 6)
+        found = [agreed(world, "shifted", x, "causal"), agreed(world, "shifted", x.T.contiguous().T, "causal"), world.meeting.calls]
+        with pytest.raises(RanksDisagree) as caught:
+            agreed(world, "shifted", x[1 + rank:], "causal")
+        assert "the inputs of shifted (group '0', " in str(caught.value)
+        assert "rank 0: float32[3, 6], causal; rank 1: float32[2, 6], causal" in str(caught.value)
+        return *found, agreed(world, "shifted", x)
+
+    assert at_ranks(2, work) == [(True, False, 2, True)] * 2
+
+
+class OnAGpu(torch.Tensor):
+    """Of the CPU, but says that it is on a GPU."""
+
+    is_cuda = True
+
+    def get_device(self):
+        return 1
+
+
+class Agreed(Exception):
+    """A plan has asked."""
+
+
+def test_every_operators_plan_on_a_gpu_asks_before_it_makes_anything(monkeypatch):
+    def asked(world, name, *told):
+        raise Agreed(name, *(tuple(one.shape) if isinstance(one, torch.Tensor) else one for one in told))
+
+    def plan_of(module, *args):
+        module = sys.modules[f"mimw.ops.distributed.{module}"]
+        monkeypatch.setattr(module, "agreed", asked)
+        if hasattr(module, "operands"):
+            monkeypatch.setattr(module, "world_of", lambda group: world)
+        with pytest.raises(Agreed) as caught:
+            module._plan(*args)
+        return caught.value.args
+
+    world = SimpleNamespace(size=2)
+    for module in ("collectives", "operands", "all_gather_matmul", "matmul_reduce_scatter"):
+        monkeypatch.setattr(sys.modules[f"mimw.ops.distributed.{module}"], "world_of", lambda group: world)
+    a, b, q = (torch.zeros(shape, dtype=torch.bfloat16).as_subclass(OnAGpu) for shape in ((4, 8), (8, 8), (1, 1, 128, 64)))
+    for name in ("all_reduce", "all_reduce_", "all_gather", "reduce_scatter"):
+        for x in (a, a[:0]):
+            assert plan_of("collectives", name, x, "0", True) == (name, tuple(x.shape), "symmetric")
+    assert plan_of("all_gather_matmul", a, b, "0") == ("all_gather_matmul", (4, 8), (8, 8))
+    for name in ("matmul_reduce_scatter", "matmul_all_reduce"):
+        assert plan_of("matmul_reduce_scatter", a, b, name, "0") == (name, (4, 8), (8, 8))
+    options = True, False, 0.5
+    for name, tensors in (("ring_attention", (q, q, q)), ("ring_attention_backward", (q, q, q, q, None, q, q, q, q, q))):
+        assert plan_of(name, world, *tensors, *options)[:3] == (name, (1, 1, 128, 64), (1, 1, 128, 64))
+
+
+def test_tensors_of_another_gpu_than_the_worlds_are_refused():
+    world = SimpleNamespace(get_device=lambda: 0, device="cuda:0", name="tp")
+    with pytest.raises(RuntimeError, match="put: the tensors are on cuda:1, and the memory of group 'tp' is on cuda:0"):
+        RankLaunch(world, torch.zeros(4).as_subclass(OnAGpu), put, (1, ), (), {})
 
 
 def test_without_a_process_group():

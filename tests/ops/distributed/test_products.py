@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="operators need torch")
 
 from mimw import ops  # noqa: E402
-from mimw.ops.distributed import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter  # noqa: E402
+from mimw.ops.distributed import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter, operands  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -23,17 +23,35 @@ def close(found, expected):
 
 @pytest.mark.parametrize("rows, k, n, dtype", [(72, 64, 40, torch.bfloat16), (3, 20, 7, torch.float16)])
 def test_values(rows, k, n, dtype):
-    """Of the second shape TMA can read nothing."""
+    """Of the second shape TMA can read nothing, of the first not what rank 1 has: strides and addresses may differ by rank."""
     def work(rank):
         a, b = [drawn(one, rows, k, dtype=dtype) for one in range(2)], [drawn(9 + one, k, n, dtype=dtype) for one in range(2)]
         every = [drawn(20 + one, 2 * rows, k, dtype=dtype) for one in range(2)]
         total = sum(one.float() @ other.float() for one, other in zip(every, b))
+        if rank:
+            b[rank] = torch.nn.functional.pad(b[rank], (0, 1))[:, :-1]
+            a[rank] = torch.cat([a[rank].flatten()[:1], a[rank].flatten()])[1:].view(rows, k)
         gathered = all_gather_matmul(a[rank], b[rank])
         scattered, reduced = matmul_reduce_scatter(every[rank], b[rank]), matmul_all_reduce(every[rank], b[rank])
         return (close(gathered, torch.cat(a).float() @ b[rank].float()), close(scattered, total.chunk(2)[rank]),
                 close(reduced, total), gathered.dtype is dtype)
 
     assert at_ranks(2, work) == [(True, ) * 4] * 2
+
+
+def test_what_tma_reads_where_it_lies():
+    """Others are copied, so that kernels take all of a shape. A copy is contiguous, at an address that TMA takes."""
+    a, b = drawn(1, 24, 16), drawn(2, 16, 24)
+    apart, odd = drawn(1, 24, 24)[:, :16], drawn(1, 24, 17)[:, :16]
+    moved = torch.cat([a.flatten()[:1], a.flatten()])[1:].view(24, 16)
+    for x, y, packed, fits in ((a, b, True, (True, True)), (apart, b, False, (True, True)), (apart, b, True, (False, True)),
+                               (odd, moved.T, False, (False, False)), (moved, a.T, True, (False, True)),
+                               (a.T, b, False, (False, True))):
+        assert operands.fits_tma(x, y, packed) == fits and operands.for_kernels(x, y)
+        for given, found, fit in zip((x, y), operands.readable(x, y, fits), fits):
+            assert (found is given) == fit and torch.equal(found, given)
+            assert fit or found.is_contiguous() and found.data_ptr() % 16 == 0
+    assert not operands.for_kernels(a[:, :7], b[:7]) and not operands.for_kernels(a[:0], b)
 
 
 def test_gradients():
@@ -73,5 +91,7 @@ def test_what_does_not_fit_is_named():
                 matmul_reduce_scatter(*(torch.zeros(shape, dtype=torch.bfloat16) for shape in shapes))
         with pytest.raises(NotImplementedError, match="both must be bf16"):
             all_gather_matmul(torch.zeros(4, 8), torch.zeros(8, 8))
+        one = torch.full((1, 64), rank + 1, dtype=torch.bfloat16)
+        return all_gather_matmul(one, torch.ones(64, 8, dtype=torch.bfloat16))[:, 0].tolist()
 
-    at_ranks(2, work)
+    assert at_ranks(2, work) == [[64.0, 128.0]] * 2     # a single row at each rank fits

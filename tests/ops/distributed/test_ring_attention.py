@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="operators of several GPUs need torc
 from mimw.distributed import world_of  # noqa: E402
 from mimw.kernels.ring_attention import positions  # noqa: E402
 from mimw.ops.distributed import ring_attention  # noqa: E402
-from mimw.ops.distributed.ring_attention_memory import groups  # noqa: E402
+from mimw.ops.distributed.ring_attention_memory import groups, own_rows  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -57,6 +57,8 @@ def test_a_call_is_cut_by_kv_heads():
     one = 2 * 128 * 4 * 64 * 2
     assert groups(q, k, 4, None) == groups(q, k, 4, 6 * one) == [(slice(None), ) * 3]
     assert groups(q, k, 4, 2 * one + 1)[:2] == [(slice(0, 1), slice(0, 4), slice(0, 2)), (slice(0, 1), slice(4, 8), slice(2, 4))]
+    moved = torch.empty(q.numel() + 1, dtype=torch.float16)[1:].view(q.shape)
+    assert own_rows(q) is q and own_rows(moved) is not moved and own_rows(moved).data_ptr() % 16 == 0     # which TMA has to read
     cut = [(q[b, h].shape, k[b, g].shape) for b, h, g in groups(q, k, 4, 1)]
     assert cut == [((1, 2, 128, 64), (1, 1, 128, 64))] * 6
 

@@ -3,6 +3,7 @@
 import ctypes
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -107,6 +108,29 @@ def test_nothing_goes_before_its_time(memories, word, number):
     with pytest.raises(AssertionError, match="the stream would wait"):
         carrier(0, every)()
     assert not every[1]["slots"].any() and not every[1]["arrived"].any()
+
+
+def test_copies_are_never_in_the_launchs_own_stream(memories, monkeypatch):
+    """Where they would wait behind the launch, which waits for those of other ranks. Torch gives out its streams in turn."""
+    carry, given = carrier(0, memories(False)), []
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(name="current", device=0, number=7))
+    carry.stream = OneOf(7)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda *args, **more: given.append(OneOf(7 + len(given))) or given[-1])
+    carry.begin()
+    assert [one.number for one in given] == [7, 8] and carry.stream is given[1]
+
+
+class OneOf(SimpleNamespace):
+    """A stream of torch's pool: two that have one number are the same."""
+
+    def __init__(self, number):
+        super().__init__(number=number)
+
+    def __eq__(self, other):
+        return self.number == other.number
+
+    def wait_stream(self, other):
+        assert self != other
 
 
 @pytest.mark.parametrize("carried", [False, True])

@@ -46,7 +46,7 @@ def push(a, gathered, arrived, started, call, lines, full, world, M, K, BAND: tl
     """This rank's M rows of A into the place for them of each peer, the rank before this one first, which needs them next: BAND
     rows, then a signal, of each program."""
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
-    bands, rows, base = tl.cdiv(M, BAND), M.to(tl.int64) * K, 0
+    bands, rows, base = tl.cdiv(M, BAND), tl.cast(M, tl.int64) * K, 0      # of one row M is a constant, which has no `to`
     for step in range(1, size):
         tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me * programs + program)
     for step in range(1, size):

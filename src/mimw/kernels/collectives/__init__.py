@@ -25,6 +25,7 @@ from .ring import SLOTS, exchange_ring
 from .two_shot import reduce_two_shot
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
+MOST = (1 << 31) - (1 << 16)        # kernels count numbers with 32 bits, up to the end of the last chunk
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 _KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
@@ -51,8 +52,8 @@ def arguments(collective: str, x, out, world, symmetric: bool = False, chosen: C
     numbers, part = _count(x), _count(out) if scatter else _count(x)
     if numbers != part * (size if scatter else 1) or _count(out) != part * (1 if adds else size):
         raise ValueError(f"{collective} of {size} ranks: x has {numbers} numbers and out {_count(out)}")
-    if max(numbers, _count(out)) >= 1 << 31:
-        raise ValueError(f"{collective} of {max(numbers, _count(out))} numbers: a call takes fewer than 2^31")
+    if max(numbers, _count(out)) >= MOST:
+        raise ValueError(f"{collective} of {max(numbers, _count(out))} numbers: a call takes fewer than 2^31 - 2^16")
     bytes_ = part * _BYTES[kind]
     chosen = chosen or configuration(collective, size, bytes_, symmetric)
     if chosen.form.startswith("direct") and not symmetric:
@@ -102,14 +103,12 @@ def part_of(numbers: int, ranks: int) -> int:
 
 def _kept(world, form: str, shape: tuple, dtype: str, counter: str, told: tuple | None = None) -> list:
     """Slots, signals if `told` says their shape for a program, and counters of a world's form."""
-    forms = _KEPT.setdefault(world, {})
-    if form not in forms:
-        programs = PROGRAMS[form]
-        made = [world.symmetric(shape, dtype, f"slots of {form}")]
-        if told is not None:
-            made.append(world.symmetric((programs, *told), "int64", f"signals of {form}"))
-        forms[form] = [*made, world.symmetric((programs, ), counter, f"counters of {form}")]
-    return forms[form]
+    kept, programs = _KEPT.setdefault(world, {}), PROGRAMS[form]
+    wanted = {"slots": (shape, dtype), "signals": told and ((programs, *told), "int64"), "counters": ((programs, ), counter)}
+    for name, one in wanted.items():        # each is kept at once: a heap that is full at the next one is so again
+        if one is not None and (name, form) not in kept:
+            kept[name, form] = world.symmetric(*one, f"{name} of {form}")
+    return [kept[name, form] for name, one in wanted.items() if one is not None]
 
 
 def _one(array):

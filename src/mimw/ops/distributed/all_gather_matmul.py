@@ -21,8 +21,8 @@ from ..operator import LOWER, Operator
 from ..plans import Plans, look
 from .copy_engine import CopyEngines
 from .gemm_memory import memory_of
-from .launching import RankLaunch, World, name_of, simulated, tensors_of, world_of
-from .operands import all_rows, checked, for_kernels, keep_operands, product
+from .launching import RankLaunch, World, agreed, name_of, simulated, tensors_of, world_of
+from .operands import all_rows, checked, fits_tma, for_kernels, keep_operands, product, readable
 
 NAME = "all_gather_matmul"
 
@@ -31,17 +31,17 @@ def all_gather_matmul(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
     """The rows of all ranks, one under another, times b. All ranks call it.
 
     args:      a      (M / ranks, K), this rank's rows, the same shape at all ranks: bf16, fp16, any strides
-               b      (K, N) of a's type, any strides; may differ by rank
+               b      (K, N) of a's type, the same shape at all ranks, any strides; what is in it may differ by rank
                group  a process group, its name, or None for the default one
     returns:   (M, N), contiguous, sums in fp32
-    computed:  on sm_90 by `mimw.kernels.all_gather_gemm`, where K and N are multiples of 8: rows come by copy engines, in CUDA
-               graphs and in the first call for shapes by the kernel itself; else gathered by NCCL and multiplied by
-               `mimw.ops.matmul`
+    computed:  on sm_90 by `mimw.kernels.all_gather_gemm`, where K and N are multiples of 8 (what TMA cannot read is copied first):
+               rows come by copy engines, in CUDA graphs and in the first call for shapes by the kernel itself; else gathered by
+               NCCL and multiplied by `mimw.ops.matmul`
     gradients  of both: a's by `matmul_reduce_scatter`, b's with the rows gathered once more
-    order:     calls of a group follow each other, in the same order at all ranks, on one stream at a time; CUDA graphs too. The
-               first call for shapes is made outside of graphs
-    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; those of
-               `mimw.distributed.World`
+    order:     calls of a group follow each other, in the same order at all ranks, on one stream at a time; CUDA graphs too, at all
+               ranks or at none. The first call for shapes is made outside of graphs
+    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; RanksDisagree where shapes or
+               types differ by rank, found at the first call for each; those of `mimw.distributed.World`
     """
     return ALL_GATHER_MATMUL(a, b, name_of(group))
 
@@ -60,7 +60,8 @@ def _plan(a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], T
     world = world_of(group_name)
     if world.size == 1:
         return product
-    if not for_kernels(a.contiguous(), b):
+    called = a.is_cuda and not agreed(world, NAME, a, b)
+    if not for_kernels(a, b):
         return lambda a, b: product(all_rows(world, a), b)
     (rows, k), n, count = a.shape, b.shape[1], programs(a)
     m = rows * world.size
@@ -71,12 +72,13 @@ def _plan(a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], T
         return lambda a, b: product(all_rows(world, a), b)
     if not a.is_cuda:
         return lambda a, b: simulated(NAME, world, (a, b), _at_all_ranks)
-    pushed, carried = _pushed(world, a, b, m, n, k, count), _carried(world, a, b, m, n, k, count)
-    called = False
+    fits = fits_tma(a, b, packed=True)
+    a, b = readable(a, b, fits)
+    pushed, carried = _pushed(world, a, b, m, n, k, count, called), _carried(world, a, b, m, n, k, count)
 
     def run(a: Tensor, b: Tensor) -> Tensor:
         nonlocal called
-        a, c = a.contiguous(), a.new_empty(m, n)
+        (a, b), c = readable(a, b, fits), a.new_empty(m, n)
         (carried if called and not torch.cuda.is_current_stream_capturing() else pushed)(a, b, c)
         called = True
         return c
@@ -84,13 +86,17 @@ def _plan(a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], T
     return run
 
 
-def _pushed(world: World, a: Tensor, b: Tensor, m: int, n: int, k: int, count: int) -> Callable[[Tensor, Tensor, Tensor], None]:
-    """Rows by the programs: one launch, which graphs can hold. The first call takes it, too: when a graph is recorded, it is
-    compiled."""
+def _pushed(world: World, a: Tensor, b: Tensor, m: int, n: int, k: int, count: int, load: bool = False
+            ) -> Callable[[Tensor, Tensor, Tensor], None]:
+    """Rows by the programs: one launch, which graphs can hold. The group's first call for shapes takes it, too: when a graph is
+    recorded, it is compiled. `load`: that call has been, with other strides, so it is compiled here."""
     dtype = str(a.dtype).removeprefix("torch.")
     workspace = memory_of(world, (NAME, m, n, k, dtype), all_gather_gemm.room_for(m, n, k, count, world.size, dtype))
-    grid, args, meta = all_gather_gemm.arguments(a.contiguous(), b, a.new_empty(m, n), workspace, world, count)
+    c = a.new_empty(m, n)
+    grid, args, meta = all_gather_gemm.arguments(a, b, c, workspace, world, count)
     launch = RankLaunch(world, a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
+    if load:
+        launch.load(a, workspace["gathered"], b, c, a)
     return lambda a, b, c: launch(a, workspace["gathered"], b, c, a)
 
 
@@ -99,7 +105,7 @@ def _carried(world: World, a: Tensor, b: Tensor, m: int, n: int, k: int, count: 
     dtype, chosen = str(a.dtype).removeprefix("torch."), all_gather_gemm.chosen_for(m, n, k, False)
     sizes = all_gather_gemm.room_for(m, n, k, count, world.size, dtype, False, chosen)
     workspace = memory_of(world, (NAME, "carried", m, n, k, dtype), sizes)
-    grid, args, meta = all_gather_gemm.arguments(a.contiguous(), b, a.new_empty(m, n), workspace, world, count, chosen, False)
+    grid, args, meta = all_gather_gemm.arguments(a, b, a.new_empty(m, n), workspace, world, count, chosen, False)
     launch = RankLaunch(world, a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
     opening = all_gather_gemm.opening(workspace, world)
     opened = RankLaunch(world, a, all_gather_gemm.open_gather, *opening, tuple(workspace.values()))

@@ -7,17 +7,17 @@ example:
     y, counts = all_to_all(x, splits)                   splits (ranks) on the device: how many rows go to each rank
 
 A part is rows with a place at the receiver, as the tokens of an expert: it is `moe_dispatch` with one expert a rank, of pieces of
-rows.
+rows. The gradient of equal parts goes the same way back.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..operator import Operator
 from .launching import World, name_of, world_of
 from .moe_dispatch import MOE_DISPATCH
 
@@ -38,44 +38,67 @@ def all_to_all(x: Tensor, splits: Tensor | None = None, *, max_rows: int | None 
                counts (ranks) int32: how many came from each
     computed:  by `mimw.ops.distributed.moe_dispatch`, one launch, and of splits three small ones of torch's. Nothing waits for the
                device; captures, streams, and tensors of the CPU as there
-    gradients  none
-    errors:    RuntimeError where extents or sizes do not fit; those of `moe_dispatch`
+    gradients  of equal parts: `all_to_all` of the gradients. By splits there are none
+    errors:    RuntimeError where extents or sizes do not fit; NotImplementedError by splits for x that requires a gradient; those
+               of `moe_dispatch`
     """
-    world = world_of(group)
     if x.dim() < 1:
         raise RuntimeError("all_to_all: x has no dimensions; its first one is what is cut into parts")
     if splits is not None:
-        return _by_splits(x, splits, x.shape[0] if max_rows is None else max_rows, world)
+        return _by_splits(x, splits, x.shape[0] if max_rows is None else max_rows, world_of(group))
     if max_rows is not None:
         raise RuntimeError("all_to_all: max_rows is for parts by splits")
-    size = x.numel() * x.itemsize // world.size
-    if x.shape[0] % world.size or size % 16:
-        raise RuntimeError(f"all_to_all: x is {tuple(x.shape)} of {x.itemsize} bytes each; on {world.size} ranks rows must be a "
-                           f"multiple of {world.size}, and a part of 16 bytes")
+    return ALL_TO_ALL(x, name_of(group))
+
+
+def _fake(x: Tensor, group_name: str) -> Tensor:
+    ranks, size = world_of(group_name).size, x.numel() * x.itemsize
+    torch._check(x.shape[0] % ranks == 0 and size % (16 * ranks) == 0,
+                 lambda: f"all_to_all: x is {tuple(x.shape)} of {x.itemsize} bytes each; on {ranks} ranks rows must be a multiple "
+                         f"of {ranks}, and a part of 16 bytes")
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _run(x: Tensor, group_name: str) -> Tensor:
+    found, ranks = _fake(x, group_name), world_of(group_name).size
+    size = x.numel() * x.itemsize // ranks
     if not size:
-        return torch.empty_like(x, memory_format=torch.contiguous_format)
+        return found
     pieces = size // min(PIECE, size & -size)       # of a part, each the largest power of two that divides it
-    flat = x.contiguous().view(-1).view(torch.uint8).view(world.size * pieces, -1)
-    to = _equal(world.size, pieces, x.device)
-    y, *_ = MOE_DISPATCH(flat, to, None, world.size, len(flat), len(flat), 1, name_of(group))
+    flat = bytes_of(x).view(ranks * pieces, -1)
+    y, *_ = MOE_DISPATCH(flat, _equal(ranks, pieces, x.device), None, ranks, len(flat), len(flat), 1, group_name)
     return y.view(-1).view(x.dtype).view(x.shape)
 
 
-@lru_cache(64)
+def bytes_of(x: Tensor) -> Tensor:
+    """The bytes of x one behind the other, from an address on that bulk copies take."""
+    x = x.contiguous()
+    return (x if x.data_ptr() % 16 == 0 else x.clone()).view(-1).view(torch.uint8)
+
+
 def _equal(ranks: int, pieces: int, device: torch.device) -> Tensor:
-    """The rank of each piece."""
-    return torch.arange(ranks, dtype=torch.int32, device=device).repeat_interleave(pieces)[:, None]
+    """The rank of each piece, kept; of a graph that is being recorded its own, which no one else may read before a replay."""
+    key = ranks, pieces, device
+    found = _EQUAL.get(key)
+    if found is None:
+        found = torch.arange(ranks, dtype=torch.int32, device=device).repeat_interleave(pieces)[:, None]
+        if device.type == "cpu" or not torch.cuda.is_current_stream_capturing():
+            _EQUAL[key] = found
+    return found
 
 
 def _by_splits(x: Tensor, splits: Tensor, most: int, world: World) -> tuple[Tensor, Tensor]:
     if splits.device != x.device or tuple(splits.shape) != (world.size, ) or splits.dtype not in (torch.int32, torch.int64):
         raise RuntimeError(f"all_to_all: splits are {tuple(splits.shape)} of {splits.dtype} on {splits.device}; they must be "
                            f"({world.size},), int32 or int64, on {x.device} of x")
+    if x.requires_grad and torch.is_grad_enabled():
+        raise NotImplementedError("all_to_all by splits has no derivative: call it under torch.no_grad(), or on a tensor that "
+                                  "requires none")
     row = x[0].numel() * x.itemsize if x.shape[0] else x.itemsize * x.shape[1:].numel()
     if row % 16 or not row:
         raise RuntimeError(f"all_to_all: a row of x has {row} bytes; parts by splits have rows of a multiple of 16 bytes")
     parts = next(count for count in range(-(-row // PIECE), row + 1) if row % (16 * count) == 0)       # pieces of a row
-    flat = x.contiguous().view(-1).view(torch.uint8).view(x.shape[0] * parts, row // parts)
+    flat = bytes_of(x).view(x.shape[0] * parts, row // parts)
     ends = splits.cumsum(0) * parts
     to = torch.searchsorted(ends, torch.arange(len(flat), device=x.device), right=True)[:, None]        # `ranks` is nobody
     y, _, places, _ = MOE_DISPATCH(flat, to, None, world.size, most * parts, world.size * most * parts, 1, world.name)
@@ -83,4 +106,16 @@ def _by_splits(x: Tensor, splits: Tensor, most: int, world: World) -> tuple[Tens
     return y.view(-1).view(x.dtype).view(-1, *x.shape[1:]), counts
 
 
-__all__ = ["all_to_all"]
+def _save(ctx, inputs: tuple[Tensor, str], output: Tensor) -> None:
+    ctx.group_name = inputs[1]
+
+
+def _backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+    return torch.ops.mimw.all_to_all(gradient, ctx.group_name), None
+
+
+_EQUAL: dict[tuple[int, int, torch.device], Tensor] = {}
+ALL_TO_ALL = Operator("all_to_all(Tensor x, str group_name) -> Tensor", _run, _fake, _save, _backward)
+
+
+__all__ = ["all_to_all", "bytes_of"]

@@ -23,7 +23,7 @@ from mimw.kernels import collectives as library
 
 from ..operator import Operator
 from ..plans import Plans, look
-from .launching import RankLaunch, name_of, simulated, tensors_of, world_of
+from .launching import RankLaunch, agreed, name_of, simulated, tensors_of, world_of
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -40,14 +40,18 @@ def all_reduce(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
     order      of a group's calls: one stream at a time, the same at all ranks; in CUDA graphs, too, if a call of each form came
                before, which makes its slots
     gradients  of x: the sum of all ranks' gradients
-    errors:    NotImplementedError for other types; NotSymmetric for a tensor that is not in the heap; ValueError from 2^31 numbers
-               on; those of `mimw.distributed.World`. On the CPU RanksDisagree where shapes or types differ
+    errors:    NotImplementedError for other types; NotSymmetric for a tensor that is not in the heap; ValueError from 2^31 - 2^16
+               numbers on; RanksDisagree where shapes, types or `symmetric` differ by rank, on GPUs found at the first call for
+               each; those of `mimw.distributed.World`
     """
     return ALL_REDUCE(x, name_of(group), symmetric)
 
 
 def all_reduce_(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
-    """`all_reduce` in the place of x, which is returned; x has to be contiguous (RuntimeError). No gradients."""
+    """`all_reduce` in the place of x, which is returned; x has to be contiguous (RuntimeError), and need no gradient
+    (NotImplementedError)."""
+    if x.requires_grad and torch.is_grad_enabled():
+        raise NotImplementedError("mimw::all_reduce_ has no derivative: call all_reduce, or this under torch.no_grad()")
     ALL_REDUCE_(x, name_of(group), symmetric)
     return x
 
@@ -92,7 +96,7 @@ def _fake(name: str, x: Tensor, group_name: str, symmetric: bool = False) -> Ten
 
 def _run(name: str, x: Tensor, group_name: str, symmetric: bool = False) -> Tensor:
     shape, world = _shape(name, x, group_name), world_of(group_name)
-    if world.size == 1 or x.numel() == 0:
+    if world.size == 1:
         return x.reshape(shape).clone(memory_format=torch.contiguous_format)
     key = name, look(x), symmetric, group_name, id(world)
     return (_PLANS[key] or _PLANS.made(key, name, x, group_name, symmetric))(x)
@@ -106,7 +110,7 @@ def _fake_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
 def _run_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
     _fake_(x, group_name, symmetric)
     world = world_of(group_name)
-    if world.size > 1 and x.numel():
+    if world.size > 1:
         key = "all_reduce_", look(x), symmetric, group_name, id(world)
         (_PLANS[key] or _PLANS.made(key, "all_reduce_", x, group_name, symmetric))(x)
 
@@ -124,6 +128,10 @@ def choice(collective: str, ranks: int, size: int, symmetric: bool, in_place: bo
 
 def _plan(name: str, x: Tensor, group_name: str, symmetric: bool) -> Callable[[Tensor], Tensor]:
     world, shape, in_place = world_of(group_name), _shape(name, x, group_name), name.endswith("_")
+    if x.is_cuda:
+        agreed(world, name, x, *["symmetric"] * symmetric)
+    if x.numel() == 0:
+        return partial(_nothing, name, world, shape, symmetric)
     collective = name.rstrip("_")
     part = x.numel() // (world.size if collective == "reduce_scatter" else 1)
     chosen, where_it_is = choice(collective, world.size, part * x.element_size(), symmetric, in_place)
@@ -135,7 +143,7 @@ def _plan(name: str, x: Tensor, group_name: str, symmetric: bool) -> Callable[[T
         return x if in_place else x.contiguous()
 
     if not x.is_cuda:
-        return lambda x: _simulated(name, world, shape, where_it_is, chosen, checked(x))
+        return lambda x: _simulated(name, world, symmetric, partial(_at_all_ranks, name, shape, where_it_is, chosen), checked(x))
     given = checked(x)
     out = given if in_place else x.new_empty(shape)
     kernel, grid, args, meta = library.arguments(collective, given, out, world, where_it_is, chosen)
@@ -150,9 +158,16 @@ def _plan(name: str, x: Tensor, group_name: str, symmetric: bool) -> Callable[[T
     return plan
 
 
-def _simulated(name: str, world: Any, shape: list, where_it_is: bool, chosen: library.Configuration, x: Tensor) -> Tensor:
-    found = simulated(name, world, (x, ), partial(_at_all_ranks, name, shape, where_it_is, chosen))
+def _simulated(name: str, world: Any, symmetric: bool, run: Callable, x: Tensor) -> Tensor:
+    found = simulated(name, world, (x, ), run, ("symmetric", ) * symmetric)
     return x.copy_(found) if name.endswith("_") else found
+
+
+def _nothing(name: str, world: Any, shape: list, symmetric: bool, x: Tensor) -> Tensor:
+    """Of no elements; on the CPU, too, only if they have none at all ranks."""
+    if not x.is_cuda:
+        _simulated(name, world, symmetric, lambda ranks, xs: xs, x)
+    return x if name.endswith("_") else x.new_empty(shape)
 
 
 def _at_all_ranks(name: str, shape: list, where_it_is: bool, chosen: library.Configuration, ranks: mimw.World,

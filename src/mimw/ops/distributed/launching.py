@@ -58,6 +58,29 @@ def workspace(world: World, name: str, shape: int | Sequence[int], dtype: torch.
     return found
 
 
+def agreed(world: World, name: str, *told: Any) -> bool:
+    """Have all ranks tell each other what a call looks like, once for each look: launches of calls that differ would wait for
+    ever, or add up what does not belong together. Asked where a call's plan is made, so that one more call like it costs nothing.
+
+    args:      name    of the operator, for messages
+               told    what has to be the same at all ranks: tensors, whose shapes and types count, and plain data
+    returns:   whether this is the group's first such call, which is the same at all ranks
+    errors:    RanksDisagree, at all ranks; PeerLate at a rank whose call is new where the others' is not: their launches wait for
+               it, and end as docs/DISTRIBUTED.md says
+    """
+    known = world.__dict__.setdefault("_agreed", set())
+    text = ", ".join(f"{_type(one)}{list(one.shape)}" if isinstance(one, Tensor) else str(one) for one in told)
+    if (name, text) in known:
+        return False
+    world.meeting.agree(f"the inputs of {name}", text)
+    known.add((name, text))
+    return True
+
+
+def _type(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 class RankLaunch:
     """A `Launch` of this rank, some of whose arrays stay: the world's table and symmetric memory.
 
@@ -65,10 +88,14 @@ class RankLaunch:
                on, kernel, grid, args, meta   as `Launch`
                kept    those tensors of `args` that stay, as the world does
     returns:   of the call `launch(*tensors)`: nothing. One tensor for each other tensor and descriptor among `args`, in that order
+    errors:    RuntimeError where `on` lies on another GPU than the world's heap
     """
 
     def __init__(self, world: World, on: Tensor, kernel, grid: tuple[int, ...], args: tuple, meta: dict,
                  kept: Sequence[Tensor] = ()):
+        if on.is_cuda and on.get_device() != world.get_device():
+            raise RuntimeError(f"{kernel.__name__}: the tensors are on cuda:{on.get_device()}, and the memory of group "
+                               f"{world.name!r} is on {world.device}, which was the current device when its world was made")
         args = tuple(world.table if value is world else value for value in args)
         stay = (world.table, *kept)
         arrays = [value for value in args if isinstance(value, (Tensor, mimw.TensorDescriptor))]
@@ -79,6 +106,11 @@ class RankLaunch:
         given = iter(tensors)
         self._world.launched(self._name)        # refuses where a peer is lost
         self._launch(*[next(given) if one is None else one for one in self._arrays])
+
+    def load(self, *tensors: Tensor) -> None:
+        """`Launch.load`, of such tensors as a call gets."""
+        given = iter(tensors)
+        self._launch.load(*[next(given) if one is None else one for one in self._arrays])
 
 
 def simulated(name: str, group: World | Any, inputs: Sequence[Tensor | None], run: Callable[..., Sequence[Any]], like: Any = (),
@@ -100,7 +132,7 @@ def simulated(name: str, group: World | Any, inputs: Sequence[Tensor | None], ru
     world = world_of(group)
     note_simulation()
     inputs = [None if one is None else one.detach().cpu().contiguous() for one in inputs]
-    looks = [None if one is None else [str(one.dtype).removeprefix("torch."), list(one.shape)] for one in inputs]
+    looks = [None if one is None else [_type(one), list(one.shape)] for one in inputs]
     said = world.meeting.heard(f"{name} on CPU tensors", [looks, repr(like)])
     _check_alike(world, name, said, ragged)
     gathered = _gathered(world, name, inputs, [looks for looks, _ in said])
@@ -192,4 +224,5 @@ def _bytes_of_all(world: World, name: str, mine: Tensor, size: int) -> list[Tens
     return everyone
 
 
-__all__ = ["RankLaunch", "RanksDisagree", "World", "name_of", "simulated", "tensors_of", "workspace", "world_of"]
+__all__ = ["RankLaunch", "RanksDisagree", "World", "agreed", "name_of", "simulated", "tensors_of", "workspace",
+           "world_of"]

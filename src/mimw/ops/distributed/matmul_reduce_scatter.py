@@ -25,8 +25,8 @@ from ..launching import SIMULATED_PROGRAMS, programs
 from ..operator import LOWER, Operator
 from ..plans import Plans, look
 from .gemm_memory import memory_of
-from .launching import RankLaunch, World, name_of, simulated, tensors_of, world_of
-from .operands import checked, for_kernels, keep_operands, product, scattered_rows, summed
+from .launching import RankLaunch, World, agreed, name_of, simulated, tensors_of, world_of
+from .operands import checked, fits_tma, for_kernels, keep_operands, product, readable, scattered_rows, summed
 from .sum_engine import SumEngines
 
 SCATTER, ALL = "matmul_reduce_scatter", "matmul_all_reduce"
@@ -36,16 +36,16 @@ def matmul_reduce_scatter(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
     """This rank's rows of the sum over all ranks of a b. All ranks call it.
 
     args:      a      (M, K), the same shape at all ranks, M a multiple of the number of ranks: bf16, fp16, any strides
-               b      (K, N) of a's type, any strides
+               b      (K, N) of a's type, the same shape at all ranks, any strides
                group  a process group, its name, or None for the default one
     returns:   (M / ranks, N), contiguous; rank r has the rows from r M / ranks on
-    computed:  on sm_90 by `mimw.kernels.gemm_reduce_scatter`, where TMA can read a and b, and N is a multiple of 8, with copy
-               engines that carry the sums, if they are many, also in CUDA graphs; else by `mimw.ops.matmul` and NCCL
+    computed:  on sm_90 by `mimw.kernels.gemm_reduce_scatter`, where K and N are multiples of 8 (what TMA cannot read is copied
+               first), with copy engines that carry the sums, if they are many, also in CUDA graphs; else by `mimw.ops.matmul` and
+               NCCL
     order:     sums of the kernel are in fp32, the own product's first, then those of the next ranks, each rounded to a's type on
                its way: so the same each time, to the bit. Of calls as `all_gather_matmul`
     gradients  of both: a's by `all_gather_matmul`
-    errors:    RuntimeError where extents or devices do not fit; NotImplementedError for other types; those of
-               `mimw.distributed.World`
+    errors:    as `all_gather_matmul`
     """
     return MATMUL_REDUCE_SCATTER(a, b, name_of(group))
 
@@ -86,6 +86,8 @@ def _plan(a: Tensor, b: Tensor, name: str, group_name: str) -> Callable[[Tensor,
         scattered_rows(name, a, ranks)
     if ranks == 1:
         return product
+    if a.is_cuda:
+        agreed(world, name, a, b)
     if not for_kernels(a, b):
         return partial(_by_collective, world, name)
     if not a.is_cuda:
@@ -102,7 +104,8 @@ def _launching(world: World, a: Tensor, b: Tensor, everywhere: bool, chosen: gem
                ) -> Callable[[Tensor, Tensor], Tensor]:
     """One launch, and copies beside it if sums are carried."""
     (m, k), n, count, dtype = a.shape, b.shape[1], programs(a), str(a.dtype).removeprefix("torch.")
-    rows = m if everywhere else m // world.size
+    rows, fits = m if everywhere else m // world.size, fits_tma(a, b)
+    a, b = readable(a, b, fits)
     sizes = gemm_reduce_scatter.room_for(m, n, k, count, world.size, dtype, everywhere, chosen)
     workspace = memory_of(world, (ALL if everywhere else SCATTER, m, n, k, dtype), sizes)
     grid, args, meta = gemm_reduce_scatter.arguments(a, b, a.new_empty(rows, n), workspace, world, count, chosen, everywhere)
@@ -110,7 +113,7 @@ def _launching(world: World, a: Tensor, b: Tensor, everywhere: bool, chosen: gem
 
     def put(a: Tensor, b: Tensor) -> Tensor:
         c = a.new_empty(rows, n)
-        launch(a, b, c)
+        launch(*readable(a, b, fits), c)
         return c
 
     if chosen.parcel() is None:
@@ -118,7 +121,7 @@ def _launching(world: World, a: Tensor, b: Tensor, everywhere: bool, chosen: gem
     carry = SumEngines(world, workspace, m, n, everywhere, chosen)
 
     def carried(a: Tensor, b: Tensor) -> Tensor:
-        c = a.new_empty(rows, n)
+        (a, b), c = readable(a, b, fits), a.new_empty(rows, n)
         carry.begin()
         launch(a, b, c)
         carry()

@@ -3,7 +3,8 @@
 Input: a (M, K) and b (K, N) of one rank. Output: the number of ranks, errors, answers. For example:
 
     checked("all_gather_matmul", a, b, group_name)      how many ranks; or a RuntimeError or NotImplementedError
-    for_kernels(a, b)                                   whether TMA and wgmma take them
+    for_kernels(a, b)                                   whether the kernels multiply matrices of such shapes
+    readable(a, b, fits_tma(a, b))                      a and b, or copies of them that TMA can read
     all_rows(world, a)                                  a of all ranks, one under another, by NCCL or simulated
 """
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from ..launching import is_hopper
 from ..matmul import MATMUL
-from ..products import matrix_for_tma
+from ..products import matrix_for_tma, rows_for_tma
 from .launching import World, simulated, world_of
 
 TYPES = (torch.bfloat16, torch.float16)
@@ -45,9 +46,26 @@ def scattered_rows(name: str, a: Tensor, ranks: int) -> int:
 
 
 def for_kernels(a: Tensor, b: Tensor) -> bool:
-    """Whether the kernels multiply these: on sm_90, or simulated, not empty, as TMA reads them."""
+    """Whether the kernels multiply such matrices: on sm_90, or simulated, not empty, rows of whole 16 bytes. All ranks have to come
+    to one answer, so it depends on shapes alone: strides and addresses may differ by rank."""
     empty = 0 in a.shape or 0 in b.shape
-    return not empty and is_hopper(a) and matrix_for_tma(a, b) and a.shape[1] % 8 == 0 and b.shape[1] % 8 == 0
+    return not empty and is_hopper(a) and a.shape[1] % 8 == 0 and b.shape[1] % 8 == 0
+
+
+def fits_tma(a: Tensor, b: Tensor, packed: bool = False) -> tuple[bool, bool]:
+    """Of each of a and b whether TMA can read it where it lies; `packed`: a's rows have to lie one behind the other, too."""
+    of_a = rows_for_tma(a) and a.stride(1) == 1 and (a.is_contiguous() or not packed)
+    return of_a, matrix_for_tma(a.new_empty(1, 8), b)       # whichever a is, it will fit
+
+
+def readable(a: Tensor, b: Tensor, fits: tuple[bool, bool]) -> tuple[Tensor, Tensor]:
+    """a and b, those that do not fit as copies."""
+    return a if fits[0] else _copied(a), b if fits[1] else _copied(b)
+
+
+def _copied(x: Tensor) -> Tensor:
+    """Contiguous, at an address that TMA takes."""
+    return x.clone(memory_format=torch.contiguous_format)
 
 
 def all_rows(world: World, a: Tensor) -> Tensor:

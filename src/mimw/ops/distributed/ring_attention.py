@@ -23,7 +23,7 @@ from mimw.kernels.ring_attention import Workspace, positions
 from ..launching import programs, zeros
 from ..operator import LOWER, Operator
 from ..plans import Plans, look
-from .launching import RankLaunch, World, name_of, simulated, world_of
+from .launching import RankLaunch, World, agreed, name_of, simulated, world_of
 from .ring_attention_backward import RING_ATTENTION_BACKWARD
 from .ring_attention_memory import groups, kept_workspace, own_rows
 
@@ -57,7 +57,8 @@ def ring_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, balanc
                that has the key rounded to q's type, and are there added in fp32 in the order of ranks. dQ's last bits differ from
                run to run, as `mimw.ops.attention`'s
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types, or a GPU that
-               is not sm_90; those of `mimw.distributed.World.symmetric`
+               is not sm_90; RanksDisagree where shapes, types or options differ by rank, on GPUs found at the first call for
+               each; those of `mimw.distributed.World.symmetric`
     """
     if room is not None and room < 1:
         raise RuntimeError(f"ring_attention: room is {room} bytes; it must be more than 0, or None")
@@ -119,6 +120,7 @@ def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool, balanced: bool, scale: f
 
 def _plan(world: World, q: Tensor, k: Tensor, v: Tensor, causal: bool, balanced: bool, scale: float | None):
     """What computes (o, lse) of (q, k, v, o, lse) by one launch."""
+    agreed(world, "ring_attention", q, k, f"causal={causal}, balanced={balanced}, scale={scale}")
     work = kept_workspace(world, k)
     counter, (o, lse) = zeros(q), _results(q)
     whole = hopper.halves(work, *k.shape)

@@ -21,7 +21,7 @@ from mimw.kernels.ring_attention_backward import Workspace
 from ..launching import Launch, programs
 from ..operator import Operator
 from ..plans import Plans, look
-from .launching import RankLaunch, World, simulated, workspace, world_of
+from .launching import RankLaunch, World, agreed, simulated, workspace, world_of
 from .ring_attention_memory import groups, kept_workspace, own_rows
 
 SIMULATED_PROGRAMS = 2
@@ -54,6 +54,7 @@ def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dl
 def _plan(world: World, do: Tensor, q: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, dq: Tensor, k: Tensor, v: Tensor,
           dk: Tensor, dv: Tensor, causal: bool, balanced: bool, scale: float | None):
     """What computes (dq, dk, dv) by four launches, of such tensors as these."""
+    agreed(world, "ring_attention_backward", q, k, f"causal={causal}, balanced={balanced}, scale={scale}")
     gathered = kept_workspace(world, k)
     parts = workspace(world, "ring_attention shares", gathered.whole.numel() * k.itemsize, torch.uint8).view(k.dtype)
     work = Workspace(gathered, parts)

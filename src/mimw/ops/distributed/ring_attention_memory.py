@@ -30,7 +30,7 @@ def groups(q: Tensor, k: Tensor, size: int, room: int | None) -> list[tuple[slic
 def own_rows(x: Tensor) -> Tensor:
     """x, or a copy that TMA can read."""
     steps = all(step * x.itemsize % 16 == 0 and step > 0 for step in x.stride()[:3])
-    return x if x.stride(3) == 1 and steps and x.data_ptr() % 16 == 0 else x.contiguous()
+    return x if x.stride(3) == 1 and steps and x.data_ptr() % 16 == 0 else x.clone(memory_format=torch.contiguous_format)
 
 
 def kept_state(world: World, name: str) -> Tensor:

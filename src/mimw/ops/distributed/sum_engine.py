@@ -75,7 +75,10 @@ class SumEngines:
     def begin(self) -> None:
         """Before the launch: the stream does not take the signals of an earlier one, which a replayed graph may still be running;
         and in a graph that is being captured it becomes a branch beside the kernel."""
-        self.stream.wait_stream(torch.cuda.current_stream())
+        current = torch.cuda.current_stream()
+        while self.stream == current:       # torch has 32 streams of a kind, and gives them out in turn
+            self.stream = torch.cuda.Stream(current.device, priority=-1)
+        self.stream.wait_stream(current)
 
     def __call__(self) -> None:
         """After the launch, for whose signals the stream waits."""
