@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from mimw import ops
+from mimw.errors import RanksDisagree
 from mimw.ops.distributed import (
     all_gather,
     all_gather_matmul,
@@ -25,6 +26,7 @@ from mimw.ops.distributed import (
     moe_dispatch_rows,
     moe_experts,
     reduce_scatter,
+    ring_attention,
 )
 from tests.two_gpus import main
 
@@ -150,7 +152,57 @@ def experts(world):
     return f"error {worst:.1e}"
 
 
-CHECKS = (collectives, products, gradients, parts, experts)
+def looks(world):
+    """Operands that lie otherwise at one rank, at another call, where TMA reads nothing; a row each; streams of torch's pool."""
+    rank, worst = world.rank, 0.0
+    for rows, k, n in ((1, 64, 8), (256, 512, 384), (4096, 4096, 4096)):
+        a, b = [drawn(one, rows, k) for one in range(2)], [drawn(9 + one, k, n) for one in range(2)]
+        tall = [drawn(20 + one, 2 * rows, k) for one in range(2)]
+        total = sum(one.float() @ other.float() for one, other in zip(tall, b))
+        odd = torch.nn.functional.pad(b[rank], (0, 1))[:, :-1]
+        moved = torch.cat([a[rank].flatten()[:1], a[rank].flatten()])[1:].view(rows, k)
+        for x, y in ((a[rank], b[rank]), (moved, odd) if rank else (a[rank], b[rank]), (a[rank], b[rank].T.contiguous().T),
+                     (moved, odd)):
+            worst = max(worst, close(all_gather_matmul(x, y, world.group), torch.cat(a).float() @ b[rank].float()))
+            worst = max(worst, close(matmul_reduce_scatter(tall[rank], y, world.group), total.chunk(2)[rank]))
+            worst = max(worst, close(matmul_all_reduce(tall[rank], y, world.group), total))
+        streams = [torch.cuda.Stream(priority=-1) for _ in range(33)]       # among them the one that carries sums
+        for stream in streams:
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                found = matmul_reduce_scatter(tall[rank], b[rank], world.group)
+            torch.cuda.current_stream().wait_stream(stream)
+        worst = max(worst, close(found, total.chunk(2)[rank]))
+    whole = drawn(40 + rank, 2 * 4096 + 1, dtype=torch.float32)[1:].view(2, 4096)      # at no multiple of 16 bytes
+    wanted = torch.cat([drawn(40 + one, 2 * 4096 + 1, dtype=torch.float32)[1:].view(2, 4096)[rank:rank + 1] for one in range(2)])
+    x = whole.requires_grad_()
+    y = all_to_all(x, group=world.group)
+    (y * (rank + 1)).sum().backward()
+    assert torch.equal(y, wanted) and x.grad[:, 0].tolist() == [1, 2]
+    return f"error {worst:.1e}"
+
+
+def differences(world):
+    """Each operator with another shape at one rank, new to all: named at both before anything runs, and the next call is right."""
+    rank, group = world.rank, world.group
+    x, ids = drawn(1, 64 + 8 * rank, 64), torch.zeros(64, 2, dtype=torch.int32, device="cuda")
+    b, q = drawn(2, 64, 64), drawn(3, 1, 2, 128 + 128 * rank, 64)
+    rows, weights = drawn(4, 64, 64 + 64 * rank), torch.ones(64, 2, device="cuda")
+    for call in (lambda: all_reduce(x, group), lambda: all_reduce_(x.clone(), group), lambda: all_gather(x, group),
+                 lambda: reduce_scatter(x, group), lambda: all_gather_matmul(x, b, group), lambda: matmul_all_reduce(x, b, group),
+                 lambda: matmul_reduce_scatter(x, b, group), lambda: ring_attention(q, q, q, group=group),
+                 lambda: moe_dispatch(rows, ids, 4, group=group), lambda: moe_dispatch_rows(rows, ids, 4, group=group),
+                 lambda: all_to_all(x, group=group),
+                 lambda: moe(rows, drawn(5, 2, 64, 64 + 64 * rank), drawn(6, 2, 64 + 64 * rank, 32), ids, weights, group=group)):
+        try:
+            call()
+        except RanksDisagree:
+            continue
+        raise AssertionError("no RanksDisagree")
+    close(all_reduce(drawn(rank, 64, 64), group), drawn(0, 64, 64).float() + drawn(1, 64, 64).float())
+
+
+CHECKS = (collectives, products, gradients, parts, experts, looks, differences)
 
 if __name__ == "__main__":
     sys.exit(main(CHECKS, heap=1 << 28))

@@ -103,7 +103,7 @@ def world_of(group: Any = None) -> World:
     if world is None or not world.is_alive:
         world = World(found, _ASKED["heap"], _ASKED["timeout"])
     for key in [key for key, old in _WORLDS.items() if not old.is_alive]:
-        del _WORLDS[key]
+        _WORLDS.pop(key).close()        # its group has been destroyed: so have its peers' parts of it
     _WORLDS[found] = _WORLDS[world.name] = world
     if group is None:
         _WORLDS[None] = world

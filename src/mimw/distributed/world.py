@@ -44,6 +44,7 @@ class World:
         device          of tensors: this process's CUDA device; the CPU where the group has no GPUs
         limit           seconds after which a rank that does not come is named (`init(timeout=)`)
         table           the tensor of int64 that kernels take (docs/DISTRIBUTED.md, "Ranks"); makes the heap
+        kept            what operators keep for this group: plans, workspaces, by keys of theirs; it goes with the world
 
     errors:    PeerWithoutAccess for a GPU that cannot reach another one's memory, or that two ranks have; PeerLate and PeerLost for
                ranks that do not come
@@ -68,6 +69,7 @@ class World:
             raise
         self.meeting.ended, self.meeting.ended_soon = self.peers.ended, self.peers.ended_soon
         self._check_devices()
+        self.kept: dict[Any, Any] = {}
         self._places: Places | None = None
         self._memory = self._table = self._watch = self.closed = None
 
@@ -216,12 +218,14 @@ class World:
     # ---- making it, and its end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the heap at the end of the process, once this rank's launches have come back, or a time limit has ended it."""
+        """Let go of the heap at the end of the process or of the group, once this rank's launches have come back, or a time limit
+        has ended it."""
         if not self.closed:
             self.closed = True
             if self._watch is not None:
                 self._watch.finish()
             self._memory = self._table = None
+            self.kept.clear()
 
     @property
     def lost(self) -> bool:

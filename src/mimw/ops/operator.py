@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.node import has_side_effect
 
 from .held import held
 
@@ -66,6 +67,8 @@ class Operator:
         self.differentiable, self.autocast = backward is not None, autocast
         _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, ))
         self.op = getattr(torch.ops.mimw, self.name).default
+        if "str group_name" in schema:      # A call of all ranks: torch's graphs must not leave it out where a rank does not use
+            has_side_effect(self.op)        # the result, as the others would wait.
         for type_, key in _DEVICES.items():
             _LIBRARY.impl(self.name, held(self._on_cuda if type_ == "cuda" else run), key)
             if autocast is not None:

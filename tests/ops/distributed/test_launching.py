@@ -1,8 +1,10 @@
 """What operators of several GPUs share, by an operator of the tests: x of the neighbour, put into its memory by a kernel."""
 
 import functools
+import gc
 import os
 import sys
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -14,9 +16,11 @@ import triton.language as tl  # noqa: E402
 import mimw  # noqa: E402
 from mimw import tlx  # noqa: E402
 from mimw.distributed import world_of  # noqa: E402
-from mimw.errors import NoProcessGroup, PeerLost, RanksDisagree  # noqa: E402
+from mimw.errors import HeapFull, NoProcessGroup, PeerLost, RanksDisagree  # noqa: E402
+from mimw.ops.distributed import all_reduce  # noqa: E402
+from mimw.ops.distributed.gemm_memory import memory_of  # noqa: E402
 from mimw.ops.distributed.launching import RankLaunch, agreed, name_of, simulated, tensors_of, workspace  # noqa: E402
-from mimw.ops.operator import Operator  # noqa: E402
+from mimw.ops.operator import OPERATORS, Operator  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -147,6 +151,57 @@ def test_rank_0_simulates_for_all():
     assert other == ([2.0], 999, None, [2, "not at rank 1", "rank 0 of group '0' comes no more to last, simulated"])
 
 
+def test_plans_and_memory_go_with_their_group():
+    """A group of the same name that is made behind it has its own."""
+    def work(rank):
+        import torch.distributed as dist
+        found, old = [], []
+        for number in range(2):
+            world = world_of()
+            old.append(weakref.ref(world))
+            found.append(all_reduce(torch.full((4, ), 1.0 + rank)).tolist())
+            workspace(world, "parts", 8, torch.float32).fill_(1)
+            store = dist.distributed_c10d._get_default_store()
+            dist.barrier()
+            if number == 0:
+                dist.destroy_process_group()
+                dist.init_process_group("cpu:gloo", store=dist.PrefixStore("again", store), rank=rank, world_size=2)
+                assert world_of() is not world and world.closed and not world.kept
+                del world
+                gc.collect()
+                found.append(old[0]() is None)
+        return found
+
+    assert at_ranks(2, work) == [[[3.0] * 4, True, [3.0] * 4]] * 2
+
+
+def test_what_has_to_grow_grows_by_half_where_there_is_room():
+    """So that many shapes, each a little larger, do not fill the heap."""
+    sizes = []
+
+    def symmetric(shape, dtype, name):
+        if shape[0] > 2048:
+            raise HeapFull("full")
+        sizes.append(shape[0])
+        return torch.empty(shape, dtype=dtype)
+
+    world = SimpleNamespace(kept={}, symmetric=symmetric)
+    for count in (250, 400, 500, 501, 600, 800, 900, 1000):
+        assert memory_of(world, count, {"slots": (count, "bfloat16")})["slots"].shape == (count, )
+    assert sizes == [512, 1024, 1536, 1792, 2048]
+
+
+def test_graphs_of_torch_keep_calls_whose_results_nobody_uses():
+    """At one rank, that is: the others would wait."""
+    names = [name for name, one in OPERATORS.items() if "group_name" in one.schema]
+    assert {"all_reduce", "moe_combine", "ring_attention_backward"} <= set(names)
+    for name in names:
+        graph = torch.fx.Graph()
+        graph.call_function(OPERATORS[name].op)
+        graph.output(None)
+        assert not graph.eliminate_dead_code(), name
+
+
 def test_workspaces_are_kept():
     def work(rank):
         world = world_of()
@@ -207,25 +262,30 @@ def test_every_operators_plan_on_a_gpu_asks_before_it_makes_anything(monkeypatch
     def plan_of(module, *args):
         module = sys.modules[f"mimw.ops.distributed.{module}"]
         monkeypatch.setattr(module, "agreed", asked)
-        if hasattr(module, "operands"):
-            monkeypatch.setattr(module, "world_of", lambda group: world)
         with pytest.raises(Agreed) as caught:
-            module._plan(*args)
+            module._plan(world, *args)
         return caught.value.args
 
     world = SimpleNamespace(size=2)
-    for module in ("collectives", "operands", "all_gather_matmul", "matmul_reduce_scatter"):
+    for module in ("collectives", "operands"):
         monkeypatch.setattr(sys.modules[f"mimw.ops.distributed.{module}"], "world_of", lambda group: world)
+    for module in ("moe_dispatch", "moe_dispatch_rows", "moe_combine"):
+        monkeypatch.setattr(sys.modules[f"mimw.ops.distributed.{module}"], "is_hopper", lambda x: True)
     a, b, q = (torch.zeros(shape, dtype=torch.bfloat16).as_subclass(OnAGpu) for shape in ((4, 8), (8, 8), (1, 1, 128, 64)))
     for name in ("all_reduce", "all_reduce_", "all_gather", "reduce_scatter"):
         for x in (a, a[:0]):
             assert plan_of("collectives", name, x, "0", True) == (name, tuple(x.shape), "symmetric")
     assert plan_of("all_gather_matmul", a, b, "0") == ("all_gather_matmul", (4, 8), (8, 8))
     for name in ("matmul_reduce_scatter", "matmul_all_reduce"):
-        assert plan_of("matmul_reduce_scatter", a, b, name, "0") == (name, (4, 8), (8, 8))
-    options = True, False, 0.5
+        assert plan_of("matmul_reduce_scatter", name, a, b, "0") == (name, (4, 8), (8, 8))
     for name, tensors in (("ring_attention", (q, q, q)), ("ring_attention_backward", (q, q, q, q, None, q, q, q, q, q))):
-        assert plan_of(name, world, *tensors, *options)[:3] == (name, (1, 1, 128, 64), (1, 1, 128, 64))
+        assert plan_of(name, *tensors, True, False, 0.5)[:3] == (name, (1, 1, 128, 64), (1, 1, 128, 64))
+    ids, places = torch.zeros(4, 2, dtype=torch.int32), torch.zeros(2, 4, 2, dtype=torch.int32)
+    look = "bfloat16 by 8, int32 by 2, None"
+    assert plan_of("moe_dispatch", a, ids, None, 6, 4, 16, 1) == ("moe_dispatch", look, "6 experts, 4 tokens, room 16, block 1")
+    assert plan_of("moe_dispatch_rows", a, ids, None, 6, 4, 2) == ("moe_dispatch_rows", look, "6 experts, 4 tokens, block 2")
+    y, weights = torch.zeros(16, 8), torch.zeros(4, 2)
+    assert plan_of("moe_combine", y, places, ids, weights, 6) == ("moe_combine", (16, 8), (2, 4, 2), "6 experts")
 
 
 def test_tensors_of_another_gpu_than_the_worlds_are_refused():

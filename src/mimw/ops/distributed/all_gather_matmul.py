@@ -18,10 +18,10 @@ from mimw.kernels import all_gather_gemm
 
 from ..launching import SIMULATED_PROGRAMS, programs
 from ..operator import LOWER, Operator
-from ..plans import Plans, look
+from ..plans import look
 from .copy_engine import CopyEngines
 from .gemm_memory import memory_of
-from .launching import RankLaunch, World, agreed, name_of, simulated, tensors_of, world_of
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
 from .operands import all_rows, checked, fits_tma, for_kernels, keep_operands, product, readable
 
 NAME = "all_gather_matmul"
@@ -51,13 +51,13 @@ def _fake(a: Tensor, b: Tensor, group_name: str) -> Tensor:
 
 
 def _run(a: Tensor, b: Tensor, group_name: str) -> Tensor:
-    key = look(a), look(b), group_name, id(world_of(group_name))
-    return (_PLANS[key] or _PLANS.made(key, a, b, group_name))(a, b)
+    world, key = world_of(group_name), (look(a), look(b))
+    plans = _PLANS.of(world)
+    return (plans[key] or plans.made(key, world, a, b, group_name))(a, b)
 
 
-def _plan(a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
+def _plan(world: World, a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
     checked(NAME, a, b, group_name)
-    world = world_of(group_name)
     if world.size == 1:
         return product
     called = a.is_cuda and not agreed(world, NAME, a, b)
@@ -152,7 +152,7 @@ def _fake_rows(a: Tensor, group_name: str) -> Tensor:
     return a.new_empty(world_of(group_name).size * a.shape[0], a.shape[1])
 
 
-_PLANS = Plans(_plan)
+_PLANS = RankPlans(_plan)
 ALL_GATHER_MATMUL = Operator("all_gather_matmul(Tensor a, Tensor b, str group_name) -> Tensor", _run, _fake, keep_operands,
                              _backward, LOWER)
 ALL_ROWS = Operator("all_rows(Tensor a, str group_name) -> Tensor", _rows, _fake_rows)

@@ -22,8 +22,8 @@ import mimw
 from mimw.kernels import collectives as library
 
 from ..operator import Operator
-from ..plans import Plans, look
-from .launching import RankLaunch, agreed, name_of, simulated, tensors_of, world_of
+from ..plans import look
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -98,8 +98,8 @@ def _run(name: str, x: Tensor, group_name: str, symmetric: bool = False) -> Tens
     shape, world = _shape(name, x, group_name), world_of(group_name)
     if world.size == 1:
         return x.reshape(shape).clone(memory_format=torch.contiguous_format)
-    key = name, look(x), symmetric, group_name, id(world)
-    return (_PLANS[key] or _PLANS.made(key, name, x, group_name, symmetric))(x)
+    plans, key = _PLANS.of(world), (name, look(x), symmetric)
+    return (plans[key] or plans.made(key, world, name, x, group_name, symmetric))(x)
 
 
 def _fake_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
@@ -111,8 +111,8 @@ def _run_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
     _fake_(x, group_name, symmetric)
     world = world_of(group_name)
     if world.size > 1:
-        key = "all_reduce_", look(x), symmetric, group_name, id(world)
-        (_PLANS[key] or _PLANS.made(key, "all_reduce_", x, group_name, symmetric))(x)
+        plans, key = _PLANS.of(world), ("all_reduce_", look(x), symmetric)
+        (plans[key] or plans.made(key, world, "all_reduce_", x, group_name, symmetric))(x)
 
 
 def choice(collective: str, ranks: int, size: int, symmetric: bool, in_place: bool) -> tuple[library.Configuration, bool]:
@@ -126,8 +126,8 @@ def choice(collective: str, ranks: int, size: int, symmetric: bool, in_place: bo
     return chosen, chosen.form.startswith("direct")
 
 
-def _plan(name: str, x: Tensor, group_name: str, symmetric: bool) -> Callable[[Tensor], Tensor]:
-    world, shape, in_place = world_of(group_name), _shape(name, x, group_name), name.endswith("_")
+def _plan(world: World, name: str, x: Tensor, group_name: str, symmetric: bool) -> Callable[[Tensor], Tensor]:
+    shape, in_place = _shape(name, x, group_name), name.endswith("_")
     if x.is_cuda:
         agreed(world, name, x, *["symmetric"] * symmetric)
     if x.numel() == 0:
@@ -197,7 +197,7 @@ def _gradient(name: str) -> Callable:
     return lambda ctx, gradient: (getattr(torch.ops.mimw, name)(gradient, ctx.group_name, False), None, None)
 
 
-_PLANS = Plans(_plan)
+_PLANS = RankPlans(_plan)
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = (
     Operator(f"{name}(Tensor x, str group_name, bool symmetric=False) -> Tensor", _named(_run, name), _named(_fake, name), _save,
              _gradient(other))

@@ -15,6 +15,8 @@ from collections.abc import Hashable
 import torch
 from torch import Tensor
 
+from mimw.errors import HeapFull
+
 from .launching import World, workspace
 
 SHARED = {"gathered": "passed", "slots": "passed", "results": "results"}    # only these two are in use by one call
@@ -33,9 +35,13 @@ def memory_of(world: World, key: Hashable, sizes: dict[str, tuple[int, str]]) ->
 
 
 def _shared(world: World, name: str, size: int) -> Tensor:
-    """At least so many bytes. Smaller ones from before stay, since CUDA graphs may hold them."""
-    kept = world.__dict__.setdefault("_shared_by_products", {})
-    use = SHARED[name]
-    if use not in kept or kept[use].numel() < size:
-        kept[use] = world.symmetric((-(-size // 256) * 256, ), torch.uint8, f"{name} of products")
-    return kept[use][:-(-size // 256) * 256]
+    """At least so many bytes. Smaller ones from before stay, since CUDA graphs may hold them; so what has to grow grows by half,
+    where the heap has room for that, and all of them together are no more than three times the last."""
+    kept, use, size = world.kept.setdefault("shared by products", {}), SHARED[name], -(-size // 256) * 256
+    had = kept[use].numel() if use in kept else 0
+    if had < size:
+        try:
+            kept[use] = world.symmetric((max(size, had // 512 * 768), ), torch.uint8, f"{name} of products")
+        except HeapFull:        # at all ranks
+            kept[use] = world.symmetric((size, ), torch.uint8, f"{name} of products")
+    return kept[use][:size]

@@ -36,6 +36,7 @@ from mimw.distributed import World, world_of
 from mimw.errors import DistributedError, PeerLate, PeerLost, RanksDisagree
 
 from ..launching import Launch, note_simulation
+from ..plans import Plans
 
 
 def name_of(group: Any = None) -> str:
@@ -50,7 +51,7 @@ name_of._dynamo_marked_constant = True      # torch.compiler.assume_constant_res
 def workspace(world: World, name: str, shape: int | Sequence[int], dtype: torch.dtype) -> Tensor:
     """Symmetric memory of an operator, kept for each world, name, shape and type: zeros at first, then what the last launch left.
     The first call for each is made by all ranks together, outside of CUDA graphs; errors as `World.symmetric`."""
-    kept = world.__dict__.setdefault("_workspaces", {})
+    kept = world.kept.setdefault("workspaces", {})
     shape = (shape, ) if isinstance(shape, int) else tuple(shape)
     found = kept.get((name, shape, dtype))
     if found is None:
@@ -68,7 +69,7 @@ def agreed(world: World, name: str, *told: Any) -> bool:
     errors:    RanksDisagree, at all ranks; PeerLate at a rank whose call is new where the others' is not: their launches wait for
                it, and end as docs/DISTRIBUTED.md says
     """
-    known = world.__dict__.setdefault("_agreed", set())
+    known = world.kept.setdefault("agreed", set())
     text = ", ".join(f"{_type(one)}{list(one.shape)}" if isinstance(one, Tensor) else str(one) for one in told)
     if (name, text) in known:
         return False
@@ -79,6 +80,24 @@ def agreed(world: World, name: str, *told: Any) -> bool:
 
 def _type(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+class RankPlans:
+    """`Plans(make)` for each world, kept with it: plans hold its memory, and their launches its table. For example:
+
+        _PLANS = RankPlans(_plan)
+        plans = _PLANS.of(world)
+        plan = plans[key] or plans.made(key, world, x)
+    """
+
+    def __init__(self, make: Callable[..., Any]):
+        self.make = make
+
+    def of(self, world: World) -> Plans:
+        found = world.kept.get(self)
+        if found is None:
+            found = world.kept[self] = Plans(self.make)
+        return found
 
 
 class RankLaunch:
@@ -224,5 +243,5 @@ def _bytes_of_all(world: World, name: str, mine: Tensor, size: int) -> list[Tens
     return everyone
 
 
-__all__ = ["RankLaunch", "RanksDisagree", "World", "agreed", "name_of", "simulated", "tensors_of", "workspace",
+__all__ = ["RankLaunch", "RankPlans", "RanksDisagree", "World", "agreed", "name_of", "simulated", "tensors_of", "workspace",
            "world_of"]

@@ -23,9 +23,9 @@ from mimw.kernels import gemm_reduce_scatter
 
 from ..launching import SIMULATED_PROGRAMS, programs
 from ..operator import LOWER, Operator
-from ..plans import Plans, look
+from ..plans import look
 from .gemm_memory import memory_of
-from .launching import RankLaunch, World, agreed, name_of, simulated, tensors_of, world_of
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
 from .operands import checked, fits_tma, for_kernels, keep_operands, product, readable, scattered_rows, summed
 from .sum_engine import SumEngines
 
@@ -69,19 +69,23 @@ def _fake_all(a: Tensor, b: Tensor, group_name: str) -> Tensor:
 
 
 def _run_scatter(a: Tensor, b: Tensor, group_name: str) -> Tensor:
-    key = look(a), look(b), SCATTER, group_name, id(world_of(group_name))
-    return (_PLANS[key] or _PLANS.made(key, a, b, SCATTER, group_name))(a, b)
+    return _run(SCATTER, a, b, group_name)
 
 
 def _run_all(a: Tensor, b: Tensor, group_name: str) -> Tensor:
-    key = look(a), look(b), ALL, group_name, id(world_of(group_name))
-    return (_PLANS[key] or _PLANS.made(key, a, b, ALL, group_name))(a, b)
+    return _run(ALL, a, b, group_name)
 
 
-def _plan(a: Tensor, b: Tensor, name: str, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
+def _run(name: str, a: Tensor, b: Tensor, group_name: str) -> Tensor:
+    world, key = world_of(group_name), (name, look(a), look(b))
+    plans = _PLANS.of(world)
+    return (plans[key] or plans.made(key, world, name, a, b, group_name))(a, b)
+
+
+def _plan(world: World, name: str, a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
     everywhere = name == ALL
     ranks = checked(name, a, b, group_name)
-    (m, k), n, world = a.shape, b.shape[1], world_of(group_name)
+    (m, k), n = a.shape, b.shape[1]
     if not everywhere:
         scattered_rows(name, a, ranks)
     if ranks == 1:
@@ -174,7 +178,7 @@ def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None
     return of_a, of_b, None
 
 
-_PLANS = Plans(_plan)
+_PLANS = RankPlans(_plan)
 MATMUL_REDUCE_SCATTER = Operator("matmul_reduce_scatter(Tensor a, Tensor b, str group_name) -> Tensor", _run_scatter, _fake_scatter,
                                  keep_operands, _backward, LOWER)
 MATMUL_ALL_REDUCE = Operator("matmul_all_reduce(Tensor a, Tensor b, str group_name) -> Tensor", _run_all, _fake_all, autocast=LOWER)

@@ -23,8 +23,8 @@ from mimw.kernels import moe_combine as library
 
 from ..launching import SIMULATED_PROGRAMS, is_hopper, programs
 from ..operator import Operator
-from ..plans import Plans, look
-from .launching import RankLaunch, name_of, simulated, world_of
+from ..plans import look
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, world_of
 from .moe_dispatch import Handle, held, kept_rooms
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -73,18 +73,19 @@ def _fake(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: 
 
 
 def _run(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str) -> Tensor:
+    world = world_of(group_name)
     if not y.is_cuda:
-        world = world_of(group_name)
         _checked(y, places, ids, weights, num_experts, world.size)
         return simulated("moe_combine", world, (y, places, ids, weights), lambda *every: _at_all_ranks(*every, num_experts),
                          like=(num_experts, list(places.shape), list(y.shape)), ragged=True)
-    key = look(y), look(places), look(ids), look(weights), num_experts, group_name
-    return (_PLANS[key] or _PLANS.made(key, y, places, ids, weights, num_experts, group_name))(y, places, ids, weights)
+    plans, key = _PLANS.of(world), (look(y), look(places), look(ids), look(weights), num_experts)
+    return (plans[key] or plans.made(key, world, y, places, ids, weights, num_experts))(y, places, ids, weights)
 
 
-def _plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str) -> Callable:
-    world, (_, most, k), hidden = world_of(group_name), places.shape, y.shape[1]
+def _plan(world: World, y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int) -> Callable:
+    (_, most, k), hidden = places.shape, y.shape[1]
     _checked(y, places, ids, weights, num_experts, world.size)
+    agreed(world, "moe_combine", y, places, f"{num_experts} experts")
     if not is_hopper(y):
         raise NotImplementedError("moe_combine: it is measured on Hopper, and this GPU is another one")
     shape = ids.shape[0], hidden
@@ -105,7 +106,7 @@ def _plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: 
     return plan
 
 
-_PLANS = Plans(_plan)
+_PLANS = RankPlans(_plan)
 
 
 def _at_all_ranks(ranks: mimw.World, ys: list, places: list, ids: list, weights: list, num_experts: int) -> list[Tensor]:

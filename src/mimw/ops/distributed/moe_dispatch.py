@@ -21,8 +21,8 @@ from mimw.kernels import moe_dispatch as library
 
 from ..launching import SIMULATED_PROGRAMS, is_hopper, programs
 from ..operator import Operator
-from ..plans import Plans, look
-from .launching import RankLaunch, World, name_of, simulated, tensors_of, workspace, world_of
+from ..plans import look
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, workspace, world_of
 
 MOST_EXPERTS = 4096     # of all ranks
 
@@ -123,8 +123,9 @@ def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: 
 
 
 def words(rows: Tensor) -> Tensor:
-    """Rows as int32 words, contiguous."""
-    return rows.contiguous().view(torch.int32)
+    """Rows as int32 words, contiguous, from an address on that bulk copies take."""
+    rows = rows.contiguous()
+    return (rows if rows.data_ptr() % 16 == 0 else rows.clone()).view(torch.int32)
 
 
 def kept_rooms(world: World, name: str, room: dict) -> dict[str, Tensor]:
@@ -134,21 +135,28 @@ def kept_rooms(world: World, name: str, room: dict) -> dict[str, Tensor]:
 
 def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, block: int,
          group_name: str) -> tuple[Tensor, ...]:
+    world = world_of(group_name)
     if not x.is_cuda:
-        world = world_of(group_name)
         checked("moe_dispatch", x, ids, scale, num_experts, most, block, world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
         return simulated("moe_dispatch", world, (x, ids, scale),
                          lambda *every: _at_all_ranks(*every, num_experts, most, room, block),
                          like=(num_experts, most, room, block, columns), ragged=True)
-    key = look(x), look(ids), None if scale is None else look(scale), num_experts, most, room, block, group_name
-    return (_PLANS[key] or _PLANS.made(key, x, ids, scale, num_experts, most, room, block, group_name))(x, ids, scale)
+    plans, key = _PLANS.of(world), (look(x), look(ids), None if scale is None else look(scale), num_experts, most, room, block)
+    return (plans[key] or plans.made(key, world, x, ids, scale, num_experts, most, room, block))(x, ids, scale)
 
 
-def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, block: int,
-          group_name: str) -> Callable:
-    world, k = world_of(group_name), ids.shape[1]
+def looks_of(x: Tensor, ids: Tensor, scale: Tensor | None) -> str:
+    """What has to be the same at all ranks of rows, experts and scales: all but how many there are."""
+    return ", ".join("None" if one is None else f"{str(one.dtype).removeprefix('torch.')} by {one.shape[1]}"
+                     for one in (x, ids, scale))
+
+
+def _plan(world: World, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
+          block: int) -> Callable:
+    k = ids.shape[1]
     checked("moe_dispatch", x, ids, scale, num_experts, most, block, world.size)
+    agreed(world, "moe_dispatch", looks_of(x, ids, scale), f"{num_experts} experts, {most} tokens, room {room}, block {block}")
     if not is_hopper(x):
         raise NotImplementedError("moe_dispatch: it copies rows by Hopper's bulk copies, and this GPU is another one")
     if most * k == 0:
@@ -172,7 +180,7 @@ def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: 
     return plan
 
 
-_PLANS = Plans(_plan)
+_PLANS = RankPlans(_plan)
 
 
 def _nothing(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
@@ -217,4 +225,5 @@ MOE_DISPATCH = Operator("moe_dispatch(Tensor x, Tensor expert_ids, Tensor? scale
                         "int block, str group_name) -> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
 
 
-__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "checked", "held", "kept_rooms", "moe_dispatch", "tensors_of", "words"]
+__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "checked", "held", "kept_rooms", "looks_of", "moe_dispatch", "tensors_of",
+           "words"]

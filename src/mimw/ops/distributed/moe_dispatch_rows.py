@@ -22,9 +22,9 @@ from mimw.kernels import moe_dispatch as library
 
 from ..launching import SIMULATED_PROGRAMS, is_hopper, programs
 from ..operator import Operator
-from ..plans import Plans, look
-from .launching import RankLaunch, name_of, simulated, tensors_of, world_of
-from .moe_dispatch import Handle, checked, held, kept_rooms, words
+from ..plans import look
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
+from .moe_dispatch import Handle, checked, held, kept_rooms, looks_of, words
 
 
 class Listed(NamedTuple):
@@ -77,20 +77,21 @@ def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: 
 
 def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int,
          group_name: str) -> tuple[Tensor, ...]:
+    world = world_of(group_name)
     if not x.is_cuda:
-        world = world_of(group_name)
         checked("moe_dispatch_rows", x, ids, scale, num_experts, most, block, world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
         return simulated("moe_dispatch_rows", world, (x, ids, scale),
                          lambda *every: _at_all_ranks(*every, num_experts, most, block),
                          like=(num_experts, most, block, columns), ragged=True)
-    key = look(x), look(ids), None if scale is None else look(scale), num_experts, most, block, group_name
-    return (_PLANS[key] or _PLANS.made(key, x, ids, scale, num_experts, most, block, group_name))(x, ids, scale)
+    plans, key = _PLANS.of(world), (look(x), look(ids), None if scale is None else look(scale), num_experts, most, block)
+    return (plans[key] or plans.made(key, world, x, ids, scale, num_experts, most, block))(x, ids, scale)
 
 
-def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int, group_name: str) -> Callable:
-    world, k, size = world_of(group_name), ids.shape[1], x.shape[1]
+def _plan(world: World, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int) -> Callable:
+    k, size = ids.shape[1], x.shape[1]
     checked("moe_dispatch_rows", x, ids, scale, num_experts, most, block, world.size)
+    agreed(world, "moe_dispatch_rows", looks_of(x, ids, scale), f"{num_experts} experts, {most} tokens, block {block}")
     if not is_hopper(x):
         raise NotImplementedError("moe_dispatch_rows: it copies rows by Hopper's bulk copies, and this GPU is another one")
     if most * k == 0:
@@ -112,7 +113,7 @@ def _plan(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: 
     return plan
 
 
-_PLANS = Plans(_plan)
+_PLANS = RankPlans(_plan)
 
 
 def _received(kept: dict[str, Tensor], x: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -22,8 +22,8 @@ from mimw.kernels.ring_attention import Workspace, positions
 
 from ..launching import programs, zeros
 from ..operator import LOWER, Operator
-from ..plans import Plans, look
-from .launching import RankLaunch, World, agreed, name_of, simulated, world_of
+from ..plans import look
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, world_of
 from .ring_attention_backward import RING_ATTENTION_BACKWARD
 from .ring_attention_memory import groups, kept_workspace, own_rows
 
@@ -110,10 +110,11 @@ def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool, balanced: bool, scale: f
         return simulated("ring_attention", world, (q, k, v), lambda ranks, *xs: _at_all_ranks(ranks, *xs, *options), like=options)
     q, k, v = map(own_rows, (q, k, v))
     o, lse = _results(q)
+    plans = _PLANS.of(world)
     for batches, heads, of_keys in groups(q, k, world.size, room):
         mine = q[batches, heads], k[batches, of_keys], v[batches, of_keys]
-        key = world, *map(look, mine), causal, balanced, scale
-        plan = _PLANS[key] or _PLANS.made(key, world, *mine, causal, balanced, scale)
+        key = *map(look, mine), causal, balanced, scale
+        plan = plans[key] or plans.made(key, world, *mine, causal, balanced, scale)
         plan(*mine, o[batches, heads], lse[batches, heads])
     return o, lse
 
@@ -133,7 +134,7 @@ def _plan(world: World, q: Tensor, k: Tensor, v: Tensor, causal: bool, balanced:
     return plan
 
 
-_PLANS = Plans(_plan)
+_PLANS = RankPlans(_plan)
 
 
 def _at_all_ranks(ranks: mimw.World, qs: list[Tensor], ks: list[Tensor], vs: list[Tensor], causal: bool, balanced: bool,

@@ -20,8 +20,8 @@ from mimw.kernels.ring_attention_backward import Workspace
 
 from ..launching import Launch, programs
 from ..operator import Operator
-from ..plans import Plans, look
-from .launching import RankLaunch, World, agreed, simulated, workspace, world_of
+from ..plans import look
+from .launching import RankLaunch, RankPlans, World, agreed, simulated, workspace, world_of
 from .ring_attention_memory import groups, kept_workspace, own_rows
 
 SIMULATED_PROGRAMS = 2
@@ -42,11 +42,12 @@ def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dl
     do, q, k, v, o = map(own_rows, (do, q, k, v, o))
     lse, dlse = lse.contiguous(), None if dlse is None else dlse.contiguous()
     dq, dk, dv = _fake(do, q, k, v)
+    plans = _PLANS.of(world)
     for batches, heads, of_keys in groups(q, k, world.size, room):
         queries = [None if x is None else x[batches, heads] for x in (do, q, o, lse, dlse, dq)]
         keys = [x[batches, of_keys] for x in (k, v, dk, dv)]
-        key = world, *map(look, (*queries[:3], *keys[:2])), dlse is None, causal, balanced, scale
-        plan = _PLANS[key] or _PLANS.made(key, world, *queries, *keys, causal, balanced, scale)
+        key = *map(look, (*queries[:3], *keys[:2])), dlse is None, causal, balanced, scale
+        plan = plans[key] or plans.made(key, world, *queries, *keys, causal, balanced, scale)
         plan(*queries, *keys)
     return dq, dk, dv
 
@@ -79,7 +80,7 @@ def _plan(world: World, do: Tensor, q: Tensor, o: Tensor, lse: Tensor, dlse: Ten
     return plan
 
 
-_PLANS = Plans(_plan)
+_PLANS = RankPlans(_plan)
 
 
 def _at_all_ranks(ranks: mimw.World, dos: list[Tensor], qs: list[Tensor], ks: list[Tensor], vs: list[Tensor], os: list[Tensor],

@@ -35,7 +35,7 @@ def own_rows(x: Tensor) -> Tensor:
 
 def kept_state(world: World, name: str) -> Tensor:
     """Two int64 of this rank, zeros at first, which go with the world's flags of that name."""
-    kept = world.__dict__.setdefault("_states", {})
+    kept = world.kept.setdefault("states", {})
     if name not in kept:
         kept[name] = torch.zeros(2, dtype=torch.int64, device=world.device)
     return kept[name]
