@@ -23,6 +23,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   ├── TaskError          what tasks may hold and capture
     │   ├── AssemblerError     the assembler in use is known to get such a kernel wrong
     │   ├── AliasError         buffers that share storage in a way that cannot be
+    │   ├── RemoteTwice        a pointer that leads to another GPU is made one of another GPU's once more
     │   ├── IllegalPath        data go, or a unit computes, where the chip has no way
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
     │   ├── RawCodeError       raw code of the author's that cannot be; names its line
@@ -64,6 +65,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
+    │   ├── OutsideKernel           a word is called where no kernel is being recorded
     │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
     ├── DistributedError       several GPUs: what their processes cannot do together (docs/DISTRIBUTED.md)
     │   ├── NoProcessGroup          no torch.distributed to stand on
@@ -199,6 +201,10 @@ class TaskError(KernelError):
 
 class AliasError(KernelError):
     """Buffers that are to share storage in a way that cannot be."""
+
+
+class RemoteTwice(KernelError, ValueError):
+    """A pointer that leads to another GPU already is given to `tle.remote` or `tlx.peer_pointer`."""
 
 
 class IllegalPath(KernelError):
@@ -408,6 +414,10 @@ class LaunchError(MimwError, ValueError):
 
 class NotAKernel(LaunchError, TypeError):
     """What `mimw.jit` cannot make a kernel of: a lambda, a class, a function whose source Python does not know."""
+
+
+class OutsideKernel(LaunchError, RuntimeError):
+    """A word of kernels is called by Python. Triton's own words raise a `ValueError` there."""
 
 
 class GlobalChanged(LaunchError, RuntimeError):

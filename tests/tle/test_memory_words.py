@@ -7,6 +7,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
+from mimw.errors import OutsideKernel
 from tests.language.harness import Kernel
 
 
@@ -90,8 +91,10 @@ class TestAlloc:
             kernel(tle.gpu.alloc, [kernel.tensor("n", tl.int32)], tl.float16)
 
     def test_outside_a_kernel(self):
-        with pytest.raises(RuntimeError, match="outside a kernel"):
+        """As Triton's words, which raise a ValueError."""
+        with pytest.raises(OutsideKernel, match="outside a kernel") as found:
             tle.gpu.alloc([8], tl.float16)
+        assert isinstance(found.value, ValueError) and isinstance(found.value, RuntimeError)
 
 
 class TestSlot:

@@ -80,6 +80,8 @@ def test_identity_is_the_content():
     assert mesh[0] != mesh[1] and repr(mesh[0]) == repr(mesh[1]) and mesh[0].cache_key != mesh[1].cache_key
     assert mesh != tle.device_mesh({"a": 2, "c": 2}) and mesh != mesh.flatten() and mesh != "mesh"
     assert mesh[0] != tle.device_mesh({"b": 2}), "another launch"
+    with pytest.raises(AttributeError, match="device_mesh.shape cannot be changed"):
+        mesh.shape = (3, 3)
 
 
 ROWS = tle.device_mesh({"row": 2, "column": 2})
@@ -94,6 +96,10 @@ def number_of(out, mesh: tl.constexpr):
 def number_of_a_global(out):
     part = ROWS[1, :]
     tl.store(out, part.flatten().physical_ids[0] + part.shape[0])
+    for at in tl.static_range(ROWS.size):       # what a mesh has is known at compile time
+        tl.static_assert(ROWS.physical_ids[at] == at)
+    for axis in tl.static_range(part.shape[0] - 1):
+        tl.static_assert(part.dim_names[axis] == "column")
 
 
 def test_kernels_take_slice_and_flatten_meshes(machine):
@@ -110,10 +116,12 @@ def a_mesh(rows):
 @mimw.jit
 def mesh_made_here(out, ROWS: tl.constexpr):
     mesh: tl.constexpr = a_mesh(ROWS)
+    tl.static_assert(mesh == tle.device_mesh({"grid": [("row", ROWS), ("column", 2)]}))
     tl.store(out, mesh[-1, 1:].physical_ids[0])
 
 
-def test_constexpr_functions_make_meshes(machine):
+def test_kernels_make_meshes(machine):
+    """By a function of compile-time values, and as on the host."""
     out = np.zeros(1, np.int32)
     machine.launch(mesh_made_here, (1, ), out, 3)
     assert out[0] == 5

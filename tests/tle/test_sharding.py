@@ -11,6 +11,7 @@ import mimw.tle as tle
 from mimw.tle import B, P, S
 
 MESH = tle.device_mesh({"x": 2, "y": 4, "z": 2})
+ROWS, TURNED = S("x"), tle.sharding(MESH, [None, "x"])
 
 
 def test_marks():
@@ -95,6 +96,10 @@ def annotate(x_ptr, y_ptr, mesh: tl.constexpr, N: tl.constexpr):
     total = tle.make_sharded_tensor(tl.full([N], 0, tl.int32), spec, [2 * N])
     for _ in range(3):
         total = tle.make_sharded_tensor(total.handle + sharded.handle, spec, [2 * N])
+    marks = tle.sharding(mesh, [ROWS, tle.B, None], [P("z")])      # marks stand in lists of a kernel, under any name
+    tl.static_assert(marks.split == ((ROWS.axis, ), (), ()))
+    rows = S("x")
+    tl.static_assert(tle.sharding(mesh, [tle.B, rows]) == TURNED)
     tl.store(y_ptr + at, twice(total))
 
 

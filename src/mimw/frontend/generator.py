@@ -34,6 +34,7 @@ from ..triton_port.codegen import (
     normalize_value,
     parse,
     tensor_descriptor_base,
+    triton_tuple,
 )
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
@@ -47,6 +48,17 @@ from .task_names import TaskNames
 from .tasks import TaskRegions
 
 _binder = lru_cache(maxsize=1024)(lambda fn: binder(fn.signature))
+
+
+def _known(value):
+    """A number or text that a value has, as a literal is, also in tuples: `tl.static_range(mesh.size)`, `mesh.shape == (2, 2)`."""
+    if type(value) in (bool, int, float, str):
+        return constexpr(value)
+    if type(value) is tuple:
+        items = [_known(item) for item in value]
+        if all(isinstance(item, (constexpr, triton_tuple)) for item in items):
+            return triton_tuple(items)
+    return value
 
 
 def _mangled(types) -> list[str]:
@@ -97,7 +109,10 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
             return MethodType(descriptor_store, lhs)
         if getattr(lhs, "__name__", "") == "triton.language" and not hasattr(lhs, attr):
             raise AttributeError(no_such_name("tl", attr, dir(lhs)))
-        return super().get_Attribute(lhs, attr)
+        return _known(super().get_Attribute(lhs, attr))
+
+    def visit_Subscript_Load(self, node):
+        return _known(super().visit_Subscript_Load(node))
 
     def record_body(self, args: dict):
         """Visit the function's body with its parameters bound to `args`; its value is the result (None = no value)."""

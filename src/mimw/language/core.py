@@ -4,7 +4,7 @@ Input: a function, and the arguments of a kernel's call of the function. Output:
 by which the function gets its arguments. For example:
 
     @word
-    def barrier_wait(bar, phase, pred=None, _semantic=None)      tlx.barrier_wait(..) in a kernel; RuntimeError outside
+    def barrier_wait(bar, phase, pred=None, _semantic=None)      tlx.barrier_wait(..) in a kernel; OutsideKernel outside
 
 Triton's code generator calls a word like one of Triton's own builtins. The decorator refuses calls from outside a
 kernel, takes compile-time arguments out of their `constexpr` wrappers once, and checks that arguments annotated
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import triton.language.core as tl
 
-from ..errors import NotYet
+from ..errors import NotYet, OutsideKernel
 from ..ir import Recording
 from ..target import TARGETS
 from .binding import all_by_name, binder
@@ -55,11 +55,11 @@ def compile_time(word_name: str, parameter: str, value: Any) -> Any:
 
 
 def check_in_kernel(name: str, semantic: Any) -> None:
-    """RuntimeError unless a kernel is being compiled by mimw."""
+    """OutsideKernel unless a kernel is being compiled by mimw."""
     if semantic is None:
-        raise RuntimeError(f"{name} is called outside a kernel. Did you forget to add @mimw.jit?")
+        raise OutsideKernel(f"{name} is called outside a kernel. Did you forget to add @mimw.jit?")
     if not isinstance(semantic.builder, Recording):
-        raise RuntimeError(f"{name} is called in a kernel that is compiled by triton.jit; decorate it with @mimw.jit")
+        raise OutsideKernel(f"{name} is called in a kernel that is compiled by triton.jit; decorate it with @mimw.jit")
     semantic.builder.uses_words = True
 
 
@@ -74,7 +74,7 @@ def word(fn: Callable[..., R]) -> Callable[..., R]:
 
     args:  fn   - takes its arguments unwrapped; those annotated `tl.constexpr` are known at compile time; `_semantic` is
                   Triton's semantic over our recorder, `_generator` (if declared) the code generator
-    errors:     the word raises RuntimeError outside a kernel, TypeError for arguments that do not bind, and ValueError for
+    errors:     the word raises OutsideKernel outside a kernel, TypeError for arguments that do not bind, and ValueError for
                 a run-time value where a constexpr is needed
     """
     signature = inspect.signature(fn)

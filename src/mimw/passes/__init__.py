@@ -19,6 +19,7 @@ from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
 from .check_padding import check_padding
 from .check_pairs import check_pairs
+from .check_peers import check_peers
 from .check_pipes import check_pipes
 from .check_registers import check_registers
 from .check_scratch import check_scratch, may_not_fit
@@ -58,7 +59,8 @@ __all__ = [
     "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
     "check_async_dot",
     "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding",
-    "check_pairs", "check_pipes", "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
+    "check_pairs", "check_peers", "check_pipes",
+    "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",
     "cut_copies",
     "drop_unused", "expand_dsa",

@@ -33,6 +33,7 @@ from .check_named_barriers import check_named_barriers
 from .check_overlap import check_overlap
 from .check_pairs import check_pairs
 from .check_paths import check_paths
+from .check_peers import check_peers
 from .check_pipes import check_pipes
 from .check_registers import check_registers
 from .check_rows import check_rows
@@ -143,6 +144,7 @@ PASSES: tuple[Pass, ...] = (
     rewrite("pair_copies", pair_copies, "copies to tensor memory become those of both CTAs of a pair, before anything looks at "
             "what other CTAs do", after="pairs"),
     check("cluster", check_cluster, "refuses CTAs and meetings that a cluster does not have", after="shared_pointers"),
+    check("peers", check_peers, "refuses pointers into a peer's memory where this GPU's own are wanted"),
     check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
     check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
     rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "

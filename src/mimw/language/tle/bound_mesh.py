@@ -98,8 +98,10 @@ class bound_mesh(tl.base_value):
     def _set_name(self, builder, name: str) -> None:
         """The table keeps the name that it has."""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"bound {self.mesh!r}"
+
+    __str__ = __repr__
 
 
 class bound_spec(tl.base_value):
@@ -128,8 +130,10 @@ class bound_spec(tl.base_value):
     def _set_name(self, builder, name: str) -> None:
         """The table keeps the name that it has."""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"bound {self.spec!r}"
+
+    __str__ = __repr__
 
 
 class bound_spec_type(CompositeType):

@@ -17,6 +17,7 @@ import triton.language.core as tl
 
 from ...ir.layouts import Blocked, RegisterLayout, Slice
 from ..core import word
+from ..described import described
 from ..refuse import refuse
 
 _MOST_ROWS = 32  # whose sums one warp adds up in one step
@@ -47,7 +48,7 @@ def cumsum(input, axis: tl.constexpr = 0, reverse: tl.constexpr = False, dtype: 
     if isinstance(input, (int, float)):
         input = _semantic.to_tensor(input)
     if not isinstance(input, tl.tensor) or input.type.is_block() and len(input.shape) != 1:
-        refuse(ValueError, f"tle.cumsum: `input` must be a block tensor of rank 1, got {input}")
+        refuse(ValueError, f"tle.cumsum: `input` must be a block tensor of rank 1, got {described(input)}")
     values = _semantic.cast(input, dtype or _sum_type(input.dtype))
     if not values.dtype.is_int() and not values.dtype.is_floating() or values.dtype.primitive_bitwidth < 8 or values.dtype.is_fp8():
         refuse(ValueError, f"tle.cumsum: elements of {values.dtype} cannot be added; give a wider dtype")

@@ -7,11 +7,15 @@ facts:
     tle.distributed_barrier(mesh[::2])      half of a mesh of 4    distributed_barrier grid=False ranks=[0, 2]
     tle.distributed_barrier(blocks)         a mesh of blocks       distributed_barrier grid=True
     tle.distributed_barrier(bound)          a mesh of 2 GPUs       world_barrier %world gpus=(0, 1)
+    tle.distributed_barrier(bound[:, 3])    CTA 3 of each          if program_id % size == 3: world_barrier %world gpus=(0, 1)
 
 The pass `place_meetings` then picks the barrier of the hardware for each op.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..core import unwrap, word
 from ..refuse import refuse
@@ -29,11 +33,12 @@ def distributed_barrier(mesh=None, _semantic=None) -> None:
                       a part of it, made with []: only the CTAs in it; for the others nothing happens, whether they come here or not
                       a mesh of blocks: all CTAs of the grid, which must fit on the device at once; the launch becomes cooperative
                a mesh that is bound to GPUs (`bind_mesh`), or a part of it: of device axes alone, the programs with this program's
-               id on each GPU; of device axes and clusters, their whole clusters; of device axes and blocks, their whole grids
+               id on each GPU; of device axes and clusters or blocks, the CTAs in it on each of its GPUs: of a cluster any, of a
+               grid all or one
     orders:    all that any of these CTAs did before, also to other CTAs' shared memory and in global memory -> what they do after
     errors:    TypeError: no mesh. ValueError: a mesh larger than the cluster; a mesh of blocks where another mesh is a cluster's;
-               num_ctas > 1. NotImplementedError: a part of a mesh of blocks, parts of
-               clusters on several GPUs
+               num_ctas > 1. NotImplementedError: several but not all blocks of a grid, programs of several clusters on a GPU,
+               other CTAs on one GPU than on another
     not:       inside tasks of a cluster launch. All members come here equally often.
     lowers to: PTX barrier.cluster; for a part of the cluster, an mbarrier in each member on which all members arrive; for a grid,
                the counter that the driver gives to cooperative launches; among GPUs, one thread for each peer: atom.cas.release.sys
@@ -63,17 +68,54 @@ def distributed_barrier(mesh=None, _semantic=None) -> None:
 def _among_gpus(word_name: str, mesh: bound_mesh, semantic) -> None:
     """First the CTAs of each GPU meet, then each with its like on the others: so everyone has met everyone."""
     local, gpus = mesh.mesh, mesh.gpus()
-    if has_programs(local):
-        whole = local.launch_size * len(gpus)
-        if local.size != whole or len(local.ranks()) != local.launch_size:
-            refuse(NotImplementedError, f"{word_name}: {mesh} has {local.size} of {whole} CTAs of its GPUs; whole clusters and "
-                                        "grids of several GPUs can meet, parts of them cannot")
-        if local.is_block_mesh:
+    if not has_programs(local):
+        semantic.builder.record("world_barrier", mesh.world.handle, tuple(sorted(gpus)))
+        return
+    places = Places(local, mesh, semantic)
+    ctas = _on_every_gpu(word_name, mesh, places)
+    if local.is_block_mesh:
+        if len(ctas) > 1:
             _whole_grid(word_name, local, semantic)
-        else:
-            use_mesh(word_name, local, semantic)
-            semantic.builder.record("distributed_barrier", grid=False, ranks=None)
-    semantic.builder.record("world_barrier", mesh.world.handle, tuple(sorted(gpus)))
+    else:
+        use_mesh(word_name, local, semantic)
+    with _members(places, ctas, semantic):
+        if not local.is_block_mesh:
+            semantic.builder.record("distributed_barrier", grid=False, ranks=None if len(ctas) == local.launch_size else ctas)
+        semantic.builder.record("world_barrier", mesh.world.handle, tuple(sorted(gpus)))
+
+
+def _on_every_gpu(word_name: str, mesh: bound_mesh, places: Places) -> tuple[int, ...]:
+    """The CTAs of the mesh on each of its GPUs, by their ranks in the cluster or in the grid; NotImplementedError if they are not
+    the same ones on every GPU, or in several clusters."""
+    if len(set(places.outside)) > 1:
+        refuse(NotImplementedError, f"{word_name}: {mesh} has programs of {len(set(places.outside))} clusters on each GPU, and "
+                                    "programs of different clusters do not meet; take the part with one, such as mesh[..., 0]")
+    found = set(zip(places.gpus, places.ctas))
+    ctas = tuple(sorted(set(places.ctas)))
+    if len(found) != len(set(places.gpus)) * len(ctas):
+        refuse(NotImplementedError, f"{word_name}: {mesh} has not the same CTAs on each of its GPUs; meet in two parts, each with "
+                                    "the same CTAs everywhere")
+    return ctas
+
+
+@contextmanager
+def _members(places: Places, ctas: tuple[int, ...], semantic) -> Iterator[None]:
+    """What is recorded within is for the programs of the mesh, which are `ctas` of one cluster or of the grid; nobody else does
+    any of it, and so nobody else is waited for."""
+    conditions = places.is_here(ctas)
+    if not conditions:
+        yield
+        return
+    builder, here = semantic.builder, conditions[0]
+    for one in conditions[1:]:
+        here = semantic.and_(here, one)
+    op = builder.create_if_op([], here.handle, True)
+    builder.set_insertion_point_to_start(op.get_else_block())
+    builder.create_yield_op([])
+    builder.set_insertion_point_to_start(op.get_then_block())
+    yield
+    builder.create_yield_op([])
+    builder.set_insertion_point_after(op)
 
 
 def meet(word_name: str, places: Places, semantic, inside: bool = False, devices: bool = False) -> None:

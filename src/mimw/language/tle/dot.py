@@ -13,6 +13,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import word
+from ..described import described
 from ..refuse import refuse
 from .reshard import own_shard, resharded
 from .sharding import ShardedTensor, ShardingSpec
@@ -41,9 +42,9 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
     """
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, ShardedTensor):
-            refuse(TypeError, f"{_NAME}: `{name}` must be a ShardedTensor of tle.make_sharded_tensor, got {operand}")
+            refuse(TypeError, f"{_NAME}: `{name}` must be a ShardedTensor of tle.make_sharded_tensor, got {described(operand)}")
     if c is not None and not isinstance(c, ShardedTensor):
-        refuse(TypeError, f"{_NAME}: `c` must be a ShardedTensor of tle.make_sharded_tensor, got {c}")
+        refuse(TypeError, f"{_NAME}: `c` must be a ShardedTensor of tle.make_sharded_tensor, got {described(c)}")
     if (a.bound is None) != (b.bound is None):
         refuse(ValueError, f"{_NAME}: the mesh of one operand is bound to GPUs, and that of the other is not")
     if a.sharding.mesh != b.sharding.mesh:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...ir import ALONE
 from ..core import unwrap
+from ..described import described
 from ..refuse import refuse
 from .mesh import device_mesh
 
@@ -26,7 +27,7 @@ def checked_mesh(word: str, mesh: Any, parameter: str = "mesh") -> device_mesh:
     """`mesh` unwrapped; TypeError if it is none."""
     mesh = unwrap(mesh)
     if not isinstance(mesh, device_mesh):
-        refuse(TypeError, f"{word}: `{parameter}` must be a tle.device_mesh, got {mesh!r}")
+        refuse(TypeError, f"{word}: `{parameter}` must be a tle.device_mesh, got {described(mesh)}")
     return mesh
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..core import unwrap
+from ..displays import Display
 from ..refuse import refuse
 from .compile_time import CompileTimeValue
 
@@ -168,6 +169,8 @@ def place_of(names: list[str], axes: tuple[tuple[str, int], ...], coordinates: M
 
 
 def _axes(topology) -> list[tuple[str, int]]:
+    if isinstance(topology, Display):     # {..} in a kernel
+        topology = {unwrap(level): unwrap(description) for level, description in topology.pairs}
     if not isinstance(topology, Mapping):
         refuse(TypeError, f"device_mesh: topology must be a mapping of level names to descriptions, got {type(topology).__name__}")
     if not topology:

@@ -15,7 +15,7 @@ CTA of the cluster, or of the grid; all others, "outside", count clusters, and p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 
 import triton.language.core as tl
@@ -28,7 +28,8 @@ from .numbers import along, picked, product, total
 class Places:
     """The places of `mesh`; `bound` is the same mesh with the table of this rank, or None.
 
-    gpus, ctas      the rank of the GPU, and the rank in the cluster or in the grid, of each place in order
+    gpus, ctas, outside     the rank of the GPU, the rank in the cluster or in the grid, and the number of the cluster, of each
+                            place in order
     """
 
     def __init__(self, mesh: device_mesh, bound: bound_mesh | None, semantic):
@@ -38,9 +39,9 @@ class Places:
         self._outside = tuple(axis for axis in zip(mesh.launch_dim_names, mesh.launch_shape)
                               if axis not in (*self._devices, *self._inside))
         at = [mesh._coordinates(number) for number in mesh.physical_ids]
-        self.gpus, self.ctas, outside = (tuple(place_of([name for name, _ in axes], axes, one) for one in at)
-                                         for axes in (self._devices, self._inside, self._outside))
-        self._values = {"devices": self.gpus, "inside": self.ctas, "outside": outside}
+        self.gpus, self.ctas, self.outside = (tuple(place_of([name for name, _ in axes], axes, one) for one in at)
+                                              for axes in (self._devices, self._inside, self._outside))
+        self._values = {"devices": self.gpus, "inside": self.ctas, "outside": self.outside}
         self._steps = {name: prod(mesh.shape[axis + 1:]) for axis, name in enumerate(mesh.dim_names)}
         self._extents = dict(zip(mesh.dim_names, mesh.shape))
 
@@ -54,6 +55,22 @@ class Places:
         values = self._values[kind]
         return any(values[place] != values[place - self._steps[name]] for name in names for place in range(len(values))
                    if place // self._steps[name] % self._extents[name])
+
+    def is_here(self, ctas: Iterable[int]) -> list[tl.tensor]:
+        """What holds for the programs that are `ctas` of the one cluster that the mesh has: i1 scalars, none for what all are."""
+        semantic, size, found, ctas = self.semantic, self.mesh.launch_size, [], tuple(ctas)
+        clusters = prod(extent for _, extent in self._outside)
+        if len(ctas) == size and clusters == 1:
+            return found
+        program = tl.program_id(0, _semantic=semantic)
+        if len(ctas) < size:
+            rank = program if self.mesh.is_block_mesh else semantic.mod(program, semantic.to_tensor(size))
+            is_one = [semantic.equal(rank, semantic.to_tensor(cta)) for cta in ctas]
+            found.append(reduce(semantic.or_, is_one))
+        if clusters > 1:
+            number = semantic.mod(semantic.floordiv(program, semantic.to_tensor(size)), semantic.to_tensor(clusters))
+            found.append(semantic.equal(number, semantic.to_tensor(self.outside[0])))
+        return found
 
     def gpu(self, coordinates: Mapping):
         """The rank of the GPU there."""

@@ -15,6 +15,7 @@ from math import prod
 import triton.language.core as tl
 
 from ..core import unwrap, word
+from ..described import described
 from ..refuse import refuse
 from ..tlx import types as tlx
 from ..tlx.world import peer_pointer
@@ -63,6 +64,9 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     if isinstance(scope, bound_mesh):
         if _is_pointer(tensor, "global"):
             return _on_gpu(tensor, shard_id, scope, _semantic)
+        if isinstance(tensor, tl.tensor) and not tensor.dtype.is_ptr():
+            refuse(TypeError, f"{_NAME}: takes a pointer, a tuple of descriptors or a ShardedTensor; got {described(tensor)}, "
+                              "which is in the registers of its program, where nobody reaches it")
         if isinstance(tensor, tl.tensor_descriptor_base):
             refuse(NotImplementedError, f"{_NAME}: the descriptor of one array leads nowhere else; give a tuple of descriptors, "
                                         "one of each GPU's array, or take the peer's pointer, "
@@ -71,14 +75,14 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
         if isinstance(tensor, tuple):
             return _descriptor(tensor, shard_id, scope, _semantic)
         if not has_programs(scope.mesh):
-            refuse(TypeError, f"{_NAME}: {tensor} is not in global memory, and {scope} has no axis but GPUs, which reach each "
-                              "other's global memory only")
+            refuse(TypeError, f"{_NAME}: {described(tensor)} is not in global memory, and {scope} has no axis but GPUs, which "
+                              "reach each other's global memory only")
         scope = scope.mesh
     scope = None if unwrap(scope) is None else checked_mesh(_NAME, scope, "scope")
     if isinstance(tensor, ShardedTensor):
         return _shard(tensor, shard_id, scope, _semantic)
     if isinstance(tensor, remote_buffer):
-        refuse(ValueError, f"{_NAME}: {tensor} is remote already; take the buffer itself")
+        refuse(ValueError, f"{_NAME}: {described(tensor)} is remote already; take the buffer itself")
     if _is_pointer(tensor, "cluster"):
         _rank(shard_id, scope, _semantic)
         if shard_id == 0 and not isinstance(shard_id, (tl.tensor, bool)):
@@ -86,8 +90,9 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
         refuse(ValueError, f"{_NAME}: the pointer is remote already; take the pointer into this CTA's buffer")
     is_local = getattr(tensor, "is_local_memory", False)     # a buffer of tle.dsa
     if not isinstance(tensor, tlx.buffered_tensor) and not is_local and not _is_pointer(tensor, "shared"):
+        to_gpus = "; a pointer into global memory leads to other GPUs with a `scope` that tle.bind_mesh has bound to the world"
         refuse(TypeError, f"{_NAME}: takes a buffer in shared memory, a pointer into one, or a ShardedTensor; got "
-                          f"{tensor.type if isinstance(tensor, tl.tensor) else tensor}")
+                          f"{described(tensor)}{to_gpus if _is_pointer(tensor, 'global') else ''}")
     if isinstance(tensor, tlx.buffered_tensor) and tensor.type.storage is not tlx.storage_kind.smem:
         refuse(TypeError, f"{_NAME}: the buffer is in {tensor.type.storage.value}; shards reach each other's shared memory only")
     rank = _rank(shard_id, scope, _semantic)
@@ -150,8 +155,18 @@ def _rank(shard_id, scope: device_mesh | None, semantic) -> tl.tensor:
     if scope.is_block_mesh:
         refuse(ValueError, f"{_NAME}: {scope!r} is the whole grid's; only the CTAs of a cluster reach each other's shared memory")
     ranks = scope.ranks()
+    if isinstance(shard_id, (tuple, list)) and len(ranks) < scope.size:
+        refuse(ValueError, f"{_NAME}: {scope!r} has {scope.size} places, and the shared memory of only {len(ranks)} CTAs is within "
+                           "reach, those of this cluster; give the part of the mesh that is one cluster, such as "
+                           f"mesh[{_one_cluster(scope)}], and coordinates in it")
     _check_static(number, len(ranks), repr(scope))
     return semantic.to_tensor(picked(ranks, number, semantic))
+
+
+def _one_cluster(scope: device_mesh) -> str:
+    """The key that leaves one cluster of a mesh."""
+    inside = [name for name, _ in scope.launch_axes]
+    return ", ".join(":" if name in inside else "0" for name in scope.dim_names)
 
 
 def _check_static(number, size: int, where: str) -> None:

@@ -22,6 +22,7 @@ from math import gcd, prod
 import triton.language.core as tl
 
 from ..core import unwrap, word
+from ..described import described
 from ..refuse import refuse
 from ..tlx import types as tlx
 from .bound_mesh import bound_spec
@@ -67,14 +68,14 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
     """
     spec = unwrap(spec)
     if not isinstance(tensor, ShardedTensor):
-        refuse(TypeError, f"{_NAME}: takes a ShardedTensor of tle.make_sharded_tensor, got {tensor}")
+        refuse(TypeError, f"{_NAME}: takes a ShardedTensor of tle.make_sharded_tensor, got {described(tensor)}")
     if isinstance(spec, bound_spec):
         if tensor.bound is None:
             refuse(ValueError, f"{_NAME}: the spec is of a mesh that is bound to GPUs, and the tensor's is not; make the tensor's "
                                "sharding of the bound mesh, too")
         spec = spec.spec
     if not isinstance(spec, ShardingSpec):
-        refuse(TypeError, f"{_NAME}: `spec` must be a ShardingSpec of tle.sharding, got {spec!r}")
+        refuse(TypeError, f"{_NAME}: `spec` must be a ShardingSpec of tle.sharding, got {described(spec)}")
     return resharded(_NAME, tensor, spec, _semantic)
 
 
@@ -115,7 +116,7 @@ def own_shard(name: str, tensor: ShardedTensor, semantic, places: Places | None 
     if isinstance(handle, tlx.buffered_tensor):
         handle = tl.load(local_ptr(handle, _semantic=semantic), _semantic=semantic)
     elif not isinstance(handle, tl.tensor):
-        refuse(TypeError, f"{name}: the handle of a ShardedTensor is a tensor, a pointer or a buffer, got {handle}")
+        refuse(TypeError, f"{name}: the handle of a ShardedTensor is a tensor, a pointer or a buffer, got {described(handle)}")
     elif handle.dtype.is_ptr():
         if not handle.type.is_block() and handle.dtype.address_space == "global" and wanted != ():
             places = places or Places(tensor.sharding.mesh, tensor.bound, semantic)

@@ -17,27 +17,28 @@ import triton.language.core as tl
 
 from ..composite import CompositeType
 from ..core import identifier, unwrap
+from ..described import described
 from ..refuse import refuse
 from .bound_mesh import bound_mesh, bound_spec
 from .compile_time import CompileTimeValue
 from .mesh import device_mesh
 
 
-class _Axes:
+class _Axes(CompileTimeValue):
     """A mark with the mesh axis, or the group of them, that it is about."""
 
     def __init__(self, axis) -> None:
+        super().__init__()
         axis = unwrap(axis)
         self.axis = tuple(axis) if isinstance(axis, list) else axis
         for name in _names(type(self).__name__, axis):
             if not name:
                 refuse(ValueError, f"tle.{type(self).__name__}: an axis name is empty")
 
-    def __eq__(self, other) -> bool:
-        return self.axis == other.axis if type(other) is type(self) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.axis))
+    @property
+    def cache_key(self) -> str:
+        """What tells this mark from others."""
+        return repr(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.axis!r})"
@@ -57,8 +58,10 @@ class P(_Axes):
     """
 
 
-class _Broadcast:
-    """The type of `B`."""
+class _Broadcast(CompileTimeValue):
+    """The class of `B`, which stands in lists of a kernel as it does on the host."""
+
+    cache_key = "B"
 
     def __repr__(self) -> str:
         return "B"
@@ -129,8 +132,8 @@ def sharding(mesh, split=None, partial=None) -> ShardingSpec | bound_spec:
     if isinstance(mesh, bound_mesh):
         return bound_spec(sharding(mesh.mesh, split, partial), mesh)
     if not isinstance(mesh, device_mesh):
-        refuse(TypeError, f"tle.sharding: the first argument is the mesh, sharding(mesh, split=None, partial=None); got {mesh!r}. "
-                          "Annotate a tensor with tle.make_sharded_tensor(tensor, spec)")
+        refuse(TypeError, "tle.sharding: the first argument is the mesh, sharding(mesh, split=None, partial=None); got "
+                          f"{described(mesh)}. Annotate a tensor with tle.make_sharded_tensor(tensor, spec)")
     if split is not None and not isinstance(split, (list, tuple)):
         refuse(TypeError, f"tle.sharding: split must be a list or tuple with an entry for each tensor axis, got {split!r}")
     if isinstance(partial, (str, P)):
@@ -259,7 +262,7 @@ def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
     spec, shape = unwrap(sharding), unwrap(shape)
     spec, bound = (spec.spec, spec.mesh) if isinstance(spec, bound_spec) else (spec, None)
     if not isinstance(spec, ShardingSpec):
-        refuse(TypeError, f"tle.make_sharded_tensor: sharding must be a ShardingSpec made by tle.sharding, got {spec!r}")
+        refuse(TypeError, f"tle.make_sharded_tensor: sharding must be a ShardingSpec made by tle.sharding, got {described(spec)}")
     if shape is not None and not isinstance(shape, (list, tuple)):
         refuse(TypeError, f"tle.make_sharded_tensor: shape must be a list or tuple, got {shape!r}")
     shape = None if shape is None else tuple(shape)

@@ -20,6 +20,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..core import word
+from ..described import described
 from ..refuse import refuse
 from ..tlx.arguments import is_int
 from ..tlx.types import buffered_tensor
@@ -64,7 +65,7 @@ def insert_tile(x, tile, index, _semantic=None):
     example:   x = tle.insert_tile(x, -tle.extract_tile(x, [0, 0], [32, 64]), [0, 0])
     """
     if not isinstance(tile, tl.tensor) or not tile.type.is_block():
-        refuse(ValueError, f"insert_tile: `tile` must be a block tensor, got {tile}")
+        refuse(ValueError, f"insert_tile: `tile` must be a block tensor, got {described(tile)}")
     extents = _extents("insert_tile", tuple(tile.shape))
     grid = _grid("insert_tile", x, extents)
     if tile.dtype != x.dtype:
@@ -114,7 +115,7 @@ def _grid(name: str, x: Any, tile: tuple[int, ...]) -> Grid:
         if x.num:
             refuse(ValueError, f"{name}: the buffer is an array of {x.num}; index it first")
     elif not isinstance(x, tl.tensor) or not x.type.is_block():
-        refuse(ValueError, f"{name}: the source must be a block tensor or a shared buffer, got {x}")
+        refuse(ValueError, f"{name}: the source must be a block tensor or a shared buffer, got {described(x)}")
     extents = tuple(int(extent) for extent in x.shape)
     if len(extents) != len(tile):
         refuse(ValueError, f"{name}: the tile has rank {len(tile)}, the source {list(extents)} has rank {len(extents)}")
