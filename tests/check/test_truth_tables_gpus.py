@@ -49,6 +49,20 @@ def a_message_by_setting():
     return passed("set")
 
 
+@mimw.jit
+def stored_flag(flag, world):
+    if tlx.world_rank(world) == 0:
+        tl.store(tlx.peer_pointer(flag, 1, world), 1)
+    else:
+        tlx.wait_signal(flag, 1)
+
+
+def test_an_ordinary_store_is_no_signal():
+    world = mimw.World(2)
+    finding = found((stored_flag, 1, (world.symmetric(1, "int32", "flag"), world), {}), "DataRace")
+    assert "is no atomic" in finding.message and 'tlx.signal(pointer, value, op="set")' in finding.hint
+
+
 @pytest.mark.parametrize("said", ["add", "set"])
 @pytest.mark.parametrize("say_scope, hear_scope", list(itertools.product(("gpu", "sys"), repeat=2)))
 def test_a_message_needs_system_scope_on_both_sides(said, say_scope, hear_scope):
@@ -234,6 +248,12 @@ def meeting(x, y, world, HOW: tl.constexpr, MESH: tl.constexpr):
     tl.store(x, me + 1)
     if HOW == "all":
         tle.distributed_barrier(mesh)
+    if HOW == "two tasks":
+        with tlx.async_tasks():
+            with tlx.async_task("default"):
+                tle.distributed_barrier(mesh)
+            with tlx.async_task(num_warps=1):
+                tle.distributed_barrier(mesh)
     if HOW == "one":
         if me == 0:
             tle.distributed_barrier(mesh)
@@ -260,6 +280,12 @@ def test_a_barrier_of_ranks():
 def test_a_barrier_that_one_rank_never_reaches():
     finding = found(met("one"), "RankMissing")
     assert "rank 1, whose program has left" in finding.message and "rank 1 does not" in finding.hint
+
+
+def test_two_tasks_of_a_program_at_one_barrier():
+    """Each would take the other's signals for its own."""
+    finding = found(met("two tasks"), "BarrierMisuse")
+    assert "one signal pad for each peer" in finding.message and "rank" in finding.message and len(lines_of(finding)) == 2
 
 
 def test_a_signal_that_nobody_sends():

@@ -7,6 +7,7 @@ import pytest
 
 import mimw.aliases
 from mimw.cli import main
+from tests.compiling import to_ttgir
 
 CASE = """
 import numpy as np
@@ -62,7 +63,15 @@ def test_timeline(script, tmp_path, capsys):
     assert {"links", "rank 0, CTA 0", "rank 1, CTA 1"} <= set(names)
 
 
+def test_compile(script, capsys, monkeypatch):
+    """And so `explain`, which names the kernel in the same way."""
+    monkeypatch.setattr("mimw.compile.compile_kernel", to_ttgir)
+    assert main(["compile", f"{script}:case", "--gpus", "2", "--emit", "recorded"]) == 0
+    assert "peer_pointer" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("words, said", [
+    (["explain", "SCRIPT:stream", "--gpus", "2"], "is the same for any number of GPUs"),
     (["check", "SCRIPT:stream", "--args", *WORDS], "is for several GPUs: give --gpus N"),
     (["check", "SCRIPT:case", "--gpus", "0"], "give a number of 1 or more"),
     (["timeline", "SCRIPT:case", "--gpus", "2", "--measure"], "--gpus predicts a launch on several GPUs"),

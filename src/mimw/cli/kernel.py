@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .errors import CommandError
+from .gpus import add_gpus, several
 from .load import kernel_of, launch_named, load, names_launch
 
 _OPENING, _CLOSING = "<[(", ">])"
@@ -36,6 +37,7 @@ def add_kernel_arguments(parser: ArgumentParser) -> None:
                         help="a compile-time argument; VALUE is a Python literal, a dtype as tl.bfloat16, or text")
     parser.add_argument("--num-warps", type=int, default=4, metavar="N", help="warps of the default task (default 4)")
     parser.add_argument("--num-stages", type=int, metavar="N", help="stages of Triton's own software pipelining")
+    add_gpus(parser)
 
 
 def compile_named(options: Namespace, **keywords: Any) -> Any:
@@ -44,6 +46,7 @@ def compile_named(options: Namespace, **keywords: Any) -> Any:
     it."""
     from ..target import wanted
 
+    several(options)
     chip = wanted(options.target)
     if chip.binary:
         from ..compile import compile_kernel as make
@@ -54,6 +57,9 @@ def compile_named(options: Namespace, **keywords: Any) -> Any:
     if names_launch(named):
         return _compile_launch(named, make, options, keywords)
     kernel = kernel_of(named, options.kernel)
+    if options.gpus is not None:
+        raise CommandError(f"--gpus {options.gpus}: the code of {options.kernel} is the same for any number of GPUs; leave it out, "
+                           "or give a function that names a launch with a mimw.World().")
     constants = dict(_constant(text) for text in options.constexpr)
     types = [item for text in options.signature for item in split_types(text)]
     signature, constants = bind(kernel.fn, types, constants)

@@ -63,6 +63,11 @@ def between_gpus(ears: Ears, earlier, later, writes: tuple) -> tuple[type[DataRa
         names = " and ".join(f"the {access.op.name} at {access.op.site} is of scope {access.scope}" for access in narrow)
         return (ScopeTooNarrow, f"{names}, which ends at the GPU: to each other they are no atomics",
                 "give " + " and ".join(f"the {access.op.name} at {access.op.site}" for access in narrow) + ' scope="sys"', ())
+    wait, plain = (earlier, later) if earlier.op.name == "signal_wait" else (later, earlier)
+    if wait.op.name == "signal_wait" and not plain.scope:
+        return (DataRace, f"the {plain.op.name} at {plain.op.site} is no atomic, and a wait for a signal looks at the word while "
+                "it is written", f'set the word by tlx.signal(pointer, value, op="set"), or add to it by tlx.signal, at '
+                f"{plain.op.site}", ())
     if earlier.write and not later.write and any(epoch.before(second.clock) for epoch in earlier.over):
         return _reused(later, earlier)      # the reader knows of a write that this one took the place of
     if heard := ears.of(other.strand or second, one.cta.gpu):

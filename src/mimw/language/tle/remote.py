@@ -26,7 +26,7 @@ from .mesh import device_mesh
 from .numbers import along, picked, product, total
 from .places import Places
 from .remote_buffer import remote_buffer
-from .sharding import ShardedTensor, ShardingSpec
+from .sharding import ShardedTensor, ShardingSpec, check_tile
 
 _NAME = "tle.remote"
 
@@ -267,6 +267,7 @@ def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semanti
                                f"{tuple(coordinates)}")
     split = _on_one_gpu(name, sharded, semantic)
     extents, held = sharded.shard_shape, []
+    check_tile(name, "a shard", extents)
     for axis, extent in enumerate(extents):
         pieces = prod(spec.extent(one) for one in split[axis]) if axis < len(split) else 1
         held.append(extent * pieces)

@@ -33,7 +33,7 @@ from .launch import use_mesh
 from .places import Places
 from .remote import remote_pointer, shard_pointers, tensor_coordinate
 from .scratch import Scratch
-from .sharding import ShardedTensor, ShardingSpec, check_split
+from .sharding import ShardedTensor, ShardingSpec, check_split, check_tile
 from .steps import crossed, steps
 
 _NAME = "tle.reshard"
@@ -93,6 +93,7 @@ def resharded(name: str, tensor: ShardedTensor, spec: ShardingSpec, semantic) ->
     extents = tuple(tile.type.shape) if tile.type.is_block() else ()
     shape = tensor.shape or tuple(extent * have.factor(axis) for axis, extent in enumerate(extents))
     check_split(name, spec, shape)
+    check_tile(name, "the new shard", tuple(extent // spec.factor(axis) for axis, extent in enumerate(shape)))
     for step in steps(name, have, spec, shape, places):
         tile = _Exchange(name, tile, have, step, shape, places, semantic).result()
         have = step
@@ -114,6 +115,7 @@ def own_shard(name: str, tensor: ShardedTensor, semantic, places: Places | None 
     """This program's shard in registers; ValueError if it has not the shape that it should have."""
     handle, wanted = tensor.handle, tensor.shard_shape
     if isinstance(handle, tlx.buffered_tensor):
+        check_tile(name, "the buffer of this shard", tuple(handle.shape))
         handle = tl.load(local_ptr(handle, _semantic=semantic), _semantic=semantic)
     elif not isinstance(handle, tl.tensor):
         refuse(TypeError, f"{name}: the handle of a ShardedTensor is a tensor, a pointer or a buffer, got {described(handle)}")

@@ -283,5 +283,13 @@ def check_split(name: str, spec: ShardingSpec, shape: tuple[int, ...]) -> None:
                                f"{extent} % {factor} = {extent % factor}")
 
 
+def check_tile(name: str, what: str, extents: tuple[int, ...]) -> None:
+    """ValueError, in the word `name`, if `what` of these extents cannot be a tile."""
+    odd = next((extent for extent in extents if extent & (extent - 1)), None)
+    if odd is not None:
+        refuse(ValueError, f"{name}: {what} has the extents {tuple(extents)}, and a tile's are powers of two, which {odd} is not; "
+                           "fill the tensor up to such extents, or cut it into pieces that have them")
+
+
 for _function in (sharding, make_sharded_tensor):
     setattr(_function, tl.TRITON_BUILTIN, True)

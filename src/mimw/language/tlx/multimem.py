@@ -16,6 +16,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import word
+from ..described import described
 from ..refuse import refuse
 from .world import checked_world
 
@@ -119,7 +120,7 @@ def _record(op: str, name: str, pointer, value, mask, rest: tuple, element, vect
 
 def _check_pointer(name: str, pointer) -> None:
     if not isinstance(pointer, tl.tensor) or not pointer.dtype.is_ptr() or pointer.dtype.address_space in ("shared", "cluster"):
-        refuse(TypeError, f"{name}: `pointer` is a pointer into global memory, got {getattr(pointer, 'type', pointer)!r}")
+        refuse(TypeError, f"{name}: `pointer` is a pointer into global memory, got {described(pointer)}")
 
 
 def _check(name: str, pointer, op: str | None, sem: str, sems: tuple[str, ...]) -> tl.dtype:

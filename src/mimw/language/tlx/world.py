@@ -17,6 +17,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import word
+from ..described import described
 from ..refuse import refuse
 
 __all__ = ["peer_pointer", "signal", "wait_signal", "world_barrier", "world_rank", "world_size"]
@@ -65,9 +66,9 @@ def peer_pointer(pointer, rank, world, _semantic=None) -> tl.tensor:
     name = "tlx.peer_pointer"
     checked_world(name, world)
     if not isinstance(pointer, tl.tensor) or not pointer.dtype.is_ptr() or pointer.dtype.address_space in ("shared", "cluster"):
-        refuse(TypeError, f"{name}: `pointer` is a pointer into global memory, got {getattr(pointer, 'type', pointer)!r}")
+        refuse(TypeError, f"{name}: `pointer` is a pointer into global memory, got {described(pointer)}")
     if isinstance(rank, bool) or not isinstance(rank, (int, tl.tensor)) or isinstance(rank, tl.tensor) and rank.type != tl.int32:
-        refuse(TypeError, f"{name}: `rank` is an int or an i32 scalar, got {getattr(rank, 'type', rank)!r}")
+        refuse(TypeError, f"{name}: `rank` is an int or an i32 scalar, got {described(rank)}")
     if isinstance(rank, int) and rank < 0:
         refuse(ValueError, f"{name}: rank {rank} is negative")
     rank = _semantic.to_tensor(rank)
@@ -158,14 +159,14 @@ def field(name: str, world, index: int, semantic) -> tl.tensor:
 def checked_world(name: str, world) -> None:
     """TypeError unless it is a pointer to one int64."""
     if not isinstance(world, tl.tensor) or world.type.is_block() or world.type != tl.pointer_type(tl.int64):
-        refuse(TypeError, f"{name}: `world` is the pointer to this rank's table, of int64; got {getattr(world, 'type', world)!r}")
+        refuse(TypeError, f"{name}: `world` is the pointer to this rank's table, of int64; got {described(world)}")
 
 
 def _word_pointer(name: str, pointer) -> None:
     ok = isinstance(pointer, tl.tensor) and not pointer.type.is_block() and pointer.dtype.is_ptr()
     if not ok or not pointer.dtype.element_ty.is_int() or pointer.dtype.element_ty.primitive_bitwidth not in (32, 64):
         refuse(TypeError, f"{name}: `pointer` is a pointer to one integer of 32 or 64 bits, got "
-                          f"{getattr(pointer, 'type', pointer)!r}")
+                          f"{described(pointer)}")
 
 
 def _scoped(name: str, sem: str, orders: tuple[str, ...], scope: str) -> None:
@@ -178,5 +179,5 @@ def _scoped(name: str, sem: str, orders: tuple[str, ...], scope: str) -> None:
 def _value(name: str, value, pointer, semantic) -> tl.tensor:
     if isinstance(value, bool) or not (isinstance(value, int) or isinstance(value, tl.tensor) and not value.type.is_block()
                                        and value.dtype.is_int()):
-        refuse(TypeError, f"{name}: `value` is an int or an integer scalar, got {getattr(value, 'type', value)!r}")
+        refuse(TypeError, f"{name}: `value` is an int or an integer scalar, got {described(value)}")
     return semantic.cast(semantic.to_tensor(value), pointer.dtype.element_ty)

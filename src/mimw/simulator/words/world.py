@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from ...errors import OutOfBounds, PeerUnreachable, SimulatorMisuse, fail
+from ...errors import BarrierMisuse, OutOfBounds, PeerUnreachable, SimulatorMisuse, fail
 from ...ir import scratch_stride
 from ...world import BASES, CAPACITY, RANK, SCRATCH_BYTES, SIZE, reserved
 from ..machine.operands import position
@@ -102,6 +102,20 @@ def _awaited(task, op, pointer: int, dtype: np.dtype, awaited: str) -> str:
     return f"{task.memory.named(pointer)} to be {awaited}: it is {found}"
 
 
+def _alone_at_its_pad(task, op, ranks: tuple[int, ...], own: int) -> None:
+    """BarrierMisuse if another task of this program is at a barrier with some of the same peers: both would take one signal for
+    theirs."""
+    for meeting in task.machine.meetings.values():
+        if isinstance(meeting, WorldMeeting) and meeting.index == task.cta.index and meeting.came.get(own) \
+                and len(set(meeting.ranks) & set(ranks)) > 1:
+            other = next(one for one in meeting.waiters if one.cta.gpu.rank == own)
+            raise fail(BarrierMisuse, task, op, f"task {other.name!r} of this program is at a barrier of ranks as well, at "
+                       f"{other.wait.op.site}: a program has one signal pad for each peer, and the two would take "
+                       "each other's signals",
+                       other.wait.op.site,
+                       hint="let one task of the program meet the other GPUs, and tell the other tasks by a barrier of their own")
+
+
 @handles("world_barrier")
 def world_barrier(task, op):
     machine, world = task.machine, task.read(op.world, op)
@@ -113,9 +127,11 @@ def world_barrier(task, op):
                    f"{entry(task, op, world, CAPACITY)} programs", hint="launch fewer programs: a persistent kernel")
     ranks = tuple(range(size)) if op.gpus is None else tuple(sorted(op.gpus))
     if ranks[-1] >= size:
-        raise fail(OutOfBounds, task, op, f"ranks {ranks} of a world of {size} GPUs")
+        raise fail(OutOfBounds, task, op, f"ranks {ranks} of a world of {size} GPUs", hint="simulate as many GPUs as the mesh has: "
+                   f"mimw.World({ranks[-1] + 1}), or --gpus {ranks[-1] + 1} for a World() without a number")
     if own not in ranks:
         return
+    _alone_at_its_pad(task, op, ranks, own)
     meeting = machine.meetings.get((ranks, task.cta.index))
     if meeting is None:
         meeting = machine.meetings[ranks, task.cta.index] = WorldMeeting(machine, ranks, task.cta.index)
