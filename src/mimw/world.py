@@ -91,8 +91,10 @@ class World(PerRank):
 
     def symmetric(self, shape: int | Sequence[int], dtype: Any, name: str = "") -> PerRank:
         """An array of zeros at every rank, at the same offset of each heap, so that peers reach it; `name` is for messages."""
-        shape = (shape, ) if isinstance(shape, int) else tuple(shape)
-        dtype = _numpys(dtype)
+        shape = shape if isinstance(shape, (tuple, list)) else (shape, )
+        if not all(isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent >= 0 for extent in shape):
+            raise SimulatorMisuse(f"a symmetric array of the shape {tuple(shape)}", hint="give its extents as ints: (64, 32)")
+        shape, dtype = tuple(map(int, shape)), _numpys(dtype)
         start = -(-self._used // ALIGNED) * ALIGNED
         size = prod(shape) * dtype.itemsize
         if start + size > self.heaps[0].nbytes:
@@ -164,7 +166,11 @@ def at_rank(value: Any, rank: int) -> Any:
 def _numpys(dtype: Any) -> np.dtype:
     """numpy's dtype for one of numpy's or torch's."""
     import ml_dtypes  # noqa: F401  numpy learns its types
-    return np.dtype(str(dtype).removeprefix("torch.") if "torch" in str(dtype) else dtype)
+    try:
+        return np.dtype(str(dtype).removeprefix("torch.") if "torch" in str(dtype) else dtype)
+    except TypeError:
+        raise SimulatorMisuse(f"a symmetric array of the type {dtype!r}", hint='give a type of numpy or torch, or its name: '
+                              '"float16", "bfloat16", "float8_e4m3fn"') from None
 
 
 def aligned(size: int) -> np.ndarray:
