@@ -187,7 +187,7 @@ def test_misuse_is_told():
         mimw.World(2, heap=1 << 16).symmetric(1 << 20, "float32")
     with pytest.raises(SimulatorMisuse, match="3 values for a world of 2"):
         world.each([1, 2, 3])
-    for shape, dtype, why in ((-4, "float32", r"the shape \(-4,\)"), ((4, "x"), "float32", "the shape"), (4, tl.float16, "the type")):
+    for shape, dtype, why in ((-4, "float32", "the shape"), ((4, "x"), "float32", "the shape"), (4, tl.float16, "the type")):
         with pytest.raises(SimulatorMisuse, match=why):
             world.symmetric(shape, dtype)
 
