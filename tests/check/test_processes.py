@@ -33,9 +33,14 @@ def eager(monkeypatch):
     monkeypatch.setattr(processes, "may_fork", lambda: True)
 
 
-def test_results_come_in_order_from_several_processes(eager):
+def test_results_come_in_order_from_several_processes(eager, tmp_path):
+    """Behind the first run, after which copies start, none ends before three processes have one, however busy the machine is."""
     def run(number):
-        time.sleep(0.02 * (number % 3))
+        (tmp_path / str(os.getpid())).touch()
+        until = time.monotonic() + 30
+        while number and len(list(tmp_path.iterdir())) < 3 and time.monotonic() < until:
+            time.sleep(0.002)
+        time.sleep(0.01 * (number % 3))
         return number, os.getpid()
 
     results = list(Crew(9, run, jobs=3))
