@@ -3,7 +3,7 @@
     python -m benchmarks.sanitize                               memcheck, synccheck and racecheck of all kernels
     python -m benchmarks.sanitize --tools racecheck --kernels GEMM --report out.txt     some, and all that was said
 
-The launches are those of mutation_kernels.py, which orchestrate warps, and calls of mimw.ops that take the plain and direct forms.
+The launches are those of mutation_kernels, which orchestrate warps, and calls of mimw.ops that take the plain and direct forms.
 Each is compiled first without the sanitizer; then `--groups` processes for each tool run their share of the launches. Torch gives
 each tensor memory of its own, so memcheck sees what lies behind it. A table goes to the screen, one JSON object for each kernel and
 tool to `--results`. What `EXPLAINED` knows is printed with its reason and not counted. The exit status is 1 if memcheck or
