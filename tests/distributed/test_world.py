@@ -141,6 +141,21 @@ def test_a_call_that_failed_at_one_rank_does_not_shift_the_places_of_others():
     assert at_ranks(2, work) == [told] * 2
 
 
+def test_a_rank_without_memory_for_its_heap_is_named_at_all(monkeypatch):
+    def work(rank):
+        world = world_of()
+        with monkeypatch.context() as patch, pytest.raises(DistributedError) as caught:
+            if rank:
+                patch.setattr("mimw.distributed.world.aligned", lambda size: np.empty(1 << 62, np.uint8))
+            world.symmetric(4, torch.float32)
+        assert caught.value.ranks == (1, )
+        return str(caught.value).splitlines()[0], world.symmetric(4, torch.float32).tolist()
+
+    (one, found), (other, same) = at_ranks(2, work)
+    assert one == other and "rank 1 of group '0' found no memory for the symmetric heap, 285245440 bytes each: MemoryE" in one
+    assert found == same == [0.0] * 4
+
+
 def test_a_rank_that_was_late_for_a_world_is_met_by_those_who_ask_again():
     def work(rank):
         group, asked = torch.distributed.new_group([0, 1]), 0

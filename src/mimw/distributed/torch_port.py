@@ -3,7 +3,8 @@
 Input: process groups and bytes. Output: stores, names, and memory that the peers of a group reach. For example:
 
     store_of(group)                     the group's store, over a connection of its own
-    heap, bases, multicast = reachable(1 << 30, device, group)      bytes on the device, and where each rank's begin
+    heap = allocated(1 << 30, device)                               bytes on the device
+    bases, multicast = reachable(heap, group)                       where each rank's begin
 
 All of it was read in torch 2.6 to 2.13; tests/distributed/test_torch_port.py holds the names.
 """
@@ -70,20 +71,26 @@ def asked_on_every_launch() -> tuple[Callable[[], bool], Callable[[int], int]]:
     return torch._C._cuda_isCurrentStreamCapturing, torch._C._cuda_getCurrentRawStream
 
 
-def reachable(size: int, device: Any, group: Any) -> tuple[Any, list[int], int]:
-    """Zeroed bytes of a CUDA device that the group's peers reach: a tensor of uint8; where each rank's begins as this process
-    reaches it; where all of them begin for multimem instructions, 0 without multicast. All ranks call it, with one size."""
+def allocated(size: int, device: Any) -> Any:
+    """Zeroed bytes of a CUDA device that peers can be given a way to: a tensor of uint8. RuntimeError where there is no memory."""
     import torch
     from torch.distributed import _symmetric_memory as symmetric
     memory = symmetric.empty(size, dtype=torch.uint8, device=device)
     memory.zero_()
     torch.cuda.synchronize(device)
+    return memory
+
+
+def reachable(memory: Any, group: Any) -> tuple[list[int], int]:
+    """Where each rank's part of what all have `allocated` begins as this process reaches it; where all of them begin for multimem
+    instructions, 0 without multicast. All ranks call it, with memory of one size."""
+    from torch.distributed import _symmetric_memory as symmetric
     handle = symmetric.rendezvous(memory, group.group_name)
     within = memory.data_ptr() - handle.buffer_ptrs[handle.rank]      # the same at all ranks, else `World` refuses it
     bases = [base + within for base in handle.buffer_ptrs]
     multicast = handle.multicast_ptr or 0
     memory.mimw_handle = handle         # lives as long as the memory
-    return memory, bases, multicast and multicast + within
+    return bases, multicast and multicast + within
 
 
 def write_word(word: Any, number: int) -> None:
@@ -95,4 +102,5 @@ def write_word(word: Any, number: int) -> None:
     _SymmetricMemory.stream_write_value32(word.view(torch.uint32)[:1], 0, number)
 
 
-__all__ = ["alive", "asked_on_every_launch", "group_of", "is_there", "reachable", "store_of", "uses_gpus", "write_word"]
+__all__ = ["alive", "allocated", "asked_on_every_launch", "group_of", "is_there", "reachable", "store_of", "uses_gpus",
+           "write_word"]

@@ -26,7 +26,7 @@ from ..world import ALIGNED, aligned, reserved, table
 from .meeting import Meeting, named
 from .peers import Peers, myself
 from .places import Places
-from .torch_port import alive, asked_on_every_launch, reachable, store_of, uses_gpus
+from .torch_port import alive, allocated, asked_on_every_launch, reachable, store_of, uses_gpus
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -247,12 +247,12 @@ class World:
                                    hint="call once before the recording: what needs the heap is then there")
         first = reserved(self.size)
         self.meeting.agree("the bytes of the symmetric heap", self.heap, lambda size: f"{size} bytes")
+        memory = self._allocated(first + self.heap)
         if self.device.type == "cpu":
-            memory = torch.from_numpy(aligned(first + self.heap))
             bases = [memory.data_ptr() if rank == self.rank else 0 for rank in range(self.size)]
             self._within, multicast = 0, 0
         else:
-            memory, bases, multicast = reachable(first + self.heap, self.device, self.group)
+            bases, multicast = reachable(memory, self.group)
             within = memory.data_ptr() - memory.mimw_handle.buffer_ptrs[self.rank]
             self.meeting.agree("where the heap begins in torch's allocation", within, lambda size: f"{size} bytes behind its start")
             if any(base % ALIGNED for base in bases):
@@ -266,6 +266,22 @@ class World:
             self._watch = Watch(self.rank, self.size, self.name, lambda: self.limit, self.peers.ended, self._store(), Cuda(), bases)
             self._index, (self._capturing, self._current_stream) = self.device.index, asked_on_every_launch()
             self._watch.thread.start()
+
+    def _allocated(self, size: int) -> torch.Tensor:
+        """This rank's memory for the heap, once every rank has its own. DistributedError at all ranks where one has none."""
+        import torch
+        memory, problem = None, None
+        try:
+            memory = torch.from_numpy(aligned(size)) if self.device.type == "cpu" else allocated(size, self.device)
+        except (MemoryError, RuntimeError, ValueError) as error:
+            problem = f"{type(error).__name__}: {error}".partition("\n")[0]
+        said = self.meeting.heard("memory for the symmetric heap", problem)
+        without = [rank for rank, one in enumerate(said) if one is not None]
+        if without:
+            raise DistributedError(f"{named(without)} of group {self.name!r} found no memory for the symmetric heap, {size} bytes "
+                                   f"each: {said[without[0]]}",
+                                   hint="free memory there, or mimw.distributed.init(heap=bytes) with fewer", ranks=without)
+        return memory
 
     def _store(self):
         """The world's part of the group's store, by a connection of its own."""

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="operators of several GPUs need torc
 
 from mimw.errors import RanksDisagree  # noqa: E402
 from mimw.ops.distributed import all_to_all  # noqa: E402
-from mimw.ops.distributed.all_to_all import bytes_of  # noqa: E402
+from mimw.ops.distributed.moe_dispatch import words  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -63,8 +63,9 @@ def test_what_is_refused():
     at_ranks(2, work)
 
 
-def test_bytes_begin_where_bulk_copies_take_them():
-    x = torch.arange(9.0)
-    for given in (x[:8], x[1:], x[:8].view(2, 4).T):
-        found = bytes_of(given)
-        assert found.data_ptr() % 16 == 0 and torch.equal(found.view(torch.float32), given.flatten())
+def test_rows_begin_where_bulk_copies_take_them():
+    x = torch.arange(18, dtype=torch.bfloat16)
+    for given in (x[:16].view(2, 8), x[1:17].view(2, 8), x[:16].view(8, 2).T, x[:16].view(torch.uint8).view(2, 16)):
+        found = words(given)
+        assert found.data_ptr() % 16 == 0 and torch.equal(found.view(given.dtype), given)
+    assert words(x[:16]).data_ptr() == x.data_ptr()

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="operators need torch")
 from mimw.distributed import symmetric_empty  # noqa: E402
 from mimw.errors import NotSymmetric, RanksDisagree  # noqa: E402
 from mimw.kernels.collectives import Configuration, configuration  # noqa: E402
-from mimw.ops.distributed import all_gather, all_reduce, all_reduce_, reduce_scatter  # noqa: E402
+from mimw.ops.distributed import all_gather, all_reduce, all_reduce_, all_to_all, reduce_scatter  # noqa: E402
 from mimw.ops.distributed.collectives import choice  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
@@ -81,13 +81,15 @@ def test_gradients():
 
 def test_opcheck_finds_nothing_and_graphs_of_torch_hold_them():
     def work(rank):
-        name, x = torch.distributed.group.WORLD.group_name, drawn(rank, 4, 3)
+        name, x = torch.distributed.group.WORLD.group_name, drawn(rank, 4, 8)
         for operator in ("all_reduce", "all_gather", "reduce_scatter", "all_reduce_"):
             torch.library.opcheck(getattr(torch.ops.mimw, operator).default, (x.clone(), name))
-        compiled = torch.compile(lambda x: all_gather(all_reduce(x + 1)) * 2, fullgraph=True, backend="eager")
-        return torch.equal(compiled(x), (x + 1) * 2)
+        compiled = torch.compile(lambda x, splits: (all_gather(all_reduce(x + 1)) * 2, *all_to_all(x + 1, splits)), fullgraph=True,
+                                 backend="eager")
+        y, rows, counts = compiled(x, torch.tensor([3]))
+        return torch.equal(y, (x + 1) * 2), torch.equal(rows[:3], x[:3] + 1), counts.tolist()
 
-    assert at_ranks(1, work) == [True]
+    assert at_ranks(1, work) == [(True, True, [3])]
 
     def both(rank):
         compiled = torch.compile(lambda x: reduce_scatter(x + 1) * 2, fullgraph=True, backend="eager")

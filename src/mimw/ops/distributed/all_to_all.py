@@ -65,15 +65,9 @@ def _run(x: Tensor, group_name: str) -> Tensor:
     if not size:
         return found
     pieces = size // min(PIECE, size & -size)       # of a part, each the largest power of two that divides it
-    flat = bytes_of(x).view(ranks * pieces, -1)
+    flat = x.contiguous().view(-1).view(torch.uint8).view(ranks * pieces, -1)
     y, *_ = MOE_DISPATCH(flat, _equal(ranks, pieces, x.device), None, ranks, len(flat), len(flat), 1, group_name)
     return y.view(-1).view(x.dtype).view(x.shape)
-
-
-def bytes_of(x: Tensor) -> Tensor:
-    """The bytes of x one behind the other, from an address on that bulk copies take."""
-    x = x.contiguous()
-    return (x if x.data_ptr() % 16 == 0 else x.clone()).view(-1).view(torch.uint8)
 
 
 def _equal(ranks: int, pieces: int, device: torch.device) -> Tensor:
@@ -98,7 +92,7 @@ def _by_splits(x: Tensor, splits: Tensor, most: int, world: World) -> tuple[Tens
     if row % 16 or not row:
         raise RuntimeError(f"all_to_all: a row of x has {row} bytes; parts by splits have rows of a multiple of 16 bytes")
     parts = next(count for count in range(-(-row // PIECE), row + 1) if row % (16 * count) == 0)       # pieces of a row
-    flat = bytes_of(x).view(x.shape[0] * parts, row // parts)
+    flat = x.contiguous().view(-1).view(torch.uint8).view(x.shape[0] * parts, row // parts)
     ends = splits.cumsum(0) * parts
     to = torch.searchsorted(ends, torch.arange(len(flat), device=x.device), right=True)[:, None]        # `ranks` is nobody
     y, _, places, _ = MOE_DISPATCH(flat, to, None, world.size, most * parts, world.size * most * parts, 1, world.name)
@@ -118,4 +112,4 @@ _EQUAL: dict[tuple[int, int, torch.device], Tensor] = {}
 ALL_TO_ALL = Operator("all_to_all(Tensor x, str group_name) -> Tensor", _run, _fake, _save, _backward)
 
 
-__all__ = ["all_to_all", "bytes_of"]
+__all__ = ["all_to_all"]
