@@ -8,6 +8,7 @@ a rank. A process that hangs prints its stack and ends after 100 s.
 
 import faulthandler
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -24,6 +25,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.distributed import bind, world_of
 from mimw.errors import HeapFull, NotSymmetric, RanksDisagree, SimulatorMisuse
+from mimw.ops.distributed import all_reduce
 from mimw.ops.distributed.launching import RankLaunch, simulated, tensors_of, workspace
 from tests.kernels.several_gpus import TWO, exchange, exchanged, gather, gathered, stream
 
@@ -206,7 +208,23 @@ def processors(world):
     raise AssertionError("a world of GPUs was simulated")
 
 
-CHECKS = (starting, host, puts, gets, exchanges, gathers, streams, errors, groups, processors)
+def anew(world):
+    """Groups that are made, used and destroyed: their heaps and threads do not pile up, and each sum is right."""
+    free, heap = torch.cuda.mem_get_info()[0], world.heap
+    for number in range(12):
+        group = dist.new_group([0, 1])
+        total = all_reduce(torch.full((1 << 12, ), world.rank + number, dtype=torch.float32, device=world.device), group)
+        assert (total == 2 * number + 1).all(), number
+        torch.cuda.synchronize()
+        world.barrier()
+        dist.destroy_process_group(group)
+    watching = [one for one in threading.enumerate() if one.name == "mimw world watch"]
+    lost = free - torch.cuda.mem_get_info()[0]
+    assert lost < 6 * heap, f"{lost >> 20} MiB are not given back"
+    return f"{lost >> 20} MiB, {len(watching)} threads"
+
+
+CHECKS = (starting, host, puts, gets, exchanges, gathers, streams, errors, groups, anew, processors)
 
 
 def main(checks=CHECKS, heap=1 << 26) -> int:

@@ -37,6 +37,10 @@ class Places:
         """Free what `take` gave; its bytes."""
         return self.taken.pop(offset)
 
+    def holds(self, offset: int, size: int) -> bool:
+        """Whether `take(size)` gave this offset."""
+        return self.taken.get(offset) == _rounded(max(size, 1))
+
     @property
     def free(self) -> int:
         """Bytes that are not taken, in all gaps together."""

@@ -118,7 +118,7 @@ class World:
         errors:    NotSymmetric for a tensor that `symmetric` did not give; RanksDisagree where ranks free different ones
         """
         at = self.offset_of(tensor)
-        if at not in self._places.taken:
+        if not self._places.holds(at, tensor.numel() * tensor.element_size()):
             raise NotSymmetric(f"the tensor at offset {at} of the symmetric heap is a part of one that `symmetric` made",
                                hint="free the whole tensor")
         self._finish()

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,8 @@ torch = pytest.importorskip("torch", reason="copies of torch tensors")
 from mimw.kernels.all_gather_gemm import Configuration, room_for  # noqa: E402
 from mimw.ops.distributed import all_gather_matmul, copy_engine  # noqa: E402,F401  the function; its module is below
 from mimw.ops.launching import Launch  # noqa: E402
+
+from .test_launching import OnAGpu  # noqa: E402
 
 CHOSEN = Configuration(bm=64, bn=64, group_m=1, consumers=1)
 
@@ -101,3 +104,25 @@ def test_both_ways_of_a_call_give_each_launch_what_it_takes(monkeypatch, streams
     for make in (module._pushed, module._carried):
         make(World(), a, b, 512, 128, 64, 4)(a, b, c)
     assert launched == ["all_gather_gemm", "open_gather", "signal", "all_gather_gemm"]
+    monkeypatch.setattr(Launch, "load", lambda self, *tensors: (counted(self, tensors), launched.append("loaded")))
+    module._pushed(World(), a, b, 512, 128, 64, 4, load=True)
+    assert launched[4:] == ["loaded"]
+
+
+def test_all_ranks_take_the_same_way_whatever_one_has_called_before(monkeypatch):
+    """The group's first call for shapes is pushed; a later one, of new strides here, is carried at once, and loaded for graphs."""
+    module, ways, capturing, asked = sys.modules["mimw.ops.distributed.all_gather_matmul"], [], [], []
+    monkeypatch.setattr(module, "agreed", lambda world, name, a, b: asked.append((a.shape, b.shape)) or len(asked) == 1)
+    monkeypatch.setattr(module, "checked", lambda *args: 2)
+    monkeypatch.setattr(module, "for_kernels", lambda a, b: True)
+    monkeypatch.setattr(module, "programs", lambda a: 4)
+    monkeypatch.setattr(module, "_pushed", lambda *args: lambda a, b, c: ways.append(("pushed", "loaded" if args[-1] else "")))
+    monkeypatch.setattr(module, "_carried", lambda *args: lambda a, b, c: ways.append("carried"))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: bool(capturing))
+    a, b = OnAGpu(torch.zeros(256, 64, dtype=torch.bfloat16)), OnAGpu(torch.zeros(64, 128, dtype=torch.bfloat16))
+    first, other = (module._plan(SimpleNamespace(size=2), x, b, "0") for x in (a, a.T.contiguous().T))
+    for call in first, first, other:
+        call(a, b)
+    capturing.append(True)
+    first(a, b), other(a, b)
+    assert ways == [("pushed", ""), "carried", "carried", ("pushed", ""), ("pushed", "loaded")] and asked[0] == asked[1]

@@ -288,6 +288,24 @@ def test_every_operators_plan_on_a_gpu_asks_before_it_makes_anything(monkeypatch
     assert plan_of("moe_combine", y, places, ids, weights, 6) == ("moe_combine", (16, 8), (2, 4, 2), "6 experts")
 
 
+def test_a_launch_that_was_loaded_launches_nothing_until_it_is_called(monkeypatch):
+    frozen, x = [], torch.zeros(4).as_subclass(OnAGpu)
+
+    def freeze(grid, *args, **meta):
+        frozen.append(args)
+        return SimpleNamespace(forget=lambda: SimpleNamespace(device=1, launch_arrays=lambda *args: frozen.append(args)))
+
+    flag = torch.zeros(1)
+    world = SimpleNamespace(get_device=lambda: 1, launched=lambda name: None, table=torch.zeros(5))
+    launch = RankLaunch(world, x, SimpleNamespace(__name__="put", freeze=freeze), (1, ), (x, flag, world, 16), {}, kept=(flag, ))
+    monkeypatch.setattr("mimw.ops.launching._stream_of", lambda device: 7)
+    launch.load(x)
+    launch.load(x)
+    assert [one is other for one, other in zip(frozen[0], (x, flag, world.table))] == [True] * 3 and len(frozen) == 1
+    launch(x)
+    assert frozen[1:] == [(7, x.data_ptr(), flag.data_ptr(), world.table.data_ptr())]
+
+
 def test_tensors_of_another_gpu_than_the_worlds_are_refused():
     world = SimpleNamespace(get_device=lambda: 0, device="cuda:0", name="tp")
     with pytest.raises(RuntimeError, match="put: the tensors are on cuda:1, and the memory of group 'tp' is on cuda:0"):

@@ -103,7 +103,8 @@ def part_of(numbers: int, ranks: int) -> int:
 
 def _kept(world, form: str, shape: tuple, dtype: str, counter: str, told: tuple | None = None) -> list:
     """Slots, signals if `told` says their shape for a program, and counters of a world's form."""
-    kept, programs = _KEPT.setdefault(world, {}), PROGRAMS[form]
+    kept, programs = getattr(world, "kept", None), PROGRAMS[form]
+    kept = _KEPT.setdefault(world, {}) if kept is None else kept        # of a world of processes it goes when its group does
     wanted = {"slots": (shape, dtype), "signals": told and ((programs, *told), "int64"), "counters": ((programs, ), counter)}
     for name, one in wanted.items():        # each is kept at once: a heap that is full at the next one is so again
         if one is not None and (name, form) not in kept:
