@@ -132,6 +132,13 @@ REASONS = (
      "of the last."),
     (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and _swapped(m, ("local_load", ), ("async_dot_wait", "barrier_wait")),
      "The scales are read later than they could be, and before the slot is given back: slower, and right."),
+    (lambda m: m.site.file.endswith("kernels/gemm/promoted.py") and _swapped(m, ("async_dot", ), ("barrier_wait", )),
+     "The product begins behind the wait for the next chunk, which is loaded whatever this task does: slower, and right."),
+    (lambda m: m.site.file.endswith("kernels/gemm/promoted.py") and _swapped(m, ("barrier_wait", ), ("async_dot", )),
+     "What it waits for is over without it: the product of the upper half has waited for the same chunk."),
+    (lambda m: (_of(m, "kernels/moe/scaled.py") or _of(m, "kernels/moe/few_rows_scaled.py"))
+     and _swapped(m, ("local_load", ), ("async_dot_wait", "barrier_wait")),
+     "The scales are read later than they could be, and before the slot is given back: slower, and right."),
     (lambda m: m.site.file.endswith("kernels/norm/rows.py") and _swapped(m, ARRIVALS, ("local_load", )),
      "The arrival gives back the place of a row's number. The row itself has another barrier; a later arrival is a later draw."),
     (lambda m: _of_second_keys(m) and (m.word == "fence" or "past fence," in m.change),

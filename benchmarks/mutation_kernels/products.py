@@ -62,11 +62,13 @@ def _experts(hidden: int = 64, inner: int = 256, stages: int = 0, **configuratio
 
 
 def _experts_by_numbers() -> tuple:
-    """Rows picked by four warps: two blocks of different experts for one program, an odd end of K, and padding."""
+    """Rows picked by four warps: two blocks of different experts for one program, an odd end of K, padding, and three slots for six
+    chunks."""
     a, b = numbers((150, 136), (2, 128, 136), dtype=ml_dtypes.bfloat16)
     sources = np.random.default_rng(0).integers(0, 170, 256).astype(np.int32)
-    return gathered_product(a, b, np.zeros((256, 64), ml_dtypes.bfloat16), sources, np.array([1, 0], np.int32),
-                            np.array([256], np.int32), 1)
+    kernel, grid, args, meta = gathered_product(a, b, np.zeros((256, 64), ml_dtypes.bfloat16), sources,
+                                                np.array([1, 0], np.int32), np.array([256], np.int32), 1)
+    return kernel, grid, args, meta | {"STAGES": 3}
 
 
 def _scaled_experts(kernel, stages: int, **configuration) -> tuple:
@@ -148,7 +150,7 @@ CASES = (
     Case("Product of experts, scales of blocks", "src/mimw/kernels/moe/scaled.py",
          lambda: _scaled_experts(moe.scaled_expert_gemm, 3, bm=64, swapped=0)),
     Case("Product of experts, scales of blocks, few rows", "src/mimw/kernels/moe/few_rows_scaled.py",
-         lambda: _scaled_experts(few_rows_scaled_gemm, 3, bm=32, swapped=2)),
+         lambda: _scaled_experts(few_rows_scaled_gemm, 2, bm=32, swapped=2)),
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
