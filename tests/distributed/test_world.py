@@ -147,7 +147,7 @@ def test_a_rank_without_memory_for_its_heap_is_named_at_all(monkeypatch):
         world = world_of()
         with monkeypatch.context() as patch, pytest.raises(DistributedError) as caught:
             if rank:
-                patch.setattr("mimw.distributed.world.aligned", lambda size: np.empty(1 << 62, np.uint8))
+                patch.setattr("mimw.distributed.heap.aligned", lambda size: np.empty(1 << 62, np.uint8))
             world.symmetric(4, torch.float32)
         assert caught.value.ranks == (1, )
         return str(caught.value).splitlines()[0], world.symmetric(4, torch.float32).tolist()

@@ -18,15 +18,14 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..errors import DistributedError, HeapFull, NotSymmetric, PeerLate, PeerLost, PeerWithoutAccess, SimulatorMisuse
+from ..errors import DistributedError, NotSymmetric, PeerLate, PeerLost, PeerWithoutAccess, SimulatorMisuse
 from ..triton_port.cuda import Cuda
-from ..world import ALIGNED, aligned, reserved, table
+from ..world import table
+from .heap import full, heap_of
 from .meeting import Meeting, named
 from .peers import Peers, myself
 from .places import Places
-from .torch_port import alive, allocated, asked_on_every_launch, reachable, store_of, uses_gpus
+from .torch_port import alive, asked_on_every_launch, store_of, uses_gpus
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class World:
                 self._places.give(at)
             raise
         if at is None:
-            raise self._full(size, name)
+            raise full(self, self._places, size, name)
         return self._memory[at:at + size].view(dtype).view(shape)
 
     def _agree_on(self, name: str, look: str, at: int | None) -> None:
@@ -245,43 +244,14 @@ class World:
         if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             raise DistributedError(f"{wanted} needs the symmetric heap, which cannot be made while a CUDA graph is recorded",
                                    hint="call once before the recording: what needs the heap is then there")
-        first = reserved(self.size)
-        self.meeting.agree("the bytes of the symmetric heap", self.heap, lambda size: f"{size} bytes")
-        memory = self._allocated(first + self.heap)
-        if self.device.type == "cpu":
-            bases = [memory.data_ptr() if rank == self.rank else 0 for rank in range(self.size)]
-            self._within, multicast = 0, 0
-        else:
-            bases, multicast = reachable(memory, self.group)
-            within = memory.data_ptr() - memory.mimw_handle.buffer_ptrs[self.rank]
-            self.meeting.agree("where the heap begins in torch's allocation", within, lambda size: f"{size} bytes behind its start")
-            if any(base % ALIGNED for base in bases):
-                raise DistributedError(f"torch's symmetric memory begins at {list(map(hex, bases))}, not at multiples of {ALIGNED}")
-            self._within = within
-        held = torch.from_numpy(np.array(table(self.rank, bases, multicast), np.int64)).to(self.device)
-        self._finish()
-        self.barrier("the symmetric heap")      # its pads are zero everywhere; whoever does not come has none, and asks again
-        self._table, self._places, self._memory = held, Places(first, first + self.heap), memory
+        made = heap_of(self)
+        self._places, self._within = Places(made.first, made.first + self.heap), made.within
+        self._table, self._memory = made.table, made.memory
         if self.device.type == "cuda" and self.size > 1:
-            self._watch = Watch(self.rank, self.size, self.name, lambda: self.limit, self.peers.ended, self._store(), Cuda(), bases)
+            self._watch = Watch(self.rank, self.size, self.name, lambda: self.limit, self.peers.ended, self._store(), Cuda(),
+                                made.bases)
             self._index, (self._capturing, self._current_stream) = self.device.index, asked_on_every_launch()
             self._watch.thread.start()
-
-    def _allocated(self, size: int) -> torch.Tensor:
-        """This rank's memory for the heap, once every rank has its own. DistributedError at all ranks where one has none."""
-        import torch
-        memory, problem = None, None
-        try:
-            memory = torch.from_numpy(aligned(size)) if self.device.type == "cpu" else allocated(size, self.device)
-        except (MemoryError, RuntimeError, ValueError) as error:
-            problem = f"{type(error).__name__}: {error}".partition("\n")[0]
-        said = self.meeting.heard("memory for the symmetric heap", problem)
-        without = [rank for rank, one in enumerate(said) if one is not None]
-        if without:
-            raise DistributedError(f"{named(without)} of group {self.name!r} found no memory for the symmetric heap, {size} bytes "
-                                   f"each: {said[without[0]]}",
-                                   hint="free memory there, or mimw.distributed.init(heap=bytes) with fewer", ranks=without)
-        return memory
 
     def _store(self):
         """The world's part of the group's store, by a connection of its own."""
@@ -311,12 +281,6 @@ class World:
                                     "NVLink nor PCIe connects them as peers",
                                     hint="`nvidia-smi topo -p2p r` shows which GPUs do; make a group of such", ranks=out_of_reach)
 
-    def _full(self, size: int, name: str) -> HeapFull:
-        return HeapFull(f"the symmetric heap of group {self.name!r} has {self.heap} bytes, {self._places.free} of them free, at "
-                        f"most {self._places.widest} in one piece; {name or 'a tensor'!r} needs {size}",
-                        hint=f"mimw.distributed.init(heap={_at_least(self.heap + size)}) before the heap is first used; or "
-                             "world.free what is not needed any more", needed=size, free=self._places.free)
-
     def _without_gpus(self) -> SimulatorMisuse:
         return SimulatorMisuse(f"{self} has no GPUs: its processes do not reach each other's memory",
                                hint=f"mimw.World({self.size}) simulates all ranks in one process; operators do so by themselves")
@@ -325,11 +289,6 @@ class World:
 def _address(tensor: torch.Tensor) -> int:
     """Where a tensor begins; torch says 0 of one without elements."""
     return tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size()
-
-
-def _at_least(size: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, size - 1).bit_length()
 
 
 __all__ = ["World"]
