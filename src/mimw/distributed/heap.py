@@ -64,8 +64,8 @@ def full(world: World, places: Places, size: int, name: str) -> HeapFull:
     enough = 1 << max(0, world.heap + size - 1).bit_length()
     return HeapFull(f"the symmetric heap of group {world.name!r} has {world.heap} bytes, {places.free} of them free, at most "
                     f"{places.widest} in one piece; {name or 'a tensor'!r} needs {size}",
-                    hint=f"mimw.distributed.init(heap={enough}) before the heap is first used; or world.free what is not needed any "
-                         "more", needed=size, free=places.free)
+                    hint=f"mimw.distributed.init(heap={enough}) before the heap is first used; or world.free what is not needed "
+                         "any more", needed=size, free=places.free)
 
 
 def _allocated(world: World, size: int) -> torch.Tensor:
