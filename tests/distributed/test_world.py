@@ -277,6 +277,8 @@ def test_without_and_outside_of_a_group():
             assert world_of(mine).size == 1
         with pytest.raises(NoProcessGroup, match="no process group 'nobody'"):
             world_of("nobody")
+        with pytest.raises(NoProcessGroup, match=r"\[0, 1\] is no process group"):
+            world_of([0, 1])
 
     at_ranks(2, work)
     with pytest.raises(NoProcessGroup, match=r"no process group of torch.distributed(.|\n)*mimw.distributed.init\(\)"):

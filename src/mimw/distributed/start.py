@@ -93,7 +93,10 @@ def world_of(group: Any = None) -> World:
     args:      group  a process group, its name, None for the default one; a world is its own
     errors:    NoProcessGroup; those of `World`
     """
-    world = _WORLDS.get(group)
+    try:
+        world = _WORLDS.get(group)
+    except TypeError:       # a list, say, which is no group
+        world = None
     if world is not None and not world.closed and world.group in world._alive:      # `is_alive`, on the way to every launch
         return world
     if isinstance(group, World):

@@ -221,7 +221,7 @@ class World:
         has ended it."""
         if not self.closed:
             self.closed = True
-            if self._watch is not None:
+            if self._watch is not None and self.process == os.getpid():     # a forked process has no part in it
                 self._watch.finish()
             self._memory = self._table = None
             self.kept.clear()
