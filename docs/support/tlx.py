@@ -71,6 +71,11 @@ NOTES = """## Said once
   Triton numbers the warps.
 * `local_load(relaxed=, rematerialize_coordinates=)` and `require_layout(late_address_compute=)` are hints for AMD, without
   effect elsewhere.
+* A tile of `local_load`, or of a `tl.load` by a pointer into shared memory, that is cast or transposed and then an operand of
+  one `tl.dot` or `async_dot` is read as the operand: `tl.dot(q, local_load(k).to(bf16))` of fp8 or int8 takes `ldmatrix`, or four
+  bytes a thread on AMD, where elements lie together along K, and 16 bytes at a time elsewhere. Byte by byte remain tiles of 8 bits
+  that the tensor core takes as they are and that lie together along M or N (wgmma of fp8 and int8, mma.sync of int8, MFMA of fp8):
+  let those have K last in the buffer; they may be transposed on the way.
 * Launch: `ctas_per_cga` or `cluster_dims` up to 16 CTAs on sm_90a, sm_100a and sm_103a (above 8 the driver is asked for the size
   that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100. From there on it is checked (a
   multiple of `ctas_per_cga` that divides the grid) and a hint: Triton's launcher passes no such attribute to the driver, and the

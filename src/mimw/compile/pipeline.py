@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..analysis.operand_reads import reads_become_operands
 from ..analysis.order import may_pipeline, may_sink_reads
 from ..collector import resting_collector
 from ..constraints.solution import Layouts
@@ -176,7 +177,7 @@ def optimised(kernel: Kernel, setting: Setting, feedback: Feedback, trial: bool)
 
     def listed():
         return (nvidia_passes(chip.arch, setting.options.num_stages, may_pipeline(program), may_sink_reads(program),
-                              bool(chip.space("tmem")))
-                if chip.backend == "cuda" else amd_passes(chip.arch))
+                              bool(chip.space("tmem")), reads_become_operands(program))
+                if chip.backend == "cuda" else amd_passes(chip.arch, reads_become_operands(program)))
 
     return optimise(fresh(), listed(), setting.observer) if trial else optimise_in_order(program, fresh, listed, setting.observer)

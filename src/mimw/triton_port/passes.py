@@ -23,10 +23,12 @@ from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
 from .numbers import number_of
+from .operand_reads import read_operands
 from .order import mark_reads
 
 
-def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: bool, tensor_memory: bool):
+def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: bool, tensor_memory: bool,
+                  operands: bool = False):
     """(name, how to add it) of each pass for an NVIDIA target.
 
     args:      capability  90, 100, ...
@@ -34,6 +36,7 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: 
                pipeline    let Triton pipeline the loops that are not marked (`analysis.order.may_pipeline`)
                sink_reads  let Triton move reads of shared memory to their use (`analysis.order.may_sink_reads`)
                tensor_memory  whether the chip has some
+               operands    whether what is read may be cast or turned into operands (`analysis.operand_reads`)
     """
     ttgpu, ttir, common, ttng = passes.ttgpuir, passes.ttir, passes.common, nvidia.passes.ttnvgpuir
     yield from _tidied()
@@ -45,6 +48,8 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: 
     #   The next makes operands of tiles by copies of its own, where the dot stands; the guard finds a dot that reads a buffer.
     yield "accelerate_matmul", ttgpu.add_accelerate_matmul  # tl.dot to wgmma / tcgen05 / mma.sync
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions  # around the new dots
+    if operands:
+        yield "read_operands", read_operands  # ours: each read in its place, as one read of the same bytes, in another layout
     yield "optimize_dot_operands", lambda pm: ttgpu.add_optimize_dot_operands(pm, True)  # transposes into the operand's view
     yield "tma_lowering", ttng.add_tma_lowering  # device-made descriptors
     yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
@@ -79,7 +84,7 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: 
 def _joined(name: str, add):
     """A pass that makes equal ops one. It goes by effects, but takes a barrier to concern barriers only, and assembly nothing that
     Triton knows: so reads with an effect of whatever kind between them are made unequal before."""
-    yield "mark_reads", None
+    yield "mark_reads", mark_reads
     yield name, add
 
 
@@ -90,8 +95,8 @@ def _tidied():
     yield "loop_unroll", passes.ttir.add_loop_unroll  # tl.range(loop_unroll_factor=): whole bodies, one after the other
 
 
-def amd_passes(arch: str):
-    """(name, how to add it) of each pass for an AMD target, "gfx942" and the like.
+def amd_passes(arch: str, operands: bool = False):
+    """(name, how to add it) of each pass for an AMD target, "gfx942" and the like; `operands` as for NVIDIA.
 
     Each is one of NVIDIA's, with the same reason, but for AMD's accelerate_matmul (each product in its place) and
     coalesce_async_copy (each copy in its place). AMD's pipeliner, block ping-pong and instruction reordering are left out:
@@ -104,6 +109,8 @@ def amd_passes(arch: str):
     yield "optimize_thread_locality", ttgpu.add_optimize_thread_locality
     yield "accelerate_matmul", lambda pm: amd.passes.ttgpuir.add_accelerate_matmul(pm, arch, 0, 1)  # tl.dot to MFMA
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
+    if operands:
+        yield "read_operands", read_operands
     yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
     yield "licm", ttir.add_triton_licm
     yield "canonicalizer", passes.gluon.add_canonicalizer
@@ -152,17 +159,21 @@ def _fastest(buffer: str, rank: int) -> int:
     return 0 if "transposed = true" in buffer else rank - 1
 
 
+OURS = (mark_reads, read_operands)  # functions of the module itself
+
+
 def optimise(module, listed, observer=None):
     """Run the listed passes over a module in place.
 
-    With an observer, each runs alone and `observer(name, module)` sees the module after it; without, as many at once as can be.
+    With an observer, each of Triton's runs alone and `observer(name, module)` sees the module after it; without, as many at once as
+    can be.
     """
     manager = None
     for name, add in listed:
-        if add is None:
+        if add in OURS:
             _run(manager, module, "mimw")
             manager = None
-            mark_reads(module)
+            add(module)
             continue
         if manager is None:
             manager = mlir.pass_manager(module.context)
