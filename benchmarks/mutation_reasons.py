@@ -136,6 +136,8 @@ REASONS = (
      "The product begins behind the wait for the next chunk, which is loaded whatever this task does: slower, and right."),
     (lambda m: m.site.file.endswith("kernels/gemm/promoted.py") and _swapped(m, ("barrier_wait", ), ("async_dot", )),
      "What it waits for is over without it: the product of the upper half has waited for the same chunk."),
+    (lambda m: _of(m, "kernels/moe/few_rows_scaled.py") and _swapped(m, ("async_dot_wait", ), ARRIVALS),
+     "The wait for the other half's products, in front of it, has left nothing for this one to wait for."),
     (lambda m: (_of(m, "kernels/moe/scaled.py") or _of(m, "kernels/moe/few_rows_scaled.py"))
      and _swapped(m, ("local_load", ), ("async_dot_wait", "barrier_wait")),
      "The scales are read later than they could be, and before the slot is given back: slower, and right."),

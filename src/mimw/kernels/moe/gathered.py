@@ -10,8 +10,9 @@ weights. For example:
 
 The tiles, their order and what the consumers do are those of kernel.py, GATED. What is different is who brings A: TMA on Hopper
 starts one copy a row, here four warps copy 16 bytes a thread (cp.async), and one of them starts TMA for the weights. They do not
-wait for a chunk before they start the next: what is LAG chunks behind has landed, and only that is told to the consumers. Rows of
-padding have a number behind A; the last row of A is read for them, and nobody reads what becomes of it.
+wait for a chunk before they start the next: what is LAG chunks behind has landed, and only that is told to the consumers, who give
+a slot back one chunk later. So there are LAG + 2 slots: with fewer each waits for the other. Rows of padding have a number behind A;
+the last row of A is read for them, and nobody reads what becomes of it.
 """
 
 import triton.language as tl
@@ -94,6 +95,7 @@ def gathered_gemm(a_ptr, b_desc, c_desc, sources_ptr, experts_ptr, total_ptr, N,
     """C[rows, N] = silu(A[sources] gate^T) (A[sources] up^T) of rows in blocks of BM; gate and up are the halves of B[expert], with
     A as (M, K) and B as (experts, 2 N, K). K is a multiple of BK where it is EVEN."""
     WIDTH: tl.constexpr = BN // 2
+    tl.static_assert(STAGES >= LAG + 2)
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_ptr), STAGES)
     b_tiles = tlx.local_alloc((BN, BK), tlx.dtype_of(b_desc), STAGES)
     staging = tlx.local_alloc((BM // CONSUMERS, WIDTH // PIECES), tlx.dtype_of(c_desc), CONSUMERS)
