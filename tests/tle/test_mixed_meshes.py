@@ -88,3 +88,32 @@ def test_coordinates_that_lead_out_of_reach():
     wrong(TypeError, "tle.bind_mesh has bound", "not bound", gpus)
     wrong(TypeError, "got int32[8], which is in the registers", "a tile", tle.device_mesh({"device": 2}))
     wrong(RemoteTwice, "is a peer's already", "twice", gpus)
+
+
+@mimw.jit
+def gathers(x, y, world, mesh: tl.constexpr, KEYS: tl.constexpr, N: tl.constexpr):
+    """Every program calls for every part, and keeps what it gets of its own."""
+    bound = tle.bind_mesh(mesh, world)
+    me, at = tl.program_id(0), tl.arange(0, 2 * N)
+    mine = me if mesh.ndim == 3 else tle.shard_id(bound, "node")
+    for number in tl.static_range(len(KEYS)):
+        part = bound[KEYS[number]]
+        tile = tle.make_sharded_tensor(tl.load(x + me * N + tl.arange(0, N)), tle.sharding(part, ["device"]), [2 * N])
+        whole = tle.reshard(tile, tle.sharding(part, [None])).handle
+        if mine == number:
+            tl.store(y + me * 2 * N + at, whole)
+
+
+@pytest.mark.parametrize("mesh, programs, keys", [
+    pytest.param(tle.device_mesh({"node": 2, "device": 2}), 1, (0, 1), id="nodes"),
+    pytest.param(CLUSTERS, 4, ((ALL, 0, 0), (ALL, 0, 1), (ALL, 1, 0), (ALL, 1, 1)), id="CTAs")])
+def test_each_part_gathers_for_itself(mesh, programs, keys):
+    """The others call as well; they meet nobody, and read nothing that somebody may write."""
+    ranks = mesh.size // programs
+    world = mimw.World(ranks)
+    x = world.each(lambda rank: np.arange(programs * 8, dtype=np.int32).reshape(programs, 8) + 100 * rank, "x")
+    y = world.each(lambda rank: np.zeros((programs, 16), np.int32), "y")
+    mimw.simulate(gathers, (1, ), x, y, world, mesh, keys, 8, races=True)
+    for rank in range(ranks):
+        pair = (0, 1) if ranks == 2 else (rank // 2 * 2, rank // 2 * 2 + 1)
+        assert (y[rank] == np.concatenate([x[one] for one in pair], 1)).all()

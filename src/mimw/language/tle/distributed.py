@@ -78,7 +78,7 @@ def _among_gpus(word_name: str, mesh: bound_mesh, semantic) -> None:
             _whole_grid(word_name, local, semantic)
     else:
         use_mesh(word_name, local, semantic)
-    with _members(places, ctas, semantic):
+    with _members(places, semantic):
         if not local.is_block_mesh:
             semantic.builder.record("distributed_barrier", grid=False, ranks=None if len(ctas) == local.launch_size else ctas)
         semantic.builder.record("world_barrier", mesh.world.handle, tuple(sorted(gpus)))
@@ -99,10 +99,10 @@ def _on_every_gpu(word_name: str, mesh: bound_mesh, places: Places) -> tuple[int
 
 
 @contextmanager
-def _members(places: Places, ctas: tuple[int, ...], semantic) -> Iterator[None]:
-    """What is recorded within is for the programs of the mesh, which are `ctas` of one cluster or of the grid; nobody else does
-    any of it, and so nobody else is waited for."""
-    conditions = places.is_here(ctas)
+def _members(places: Places, semantic) -> Iterator[None]:
+    """What is recorded within is for the CTAs and clusters of the mesh; nobody else does any of it, and so nobody else is waited
+    for."""
+    conditions = places.conditions()
     if not conditions:
         yield
         return
@@ -128,7 +128,8 @@ def meet(word_name: str, places: Places, semantic, inside: bool = False, devices
         ranks = tuple(sorted(set(places.ctas)))
         semantic.builder.record("distributed_barrier", grid=False, ranks=None if len(ranks) == mesh.launch_size else ranks)
     if devices:
-        semantic.builder.record("world_barrier", places.bound.world.handle, tuple(sorted(set(places.gpus))))
+        with _members(places, semantic):
+            semantic.builder.record("world_barrier", places.bound.world.handle, tuple(sorted(set(places.gpus))))
 
 
 def _whole_grid(word_name: str, mesh, semantic) -> None:

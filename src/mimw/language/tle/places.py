@@ -56,21 +56,26 @@ class Places:
         return any(values[place] != values[place - self._steps[name]] for name in names for place in range(len(values))
                    if place // self._steps[name] % self._extents[name])
 
-    def is_here(self, ctas: Iterable[int]) -> list[tl.tensor]:
-        """What holds for the programs that are `ctas` of the one cluster that the mesh has: i1 scalars, none for what all are."""
-        semantic, size, found, ctas = self.semantic, self.mesh.launch_size, [], tuple(ctas)
+    def conditions(self) -> list[tl.tensor]:
+        """What holds for the CTAs and clusters of the mesh, on whatever GPU: i1 scalars, none for what all programs are."""
+        if not self._inside:
+            return []
+        semantic, size, found = self.semantic, self.mesh.launch_size, []
         clusters = prod(extent for _, extent in self._outside)
-        if len(ctas) == size and clusters == 1:
-            return found
-        program = tl.program_id(0, _semantic=semantic)
+        ctas, outside = sorted(set(self.ctas)), sorted(set(self.outside))
         if len(ctas) < size:
-            rank = program if self.mesh.is_block_mesh else semantic.mod(program, semantic.to_tensor(size))
-            is_one = [semantic.equal(rank, semantic.to_tensor(cta)) for cta in ctas]
-            found.append(reduce(semantic.or_, is_one))
-        if clusters > 1:
-            number = semantic.mod(semantic.floordiv(program, semantic.to_tensor(size)), semantic.to_tensor(clusters))
-            found.append(semantic.equal(number, semantic.to_tensor(self.outside[0])))
+            rank = tl.program_id(0, _semantic=semantic)
+            rank = rank if self.mesh.is_block_mesh else semantic.mod(rank, semantic.to_tensor(size))
+            found.append(self._one_of(rank, ctas))
+        if len(outside) < clusters:
+            number = semantic.floordiv(tl.program_id(0, _semantic=semantic), semantic.to_tensor(size))
+            found.append(self._one_of(semantic.mod(number, semantic.to_tensor(clusters)), outside))
         return found
+
+    def _one_of(self, number: tl.tensor, values: Iterable[int]) -> tl.tensor:
+        """Whether a number is one of `values`."""
+        semantic = self.semantic
+        return reduce(semantic.or_, [semantic.equal(number, semantic.to_tensor(value)) for value in values])
 
     def gpu(self, coordinates: Mapping):
         """The rank of the GPU there."""
@@ -104,13 +109,25 @@ class Places:
         mesh, launch = self.mesh, self._of_launch()
         if (mesh.shape, mesh.dim_names) == (mesh.launch_shape, mesh.launch_dim_names):
             return launch
-        number = self._numbered(launch, dict(zip(mesh.launch_dim_names, mesh.launch_shape)))
+        number = self._number
         if mesh.physical_ids != tuple(range(prod(mesh.launch_shape))):
             physical, number = number, self.semantic.to_tensor(0)
             for place, one in enumerate(mesh.physical_ids[1:], 1):
                 here = self.semantic.equal(physical, self.semantic.to_tensor(one))
                 number = self.semantic.where(here, self.semantic.to_tensor(place), number)
         return along(number, mesh.dim_names, mesh.shape, self.semantic)
+
+    @cached_property
+    def is_member(self) -> tl.tensor | None:
+        """Whether this program is in the mesh, an i1 scalar; None if all programs of the launch are."""
+        if len(self.mesh.physical_ids) == prod(self.mesh.launch_shape):
+            return None
+        return self._one_of(self._number, self.mesh.physical_ids)
+
+    @cached_property
+    def _number(self) -> tl.tensor:
+        """This program's number in the mesh of the launch, row-major."""
+        return self._numbered(self._of_launch(), dict(zip(self.mesh.launch_dim_names, self.mesh.launch_shape)))
 
     def _of_launch(self) -> dict[str, tl.tensor]:
         """This program's coordinates along the axes of the launch."""

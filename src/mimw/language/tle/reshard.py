@@ -55,7 +55,8 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
                         S       S       of another tensor axis: all-to-all
                         P       P       stays a partial sum
                         B, S    P       ValueError
-    returns:   ShardedTensor of the same logical shape; its handle is this shard in registers
+    returns:   ShardedTensor of the same logical shape; its handle is this shard in registers. Of a part of a mesh, made with [],
+               programs that are not in it may call, too: they meet nobody, and what they get is of no use
     orders:    the call itself, before and after: no barrier is needed around it. Sums are in the order of the ranks, in fp32 for
                narrow floats: all shards get the same bits
     errors:    TypeError: no ShardedTensor, no spec. ValueError: another mesh, a mesh of blocks that is not bound to GPUs, a row
@@ -186,9 +187,17 @@ class _Exchange:
         total = None
         for coordinates in product(*(range(self.have.extent(name)) for name in self.summed)):
             pointers = there({**owners, **dict(zip(self.summed, coordinates))})
-            part = self._wide(tl.load(pointers, _semantic=self.semantic))
+            part = self._wide(self._loaded(pointers))
             total = part if total is None else self.semantic.add(total, part, False)
         return total
+
+    def _loaded(self, pointers: tl.tensor) -> tl.tensor:
+        """What lies there. A program that is not in the mesh has met nobody, so it reads nothing."""
+        semantic, mask = self.semantic, self.places.is_member
+        if mask is None:
+            return tl.load(pointers, _semantic=semantic)
+        mask = semantic.broadcast_impl_shape(mask, list(pointers.type.shape)) if pointers.type.is_block() else mask
+        return tl.load(pointers, mask=mask, other=0, _semantic=semantic)
 
     def _wide(self, part: tl.tensor) -> tl.tensor:
         """Sums of narrow floats are kept in fp32."""
