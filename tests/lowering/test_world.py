@@ -11,6 +11,7 @@ import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import NotYet
 from tests.compiling import to_assembly, to_ttgir
+from tests.tle.compiling import refused
 
 MESH = tle.device_mesh({"node": 2, "device": 2})
 TYPES = {"x": "*fp16", "y": "*fp16", "flag": "*i32", "wide": "*u64", "world": "*i64"}
@@ -39,6 +40,7 @@ def everything(x, y, flag, wide, world, N: tl.constexpr):
     tl.atomic_add(tle.remote(flag, (1, 0), scope=mesh), 1, sem="acq_rel", scope="sys")
     tle.distributed_barrier(mesh)
     tle.distributed_barrier(mesh[:, 1])
+    tl.store(tlx.peer_pointer(x.to(tl.pointer_type(tl.int8)), peer, world) + at, tl.zeros([N], tl.int8))
 
 
 @pytest.fixture(scope="module", params=["sm_90a", "sm_100a"])
@@ -47,7 +49,8 @@ def ptx(request):
 
 
 def test_stores_to_a_peer_are_as_wide_as_others(ptx):
-    assert re.search(r"st\.global\.v4\.b32", ptx) and not re.search(r"st\.global\.b16", ptx)
+    """Also of elements of one byte."""
+    assert re.search(r"st\.global\.v4\.b32", ptx) and not re.search(r"st\.global\.b(16|8)", ptx)
 
 
 def test_a_put_by_tma_is_complete_before_the_signal(ptx):
@@ -158,6 +161,20 @@ def test_gfx9_waits_and_meets(chip):
         assert isa.rindex("buffer_wbl2 sc0 sc1", 0, put) > isa.rindex("s_barrier", 0, put)
         assert isa.index("s_barrier", take) < isa.index("buffer_inv sc0 sc1", take)
         assert "v_cmp_ne_u32 vcc, 0, v" in isa[put:take] and "v_cmp_ne_u32 vcc, 1, v" in isa[take:take + 200]
+
+
+@mimw.jit
+def out_of_range(flag, VALUE: tl.constexpr, WAITS: tl.constexpr):
+    if WAITS:
+        tlx.wait_signal(flag, VALUE)
+    else:
+        tlx.signal(flag, VALUE)
+
+
+def test_numbers_that_a_word_does_not_hold():
+    """Cut to 32 bits, 1 << 40 is 0, for which nobody would wait."""
+    for value, type_, waits in ((1 << 40, "*i32", True), (-1, "*u32", True), (1 << 31, "*i32", False)):
+        refused(ValueError, f"{value} is no value of the word", out_of_range, {"flag": type_}, VALUE=value, WAITS=waits)
 
 
 def test_ranks_that_no_stride_gives_are_not_yet():

@@ -107,3 +107,21 @@ def test_kernels_annotate_carry_and_pass_them_on(machine):
     x, y = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
     machine.launch(annotate, (1, ), x, y, MESH, 32)
     assert (y == 6 * (x + 1)).all()
+
+
+@mimw.jit
+def doubled(x, y, world, mesh: tl.constexpr, N: tl.constexpr):
+    bound = tle.bind_mesh(mesh, world)
+    spec = tle.sharding(bound, ["device"])
+    part = tle.make_sharded_tensor(tl.load(x + tl.arange(0, N)), spec, [2 * N])
+    for _ in range(2):
+        part = tle.make_sharded_tensor(part.handle * 2, part.sharding, part.shape)
+    tl.static_assert(part.sharding == spec)
+    tl.store(y + tl.arange(0, 2 * N), tle.reshard(part, tle.sharding(part.sharding.mesh)).handle)
+
+
+def test_the_sharding_of_a_tensor_on_gpus_keeps_the_gpus():
+    world = mimw.World(2)
+    x, y = (world.each(lambda rank: np.arange(rank, n + rank, dtype=np.int32), name) for n, name in ((8, "x"), (16, "y")))
+    mimw.simulate(doubled, (1, ), x, y, world, tle.device_mesh({"device": 2}), 8, races=True)
+    assert (y[0] == 4 * np.concatenate(x.values)).all() and (y[0] == y[1]).all()

@@ -98,6 +98,13 @@ class bound_mesh(tl.base_value):
     def _set_name(self, builder, name: str) -> None:
         """The table keeps the name that it has."""
 
+    def __eq__(self, other) -> bool:
+        """The same places; there is one table."""
+        return self.mesh == other.mesh if isinstance(other, bound_mesh) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.mesh)
+
     def __repr__(self) -> str:
         return f"bound {self.mesh!r}"
 
@@ -129,6 +136,13 @@ class bound_spec(tl.base_value):
 
     def _set_name(self, builder, name: str) -> None:
         """The table keeps the name that it has."""
+
+    def __eq__(self, other) -> bool:
+        """The same distribution, also of the mesh that is not bound."""
+        return self.spec == (other.spec if isinstance(other, bound_spec) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
 
     def __repr__(self) -> str:
         return f"bound {self.spec!r}"
@@ -173,7 +187,7 @@ class bound_mesh_type(CompositeType):
         return f"bound_{self.mesh.type.mangle()}"
 
     def __str__(self) -> str:
-        return f"bound {self.mesh!r}"
+        return f"bound {self.mesh.type}"
 
 
 def device_axes(mesh: device_mesh) -> tuple[tuple[str, int], ...]:

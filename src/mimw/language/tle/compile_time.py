@@ -41,6 +41,10 @@ class CompileTimeValue(tl.base_value):
     def __str__(self) -> str:
         return self.cache_key
 
+    def described(self) -> str:
+        """The value in a message about types, where two values must not look alike."""
+        return repr(self)
+
     def __eq__(self, other) -> bool:
         return self.cache_key == other.cache_key if type(other) is type(self) else NotImplemented
 
@@ -70,4 +74,4 @@ class CompileTimeType(tl.base_type):
         return hash(self.value)
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return self.value.described()

@@ -47,9 +47,9 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
         refuse(TypeError, f"{_NAME}: `c` must be a ShardedTensor of tle.make_sharded_tensor, got {described(c)}")
     if (a.bound is None) != (b.bound is None):
         refuse(ValueError, f"{_NAME}: the mesh of one operand is bound to GPUs, and that of the other is not")
-    if a.sharding.mesh != b.sharding.mesh:
-        refuse(ValueError, f"{_NAME}: `a` is spread over {a.sharding.mesh!r} and `b` over another mesh {b.sharding.mesh!r}")
-    mesh, (want_a, want_b) = a.sharding.mesh, plan(a.sharding, b.sharding)
+    if a.spec.mesh != b.spec.mesh:
+        refuse(ValueError, f"{_NAME}: `a` is spread over {a.spec.mesh!r} and `b` over another mesh {b.spec.mesh!r}")
+    mesh, (want_a, want_b) = a.spec.mesh, plan(a.spec, b.spec)
     a, b = (_with_shape(name, operand) for name, operand in (("a", a), ("b", b)))
     if a.shape[1] != b.shape[0]:
         refuse(ValueError, f"{_NAME}: K is {a.shape[1]} in `a` {a.shape} and {b.shape[0]} in `b` {b.shape}")
@@ -93,14 +93,14 @@ def _with_shape(name: str, operand: ShardedTensor) -> ShardedTensor:
     shape, handle = operand.shape, operand.handle
     if shape is None:
         local = tuple(getattr(handle, "shape", ()))
-        shape = tuple(int(extent) * operand.sharding.factor(axis) for axis, extent in enumerate(local))
+        shape = tuple(int(extent) * operand.spec.factor(axis) for axis, extent in enumerate(local))
     if len(shape) != 2:
         refuse(ValueError, f"{_NAME}: `{name}` must be a matrix, its shape is {shape}")
-    return ShardedTensor(handle, operand.sharding, shape, operand.bound)
+    return ShardedTensor(handle, operand.spec, shape, operand.bound)
 
 
 def _check_c(c: ShardedTensor, result: ShardingSpec, shape: tuple[int, int], a: ShardedTensor) -> None:
-    have = c.sharding
+    have = c.spec
     if have.mesh != result.mesh or _pair(have) != result.split or have.partial != result.partial:
         refuse(ValueError, f"{_NAME}: `c` must be distributed as the result, {result!r}; it is {have!r}")
     if c.shape is not None and c.shape != shape:

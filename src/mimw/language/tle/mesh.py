@@ -155,6 +155,11 @@ class device_mesh(CompileTimeValue):
         content = self.shape, self.dim_names, self.physical_ids, self.launch_shape, self.launch_dim_names
         return f"device_mesh{content}"
 
+    def described(self) -> str:
+        """`repr`, and of a part of a mesh, which part."""
+        whole = self.physical_ids == tuple(range(prod(self.launch_shape)))
+        return repr(self) if whole else f"{self!r} of places {self.physical_ids}"
+
     def __repr__(self) -> str:
         return f"DeviceMesh(shape={self.shape}, names={self.dim_names})"
 

@@ -217,7 +217,7 @@ def _shown(shard_id) -> tuple:
 
 def _shard(sharded: ShardedTensor, shard_id, scope: device_mesh | None, semantic):
     """Another shard's handle, or pointers to the elements that it owns."""
-    handle, spec = sharded.handle, sharded.sharding
+    handle, spec = sharded.handle, sharded.spec
     scope = spec.mesh if scope is None else scope
     if isinstance(handle, tlx.buffered_tensor) or _is_pointer(handle, "shared"):
         return remote(handle, shard_id, scope, _semantic=semantic)
@@ -247,7 +247,7 @@ def _shard_on_gpu(sharded: ShardedTensor, shard_id, scope, semantic):
     there = peer_pointer(handle, places.gpu(coordinates), bound.world, _semantic=semantic)
     if handle.type.is_block() or sharded.shape == ():
         return there
-    return shard_pointers(_NAME, ShardedTensor(there, sharded.sharding, sharded.shape, bound), coordinates, semantic)
+    return shard_pointers(_NAME, ShardedTensor(there, sharded.spec, sharded.shape, bound), coordinates, semantic)
 
 
 def _refuse_registers() -> None:
@@ -258,7 +258,7 @@ def _refuse_registers() -> None:
 def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semantic) -> tl.tensor:
     """Pointers to the elements that a shard owns of a tensor in global memory, for the word `name`: of the whole, or of what one
     GPU has of it."""
-    spec, shape = sharded.sharding, sharded.shape
+    spec, shape = sharded.spec, sharded.shape
     if shape is None:
         refuse(ValueError, f"{name}: the ShardedTensor has a pointer for a handle and no shape; give make_sharded_tensor the shape")
     for axis in dict.fromkeys(axis for names in spec.split for axis in names):
@@ -285,7 +285,7 @@ def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semanti
 
 def _on_one_gpu(name: str, sharded: ShardedTensor, semantic) -> tuple[tuple[str, ...], ...]:
     """The split of what one GPU has: without the axes of devices."""
-    spec = sharded.sharding
+    spec = sharded.spec
     if sharded.bound is None:
         return spec.split
     places = Places(spec.mesh, sharded.bound, semantic)

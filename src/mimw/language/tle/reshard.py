@@ -82,7 +82,7 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
 
 def resharded(name: str, tensor: ShardedTensor, spec: ShardingSpec, semantic) -> ShardedTensor:
     """What `reshard` does, for the word `name`."""
-    have, mesh, bound = tensor.sharding, tensor.sharding.mesh, tensor.bound
+    have, mesh, bound = tensor.spec, tensor.spec.mesh, tensor.bound
     check_transition(name, have, spec)
     places = Places(mesh, bound, semantic)
     if bound is None and mesh.is_block_mesh:
@@ -122,12 +122,12 @@ def own_shard(name: str, tensor: ShardedTensor, semantic, places: Places | None 
         refuse(TypeError, f"{name}: the handle of a ShardedTensor is a tensor, a pointer or a buffer, got {described(handle)}")
     elif handle.dtype.is_ptr():
         if not handle.type.is_block() and handle.dtype.address_space == "global" and wanted != ():
-            places = places or Places(tensor.sharding.mesh, tensor.bound, semantic)
+            places = places or Places(tensor.spec.mesh, tensor.bound, semantic)
             handle = shard_pointers(name, tensor, places.own, semantic)
         handle = tl.load(handle, _semantic=semantic)
     found = tuple(handle.type.shape) if handle.type.is_block() else ()
     if wanted is not None and found != wanted:
-        refuse(ValueError, f"{name}: a shard of {tensor.shape} split over {tensor.sharding.split} is {wanted}, and the "
+        refuse(ValueError, f"{name}: a shard of {tensor.shape} split over {tensor.spec.split} is {wanted}, and the "
                            f"handle has the shape {found}")
     return handle
 

@@ -175,19 +175,24 @@ def _check(mesh: device_mesh, what: str, names: list[str]) -> None:
 
 class ShardedTensor(tl.base_value):
     """A tensor spread over a mesh: `handle` is this CTA's shard (or a pointer to all of it), `sharding` says how, `shape` is
-    the shape of the whole, or None; `bound` is the mesh with this rank's table, if its devices are GPUs. Made by
-    `make_sharded_tensor`.
+    the shape of the whole, or None. Made by `make_sharded_tensor`. `spec` is the sharding without this rank's table, which `bound`
+    has: the mesh, if its devices are GPUs.
 
     example:   x = tle.make_sharded_tensor(tl.load(x_ptr + at), tle.sharding(mesh, [tle.S("x")]), [2 * N])
     """
 
     def __init__(self, handle, sharding: ShardingSpec, shape: tuple[int, ...] | None, bound: bound_mesh | None = None) -> None:
         super().__init__()
-        self.handle, self.sharding, self.shape, self.bound = handle, sharding, shape, bound
+        self.handle, self.spec, self.shape, self.bound = handle, sharding, shape, bound
+
+    @property
+    def sharding(self) -> ShardingSpec | bound_spec:
+        """What `tle.sharding` made: of a mesh that is bound to GPUs, the table included."""
+        return self.spec if self.bound is None else bound_spec(self.spec, self.bound)
 
     @property
     def type(self) -> ShardedTensorType:
-        return ShardedTensorType(tl.constexpr(self.handle).type if _is_plain(self.handle) else self.handle.type, self.sharding,
+        return ShardedTensorType(tl.constexpr(self.handle).type if _is_plain(self.handle) else self.handle.type, self.spec,
                                  self.shape, None if self.bound is None else self.bound.type)
 
     def _flatten_ir(self, handles: list) -> None:
@@ -204,10 +209,10 @@ class ShardedTensor(tl.base_value):
     def shard_shape(self) -> tuple[int, ...] | None:
         """The shape of one shard."""
         return None if self.shape is None else tuple(
-            extent // self.sharding.factor(axis) for axis, extent in enumerate(self.shape))
+            extent // self.spec.factor(axis) for axis, extent in enumerate(self.shape))
 
     def __repr__(self) -> str:
-        return f"ShardedTensor(shape={self.shape}, sharding={self.sharding!r})"
+        return f"ShardedTensor(shape={self.shape}, sharding={self.spec!r})"
 
     __str__ = __repr__
 
@@ -215,8 +220,8 @@ class ShardedTensor(tl.base_value):
 class ShardedTensorType(CompositeType):
     """The type of a `ShardedTensor` in a kernel: its handle's, with the distribution and the shape."""
 
-    def __init__(self, handle, sharding: ShardingSpec, shape, bound=None) -> None:
-        self.handle, self.sharding, self.shape, self.bound = handle, sharding, shape, bound
+    def __init__(self, handle, spec: ShardingSpec, shape, bound=None) -> None:
+        self.handle, self.spec, self.shape, self.bound = handle, spec, shape, bound
 
     @property
     def parts(self) -> tuple[tl.base_type, ...]:
@@ -224,11 +229,11 @@ class ShardedTensorType(CompositeType):
 
     def of(self, values: list) -> ShardedTensor:
         handle, *bound = values
-        return ShardedTensor(handle, self.sharding, self.shape, *bound)
+        return ShardedTensor(handle, self.spec, self.shape, *bound)
 
     def mangle(self) -> str:
         bound = "" if self.bound is None else f"_{self.bound.mangle()}"
-        return f"SHARDED_{self.handle.mangle()}_{self.sharding.type.mangle()}_{identifier(self.shape)}{bound}"
+        return f"SHARDED_{self.handle.mangle()}_{self.spec.type.mangle()}_{identifier(self.shape)}{bound}"
 
     def __eq__(self, other) -> bool:
         return type(other) is type(self) and self._content() == other._content()
@@ -237,10 +242,11 @@ class ShardedTensorType(CompositeType):
         return hash(self._content())
 
     def _content(self) -> tuple:
-        return self.handle, self.sharding, self.shape, self.bound
+        return self.handle, self.spec, self.shape, self.bound
 
     def __str__(self) -> str:
-        return f"sharded<{self.handle}>"
+        cuts = f"{self.handle} of {self.shape}, split={self.spec.split}, partial={self.spec.partial}"
+        return f"sharded<{cuts}, over {self.spec.mesh.type if self.bound is None else self.bound}>"
 
 
 def _is_plain(value: Any) -> bool:

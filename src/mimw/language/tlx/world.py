@@ -88,7 +88,8 @@ def signal(pointer, value=1, op: tl.constexpr = "add", sem: tl.constexpr = "rele
                scope   - "sys"; "gpu" reaches nobody on another GPU
     orders:    all that this task did, also stores to peers, and TMA stores once they have been waited for by
                async_descriptor_store_wait -> what a task does behind a wait_signal that has seen this
-    errors:    TypeError for anything but a pointer to one such word; ValueError for another op, sem or scope
+    errors:    TypeError for anything but a pointer to one such word; ValueError for another op, sem or scope, and for an
+               int that the word does not hold
     lowers to: a barrier of the task's threads and PTX red.release.sys.global.add or fence.release.sys and st.relaxed.sys, by one
                thread; on AMD Triton's atomics
     example:   tlx.signal(tlx.peer_pointer(pad, 0, world), 1)
@@ -116,8 +117,8 @@ def wait_signal(pointer, value, compare: tl.constexpr = "ge", sem: tl.constexpr 
                sem     - "acquire"; "relaxed" orders nothing, unless fence("sys") stands behind
                scope   - "sys"; "gpu" hears nobody on another GPU
     orders:    what was done before the `signal`s that made it so -> what this task does after
-    errors:    TypeError for anything but a pointer to one such word; ValueError for another comparison, sem or scope; NotYet on
-               gfx1250
+    errors:    TypeError for anything but a pointer to one such word; ValueError for another comparison, sem or scope, and for an
+               int that the word does not hold; NotYet on gfx1250
     not:       a reset: count up and wait for "ge" of the round, or let the waiter set the word back before it lets the sender go on
     lowers to: one thread looks by PTX ld.acquire.sys.global until it is so; then a barrier of the task's threads. On gfx942 and
                gfx950 each wave looks, by global_load .. sc0 sc1, and has its caches invalidated by buffer_inv sc0 sc1
@@ -180,4 +181,8 @@ def _value(name: str, value, pointer, semantic) -> tl.tensor:
     if isinstance(value, bool) or not (isinstance(value, int) or isinstance(value, tl.tensor) and not value.type.is_block()
                                        and value.dtype.is_int()):
         refuse(TypeError, f"{name}: `value` is an int or an integer scalar, got {described(value)}")
-    return semantic.cast(semantic.to_tensor(value), pointer.dtype.element_ty)
+    word_type = pointer.dtype.element_ty
+    if isinstance(value, int) and not word_type.get_int_min_value() <= value <= word_type.get_int_max_value():
+        refuse(ValueError, f"{name}: {value} is no value of the word, which is {word_type}",
+               mend="make the array of signals int64" if word_type.get_int_min_value() < 0 <= value else "")
+    return semantic.cast(semantic.to_tensor(value), word_type)

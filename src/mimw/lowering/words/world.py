@@ -50,7 +50,9 @@ def peer_pointer(emitter: Emitter, op: Op):
     builder, table = emitter.builder, Table(emitter, emitter.of(op.world))
     here, there = (table.wide(BASES, behind=rank) for rank in (table.narrow(RANK), emitter.of(op.gpu)))
     size = element_of(op.pointer.type).pointee.bytes
-    apart = builder.create_ashr(builder.create_sub(there, here), builder.get_int64(size.bit_length() - 1))
+    apart = builder.create_sub(there, here)
+    if size > 1:    # a shift by no bits would be taken away, with what is written on it
+        apart = builder.create_ashr(apart, builder.get_int64(size.bit_length() - 1))
     apart.set_attr("tt.divisibility", mlir.make_attr([_ALIGNED // size], apart.get_context()))
     type_ = op.result.type
     if isinstance(type_, Tensor):
