@@ -208,6 +208,22 @@ def test_half_of_torchruns_environment_is_no_world_of_one(monkeypatch, environme
         init("gloo")
 
 
+def test_nothing_symmetric_is_made_while_a_graph_is_recorded(monkeypatch):
+    """What is 0 at first would be so again at each replay."""
+    def work(rank):
+        world = world_of()
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        for made in False, True:
+            if made:
+                world.symmetric(4, torch.float32)
+            world.device = torch.device("cuda", 0)
+            with pytest.raises(DistributedError, match="the symmetric tensor 'x' cannot be made while a CUDA graph is recorded"):
+                world.symmetric(4, torch.float32, "x")
+            world.device = torch.device("cpu")
+
+    at_ranks(1, work)
+
+
 def test_a_rank_that_has_ended_is_named_at_once():
     def work(rank):
         world = world_of()

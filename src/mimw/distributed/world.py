@@ -83,13 +83,14 @@ class World:
                    name   for messages
         returns:   a contiguous tensor on `device`, at a multiple of 256 bytes
         errors:    RanksDisagree, at all ranks, where a rank asks for another shape or type, or has another place for it, since a
-                   call failed there before; HeapFull; PeerLate, PeerLost; DistributedError for a group's first one while a CUDA
-                   graph is recorded
+                   call failed there before; HeapFull; PeerLate, PeerLost; DistributedError while a CUDA graph is recorded: what
+                   is 0 at first would be so again at each replay
         """
         import torch
         shape = (shape, ) if isinstance(shape, int) else tuple(map(int, shape))
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-        self._make_heap(f"a symmetric tensor {name!r}")
+        self._refuse_graphs(f"the symmetric tensor {name!r}")
+        self._make_heap()
         size = prod(shape) * dtype.itemsize
         at = self._places.take(size)
         try:
@@ -181,7 +182,7 @@ class World:
 
     @property
     def table(self) -> torch.Tensor:
-        self._make_heap("the table")
+        self._make_heap()
         return self._table
 
     def data_ptr(self) -> int:
@@ -235,15 +236,12 @@ class World:
     def is_alive(self) -> bool:
         return not self.closed and self.group in self._alive
 
-    def _make_heap(self, wanted: str) -> None:
+    def _make_heap(self) -> None:
         if self._memory is not None:
             return
-        import torch
         if self.closed:
             raise DistributedError(f"{self} is closed", hint="ask mimw.distributed.world_of for that of the group as it is now")
-        if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            raise DistributedError(f"{wanted} needs the symmetric heap, which cannot be made while a CUDA graph is recorded",
-                                   hint="call once before the recording: what needs the heap is then there")
+        self._refuse_graphs("the symmetric heap")
         made = heap_of(self)
         self._places, self._within = Places(made.first, made.first + self.heap), made.within
         self._table, self._memory = made.table, made.memory
@@ -252,6 +250,12 @@ class World:
                                 made.bases)
             self._index, (self._capturing, self._current_stream) = self.device.index, asked_on_every_launch()
             self._watch.thread.start()
+
+    def _refuse_graphs(self, what: str) -> None:
+        import torch
+        if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            raise DistributedError(f"{what} cannot be made while a CUDA graph is recorded",
+                                   hint="call once before the recording: what is needed is then there")
 
     def _store(self):
         """The world's part of the group's store, by a connection of its own."""

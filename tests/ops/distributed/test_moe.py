@@ -1,5 +1,7 @@
 """A mixture of experts over several ranks: against all experts on one, routings, shapes and types, opcheck, fakes, errors."""
 
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="operators of several GPUs need torch")
@@ -9,6 +11,8 @@ from mimw.errors import RanksDisagree  # noqa: E402
 from mimw.ops.distributed import moe, moe_combine, moe_dispatch, moe_dispatch_rows, moe_experts  # noqa: E402
 from mimw.ops.distributed.launching import name_of  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
+
+from .test_launching import OnAGpu  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
 EXPERTS, HIDDEN, INNER, K = 4, 32, 16, 2
@@ -96,6 +100,15 @@ def test_experts_read_rows_by_number():
     gate, up = torch.einsum("rk,rnk->rn", x[sources[listed].long()].float(), gate_up[expert].float()).chunk(2, 1)
     inner = (torch.nn.functional.silu(gate) * up).bfloat16().float()
     torch.testing.assert_close(y.float(), torch.einsum("rk,rnk->rn", inner, down[expert].float()), atol=1e-3, rtol=2e-2)
+
+
+def test_what_a_recorded_graph_fills_is_not_kept_for_others(monkeypatch):
+    module, rows = sys.modules["mimw.ops.distributed.moe_experts"], torch.zeros(0, 8).as_subclass(OnAGpu)
+    monkeypatch.setattr(module, "_PLANS", type(module._PLANS)(module._plan))
+    for recorded in True, False:
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda recorded=recorded: recorded)
+        module._run(rows, torch.zeros(1, dtype=torch.int32), torch.zeros(1, 16, 8), torch.zeros(1, 8, 8), None, 16)
+        assert len(module._PLANS) == 1 - recorded
 
 
 def test_opcheck_and_fakes():

@@ -11,6 +11,7 @@ Input: rows in blocks of experts, or numbers of rows, and the matrices of this r
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -83,7 +84,11 @@ def _fake(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources
 def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int) -> Tensor:
     given, exact = (rows, ends, w_gate_up, w_down), is_exact(rows)
     key = *map(look, given), block, None if sources is None else look(sources), exact
-    return (_PLANS[key] or _PLANS.made(key, *given, sources, block, exact))(*given, sources)
+    plan = _PLANS[key]
+    if plan is None:    # one that is made while a graph is recorded holds numbers that are there at replays alone
+        made = _plan if rows.is_cuda and torch.cuda.is_current_stream_capturing() else partial(_PLANS.made, key)
+        plan = made(*given, sources, block, exact)
+    return plan(*given, sources)
 
 
 def _plan(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int,
