@@ -177,6 +177,11 @@ def test_numbers_that_a_word_does_not_hold():
         refused(ValueError, f"{value} is no value of the word", out_of_range, {"flag": type_}, VALUE=value, WAITS=waits)
 
 
-def test_ranks_that_no_stride_gives_are_not_yet():
-    with pytest.raises(NotYet, match=r"ranks \(0, 1, 4, 5\)"):
-        to_ttgir(meets_apart, {"flag": "*i32", "world": "*i64"}, {"MESH": tle.device_mesh({"node": 2, "device": 4})})
+def test_ranks_that_no_stride_gives_are_listed():
+    """Ranks 0, 1, 4 and 5: thread 2 is for rank 4, thread 3 for rank 5, and no other rank takes part."""
+    given = {"flag": "*i32", "world": "*i64"}, {"MESH": tle.device_mesh({"node": 2, "device": 4})}
+    ptx = compile_kernel(meets_apart, *given).stages["ptx"]
+    assert re.findall(r"setp\.eq\.u32 more, %r\d+, (\d);\s+@more mov\.u32 peer, (\d);", ptx) == [("1", "1"), ("2", "4"), ("3", "5")]
+    assert re.findall(r"setp\.eq\.(?:or\.)?u32 more, me, (\d)", ptx) == ["0", "1", "4", "5"] and "and.pred on, on, more;" in ptx
+    amd = to_ttgir(meets_apart, *given, target="gfx942").stages["ttgir"]
+    assert amd.count("arith.select") == 3 and amd.count("arith.ori") == 3 and "dense<5> : tensor<256xi32" in amd

@@ -95,10 +95,14 @@ def world_barrier(emitter: Emitter, op: Op):
     peer, mine = number, builder.create_icmpSLT(number, all_of(I32, size))
     if op.gpus is not None:
         part = stride_of(op)
-        first, step, count = (builder.get_int32(part[name]) for name in ("first", "step", "count"))
-        peer = builder.create_add(builder.create_mul(number, all_of(I32, step)), all_of(I32, first))
-        mine = builder.create_icmpSLT(number, all_of(I32, count))
-        mine = builder.create_and(mine, all_of(I1, _is_member(builder, me, part)))
+        if part is not None:
+            first, step = (builder.get_int32(part[name]) for name in ("first", "step"))
+            peer = builder.create_add(builder.create_mul(number, all_of(I32, step)), all_of(I32, first))
+            is_member = _is_member(builder, me, part)
+        else:
+            peer, is_member = _listed(builder, number, me, tuple(sorted(op.gpus)), all_of)
+        mine = builder.create_icmpSLT(number, all_of(I32, builder.get_int32(len(op.gpus))))
+        mine = builder.create_and(mine, all_of(I1, is_member))
     program = builder.get_int32(0)
     for axis in (2, 1, 0):
         program = builder.create_add(builder.create_mul(program, builder.create_get_num_programs(axis)),
@@ -121,6 +125,16 @@ def world_barrier(emitter: Emitter, op: Op):
     _asm(emitter, f"{_WRITE_BACK}\n{_MEET}", f"=&v,v,v,v,{_TAKEN}", [flags, put, take], [tile(I32)])
     sync(emitter)
     _asm(emitter, "buffer_inv sc0 sc1", "", [])
+
+
+def _listed(builder, number, me, ranks: tuple[int, ...], all_of):
+    """The peer of each thread, number n of `ranks` for thread n, and whether this rank is one of them."""
+    peer, is_member = all_of(I32, builder.get_int32(ranks[0])), builder.create_icmpEQ(me, builder.get_int32(ranks[0]))
+    for at, rank in enumerate(ranks[1:], 1):
+        is_it = builder.create_icmpEQ(number, all_of(I32, builder.get_int32(at)))
+        peer = builder.create_select(is_it, all_of(I32, builder.get_int32(rank)), peer)
+        is_member = builder.create_or(is_member, builder.create_icmpEQ(me, builder.get_int32(rank)))
+    return peer, is_member
 
 
 def _is_member(builder, me, part: dict[str, int]):

@@ -106,6 +106,15 @@ div.u32 old, off, {step};
 setp.lt.and.u32 on, old, {count}, on;"""
 
 
+def _listed(ranks: tuple[int, ...]) -> str:
+    """Thread number n is for number n of `ranks`, of which no stride says which they are."""
+    first, *others = ranks
+    peers = "\n".join(f"setp.eq.u32 more, $0, {number};\n@more mov.u32 peer, {rank};" for number, rank in enumerate(others, 1))
+    own = "\n".join(f"setp.eq.or.u32 more, me, {rank}, more;" for rank in others)
+    return "\n".join([f"setp.lt.u32 on, $0, {len(ranks)};\nmov.u32 peer, {first};", peers, "setp.ge.and.u32 more, peer, size, on;",
+                      f"@more trap;\nsetp.eq.u32 more, me, {first};", own, "and.pred on, on, more;"])
+
+
 @emits("signal_wait", assembly="ptx")
 def signal_wait(emitter: Emitter, op: Op):
     type_ = op.value.type
@@ -123,7 +132,8 @@ def signal_wait(emitter: Emitter, op: Op):
 
 @emits("world_barrier", assembly="ptx")
 def world_barrier(emitter: Emitter, op: Op):
-    members = _ALL if op.gpus is None else _SOME.format(**stride_of(op))
+    part = None if op.gpus is None else stride_of(op)
+    members = _ALL if op.gpus is None else _SOME.format(**part) if part else _listed(tuple(sorted(op.gpus)))
     sync(emitter)
     ptx(emitter, _MEET.format(members=members), ["r", "l"], [thread_in_task(emitter), emitter.of(op.world)])
     sync(emitter)

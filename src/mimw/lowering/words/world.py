@@ -83,13 +83,12 @@ def world_scratch(emitter: Emitter, op: Op):
     return start, builder.get_int32(stride)
 
 
-def stride_of(op: Op) -> dict[str, int]:
-    """The ranks of a barrier of a part of the world as first, step and count; NotYet where no stride gives them."""
+def stride_of(op: Op) -> dict[str, int] | None:
+    """The ranks of a barrier of a part of the world as first, step and count; None where they are not one stride apart."""
     ranks = tuple(sorted(op.gpus))
     step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     if ranks != tuple(range(ranks[0], ranks[0] + step * len(ranks), step)):
-        raise NotYet(f"not yet: a barrier of the ranks {ranks}, which are not one stride apart", op.site,
-                     hint="meet along one axis of the mesh, then along the other")
+        return None
     return {"first": ranks[0], "step": step, "count": len(ranks)}
 
 
