@@ -24,6 +24,8 @@ LIMIT, STREAM = 60.0, 7
 class Device:
     """Events pass when their stream has come so far: `progress[stream]`, counted in events."""
 
+    index = -1      # of no GPU
+
     def __init__(self):
         self.recorded, self.progress, self.at_rest = {}, {}, threading.Event()
         self.at_rest.set()
@@ -211,3 +213,19 @@ def test_pads_of_three_ranks():
     assert told(1, {0: [7], 2: list(range(0, 20, 2))}).splitlines() == [
         "program 7 of rank 1 came to a world barrier, and rank 0 did not",
         "programs 0, 2, 4, 6, 8, 10, 12, 14 and 2 more of rank 1 came to a world barrier, and rank 2 did not"]
+
+
+def test_what_a_watch_leaves_at_its_end_is_taken_again(monkeypatch):
+    """Page-locked memory of groups that come and go does not pile up; of one whose end was not seen nothing is taken."""
+    monkeypatch.setattr(watches, "Cuda", Device)
+    monkeypatch.setattr(watches, "_IDLE", {})
+    monkeypatch.setattr(watches, "POLL", 0.001)
+    one, other = watches.driver_of(0), watches.driver_of(0)
+    for device in one, other:
+        watch = Watch(0, 2, "0", lambda: LIMIT, dict, torch.distributed.HashStore(), device, [])
+        watch.thread.start()
+        if device is other:
+            watch._probe = 0.0, threading.Event()       # still at work
+        watch.finish()
+    assert watches.driver_of(1) not in (one, other)
+    assert watches.driver_of(0) is one and watches.driver_of(0) not in (one, other)

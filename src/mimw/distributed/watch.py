@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from ..triton_port.cuda import Cuda
 from ..watchdog.limit import STATUS, end_process, tell
 from ..world import PROGRAMS
 from . import pads
@@ -37,6 +38,16 @@ GRACE = 3.0         # seconds that kernels have once a peer's process has ended
 TOLD_EVERY = 1.0    # seconds between two words to the peers of how far this rank is
 REST = 30.0         # seconds that a device has to come to rest, where nothing shows that it waits
 COPY_SECONDS = 5.0
+
+_IDLE: dict[int, list[Any]] = {}    # by device: what watches that have ended have left
+
+
+def driver_of(index: int) -> Any:
+    """The driver's calls for a watch of a device: a `Cuda` of its own. It has page-locked memory, so one that was left is taken."""
+    left = _IDLE.setdefault(index, [])
+    device = left.pop() if left else Cuda()
+    device.index = index
+    return device
 
 
 @dataclass
@@ -54,7 +65,7 @@ class Watch:
                limit   gives the seconds that a launch has while all peers run
                ended   gives the ranks whose processes have ended, with how that is known
                store   of the world, over a connection of the thread's own
-               device  `triton_port.cuda.Cuda`, or what looks like it
+               device  what `driver_of` gives, or what looks like it
                bases   where each rank's heap begins
     """
 
@@ -87,6 +98,8 @@ class Watch:
         self.finishing.set()
         if self.thread.is_alive():
             self.thread.join()
+            if self._probe is None or self._probe[1].is_set():      # no thread of this uses it any more
+                _IDLE.setdefault(self.device.index, []).append(self.device)
         # Who ends for an error that nobody caught has not left: its peers may wait for what it had yet to do.
         if not hasattr(sys, "last_value"):
             self._asked_of_the_store(lambda: self.store.set(f"left/{self.rank}", "1"))
@@ -242,4 +255,4 @@ def _ordinal(number: int) -> str:
     return f"{number}{suffix}"
 
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "driver_of"]

@@ -19,14 +19,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DistributedError, NotSymmetric, PeerLate, PeerLost, PeerWithoutAccess, SimulatorMisuse
-from ..triton_port.cuda import Cuda
 from ..world import table
 from .heap import full, heap_of
 from .meeting import Meeting, named
 from .peers import Peers, myself
 from .places import Places
 from .torch_port import alive, asked_on_every_launch, store_of, uses_gpus
-from .watch import Watch
+from .watch import Watch, driver_of
 
 if TYPE_CHECKING:
     import torch
@@ -246,8 +245,8 @@ class World:
         self._places, self._within = Places(made.first, made.first + self.heap), made.within
         self._table, self._memory = made.table, made.memory
         if self.device.type == "cuda" and self.size > 1:
-            self._watch = Watch(self.rank, self.size, self.name, lambda: self.limit, self.peers.ended, self._store(), Cuda(),
-                                made.bases)
+            self._watch = Watch(self.rank, self.size, self.name, lambda: self.limit, self.peers.ended, self._store(),
+                                driver_of(self.device.index), made.bases)
             self._index, (self._capturing, self._current_stream) = self.device.index, asked_on_every_launch()
             self._watch.thread.start()
 
