@@ -65,6 +65,7 @@ def test_waits_have_their_lines_and_links_their_lanes(links):
     assert lanes == {f"rank {one} to rank {other}" for one in range(3) for other in range(3) if one != other}
     assert sum(event.bytes for event in found.trace.events if event.cta == LINKS) == 6 * 16 * 16 * 4
     assert found.trace.ranks == {0: 0, 1: 1, 2: 2} and any("signal flags" in bubble.what for bubble in found.bubbles())
+    assert {(wait["rank"], wait["cta"]) for wait in found.as_json()["waits"]} == {(0, 0), (1, 1), (2, 2)}
     assert not args[1][0].any() and not args[3][0].any(), "arrays are left as they are"
 
 

@@ -66,9 +66,12 @@ class Timeline(Shown):
         return bubbles(self.trace)
 
     def as_json(self) -> dict:
-        """The figures as plain data, for `mimw timeline --json`."""
-        lost = [{"cta": bubble.lane[0], "lane": bubble.lane[1], "for": bubble.what, "microseconds": bubble.time,
-                 "times": bubble.times, "line": str(bubble.site) if bubble.site else None} for bubble in self.bubbles()]
+        """The figures as plain data, for `mimw timeline --json`. On several GPUs each wait has its `rank`; programs are numbered
+        through the ranks."""
+        ranks = self.trace.ranks
+        lost = [({"rank": ranks[bubble.lane[0]]} if bubble.lane[0] in ranks else {})
+                | {"cta": bubble.lane[0], "lane": bubble.lane[1], "for": bubble.what, "microseconds": bubble.time,
+                   "times": bubble.times, "line": str(bubble.site) if bubble.site else None} for bubble in self.bubbles()]
         return {"kernel": self.name, "grid": list(self.grid), "microseconds": self.microseconds, "megahertz": self.megahertz,
                 "utilisation": self.utilisation(), "waits": lost}
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from ..core import unwrap, word
 from ..refuse import refuse
-from .bound_mesh import bound_mesh, has_programs
+from .bound_mesh import bound_mesh, device_axes, has_programs
 from .launch import checked_mesh, one_cta_a_program, use_mesh
 from .places import Places
 
@@ -59,8 +59,11 @@ def distributed_barrier(mesh=None, _semantic=None) -> None:
         return
     use_mesh(word_name, mesh, _semantic)
     if mesh.size > mesh.launch_size:
+        gpus = any(size > 1 for _, size in device_axes(mesh))
         refuse(ValueError, f"{word_name}: {mesh!r} has {mesh.size} elements, and the clusters of the launch have "
-                           f"{mesh.launch_size} CTAs")
+                           f"{mesh.launch_size} CTAs",
+               mend="bind the mesh to the table of this rank: tle.bind_mesh(mesh, world)" if gpus else
+                    "give the part of the mesh that is one cluster")
     ranks = tuple(sorted(mesh.ranks()))
     _semantic.builder.record("distributed_barrier", grid=False, ranks=None if len(ranks) == mesh.launch_size else ranks)
 
