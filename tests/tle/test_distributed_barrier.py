@@ -179,7 +179,8 @@ def test_refusals():
     refused(TypeError, "mesh", absent, signature, mesh=FOUR, part=3)
     refused(ValueError, "all meshes of a kernel agree", absent, signature, mesh=FOUR, part=tle.device_mesh({"cluster": 8}))
     refused(ValueError, "elements", absent, signature, mesh=FOUR, part=tle.device_mesh({"cluster": 4, "block": 2}))
-    refused(ValueError, "tle.bind_mesh(mesh, world)", absent, signature, mesh=FOUR, part=tle.device_mesh({"device": 2, "cluster": 4}))
+    gpus = tle.device_mesh({"device": 2, "cluster": 4})
+    refused(ValueError, "tle.bind_mesh(mesh, world)", absent, signature, mesh=FOUR, part=gpus)
     refused(NotImplementedError, "parts of grids", absent, signature, mesh=BLOCKS, part=BLOCKS[0:4])
     for first in (True, False):
         refused(ValueError, "one of the two ways", both_kinds, signature, blocks=BLOCKS, cluster=FOUR, FIRST=first)
