@@ -62,7 +62,7 @@ def _experts(hidden: int = 64, inner: int = 256, stages: int = 0, **configuratio
 
 
 def _experts_by_numbers() -> tuple:
-    """Rows picked by four warps: two blocks of different experts for one program, an odd end of K, padding, and four slots for eight
+    """Rows picked by four warps: two blocks of different experts for a program, an odd end of K, padding, and four slots for eight
     chunks."""
     a, b = numbers((150, 200), (2, 128, 200), dtype=ml_dtypes.bfloat16)
     sources = np.random.default_rng(0).integers(0, 170, 256).astype(np.int32)

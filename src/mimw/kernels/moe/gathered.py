@@ -11,7 +11,7 @@ weights. For example:
 The tiles, their order and what the consumers do are those of kernel.py, GATED. What is different is who brings A: TMA on Hopper
 starts one copy a row, here four warps copy 16 bytes a thread (cp.async), and one of them starts TMA for the weights. They do not
 wait for a chunk before they start the next: what is LAG chunks behind has landed, and only that is told to the consumers, who give
-a slot back one chunk later. So there are LAG + 2 slots: with fewer each waits for the other. Rows of padding have a number behind A;
+a slot back a chunk later. So there are LAG + 2 slots: with fewer each waits for the other. Rows of padding have a number behind A;
 the last row of A is read for them, and nobody reads what becomes of it.
 """
 
