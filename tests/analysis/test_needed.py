@@ -6,7 +6,7 @@ from mimw.analysis.needed import needed
 from mimw.simulate import prepare
 from tests.kernels.drawn_tiles import drawn
 from tests.kernels.product import product_case
-from tests.kernels.rounds_by_data import branches, until_small
+from tests.kernels.rounds_by_data import branches, told_in_tiles, until_small
 
 
 def found_in(kernel, args, meta):
@@ -50,3 +50,11 @@ def test_bounds_on_data_name_their_line():
     _, copied = found_in(until_small, arrays, dict(SIZE=128, COPIED=True))
     _, loaded = found_in(until_small, arrays, dict(SIZE=128, COPIED=False))
     assert len(copied.bounds) == 1 and copied.bounds[0].file.endswith("rounds_by_data.py") and not loaded.bounds
+
+
+def test_a_tile_that_goes_through_an_argument_is_needed():
+    arrays = [np.zeros(128, np.int32) for _ in range(3)]
+    program, found = found_in(told_in_tiles, arrays, dict(SIZE=128))
+    stores = [op for op in program.walk() if op.name in ("store", "masked_store") and op in found.stores]
+    assert [op.name for op in stores] == ["store"] and stores[0].value in found.values and not found.unknown
+    assert {op.name for op in program.walk() if op.results and op.results[0] in found.values} >= {"load", "addptr", "reduce"}

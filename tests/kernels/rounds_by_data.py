@@ -105,3 +105,13 @@ def branches(x, out, limit, SIZE: tl.constexpr):
     if tl.max(value, 0) > 1.0:
         value = value / 2
     tl.store(out + at, value)
+
+
+@mimw.jit
+def told_in_tiles(x, words, out, SIZE: tl.constexpr):
+    """A branch on a tile that this kernel has stored into `words`; what it stores into `out` decides nothing."""
+    at = tl.arange(0, SIZE)
+    tl.store(words + at, tl.load(x + at) + 1)
+    tl.store(out + at, at, mask=at < SIZE - 1)
+    if tl.max(tl.load(words + SIZE - 1 - at), 0) > 3:
+        tl.store(out + SIZE - 1, 1)

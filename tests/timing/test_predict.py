@@ -14,7 +14,7 @@ from tests.kernels.clusters import swap
 from tests.kernels.drawn_tiles import drawn
 from tests.kernels.lines import line_of
 from tests.kernels.product import WAITS, product, product_case
-from tests.kernels.rounds_by_data import as_often_as_told, branches, told_by_a_peer, until_small
+from tests.kernels.rounds_by_data import as_often_as_told, branches, told_by_a_peer, told_in_tiles, until_small
 
 # One SM at 1 GHz, so that a cycle is a nanosecond; everything small is free.
 _FREE = """
@@ -280,3 +280,13 @@ def test_assembly_of_plain_instructions_is_arithmetic():
     plain, special = (mimw.predict(assembled, (1, ), x, x, one, target="sm_90a").microseconds
                       for one in ("add.f32 $0, $1, $1;", "tanh.approx.f32 $0, $1;"))
     assert plain < special
+
+
+@pytest.mark.parametrize("number, stored", [(2, 2 * 512), (3, 2 * 512 + 32)])
+def test_a_branch_on_a_tile_in_an_argument_is_known(chip, number, stored):
+    """It is taken where the numbers that were stored, one more each, are above 3: a store more. Arrays are left as they are."""
+    chip(memory__sm_store_gb_per_s=1)
+    x, words, out = np.full(128, number, np.int32), np.zeros(128, np.int32), np.zeros(128, np.int32)
+    found = predicted((told_in_tiles, 1, (x, words, out), dict(SIZE=128)))
+    assert found.units["outbound"] * found.cycles == pytest.approx(stored)
+    assert not found.assumed and not words.any() and not out.any()

@@ -14,10 +14,11 @@ from mimw.trace import LINKS
 from tests.check.test_several_gpus import grouped, passed
 from tests.kernels import spread_experts
 from tests.kernels.several_gpus import gathering
+from tests.kernels.told_behind_copies import told_behind_copies
 from tests.timing.test_predict import ROUND, chip  # noqa: F401  a fixture
 
-LINK = {"link.get_ns": 100, "link.put_ns": 200, "link.signal_ns": 1000, "link.barrier_ns": 2000, "link.put_gb_per_s": 64,
-        "link.get_gb_per_s": 32, "link.sm_put_gb_per_s": 16, "link.sm_get_gb_per_s": 8}
+LINK = {"link.get_ns": 100, "link.put_ns": 200, "link.signal_ns": 1000, "link.fence_ns": 500, "link.barrier_ns": 2000,
+        "link.put_gb_per_s": 64, "link.get_gb_per_s": 32, "link.sm_put_gb_per_s": 16, "link.sm_get_gb_per_s": 8}
 
 
 @pytest.fixture
@@ -128,3 +129,27 @@ def test_programs_that_also_wait_for_barriers_are_all_run():
     """Tokens to their experts: tasks behind barriers wait for one that waits for the programs of another SM."""
     kernel, grid, args, meta = spread_experts.dispatching(2, 5, 2, 2, 8, programs=2)[0]
     assert mimw.predict(kernel, grid, *args, **meta).simulated == (2, 2)
+
+
+def test_a_signal_waits_for_what_other_tasks_have_on_the_way(chip):  # noqa: F811
+    """Copies of 4096 bytes take 256 cycles each, and a release holds its task up for 500 more: the next signal leaves then."""
+    figures = ROUND | LINK | {"memory.sm_store_gb_per_s": 16}
+    chip(**{name.replace(".", "__"): value for name, value in figures.items()})
+
+    def cycles(copies, signals):
+        world = mimw.World(2)
+        y, flag = world.each([np.empty(copies * 1024, np.int32) for _ in range(2)], "y"), world.symmetric(1, "int32", "flag")
+        return mimw.predict(told_behind_copies, 1, y, flag, world, 1024, copies, signals).cycles
+
+    alone = cycles(1, 1)
+    assert alone > 256 + 1000
+    assert cycles(16, 1) - alone == pytest.approx(15 * 256) and cycles(1, 3) - alone == pytest.approx(2 * 500)
+
+
+def test_what_ranks_tell_each_other_in_tiles_decides():
+    """Rows go to the places that tiles of choices, told to the peers, have given them: a copy for each, at the rank that has it."""
+    launch, made = spread_experts.dispatching(2, 5, 2, 2, 8, programs=1, seed=4)
+    found = mimw.predict(launch[0], launch[1], *launch[2], **launch[3])
+    copies = [sum(event.label == "store" and event.cta == rank for event in found.trace.events) for rank in range(2)]
+    assert copies == [len(made.route.rows_of(rank)) for rank in range(2)] and copies[0] != copies[1]
+    assert all((one == -7).all() for one in (*made.rows, *made.places)), "arrays are left as they are"

@@ -8,9 +8,10 @@ from, and the branches and loop bounds that depend on the kernel's data. For exa
         acc = tl.dot(a, b, acc)            the tiles a, b and acc: not needed
 
 Loop bounds, branch conditions, phases, indices, offsets and predicates are needed, with every value that they are
-computed from; the tiles that a kernel is about mostly are not. A needed value that comes out of a product, out of a
-copy or from another CTA cannot be known without computing everything: a branch on it is listed in `unknown`, a loop
-bounded by it in `bounds`.
+computed from; the tiles that a kernel is about mostly are not. A tile that is stored into an argument is needed where the
+kernel loads such values from that argument, as what one GPU tells another about its tokens. A needed value that comes out of
+a product, out of a copy or from another CTA cannot be known without computing everything: a branch on it is listed in
+`unknown`, a loop bounded by it in `bounds`.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from ..ir import Op, Program, Site, Tensor, Token, Value
 from ..ir.flow import bounds
 from ..ir.ops import is_pure
 from .flows import Flows
+from .global_arrays import GlobalArrays
 
 
 @dataclass(frozen=True)
 class Needed:
-    """`values` have to be computed, and what the ops in `stores` write into shared memory be there; `unknown` are the branches that
-    depend on data, `bounds` the sites of loops that do."""
+    """`values` have to be computed, and what the ops in `stores` write into shared memory, or as tiles into global memory, be
+    there; `unknown` are the branches that depend on data, `bounds` the sites of loops that do."""
 
     values: frozenset[Value]
     stores: frozenset[Op]
@@ -44,9 +46,11 @@ class _Search(Flows):
     def __init__(self, program: Program):
         super().__init__(program)
         self.spins = any(_communicates(op) or op.row.loads and op.is_volatile for op in program.walk())
+        self.global_arrays = GlobalArrays(program)
 
     def result(self) -> Needed:
         tainted = self.tainted()
+        told = self.told(tainted)
         unknown, bounds, roots = set(), [], []
         for op in self.program.walk():
             wanted = list(self.roots(op))
@@ -67,7 +71,7 @@ class _Search(Flows):
             op = self.maker.get(value)
             if op is not None and not op.row.hands_on:
                 roots += op.operands
-                for store in self.stores_behind(op):
+                for store in (*self.stores_behind(op), *self.stores_told(op, told)):
                     stores.add(store)
                     roots += store.operands
                 roots += [yielded for block in op.blocks for yielded in block.yielded]
@@ -76,6 +80,21 @@ class _Search(Flows):
     def stores_behind(self, op: Op) -> list[Op]:
         """The ops that store what `op` may read."""
         return [store for array in self.touched(op, op.row.reads) for store in self.stores.get(array, ())]
+
+    def told(self, tainted: set[Value]) -> dict[Value, list[Op]]:
+        """By argument the ops that store tiles there which do not depend on data."""
+        found: dict[Value, list[Op]] = {}
+        for op in self.program.walk():
+            if _stores_a_tile(op) and tainted.isdisjoint(op.operands):
+                for array in self.global_arrays.behind(op.pointer):
+                    found.setdefault(array, []).append(op)
+        return found
+
+    def stores_told(self, op: Op, told: dict[Value, list[Op]]) -> list[Op]:
+        """Those of `told` that store what `op` may load."""
+        if not op.row.loads or "pointer" not in op.row.places:
+            return []
+        return [store for array in self.global_arrays.behind(op.pointer) for store in told.get(array, ())]
 
     def roots(self, op: Op) -> Iterator[Value]:
         """Operands that decide something by themselves."""
@@ -105,6 +124,13 @@ def _is_data(op: Op) -> bool:
     """Whether no index arithmetic can stand in for the results: products, what copies bring, and what other CTAs hold."""
     row = op.row
     return not row.traits.isdisjoint(("dot", "declared")) or row.copy == "in" or bool(row.peers and row.reads)
+
+
+def _stores_a_tile(op: Op) -> bool:
+    """Whether `op` stores a tile through pointers, all at once."""
+    row = op.row
+    return bool(row.stores and not row.loads and "pointer" in row.places and "atomic" not in row.traits
+                and isinstance(op.value.type, Tensor))
 
 
 def _communicates(op: Op) -> bool:

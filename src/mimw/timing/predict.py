@@ -144,7 +144,8 @@ class _Predictor:
             raise SimulatorMisuse("the bounds of a loop come out of a copy, a dot or another CTA, and a prediction computes none "
                                   "of these", *self.needed.bounds, hint="mimw.profile measures such a kernel")
         asked = any(task.registers for op in program.walk() if op.name == "warp_specialize" for task in op.attrs["tasks"])
-        registers = launch_registers(program, chip) if asked else PLAIN_REGISTERS
+        most_registers = launch.specialisation.options.get("maxnreg") or PLAIN_REGISTERS
+        registers = launch_registers(program, chip) if asked else min(PLAIN_REGISTERS, most_registers)
         self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers,
                                          chip.warp_size, columns_taken(program))
         self.grid = (*launch.grid, 1, 1)[:3]

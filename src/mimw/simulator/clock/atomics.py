@@ -16,19 +16,28 @@ import numpy as np
 from ...ir import Op, Tensor
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task
+from ..words.memory import scope_of
 from .table import skip, timed
 
 
 @timed("world_barrier")
 def world_barrier(task, op):
-    """Behind the task's puts; the last rank's arrival is seen `link.barrier_ns` later."""
+    """Behind the puts of the task's SM; the last rank's arrival is seen `link.barrier_ns` later."""
     machine = task.machine
     if machine.ways is not None:
-        machine.advance(task, machine.ways.performed[task])
+        machine.advance(task, task.cta.sm.performed)
     yield from HANDLERS["world_barrier"].run(task, op)
     if machine.ways is not None:
         task.wait_until(task.clock + machine.cycles("link.barrier_ns"), op, "barrier of ranks")
         task.floor = task.clock
+
+
+@timed("fence")
+def fence(task, op):
+    """What a task releases by a fence is there first, as with an atomic op that releases."""
+    if task.machine.ways is not None and op.scope in ("gpu", "sys"):
+        task.machine.ways.release(task, op.scope)
+    HANDLERS["fence"].run(task, op)
 
 
 @timed("atomic_rmw", "atomic_cas", "atomic_load", "atomic_store")
@@ -38,13 +47,14 @@ def atomic(task, op):
     machine = task.machine
     ways, peer = machine.ways, None if machine.ways is None else machine.ways.peer(task, op)
     known = machine.needed.values.issuperset(op.operands)
+    released = task.clock
     if ways is not None and op.row.releases and getattr(op.order, "name", str(op.order)).lower() != "relaxed":
-        machine.advance(task, ways.performed[task])     # what it releases is there first
+        released = ways.release(task, scope_of(op))     # what it releases is there first
     if known and not isinstance(op.pointer.type, Tensor):
         machine.remember(task.env[op.pointer], op.pointer.type.pointee.bytes)
         HANDLERS[op.name].run(task, op)
         if peer is not None:
-            machine.signal_times[int(task.env[op.pointer])] = ways.told(task)
+            machine.signal_times[int(task.env[op.pointer])] = ways.told(released)
         counts = ways is None or bool(machine.uses[op.result] if op.results else ())
         if "kind" in op.row.places and getattr(op.kind, "name", op.kind) == "ADD" and counts:
             cell = task.memory.cell(int(task.env[op.pointer]), task.env[op.result].dtype, task, op, "adds to")
@@ -53,7 +63,8 @@ def atomic(task, op):
         _words(task, op, peer)
     else:
         skip(task, op)
-    machine.advance(task, task.clock + (machine.cycles("atomic.ns") if op.results else 0.0))
+    answers = any(machine.uses[result] for result in op.results)        # else the chip reduces, and the task goes on
+    machine.advance(task, task.clock + (machine.cycles("atomic.ns") if answers else 0.0))
 
 
 @timed("multimem_load_reduce", "multimem_store", "multimem_reduce")

@@ -12,8 +12,10 @@ shared memory or global memory.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...ir import Op, Tensor
-from ...ir.types import Buffer
+from ...ir.types import Buffer, element_of
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task
@@ -153,6 +155,7 @@ def tma_store(task, op):
     if "rows" in op.row.places:
         left = max(left, _rows_copied(task, op))
     end = left + task.machine.cycles("tma.store_ns")
+    task.cta.sm.stored(end)
     task.stores.append(_copy(task, op, "store", "TMA store", left, end, size, lambda copy: None))
 
 
@@ -244,6 +247,9 @@ def store(task, op):
     if not tiles and machine.needed.values.issuperset(op.operands) and op.row.stores:
         machine.remember(task.env[op.pointer], op.value.type.bytes)
         HANDLERS[op.name].run(task, op)
+    elif op in machine.needed.stores:
+        _remember_tile(task, op)
+        HANDLERS[op.name].run(task, op)
     size = _tile_bytes(op, op.value) if op.value in tiles else (
         max((value.type.numel * value.type.element.bytes for value in tiles), default=32))
     peer_gpu = _peer(task, op)
@@ -251,8 +257,18 @@ def store(task, op):
         left, end = machine.ways.put(task, op, peer_gpu, size)
         _copy(task, op, "put", "stores to peers", left, end, size, lambda copy: None)
     else:
-        machine.store(task, size)
+        task.cta.sm.stored(machine.store(task, size))
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
+
+
+def _remember_tile(task, op) -> None:
+    """The bytes from the first to the last element that a store of a tile is about to write."""
+    addresses = np.asarray(task.env[op.pointer], np.uint64)
+    if "mask" in op.row.places:
+        addresses = addresses[np.broadcast_to(task.env[op.mask], addresses.shape)]
+    if addresses.size:
+        low = int(addresses.min())
+        task.machine.remember(low, int(addresses.max()) - low + element_of(op.value.type).bytes)
 
 
 @timed("prefetch", "prefetch_descriptor", "tma_prefetch", "time_base", "time_stamp", "wait_stamp", "wait_words",

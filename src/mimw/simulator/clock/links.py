@@ -5,10 +5,12 @@ example, on links of 370 GB/s a GPU, of which an SM can take 46:
 
     ways.put(task, op, peer, 16384)         (left, there): SM, out of this GPU, into the peer, then `link.put_ns`
     ways.get(task, op, peer, 16384)         the same the other way round, `link.get_ns` after the last byte was asked for
-    ways.told(task)                         when a signal sent now is seen: behind all the task's puts, `link.signal_ns` later
+    released = ways.release(task, "sys")    when all is there that its SM has on its way; the task goes on `link.fence_ns` later
+    ways.told(released)                     when the signal behind it is seen, `link.signal_ns` later
 
 Every GPU has one way out and one way in, as through a switch; where only some of its SMs are simulated, they have their share. What
-goes to a peer is an event on the lane of that link.
+goes to a peer is an event on the lane of that link. A release waits for the stores and bulk copies out of all tasks of its SM, not
+of its own task alone: that was measured (benchmarks/NOTES.md, "What a signal costs").
 """
 
 from __future__ import annotations
@@ -33,7 +35,6 @@ class Ways:
         self.makers = peer_accesses(machine.program)
         self.out: dict[int, Queue] = defaultdict(Queue)
         self.into: dict[int, Queue] = defaultdict(Queue)
-        self.performed: dict[TimedTask, float] = defaultdict(float)      # by task, when its puts are there
         self._drawn: dict[str, float] = {}
 
     def peer(self, task: TimedTask, op: Op) -> int | None:
@@ -47,7 +48,7 @@ class Ways:
         left = self._taken(task, "link out", "put", size, self.out[own], self.into[peer])
         self._draw(op, f"rank {own} to rank {peer}", task, left, size)
         there = left + self.machine.cycles("link.put_ns")
-        self.performed[task] = max(self.performed[task], there)
+        task.cta.sm.stored(there)
         return left, there
 
     def get(self, task: TimedTask, op: Op, peer: int, size: int) -> tuple[float, float]:
@@ -56,9 +57,16 @@ class Ways:
         self._draw(op, f"rank {peer} to rank {own}", task, left, size)
         return left, left + self.machine.cycles("link.get_ns")
 
-    def told(self, task: TimedTask) -> float:
-        """When a signal is seen that the task sends behind its puts."""
-        return max(task.clock, self.performed[task]) + self.machine.cycles("link.signal_ns")
+    def release(self, task: TimedTask, scope: str) -> float:
+        """The task goes on when its release is over; when everything has arrived that the release waits for. One of system scope
+        holds up the task for another way there and back, in which the signal behind it is on its way already."""
+        arrived = max(task.clock, task.cta.sm.performed)
+        self.machine.advance(task, arrived + (self.machine.cycles("link.fence_ns") if scope == "sys" else 0.0))
+        return arrived
+
+    def told(self, released: float) -> float:
+        """When a signal is seen that leaves behind a release."""
+        return released + self.machine.cycles("link.signal_ns")
 
     def _taken(self, task: TimedTask, unit: str, what: str, size: int, *gpus: Queue) -> float:
         machine = self.machine

@@ -52,10 +52,16 @@ class Conditions:
 
 @dataclass
 class Sm:
-    """The units of one SM and what went through them; `drawn` is how far each one's lane of the timeline goes."""
+    """The units of one SM and what went through them; `drawn` is how far each one's lane of the timeline goes, `performed` when
+    all is there that its tasks have stored, and their bulk copies have carried out of it, so far."""
 
     units: dict[str, Queue] = field(default_factory=lambda: defaultdict(Queue))
     drawn: dict[str, float] = field(default_factory=dict)
+    performed: float = 0.0
+
+    def stored(self, there: float) -> None:
+        """Something that has left the SM is there at that time."""
+        self.performed = max(self.performed, there)
 
 
 @dataclass(eq=False)
