@@ -3,7 +3,7 @@
     python -m benchmarks.distributed_moe                        dispatch and combine of every shape; two GPUs
     python -m benchmarks.distributed_moe decode --what combine  one shape, one direction
     python -m benchmarks.distributed_moe --check                results of all shapes and of odd ones against torch's; no times
-    python -m benchmarks.distributed_moe deepseek --tune        every candidate's time; nothing is written
+    python -m benchmarks.distributed_moe deepseek --tune        every candidate's result compared, then its time: a row of each
 
 `rows` is the dispatch whose rows stay where they come, with lists of their numbers by expert, in blocks of 128. `layer` is the
 whole of dispatch, experts and combine: as the library has it, with rows read by number, and with products that know no blocks.
@@ -19,12 +19,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 
 from mimw.kernels import moe_combine, moe_dispatch
 from mimw.testing.benchmark import Row
 
 from .distributed import alternate, ended, graphed, keep_row, of_all, started, together, worst
+from .distributed_moe_candidates import candidates
 from .driver import RESULTS, command, some_of
 from .gpu import multiprocessors, row_of, summary, torch
 
@@ -317,14 +317,18 @@ def rows(world, name: str, what: tuple[str, ...], ms: float):
             yield layer(world, problem, ms)
             continue
         sides = {"mimw": calls[one], "NCCL": problem.nccl(one), "link": link}
-        count = CALLS if problem.most > 1000 else 5 * CALLS
-        times = alternate(world, {side: repeated(world, side, run, count) for side, run in sides.items()}, ms, count, flushed=False)
-        shape = dict(tokens=problem.most, hidden=problem.hidden, k=problem.k, experts=problem.experts, ranks=world.size,
-                     bytes=problem.pairs * problem.row_bytes)
-        used = asdict(problem.chosen(one))
-        label = f"moe_{'dispatch_rows' if one == 'rows' else one}-{name}"
-        yield row_of(label, shape, used, times, error if one == "combine" else 0.0, "standard normal")
+        yield timed(world, problem, one, sides, problem.chosen(one), error if one == "combine" else 0.0, ms)
     problem.free()
+
+
+def timed(world, problem: Problem, what: str, sides: dict[str, Callable], chosen, error: float, ms: float) -> Row:
+    """The row of `sides`, of which ours has the configuration `chosen`."""
+    count = CALLS if problem.most > 1000 else 5 * CALLS
+    times = alternate(world, {side: repeated(world, side, run, count) for side, run in sides.items()}, ms, count, flushed=False)
+    shape = dict(tokens=problem.most, hidden=problem.hidden, k=problem.k, experts=problem.experts, ranks=world.size,
+                 bytes=problem.pairs * problem.row_bytes)
+    label = f"moe_{'dispatch_rows' if what == 'rows' else what}-{problem.name}"
+    return row_of(label, shape, asdict(chosen), times, error, "standard normal")
 
 
 def layer(world, problem: Problem, ms: float) -> Row:
@@ -348,32 +352,32 @@ def line(row: Row) -> str:
     return f"{row.name:<24} {row.microseconds:8.1f} us  {rate:6.1f} GB/s over the link  {told}  error {row.error:.1e}"
 
 
-def tuned(world, name: str, what: tuple[str, ...], ms: float) -> None:
-    """Times of candidates."""
+def tuned(world, name: str, what: tuple[str, ...], ms: float):
+    """The rows of candidates, each right before it is timed."""
     problem, _, _ = checked(world, name, SHAPES[name])
-    candidates: dict[str, Callable] = {"link": problem.link()}
-    kept = list(problem.symmetric)
-    if "dispatch" in what:
-        for programs, rings in ((132, (4, 8, 4, 2)), (132, (3, 9, 6, 1)), (132, (4, 8, 4, 4)), (112, (4, 8, 4, 2))):
-            chosen = moe_dispatch.Configuration(*rings)
-            candidates[f"dispatch {programs} programs, {chosen}"] = partial(problem.dispatch, chosen, programs)
-    if "rows" in what:
-        most = problem.chosen("rows").out
-        for slots, unread in ((most, most // 2), (most, most - 2), (most // 2, most // 4)):
-            chosen = moe_dispatch.RowsConfiguration(slots, unread)
-            candidates[f"rows {chosen}"] = partial(problem.dispatch_rows, chosen)
-    if "combine" in what and problem.bytes == 2:
-        for which in ((8, 1024, 4, 1), (8, 1024, 4, 2), (16, 512, 2, 1), (4, 2048, 8, 1), (6, 1024, 4, 1)):
-            chosen = moe_combine.Configuration(*which)
-            candidates[f"combine {chosen}"] = partial(problem.combine, chosen)
-    for told, make in candidates.items():
-        run = make if told == "link" else make()
-        (time, ) = alternate(world, {told: repeated(world, told, run, CALLS)}, ms, CALLS, flushed=False).values()
-        if world.rank == 0:
-            print(f"{name} {time:9.1f} us  {told}", flush=True)
-        together(world)
-        while len(problem.symmetric) > len(kept):
-            world.free(problem.symmetric.pop())
+    link, kept = problem.link(), len(problem.symmetric)
+    makes = {"dispatch": problem.dispatch, "rows": problem.dispatch_rows, "combine": problem.combine}
+    for one in what:
+        if one not in makes or one == "combine" and problem.bytes == 1:
+            continue
+        for chosen in candidates(one, problem.chosen(one)):
+            run = makes[one](chosen)
+            if one == "combine":
+                problem.fill()
+                problem.out.zero_()
+            for _ in range(2):
+                together(world)
+                run()
+                torch.cuda.synchronize()
+            error = problem.error() if one == "combine" else 0.0
+            if one != "combine":
+                problem.check_dispatch() if one == "dispatch" else problem.check_rows()
+            elif not error < 1e-2:
+                raise AssertionError(f"{name}, {chosen}: error {error}")
+            yield timed(world, problem, one, {"mimw": run, "link": link}, chosen, error, ms)
+            together(world)
+            while len(problem.symmetric) > kept:
+                world.free(problem.symmetric.pop())
     problem.free()
 
 
@@ -392,7 +396,8 @@ def main() -> None:
                 print(f"right  {name}: error of combine {error:.1e}", flush=True)
     elif options.tune:
         for name in names:
-            tuned(world, name, options.what, options.ms)
+            for row in tuned(world, name, options.what, options.ms):
+                keep_row(world, row, options.results, lambda row: f"{line(row)}  {dict(row.configuration)}")
     else:
         ratios = []
         for name in names:

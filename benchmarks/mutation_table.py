@@ -13,7 +13,8 @@ change a count or bytes, drop a fence, take the next buffer or barrier, weaken a
 *Wrong* ones are caught or missed, and the score is caught / wrong; *equivalent* ones are listed below with the argument. *Alarms*
 are findings on the unchanged kernel, over so many runs. Missed ones that multiply by another tile, which is there as well, break
 no rule of synchronisation: a test that compares with numpy finds them (`only_numbers_show` in tests/tutorials plants them).
-Not judged yet: the mutants of ring attention's two large kernels (`NOT_JUDGED` in benchmarks/mutation_kernels).
+Not judged yet: the mutants of ring attention's two large kernels, and of dispatch in whole rows (`NOT_JUDGED` in
+benchmarks/mutation_kernels).
 
 | Kernel | Mutants | Caught | Missed | Equivalent | Score | Alarms (runs) |
 |---|---|---|---|---|---|---|

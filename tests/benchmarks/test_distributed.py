@@ -4,13 +4,16 @@ import math
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import mimw
-from benchmarks import distributed_collectives, distributed_gemm
+from benchmarks import distributed_collectives, distributed_gemm, distributed_moe_predicted
 from benchmarks.distributed import MOST_ROUNDS, agreed_rounds, meet, worst
+from benchmarks.distributed_moe_candidates import candidates
 from docs.support.performance_choices import shipped
 from docs.support.performance_sections import SECTIONS
+from mimw.costs import model
 from mimw.kernels.collectives import COLLECTIVES, arguments
 
 
@@ -39,6 +42,30 @@ def test_candidates_of_collectives_are_launches(collective, size):
     for chosen in tried:
         _, (programs, ), _, meta = arguments(collective, x, out, world, chosen=chosen)
         assert programs * meta.get("BLOCK", meta.get("CHUNK")) * 16 >= numbers
+
+
+@pytest.mark.parametrize("name", distributed_moe_predicted.SHAPES)
+def test_candidates_of_experts_are_launches_that_fit(name):
+    """As many slots as the library's own choice has, that one among them, and whole rows by one warp and by two."""
+    ranks = distributed_moe_predicted.Ranks(name, 1)
+    for what in distributed_moe_predicted.WHAT:
+        taken = ranks.chosen(what)
+        tried = candidates(what, taken)
+        assert tried[0] == taken and len(set(tried)) == len(tried) > 2
+        if what == "dispatch":
+            assert {one.whole for one in tried} == {0, 1, 2}
+            assert {one.out + one.home for one in tried} == {taken.out + taken.home}
+
+
+def test_a_part_of_a_chip_predicts_a_launch_of_experts():
+    """More to do for a program of the same share takes longer, and the chip that is asked for is as it was."""
+    times = []
+    for tokens in (4, 12):
+        ranks = distributed_moe_predicted.Ranks("mixtral", 1)
+        ranks.most, ranks.ids = tokens, ranks.world.each([np.ascontiguousarray(ids[:tokens]) for ids in ranks.ids], "ids")
+        times.append(distributed_moe_predicted.predicted(ranks.rows(), 1))
+    assert times[0].microseconds < times[1].microseconds and times[0].grid == (1, )
+    assert model("sm_90a")["chip.sms"] == 132 and distributed_moe_predicted.measured("dispatch", "mixtral") > 80
 
 
 @pytest.mark.parametrize("kind", distributed_gemm.KINDS)

@@ -15,7 +15,7 @@ twice; rows are random numbers. Rows that nobody gets keep -7. The reader of lis
 find are planted by mutants of the library's kernels.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,11 +40,11 @@ def dispatch_again(x, x_scales, ids, rows, row_scales, ends, places, staging, st
                    told, started, arrived, calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr,
                    RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr,
                    HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr,
-                   ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr):
+                   ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr, WHOLE: tl.constexpr):
     for _ in tl.static_range(TIMES):
         dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, chunks, counted, told,
                  started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, OUT, HOME, UNREAD, GROUP, TILE,
-                 COUNT, ROUNDS, SLOTS, BLOCK, MEET)
+                 COUNT, ROUNDS, SLOTS, BLOCK, MEET, WHOLE)
 
 
 @mimw.jit(do_not_specialize=["tokens"])
@@ -138,6 +138,11 @@ def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs:
     if times > 1:
         return (dispatch_again, grid, args, {**meta, "TIMES": times}), made
     return (moe_dispatch.kernel, grid, args, meta), made
+
+
+def whole_rows() -> tuple:
+    """A launch, twice, of two warps that take whole rows to their places."""
+    return dispatching(2, 8, 2, 1, 8, programs=1, times=2, chosen=replace(SMALL, whole=2))[0]
 
 
 def in_blocks(made: SimpleNamespace, rank: int) -> tuple[list[int], np.ndarray, np.ndarray]:

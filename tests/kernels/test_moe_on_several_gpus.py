@@ -34,6 +34,16 @@ def test_three_ranks_with_scales_one_of_them_without_tokens():
         assert_dispatched(made)
 
 
+@pytest.mark.parametrize("warps, routing", [(1, "any"), (2, "any"), (1, "nobody chooses"), (2, "own experts alone")])
+def test_warps_take_whole_rows_to_their_places(warps, routing):
+    """Three choices a token, with scales, more rows than slots; one of the programs' rings goes around several times."""
+    ids = ROUTINGS[routing] if routing != "any" else lambda random, rank, count: random.integers(-1, 4, (count, 2))
+    launch, made = dispatching(2, 9, 2, 2, 8, programs=2, ids=ids, scales=4 * warps - 4, chosen=replace(SMALL, whole=warps))
+    for _ in range(2):
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_dispatched(made)
+
+
 def test_of_many_choices_programs_count_their_own_and_meet(monkeypatch):
     monkeypatch.setattr(moe_dispatch, "MEET", 8)
     launch, made = dispatching(2, 5, 3, 3, 8, programs=2, tokens=[5, 3], chosen=replace(SMALL, tile=4, count=8))
@@ -84,8 +94,9 @@ def test_three_ranks_one_of_them_without_tokens():
 
 
 @pytest.mark.parametrize("launch", [
-    dispatching(2, 4, 2, 2, 8, programs=2)[0], listing(2, 4, 2, 2, 8, programs=1, block=2, times=2)[0],
-    combining(2, 4, 2, 2, 16)[0]], ids=["dispatch", "dispatch, listed", "combine"])
+    dispatching(2, 4, 2, 2, 8, programs=2)[0], dispatching(2, 7, 2, 1, 8, programs=1, chosen=replace(SMALL, whole=2))[0],
+    listing(2, 4, 2, 2, 8, programs=1, block=2, times=2)[0],
+    combining(2, 4, 2, 2, 16)[0]], ids=["dispatch", "dispatch, whole rows", "dispatch, listed", "combine"])
 def test_nothing_is_found(launch):
     assert mimw.check(launch[0], launch[1], *launch[2], seeds=3, **launch[3]).ok
 
@@ -93,6 +104,8 @@ def test_nothing_is_found(launch):
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="a ring has room for what"):
         moe_dispatch.Configuration(out=1, group=2)
+    with pytest.raises(ValueError, match="slots of its own: home and unread"):
+        replace(SMALL, home=3, whole=2)
     with pytest.raises(ValueError, match="rows of 65536 bytes: 3 of them fit"):
         moe_dispatch.configuration(1 << 16)
     with pytest.raises(ValueError, match="rows of 24 bytes with 0 of scales"):

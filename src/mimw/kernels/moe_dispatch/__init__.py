@@ -33,7 +33,8 @@ SYMMETRIC = ("choices", "counts", "chunks", "counted", "told", "started", "arriv
 class Configuration:
     """Slots of the rings for rows that leave and for rows that go to their places; how many of the latter may be on their way while
     the next are copied; after how many rows a program tells the peers, and of how many rounds it takes own rows before the peers';
-    how many choices it ranks at a time, and counts at a time."""
+    how many choices it ranks at a time, and counts at a time. `whole` warps take whole rows to their places, of which `unread` are
+    then rows; each warp has slots of its own. With 0 one warp does, and they are copies."""
 
     out: int = 4
     home: int = 8
@@ -41,10 +42,13 @@ class Configuration:
     group: int = 1
     tile: int = 128
     count: int = 4096
+    whole: int = 0
 
     def __post_init__(self):
         if not 1 <= self.group <= self.out or not 1 <= self.unread < self.home:
             raise ValueError(f"{self}: a ring has room for what is on its way: out for a group, home for more than unread")
+        if self.whole < 0 or self.whole and (self.unread % self.whole or self.home % self.whole):
+            raise ValueError(f"{self}: each of the `whole` warps has slots of its own: home and unread are multiples of it")
 
 
 def configuration(row_bytes: int, tables: int = 0) -> Configuration:
@@ -142,7 +146,7 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
         raise ValueError(f"x is {tuple(at_one(x).shape)} and rows {tuple(at_one(rows).shape)}; rows need {of.words} words")
     chosen = chosen or chosen_for(of.most, of.k, 4 * (of.words + of.scales), programs, of.ranks)
     meta = of.meta | dict(OUT=chosen.out, HOME=chosen.home, UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile,
-                          COUNT=chosen.count, BLOCK=block)
+                          COUNT=chosen.count, BLOCK=block, WHOLE=chosen.whole)
     args = (x, x if x_scales is None else x_scales, ids, rows, rows if row_scales is None else row_scales, ends, places,
             workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, SYMMETRIC), world,
             of.tokens)

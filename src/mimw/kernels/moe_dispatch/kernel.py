@@ -29,6 +29,7 @@ import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
 from .announce import announce, find_peers, find_places
+from .whole_rows import spread_whole
 
 
 @mimw.jit
@@ -166,8 +167,9 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
              counted, told, started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
              LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr,
              UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr,
-             SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr):
+             SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr, WHOLE: tl.constexpr = 0):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
+    WHOLE warps, if any, take rows to their places as whole_rows.py says.
 
     rows, row_scales    by this GPU's experts, each from a multiple of BLOCK on; with ends (LOCAL) and places (RANKS, TOKENS, K)
                         this GPU's own
@@ -191,6 +193,8 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
     targets, listed = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
     rows_out = tle.gpu.alloc([1], tl.int32)
     own_places = tle.gpu.alloc([triton.next_power_of_2(RANKS) * ROUNDS * triton.next_power_of_2(K)], tl.int32)
+    if WHOLE:
+        issued = tle.gpu.alloc([triton.next_power_of_2(HOME)], tl.int32)
     if program == 0:
         for step in range(1, size):
             tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
@@ -211,7 +215,11 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
         with tlx.async_task(num_warps=1):
             load_home(x, x_scales, staging, staging_scales, own_places, home, home_scales, home_full, home_free, placed, arrived,
                       call, world, TOKENS, K, WORDS, SCALES, HOME, GROUP, ROUNDS)
-        with tlx.async_task(num_warps=1):
-            spread(rows, row_scales, own_places, home, home_scales, home_full, home_free, placed, world, TOKENS, K, WORDS, SCALES,
-                   HOME, UNREAD, GROUP, ROUNDS)
+        with tlx.async_task(num_warps=1, replicate=max(1, WHOLE)):
+            if WHOLE:
+                spread_whole(rows, row_scales, own_places, issued, home, home_scales, home_full, home_free, placed, world,
+                             tlx.async_task_replica_id(), TOKENS, K, RANKS, WORDS, SCALES, HOME, UNREAD, GROUP, ROUNDS, WHOLE)
+            else:
+                spread(rows, row_scales, own_places, home, home_scales, home_full, home_free, placed, world, TOKENS, K, WORDS,
+                       SCALES, HOME, UNREAD, GROUP, ROUNDS)
     tl.store(calls + program, call)
