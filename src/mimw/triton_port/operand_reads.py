@@ -158,10 +158,10 @@ class _Reads:
         for index, (value, tile, way) in enumerate(zip(operands, tiles, ways)):
             if way is None or wanted == width and not way.may_change:
                 continue
+            counted = _counted(tile, wanted)
             if way.is_read:
-                self._read_by(value, way, _counted(tile, wanted), index)
+                self._read_by(value, way, counted, index)
             else:
-                counted = _counted(tile, wanted)
                 self._put(value, self._rebuilt(way, counted.layout), counted)
 
     def _buffer(self, alloc) -> None:
@@ -251,7 +251,7 @@ def _can_count(way: _Way | None, width: int, now: int, index: int) -> bool:
         return width in (2, now) or given is not None and given.layout.startswith("#ttg.blocked")
     if width == 4:
         return way.along == 1 - index
-    return way.along is not None and (bool(way.casts) or way.tile.bits != 8)
+    return way.along is not None and (way.tile.bits == 16 or bool(way.casts) and _wide(way) is not None)
 
 
 def _wide(way: _Way) -> str | None:
