@@ -9,6 +9,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from tests.kernels.swizzled import swizzled
+from tests.tle.compiling import refused
 
 
 @mimw.jit
@@ -277,3 +278,25 @@ def test_small_floats(machine, dtype):
     expected = x.copy()
     expected[:4] = x[:-5:-1]
     assert (y.view(np.uint8) == expected[::-1].copy().view(np.uint8)).all()
+
+
+@mimw.jit
+def no_pointers(out, mesh: tl.constexpr, CASE: tl.constexpr):
+    buffer = tle.gpu.alloc([16], tl.int32)
+    if CASE == "load":
+        tl.load(buffer)
+    elif CASE == "store":
+        tl.store(tle.remote(buffer, 1, mesh), 1)
+    elif CASE == "atomic_max":
+        tl.atomic_max(buffer, 1)
+    elif CASE == "atomic_cas":
+        tl.atomic_cas(buffer, 1, 2)
+    else:
+        tl.load(tle.make_sharded_tensor(out, tle.sharding(mesh, ["cluster"]), [16]))
+
+
+@pytest.mark.parametrize("case, way", [("load", "tle.gpu.local_ptr(buffer), or all"), ("store", "tle.gpu.local_ptr(buffer)"),
+                                       ("atomic_max", "tl.atomic_max: takes"), ("atomic_cas", "tl.atomic_cas: takes"),
+                                       ("a shard", "tle.remote(tensor, shard)")])
+def test_buffers_and_shards_are_no_pointers(case, way):
+    refused(ValueError, way, no_pointers, {"out": "*i32"}, mesh=tle.device_mesh({"cluster": 2}), CASE=case)

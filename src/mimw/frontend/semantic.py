@@ -11,8 +11,24 @@ import triton.language as tl
 
 from ..errors import KernelError
 from ..language.core import capability, unwrap
+from ..language.refuse import refuse
+from ..language.tle.remote_buffer import remote_buffer
+from ..language.tle.sharding import ShardedTensor
+from ..language.tlx.types import buffered_tensor
 from ..tensor_map import block_problem
 from ..triton_port.codegen import TritonSemantic
+
+
+def _pointers(name: str, given):
+    """`given`, for the word `name`; ValueError, as Triton's for what is no pointer, with the way from there to pointers."""
+    if isinstance(given, ShardedTensor):
+        refuse(ValueError, f"{name}: takes pointers, got a {given}",
+               mend="take this program's shard by `.handle`, or pointers to another one by tle.remote(tensor, shard)")
+    if isinstance(given, (buffered_tensor, remote_buffer)):
+        refuse(ValueError, f"{name}: takes pointers, got a {given}",
+               mend="take pointers to its elements by tle.gpu.local_ptr(buffer)"
+               + (", or all of it by tlx.local_load and tlx.local_store" if isinstance(given, buffered_tensor) else ""))
+    return given
 
 
 class Semantic(TritonSemantic):
@@ -33,6 +49,18 @@ class Semantic(TritonSemantic):
         if problem:
             raise KernelError(f"this tensor descriptor cannot be: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
         return super().make_tensor_descriptor(base, shape, strides, block_shape, padding_option)
+
+    def load(self, ptr, *args, **keywords):
+        return super().load(_pointers("tl.load", ptr), *args, **keywords)
+
+    def store(self, ptr, *args, **keywords):
+        return super().store(_pointers("tl.store", ptr), *args, **keywords)
+
+    def atomic_cas(self, ptr, *args, **keywords):
+        return super().atomic_cas(_pointers("tl.atomic_cas", ptr), *args, **keywords)
+
+    def _atomic_typechecking_impl(self, ptr, val, mask, op):
+        return super()._atomic_typechecking_impl(_pointers(f"tl.atomic_{op}", ptr), val, mask, op)
 
     def _has_native_tma(self):
         """Triton asks the GPU that is there; what counts is the chip that the kernel is compiled for."""
