@@ -2,7 +2,8 @@
 
     python -m benchmarks.distributed_moe                        dispatch and combine of every shape; two GPUs
     python -m benchmarks.distributed_moe decode --what combine  one shape, one direction
-    python -m benchmarks.distributed_moe --check                results of all shapes and of odd ones against torch's; no times
+    python -m benchmarks.distributed_moe --check                results of all shapes and of odd ones, and of every candidate of
+                                                                dispatch, against torch's; no times
     python -m benchmarks.distributed_moe deepseek --tune        every candidate's result compared, then its time: a row of each
 
 `rows` is the dispatch whose rows stay where they come, with lists of their numbers by expert, in blocks of 128. `layer` is the
@@ -77,10 +78,16 @@ class Problem:
         self.symmetric += made.values()
         return made
 
-    def free(self) -> None:
-        for tensor in self.symmetric:
-            self.world.free(tensor)
-        self.symmetric.clear()
+    def free(self, kept: int = 0) -> None:
+        """Give symmetric memory back, but for the first `kept` tensors."""
+        while len(self.symmetric) > kept:
+            self.world.free(self.symmetric.pop())
+
+    def forget(self) -> None:
+        """No result of a dispatch is there any more, by which the next one might seem right."""
+        for tensor in (self.rows, self.row_scale, self.ends, self.places):
+            if tensor is not None:
+                tensor.view(torch.uint8).fill_(0xF9)
 
     def dispatch(self, chosen=None, programs: int | None = None) -> Callable[[], None]:
         programs = programs or self.sms
@@ -365,6 +372,8 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float):
             if one == "combine":
                 problem.fill()
                 problem.out.zero_()
+            elif one == "dispatch":
+                problem.forget()
             for _ in range(2):
                 together(world)
                 run()
@@ -376,8 +385,7 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float):
                 raise AssertionError(f"{name}, {chosen}: error {error}")
             yield timed(world, problem, one, {"mimw": run, "link": link}, chosen, error, ms)
             together(world)
-            while len(problem.symmetric) > kept:
-                world.free(problem.symmetric.pop())
+            problem.free(kept)
     problem.free()
 
 
@@ -391,6 +399,16 @@ def main() -> None:
     if options.check:
         for name, shape in {**CHECKED, **{name: SHAPES[name] for name in names}}.items():
             problem, _, error = checked(world, name, shape)
+            kept = len(problem.symmetric)
+            for chosen in candidates("dispatch", problem.chosen("dispatch")):
+                run = problem.dispatch(chosen)
+                problem.forget()
+                together(world)
+                run()
+                torch.cuda.synchronize()
+                problem.check_dispatch()
+                together(world)
+                problem.free(kept)
             problem.free()
             if world.rank == 0:
                 print(f"right  {name}: error of combine {error:.1e}", flush=True)
