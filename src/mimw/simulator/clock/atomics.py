@@ -36,7 +36,7 @@ def world_barrier(task, op):
 def fence(task, op):
     """What a task releases by a fence is there first, as with an atomic op that releases."""
     if task.machine.ways is not None and op.scope in ("gpu", "sys"):
-        task.machine.ways.release(task, op.scope)
+        task.machine.ways.release(task, op, op.scope)
     HANDLERS["fence"].run(task, op)
 
 
@@ -49,7 +49,7 @@ def atomic(task, op):
     known = machine.needed.values.issuperset(op.operands)
     released = task.clock
     if ways is not None and op.row.releases and getattr(op.order, "name", str(op.order)).lower() != "relaxed":
-        released = ways.release(task, scope_of(op))     # what it releases is there first
+        released = ways.release(task, op, scope_of(op))     # what it releases is there first
     if known and not isinstance(op.pointer.type, Tensor):
         machine.remember(task.env[op.pointer], op.pointer.type.pointee.bytes)
         HANDLERS[op.name].run(task, op)

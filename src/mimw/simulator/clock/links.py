@@ -3,10 +3,10 @@
 Input: a timed task at an access to another GPU's memory. Output: when the bytes have left, and when they are there. For
 example, on links of 370 GB/s a GPU, of which an SM can take 46:
 
-    ways.put(task, op, peer, 16384)         (left, there): SM, out of this GPU, into the peer, then `link.put_ns`
-    ways.get(task, op, peer, 16384)         the same the other way round, `link.get_ns` after the last byte was asked for
-    released = ways.release(task, "sys")    when all is there that its SM has on its way; the task goes on `link.fence_ns` later
-    ways.told(released)                     when the signal behind it is seen, `link.signal_ns` later
+    ways.put(task, op, peer, 16384)             (left, there): SM, out of this GPU, into the peer, then `link.put_ns`
+    ways.get(task, op, peer, 16384)             the same the other way round, `link.get_ns` after the last byte was asked for
+    released = ways.release(task, op, "sys")    when all is there that its SM has on its way; the task waits `link.fence_ns` longer
+    ways.told(released)                         when the signal behind it is seen, `link.signal_ns` later
 
 Every GPU has one way out and one way in, as through a switch; where only some of its SMs are simulated, they have their share. What
 goes to a peer is an event on the lane of that link. A release waits for the stores and bulk copies out of all tasks of its SM, not
@@ -57,11 +57,13 @@ class Ways:
         self._draw(op, f"rank {peer} to rank {own}", task, left, size)
         return left, left + self.machine.cycles("link.get_ns")
 
-    def release(self, task: TimedTask, scope: str) -> float:
-        """The task goes on when its release is over; when everything has arrived that the release waits for. One of system scope
+    def release(self, task: TimedTask, op: Op, scope: str) -> float:
+        """The task waits until its release is over; when everything has arrived that the release waits for. One of system scope
         holds up the task for another way there and back, in which the signal behind it is on its way already."""
         arrived = max(task.clock, task.cta.sm.performed)
-        self.machine.advance(task, arrived + (self.machine.cycles("link.fence_ns") if scope == "sys" else 0.0))
+        over = arrived + (self.machine.cycles("link.fence_ns") if scope == "sys" else 0.0)
+        task.wait_until(over, op, f"a release of scope {scope}")
+        task.floor = task.clock
         return arrived
 
     def told(self, released: float) -> float:
