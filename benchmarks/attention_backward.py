@@ -85,7 +85,7 @@ def made(name: str, maker: Callable) -> Callable | None:
 
 
 def candidates(dim: int, causal: bool) -> list[Configuration]:
-    """What --tune tries: the rings, and under a causal mask both orders of programs with the rings that are used. Wide heads have
+    """What --tune tries: the rings, and under a causal mask the orders of programs with the rings that are used. Wide heads have
     a choice of the order only."""
     used = Configuration() if dim > 128 else attention_backward.configuration(dim, causal)
     orders = [replace(used, order=order) for order in (ORDERS if causal else ORDERS[:1])]

@@ -122,7 +122,7 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
             describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share) if chosen.dq == "tma" else sums,
             describe(dk, own), describe(dv, own), *scales, heads, seq_q, seq_k, 0, *changes)
     blocks = -(-seq_k // chosen.bn)
-    bands = bands_of(blocks, kv_heads, order_of(terms, chosen.order))
+    bands = bands_of(blocks, kv_heads, batch, order_of(terms, chosen.order))
     meta = {**chosen.meta(columns, heads // kv_heads, causal, seq_k), "BANDS": bands, "num_warps": 4}
     return grid_of(blocks, kv_heads, batch, bands), args, meta
 

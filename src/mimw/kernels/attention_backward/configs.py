@@ -27,13 +27,13 @@ class Configuration:
     q_stages: int = 2
     do_stages: int = 2
     dq: str = "tma"  # how shares of dQ are added to memory: by "tma", or "not" at all
-    order: str = "heads"  # of programs: by "heads", or by "lengths", which only a causal mask without a window makes differ
+    order: str = "auto"  # of programs: by "heads", by "lengths" (a causal mask without a window makes them differ), the faster
 
     def __post_init__(self) -> None:
         if self.dq not in ("tma", "not"):
             raise ValueError(f'dq is {self.dq!r}; it may be "tma" or "not"')
         if self.order not in ORDERS:
-            raise ValueError(f'order is {self.order!r}; it may be "heads" or "lengths"')
+            raise ValueError(f'order is {self.order!r}; it may be "auto", "heads" or "lengths"')
         if min(self.q_stages, self.do_stages) < 2:
             raise ValueError(f"{self.q_stages} slots of queries and {self.do_stages} of dO: a consumer holds a block and waits for "
                              "the next, so there must be 2 of each at least")

@@ -3,7 +3,7 @@
 Input: the arrays of a launch. Output: arguments of kernels, or a ValueError that says what does not fit. For example:
 
     terms_of(q, k, True, None, (None, None), None, None)    (causal, scales, bounds and what changes scores)
-    of_queries(q, k, v, do, dq, rows, terms, "heads")       (grid, args, meta) of `query_gradients`
+    of_queries(q, k, v, do, dq, rows, terms, "auto")        (grid, args, meta) of `query_gradients`
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def of_queries(q, k, v, do, dq, rows, terms: tuple, order: str, bn: int = 128, k
     describe, bm, columns, of_values = mimw.TensorDescriptor.from_tensor, 128, tile_columns(q.shape[3]), tile_columns(v.shape[3])
     causal, scales, changes = terms
     blocks = -(-seq_q // bm)
-    bands = bands_of(blocks, heads, order_of(terms, order))
+    bands = bands_of(blocks, heads, batch, order_of(terms, order))
     args = (describe(q, [1, 1, bm, columns]), describe(k, [1, 1, bn, columns]), describe(v, [1, 1, bn, of_values]),
             describe(do, [1, 1, bm, of_values]), describe(dq, [1, 1, 64, columns]), rows, *scales, heads, seq_q, k.shape[2],
             rows.shape[2], 0, *changes)

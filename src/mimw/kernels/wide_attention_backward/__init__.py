@@ -37,7 +37,7 @@ def workspace(q) -> tuple[int, int, int]:
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale: float | None = None, dlse=None, *,
              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, slopes=None,
-             order: str = "heads") -> list[tuple]:
+             order: str = "auto") -> list[tuple]:
     """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
 
     args:      q, dq          (batch, heads, seq_q, dim) of bf16 or fp16, contiguous along dim, which is a multiple of 8 and at most
@@ -72,7 +72,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
         check_strides(name, x)
     terms = causal, scales, changes = terms_of(q, k, causal, scale, window, softcap, slopes)
     blocks = -(-seq_k // BN)
-    bands = bands_of(blocks, kv_heads, order_of(terms, order))
+    bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
     padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)
     first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, *strides(o)[:3], *strides(do)[:3], heads, seq_q,
                                                     padded),
