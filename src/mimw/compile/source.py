@@ -15,7 +15,7 @@ import hashlib
 
 from ..analysis import forms_clusters
 from ..constraints.solution import Layouts
-from ..frontend.carries import DistinctCarries
+from ..frontend.displays import PlainKernel
 from ..frontend.words import uses_words
 from ..ir import ALONE, Program
 from ..launch import cluster_shape
@@ -120,7 +120,7 @@ class MimwSource(ASTSource):
                 module = with_module_assembly(module, text)
         else:
             check_descriptor_types(self.fn, self.signature, chip_of(target))
-            module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
+            module = plain_ttir(PlainKernel, self.fn, self, context, options, codegen_fns, module_map)
         program = self.kernel.program
         cluster = program.cluster if program else self.kernel.cluster
         alone = cluster == ALONE and not (program and forms_clusters(program))

@@ -18,7 +18,6 @@ from types import MethodType
 
 from ..language.binding import binder
 from ..language.descriptor_methods import descriptor_store
-from ..language.displays import Display
 from ..language.names import no_such_name
 from ..language.parts import Parts
 from ..language.tle.body.call import InPlace
@@ -34,11 +33,12 @@ from ..triton_port.codegen import (
     normalize_value,
     parse,
     tensor_descriptor_base,
-    triton_tuple,
 )
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
+from .displays import Displays
 from .dsa_loops import DsaLoops
+from .known import known
 from .loops import LoopsOnce
 from .partitions import PartitionRegions
 from .recorder import Recorder
@@ -50,22 +50,11 @@ from .tasks import TaskRegions
 _binder = lru_cache(maxsize=1024)(lambda fn: binder(fn.signature))
 
 
-def _known(value):
-    """A number or text that a value has, as a literal is, also in tuples: `tl.static_range(mesh.size)`, `mesh.shape == (2, 2)`."""
-    if type(value) in (bool, int, float, str):
-        return constexpr(value)
-    if type(value) is tuple:
-        items = [_known(item) for item in value]
-        if all(isinstance(item, (constexpr, triton_tuple)) for item in items):
-            return triton_tuple(items)
-    return value
-
-
 def _mangled(types) -> list[str]:
     return [type_.mangle() for type_ in types]
 
 
-class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, KeptConstants, DsaLoops, LoopsOnce,
+class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, Displays, KeptConstants, DsaLoops, LoopsOnce,
                       StructuredReturns, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
@@ -109,10 +98,10 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
             return MethodType(descriptor_store, lhs)
         if getattr(lhs, "__name__", "") == "triton.language" and not hasattr(lhs, attr):
             raise AttributeError(no_such_name("tl", attr, dir(lhs)))
-        return _known(super().get_Attribute(lhs, attr))
+        return known(super().get_Attribute(lhs, attr))
 
     def visit_Subscript_Load(self, node):
-        return _known(super().visit_Subscript_Load(node))
+        return known(super().visit_Subscript_Load(node))
 
     def record_body(self, args: dict):
         """Visit the function's body with its parameters bound to `args`; its value is the result (None = no value)."""
@@ -148,12 +137,6 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         for name, value in written.names(node).items():
             self.set_value(name, value)
         return constexpr(None)
-
-    def visit_Dict(self, node):
-        """A display of pairs, for words that take one."""
-        if None in node.keys:
-            raise self._unsupported(node, "`**` in a display of pairs is not supported in kernels")
-        return Display([(self.visit(key), self.visit(value)) for key, value in zip(node.keys, node.values)])
 
     def call_JitFunction(self, fn, args, kwargs, caller_context=None):
         """Record the helper's body right here."""

@@ -1,11 +1,12 @@
-"""Kernels without a word of ours: Triton's own path, to the byte, save for two changes.
+"""Kernels without a word of ours: Triton's own path, to the byte, save for three changes.
 
 Input: a JIT function and its specialisation. Output: the TTIR module that Triton would make of it:
 
-    plain_ttir(DistinctCarries, fn, source, context, options, codegen_fns, module_map)
+    plain_ttir(PlainKernel, fn, source, context, options, codegen_fns, module_map)
 
 The code generator is Triton's over Triton's builder. Loop-carried names that share a value are found otherwise
-(`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one. And `tl.view` and `tl.cat` keep
+(`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one; words of ours that leave no op
+behind may take dictionaries (`frontend.displays`), which Triton refuses. And `tl.view` and `tl.cat` keep
 the elements in row-major order, as numpy and the simulator have them, where Triton may take any order that one chip's layouts
 suggest.
 """
