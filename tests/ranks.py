@@ -3,7 +3,7 @@
     assert at_ranks(2, lambda rank: ops.distributed.all_reduce(torch.full((4, ), rank + 1.0)).tolist()) == [[3.0] * 4] * 2
 
     at_ranks(2, work, failing=True)     ranks may fail: for those the error, or how the process ended, takes the place of the value
-    Ranks(2, work, gpus=True)           started, each rank on a GPU of its own; `.found()` waits
+    Ranks(2, work, gpus=True)           started, each rank on a GPU, its own if there are as many; `.found()` waits
 
 Input: how many ranks, and a function of the rank, which may be a closure; it finds `torch.distributed` and `mimw.distributed`
 started. Output: what the function returned at each rank, by pickle. An error at a rank is raised here with the rank's traceback;
@@ -36,8 +36,8 @@ def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, tim
 
 
 class Ranks:
-    """A function at several ranks, started; arguments as `at_ranks`. With `gpus` each rank has a GPU of its own, which this process
-    has not used. `stderr` gets what each rank writes there."""
+    """A function at several ranks, started; arguments as `at_ranks`. With `gpus` each rank has a GPU, which this process has not
+    used; a GPU that ranks have together if there are fewer. `stderr` gets what each rank writes there."""
 
     def __init__(self, size: int, function: Callable[[int], Any], limit: float = 60.0, timeout: float = 20.0, gpus: bool = False):
         self.folder, self.until, self.stderr = tempfile.TemporaryDirectory(), time.monotonic() + limit, []
@@ -101,12 +101,12 @@ def _started(rank: int, size: int, function, store: Path, timeout: float, gpus: 
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         os.environ.pop(name, None)
     if gpus:
-        torch.cuda.set_device(rank)
+        torch.cuda.set_device(rank % torch.cuda.device_count())
     else:
         os.environ["MIMW_SIMULATE"] = "1"
     dist.init_process_group("gloo" if gpus else "cpu:gloo", store=dist.FileStore(str(store), size), rank=rank, world_size=size,
                             timeout=timedelta(seconds=timeout))
-    mimw.distributed.init(timeout=timeout)
+    mimw.distributed.init(timeout=timeout, share_gpus=gpus)
     found = function(rank)
     leave()
     return found

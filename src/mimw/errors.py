@@ -445,7 +445,7 @@ class NotSymmetric(DistributedError, ValueError):
 
 
 class PeerWithoutAccess(DistributedError):
-    """A GPU cannot reach the memory of another one, or two ranks have one GPU."""
+    """A GPU cannot reach the memory of another one, or two ranks have one GPU, and not both have said that they share it."""
 
 
 class HeapFull(DistributedError, MemoryError):

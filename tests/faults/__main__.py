@@ -1,4 +1,4 @@
-"""Faults on two real GPUs: `python -m tests.faults [names]`, a line each, exit status 1 if one did not end as it should.
+"""Faults on two real GPUs, or two ranks of one: `python -m tests.faults [names]`; a line each, exit status 1 for a wrong end.
 
 Input: names of tests/faults/cases.py, by default all. Output, for example:
 
@@ -6,7 +6,8 @@ Input: names of tests/faults/cases.py, by default all. Output, for example:
           rank 0 ended with 124: mimw: PeerLost: rank 0 of group '0' does not go on: ...
 
 Processes are forked from this one, which has loaded all but kernels and touched no GPU. Faults that end processes have their own,
-all at once; the others follow each other in two processes. All of it ends within GENTLE + ROUGH seconds.
+all at once; the others follow each other in two processes. All of it ends within GENTLE + ROUGH seconds, times `--slower`: for two
+ranks on one GPU, which runs them in turns.
 """
 
 import argparse
@@ -30,7 +31,9 @@ GENTLE, ROUGH = 60.0, 35.0      # seconds for those of each kind together
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("names", nargs="*", choices=[*CASES, []], default=[])
-    names = parser.parse_args().names or list(CASES)
+    parser.add_argument("--slower", type=float, default=1.0, metavar="TIMES", help="give it so many times the seconds")
+    options = parser.parse_args()
+    names = options.names or list(CASES)
     rough = [name for name in names if CASES[name].ends_processes]
     gentle = [name for name in names if name not in rough]
     began = time.monotonic()
@@ -38,10 +41,10 @@ def main() -> int:
         import_module(name)
     triton_key(), import_module("mimw.compile").compiler_hash()
     print(f"loaded after {time.monotonic() - began:.0f} s", flush=True)
-    running = [(Ranks(2, partial(_programs, [name]), ROUGH, gpus=True), [name]) for name in rough]
+    running = [(Ranks(2, partial(_programs, [name]), ROUGH * options.slower, gpus=True), [name]) for name in rough]
     bad = sum((_told(*one, began) for one in running), [])
     if gentle:
-        bad += _told(Ranks(2, partial(_programs, gentle), GENTLE, gpus=True), gentle, began)
+        bad += _told(Ranks(2, partial(_programs, gentle), GENTLE * options.slower, gpus=True), gentle, began)
     print(f"{len(names) - len(bad)} of {len(names)} faults ended as they should, in {time.monotonic() - began:.0f} s", flush=True)
     return int(bool(bad))
 

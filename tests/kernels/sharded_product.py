@@ -6,7 +6,7 @@ arrays [ranks, programs, rows, columns], and the kernel's constants. An example:
     a, b, expected, constants = launch(tle.device_mesh({"device": 2, "cluster_x": 2}), "K over y in both")
     mimw.simulate(multiply, (1, ), world.each(a), world.each(b), out, world, *constants)
 
-Shapes: 32 x 32 times 32 x 32, in fp16. It plants no mistakes.
+Shapes: 32 x 32 times 32 x 32 by default, in fp16. It plants no mistakes.
 """
 
 import numpy as np
@@ -36,9 +36,6 @@ CASES = {
     "two axes cut M": ([["x", "y"], None], [None, "y"], (("x", "y"), None), ()),
 }
 
-M = N = K = 32
-
-
 @mimw.jit
 def multiply(a, b, out, world, spec_a: tl.constexpr, spec_b: tl.constexpr, spec_c: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
              K: tl.constexpr, FACTORS: tl.constexpr):
@@ -61,8 +58,8 @@ def multiply(a, b, out, world, spec_a: tl.constexpr, spec_b: tl.constexpr, spec_
     tl.store(out + me * MC * NC + tl.arange(0, MC)[:, None] * NC + tl.arange(0, NC)[None, :], result.handle)
 
 
-def launch(mesh, case):
-    """The shards of a and b, what each rank should have of the product, and the constants."""
+def launch(mesh, case, extent=32):
+    """The shards of a and b, what each rank should have of the product, and the constants; of matrices extent x extent."""
     names = dict(zip("xy", mesh.dim_names))
 
     def renamed(entry):
@@ -73,8 +70,8 @@ def launch(mesh, case):
         tle.sharding(mesh, None if cuts is None else [renamed(one) for one in cuts], [names[one] for one in sums])
         for cuts, sums in ((split_a, ()), (split_b, ()), (split, partial), (split, ())))
     random = np.random.default_rng(0)
-    a, b = random.integers(-3, 4, (M, K)).astype(np.float16), random.integers(-3, 4, (K, N)).astype(np.float16)
+    a, b = random.integers(-3, 4, (2, extent, extent)).astype(np.float16)
     arrays = pieces(a, spec_a, 1), pieces(b, spec_b, 2), pieces(a.astype(np.float32) @ b.astype(np.float32), whole, 0)
     arrays = [one.reshape(gpus_of(mesh), -1, *one.shape[1:]) for one in arrays]
     factors = tuple(one.factor(axis) for one in (spec_a, spec_b, spec_c) for axis in (0, 1))
-    return *arrays, (spec_a, spec_b, spec_c, M, N, K, factors)
+    return *arrays, (spec_a, spec_b, spec_c, extent, extent, extent, factors)

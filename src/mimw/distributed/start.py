@@ -26,17 +26,21 @@ if TYPE_CHECKING:
     import torch
 
 _WORLDS: dict[Any, World] = {}      # by group, by the group's name, and by None
-_ASKED: dict[str, Any] = {"heap": None, "timeout": None, "started": False}
+_ASKED: dict[str, Any] = {"heap": None, "timeout": None, "share_gpus": None, "started": False}
 
 
-def init(backend: str | None = None, heap: int | None = None, timeout: float | None = None) -> World:
+def init(backend: str | None = None, heap: int | None = None, timeout: float | None = None,
+         share_gpus: bool | None = None) -> World:
     """The world of the default process group, which this starts if there is none. All ranks call it.
 
-    args:      backend  torch.distributed's; by default NCCL for GPUs with gloo for the CPU, where there are GPUs, else gloo
-               heap     bytes of symmetric tensors of each group at each rank; by default 1 GiB of a GPU, made at first use
-               timeout  seconds after which a rank that does not come is named, instead of being waited for: by default 600
-    returns:   the same world in later calls; those may leave out `heap` and `timeout`, or give others before the heap is made
-    device     of this process: the one of torchrun's LOCAL_RANK
+    args:      backend     torch.distributed's; by default NCCL for GPUs with gloo for the CPU, where each rank of this machine has
+                           one, else gloo
+               heap        bytes of symmetric tensors of each group at each rank; by default 1 GiB of a GPU, made at first use
+               timeout     seconds after which a rank that does not come is named, instead of being waited for: by default 600
+               share_gpus  whether ranks may have a GPU together, which then runs them in turns: for tests on fewer GPUs than ranks.
+                           By default as MIMW_SHARE_GPUS says (1), else not. At all ranks alike, and before the first world
+    returns:   the same world in later calls; those may leave out all that, or give another heap before it is made
+    device     of this process: the one of torchrun's LOCAL_RANK, counted round where there are fewer
     errors:    DistributedError for another heap once there is one, and for an environment that is not torchrun's in full; those of
                `World`
     """
@@ -44,11 +48,12 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
     import torch.distributed as dist
     if heap is not None and heap < 1 or timeout is not None and not timeout > 0:
         raise DistributedError(f"a heap of {heap} bytes and a time limit of {timeout} s: both must be more than 0")
-    _ASKED.update({name: value for name, value in (("heap", heap), ("timeout", timeout)) if value is not None})
+    _ASKED.update({name: value for name, value in (("heap", heap), ("timeout", timeout), ("share_gpus", share_gpus))
+                   if value is not None})
     if "LOCAL_RANK" in os.environ and torch.cuda.is_available():
         torch.cuda.set_device(_number("LOCAL_RANK") % torch.cuda.device_count())
     if not is_there():
-        backend = backend or ("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        backend = backend or ("cpu:gloo,cuda:nccl" if _a_gpu_each() else "gloo")
         options: dict[str, Any] = {"timeout": timedelta(seconds=_ASKED["timeout"] or DEFAULT_TIMEOUT)}
         if not _started_by_torchrun():
             options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
@@ -63,6 +68,18 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
                                    hint="call mimw.distributed.init(heap=...) before the first symmetric tensor")
         world.heap = heap
     return world
+
+
+def _a_gpu_each() -> bool:
+    """Whether each rank of this machine has a GPU of its own, which NCCL asks for."""
+    import torch
+    here = next((_number(name) for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE") if name in os.environ), 1)
+    return torch.cuda.is_available() and (not _shares_gpus() or here <= torch.cuda.device_count())
+
+
+def _shares_gpus() -> bool:
+    asked = _ASKED["share_gpus"]
+    return os.environ.get("MIMW_SHARE_GPUS") not in (None, "", "0") if asked is None else bool(asked)
 
 
 def _started_by_torchrun() -> bool:
@@ -104,7 +121,7 @@ def world_of(group: Any = None) -> World:
     found = group_of(group)
     world = _WORLDS.get(found)
     if world is None or not world.is_alive:
-        world = World(found, _ASKED["heap"], _ASKED["timeout"])
+        world = World(found, _ASKED["heap"], _ASKED["timeout"], _shares_gpus())
     for key in [key for key, old in _WORLDS.items() if not old.is_alive]:
         _WORLDS.pop(key).close()        # its group has been destroyed: so have its peers' parts of it
     _WORLDS[found] = _WORLDS[world.name] = world

@@ -11,6 +11,7 @@ All of it was read in torch 2.6 to 2.13; tests/distributed/test_torch_port.py ho
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,12 @@ def reachable(memory: Any, group: Any) -> tuple[list[int], int]:
     return bases, multicast and multicast + within
 
 
+def share_gpus() -> None:
+    """Let ranks that have one GPU reach each other's symmetric memory: torch refuses that by itself. Without multicast, whose
+    objects are of GPUs, so that a rank would wait for ever for one that is there twice. Before `allocated`."""
+    os.environ["TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES"] = os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] = "1"
+
+
 def write_word(word: Any, number: int) -> None:
     """Have the current stream set an integer of CUDA memory, maybe a peer's, to 0 <= number < 2^32, behind all that the stream did
     before: behind a fence of the system's scope, and by no kernel. `word` is a tensor of one integer of 4 or 8 bytes; of 8 bytes
@@ -102,5 +109,5 @@ def write_word(word: Any, number: int) -> None:
     _SymmetricMemory.stream_write_value32(word.view(torch.uint32)[:1], 0, number)
 
 
-__all__ = ["alive", "allocated", "asked_on_every_launch", "group_of", "is_there", "reachable", "store_of", "uses_gpus",
-           "write_word"]
+__all__ = ["alive", "allocated", "asked_on_every_launch", "group_of", "is_there", "reachable", "share_gpus", "store_of",
+           "uses_gpus", "write_word"]

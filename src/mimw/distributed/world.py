@@ -24,7 +24,7 @@ from .heap import full, heap_of
 from .meeting import Meeting, named
 from .peers import Peers, myself
 from .places import Places
-from .torch_port import alive, asked_on_every_launch, store_of, uses_gpus
+from .torch_port import alive, asked_on_every_launch, share_gpus, store_of, uses_gpus
 from .watch import Watch, driver_of
 
 if TYPE_CHECKING:
@@ -42,13 +42,14 @@ class World:
         device          of tensors: this process's CUDA device; the CPU where the group has no GPUs
         limit           seconds after which a rank that does not come is named (`init(timeout=)`)
         table           the tensor of int64 that kernels take (docs/DISTRIBUTED.md, "Ranks"); makes the heap
+        shares_gpus     whether ranks have one GPU together (`init(share_gpus=True)`): right results, and no speed worth a look
         kept            what operators keep for this group: plans, workspaces, by keys of theirs; it goes with the world
 
-    errors:    PeerWithoutAccess for a GPU that cannot reach another one's memory, or that two ranks have; PeerLate and PeerLost for
-               ranks that do not come
+    errors:    PeerWithoutAccess for a GPU that cannot reach another one's memory, or that two ranks have which do not both share
+               it; PeerLate and PeerLost for ranks that do not come
     """
 
-    def __init__(self, group: Any, heap: int | None = None, timeout: float | None = None):
+    def __init__(self, group: Any, heap: int | None = None, timeout: float | None = None, share: bool = False):
         import torch
         from torch.distributed import PrefixStore
         self.group, self.name, self._alive = group, group.group_name, alive()
@@ -61,11 +62,12 @@ class World:
         self.process, self._born = os.getpid(), births.add(mine, 1) - 1
         self.meeting = Meeting(self._store(), self.rank, self.size, self.name, self.limit)
         try:
-            self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device)), self.rank)
+            self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device, share)), self.rank)
         except PeerLate:        # whoever asks again is to meet those who come later
             births.add(mine, -1)
             raise
         self.meeting.ended, self.meeting.ended_soon = self.peers.ended, self.peers.ended_soon
+        self.shares_gpus = False
         self._check_devices()
         self.kept: dict[Any, Any] = {}
         self._places: Places | None = None
@@ -275,9 +277,14 @@ class World:
         if self.device.type != "cuda" or self.size == 1:
             return
         for ranks in self.peers.sharing():
-            raise PeerWithoutAccess(f"{named(ranks)} of group {self.name!r} have one GPU, {self.device} of rank {self.rank}",
-                                    hint="one process for each GPU: torch.cuda.set_device(local rank) before the first world, or "
-                                         "leave that to mimw.distributed.init()", ranks=ranks)
+            if not all(self.peers.facts[rank]["shares"] for rank in ranks):
+                raise PeerWithoutAccess(f"{named(ranks)} of group {self.name!r} have one GPU, {self.device} of rank {self.rank}",
+                                        hint="one process for each GPU: torch.cuda.set_device(local rank) before the first world, "
+                                             "or leave that to mimw.distributed.init(); tests may have fewer GPUs than ranks: "
+                                             "MIMW_SHARE_GPUS=1, or init(share_gpus=True), at each of these", ranks=ranks)
+            self.shares_gpus = True
+        if self.shares_gpus:
+            share_gpus()
         out_of_reach = self.peers.without_access(self.device)
         if out_of_reach:
             raise PeerWithoutAccess(f"{self.device} of rank {self.rank} cannot reach the memory of {named(out_of_reach)}: neither "

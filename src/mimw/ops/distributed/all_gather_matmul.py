@@ -16,12 +16,12 @@ from torch import Tensor
 import mimw
 from mimw.kernels import all_gather_gemm
 
-from ..launching import SIMULATED_PROGRAMS, programs
+from ..launching import SIMULATED_PROGRAMS
 from ..operator import LOWER, Operator
 from ..plans import look
 from .copy_engine import CopyEngines
 from .gemm_memory import memory_of
-from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, programs_beside_copies, simulated, tensors_of, world_of
 from .operands import all_rows, checked, fits_tma, for_kernels, keep_operands, product, readable
 
 NAME = "all_gather_matmul"
@@ -63,7 +63,7 @@ def _plan(world: World, a: Tensor, b: Tensor, group_name: str) -> Callable[[Tens
     called = a.is_cuda and not agreed(world, NAME, a, b)
     if not for_kernels(a, b):
         return lambda a, b: product(all_rows(world, a), b)
-    (rows, k), n, count = a.shape, b.shape[1], programs(a)
+    (rows, k), n, count = a.shape, b.shape[1], programs_beside_copies(world, a)
     m = rows * world.size
     chosen = all_gather_gemm.chosen_for(m, n, k, True)
     try:

@@ -35,8 +35,10 @@ import mimw
 from mimw.distributed import World, world_of
 from mimw.errors import DistributedError, PeerLate, PeerLost, RanksDisagree
 
-from ..launching import Launch, note_simulation
+from ..launching import Launch, note_simulation, programs
 from ..plans import Plans
+
+FREE_FOR_COPIES = 16        # multiprocessors of a GPU that ranks share
 
 
 def name_of(group: Any = None) -> str:
@@ -57,6 +59,12 @@ def workspace(world: World, name: str, shape: int | Sequence[int], dtype: torch.
     if found is None:
         found = kept[name, shape, dtype] = world.symmetric(shape, dtype, name)
     return found
+
+
+def programs_beside_copies(world: World, on: Tensor) -> int:
+    """`programs` of a launch that waits for copies. Between GPUs copy engines make them; between ranks of one GPU the driver
+    launches a kernel, for which programs that all wait would leave no room."""
+    return programs(on) - (FREE_FOR_COPIES if world.shares_gpus else 0)
 
 
 def agreed(world: World, name: str, *told: Any) -> bool:
@@ -243,5 +251,5 @@ def _bytes_of_all(world: World, name: str, mine: Tensor, size: int) -> list[Tens
     return everyone
 
 
-__all__ = ["RankLaunch", "RankPlans", "RanksDisagree", "World", "agreed", "name_of", "simulated", "tensors_of", "workspace",
-           "world_of"]
+__all__ = ["RankLaunch", "RankPlans", "RanksDisagree", "World", "agreed", "name_of", "programs_beside_copies", "simulated",
+           "tensors_of", "workspace", "world_of"]

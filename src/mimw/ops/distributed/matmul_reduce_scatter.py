@@ -21,11 +21,11 @@ from torch import Tensor
 import mimw
 from mimw.kernels import gemm_reduce_scatter
 
-from ..launching import SIMULATED_PROGRAMS, programs
+from ..launching import SIMULATED_PROGRAMS
 from ..operator import LOWER, Operator
 from ..plans import look
 from .gemm_memory import memory_of
-from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
+from .launching import RankLaunch, RankPlans, World, agreed, name_of, programs_beside_copies, simulated, tensors_of, world_of
 from .operands import checked, fits_tma, for_kernels, keep_operands, product, readable, scattered_rows, summed
 from .sum_engine import SumEngines
 
@@ -107,7 +107,7 @@ def _may_carry() -> bool:
 def _launching(world: World, a: Tensor, b: Tensor, everywhere: bool, chosen: gemm_reduce_scatter.Configuration
                ) -> Callable[[Tensor, Tensor], Tensor]:
     """One launch, and copies beside it if sums are carried."""
-    (m, k), n, count, dtype = a.shape, b.shape[1], programs(a), str(a.dtype).removeprefix("torch.")
+    (m, k), n, count, dtype = a.shape, b.shape[1], programs_beside_copies(world, a), str(a.dtype).removeprefix("torch.")
     rows, fits = m if everywhere else m // world.size, fits_tma(a, b)
     a, b = readable(a, b, fits)
     sizes = gemm_reduce_scatter.room_for(m, n, k, count, world.size, dtype, everywhere, chosen)

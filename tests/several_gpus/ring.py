@@ -1,9 +1,9 @@
 """Ring attention on several real GPUs: values and gradients against torch in fp32, call after call, and in a CUDA graph.
 
-    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.two_gpus_ring [how many cases]
+    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.several_gpus.ring [how many cases]
 
 Input: one process for each GPU. Output: a line for each case from rank 0, and exit status 1 where one is wrong at a rank. A
-process that hangs prints its stack and ends after 120 s.
+process that hangs prints its stack and ends after running.LIMIT seconds.
 """
 
 import faulthandler
@@ -16,7 +16,8 @@ import mimw.distributed
 from mimw.kernels.ring_attention import positions
 from mimw.ops.distributed import ring_attention
 
-LIMIT = 120
+from .running import LIMIT
+
 ALLOWED = {torch.bfloat16: 1e-2, torch.float16: 4e-3}      # of a result's largest element
 # batch, heads, kv_heads, rows of a rank, dim, causal, balanced, type, room
 CASES = [

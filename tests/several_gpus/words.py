@@ -1,17 +1,13 @@
-"""The host side and the words on several real GPUs: each check at all ranks, one line each.
+"""The host side and the words on several real GPUs.
 
-    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.two_gpus [names]
+    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.several_gpus.words [names]
 
-Input: one process for each GPU, two of them. Output: a line for each check from rank 0, and exit status 1 where one is wrong at
-a rank. A process that hangs prints its stack and ends after 100 s.
+Input: one process for each GPU, two or more; an even number, else the last one has no pair. Output: as running.py says.
 """
 
-import faulthandler
 import sys
 import threading
 import time
-import traceback
-import warnings
 
 import numpy as np
 import torch
@@ -29,7 +25,9 @@ from mimw.ops.distributed import all_reduce
 from mimw.ops.distributed.launching import RankLaunch, simulated, tensors_of, workspace
 from tests.kernels.several_gpus import TWO, exchange, exchanged, gather, gathered, stream
 
-LIMIT = 100     # seconds of the whole
+from .running import anew as new_world
+from .running import main, pair
+
 CLUSTERS = tle.device_mesh({"device": 2, "block_cluster": 2})
 
 
@@ -55,12 +53,18 @@ def get(x, y, world, N: tl.constexpr):
     tlx.world_barrier(world)
 
 
+def _beside(world):
+    """The ranks before and after this one, in a ring."""
+    return (world.rank - 1) % world.size, (world.rank + 1) % world.size
+
+
 def starting(world):
-    """A world of two GPUs, one heap each."""
-    assert (world.rank, world.size, world.device.type) == (dist.get_rank(), 2, "cuda")
+    """A world of all GPUs, one heap each."""
+    assert (world.rank, world.size, world.device.type) == (dist.get_rank(), dist.get_world_size(), "cuda")
     assert world is mimw.distributed.init() is world_of() is world_of(world.name) is bind(TWO)
-    table = world.table.tolist()
-    assert table[:3] == [world.rank, 2, 4096] and all(base % 256 == 0 for base in table[3:5]) and world.table.is_cuda
+    table, bases = world.table.tolist(), world.table.tolist()[3:3 + world.size]
+    assert table[:3] == [world.rank, world.size, 4096] and all(base % 256 == 0 for base in bases) and world.table.is_cuda
+    assert len(set(bases)) == world.size
     return f"table {[hex(one) for one in table]}"
 
 
@@ -69,10 +73,11 @@ def host(world):
     x = world.symmetric((4, 33), torch.float32, "x")
     assert not x.any()
     world.barrier()         # before peers write there
-    world.peer(x, 1 - world.rank).copy_(torch.full((4, 33), world.rank + 1.0, device=world.device))
+    before, after = _beside(world)
+    world.peer(x, after).copy_(torch.full((4, 33), world.rank + 1.0, device=world.device))
     torch.cuda.synchronize()
     world.barrier()
-    assert (x == 2 - world.rank).all() and (world.peer(x, 1 - world.rank)[1:, 2:] == world.rank + 1).all()
+    assert (x == before + 1).all() and (world.peer(x, after)[1:, 2:] == world.rank + 1).all()
     world.barrier()
 
 
@@ -80,7 +85,7 @@ def puts(world):
     """Launches that follow each other; frozen ones; a graph that is replayed."""
     x = torch.arange(256, dtype=torch.int32, device=world.device) + 1000 * world.rank
     y, flag = world.symmetric(256, torch.int32, "y"), world.symmetric(2, torch.int32, "flag")
-    expected = torch.arange(256, dtype=torch.int32, device=world.device) + 1000 * (1 - world.rank)
+    expected = torch.arange(256, dtype=torch.int32, device=world.device) + 1000 * _beside(world)[0]
 
     def right():
         torch.cuda.synchronize()
@@ -120,7 +125,7 @@ def gets(world):
     for step in range(50):
         x.fill_(world.rank + 10 * step)
         get[(2, )](x, y, world, 128)
-        assert (y == 1 - world.rank + 10 * step).all(), step
+        assert (y == _beside(world)[1] + 10 * step).all(), step
 
 
 def _exchange(world, mesh, grid, programs, rounds=200, size=128):
@@ -132,24 +137,29 @@ def _exchange(world, mesh, grid, programs, rounds=200, size=128):
 
 
 def exchanges(world):
-    """Stores, signals, bulk copies and barriers in rounds: programs of their own, and clusters."""
-    _exchange(world, TWO, 8, 8)
-    _exchange(world, CLUSTERS, 4, 8)
+    """Stores, signals, bulk copies and barriers in rounds, two ranks each: programs of their own, and clusters."""
+    two = pair(world)
+    if two is not None:
+        _exchange(two, TWO, 8, 8)
+        _exchange(two, CLUSTERS, 4, 8)
 
 
 def gathers(world):
     """Tasks: TMA to peers, shards used as they arrive."""
-    n = 16
+    n, size = 16, world.size
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=world.device))
     x = torch.full((n, n), world.rank + 1.0, device=world.device)
-    whole, flags = world.symmetric((2, n, n), torch.float32, "whole"), world.symmetric(2, torch.int32, "flags")
-    out = torch.zeros((2, n, n), device=world.device)
+    whole, flags = world.symmetric((size, n, n), torch.float32, "whole"), world.symmetric(size, torch.int32, "flags")
+    out = torch.zeros((size, n, n), device=world.device)
     gather[(1, )](x, whole, out, flags, world, n)
-    assert (out.cpu().numpy() == gathered(2)).all()
+    assert (out.cpu().numpy() == gathered(size)).all()
 
 
 def streams(world):
-    """Words that go to and fro."""
+    """Words that go to and fro, between two ranks each."""
+    world = pair(world)
+    if world is None:
+        return
     x, flag, back = (world.symmetric(1, torch.int32, name) for name in ("x", "flag", "back"))
     y = torch.zeros(400, dtype=torch.int32, device=world.device)
     stream[(1, )](x, flag, back, y, world, 400)
@@ -174,9 +184,9 @@ def errors(world):
 
 
 def groups(world):
-    """Two groups of the same two GPUs: heaps of their own, launches of both side by side."""
-    other = world_of(dist.new_group([0, 1]))
-    assert other is not world and other.table.tolist()[3:5] != world.table.tolist()[3:5]
+    """Two groups of the same GPUs: heaps of their own, launches of both side by side."""
+    other, (before, _) = new_world(), _beside(world)
+    assert other is not world and not set(other.table.tolist()[3:3 + world.size]) & set(world.table.tolist()[3:3 + world.size])
     results = []
     for one in (world, other):
         x = torch.full((256, ), world.rank + len(results) * 10, dtype=torch.int32, device=world.device)
@@ -188,7 +198,7 @@ def groups(world):
                 put[(2, )](x, y, flag, one, 128)
         results.append(y)
     torch.cuda.synchronize()
-    assert [int(y[0]) for y in results] == [1 - world.rank, 11 - world.rank] and all((y == y[0]).all() for y in results)
+    assert [int(y[0]) for y in results] == [before, 10 + before] and all((y == y[0]).all() for y in results)
     world.barrier()
 
 
@@ -199,7 +209,7 @@ def processors(world):
         mimw.simulate(put, (2, ), ranks.each(xs, "x"), y, flag, ranks, 16)
         return tensors_of(y)
 
-    assert (simulated("put", world, (torch.full((32, ), world.rank + 1.0), ), run) == 2 - world.rank).all()
+    assert (simulated("put", world, (torch.full((32, ), world.rank + 1.0), ), run) == _beside(world)[0] + 1).all()
     assert workspace(world, "parts", 8, torch.int32) is workspace(world, "parts", (8, ), torch.int32)
     try:
         mimw.simulate(put, (2, ), np.zeros(32, np.float32), np.zeros(32, np.float32), np.zeros(2, np.int32), world, 16)
@@ -210,46 +220,23 @@ def processors(world):
 
 def anew(world):
     """Groups that are made, used and destroyed: their heaps and threads do not pile up, and each sum is right."""
-    free, heap = torch.cuda.mem_get_info()[0], world.heap
+    world.barrier()
+    free, heap, size = torch.cuda.mem_get_info()[0], world.heap, world.size
     for number in range(12):
-        group = dist.new_group([0, 1])
+        group = dist.new_group(list(range(size)))
         total = all_reduce(torch.full((1 << 12, ), world.rank + number, dtype=torch.float32, device=world.device), group)
-        assert (total == 2 * number + 1).all(), number
+        assert (total == size * number + size * (size - 1) // 2).all(), number
         torch.cuda.synchronize()
         world.barrier()
         dist.destroy_process_group(group)
     watching = [one for one in threading.enumerate() if one.name == "mimw world watch"]
     lost = free - torch.cuda.mem_get_info()[0]
-    assert lost < 6 * heap, f"{lost >> 20} MiB are not given back"
+    assert lost < 6 * heap * (size if world.shares_gpus else 1), f"{lost >> 20} MiB are not given back"
     return f"{lost >> 20} MiB, {len(watching)} threads"
 
 
 CHECKS = (starting, host, puts, gets, exchanges, gathers, streams, errors, groups, anew, processors)
 
 
-def main(checks=CHECKS, heap=1 << 26) -> int:
-    faulthandler.dump_traceback_later(LIMIT, exit=True)
-    warnings.simplefilter("ignore", mimw.ops.SimulationWarning)
-    first, bad = mimw.distributed.init(timeout=30, heap=heap), 0
-    for check in (one for one in checks if len(sys.argv) == 1 or one.__name__ in sys.argv[1:]):
-        told, trace = "", ""
-        world = first if check is starting else world_of(dist.new_group([0, 1]))    # calls are counted anew, whatever went wrong
-        try:
-            told = check(world) or ""
-            torch.cuda.synchronize()
-        except BaseException as error:
-            told, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
-        said = [None, None]
-        dist.all_gather_object(said, [told, trace], dist.new_group([0, 1], backend="gloo"))
-        wrong = [rank for rank, (_, trace) in enumerate(said) if trace]
-        bad += bool(wrong)
-        if world.rank == 0:
-            doc = check.__doc__.split(". ")[0].rstrip(".")
-            print(f"{'WRONG' if wrong else 'right'}  {check.__name__:<10}  {doc}  {'' if wrong else said[0][0]}", flush=True)
-            for rank in wrong:
-                print(f"    rank {rank}: {said[rank][1]}", flush=True)
-    return int(bad > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CHECKS))

@@ -1,0 +1,76 @@
+"""Checks at all ranks of a world of real GPUs, one line each.
+
+    CHECKS = (starting, host)           functions of a world, which raise where something is wrong and return what to tell
+    sys.exit(main(CHECKS))              in each process that torchrun has started; names of checks as arguments choose some
+
+Input: the checks. Output: a line for each from rank 0, and exit status 1 where one is wrong at a rank. A process that hangs prints
+its stack and ends after LIMIT seconds; more where ranks share a GPU, which runs them in turns.
+"""
+
+import faulthandler
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import mimw
+import mimw.distributed
+from mimw.distributed import World, world_of
+
+LIMIT = float(os.environ.get("LIMIT", 100))     # seconds of the whole
+
+
+def anew() -> World:
+    """A world of a new group of all ranks: calls are counted anew, whatever went wrong before."""
+    return world_of(dist.new_group(list(range(dist.get_world_size()))))
+
+
+def pair(world: World) -> World | None:
+    """The world of this rank and the one beside it, each two ranks having one; None for the last of an odd number."""
+    found = None
+    for first in range(0, world.size - 1, 2):
+        group = dist.new_group([first, first + 1])      # a call of all ranks
+        if world.rank in (first, first + 1):
+            found = group
+    return None if found is None else world_of(found)
+
+
+def times(world: World, many: int) -> int:
+    """How often something is done: less where ranks have turns on one GPU, some ms each, and wait for each other."""
+    return -(-many // 6) if world.shares_gpus else many
+
+
+def at_all(told: Any) -> list[Any]:
+    """What each rank says, through the host."""
+    said = [None] * dist.get_world_size()
+    dist.all_gather_object(said, told, dist.new_group(list(range(len(said))), backend="gloo"))
+    return said
+
+
+def main(checks: Sequence[Callable[[World], Any]], heap: int = 1 << 26) -> int:
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
+    warnings.simplefilter("ignore", mimw.ops.SimulationWarning)
+    first, bad = mimw.distributed.init(timeout=30, heap=heap), 0
+    for check in (one for one in checks if len(sys.argv) == 1 or one.__name__ in sys.argv[1:]):
+        told, trace = "", ""
+        world = first if check.__name__ == "starting" else anew()
+        try:
+            told = check(world) or ""
+            torch.cuda.synchronize()
+        except BaseException as error:
+            told, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
+            print(f"rank {world.rank}, {check.__name__}: {told}", file=sys.stderr, flush=True)      # the others may wait for it
+        said = at_all([told, trace])
+        wrong = [rank for rank, (_, trace) in enumerate(said) if trace]
+        bad += bool(wrong)
+        if world.rank == 0:
+            doc = check.__doc__.split(". ")[0].rstrip(".")
+            print(f"{'WRONG' if wrong else 'right'}  {check.__name__:<10}  {doc}  {'' if wrong else said[0][0]}", flush=True)
+            for rank in wrong:
+                print(f"    rank {rank}: {said[rank][1]}", flush=True)
+    return int(bad > 0)
