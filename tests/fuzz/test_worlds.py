@@ -42,6 +42,6 @@ def test_every_statement_and_break_is_drawn():
 
 def test_the_command_takes_them():
     result = run_seed(15, ("compile", ), "worlds")
-    assert result["family"] == "worlds" and result["outcomes"] == [("compile", "skipped", "several GPUs are simulated")]
+    assert result["family"] == "worlds" and result["outcomes"] == [("compile", "skipped", "of programs on one GPU")]
     assert run_mutant((15, 0), "worlds")["mutants"] == []
     assert launch(world_program(15))[1][0] in (1, 2)

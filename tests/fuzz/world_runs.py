@@ -74,7 +74,7 @@ def _simulated(program: WorldProgram) -> tuple[str, str]:
 
 
 def _launched(program: WorldProgram) -> tuple[str, str]:
-    """Several launches on one GPU, each rank's in a stream of its own, and in a hardware queue of its own: they wait for each other."""
+    """Several launches on one GPU, each rank's in a stream and a hardware queue of its own, since they wait for each other."""
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     import torch
     heaps, kernel = Heaps(program.gpus, 1 << 16, 1 << 10), _kernel(program)

@@ -20,6 +20,8 @@ CHOSEN = Configuration(bm=64, bn=64, group_m=1, consumers=1)
 class Rank:
     """Of a world all of whose memory is this process's."""
 
+    shares_gpus = False
+
     def __init__(self, rank, every):
         self.rank, self.size, self.device, self.every = rank, len(every), "cpu", every
 
@@ -115,7 +117,7 @@ def test_all_ranks_take_the_same_way_whatever_one_has_called_before(monkeypatch)
     monkeypatch.setattr(module, "agreed", lambda world, name, a, b: asked.append((a.shape, b.shape)) or len(asked) == 1)
     monkeypatch.setattr(module, "checked", lambda *args: 2)
     monkeypatch.setattr(module, "for_kernels", lambda a, b: True)
-    monkeypatch.setattr(module, "programs", lambda a: 4)
+    monkeypatch.setattr(module, "programs_beside_copies", lambda world, a: 4)
     monkeypatch.setattr(module, "_pushed", lambda *args: lambda a, b, c: ways.append(("pushed", "loaded" if args[-1] else "")))
     monkeypatch.setattr(module, "_carried", lambda *args: lambda a, b, c: ways.append("carried"))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: bool(capturing))

@@ -191,6 +191,19 @@ def test_what_has_to_grow_grows_by_half_where_there_is_room():
     assert sizes == [512, 1024, 1536, 1792, 2048]
 
 
+def test_a_key_keeps_its_place():
+    """Where operands lie otherwise a rank plans a call anew, after calls of more elements, and its peers do not."""
+    def work(rank):
+        world = world_of()
+        made = [memory_of(world, count, {"slots": (count, "bfloat16"), "calls": (2, "int64")})["slots"] for count in (256, 4096)]
+        made += [memory_of(world, 256, {"slots": (256, "bfloat16")})["slots"]] * rank
+        place, other, *again = map(world.offset_of, made)
+        return [place, *again], other
+
+    (place, other), (places, same) = at_ranks(2, work)
+    assert places == 2 * place and other == same and other not in place
+
+
 def test_graphs_of_torch_keep_calls_whose_results_nobody_uses():
     """At one rank, that is: the others would wait."""
     names = [name for name, one in OPERATORS.items() if "group_name" in one.schema]

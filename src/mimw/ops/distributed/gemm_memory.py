@@ -5,7 +5,10 @@ Input: a world, and sizes by name as the kernels' `room_for` gives them. Output:
     workspace = memory_of(world, ("reduce scatter", 8192, 2048, 8192), {"slots": (1 << 24, "bfloat16"), "arrived": (512, "int64")})
 
 Calls of a group follow each other on one stream, and none begins to write into another GPU's memory before that GPU has ended its
-last call: so arrays of many elements (SHARED) have one place for all calls. Words that count calls belong to calls of one kind.
+last call: so arrays of many elements (SHARED) have one place for all keys. Words that count calls belong to calls of one key.
+
+A key keeps the place that it got first, when all ranks came. Later a rank may come alone: operands that lie otherwise make it plan
+a call anew which its peers have planned long since, and their copies go to where they planned.
 """
 
 from __future__ import annotations
@@ -23,15 +26,18 @@ SHARED = {"gathered": "passed", "slots": "passed", "results": "results"}    # on
 
 
 def memory_of(world: World, key: Hashable, sizes: dict[str, tuple[int, str]]) -> dict[str, Tensor]:
-    """A tensor for each name. The first call for each key is made by all ranks together; errors as `World.symmetric`."""
-    found = {}
-    for name, (elements, type_) in sizes.items():
-        dtype = getattr(torch, type_)
-        if name in SHARED:
-            found[name] = _shared(world, name, elements * dtype.itemsize).view(dtype)[:elements]
-        else:
-            found[name] = workspace(world, f"{name} of {key}", (elements, ), dtype)
-    return found
+    """A tensor for each name, for a key the same ones each time. The first call for each key is one of all ranks; errors as
+    `World.symmetric`."""
+    kept = world.kept.setdefault("memory of products", {})
+    if key not in kept:
+        kept[key] = {name: _new(world, key, name, elements, getattr(torch, type_)) for name, (elements, type_) in sizes.items()}
+    return kept[key]
+
+
+def _new(world: World, key: Hashable, name: str, elements: int, dtype: torch.dtype) -> Tensor:
+    if name in SHARED:
+        return _shared(world, name, elements * dtype.itemsize).view(dtype)[:elements]
+    return workspace(world, f"{name} of {key}", (elements, ), dtype)
 
 
 def _shared(world: World, name: str, size: int) -> Tensor:
