@@ -1,7 +1,7 @@
 """A plugin of pytest: which tests cost more than half a second of CPU, at the end of a run.
 
     Tests over 0.5 CPU seconds: 73, 81.3 s in all
-       4.1  tests/tutorials/test_10_blackwell_attention.py::test_it_compiles[True-0]
+       4.1  tests/tutorials/test_10_blackwell_attention.py::test_it_compiles
 
 Input: the run of the tests, in one process or in those of `tests.forked`. Output: those lines, the dearest first; nothing if there
 are none.

@@ -19,7 +19,7 @@ from mimw.simulate import prepare
 
 from .mutated import with_mutants
 
-ALWAYS, NEVER, SEEDS, MUTANTS = -1.0, float("inf"), 2, 3
+ALWAYS, NEVER, SEEDS, MUTANTS = -1.0, float("inf"), 2, 1
 
 
 class Runs:

@@ -47,7 +47,7 @@ def captured(use):
 LIBRARY = {
     "gemm": lambda machine: test_gemm.product(machine, "bf16", (136, 264, 208), test_gemm.SCHEDULES["cooperative"]),
     "gemm, ping-pong": lambda machine: test_gemm.product(machine, "bf16", (136, 264, 208), test_gemm.SCHEDULES["ping_pong"]),
-    "attention": lambda machine: test_attention.check(machine, 1, 2, 2, 200, 200, 64, causal=True),
+    "attention": lambda machine: test_attention.check(machine, 1, 1, 1, 130, 130, 64, causal=True),
     "topk": lambda machine: test_topk.check_topk(machine, np.arange(64, dtype=np.float32).reshape(2, 32)[:, ::-1].copy(), 4),
     "moe_align": lambda machine: test_moe_align.run(machine, test_moe_align.zipf(100, 8), 8, 16, test_moe_align.FORMS["grid"]),
     "sparse_mla": lambda machine: test_sparse_mla.run(machine, test_sparse_mla.problem(topk=128)),

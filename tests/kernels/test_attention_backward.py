@@ -1,4 +1,8 @@
-"""Attention backward: types, head dims, masks, grouped queries, lengths that no tile divides, and what ptxas says of the loop."""
+"""Attention backward: types, head dims, masks, grouped queries, lengths that no tile divides, and what ptxas says of the loop.
+
+To record a program takes five times as long as to simulate it, so cases have two heads on one head of keys where they say nothing
+of them: one program for all (an argument of 1 makes another one).
+"""
 
 import re
 
@@ -69,16 +73,16 @@ def check(machine, *shape, dtype=np.float16, one_order=False, **options):
 
 
 @pytest.mark.parametrize("dtype, dim, causal", [(np.float16, 128, False), (BF16, 128, True), (BF16, 64, False),
-                                                (np.float16, 64, True), (np.float16, 96, False), (BF16, 24, True)])
+                                                (np.float16, 64, True), (np.float16, 96, False), (np.float16, 24, True)])
 def test_types_and_head_dims(machine, dtype, dim, causal):
-    check(machine, 1, 1, 1, 256, 256, dim, dtype=dtype, causal=causal)
+    check(machine, 1, 2, 1, 256, 256, dim, dtype=dtype, causal=causal)
 
 
 @pytest.mark.parametrize("seq_q, seq_k, causal", [(3, 3, True), (1, 300, True), (128, 129, False), (65, 257, True),
                                                   (200, 60, False)])
 def test_lengths(machine, seq_q, seq_k, causal):
     """The last rows of a block of keys or queries lie outside, and a causal diagonal begins in the middle of a block."""
-    check(machine, 2, 1, 1, seq_q, seq_k, 128, causal=causal)
+    check(machine, 1, 2, 1, seq_q, seq_k, 64, causal=causal)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -104,10 +108,10 @@ CHANGES = {
     "window": ((1, 2, 2, 200, 420, 128), dict(window=(90, 30))),        # the first block of keys is seen by no query
     "to the right": ((1, 2, 1, 130, 300, 64), dict(window=(None, 70))),
     "to the left": ((2, 2, 1, 300, 300, 128), dict(window=(5, None))),
-    "two keys": ((1, 2, 1, 200, 200, 64), dict(causal=True, window=(1, None))),
+    "three keys": ((1, 2, 1, 200, 200, 64), dict(causal=True, window=(2, None))),
     "soft cap": ((1, 2, 1, 150, 150, 128), dict(softcap=2.0, scale=0.3)),
     "slopes": ((2, 2, 1, 100, 160, 64), dict(slopes=np.stack([SLOPES, SLOPES[::-1]]))),
-    "sinks": ((2, 2, 2, 70, 90, 64), dict(causal=True, sinks=SINKS)),
+    "sinks": ((2, 2, 1, 70, 90, 64), dict(causal=True, sinks=SINKS)),
     "all": ((1, 2, 1, 260, 260, 128), dict(causal=True, window=(150, None), softcap=2.0, slopes=SLOPES, sinks=SINKS)),
 }
 
@@ -119,16 +123,16 @@ def test_changed_scores(machine, name, one_order):
     check(machine, *shape, one_order=one_order, **options)
 
 
-@pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 1, 1, 70, 70, 80), False),
-                                           ((1, 2, 2, 130, 130, 64), True),
-                                           ((2, 1, 1, 70, 300, 128), False)])
+@pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 2, 1, 70, 70, 80), False),
+                                           ((1, 2, 1, 130, 130, 64), True),
+                                           ((2, 2, 1, 70, 300, 128), False)])
 def test_one_order(machine, shape, causal):
     check(machine, *shape, causal=causal, one_order=True)
 
 
 def test_a_scale_of_ones_own_and_scores_far_below_zero(machine):
     """Keys beyond the end score 0; behind a log-sum-exp of -100 and less their probabilities would be infinite."""
-    arrays, _ = problem(1, 1, 1, 64, 100, 64, scale=0.5)
+    arrays, _ = problem(1, 2, 1, 64, 100, 64, scale=0.5)
     q, k, v, _, _, do = arrays[:6]
     q[..., 0], k[..., 0] = 32, -32
     o, lse, *wanted = reference(q, k, v, do, scale=0.5)

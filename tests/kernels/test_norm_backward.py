@@ -89,10 +89,12 @@ def test_rows_that_are_apart(machine):
     check_gradients(machine, 4e-3, x[:, 3:163], dy[:, :160], w, LOOPED)
 
 
-@pytest.mark.parametrize("choice, rows, seeds", [("ring", 9, 4), ("ring of pairs", 9, 4), ("ahead", 5, 3),
-                                                 ("turns", 8, 2), ("cluster", 9, 3)])
-def test_clean(check_kernel, choice, rows, seeds):
-    launches, *_ = launches_of(*numbers((rows, 168), (rows, 168), 168), CHOICES[choice])
+@pytest.mark.parametrize("choice, dtype, shape, seeds", [("ring", "fp16", (9, 256), 4), ("ring of pairs", "fp32", (9, 132), 4),
+                                                         ("ahead", "bf16", (5, 168), 3), ("turns", "fp32", (8, 132), 2),
+                                                         ("cluster", "fp32", (9, 132), 3)])
+def test_clean(check_kernel, choice, dtype, shape, seeds):
+    """The programs of `test_rows`."""
+    launches, *_ = launches_of(*numbers(shape, shape, shape[1], dtype=TYPES[dtype]), CHOICES[choice], sums_dtype=np.float32)
     for kernel, grid, args, meta in launches:
         check_kernel(kernel, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta)
 
@@ -103,7 +105,7 @@ def test_sums_are_the_same_in_every_interleaving(choice):
     import mimw
     seen = set()
     for seed in range(4):
-        launches, (dx, dw, db), _ = launches_of(*numbers((8, 72), (8, 72), 72), CHOICES[choice])
+        launches, (dx, dw, db), _ = launches_of(*numbers((8, 72), (8, 72), 72, dtype=np.float32), CHOICES[choice])
         for kernel, grid, args, meta in launches:
             mimw.simulate(kernel, grid, *args, seed=seed, **meta)
         seen.add((dx.tobytes(), dw.tobytes(), db.tobytes()))

@@ -63,7 +63,7 @@ def test_an_operation_costs_the_same_however_many_ctas_are_there(seed, races):
         return (best[1] - best[0]) / (8 * 80), (best[3] - best[2]) / (128 * 5)
 
     shapes = [(8, 80), (8, 160), (128, 5), (128, 10)]
-    best = seconds(*(timed(*shape, seed=seed, races=races) for shape in shapes), rounds=2,
+    best = seconds(*(timed(*shape, seed=seed, races=races) for shape in shapes), rounds=1,
                    enough=lambda best: of_each(best)[1] < 2.8 * of_each(best)[0])
     few, many = of_each(best)
     assert many < 2.8 * few, (few, many)
@@ -71,7 +71,7 @@ def test_an_operation_costs_the_same_however_many_ctas_are_there(seed, races):
 
 @pytest.mark.parametrize("races", [False, True])
 def test_twice_the_trips_take_twice_the_time(races):
-    once, twice = seconds(timed(4, 100, races=races), timed(4, 200, races=races), rounds=2,
+    once, twice = seconds(timed(4, 100, races=races), timed(4, 200, races=races), rounds=1,
                           enough=lambda best: best[1] < 2.6 * best[0])
     assert twice < 2.6 * once, (once, twice)
 
