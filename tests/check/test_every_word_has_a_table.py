@@ -67,4 +67,5 @@ def _ok(launch, mutant, chip: str) -> bool:
         program = run_passes(mutant.program, target(chip))
     except KernelError:
         return False
-    return Search(replace(launch, program=program)).all(2, "both", 4, shrink=False).ok
+    search = Search(replace(launch, program=program))
+    return search.all(1, "random", 0, shrink=False).ok and search.all([1], "both", 4, shrink=False).ok

@@ -4,6 +4,7 @@ import numpy as np
 
 import mimw
 from mimw.testing import compare
+from tests.seeds import shows
 
 
 def matrices(m: int, n: int, k: int):
@@ -27,6 +28,6 @@ def checked(tutorial, shape, programs: int, seeds=3, **chosen):
     return mimw.check(tutorial.gemm, grid, *args, seeds=seeds, shrink=False, **meta)
 
 
-def kinds(report) -> set[str]:
-    """The kinds of what was found."""
-    return {finding.kind for finding in report.findings}
+def finds(kind: str, tutorial, shape, programs: int, **chosen) -> bool:
+    """Whether one of three seeds shows a mistake of that kind."""
+    return shows(kind, lambda seeds: checked(tutorial, shape, programs, seeds, **chosen), 3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .gemm import checked, kinds, run_and_compare
+from .gemm import checked, finds, run_and_compare
 
 SMALL = dict(BN=128, STAGES=3)
 TELL_THE_OTHER = "    tlx.barrier_arrive(empty, remote_cta_rank=other, pred=pred)\n"
@@ -25,4 +25,4 @@ def test_right_under_every_interleaving(tutorial):
     (("multicast_targets=[0, 1]", "multicast_targets=[rank]"), "BytesNeverSent"),
 ], ids=["own consumers only", "own bytes only", "no multicast"])
 def test_what_if(edited, edits, kind):
-    assert kind in kinds(checked(edited(*edits), (256, 128, 256), 2, BN=128, STAGES=2))
+    assert finds(kind, edited(*edits), (256, 128, 256), 2, BN=128, STAGES=2)
