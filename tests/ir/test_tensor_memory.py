@@ -25,9 +25,12 @@ def bases(layout):
 @pytest.mark.parametrize("atom", ATOMS)
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_tiles(element, atom):
-    """For every size, cut of a larger buffer and number of warps: the same map, or none in either."""
+    """For every size, cut of a larger buffer and number of warps: the same map, or none in either. Of types as wide as one before
+    a few sizes, since nothing but the width is looked at."""
     seen = 0
-    for rows, columns, warps in product((64, 128), (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 8, 16)):
+    width = ELEMENTS[element].primitive_bitwidth
+    first = element == next(name for name, one in ELEMENTS.items() if one.primitive_bitwidth == width)
+    for rows, columns, warps in product((64, 128), (1, 2, 4, 8, 16, 32, 64, 128, 256) if first else (2, 32, 128), (4, 8, 16)):
         ours = tile_of(buffer(element, rows, columns), warps, atom)
         for whole in {columns, 256}:
             theirs = None
@@ -41,7 +44,7 @@ def test_tiles(element, atom):
             if theirs is not None:
                 assert (ours.registers, ours.lanes, ours.warps) == bases(theirs), (rows, columns, whole, warps)
                 seen += 1
-    assert seen > 30
+    assert seen > (30 if first else 10)
 
 
 @pytest.mark.parametrize("warps", [4, 8])

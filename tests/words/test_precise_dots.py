@@ -7,6 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 
 
 @mimw.jit
@@ -71,7 +72,7 @@ def test_between_others(machine, precision):
 
 def test_a_precise_dot_is_a_group():
     """One commit for each call, so that waits count alike: two dots of the tensor core, two others (as several each)."""
-    ptx = compile_kernel(mixed, dict.fromkeys("abcd", "*fp32"), {"PRECISION": "ieee"}).stages["ptx"]
+    ptx = to_assembly(mixed, dict.fromkeys("abcd", "*fp32"), {"PRECISION": "ieee"}).stage("ptx")
     assert ptx.count("wgmma.commit_group") == 4
     assert "wgmma.wait_group.sync.aligned 1" in ptx
     assert compile_kernel(mixed, dict.fromkeys("abcd", "*fp32"), {"PRECISION": "tf32x3"}).stages["cubin"]

@@ -159,19 +159,19 @@ def associative_scan(a, b, y):
     tl.store(y + at, state)
 
 
-@case(ints(4, 32), reference=lambda x: (np.sort(x, 1), np.sort(x, 1)[:, ::-1].copy()))
+@case(ints(4, 16), reference=lambda x: (np.sort(x, 1), np.sort(x, 1)[:, ::-1].copy()))
 def sort(x, up, down):
     tlx.fence("gpu")
-    at = tl.arange(0, 4)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    at = tl.arange(0, 4)[:, None] * 16 + tl.arange(0, 16)[None, :]
     tile = tl.load(x + at)
     tl.store(up + at, tl.sort(tile))
     tl.store(down + at, tl.sort(tile, descending=True))
 
 
-@case(ints(64), reference=lambda x: np.sort(x)[::-1][:8].copy())
+@case(ints(32), reference=lambda x: np.sort(x)[::-1][:4].copy())
 def topk(x, y):
     tlx.fence("gpu")
-    tl.store(y + tl.arange(0, 8), tl.topk(tl.load(x + tl.arange(0, 64)), 8))
+    tl.store(y + tl.arange(0, 4), tl.topk(tl.load(x + tl.arange(0, 32)), 4))
 
 
 @case(ints(64), reference=lambda x: x[::-1].copy())
