@@ -37,8 +37,9 @@ def product(machine, dtype: str, shape, chosen, programs=3, transposed=False):
     return c.astype(np.float32), expected, allowed * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype, schedule", [      # on the simulator, two schedules of a type and two types of a schedule
+    pytest.param(dtype, schedule, marks=[pytest.mark.gpu] * ((a + b) % 2), id=f"{dtype}-{schedule}")
+    for a, dtype in enumerate(TYPES) for b, schedule in enumerate(SCHEDULES)])
 def test_types_and_schedules(machine, dtype, schedule):
     actual, expected, allowed = product(machine, dtype, (264, 272, 208), SCHEDULES[schedule],
                                         transposed=dtype in ("tf32", "fp8"))

@@ -51,9 +51,10 @@ def test_smallest_and_nan(machine, largest, k, columns, chosen):
     np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
 
 
-@pytest.mark.parametrize("chosen", [ONE_WARP, SPREAD], ids=["one warp", "cluster"])
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("k", [1, 100, 257, 300])
+@pytest.mark.parametrize("k, dtype, chosen", [
+    pytest.param(k, dtype, chosen, marks=[pytest.mark.gpu] * ((a + b + c) % 2), id=f"{k}-{dtype}-{form}")
+    for a, k in enumerate([1, 100, 257, 300]) for b, dtype in enumerate(TYPES)
+    for c, (form, chosen) in enumerate({"one warp": ONE_WARP, "cluster": SPREAD}.items())])
 def test_ties_infinities_and_zeros_of_both_signs(machine, k, dtype, chosen):
     """All equal; few values; -inf, which is larger than what is not there; 0.0 counts as larger than -0.0."""
     random = np.random.default_rng(k)

@@ -165,22 +165,22 @@ def pick(tiles, i, flag):
 @mimw.jit
 def handed_on(x, y, flag, N: tl.constexpr):
     spec = tlx.storage_alias_spec()
-    tiles = tlx.local_alloc((64, 64), tl.float32, N, reuse=spec)
+    tiles = tlx.local_alloc((32, 32), tl.float32, N, reuse=spec)
     gap = tlx.local_alloc((64, ), tl.float32, N, reuse=spec)
     spec.set_buffer_overlap(tlx.reuse_group(tiles, gap, group_type=tlx.reuse_group_type.distinct))
     for i in range(N):
-        tlx.local_store(tiles[i], tl.load(x + i * 4096 + grid(64, 64)))
+        tlx.local_store(tiles[i], tl.load(x + i * 1024 + grid(32, 32)))
         tlx.local_store(gap[i], tl.arange(0, 64) * 0.0)
     before = tiles[0]
     for i in range(1, N):
-        tl.store(y + i * 4096 + grid(64, 64), tlx.local_load(before))
+        tl.store(y + i * 1024 + grid(32, 32), tlx.local_load(before))
         before = tiles[i]
-    tl.store(y + grid(64, 64), tlx.local_load(pick(tiles, 1, flag)))
+    tl.store(y + grid(32, 32), tlx.local_load(pick(tiles, 1, flag)))
 
 
 @pytest.mark.parametrize("flag", [0, 1])
 def test_through_helpers_branches_and_loops(machine, flag):
-    x = np.arange(3 * 4096, dtype=np.float32).reshape(3, 4096)
+    x = np.arange(3 * 1024, dtype=np.float32).reshape(3, 1024)
     y = np.zeros_like(x)
     machine.launch(handed_on, (1, ), x, y, flag, 3)
     assert (y == np.stack([x[1 + flag], x[0], x[1]])).all()
