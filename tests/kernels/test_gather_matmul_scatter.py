@@ -107,10 +107,10 @@ def test_no_row_twice_is_a_race_and_equal_ones_are_none():
 
 
 def test_checked():
-    """Every interleaving that matters of a small launch, by many seeds."""
+    """A small launch by several seeds."""
     from benchmarks.mutation_kernels import CASES
     kernel, grid, args, meta = next(case for case in CASES if case.name == "Gather, GEMM, scatter").make()
-    assert mimw.check(kernel, grid, *args, seeds=20, **meta).ok
+    assert mimw.check(kernel, grid, *args, seeds=6, **meta).ok
 
 
 def test_checked_on_blackwell():

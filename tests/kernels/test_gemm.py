@@ -101,7 +101,7 @@ def test_last_round(machine, monkeypatch, schedule, shape, programs):
 def test_no_interleaving_of_a_last_round_is_wrong(monkeypatch):
     monkeypatch.setattr(gemm.configs, "CHUNK", 1000.0)
     _, (grid, args, meta) = shared((520, 136, 264), Configuration(bm=128, bn=128, stages=2, ping_pong=True), 4)
-    assert mimw.check(gemm.kernel, grid, *args, seeds=5, **meta).ok
+    assert mimw.check(gemm.kernel, grid, *args, seeds=3, **meta).ok
 
 
 @pytest.mark.parametrize("room, text", [(np.zeros(8, np.float16), "room is float16"),

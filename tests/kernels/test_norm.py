@@ -97,7 +97,7 @@ def test_one_column(machine):
     check_norm(machine, *numbers((3, 1), 1, 1), norm.configuration(3, 1, 2))
 
 
-@pytest.mark.parametrize("choice, seeds", [("ring", 8), ("ring of pairs", 8), ("drawn", 8), ("cluster", 3), ("loops", 3)])
+@pytest.mark.parametrize("choice, seeds", [("ring", 4), ("ring of pairs", 4), ("drawn", 4), ("cluster", 3), ("loops", 3)])
 def test_clean(check_kernel, choice, seeds):
     x, w, b = numbers((11, 168), 168, 168)
     counter = np.zeros(1, np.int32)

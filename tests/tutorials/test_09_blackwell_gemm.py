@@ -34,8 +34,8 @@ def checked(tutorial, seeds=8):
 
 def test_right_under_every_interleaving(tutorial):
     """200 seeds: benchmarks/results/blackwell.jsonl."""
-    report = checked(tutorial, seeds=12)
-    assert report.ok and report.runs == 12, report
+    report = checked(tutorial, seeds=6)
+    assert report.ok and report.runs == 6, report
 
 
 @pytest.mark.parametrize("old, new, kind", [
@@ -60,7 +60,7 @@ def test_in_clusters(edited, sass_has):
     pairs = dict(ctas_per_cga=(2, 1, 1))
     mimw.simulate(tutorial.gemm, grid, *args, seed=1, races=True, **meta, **pairs, **CHIP)
     compare(c, (a.astype(np.float64) @ b).astype(np.float16), rtol=2e-2, atol=2e-2)
-    report = mimw.check(tutorial.gemm, grid, *args, seeds=30, shrink=False, **meta, **pairs, **CHIP)
+    report = mimw.check(tutorial.gemm, grid, *args, seeds=12, shrink=False, **meta, **pairs, **CHIP)
     assert report.ok and any(tried.outcome == "ok" for tried in report.tried), report
     narrow = TYPES | {"b_desc": "tensordesc<fp16[64,128]>"}, FULL | dict(BN=128, PARTS=2)
     done = compile_kernel(tutorial.gemm, *narrow, "sm_100a", dict(num_warps=4, **pairs))
