@@ -16,6 +16,7 @@ from mimw.compile import compile_kernel
 from mimw.errors import KernelError, LaunchError
 from mimw.tensor_map import MOST, block_problem, tensor_problem
 from mimw.triton_port.runtime import TensorDescriptor as Stock
+from tests.compiling import to_ttgir
 
 
 class Placed:
@@ -236,7 +237,7 @@ def test_blocks_of_more_than_a_box_are_copied_in_parts(machine, block, box, warp
 @pytest.mark.parametrize("block, box", WIDE)
 def test_the_encoder_is_asked_for_boxes_it_can_do(block, box):
     signature = {"x_desc": f"tensordesc<fp16[{','.join(map(str, block))}]>", "y_ptr": "*fp16"}
-    meta, = compile_kernel(block_of, signature, dict(SHAPE=block, ELEMENTS=int(np.prod(block)), WARPS=1)).metadata.tensordesc_meta
+    meta, = to_ttgir(block_of, signature, dict(SHAPE=block, ELEMENTS=int(np.prod(block)), WARPS=1)).metadata.tensordesc_meta
     swizzle = {0: 1 << 30, 1: 32, 2: 64, 3: 128}[meta["swizzle"]]
     assert tuple(meta["block_size"]) == box and max(box) <= 256 and box[-1] * 2 <= swizzle and box[-1] * 2 % 16 == 0
 

@@ -46,7 +46,7 @@ def line(mark: str) -> int:
 
 
 def test_the_path_to_an_op():
-    program = compile_kernel(kernel, dict(x="*i32", n="i32")).program
+    program = to_ttgir(kernel, dict(x="*i32", n="i32")).program
     (store, ) = [op for op in program.walk() if op.name == "store"]
     assert [(site.line, site.function) for site in store.site.chain()] == [
         (line("inner"), "inner"), (line("outer"), "outer"), (line("kernel"), "kernel")]
@@ -71,7 +71,7 @@ def test_every_op_has_a_position(source, arguments):
 
 
 def test_positions_reach_the_ttgir():
-    assert f'{HERE}":{line("inner")}:' in compile_kernel(kernel, dict(x="*i32", n="i32")).stage("ttgir")
+    assert f'{HERE}":{line("inner")}:' in to_ttgir(kernel, dict(x="*i32", n="i32")).stage("ttgir")
 
 
 def test_each_pass_is_verified(monkeypatch):
@@ -94,7 +94,7 @@ def test_each_pass_is_verified(monkeypatch):
 
 
 def test_names_are_the_user_s():
-    program = compile_kernel(kernel, dict(x="*i32", n="i32")).program
+    program = to_ttgir(kernel, dict(x="*i32", n="i32")).program
     names = {result.name for op in program.walk() for result in op.results}
     assert {"tiles", "at"} <= names and [param.name for param in program.params] == ["x", "n"]
 

@@ -8,9 +8,9 @@ import pytest
 import triton.language as tl
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.frontend.words import uses_words
 from mimw.triton_port.origin import is_tritons
+from tests.compiling import to_ttgir
 
 _SOURCE = '''
 from typing import NamedTuple
@@ -64,7 +64,7 @@ def test_they_run_and_compile(published):
     mimw.simulate(published.caller, (1, ), x, y, published.Scales(3.0, 5), 64)
     assert (y == 3 * x + 5).all()
     types = {"x": "*fp32", "y": "*fp32", "scales": published.Scales("fp32", "i32")}
-    compiled = compile_kernel(published.through_shared, types, {"N": 64})
+    compiled = to_ttgir(published.through_shared, types, {"N": 64})
     assert "ttg.local_alloc" in compiled.stage("ttgir")
 
 

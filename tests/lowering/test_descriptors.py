@@ -8,6 +8,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
+from tests.compiling import to_ttgir
 
 
 @mimw.jit
@@ -21,7 +22,7 @@ def make(source, extents, strides: tl.constexpr, block: tl.constexpr, padding: t
 def creation(dtype, block, padding, slot):
     """What goes into the tensor map: constants by value, run-time values as `%`."""
     strides = [64] * (len(block) - 1) + [1]
-    compiled = compile_kernel(make, {"source": f"*{dtype}", "extents": ("i32", ) * len(block)},
+    compiled = to_ttgir(make, {"source": f"*{dtype}", "extents": ("i32", ) * len(block)},
                               {"strides": strides, "block": list(block), "padding": padding, "SLOT": slot})
     (line, ) = [line for line in compiled.stages["ttgir"].splitlines() if "ttng.tensormap_create" in line]
     operands = re.sub(r"%c(\d+)_i(32|64)\w*", r"\1:\2", line.split(" loc(")[0])

@@ -8,12 +8,13 @@ import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import KernelError, ProtocolError
+from tests.compiling import to_ttgir
 from tests.kernels import clusters as kernels
 
 
 def ir_of(kernel, cluster=(2, 1, 1), element="i32", **constants):
     signature = {name: f"*{element}" for name in kernel.arg_names if name.endswith("_ptr")}
-    return compile_kernel(kernel, signature, constants, options={"ctas_per_cga": cluster}).program
+    return to_ttgir(kernel, signature, constants, options={"ctas_per_cga": cluster}).program
 
 
 def names(program):
@@ -86,7 +87,7 @@ def test_memory_is_made_before_the_cluster_meets():
         tlx.barrier_arrive(bar, 1, remote_cta_rank=1)
         tlx.barrier_wait(bar, 0)
 
-    program = compile_kernel(late, {"y_ptr": "*i32", "n": "i32"}, options={"ctas_per_cga": (2, 1, 1)}).program
+    program = to_ttgir(late, {"y_ptr": "*i32", "n": "i32"}, options={"ctas_per_cga": (2, 1, 1)}).program
     assert names(program)[:4] == ["local_alloc", "alloc_barriers", "fence_mbarrier_init", "cluster_barrier"]
     assert names(program)[-1] == "cluster_barrier", "also for CTAs that return early"
 

@@ -5,7 +5,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.compile import compile_kernel
+from tests.compiling import to_ttgir
 
 
 @mimw.jit
@@ -38,13 +38,13 @@ def box(x, i, KIND: tl.constexpr):
                                         ("anywhere", "local_gather"),
                                         ("stepped", "local_gather")])
 def test_what_becomes_a_view(kind, used):
-    ir = compile_kernel(box, {"x": "*fp16", "i": "i32"}, dict(KIND=kind)).stages["ir"]
+    ir = to_ttgir(box, {"x": "*fp16", "i": "i32"}, dict(KIND=kind)).stages["ir"]
     assert used in ir and ("local_load" in ir) == (used == "buffer_slice") and "local_ptr" not in ir and "shared *" not in ir
 
 
 @pytest.mark.parametrize("kind", ["slot", "index"])
 def test_slots_are_buffers_of_an_array(kind):
-    ir = compile_kernel(box, {"x": "*fp16", "i": "i32"}, dict(KIND=kind)).stages["ir"]
+    ir = to_ttgir(box, {"x": "*fp16", "i": "i32"}, dict(KIND=kind)).stages["ir"]
     assert "local_alloc buffer<fp16[32, 64] x 4>" in ir and "buffer_index %buffer, %i " in ir
 
 
@@ -56,5 +56,5 @@ def test_a_kernel_without_pointers_is_untouched():
         tle.gpu.copy(x + tl.arange(0, 16), buffer, [16])
 
     from mimw.passes import shared_pointers, slot_arrays
-    program = compile_kernel(plain, {"x": "*fp32"}).program
+    program = to_ttgir(plain, {"x": "*fp32"}).program
     assert shared_pointers(program) is program and slot_arrays(program) is program

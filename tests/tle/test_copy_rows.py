@@ -10,7 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 
 describe = mimw.TensorDescriptor.from_tensor
 
@@ -69,7 +69,7 @@ def test_rows_of_a_pointer_are_copied_by_cp_async():
     """Sixteen bytes at a time, where the stride and the extents are known to be multiples of that."""
     signature = {"x_ptr": "*fp16", "y_ptr": "*fp16", "from_ptr": "*i32", "to_ptr": "*i32", "column": "i32", "M": "i32", "N": "i32"}
     attrs = {(index, ): [["tt.divisibility", 16]] for index in (0, 1, 4, 6)}
-    ptx = compile_kernel(by_pointers, signature, {"BX": 32, "BY": 64, "BOUNDED": True}, "sm_90a", attrs=attrs).stage("ptx")
+    ptx = to_assembly(by_pointers, signature, {"BX": 32, "BY": 64, "BOUNDED": True}, "sm_90a", attrs=attrs).stage("ptx")
     copies = re.findall(r"cp\.async\.\w+\.shared\.global \[.*?\], \[.*?\], (0x\w+|\d+)", ptx)
     assert copies and {int(size, 0) for size in copies} == {16}
 

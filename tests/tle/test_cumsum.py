@@ -5,10 +5,10 @@ import pytest
 import triton.language as tl
 
 import mimw
-import mimw.compile
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.testing import compare
+from tests.compiling import to_assembly
 from tests.language.harness import Kernel
 
 
@@ -153,7 +153,7 @@ def test_what_has_no_sums():
 @pytest.mark.parametrize("dtype", ["i32", "fp32"])
 def test_one_exchange_between_warps(dtype, n, num_warps):
     pointer = f"*{dtype}"
-    ptx = mimw.compile.compile_kernel(
+    ptx = to_assembly(
         sums, {"x_ptr": pointer, "y_ptr": pointer, "total_ptr": pointer}, dict(N=n, REVERSE=False, DTYPE=None),
         options=dict(num_warps=num_warps), attrs={(i, ): [["tt.divisibility", 16]] for i in range(2)}).stage("ptx")
     assert ptx.count("bar.sync") == 1

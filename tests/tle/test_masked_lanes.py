@@ -7,8 +7,8 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import CopyReadEarly, DataRace, UnwrittenRead
+from tests.compiling import to_ttgir
 
 
 @mimw.jit
@@ -113,7 +113,7 @@ def test_data_on_their_way_are_not_read(form):
                                                 ("box", "local_load", "gfx950")])
 def test_the_load_knows_its_mask(form, word, target):
     signature = {"x": "*fp32", "y": "*fp32", "written": "i32", "read": "i32"}
-    compiled = compile_kernel(part_of_a_row, signature, {"FORM": form, "N": 64}, target, dump=True)
+    compiled = to_ttgir(part_of_a_row, signature, {"FORM": form, "N": 64}, target, dump=True)
     program = next(text for stage, text in compiled.after.items() if stage.endswith("shared_pointers"))
     load, = (line for line in program.splitlines() if f"= {word} " in line)
     mask = next(line.split()[0] for line in program.splitlines() if "icmpSLT" in line and line.split()[0] in load)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mimw
-import mimw.compile
+from tests.compiling import to_ttgir
 from tests.kernels import pipe_forms, pipes
 
 
@@ -89,7 +89,7 @@ def test_products_of_slots(machine):
 
 def test_a_slot_goes_back_when_its_products_are_over():
     signature = {"a_desc": "tensordesc<fp16[64,32]>", "b_desc": "tensordesc<fp16[32,64]>", "c_ptr": "*fp32", "steps": "i32"}
-    ttgir = mimw.compile.compile_kernel(pipe_forms.product, signature, dict(M=64, N=64, K=32)).stage("ttgir")
+    ttgir = to_ttgir(pipe_forms.product, signature, dict(M=64, N=64, K=32)).stage("ttgir")
     loop = ttgir[ttgir.index("warp_group_dot "):]
     assert 0 < loop.index("warp_group_dot_wait") < loop.index("arrive_barrier")
 
@@ -121,7 +121,7 @@ def test_a_field_in_parts(machine):
 
 def test_parts_are_copied_as_one_chunk():
     signature = {"x_desc": "tensordesc<fp32[16,32]>", "y_ptr": "*fp32", "steps": "i32"}
-    ttgir = mimw.compile.compile_kernel(pipe_forms.in_parts, signature, dict(N=16, M=32)).stage("ttgir")
+    ttgir = to_ttgir(pipe_forms.in_parts, signature, dict(N=16, M=32)).stage("ttgir")
     ttgir = ttgir[:ttgir.index("\n#loc", ttgir.index("tt.func"))]
     assert ttgir.count("barrier_expect") == 1 and "8192" in ttgir[ttgir.index("barrier_expect"):].splitlines()[0]
     assert ttgir.count("async_tma_copy_global_to_local") == 4 and ttgir.count("wait_barrier") == 2

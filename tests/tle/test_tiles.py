@@ -5,9 +5,9 @@ import pytest
 import triton.language as tl
 
 import mimw
-import mimw.compile
 import mimw.tle as tle
 from mimw.frontend.words import uses_words
+from tests.compiling import to_assembly
 from tests.language.harness import Kernel
 
 
@@ -148,7 +148,7 @@ def test_a_known_tile_needs_no_gather():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_one_way_through_shared_memory(form):
-    ptx = mimw.compile.compile_kernel(
+    ptx = to_assembly(
         extract, {"x_ptr": "*fp16", "y_ptr": "*fp16", "row": "i32", "column": "i32"},
         dict(M=32, N=64, TM=8, TN=16, FORM=form)).stage("ptx")
     assert ptx.count("bar.sync") == 1

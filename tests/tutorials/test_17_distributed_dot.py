@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.testing import compare
+from tests.compiling import to_assembly
 
 SMALL = dict(BM=32, BN=64, BK=32, STAGES=3, num_warps=4)
 
@@ -54,6 +54,6 @@ def test_the_loop_is_as_fast_as_any(tutorial):
     """Tensor cores, copies that run ahead, and nothing of the cluster before the end."""
     signature = {"a_ptr": "*fp16", "b_ptr": "*fp16", "c_ptr": "*fp16", "M": "i32", "N": "i32", "K": "i32"}
     attrs = {(index, ): [["tt.divisibility", 16]] for index in range(6)}
-    ptx = compile_kernel(tutorial.gemm, signature, dict(BM=128, BN=128, BK=64, GROUP_M=8, STAGES=4), options={"num_warps": 8},
+    ptx = to_assembly(tutorial.gemm, signature, dict(BM=128, BN=128, BK=64, GROUP_M=8, STAGES=4), options={"num_warps": 8},
                          attrs=attrs).stages["ptx"]
     assert "wgmma.mma_async" in ptx and "cp.async.cg.shared.global" in ptx and "ld.shared::cluster.v4" in ptx
