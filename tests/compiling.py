@@ -10,11 +10,14 @@ that asks whether a kernel compiles takes `compile_kernel`, which goes to the bi
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from triton import knobs
 
 from mimw.compile import Compiled, compile_kernel
 from mimw.triton_port.allocation import allocation
 
+ASSEMBLY = ("ptx", "amdgcn")
 _STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "cubin", "hsaco")     # those of both vendors, in order
 whole = False       # benchmarks/compiled_code.py notes all stages of what the tests compile
 
@@ -24,12 +27,22 @@ def to_ttgir(kernel, *args, **options) -> Compiled:
 
 
 def to_assembly(kernel, *args, **options) -> Compiled:
-    return _until(("ptx", "amdgcn"), kernel, *args, **options)
+    return _until(ASSEMBLY, kernel, *args, **options)
 
 
 def _until(last: tuple[str, ...], kernel, *args, **options) -> Compiled:
     if whole:
         return compile_kernel(kernel, *args, **options)
+    with stopping(last):
+        compiled = compile_kernel(kernel, *args, **options)
+    for name in _STAGES[1 + max(map(_STAGES.index, last)):]:
+        compiled.stages._asm.pop(name, None)
+    return compiled
+
+
+@contextmanager
+def stopping(last: tuple[str, ...] = ASSEMBLY):
+    """What is compiled inside, by Triton's own `compile` as well, has nothing behind the stages of these names."""
     def stop(backend=None, stages=None, options=None, language=None, capability=None):
         """Triton calls it with nothing for a part of the cache's key, and with the stages to change."""
         if stages is None:
@@ -40,10 +53,7 @@ def _until(last: tuple[str, ...], kernel, *args, **options) -> Compiled:
 
     with knobs.runtime.scope():
         knobs.runtime.add_stages_inspection_hook = stop
-        compiled = compile_kernel(kernel, *args, **options)
-    for name in _STAGES[1 + max(map(_STAGES.index, last)):]:
-        compiled.stages._asm.pop(name, None)
-    return compiled
+        yield
 
 
 def _only_metadata(arch):

@@ -16,6 +16,7 @@ import mimw.tlx as tlx
 from mimw.compile import compile_kernel, gpu_target
 from mimw.target import target as find_target
 from mimw.triton_port.runtime import ASTSource, stock_compile
+from tests.compiling import to_ttgir
 
 
 def previous_in_for(x, y, n):
@@ -57,7 +58,7 @@ def test_stock_triton_carries_aliases(function, carries):
 
 @pytest.mark.parametrize("function, carries", [(previous_in_for, 2), (previous_in_while, 3)])
 def test_plain_kernels_carry_aliases(function, carries):
-    compiled = compile_kernel(mimw.jit(function), dict(x="*i32", y="*i32", n="i32"))
+    compiled = to_ttgir(mimw.jit(function), dict(x="*i32", y="*i32", n="i32"))
     assert compiled.program is None
     assert carried_values(compiled.stage("ttir")) == carries
 
@@ -76,7 +77,7 @@ def previous_in_helper(x, y, n):
 
 
 def test_plain_helpers_carry_aliases():
-    compiled = compile_kernel(mimw.jit(previous_in_helper), dict(x="*i32", y="*i32", n="i32"))
+    compiled = to_ttgir(mimw.jit(previous_in_helper), dict(x="*i32", y="*i32", n="i32"))
     assert compiled.program is None
     assert carried_values(compiled.stage("ttir")) == 2
 

@@ -105,7 +105,7 @@ def test_a_tile_is_what_was_loaded(machine, store):
 
 @pytest.mark.parametrize("store, waits", [(False, 1), (True, 2)])
 def test_products_in_a_row_are_waited_for_once(store, waits):
-    ir = compile_kernel(chained, {"x": "*fp16", "y": "*fp32"}, dict(N=64, STORE=store)).stages["ir"]
+    ir = to_ttgir(chained, {"x": "*fp16", "y": "*fp32"}, dict(N=64, STORE=store)).stages["ir"]
     assert ir.count("= async_dot %") == 2 and ir.count("= async_dot_wait") == waits
 
 

@@ -9,7 +9,7 @@ import mimw
 from mimw.compile import gpu_target
 from mimw.target import target as find_target
 from mimw.triton_port.runtime import ASTSource, stock_compile
-from tests.compiling import to_assembly
+from tests.compiling import stopping, to_assembly
 from tests.kernels.undecorated import KERNELS
 
 OPTIONS = {"enable_fp_fusion": True}
@@ -26,8 +26,9 @@ def stock(function, signature, constexprs, target, options=OPTIONS):
     kernel = triton.jit(function)
     signature = {**signature, **dict.fromkeys(constexprs, "constexpr")}
     constants = {(kernel.arg_names.index(name), ): value for name, value in constexprs.items()}
-    return stock_compile(ASTSource(kernel, {name: signature[name] for name in kernel.arg_names}, constants),
-                         target=gpu_target(find_target(target)), options=dict(options))
+    with stopping():
+        return stock_compile(ASTSource(kernel, {name: signature[name] for name in kernel.arg_names}, constants),
+                             target=gpu_target(find_target(target)), options=dict(options))
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -9,6 +9,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.errors import KernelError
+from tests.compiling import to_assembly
 from tests.lowering.harness import Case
 
 
@@ -74,7 +75,7 @@ def test_slices_of_a_wide_tile_keep_its_stripes(columns):
     """Rows of 256 bytes are two boxes; they lie as far apart as the stripes of the whole tile."""
     def places(block):
         case = Case(half_of, {"x": f"tensordesc<fp16[{block}]>"}, {"RANK": block.count(",") + 1, "COLS": columns})
-        ptx = case.compiled().stage("ptx")
+        ptx = case.compiled(by=to_assembly).stage("ptx")
         before, copy, _ = ptx.partition("cp.async.bulk.tensor")
         assert copy
         return re.findall(r"(?:shl\.b32|add\.s32)[^;]*, (\d+);", before)[-8:]

@@ -7,6 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from tests.compiling import to_assembly
 from tests.lowering.harness import Case
 
 FP4 = ml_dtypes.float4_e2m1fn
@@ -92,7 +93,7 @@ def compiled(target, fa, fb, shape=(64, 64, 64)):
     signature = {"a": types[fa], "sa": "*u8", "b": types[fb], "sb": "*u8", "y": "*fp32"}
     constants = dict(M=m, N=n, K=k, FA=fa, FB=fb, KA=True, KB=True, ACC=False, TILES=[1, 1])
     attrs = {(place, ): [["tt.divisibility", 16]] for place in range(5)}
-    return Case(scaled, signature, constants, attrs=attrs).compiled(target)
+    return Case(scaled, signature, constants, attrs=attrs).compiled(target, by=to_assembly)
 
 
 @pytest.mark.parametrize("fa, fb", [("e4m3", "e5m2"), ("e2m1", "e2m1"), ("e2m1", "e4m3")])

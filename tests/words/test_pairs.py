@@ -201,8 +201,8 @@ def test_a_product_that_its_word_waits_for(times):
 
 
 def test_the_wait_of_a_product_compiles():
-    ptx = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), M=128, N=64, K=32, A="rows", B="columns", ACC=False,
-                   SYNC=2).stage("ptx")
+    ptx = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), by=to_assembly, M=128, N=64, K=32, A="rows", B="columns",
+                   ACC=False, SYNC=2).stage("ptx")
     before, behind = ptx[:ptx.rindex("tcgen05.mma")], ptx[ptx.rindex("tcgen05.mma"):]
     assert behind.index("multicast::cluster") < behind.index("mbarrier.try_wait")
     phase, own, other = (before.rindex(part) for part in ("mbarrier.test_wait.parity", "mbarrier.arrive.shared::cta", "mapa"))
