@@ -90,10 +90,12 @@ CONFIGURATIONS = {
     "deep": Configuration(k_stages=4, v_stages=3),
     "three_consumers": Configuration(bm=192, consumers=3, ping_pong=True),
 }
+LEFT_TO_A_GPU = ("narrow", False), ("deep", False), ("three_consumers", False)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("name, causal", [     # those that are checked below with and without a mask, of the others one
+    pytest.param(name, causal, marks=[pytest.mark.gpu] * ((name, causal) in LEFT_TO_A_GPU))
+    for name in CONFIGURATIONS for causal in (False, True)])
 def test_configurations(machine, name, causal):
     check(machine, 2, 2, 1, 300, 300, 64, causal=causal, chosen=CONFIGURATIONS[name])
 

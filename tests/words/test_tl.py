@@ -8,12 +8,13 @@ import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.host import specialise
 from mimw.testing import compare
+from tests.compiling import to_assembly
 
 from .tl_cases import CASES
 
 
-def compile_specialised(kernel, signature, constants):
-    return compile_kernel(kernel, signature, {kernel.arg_names[path[0]]: value for path, value in constants.items()})
+def compile_specialised(kernel, signature, constants, by=compile_kernel):
+    return by(kernel, signature, {kernel.arg_names[path[0]]: value for path, value in constants.items()})
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -30,9 +31,9 @@ def test_tl_compiles(name):
     case = CASES[name]
     inputs, outputs = case.arguments()
     signature, constants, _ = specialise(case.kernel, dict(zip(case.kernel.arg_names, (*inputs, *outputs), strict=True)))
-    compiled = compile_specialised(case.kernel, signature, constants)
+    compiled = compile_specialised(case.kernel, signature, constants, to_assembly)
     assert compiled.program.orchestrates()
-    assert len(compiled.stage("cubin")) > 1000
+    assert ".visible .entry" in compiled.stage("ptx")       # ptxas has the same in two tasks
 
 
 @mimw.jit
