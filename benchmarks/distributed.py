@@ -47,7 +47,6 @@ def started(parser: argparse.ArgumentParser, module: str, heap: int | None = Non
     if "RANK" not in os.environ:
         start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.gpus)]
         sys.exit(subprocess.run([sys.executable, *start, "-m", module, *sys.argv[1:]]).returncode)
-    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     import mimw.distributed
     return options, mimw.distributed.init(heap=heap, timeout=60)
 
@@ -108,6 +107,8 @@ def alternate(world, candidates: Mapping[str, Callable[[], Any]], at_least_ms: f
 
     Candidates are called in turn, in the same order at all ranks, each round beginning with another one, for as many rounds as
     `at_least_ms` of the quickest take. Every call starts when all ranks have met on the GPU; `flushed`, with a cold L2."""
+    if world.shares_gpus:
+        sys.exit("ranks that share a GPU run in turns, so their times say nothing; without MIMW_SHARE_GPUS each needs a GPU")
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda") if flushed else None
     order = list(candidates.items())
 

@@ -29,7 +29,7 @@ from .distributed_moe_candidates import candidates
 from .driver import RESULTS, command, some_of
 from .gpu import multiprocessors, row_of, summary, torch
 
-# name -> tokens, columns, experts of a token, experts, bytes of a number, numbers to a scale
+# name -> tokens, columns, experts of a token, experts, bytes of a number, numbers to a scale; of CHECKED the experts of two GPUs
 SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 2, 0), "decode": (128, 7168, 8, 256, 2, 0),
           "deepseek-fp8": (4096, 7168, 8, 256, 1, 128), "decode-fp8": (128, 7168, 8, 256, 1, 128)}
 CHECKED = {"few": (5, 512, 3, 6, 2, 0), "skewed": (300, 1024, 4, 16, 2, 0), "none at one": (257, 2048, 2, 4, 2, 0),
@@ -153,9 +153,10 @@ class Problem:
         """(x, scale, ids) of all ranks, in order; ids of tokens that there are not are -1."""
         def gathered(mine, value=0):
             mine = torch.nn.functional.pad(mine, (0, 0, 0, self.most - len(mine)), value=value)
-            found = mine.new_empty(self.world.size * self.most, mine.shape[1])
-            torch.distributed.all_gather_into_tensor(found, mine, group=self.world.group)
-            return found
+            mine = mine.cpu()       # by gloo, which ranks that share a GPU have, too
+            found = [torch.empty_like(mine) for _ in range(self.world.size)]
+            torch.distributed.all_gather(found, mine, group=self.world.group)
+            return torch.cat(found).cuda()
 
         x = gathered(self.x.view(torch.uint8)).view(self.dtype)
         scale, ids = None if self.scale is None else gathered(self.scale), gathered(self.ids, -1)
@@ -397,7 +398,8 @@ def main() -> None:
     options, world = started(parser, "benchmarks.distributed_moe")
     names = options.names or list(SHAPES)
     if options.check:
-        for name, shape in {**CHECKED, **{name: SHAPES[name] for name in names}}.items():
+        small = {name: (*shape[:3], shape[3] * world.size // 2, *shape[4:]) for name, shape in CHECKED.items()}
+        for name, shape in {**small, **{name: SHAPES[name] for name in names}}.items():
             problem, _, error = checked(world, name, shape)
             kept = len(problem.symmetric)
             for chosen in candidates("dispatch", problem.chosen("dispatch")):
