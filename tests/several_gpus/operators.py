@@ -195,8 +195,10 @@ def differences(world):
     rank, group, size = world.rank, world.group, world.size
     x, ids = drawn(1, 64 + 64 * rank, 64), torch.zeros(64, 2, dtype=torch.int32, device="cuda")
     b, q = drawn(2, 64, 64), drawn(3, 1, 2, 128 + 128 * rank, 64)
+    either = [world.symmetric((64, 64), torch.bfloat16) for _ in range(2)]
     rows, weights = drawn(4, 64, 64 + 64 * rank), torch.ones(64, 2, device="cuda")
     for call in (lambda: all_reduce(x, group), lambda: all_reduce_(x.clone(), group), lambda: all_gather(x, group),
+                 lambda: all_reduce(either[rank > 0], group, True),
                  lambda: reduce_scatter(x, group), lambda: all_gather_matmul(x, b, group), lambda: matmul_all_reduce(x, b, group),
                  lambda: matmul_reduce_scatter(x, b, group), lambda: ring_attention(q, q, q, group=group),
                  lambda: all_to_all(x, group=group), lambda: moe_dispatch(rows, ids, 2 * size, group=group),

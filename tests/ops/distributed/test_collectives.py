@@ -4,11 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators need torch")
 
-from mimw.distributed import symmetric_empty  # noqa: E402
+from mimw.distributed import symmetric_empty, world_of  # noqa: E402
 from mimw.errors import NotSymmetric, RanksDisagree  # noqa: E402
 from mimw.kernels.collectives import Configuration, configuration  # noqa: E402
 from mimw.ops.distributed import all_gather, all_reduce, all_reduce_, all_to_all, reduce_scatter  # noqa: E402
-from mimw.ops.distributed.collectives import choice  # noqa: E402
+from mimw.ops.distributed.collectives import _same_everywhere, choice  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -46,9 +46,20 @@ def test_symmetric_tensors_of_many_bytes():
             all_reduce(x, symmetric=bool(rank))
         with pytest.raises(NotSymmetric):
             all_reduce(every[0], symmetric=True)
+        other, world = symmetric_empty((70_000, ), torch.float32), world_of()
+        with pytest.raises(RanksDisagree, match="rank 1: float32.70000. with .*offset"):
+            all_reduce(other if rank == 1 else x, symmetric=True)
+        with pytest.raises(RanksDisagree, match="not in the symmetric heap"):       # as on GPUs, from here on
+            _same_everywhere(world, "all_reduce", every[0] if rank == 1 else x)
+        with pytest.raises(RanksDisagree, match="offset"):
+            _same_everywhere(world, "all_reduce", other if rank == 1 else x)
+        for _ in range(2):
+            _same_everywhere(world, "all_reduce", x)
+            found.append(world.meeting.calls)
         return found
 
-    assert at_ranks(3, work) == [[True] * 3] * 3
+    for found in at_ranks(3, work):
+        assert found[:3] == [True] * 3 and found[3] == found[4], "a tensor that is known is not asked about"
 
 
 def test_what_reads_symmetric_tensors_where_they_are(monkeypatch):

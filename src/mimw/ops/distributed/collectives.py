@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 import mimw
+from mimw.errors import NotSymmetric
 from mimw.kernels import collectives as library
 
 from ..operator import Operator
@@ -41,8 +42,9 @@ def all_reduce(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
                before, which makes its slots
     gradients  of x: the sum of all ranks' gradients
     errors:    NotImplementedError for other types; NotSymmetric for a tensor that is not in the heap; ValueError from 2^31 - 2^16
-               numbers on; RanksDisagree where shapes, types or `symmetric` differ by rank, on GPUs found at the first call for
-               each; those of `mimw.distributed.World`
+               numbers on; RanksDisagree where shapes, types, `symmetric` or the offsets of symmetric tensors differ by rank, on
+               GPUs found at the first call for each (two tensors that all ranks have given before, and then not the same one at
+               all, are not told apart); those of `mimw.distributed.World`
     """
     return ALL_REDUCE(x, name_of(group), symmetric)
 
@@ -115,6 +117,23 @@ def _run_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
         (plans[key] or plans.made(key, world, "all_reduce_", x, group_name, symmetric))(x)
 
 
+def _place(world: World, x: Tensor) -> str:
+    """Where a symmetric tensor lies: the same at all ranks if it is one tensor, which peers read there."""
+    try:
+        return f"symmetric, at offset {world.offset_of(x)}"
+    except NotSymmetric:
+        return "not in the symmetric heap"
+
+
+def _same_everywhere(world: World, name: str, x: Tensor) -> None:
+    """Have all ranks tell each other where x lies, once for each x: who reads a peer's x reads there."""
+    known, key = world.kept.setdefault("symmetric tensors", set()), (x.data_ptr(), x.shape)
+    if key not in known:
+        agreed(world, name, x, _place(world, x))
+        world.check_symmetric(x, "x")
+        known.add(key)
+
+
 def choice(collective: str, ranks: int, size: int, symmetric: bool, in_place: bool) -> tuple[library.Configuration, bool]:
     """(the form for parts of `size` bytes, whether it reads x where it is). Of symmetric tensors in one hop the sum has to lie
     elsewhere, in two it has to be symmetric as well: where that is not so, x is sent as any other tensor."""
@@ -136,14 +155,16 @@ def _plan(world: World, name: str, x: Tensor, group_name: str, symmetric: bool) 
     part = x.numel() // (world.size if collective == "reduce_scatter" else 1)
     chosen, where_it_is = choice(collective, world.size, part * x.element_size(), symmetric, in_place)
 
+    torch._check(x.is_contiguous() or not symmetric,
+                 lambda: f"{name}: x of strides {tuple(x.stride())} is symmetric and not contiguous")
+    if not x.is_cuda:
+        return partial(_simulated, name, world, symmetric, partial(_at_all_ranks, name, shape, where_it_is, chosen))
+
     def checked(x: Tensor) -> Tensor:
         if symmetric:
-            world.check_symmetric(x, "x")
-            torch._check(x.is_contiguous(), lambda: f"{name}: x of strides {tuple(x.stride())} is symmetric and not contiguous")
+            _same_everywhere(world, name, x)
         return x if in_place else x.contiguous()
 
-    if not x.is_cuda:
-        return lambda x: _simulated(name, world, symmetric, partial(_at_all_ranks, name, shape, where_it_is, chosen), checked(x))
     given = checked(x)
     out = given if in_place else x.new_empty(shape)
     kernel, grid, args, meta = library.arguments(collective, given, out, world, where_it_is, chosen)
@@ -159,7 +180,9 @@ def _plan(world: World, name: str, x: Tensor, group_name: str, symmetric: bool) 
 
 
 def _simulated(name: str, world: Any, symmetric: bool, run: Callable, x: Tensor) -> Tensor:
-    found = simulated(name, world, (x, ), run, ("symmetric", ) * symmetric)
+    found = simulated(name, world, (x, ), run, (_place(world, x), ) * (symmetric and x.numel() > 0))
+    if symmetric and x.numel():
+        world.check_symmetric(x, "x")
     return x.copy_(found) if name.endswith("_") else found
 
 
