@@ -1,5 +1,9 @@
 """Several ranks on one real GPU, which runs them in turns: the host side, the words and the operators as on several GPUs.
 
+    MIMW_SHARE_GPUS=1 pytest -m gpu --forked 0 tests/several_gpus
+
+They want the GPU for themselves, so only who says so runs them: beside other tests their turns come too late.
+
 What it shows: addresses, protocols, plans and binaries of 2 and of 4 ranks. What GPUs apart show alone: what NVLink reorders; time.
 """
 
@@ -9,7 +13,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(os.environ.get("MIMW_SHARE_GPUS") != "1", reason="want the GPU for themselves")]
 LIMIT = 170     # seconds
 
 
@@ -20,8 +24,7 @@ CASES = (2, "words"), (4, "words"), (4, "sharded"), (2, "operators"), (4, "opera
 def test_ranks_on_one_gpu(ranks, module):
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m",
            f"tests.several_gpus.{module}"]
-    environment = {**os.environ, "MIMW_SHARE_GPUS": "1", "LIMIT": str(LIMIT)}
-    found = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=LIMIT + 30)
+    found = subprocess.run(run, env={**os.environ, "LIMIT": str(LIMIT)}, capture_output=True, text=True, timeout=LIMIT + 30)
     assert found.returncode == 0 and "right" in found.stdout and "WRONG" not in found.stdout, found.stdout + found.stderr
 
 

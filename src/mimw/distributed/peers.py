@@ -20,8 +20,7 @@ from typing import Any
 def myself(device: Any = None, shares: bool = False) -> dict[str, Any]:
     """Plain data: the machine, the process, the CUDA device, if it is one, and whether others may have it, too."""
     pid = os.getpid()
-    return {"machine": _machine(pid), "pid": pid, "since": _since(pid), "device": _unique(device),
-            "shares": shares}
+    return {"machine": _machine(pid), "pid": pid, "since": _since(pid), "device": _unique(device), "shares": shares}
 
 
 class Peers:
