@@ -30,6 +30,7 @@ from pathlib import Path
 
 import pytest
 from triton import _instrumentation, knobs
+from triton._C import libtriton
 from triton.backends.nvidia import compiler
 from triton.runtime.cache import triton_key
 
@@ -104,6 +105,7 @@ class Kept:
             found = self.find(key := key_of(name, backend, text, options, capability))
             if found is None or int(key[:8], 16) % FIFTY == self.again:
                 wrote: dict = {}
+                libtriton.llvm.init_targets()       # as make_llir does, which may have been found: without targets LLVM crashes
                 made = make(backend, source, wrote, options, capability), wrote
                 if found not in (None, made):
                     before = (self.folder / key).rename(self.folder / f"{key}.before")

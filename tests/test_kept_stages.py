@@ -11,6 +11,7 @@ from triton.backends.nvidia.compiler import CUDABackend
 
 import mimw
 from mimw.compile import compile_kernel
+from tests import kept_stages
 from tests.kept_stages import FIFTY, STAGES, Kept
 
 TARGET = GPUTarget("cuda", 90, 32)
@@ -46,6 +47,17 @@ def test_the_second_time_it_is_found(kept, result):
     stage = Stage(kept, result)
     assert stage() == stage() == (result, {"of before": 1, "name": "kernel 1"})
     assert stage.made == 1
+
+
+def test_a_stage_that_is_made_finds_what_those_before_it_leave(kept, monkeypatch):
+    """LLVM's targets, which make_llir registers: where its result was found, make_ptx would crash."""
+    order = []
+    llvm = SimpleNamespace(init_targets=lambda: order.append("targets"))
+    monkeypatch.setattr(kept_stages, "libtriton", SimpleNamespace(llvm=llvm))
+    made = kept.stage("make_ptx", lambda *args: order.append("made") or "text")
+    made(SimpleNamespace(target=TARGET), "another module", {}, OPTIONS, 90)
+    made(SimpleNamespace(target=TARGET), "another module", {}, OPTIONS, 90)
+    assert order == ["targets", "made"]
 
 
 def test_whoever_asks_for_something_else_does_not_find_it(kept):

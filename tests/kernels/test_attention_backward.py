@@ -108,6 +108,7 @@ CHANGES = {
     "window": ((1, 2, 2, 200, 420, 128), dict(window=(90, 30))),        # the first block of keys is seen by no query
     "to the right": ((1, 2, 1, 130, 300, 64), dict(window=(None, 70))),
     "to the left": ((2, 2, 1, 300, 300, 128), dict(window=(5, None))),
+    "two keys": ((1, 2, 1, 200, 200, 64), dict(causal=True, window=(1, None))),
     "three keys": ((1, 2, 1, 200, 200, 64), dict(causal=True, window=(2, None))),
     "soft cap": ((1, 2, 1, 150, 150, 128), dict(softcap=2.0, scale=0.3)),
     "slopes": ((2, 2, 1, 100, 160, 64), dict(slopes=np.stack([SLOPES, SLOPES[::-1]]))),
@@ -116,9 +117,9 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name, one_order", [     # in one order two of them reach nothing that "three keys" and "all" do not
+@pytest.mark.parametrize("name, one_order", [     # in one order three of them reach nothing that "three keys" and "all" do not
     pytest.param(name, one_order, id=f"{name}-{'one order' if one_order else ''}",
-                 marks=[pytest.mark.gpu] * (one_order and name in ("causal window", "soft cap")))
+                 marks=[pytest.mark.gpu] * (one_order and name in ("two keys", "causal window", "soft cap")))
     for name in CHANGES for one_order in (False, True)])
 def test_changed_scores(machine, name, one_order):
     shape, options = CHANGES[name]
