@@ -4,7 +4,7 @@
     sys.exit(main(CHECKS))              in each process that torchrun has started; names of checks as arguments choose some
 
 Input: the checks. Output: a line for each from rank 0, and exit status 1 where one is wrong at a rank. A process that hangs prints
-its stack and ends after LIMIT seconds; more where ranks share a GPU, which runs them in turns.
+its stack and ends after LIMIT seconds, which the environment may give: ranks that share a GPU have turns, and need more.
 """
 
 import faulthandler

@@ -93,8 +93,7 @@ def _without_gpus(world: World, memory: torch.Tensor) -> tuple[list[int], int, i
 
 def _reachable(world: World, memory: torch.Tensor) -> tuple[list[int], int, int]:
     """The same of memory that peers are given a way to."""
-    bases, multicast = reachable(memory, world.group)
-    within = memory.data_ptr() - memory.mimw_handle.buffer_ptrs[world.rank]
+    bases, multicast, within = reachable(memory, world.group)
     world.meeting.agree("where the heap begins in torch's allocation", within, lambda size: f"{size} bytes behind its start")
     if any(base % ALIGNED for base in bases):
         raise DistributedError(f"torch's symmetric memory begins at {list(map(hex, bases))}, not at multiples of {ALIGNED}")

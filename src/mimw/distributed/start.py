@@ -71,7 +71,8 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
 
 
 def _a_gpu_each() -> bool:
-    """Whether each rank of this machine has a GPU of its own, which NCCL asks for."""
+    """Whether the ranks of this machine have GPUs of their own, which NCCL asks for. Where they may not share one they have to: the
+    world refuses the others, with the mend."""
     import torch
     here = next((_number(name) for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE") if name in os.environ), 1)
     return torch.cuda.is_available() and (not _shares_gpus() or here <= torch.cuda.device_count())

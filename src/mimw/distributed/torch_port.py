@@ -4,7 +4,7 @@ Input: process groups and bytes. Output: stores, names, and memory that the peer
 
     store_of(group)                     the group's store, over a connection of its own
     heap = allocated(1 << 30, device)                               bytes on the device
-    bases, multicast = reachable(heap, group)                       where each rank's begin
+    bases, multicast, within = reachable(heap, group)               where each rank's begin
 
 All of it was read in torch 2.6 to 2.13; tests/distributed/test_torch_port.py holds the names.
 """
@@ -82,16 +82,17 @@ def allocated(size: int, device: Any) -> Any:
     return memory
 
 
-def reachable(memory: Any, group: Any) -> tuple[list[int], int]:
+def reachable(memory: Any, group: Any) -> tuple[list[int], int, int]:
     """Where each rank's part of what all have `allocated` begins as this process reaches it; where all of them begin for multimem
-    instructions, 0 without multicast. All ranks call it, with memory of one size."""
+    instructions, 0 without multicast; and at which byte of torch's allocation that is here. All ranks call it, with memory of one
+    size."""
     from torch.distributed import _symmetric_memory as symmetric
     handle = symmetric.rendezvous(memory, group.group_name)
-    within = memory.data_ptr() - handle.buffer_ptrs[handle.rank]      # the same at all ranks, else `World` refuses it
+    within = memory.data_ptr() - handle.buffer_ptrs[handle.rank]      # the same at all ranks, else heap.py refuses it
     bases = [base + within for base in handle.buffer_ptrs]
     multicast = handle.multicast_ptr or 0
     memory.mimw_handle = handle         # lives as long as the memory
-    return bases, multicast and multicast + within
+    return bases, multicast and multicast + within, within
 
 
 def share_gpus() -> None:

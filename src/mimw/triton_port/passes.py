@@ -25,6 +25,7 @@ from triton._C.libtriton import ir as mlir
 from .numbers import number_of
 from .operand_reads import read_operands
 from .order import mark_reads
+from .tile_types import fastest
 
 
 def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: bool, tensor_memory: bool,
@@ -138,9 +139,9 @@ def unfit_copies(module, arch: int | str) -> frozenset[int]:
     def look(op) -> None:
         if op.get_name() != "ttg.async_copy_global_to_local":
             return
-        bits, sizes, fastest = _POINTERS.search(str(op.get_operand(0).get_type())).groups()
-        piece = int(sizes.split(",")[int(fastest)]) * int(bits)
-        along = int(fastest) == _fastest(str(op.get_operand(1).get_type()), len(sizes.split(",")))
+        bits, sizes, dim = _POINTERS.search(str(op.get_operand(0).get_type())).groups()
+        piece = int(sizes.split(",")[int(dim)]) * int(bits)
+        along = int(dim) == fastest(op.get_operand(1).get_type(), len(sizes.split(",")))
         if isinstance(arch, int):
             fits = int(bits) >= 32 or (piece >= 32 and along)
         else:
@@ -150,13 +151,6 @@ def unfit_copies(module, arch: int | str) -> frozenset[int]:
 
     module.walk(look)
     return frozenset(found)
-
-
-def _fastest(buffer: str, rank: int) -> int:
-    """The dimension along which the elements of a buffer of this type lie together."""
-    if order := re.search(r"order = \[(\d+)", buffer):
-        return int(order[1])
-    return 0 if "transposed = true" in buffer else rank - 1
 
 
 OURS = (mark_reads, read_operands)  # functions of the module itself

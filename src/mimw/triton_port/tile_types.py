@@ -20,7 +20,7 @@ from typing import Any
 from .text import module_of
 
 _TILE = re.compile(r"tensor<((?:\d+x)+)(\w+), (#.*)>")
-_SHARED = re.compile(r"#ttg\.(nvmma|swizzled)_shared<")
+_SHARED = re.compile(r"#ttg\.(?:nvmma|swizzled)_shared<")
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,12 @@ def lying_along(buffer, along: int) -> str | None:
 def contiguous(buffer) -> int | None:
     """The dimension along which the elements of a two-dimensional buffer of this type lie together; None in layouts of another kind
     than Triton's NV-MMA and swizzled ones."""
+    return fastest(buffer, 2) if _SHARED.search(str(buffer)) else None
+
+
+def fastest(buffer, rank: int) -> int:
+    """The dimension along which the elements of a buffer of this type, which has so many, lie together."""
     text = str(buffer)
-    if not (kind := _SHARED.search(text)):
-        return None
-    if kind[1] == "nvmma":
-        return 0 if "transposed = true" in text else 1
-    return numbers("order", text)[0]
+    if "order = [" in text:
+        return numbers("order", text)[0]
+    return 0 if "transposed = true" in text else rank - 1

@@ -20,7 +20,7 @@ import torch
 
 from mimw.kernels import moe_dispatch as library
 
-from .threads import MODULES, Threads, on_gpu, ranks_in_threads
+from .threads import MODULES, Threads, moved, on_gpu, ranks_in_threads
 
 CALLS = 12              # of a sequence
 GATHER, REDUCE, COLLECTIVES, DISPATCH, COMBINE, RING = (MODULES[name]._run for name in (
@@ -43,9 +43,9 @@ class Call:
         return [self.numbers(*shape, **how) for _ in range(self.size)]
 
     def lies(self, x: torch.Tensor, rank: int | None = None) -> torch.Tensor:
-        """x on a "GPU", now and then where neither TMA nor words of 16 bytes read it; without a rank the same at all of them."""
+        """x on a "GPU", now and then moved; without a rank the same at all of them."""
         dice = random.Random(self.seed) if rank is None else self.dices[rank]
-        return on_gpu(torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape) if dice.random() < 0.4 else x)
+        return on_gpu(moved(x) if dice.random() < 0.4 else x)
 
 
 def product(call: Call) -> tuple[str, Callable[[int], bool]]:

@@ -7,26 +7,26 @@ torch = pytest.importorskip("torch", reason="operators need torch")
 from mimw.ops.distributed import gemm_memory  # noqa: E402
 
 from . import sequences  # noqa: E402
-from .threads import MODULES, on_gpu, ranks_in_threads  # noqa: E402
+from .threads import MODULES, moved, on_gpu, ranks_in_threads  # noqa: E402
 
 
 def test_a_shape_comes_back_after_a_larger_one_and_lies_otherwise_at_one_rank():
     """Row after row of a matrix; the first call for a shape pushes, later ones are brought by copy engines."""
     gather, reduce = MODULES["all_gather_matmul"]._run, MODULES["matmul_reduce_scatter"]._run
     with ranks_in_threads(2) as threads:
-        for number, (rows, moved) in enumerate(((1, False), (8, False), (1, True), (8, True))):
+        for number, (rows, elsewhere) in enumerate(((1, False), (8, False), (1, True), (8, True))):
             call = sequences.Call(threads, 0, number)
             a, b = call.of_ranks(rows, 64), call.of_ranks(64, 8)
             total = sum(torch.cat([one, one]).float() @ other.float() for one, other in zip(a, b)).bfloat16()
 
             def work(rank):
-                y = torch.cat([b[rank].flatten()[:1], b[rank].flatten()])[1:].view(64, 8) if moved and rank else b[rank]
+                y = moved(b[rank]) if elsewhere and rank else b[rank]
                 tall = on_gpu(torch.cat([a[rank], a[rank]]))
                 return [torch.equal(gather(on_gpu(a[rank]), on_gpu(y), "0"), (torch.cat(a).float() @ b[rank].float()).bfloat16()),
                         torch.equal(reduce("matmul_reduce_scatter", tall, on_gpu(y), "0"), total.chunk(2)[rank]),
                         torch.equal(reduce("matmul_all_reduce", tall, on_gpu(y), "0"), total)]
 
-            assert threads(work) == [[True] * 3] * 2, (rows, moved)
+            assert threads(work) == [[True] * 3] * 2, (rows, elsewhere)
         assert set(threads.launched) == {"all_gather_gemm", "open_gather", "reduce_scatter_gemm"}
 
 

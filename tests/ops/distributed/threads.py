@@ -1,11 +1,12 @@
 """The code that operators run on GPUs, at several ranks without one: a thread each, and launches that are simulated together.
 
     with ranks_in_threads(2) as at_ranks:
-        found = at_ranks(lambda rank: matmul_all_reduce(on_gpu(a[rank]), on_gpu(b[rank]), "0"))     what each rank got
+        found = at_ranks(lambda rank: MODULES["collectives"]._run("all_reduce", on_gpu(x[rank]), "0"))     what each rank got
 
-Input: a function of the rank; `on_gpu` makes a tensor of the CPU say that it is on a GPU. Output: what it returned at each rank, or
-the first error. Each rank makes its plans for itself, as processes do, with a world of its own: what ranks do differently between
-launches is found here. The stream's part is small: copy engines copy at once, and carry no sums, which goes on beside a kernel.
+Input: a function of the rank, which asks operators for what they run; `on_gpu` makes a tensor of the CPU say that it is on a GPU,
+`moved` has it elsewhere. Output: what the function returned at each rank, or the first error. Each rank makes its plans for itself,
+as processes do, with a world of its own: what ranks do differently between launches is found here. The stream's part is small: copy
+engines copy at once, and carry no sums, which goes on beside a kernel.
 """
 
 import contextlib
@@ -36,6 +37,11 @@ MODULES = {name: sys.modules[f"{distributed.__name__}.{name}"]
 
 def on_gpu(x):
     return x.as_subclass(OnAGpu)
+
+
+def moved(x):
+    """The same where neither TMA nor words of 16 bytes read it."""
+    return torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape)
 
 
 class Rank(World):
