@@ -24,7 +24,7 @@ from mimw.kernels.collectives import COLLECTIVES, Configuration, arguments, conf
 from mimw.kernels.collectives.configs import PROGRAMS, measured, room_of
 from mimw.testing.benchmark import Row
 
-from .distributed import alternate, ended, graphed, keep_row, meet, of_all, started, together, worst
+from .distributed import alternate, compiled_ahead, ended, graphed, keep_row, meet, of_all, started, together, worst
 from .driver import RESULTS, command, some_of
 from .gpu import row_of, summary, torch, write_configurations
 
@@ -61,8 +61,11 @@ def candidates(collective: str, ranks: int, part: int, symmetric: bool) -> Itera
         if chunk <= room_of("ring", ranks) and lag == (part > chunk * programs) and (
                 programs == 64 if part <= 1 << 20 else programs // 2 * chunk < part <= 32 * programs * chunk):
             yield Configuration("ring", programs, chunk, 16, lag)
-    if collective == "all_reduce" and part >= 1 << 22:
-        yield Configuration("two_shot", 256, min(32768, room_of("two_shot", ranks)), 16)
+    if collective == "all_reduce" and part >= 1 << 20:
+        for programs in (64, 132, 256):
+            for chunk in {min(size, room_of("two_shot", ranks)) for size in (8192, 32768)}:
+                if part >= chunk * programs // 2:
+                    yield Configuration("two_shot", programs, chunk, 16)
 
 
 class Problem:
@@ -221,6 +224,17 @@ def tune(world, options) -> None:
     together(world)
 
 
+def launches(world, options) -> Iterator[Callable[[], None]]:
+    """What a search will launch, or rows."""
+    for collective, size in itertools.product(options.collectives or COLLECTIVES, TUNED if options.tune else options.sizes):
+        problem = Problem(world, collective, options.dtype, bytes_of(size))
+        part = problem.part * problem.dtype.itemsize
+        for symmetric in (False, True):
+            for chosen in candidates(collective, world.size, part, symmetric) if options.tune else [None]:
+                yield problem.run(symmetric, chosen)
+        problem.free()
+
+
 def line(row: Row) -> str:
     """A row for people."""
     others = "  ".join(f"{name} {row.baselines[name]:.2f} ({ratio:.3f})" for name, ratio in row.ratios().items())
@@ -237,6 +251,8 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="check every form, and time nothing")
     parser.add_argument("--configs", type=Path, help="configurations for the rows, which --tune writes; by default the library's")
     options, world = started(parser, "benchmarks.distributed_collectives")
+    if not options.check:
+        compiled_ahead(world, launches(world, options))
     if options.tune:
         options.configs = options.configs or options.results.with_name("configs-collectives.json")
         tune(world, options)

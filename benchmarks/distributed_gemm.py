@@ -22,7 +22,7 @@ from typing import Any
 import mimw.distributed
 from mimw.testing.benchmark import Row
 
-from .distributed import alternate, ended, graphed, keep_row, started, together, worst
+from .distributed import alternate, compiled_ahead, ended, graphed, keep_row, started, together, worst
 from .driver import RESULTS, command, some_of
 from .gpu import multiprocessors, row_of, torch
 
@@ -195,6 +195,12 @@ def baselines(world, kind: str, problem: Problem) -> dict[str, Callable[[], Any]
                     "torch fused": lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, world.name)}
 
 
+def launches(world, kind: str, shape: tuple[int, int, int], options) -> list[Callable[[], Any]]:
+    """What `measured` will launch of ours."""
+    problem = made(world, kind, *shape)
+    return [*(call for _, call in ours(world, kind, problem, options).values()), baselines(world, kind, problem)["mimw GEMM alone"]]
+
+
 def measured(world, kind: str, shape: tuple[int, int, int], options) -> list[Row]:
     """A row for each configuration of ours."""
     problem = made(world, kind, *shape)
@@ -316,10 +322,13 @@ def main() -> None:
     options, world = started(parser, "benchmarks.distributed_gemm")
     mimw.distributed.init(heap=4 << 30)
     kinds = options.kinds or KINDS
+    shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes]
+    if not options.check:
+        compiled_ahead(world, (call for kind in kinds for shape in shapes for call in launches(world, kind, shape, options)))
     well = checked(world, kinds, options) if options.check else True
     for kind in () if options.check else kinds:
-        for shape in options.shapes:
-            for row in measured(world, kind, tuple(map(int, shape.split("x"))), options):
+        for shape in shapes:
+            for row in measured(world, kind, shape, options):
                 keep_row(world, row, options.results / "distributed-gemm.jsonl", line)
     ended()
     sys.exit(0 if well else 1)

@@ -18,13 +18,13 @@ graph of several calls, and the graphs take turns (benchmarks/distributed.py).
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from mimw.kernels import moe_combine, moe_dispatch
 from mimw.testing.benchmark import Row
 
-from .distributed import alternate, ended, graphed, keep_row, of_all, started, together, worst
+from .distributed import alternate, compiled_ahead, ended, graphed, keep_row, of_all, started, together, worst
 from .distributed_moe_candidates import candidates
 from .driver import RESULTS, command, some_of
 from .gpu import multiprocessors, row_of, summary, torch
@@ -37,6 +37,7 @@ CHECKED = {"few": (5, 512, 3, 6, 2, 0), "skewed": (300, 1024, 4, 16, 2, 0), "non
 WHAT = ("dispatch", "rows", "combine", "layer")
 INNER = {"deepseek": 2048, "mixtral": 14336, "decode": 2048}
 CALLS = 4
+HEAP = 4 << 30          # bytes of the symmetric heap: four ranks receive more than two, and operators keep theirs
 BLOCK = 128             # of the lists of numbers of rows
 
 
@@ -354,6 +355,21 @@ def layer(world, problem: Problem, ms: float) -> Row:
     return row_of(f"moe_layer-{problem.name}", shape, {}, times, error, "standard normal")
 
 
+def launches(world, name: str, what: tuple[str, ...], tune: bool) -> Iterator[Callable[[], None]]:
+    """What `rows` or `tuned` will launch of a shape, with its memory."""
+    problem = Problem(world, name, SHAPES[name])
+    for one in dict.fromkeys(("dispatch", *what)):
+        if one in ("combine", "layer") and problem.bytes == 1:
+            continue
+        if one == "layer":
+            yield from problem.layers().values()
+            continue
+        make = {"dispatch": problem.dispatch, "rows": problem.dispatch_rows, "combine": problem.combine}[one]
+        for chosen in candidates(one, problem.chosen(one)) if tune else [None]:
+            yield make(chosen)
+            problem.free()
+
+
 def line(row: Row) -> str:
     rate = row.shape.get("bytes", 0) / row.microseconds / 1e3
     told = "  ".join(f"{name} {time:.1f} us ({time / row.microseconds:.3f})" for name, time in row.baselines.items())
@@ -395,7 +411,7 @@ def main() -> None:
     some_of(parser, "names", SHAPES)
     parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT)
     parser.add_argument("--check", action="store_true", help="results only")
-    options, world = started(parser, "benchmarks.distributed_moe")
+    options, world = started(parser, "benchmarks.distributed_moe", HEAP)
     names = options.names or list(SHAPES)
     if options.check:
         small = {name: (*shape[:3], shape[3] * world.size // 2, *shape[4:]) for name, shape in CHECKED.items()}
@@ -415,11 +431,13 @@ def main() -> None:
             if world.rank == 0:
                 print(f"right  {name}: error of combine {error:.1e}", flush=True)
     elif options.tune:
+        compiled_ahead(world, (call for name in names for call in launches(world, name, options.what, True)))
         for name in names:
             for row in tuned(world, name, options.what, options.ms):
                 keep_row(world, row, options.results, lambda row: f"{line(row)}  {dict(row.configuration)}")
     else:
         ratios = []
+        compiled_ahead(world, (call for name in names for call in launches(world, name, options.what, False)))
         for name in names:
             for row in rows(world, name, options.what, options.ms):
                 keep_row(world, row, options.results if "link" in row.baselines else options.results.with_stem(

@@ -3,7 +3,7 @@
 Input: what is timed, and the configuration that the library takes. Output: configurations, that one first. For example:
 
     candidates("dispatch", Configuration(out=4, home=8, unread=4, group=1))
-                                    this one, peers told of two rows; one and two warps that take whole rows, more on their way
+                                    this one, peers told of two rows; two warps that take whole rows, more on their way
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ COMBINED = ((8, 1024, 4, 1), (8, 1024, 4, 2), (16, 512, 2, 1), (4, 2048, 8, 1), 
 
 
 def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configuration]:
-    """Warps that take whole rows, as many rows on their way as before and more, in the same ring and in a larger one; and peers
-    told of half as many rows, and of twice as many."""
+    """One warp that copies row by row, and two warps that take whole rows; peers told of half as many rows, of as many, of twice as
+    many; and, in the ring as it is and in one with more room for what goes home, as much on its way as fits."""
     slots, found = taken.out + taken.home, [taken]
-    for whole in (1, 2):
+    for whole in (0, 2):
         for out in (taken.out, max(2, taken.out // 2)):
             home = slots - out
-            for unread in (home // 2, home // 2 + 2, home - 2):
-                group = min(taken.group, out)
-                if unread % whole == 0 and home % whole == 0 and unread < home:
-                    found.append(replace(taken, out=out, home=home, unread=unread, group=group, whole=whole))
-    for group in (taken.group // 2, 2 * taken.group):
-        if 1 <= group <= taken.out:
-            found += [replace(taken, group=group), replace(taken, group=group, whole=1)]
+            for unread in (home // 2, home - 2):
+                for group in (taken.group // 2, taken.group, 2 * taken.group):
+                    fits = 1 <= group <= out and unread < home and not (whole and (unread % whole or home % whole))
+                    if fits and (whole or out == taken.out and unread == home // 2):
+                        found.append(replace(taken, out=out, home=home, unread=unread, group=group, whole=whole))
     return list(dict.fromkeys(found))
 
 

@@ -44,6 +44,7 @@ _ROOMS = {
     "simulate": ("launch", "compile", "fits", "host", "ir", "passes", "simulator", "report", "shown", "tool", "triton_port",
                  "target", "world", "errors"),
     "ahead": ("launch", "compile", "simulate", "target", "tool", "triton_port", "world"),
+    "compile_ahead": ("compile", "jit", "search", "triton_port", "tuning"),
     "explain": ("ahead", "analysis", "compile", "constraints", "ir", "lowering", "report", "shown", "storage",
                 "target", "tool", "triton_port"),
     "check": ("findings", "fits", "search", "simulate", "passes", "target", "tool", "errors"),

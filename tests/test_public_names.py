@@ -10,6 +10,7 @@ PUBLIC = [
     "autotune",
     "check",
     "compile",
+    "compile_ahead",
     "explain",
     "install_aliases",
     "jit",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .aliases import install_aliases
     from .autotune import Config, autotune
     from .check import check
+    from .compile_ahead import compile_ahead
     from .explain import explain
     from .host import TensorDescriptor
     from .jit import jit
@@ -43,6 +44,7 @@ __all__ = [
     "autotune",
     "check",
     "compile",
+    "compile_ahead",
     "explain",
     "install_aliases",
     "jit",
@@ -61,6 +63,7 @@ _HOMES = {
     "autotune": "autotune",
     "check": "check",
     "compile": "ahead",
+    "compile_ahead": "compile_ahead",
     "explain": "explain",
     "install_aliases": "aliases",
     "jit": "jit",

@@ -65,12 +65,18 @@ _STAMPS = "time_stamps"     # `mimw.profile` launches with it
 _WAITS = "wait_stamps"      # a watchdog launches with it
 _OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS))
 _LAUNCH = JITFunction.run
+
+# Who launches frozen kernels, which no method of MimwFunction sees: (class, method, what stands in its place while launches are
+# only noted). mimw/compile_ahead.py reads it; `mimw.jit.launchers` for those that add to it.
+LAUNCHERS: list[tuple[type, str, Callable]] = []
 _OF_AN_ARGUMENT = ("failed to specialize argument", "Pointer argument", "tensor map descriptor")     # in texts of Triton's errors
 
 
 class MimwFunction(Shown, JITFunction):
     """A kernel or helper of ours. Calls, attributes and caches are those of Triton's `JITFunction`; in a notebook it is shown as a
     page with its source, and storage and barriers as it was last simulated or checked."""
+
+    note: Callable[..., bool] | None = None     # what takes a compilation before the compiler does: `mimw.compile_ahead`
 
     def __init__(self, fn: Callable[..., Any], **options: Any):
         super().__init__(fn, **options)
@@ -203,6 +209,11 @@ class MimwFunction(Shown, JITFunction):
             kernel = self._do_compile(key, signature, device, constants, options, attrs, True)
         return kernel
 
+    def _do_compile(self, key, signature, device, constexprs, options, attrs, warmup):
+        if self.note is not None and self.note(self, key, self.device_caches[device][2], signature, constexprs, options, attrs):
+            return None
+        return super()._do_compile(key, signature, device, constexprs, options, attrs, warmup)
+
     def _pack_args(self, backend, kwargs, bound_args, specialization, options):
         """Our own options leave the keywords here, the cluster among the attributes; Triton's check of unknown ones stays."""
         ours = {name: kwargs[name] for name in _OURS if name in kwargs and name not in self.arg_names}
@@ -305,4 +316,6 @@ def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Call
     return decorate(fn) if fn is not None else decorate
 
 
-__all__ = ["MimwFunction", "MockTensor", "jit"]
+jit.launchers = LAUNCHERS
+
+__all__ = ["LAUNCHERS", "MimwFunction", "MockTensor", "jit"]

@@ -51,6 +51,17 @@ def test_rows_are_gathered_beside_the_product(ranks, m, n, k, programs, more):
     assert simulated(gathering(ranks, m, n, k, programs, **more), 2) < 0.01
 
 
+def test_sums_are_carried_where_that_pays():
+    """Sums for an owner of 8 MiB and more; of more than two ranks in larger parcels, and not where all ranks get all of C."""
+    def parcel(m, n, k, everywhere, ranks, carried=True):
+        return gemm_reduce_scatter.chosen_for(m, n, k, everywhere, carried, ranks).parcel_bytes
+
+    assert parcel(8192, 2048, 4096, False, 2) == parcel(8192, 2048, 4096, True, 2) == 4 << 20
+    assert parcel(8192, 2048, 4096, False, 4) == 8 << 20 and parcel(8192, 2048, 4096, False, 8) == 0
+    assert parcel(8192, 8192, 4096, True, 4) == 0
+    assert parcel(8192, 8192, 1024, False, 2) == parcel(8192, 8192, 4096, False, 2, carried=False) == 0
+
+
 def test_rows_that_copy_engines_brought():
     """The rank's own rows are none of those: they are read where they are."""
     assert simulated(gathering(2, 300, 64, 64, 2, push=False)) < 0.01

@@ -30,7 +30,7 @@ from mimw.ops.distributed import (
     ring_attention,
 )
 
-from .running import main, times
+from .running import close, main, same, times
 
 
 def drawn(seed, *shape, dtype=torch.bfloat16, scale=1.0):
@@ -60,12 +60,6 @@ def everywhere(world, function, *inputs):
     return [*found, out]
 
 
-def close(found, expected, allowed=0.02):
-    error = float((found.float() - expected.float()).abs().max() / expected.float().abs().max())
-    assert found.shape == expected.shape and error <= allowed, f"{tuple(found.shape)}, {tuple(expected.shape)}: error {error:.3g}"
-    return error
-
-
 def collectives(world):
     """All-reduce, all-gather and reduce-scatter, of sums in fp32."""
     rank, ranks, worst = world.rank, range(world.size), 0.0
@@ -75,7 +69,7 @@ def collectives(world):
         for found in everywhere(world, lambda x: all_reduce(x, world.group), every[rank]):
             worst = max(worst, close(found, total))
         for found in everywhere(world, lambda x: all_gather(x, world.group), every[rank]):
-            assert torch.equal(found, torch.cat(every))
+            same(found, torch.cat(every))
         place = every[rank].clone()
         assert all_reduce_(place, world.group) is place
         close(place, total)
@@ -124,7 +118,7 @@ def parts(world):
     every = [drawn(one, 64, 40, dtype=torch.float32) for one in ranks]
     wanted = torch.cat([one.chunk(world.size)[world.rank] for one in every])
     for found in everywhere(world, lambda x: all_to_all(x, group=world.group), every[world.rank]):
-        assert torch.equal(found, wanted)
+        same(found, wanted)
     draws = np.random.default_rng(world.size)
     cuts = np.sort(draws.integers(0, 65, (world.size, world.size - 1)), 1)      # none, one row, all of them
     splits = np.diff(cuts, prepend=0, append=64).tolist()
@@ -132,7 +126,8 @@ def parts(world):
     for _ in range(times(world, 20)):
         y, counts = all_to_all(every[world.rank], mine, max_rows=64, group=world.group)
     wanted = torch.cat([one.split(sizes)[world.rank] for one, sizes in zip(every, splits)])
-    assert counts.tolist() == [sizes[world.rank] for sizes in splits] and torch.equal(y[:int(counts.sum())], wanted)
+    same(counts.cpu(), torch.tensor([sizes[world.rank] for sizes in splits], dtype=counts.dtype))
+    same(y[:len(wanted)], wanted)
 
 
 def experts(world):
@@ -186,7 +181,8 @@ def looks(world):
     x = whole[rank].requires_grad_()
     y = all_to_all(x, group=world.group)
     (y * (rank + 1)).sum().backward()
-    assert torch.equal(y, wanted) and x.grad[:, 0].tolist() == [one + 1 for one in ranks]
+    same(y, wanted)
+    same(x.grad[:, 0].cpu(), torch.arange(1.0, size + 1))
     return f"error {worst:.1e}"
 
 
@@ -215,4 +211,4 @@ def differences(world):
 CHECKS = (collectives, products, gradients, parts, experts, looks, differences)
 
 if __name__ == "__main__":
-    sys.exit(main(CHECKS, heap=1 << 30))
+    sys.exit(main(CHECKS, heap=1 << 30, ahead=True))

@@ -16,7 +16,7 @@ import mimw.distributed
 from mimw.kernels.ring_attention import positions
 from mimw.ops.distributed import ring_attention
 
-from .running import LIMIT
+from .running import LIMIT, anew, compile_ahead
 
 ALLOWED = {torch.bfloat16: 1e-2, torch.float16: 4e-3}      # of a result's largest element
 # batch, heads, kv_heads, rows of a rank, dim, causal, balanced, type, room
@@ -64,7 +64,7 @@ def errors_of(world, batch, heads, kv_heads, length, dim, causal, balanced, dtyp
     q, k, v = (x.requires_grad_() for x in (q, k, v))
 
     def call():
-        o, lse = ring_attention(q, k, v, causal, balanced, return_lse=True, room=room)
+        o, lse = ring_attention(q, k, v, causal, balanced, return_lse=True, room=room, group=world.group)
         return o, lse, *torch.autograd.grad((o, lse), (q, k, v), (do, dlse))
 
     worst = [0.0] * 5
@@ -75,14 +75,14 @@ def errors_of(world, batch, heads, kv_heads, length, dim, causal, balanced, dtyp
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            ring_attention(q, k, v, causal, balanced, room=room)
+            ring_attention(q, k, v, causal, balanced, room=room, group=world.group)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         dist.barrier()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(3):
-                o = ring_attention(q, k, v, causal, balanced, room=room)
+                o = ring_attention(q, k, v, causal, balanced, room=room, group=world.group)
         for _ in range(2):
             graph.replay()
         torch.cuda.synchronize()
@@ -93,8 +93,10 @@ def errors_of(world, batch, heads, kv_heads, length, dim, causal, balanced, dtyp
 def main(cases=CASES):
     faulthandler.dump_traceback_later(LIMIT, exit=True)
     world = mimw.distributed.init(timeout=60)
-    wrong = 0
-    for case in cases[:int(sys.argv[1])] if len(sys.argv) > 1 else cases:
+    wrong, cases = 0, cases[:int(sys.argv[1])] if len(sys.argv) > 1 else cases
+    other = anew()
+    compile_ahead(world, [lambda case=case: errors_of(other, *case) for case in cases])
+    for case in cases:
         errors = errors_of(world, *case)
         everywhere = [None] * world.size
         dist.all_gather_object(everywhere, errors)

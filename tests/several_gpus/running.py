@@ -2,14 +2,20 @@
 
     CHECKS = (starting, host)           functions of a world, which raise where something is wrong and return what to tell
     sys.exit(main(CHECKS))              in each process that torchrun has started; names of checks as arguments choose some
+    same(found, wanted)                 an AssertionError unless tensors are equal; close(found, wanted) likewise
 
 Input: the checks. Output: a line for each from rank 0, and exit status 1 where one is wrong at a rank. A process that hangs prints
 its stack and ends after LIMIT seconds, which the environment may give: ranks that share a GPU have turns, and need more.
+
+With `ahead`, every check runs once before with its launches left out, and what it would launch is compiled side by side, a part
+of it by each rank (`mimw.compile_ahead`): one after the other, compiling took most of the time. No values are compared then.
 """
 
+import contextlib
 import faulthandler
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,6 +29,43 @@ import mimw.distributed
 from mimw.distributed import World, world_of
 
 LIMIT = float(os.environ.get("LIMIT", 100))     # seconds of the whole
+_NOTING = [False]       # whether launches are left out, so that no value is there to compare
+
+
+def close(found, expected, allowed=0.02):
+    """The largest error, of the largest element expected; an AssertionError where that is more than allowed."""
+    assert found.shape == expected.shape, f"{tuple(found.shape)}, {tuple(expected.shape)}"
+    if _NOTING[0]:
+        return 0.0
+    error = float((found.float() - expected.float()).abs().max() / expected.float().abs().max())
+    assert error <= allowed, f"{tuple(found.shape)}: error {error:.3g}"
+    return error
+
+
+def same(found, wanted, what=""):
+    """An AssertionError unless the tensors are equal to the bit, in values; `what` says which they are."""
+    assert _NOTING[0] or torch.equal(found, wanted), what
+
+
+def compile_ahead(world: World, checks: Sequence[Callable[[], Any]]) -> None:
+    """What the checks will launch is in the cache on disk: of all ranks of this machine, each has compiled a part."""
+    def noted():
+        for check in checks:
+            with contextlib.suppress(Exception):    # of a value that is not there, at all ranks alike
+                check()
+
+    began, _NOTING[0] = time.monotonic(), True
+    cores = len(os.sched_getaffinity(0))
+    try:
+        done = mimw.compile_ahead(noted, jobs=max(1, cores // world.size), share=(world.rank, world.size))
+    finally:
+        _NOTING[0] = False
+    torch.cuda.synchronize()
+    everywhere = at_all([done.binaries, list(done.failed)])
+    if world.rank == 0:
+        print(f"compiled ahead: {sum(many for many, _ in everywhere)} binaries, {time.monotonic() - began:.0f} s", flush=True)
+        for failed in sum((failed for _, failed in everywhere), []):
+            print(f"    not compiled: {failed}", flush=True)
 
 
 def anew() -> World:
@@ -52,11 +95,14 @@ def at_all(told: Any) -> list[Any]:
     return said
 
 
-def main(checks: Sequence[Callable[[World], Any]], heap: int = 1 << 26) -> int:
+def main(checks: Sequence[Callable[[World], Any]], heap: int = 1 << 26, ahead: bool = False) -> int:
     faulthandler.dump_traceback_later(LIMIT, exit=True)
     warnings.simplefilter("ignore", mimw.ops.SimulationWarning)
     first, bad = mimw.distributed.init(timeout=30, heap=heap), 0
-    for check in (one for one in checks if len(sys.argv) == 1 or one.__name__ in sys.argv[1:]):
+    chosen = [one for one in checks if len(sys.argv) == 1 or one.__name__ in sys.argv[1:]]
+    if ahead:
+        compile_ahead(first, [lambda check=check: check(anew()) for check in chosen])
+    for check in chosen:
         told, trace = "", ""
         world = first if check.__name__ == "starting" else anew()
         try:

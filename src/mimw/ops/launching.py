@@ -75,6 +75,11 @@ class Launch:
             return
         self._frozen(_stream_of(self._device), *[tensor.data_ptr() for tensor in tensors])
 
+    def note(self, *tensors: Tensor) -> None:
+        """In place of a call, while `mimw.compile_ahead` notes launches: this one's binary is wanted."""
+        if self._frozen is None:
+            self._kernel[self._grid](*self._filled(tensors), **self._meta)
+
     def load(self, *tensors: Tensor) -> None:
         """Compile and load for tensors like these, and launch nothing: so that the first call may be one that a graph records."""
         if self._device is not None and self._frozen is None:
@@ -100,6 +105,8 @@ class Launch:
         if frozen.device is not None:       # not while MIMW_SIMULATE says that launches are simulated
             self._frozen = frozen.launch_arrays
 
+
+mimw.jit.launchers.append((Launch, "__call__", Launch.note))
 
 # The handle of the current stream of a device, as Triton's launches have it. Builds for the CPU lack it.
 _stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)

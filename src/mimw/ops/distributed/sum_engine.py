@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+import mimw
 from mimw.distributed.stream_words import StreamWords, sets, waits
 from mimw.kernels.gemm_reduce_scatter import Configuration, launched
 
@@ -92,3 +93,10 @@ class SumEngines:
     def joined(self) -> None:
         """The current stream goes on when the copies are over: the next launch may then write sums."""
         torch.cuda.current_stream().wait_stream(self.stream)
+
+
+def _without_launch(engines: SumEngines) -> None:
+    """While launches are only noted: no kernel gives the signals that the stream would wait for."""
+
+
+mimw.jit.launchers.append((SumEngines, "__call__", _without_launch))

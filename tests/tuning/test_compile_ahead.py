@@ -1,0 +1,148 @@
+"""`mimw.compile_ahead`: launches are left out, binaries compiled by other processes, and found by the launches."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.compile import pipeline
+from mimw.triton_port.runtime import MockTensor
+
+
+@mimw.jit
+def scale(x, y, FACTOR: tl.constexpr):
+    at = tl.arange(0, 64)
+    tile = tlx.local_alloc((64, ), tl.float32, 1)
+    tlx.local_store(tile[0], tl.load(x + at))
+    tl.store(y + at, tlx.local_load(tile[0]) * FACTOR)
+
+
+@mimw.jit
+def twice(value):
+    return value + value
+
+
+@mimw.jit
+def mapped(y, HOW: tl.constexpr):
+    at = tl.arange(0, 64)
+    tl.store(y + at, HOW(at.to(tl.float32)))
+
+
+@mimw.jit
+def wrong(x):
+    tile = tlx.local_alloc((1 << 20, ), tl.float32, 1)
+    tl.store(x, tl.sum(tlx.local_load(tile[0])))
+
+
+@pytest.fixture
+def cold(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    for kernel in (scale, mapped, wrong):
+        kernel.device_caches.clear()
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """The names of the kernels that this process records."""
+    found, record = [], pipeline.record_program
+    monkeypatch.setattr(pipeline, "record_program", lambda fn, *rest: found.append(fn.__name__) or record(fn, *rest))
+    return found
+
+
+def scaled(x, y, *factors):
+    for factor in factors:
+        scale[(1, )](x, y, FACTOR=factor)
+
+
+def arrays():
+    return np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+
+
+def warm(kernel, *arguments, **meta):
+    kernel.device_caches.clear()        # as another process begins
+    return kernel.warmup(*arguments, grid=(1, ), **meta)
+
+
+@pytest.mark.usefixtures("cold")
+def test_binaries_come_from_other_processes_and_nothing_is_launched(recorded):
+    x, y = arrays()
+    done = mimw.compile_ahead(scaled, x, y, 2.0, 3.0, 2.0, jobs=2)
+    assert done.binaries == 2 and not done.failed and not y.any()
+    for factor in (2.0, 3.0):
+        warm(scale, MockTensor(tl.float32), MockTensor(tl.float32), FACTOR=factor)
+    assert not recorded                 # both were in the cache
+    scaled(x, y, 3.0)                   # a launch is a launch again
+    assert (y == 3 * x).all()
+
+
+@pytest.mark.usefixtures("cold")
+def test_each_rank_has_its_share_compiled(recorded):
+    shares = [mimw.compile_ahead(scaled, *arrays(), 2.0, 3.0, 4.0, jobs=1, share=(rank, 2)).binaries for rank in range(2)]
+    assert shares == [2, 1]
+    for factor in (2.0, 3.0, 4.0):
+        warm(scale, MockTensor(tl.float32), MockTensor(tl.float32), FACTOR=factor)
+    assert not recorded
+
+
+@pytest.mark.usefixtures("cold")
+def test_a_kernel_with_a_helper_for_an_argument(recorded):
+    _, y = arrays()
+    assert mimw.compile_ahead(lambda: mapped[(1, )](y, HOW=twice), jobs=1).binaries == 1
+    warm(mapped, MockTensor(tl.float32), HOW=twice)
+    assert not recorded
+
+
+@pytest.mark.usefixtures("cold")
+def test_a_kernel_that_no_other_process_can_import_is_compiled_at_once(recorded):
+    @mimw.jit
+    def local(x):
+        tile = tlx.local_alloc((64, ), tl.float32, 1)
+        tlx.local_store(tile[0], tl.full((64, ), 1.0, tl.float32))
+        tl.store(x + tl.arange(0, 64), tlx.local_load(tile[0]))
+
+    x, _ = arrays()
+    assert mimw.compile_ahead(lambda: local[(1, )](x), jobs=1).binaries == 0
+    assert recorded == ["local"]
+    warm(local, MockTensor(tl.float32))
+    assert recorded == ["local"]
+
+
+@pytest.mark.usefixtures("cold")
+def test_what_does_not_compile_is_told_and_the_rest_is_there():
+    x, y = arrays()
+
+    def both():
+        wrong[(1, )](x)
+        scale[(1, )](x, y, FACTOR=5.0)
+
+    done = mimw.compile_ahead(both, jobs=1)
+    assert done.binaries == 1 and len(done.failed) == 1
+    assert done.failed[0].startswith("wrong: ") and "4194304" in done.failed[0].replace(",", "")
+
+
+@pytest.mark.usefixtures("cold")
+def test_a_frozen_launch_is_left_out():
+    x, y = arrays()
+    frozen = []
+    done = mimw.compile_ahead(lambda: frozen.append(scale.freeze((1, ), x, y, FACTOR=6.0)), jobs=1)
+    frozen[0]()
+    assert done.binaries == 1 and not y.any()
+
+
+@pytest.mark.usefixtures("cold")
+def test_operators_launch_nothing_either():
+    torch = pytest.importorskip("torch", reason="operators need torch")
+    from mimw import ops
+
+    x = torch.randn(3, 40)
+    done = mimw.compile_ahead(ops.softmax, x, -1, jobs=1)
+    assert done.binaries == 1 and not done.failed
+
+
+def test_an_error_of_the_function_comes_out_and_launches_are_launches_again():
+    with pytest.raises(ZeroDivisionError):
+        mimw.compile_ahead(lambda: 1 // 0)
+    x, y = arrays()
+    scaled(x, y, 7.0)
+    assert (y == 7 * x).all()
