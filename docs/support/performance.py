@@ -1,10 +1,11 @@
-"""docs/performance.md: every table of benchmarks/results, with ratios, ceilings and curves.
+"""docs/performance.md: every table of benchmarks/results, with ratios, ceilings and curves; docs/performance-h100.md likewise of
+benchmarks/results/h100, tables alone.
 
-    python docs/support/performance.py              write the page, its pictures, docs/performance/*.svg, and the README's table
+    python docs/support/performance.py              write the pages, their pictures, docs/performance/*.svg, and the README's table
     python docs/support/performance.py --check      1 if a file is stale
 
 Input: the rows that the benchmarks kept (performance_rows.py says which count), what each section is (performance_sections.py).
-Output: the page. Needs nothing but Python.
+Output: the pages. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -23,9 +25,10 @@ from docs.support import peers
 from docs.support.chart import line_chart
 from docs.support.performance_choices import shipped
 from docs.support.performance_counters import newest_counters, said_of
-from docs.support.performance_explained import EXPLAINED
+from docs.support.performance_explained import EXPLAINED, EXPLAINED_ELSEWHERE
 from docs.support.performance_rows import Row, mean, newest
 from docs.support.performance_sections import SECTIONS, Goal, Section
+from mimw.kernels import measured
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -38,6 +41,19 @@ def costs() -> dict:
     return tomllib.loads((ROOT / "src" / "mimw" / "costs" / "sm_90a.toml").read_text())
 
 
+@dataclass(frozen=True)
+class OtherChip:
+    """Another chip than the H200, with a folder of rows and a page of its own: its memory's bytes a second, as a copy reaches them."""
+
+    name: str
+    full_name: str
+    folder: str
+    memory: float
+
+
+OTHERS = (OtherChip("H100", "NVIDIA H100 80GB HBM3", "h100", 3.0e12), )
+
+
 def limits() -> tuple[dict[str, float], float]:
     """(operations a second by type, bytes a second) of the chip that the rows are of, as the cost model has them."""
     chip = costs()
@@ -46,8 +62,9 @@ def limits() -> tuple[dict[str, float], float]:
 
 
 def ceiling(section: Section, row: Row) -> float:
-    """Microseconds that the chip needs at least."""
+    """Microseconds that the row's chip needs at least: tensor cores and links are those of all chips here."""
     operations, memory = limits()
+    memory = next((other.memory for other in OTHERS if other.name in row.chip), memory)
     memory = costs()["link"]["put_gb_per_s"][0] * 1e9 if section.link else memory
     done, moved = section.work(row)
     kind = next((kind for kind in ("fp8", "tf32") if kind in row.name), section.kind)
@@ -158,6 +175,33 @@ def alike(rows: list[Row]) -> list[Row]:
     return max(kinds.values(), key=len)
 
 
+def other_page(other: OtherChip) -> dict[str, str]:
+    """The page of another chip: tables and goals of what ran there."""
+    with mock.patch.object(measured, "chip_in_use", lambda: other.full_name):       # the library's choices on that chip
+        files = newest(ROOT / "benchmarks" / "results" / other.folder, shipped)
+    lines = [f"# Performance on {other.name}", "",
+             f"Made by `python docs/support/performance.py` from benchmarks/results/{other.folder}/*.jsonl, as [the page of the "
+             f"H200](performance.md), which says what rows, ratios and `shipped` are. The ceiling's bytes are over "
+             f"{other.memory / 1e9:.0f} GB/s, what a copy reaches. Configurations are those that were searched on an H200, "
+             "but where NOTES says otherwise.", ""]
+    for section in SECTIONS:
+        rows = in_order([row for file in section.files for row in files.get(file, []) if row.name.startswith(section.starts)])
+        if rows:
+            lines += [f"## {section.title}", "", f"`{section.command}`; {measured_on(rows)}.", "", *table(rows, section), "",
+                      *(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]
+            if (other.name, section.title) in EXPLAINED_ELSEWHERE:
+                lines += [" ".join(EXPLAINED_ELSEWHERE[other.name, section.title].split()), ""]
+    return {f"performance-{other.folder}.md": "\n".join(lines)} if files else {}
+
+
+def pages() -> dict[str, str]:
+    """File under docs/ -> its text, of all chips."""
+    made = page()
+    for other in OTHERS:
+        made |= other_page(other)
+    return made
+
+
 def page() -> dict[str, str]:
     """File under docs/ -> its text."""
     results = ROOT / "benchmarks" / "results"
@@ -210,7 +254,7 @@ def page() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    made, stale = page(), []
+    made, stale = pages(), []
     for name, text in made.items():
         file = DOCS / name
         if arguments == ["--check"]:

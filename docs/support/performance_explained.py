@@ -95,3 +95,6 @@ EXPLAINED = {
         Triton's 17.2 GB (L2 hits 19 and 30 %): tiles of one expert are so far apart in time that its weights are read again.
         Fewer bytes by another order of tiles is what is left there, not faster copies.""",
 }
+
+# (chip, title of a section) -> what its rows on another chip than the H200 show
+EXPLAINED_ELSEWHERE: dict[tuple[str, str], str] = {}
