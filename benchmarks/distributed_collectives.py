@@ -63,8 +63,8 @@ def candidates(collective: str, ranks: int, part: int, symmetric: bool) -> Itera
             yield Configuration("ring", programs, chunk, 16, lag)
     if collective == "all_reduce" and part >= 1 << 20:
         for programs in (64, 132, 256):
-            for chunk in {min(size, room_of("two_shot", ranks)) for size in (8192, 32768)}:
-                if part >= chunk * programs // 2:
+            for chunk in {min(size, room_of("two_shot", ranks)) for size in (4096, 8192, 32768)}:
+                if chunk * programs <= part <= 128 * chunk * programs:
                     yield Configuration("two_shot", programs, chunk, 16)
 
 

@@ -43,7 +43,7 @@ def costs() -> dict:
 
 @dataclass(frozen=True)
 class OtherChip:
-    """Another chip than the H200, with a folder of rows and a page of its own: its memory's bytes a second, as a copy reaches them."""
+    """Another chip than the H200, with a folder of rows and a page of its own: bytes a second that a copy in its memory reaches."""
 
     name: str
     full_name: str

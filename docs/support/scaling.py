@@ -44,6 +44,8 @@ ROOT = Path(__file__).parents[2]
 ROWS, PAGE = ROOT / "benchmarks" / "results" / "distributed_constants.jsonl", ROOT / "docs" / "SCALING.md"
 BEGIN, END = "<!-- computed by docs/support/scaling.py -->\n", "<!-- end of what is computed -->\n"
 HELD_BEGIN, HELD_END = "<!-- held by docs/support/scaling.py -->\n", "<!-- end of what is held -->\n"
+H100_BEGIN, H100_END = "<!-- held on H100s by docs/support/scaling.py -->\n", "<!-- end of what is held on H100s -->\n"
+H100_DRAM = 3.0e6       # bytes an us that a copy reaches there
 RANKS = (2, 4, 8, 64, 1024)
 MIB = 1 << 20
 
@@ -106,9 +108,21 @@ def main(words: list[str] | None = None) -> int:
     if options.print:
         print(text(found))
         return 0
-    measured = {name: newest_of((ROWS.parent / f"{name}.jsonl").read_text()) for name in {one.file for one in HELD}}
     return (write_or_check(PAGE, BEGIN, END, text(found), options.check)
-            or write_or_check(PAGE, HELD_BEGIN, HELD_END, held(found, measured) + "\n", options.check))
+            or write_or_check(PAGE, HELD_BEGIN, HELD_END, held(found, rows_of(ROWS.parent)) + "\n", options.check)
+            or write_or_check(PAGE, H100_BEGIN, H100_END, on_h100s(ROWS.parent / "h100"), options.check))
+
+
+def rows_of(folder: Path) -> dict[str, list]:
+    """File -> the newest row of each shape, of the benchmarks of several GPUs."""
+    return {name: newest_of((folder / f"{name}.jsonl").read_text()) for name in {one.file for one in HELD}}
+
+
+def on_h100s(folder: Path) -> str:
+    """The same of H100s, with the constants that were measured there."""
+    c = replace(constants([json.loads(line) for line in (folder / ROWS.name).read_text().splitlines()]), memory=H100_DRAM)
+    return (f"Constants of H100s: a signal {c.signal:.2f} us, a barrier of ranks {c.barrier:.2f} us, {c.link / 1e3:.0f} GB/s a "
+            f"direction, filled by {c.sms} of {c.of} SMs.\n\n{held(c, rows_of(folder))}\n")
 
 
 if __name__ == "__main__":

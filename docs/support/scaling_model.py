@@ -23,6 +23,7 @@ class Constants:
     link              bytes a us out of a GPU, and into one, by puts while the other direction is at work; `sms` fill it
     domain            how many GPUs have such links to each other
     network, far      bytes a us of a GPU's way out of the domain, and us of a message there: parameters, not measured
+    memory            bytes a us of a GPU's memory
     """
 
     signal: float
@@ -33,6 +34,7 @@ class Constants:
     domain: int = 8
     network: float = 50e3
     far: float = 5.0
+    memory: float = DRAM
 
     def nodes(self, ranks: int) -> int:
         """How many domains the ranks fill."""
@@ -72,14 +74,14 @@ reduce_scatter = all_gather     # the same bytes the other way round
 def one_shot(c: Constants, p: int, size: float) -> float:
     """Every rank puts all it has at every other one, and adds up p parts."""
     nodes, near = c.nodes(p), c.within(p)
-    return max(size * (near - 1) / c.link, size * (p - near) / c.network) + p * size / DRAM + c.signal + (
+    return max(size * (near - 1) / c.link, size * (p - near) / c.network) + p * size / c.memory + c.signal + (
         c.far if nodes > 1 else 0.0)
 
 
 def two_shot(c: Constants, p: int, size: float) -> float:
     """A reduce-scatter in the domain, a sum of the parts across domains, an all-gather in the domain."""
     nodes, near = c.nodes(p), c.within(p)
-    inside = 2 * (c.signal + size * (near - 1) / near / c.link) + size / DRAM
+    inside = 2 * (c.signal + size * (near - 1) / near / c.link) + size / c.memory
     across = 2 * (c.far + size / near * (nodes - 1) / nodes / c.network) if nodes > 1 else 0.0
     return inside + across
 
@@ -108,7 +110,7 @@ def scattered_product(c: Constants, p: int, m: int, n: int, k: int, sms: int) ->
     """C[p m, n] = A[p m, k / p] B[k / p, n] summed over ranks, of which every rank keeps m rows."""
     whole = product(p * m, n, k / p, sms, c.of)
     size = 2.0 * p * m * n
-    return max(whole, reduce_scatter(c, p, size) + whole / p) + size / DRAM
+    return max(whole, reduce_scatter(c, p, size) + whole / p) + size / c.memory
 
 
 def sent(p: int, chosen: int) -> float:
