@@ -26,7 +26,8 @@ from typing import Any
 from unittest import mock
 
 from .compile import MimwSource, compile_source
-from .jit import LAUNCHERS, MimwFunction
+from .jit import MimwFunction
+from .standing_still import still
 from .triton_port.runtime import JITFunction
 
 LIMIT = 600.0       # seconds in which a process compiles its part
@@ -80,10 +81,7 @@ def noted() -> Iterator[dict[tuple, bytes]]:
             jobs[id(kernel), key] = job
         return job is not None
 
-    with contextlib.ExitStack() as changed:
-        for owner, name, value in ((MimwFunction, "note", staticmethod(note)), (MimwFunction, "__getitem__", _noting),
-                                   (MimwFunction, "freeze", _not_frozen), *LAUNCHERS):
-            changed.enter_context(mock.patch.object(owner, name, value))
+    with still(), mock.patch.multiple(MimwFunction, note=staticmethod(note), __getitem__=_noting, freeze=_not_frozen):
         yield jobs
 
 

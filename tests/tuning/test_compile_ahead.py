@@ -140,6 +140,22 @@ def test_operators_launch_nothing_either():
     assert done.binaries == 1 and not done.failed
 
 
+def test_who_launches_by_itself_stands_still_also_when_it_is_imported_late():
+    class Engine:
+        def __call__(self):
+            return "launched"
+
+    def late():
+        mimw.jit.meanwhile(Engine, "__call__", lambda engine: said.append("noted"))
+        return Engine()()
+
+    said = []
+    mimw.compile_ahead(late)
+    assert said == ["noted"] and Engine()() == "launched"
+    mimw.compile_ahead(Engine())
+    assert said == ["noted"] * 2
+
+
 def test_an_error_of_the_function_comes_out_and_launches_are_launches_again():
     with pytest.raises(ZeroDivisionError):
         mimw.compile_ahead(lambda: 1 // 0)
