@@ -113,3 +113,10 @@ def test_the_librarys_choice_takes_what_it_is_chosen_for(collective, ranks, symm
 @pytest.mark.parametrize("numbers, ranks, part", [(1, 2, 16), (64, 4, 16), (65, 4, 32), (1 << 20, 8, 1 << 17)])
 def test_parts_begin_aligned_and_hold_all(numbers, ranks, part):
     assert part_of(numbers, ranks) == part and part % 16 == 0 and part * ranks >= numbers
+
+
+def test_all_reduce_of_many_ranks_goes_in_one_hop_while_that_sends_little():
+    """By rule: nobody has measured three ranks."""
+    forms = [configuration("all_reduce", ranks, size, False).form for ranks, size in ((3, 1 << 20), (3, 2 << 20), (9, 512 << 10))]
+    assert forms == ["ring", "two_shot", "two_shot"]
+    assert configuration("all_reduce", 3, 1 << 20, True).form == "direct_two_shot"

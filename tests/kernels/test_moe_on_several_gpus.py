@@ -112,8 +112,24 @@ def test_what_does_not_fit_is_refused():
         dispatching(2, 4, 2, 2, 6, programs=2)
     with pytest.raises(ValueError, match="programs is 0"):
         dispatching(2, 4, 2, 2, 8, programs=0)
-    assert moe_dispatch.configuration(14336) == moe_dispatch.Configuration() and SMALL.home > SMALL.unread
     with pytest.raises(ValueError, match="a ring has room for what is on its way: out"):
         moe_dispatch.RowsConfiguration(4, 4)
-    assert moe_combine.configuration(7168, 4096, 132) == moe_combine.Configuration()
+    assert moe_combine.configuration(7168, 4096, 132) == moe_combine.Configuration() and SMALL.home > SMALL.unread
     assert moe_combine.configuration(7168, 128, 132).parts == 4
+
+
+@pytest.mark.parametrize("row_bytes, k, groups", [(14336, 8, (1, 2, 4)), (7392, 8, (2, 4, 8)), (8192, 2, (4, 8, 8)),
+                                                  (28672, 8, (1, 1, 1))])
+def test_peers_are_told_less_often_where_they_are_more(row_bytes, k, groups):
+    """Rings of every number of ranks fit: the whole rows of two warps, and a group of what leaves."""
+    found = [moe_dispatch.configuration(row_bytes, 0, k, ranks) for ranks in (2, 4, 8)]
+    assert tuple(one.group for one in found) == groups
+    for tables in range(0, 100_000, 8192):      # a ValueError where a configuration is none
+        for ranks in range(2, 17):
+            one = moe_dispatch.configuration(7392, tables, k, ranks)
+            assert (one.out + one.home) * 8192 + tables <= moe_dispatch.SHARED
+
+
+def test_rows_that_stay_have_half_of_the_slots_under_way_to_several_peers():
+    two, four = (moe_dispatch.rows_chosen_for(4096, 14336, 132, ranks) for ranks in (2, 4))
+    assert (two.out, two.unread, four.out, four.unread) == (12, 6, 6, 3)

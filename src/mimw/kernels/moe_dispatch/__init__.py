@@ -51,17 +51,22 @@ class Configuration:
             raise ValueError(f"{self}: each of the `whole` warps has slots of its own: home and unread are multiples of it")
 
 
-def configuration(row_bytes: int, tables: int = 0) -> Configuration:
-    """The configuration for rows of so many bytes, scales included, beside `tables` bytes in shared memory."""
-    slots = (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length())
-    if slots >= 24:
-        return Configuration(out=8, home=16, unread=8, group=4)
-    if slots >= 12:
-        return Configuration()
+def configuration(row_bytes: int, tables: int = 0, k: int = 8, ranks: int = 2) -> Configuration:
+    """The configuration for rows of so many bytes, scales included, beside `tables` bytes in shared memory; of k experts a token.
+
+    Two warps take whole rows home. Peers are told the less often the more they are, since a rank sends each of them fewer rows, and
+    of rows with few places here, which are on their way together (benchmarks/NOTES.md, "Whole rows, timed")."""
+    slots, pairs = (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length()), max(1, ranks // 2)
     if slots < 6:
         raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
                          "tables, and 6 are needed; dispatch parts of a row, or fewer tokens, one after the other")
-    return Configuration(out=2, home=slots - 2, unread=slots - 4)
+    if slots < 10:
+        return Configuration(out=2, home=slots - 2, unread=slots - 4)
+    small = slots >= 24
+    group = min(8, (2 if k >= 4 else 4) * pairs) if small else min(4, pairs)
+    out = max(4 if small else 2, group + group % 2)
+    home = (24 if small else min(12, slots // 2 * 2)) - out
+    return Configuration(out=out, home=home, unread=home // 4 * 2 if small else home - 2, group=group, whole=2)
 
 
 @dataclass(frozen=True)
@@ -79,13 +84,14 @@ class RowsConfiguration:
             raise ValueError(f"{self}: a ring has room for what is on its way: out for more than unread")
 
 
-def rows_chosen_for(most: int, row_bytes: int, programs: int) -> RowsConfiguration:
-    """The configuration that `rows_arguments` takes by itself."""
+def rows_chosen_for(most: int, row_bytes: int, programs: int, ranks: int = 2) -> RowsConfiguration:
+    """The configuration that `rows_arguments` takes by itself. Where rows go to several peers half of the slots were faster."""
     tables = 4 * rounds_of(most, programs)
     slots = min(16, (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length()))
     if slots < 2:
         raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
                          "tables, and 2 are needed; dispatch parts of a row, or fewer tokens, one after the other")
+    slots = slots if ranks == 2 else max(2, slots // 2)
     return RowsConfiguration(out=slots, unread=slots // 2)
 
 
@@ -96,7 +102,7 @@ def rounds_of(most: int, programs: int) -> int:
 
 def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> Configuration:
     """The configuration that `arguments` takes by itself."""
-    return configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())))
+    return configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())), k, ranks)
 
 
 def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
@@ -186,7 +192,7 @@ def rows_arguments(x, ids, sources, ends, places, workspace: dict, world, progra
     if at_one(sources).shape[0] < numbers:
         raise ValueError(f"sources has {at_one(sources).shape[0]} numbers; {of.ranks} ranks of {of.most} tokens with {of.k} "
                          f"experts each need {numbers} in blocks of {block}")
-    chosen = chosen or rows_chosen_for(of.most, 4 * (of.words + of.scales), programs)
+    chosen = chosen or rows_chosen_for(of.most, 4 * (of.words + of.scales), programs, of.ranks)
     meta = of.meta | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count)
     received = workspace["received"]
     args = (x, x if x_scales is None else x_scales, ids, sources, ends, places, received,
