@@ -336,7 +336,9 @@ class PartlyOverwritten(SimulationError, AliasError):
 
 
 class UnwrittenRead(SimulationError):
-    """Shared memory is read where nothing has been written, or where a copy has not landed yet."""
+    """What nobody has written in shared or tensor memory is used: read, and then stored in global memory, taken as an address, mask
+    or condition, or given to a product that keeps it. Or it is read where a copy has not landed yet. Reading it, and computing with
+    what was read, is no mistake. The sites are those of the read and of the use."""
 
 
 class CopyReadEarly(DataRace, UnwrittenRead):

@@ -187,6 +187,10 @@ def test_traits_agree_with_the_row(name):
     assert ("assembly" in traits) == ("is_pure" in row.params)
     assert "clusters_only" not in traits or row.copy == "peer" and row.barrier == "complete"
     assert not row.folds or row.params == ("lhs", "rhs")
+    numbers = range(-3, 4)
+    assert row.absorbs == (next((a for a in (0, -1) if all(row.folds(a, b) == row.folds(b, a) == a for b in numbers)), None)
+                           if row.folds and not row.relation and "quotient" not in row.traits and "remainder" not in row.traits
+                           else None)
     assert bool(row.relation) == name.startswith("icmp")
     if "number" in traits:
         assert "pure" in row.effects

@@ -67,11 +67,12 @@ def test_memory_that_nobody_has_written():
     k = Sketch()
     tile = k.buffers(FP32, (4, 4), 2)
     k.op("local_store", k.op("buffer_index", tile, 0), k.op("constant", 1.0, Tensor(FP32, (4, 4))))
-    k.op("local_load", k.op("buffer_index", tile, 0), None)
-    k.op("local_load", k.op("buffer_index", tile, 1), None)
-    with pytest.raises(UnwrittenRead, match=r"'tiles'\[1\], element \(0, 0\), which nobody has written") as caught:
-        k.run()
-    assert line_of(caught.value).endswith('1), None)')
+    y = k.pointer(FP32, "y")
+    k.store(y, k.op("local_load", k.op("buffer_index", tile, 0), None))
+    k.store(y, k.op("local_load", k.op("buffer_index", tile, 1), None))
+    with pytest.raises(UnwrittenRead, match=r"'tiles'\[1\], element \(0, 0\), which nobody has written, and store") as caught:
+        k.run(np.zeros(16, np.float32))
+    assert line_of(caught.value).endswith('1), None))')
 
 
 def test_views_share_memory_and_marks():
@@ -94,9 +95,9 @@ def test_half_a_tile_is_not_enough():
     whole = k.op("buffer_index", k.buffers(FP32, (4, 8), 1), 0)
     left = k.op("buffer_slice", whole, (0, 0), (4, 4))
     k.op("local_store", left, k.op("constant", 1.0, Tensor(FP32, (4, 4))))
-    k.op("local_load", whole, None)
+    k.store(k.pointer(FP32, "y"), k.op("local_load", whole, None))
     with pytest.raises(UnwrittenRead, match=r"element \(0, 4\)"):
-        k.run()
+        k.run(np.zeros(32, np.float32))
 
 
 @pytest.mark.parametrize("index, offset", [(2, 0), (-1, 0), (0, 5)])

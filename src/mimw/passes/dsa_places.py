@@ -119,7 +119,7 @@ class Places:
     def read(self, place: Place, site: Site) -> Value:
         """The box, as a tile of its extents rounded up; what lies beyond is any."""
         if place.is_whole:
-            return self.writer.emit("local_load", (self.writer.now(place.root), None), site, layout=None, undefined=True)
+            return self.writer.emit("local_load", (self.writer.now(place.root), None), site, layout=None)
         shape = padded(place.shape)
         return self.gather(place, shape, self.leading(place.shape, shape, place.shape, site), site)
 
@@ -147,7 +147,7 @@ class Places:
         """The leading box `shape` of a place, element by element."""
         flat, where, mask = self._flat(place, shape, mask, site)
         args = (flat, where, 0, None) if mask is None else (flat, where, 0, None, mask)
-        return self.writer.reshaped(self.writer.emit("local_gather", args, site, undefined=True), shape, site)
+        return self.writer.reshaped(self.writer.emit("local_gather", args, site), shape, site)
 
     def scatter(self, place: Place, tile: Value, mask: Value | None, site: Site) -> None:
         """A tile into the leading box of its shape, element by element."""

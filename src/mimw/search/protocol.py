@@ -11,7 +11,8 @@ operands of atomics, and whatever these values come from: arithmetic, products, 
 there, global memory with what this launch stores there. Copies move their bytes, and accesses are accesses. A product is still
 started and waited for, and a task that reads it early is refused; only its numbers, and those of arithmetic on tiles, are not
 computed. So findings are those of a full run with the same seed, less those about values: assertions on tiles, division by zero,
-indices of `tl.gather`, and rows of products that differ and are scattered to one place.
+indices of `tl.gather`, and rows of products that differ and are scattered to one place. What becomes of an element that nobody has
+written is decided by data: a run that reads one ends in `DataNeeded`, and is made again with all of them.
 
 Arithmetic of which all operands are there for sure takes no step at all: its zeros are there from the start.
 """

@@ -20,6 +20,7 @@ from ..errors import SimulationError, SimulatorMisuse
 from ..findings import Finding, Report, Tried
 from ..simulate import Launch
 from ..simulator import Guide, explore, run, schedule_of, watching
+from ..simulator.machine.poison import DataNeeded
 from ..trials import Trial, trials
 from .alike import Alike
 from .arrays import Arrays
@@ -56,6 +57,7 @@ class Search:
         self.cut: list[str] = []                  # what there was no time for
         self.protocol = protocol                  # without tile data
         self.data: dict[int, tuple] = {}          # by the program's id: the program, and what of it decides nothing
+        self.of_data: set[int] = set()            # ids of programs that read what nobody has written: their runs have all data
         self.together: set[tuple] = set()         # what clusters have shown that were picked for it
         self.unseen: list[str] = []
         self.crew: Crew | None = None
@@ -118,7 +120,7 @@ class Search:
             machines.append(machine)
             if clusters:
                 machine.launch_order = lambda: map(list, clusters)
-            if self.protocol or protocol:
+            if (self.protocol or protocol) and id(launch.program) not in self.of_data:
                 self._tile_data(launch).leave_out(machine)
             if self.watcher is not None:
                 self.watcher(machine)
@@ -128,6 +130,8 @@ class Search:
         try:
             done = run(launch.program, launch.grid, launch.values, seed=seed, races=True, gpus=launch.gpus)
             return None, done.counts.total()
+        except DataNeeded:
+            self.of_data.add(id(launch.program))
         except SimulatorMisuse:
             raise
         except SimulationError as found:
@@ -137,6 +141,7 @@ class Search:
             for machine in machines:
                 vars(machine).pop("_next_task", None)    # no cycles of references: its memory is free at once
                 vars(machine).pop("code", None)
+        return self._run(seed, launch, clusters, protocol)
 
     def _tile_data(self, launch: Launch) -> TileData:
         if id(launch.program) not in self.data:
@@ -147,7 +152,7 @@ class Search:
         """What one run has shown, of some clusters or of those chosen. A `further` run, beside one with all data, leaves tile data
         out if nothing can be missed so; what goes wrong then is made again with all of them, and told of that run."""
         further &= not self.protocol and self.watcher is None and time.monotonic() - self.started > QUICK
-        if further and self._tile_data(launch).loses_nothing:
+        if further and id(launch.program) not in self.of_data and self._tile_data(launch).loses_nothing:
             with suppress(SimulatorMisuse):
                 error, ops = self._run(seed, launch, clusters, protocol=True)
                 if error is None:

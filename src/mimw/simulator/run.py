@@ -55,7 +55,8 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     seed:             picks the interleaving of tasks and when copies land; 0 lands them as late as can be; a tuple is a
                       schedule, as `mimw.check` finds them
     trace:            whether to keep a timeline
-    check_unwritten:  whether reading shared memory that has not been written, or not yet, is an error
+    check_unwritten:  whether using what nobody has written in shared or tensor memory, or reading what is still on its way, is an
+                      error
     races:            whether to look for accesses that nothing orders (docs/MEMORY_MODEL.md); several times as slow
     memory:           further arrays that the kernel reaches through addresses it loads
     gpus:             how many GPUs run it side by side; where `args` has a `world.PerRank`, each has its own value

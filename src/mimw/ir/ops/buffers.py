@@ -55,15 +55,13 @@ define("local_ptr", "buffer:Buffers indices:int~*? shape:#shape pointee:#type", 
        "all of them). Gone once `shared_pointers` has run.")
 define("local_load", "buffer:Buffer token:Token? mask:i1[]?",
        lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free", "read", ours=True,
-       attrs="layout:const? undefined:#bool?", touches="buffer=read", time="work", cost="shared", traits="collective",
+       attrs="layout:const?", touches="buffer=read", time="work", cost="shared", traits="collective",
        lies="buffer=free", rule="vectors",
-       doc="A buffer into registers; with a mask, the elements where it is true: the others are not read. attrs: undefined, if "
-       "elements that nobody has written are any.")
+       doc="A buffer into registers; with a mask, the elements where it is true: the others are not read.")
 define("local_gather", "buffer:Buffer indices:int[] axis:#int token:Token? mask:i1[]?",
        lambda args, attrs: (Tensor(args[0].type.element, args[1].type.shape), ), "same", "read", ours=True,
-       attrs="undefined:#bool?",
        touches="buffer=read", time="work", cost="shared", traits="collective", lies="buffer=tile",
-       doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..]; mask and attrs: as for local_load.")
+       doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..]; mask: as for local_load.")
 define("local_scatter", "buffer:Buffer value:num[] indices:int[] axis:#int token:Token?", None, "same", "write",
        ours=True, touches="buffer=write", time="work", cost="shared", traits="collective", lies="buffer=tile",
        doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")

@@ -38,6 +38,7 @@ class OpDef:
     elements_of: tuple[str, ...] = ()
     pointer_of: str = ""
     folds: Callable[[int, int], int] | None = None
+    absorbs: int | None = None
     relation: str = ""
     mentions: tuple[str, ...] = ()
     barrier: str = ""

@@ -29,7 +29,7 @@ define("constant", "value:const type:#type", given(1), "free", "pure", attrs="la
 define("poison", "type:#type", given(0), "free", "pure", cost="free", doc="A value nobody may use.")
 
 define("add sub mul sdiv udiv srem urem shl lshr ashr and or xor umulhi minsi minui maxsi maxui", "lhs:int~ rhs:int~",
-       as_operand(0), "same", "pure", folds=FOLDS,
+       as_operand(0), "same", "pure", folds=FOLDS, absorbs={"mul and": 0, "or": -1},
        traits={"add": "number sum", "sub": "number", "mul": "number", "and": "number", "or": "number", "xor": "number",
                "sdiv": "number quotient", "udiv": "number quotient", "srem": "number remainder", "urem": "number remainder",
                "minsi": "number", "maxsi": "number"},

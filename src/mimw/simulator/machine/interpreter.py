@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary
 from ...costs.abstract import cost
 from ...errors import MimwError, SimulatorMisuse
 from ...ir import Block, Op, print_op
+from .poison import PoisonMet
+from .spreading import spread
 from .table import HANDLERS
 
 PLAIN, SWITCHING, GENERATOR = range(3)
@@ -94,6 +96,8 @@ def _stepping(task, code: Code) -> Iterator:
             else:
                 yield None
                 run(task, op)
+        except PoisonMet:
+            spread(task, op, run)
         except MimwError:
             raise
         except Exception as error:
@@ -111,6 +115,8 @@ def run_straight(task, code: Code) -> None:
                     raise AssertionError(f"{op.name} gave way inside a block that was found not to")
             else:
                 run(task, op)
+        except PoisonMet:
+            spread(task, op, run)
         except MimwError:
             raise
         except Exception as error:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...ir import Block, Op, Value
 from .guarded import PendingDot, PerThread
+from .poison import Poisoned
 
 if TYPE_CHECKING:
     from .clusters import Cluster
@@ -221,7 +222,19 @@ class Task:
             data.refuse(self, op)
         if data.__class__ is PerThread:
             data.check(self, op)
+        if data.__class__ is Poisoned:
+            data.refuse(self, op)
         return data
+
+    def take(self, value: Value, op: Op):
+        """As `read`, for what may be poison."""
+        data = self.env[value]
+        return data if data.__class__ is Poisoned else self.read(value, op)
+
+    def used(self, value: Value, op: Op, mask):
+        """As `read`, where only the elements that `mask` lets through (None: all) are used."""
+        data = self.env[value]
+        return data.used(self, op, mask) if data.__class__ is Poisoned and mask is not None else self.read(value, op)
 
     def code(self, block: Block) -> Code:
         return self.machine.code(block, self.num_warps)

@@ -1,9 +1,9 @@
 """Which array wrote a column of tensor memory last, where arrays share columns.
 
-Input: the columns of arrays, and each write and read of a view of one. Output: an error for a read of what an array has held and
-another array has overwritten since. For example, of two arrays that begin at one column:
+Input: the columns of arrays, and each write and read of a view of one. Output: poison for a read of what an array has held and
+another array has overwritten since, an error for a product that takes it. For example, of two arrays that begin at one column:
 
-    tmem_store %s; tmem_store %p; tmem_load %s        UnwrittenRead: 's' was overwritten by 'p', with both lines
+    tmem_store %s; tmem_store %p; tmem_load %s        poison: 's' was overwritten by 'p'; an UnwrittenRead where it is used
 
 A race between the two is the memory model's to find; here they may well be ordered. An array that was never written itself may be
 read as what another array holds there.
@@ -11,15 +11,16 @@ read as what another array holds there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
-from ...errors import UnwrittenRead, fail
 from ...ir import Op, Place
 from ...ir.tensor_memory import COLUMN_BYTES
 from ...memory_model.shadow import address_of
+from ..machine.poison import Origin, Poisoned, data_of, mask_of
 from ..machine.tasks import Task
 from .views import Allocation, View
 
@@ -53,24 +54,58 @@ class Columns:
             self.written.add((view.allocation, cell))
 
     def check(self, task: Task, op: Op, view: View) -> None:
-        """Refuse to read what another array has overwritten."""
-        cells = self._of(view)
-        for cell in cells:
-            by, writer = self.last.get(cell, (view.allocation, op))
-            if by is not view.allocation and (view.allocation, cell) in self.written:
-                raise fail(UnwrittenRead, task, op, f"{op.name} reads {view.name}, column {cell[0] - cells[0][0]} of its "
-                           f"{cells[-1][0] - cells[0][0] + 1}, which {writer.name} at {writer.site} has overwritten: {by.name!r} "
-                           "shares it", writer.site,
-                           hint=f"read {view.allocation.name!r} before that, or give the two columns of their own")
+        """Refuse an op that uses what another array has overwritten."""
+        for cell in self._overwritten(op, view):
+            raise self._read(task, op, view, cell).refusal(task, op, "")
+
+    def known(self, task: Task, op: Op, view: View, tile):
+        """A tile read from the view, poisoned where another array has overwritten it."""
+        lost = set(self._overwritten(op, view)) if task.machine.check_unwritten else ()
+        if not lost:
+            return tile
+        mask = np.array([cell in lost for cell in self._cell_of_each(view)]).reshape(view.extents)
+        read = self._read(task, op, view, min(lost))
+        return Poisoned(data_of(tile), mask | mask_of([tile]), tile.origin if tile.__class__ is Poisoned else read)
+
+    def _overwritten(self, op: Op, view: View) -> Iterator[Cell]:
+        """The cells of a view that were its array's, and that another array has written since."""
+        for cell in self._of(view):
+            if self.last.get(cell, (view.allocation, op))[0] is not view.allocation and (view.allocation, cell) in self.written:
+                yield cell
+
+    def _read(self, task: Task, op: Op, view: View, cell: Cell) -> Origin:
+        """The read of an overwritten cell."""
+        cells, (by, writer) = self._of(view), self.last[cell]
+        return Origin(task, op, f"{op.name} reads {view.name}, column {cell[0] - cells[0][0]} of its "
+                      f"{cells[-1][0] - cells[0][0] + 1}, which {writer.name} at {writer.site} has overwritten: {by.name!r} shares "
+                      "it", (writer.site, ), f"read {view.allocation.name!r} before that, or give the two columns of their own")
 
     def _of(self, view: View) -> list[Cell]:
         """The cells of a view, which it keeps."""
         return view.kept(_CELLS) or view.keep(_CELLS, self._cells(view))
 
+    def _cell_of_each(self, view: View) -> Iterator[Cell]:
+        """The cell of each element, in the order of the view's data."""
+        *lanes, elements = view.data.shape
+        lane, byte = self._begin(view)
+        columns = [(byte + view.data.itemsize * index) // COLUMN_BYTES for index in range(elements)]
+        for row in range(lane, lane + prod(lanes)) if len(lanes) == 1 else _of_halves(lane, lanes):
+            yield from ((column, row // BAND) for column in columns)
+
+    def _begin(self, view: View) -> tuple[int, int]:
+        """The first lane of a view, and its first byte there."""
+        return divmod(address_of(view.marks) - address_of(self.marks), self.marks.shape[1])
+
     def _cells(self, view: View) -> list[Cell]:
         """Of a view, whose last axis is its columns; halves of rows lie in lanes of their own."""
         *lanes, elements = view.data.shape
-        lane, byte = divmod(address_of(view.marks) - address_of(self.marks), self.marks.shape[1])
+        lane, byte = self._begin(view)
         first, count = byte // COLUMN_BYTES, -(-elements * view.data.itemsize // COLUMN_BYTES)
         bands = range(lane // BAND, -(-(lane + prod(lanes)) // BAND))
         return [(column, band) for column in range(first, first + count) for band in bands]
+
+
+def _of_halves(lane: int, lanes: list[int]) -> Iterator[int]:
+    """The lane of each half of each row."""
+    rows, halves = lanes
+    return (lane + row + rows * half for row in range(rows) for half in range(halves))

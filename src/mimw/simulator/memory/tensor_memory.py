@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...ir.tensor_memory import COLUMN_BYTES, lying
+from ..machine.poison import Poisoned
 from ..machine.tasks import InFlight
 from .tensor_aliases import Columns
 from .values import numpy_type
-from .views import WRITTEN, Allocation, View
+from .views import Allocation, View
 
 _GARBAGE = 0xFF         # of which floating-point types make no number
 _MOST_LANES = 512       # rows of the tallest table of scales
@@ -112,13 +113,11 @@ class Halved(View):
         parts = (part.view(kind) for part, kind in ((self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))))
         return Halved(self.allocation, *parts, f"{self.path} as {type_}", self.group_size)
 
-    def read(self, task, op, where=...) -> np.ndarray:
-        self.check(task, op, where)
-        return self.tile.copy()
+    def read(self, task, op, where=...) -> np.ndarray | Poisoned:
+        return View.read(self, task, op, where).reshape(self.extents)
 
-    def write(self, tile: np.ndarray) -> None:
-        self.data[...] = tile.reshape(self.data.shape)
-        self.marks[...] = WRITTEN
+    def write(self, tile: np.ndarray | Poisoned, where=...) -> None:
+        View.write(self, tile.reshape(self.data.shape), where)
 
     def element(self, index: tuple[int, ...]) -> tuple[int, ...]:
         *ahead, half, column = index

@@ -3,11 +3,12 @@
 Input: the types and places of allocations. Output: views, with the elements' data and marks. For example:
 
     view = allocate("tiles", buffer_type, site).part(0, "[0]")
-    view.read(task, op)      the elements; an error for an element that no op has written
+    view.read(task, op)      the elements; poison where no op has written one
+    view.check(task, op)     an error if no op has written one: for what uses the elements at once, as copies and products do
 
-Each byte knows whether it has been written. A copy in flight marks its destination until the copy lands, so a read that comes
-before the data is an error, with the barrier or group for which the reader should have waited. Views are numpy views of data and
-marks alike.
+Each byte knows whether it has been written, and whether with poison (`machine/poison.py`). A copy in flight marks its destination
+until the copy lands, so a read that comes before the data is an error, with the barrier or group for which the reader should have
+waited. Views are numpy views of data and marks alike.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CopyReadEarly, UnwrittenRead, fail
+from ...errors import CopyReadEarly, fail
 from ...memory_model import GENERIC
 from ...memory_model.shadow import address_of, owner_of
+from ..machine.poison import Origin, Poisoned, poisoned
 from ..machine.tasks import InFlight
 from .values import numpy_type
 
-WRITTEN, COMING = -1, 1       # marks are integers as wide as an element; a fresh one is 0. -1 is all ones at any width
+WRITTEN = -1                  # marks are integers as wide as an element, and alike in each byte: 0 is fresh, 0xFF written
+_COMING, _SPOILT = 0x01, 0x02       # a byte on its way; one written with what nobody has written
+_ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}      # one in each byte, by the bytes of an element
 PARTS = 256                   # parts of a view that are remembered
 _UNKNOWN = object()
 _ALL = np.bitwise_and.reduce  # of marks: WRITTEN if each is; half the time of comparing them one by one
@@ -38,6 +42,7 @@ class Allocation:
     owner: str = ""           # whose memory it is, for messages, where CTAs share theirs
     space: str = "shared"     # or "tensor"
     columns: Any = None       # of tensor memory that arrays share: `tensor_aliases.Columns`
+    spoilt: Origin | None = None        # of the poison that was stored here last
 
 
 @dataclass(eq=False, slots=True)
@@ -113,14 +118,25 @@ class View:
             parts.append(flat.view(kind).reshape((*lead, *type_.shape)))
         return View(self.allocation, *parts, f"{self.path} as {type_}", self.group_size if ahead else 1)
 
-    def read(self, task, op, where=...) -> np.ndarray:
-        """A copy of the elements, or of those at a numpy index and 0 elsewhere; refuses what has not been written."""
-        self.check(task, op, where)
+    def read(self, task, op, where=...) -> np.ndarray | Poisoned:
+        """A copy of the elements, or of those at a numpy index and 0 elsewhere; poison where nobody has written. Refuses what is
+        still on its way."""
+        origin = self.lacking(task, op, where)
         if where is ...:
-            return self.data.copy()
+            found = self.data.copy()
+            return found if origin is None else Poisoned(found, self.marks != WRITTEN, origin)
         found = np.zeros(self.data.shape, self.data.dtype)
         found[where] = self.data[where]
-        return found
+        if origin is None:
+            return found
+        mask = np.zeros(found.shape, bool)
+        mask[where] = self.marks[where] != WRITTEN
+        return Poisoned(found, mask, origin)
+
+    def pick(self, task, op, where, of: str = "") -> np.ndarray | Poisoned:
+        """The elements at a numpy index, as `read` gives them."""
+        origin = self.lacking(task, op, where, of)
+        return self.data[where] if origin is None else poisoned(self.data[where], self.marks[where] != WRITTEN, origin)
 
     def touch(self, actor, op, *, write: bool, proxy: str = GENERIC, where=None, scope: str = "") -> None:
         """Note an access of `actor`, a task or an operation in flight, to all elements or to those at a numpy index. One with a
@@ -140,16 +156,30 @@ class View:
         order.scatter(actor, op, memory, offsets, self.data.itemsize, name, write=write, proxy=proxy, scope=scope,
                       space="shared")
 
-    def write(self, tile: np.ndarray) -> None:
-        self.data[...] = tile
-        self.marks[...] = WRITTEN
+    def write(self, tile: np.ndarray | Poisoned, where=...) -> None:
+        """Store the elements of a tile of the buffer's shape, or those for a numpy index."""
+        if tile.__class__ is Poisoned:
+            self.data[where] = tile.data
+            self.marks[where] = np.where(tile.mask, self.byte(_SPOILT), WRITTEN)
+            self.allocation.spoilt = tile.origin
+            return
+        self.data[where] = tile
+        self.marks[where] = WRITTEN
+
+    def byte(self, mark: int) -> int:
+        """The mark of an element each byte of which has this one."""
+        return mark * _ONES[self.marks.itemsize]
 
     def expect(self, copy: InFlight) -> None:
         """Mark the elements as coming with `copy`."""
-        self.marks[...] = COMING
+        self.coming()
         self.allocation.coming.append(copy)
 
-    def arrive(self, copy: InFlight, tile: np.ndarray) -> None:
+    def coming(self) -> None:
+        """Mark the elements as on their way."""
+        self.marks[...] = self.byte(_COMING)
+
+    def arrive(self, copy: InFlight, tile: np.ndarray | Poisoned) -> None:
         """The data of `copy` are here."""
         self.allocation.coming.remove(copy)
         self.write(tile)
@@ -159,22 +189,47 @@ class View:
         return index
 
     def check(self, task, op, where=..., of: str = "") -> None:
-        """Refuse to read an element (of those at the numpy index `where`) that nobody has written or whose data are still
+        """Refuse an op that uses an element (of those at the numpy index `where`) that nobody has written or whose data are still
         on their way. `of`: whose memory it is, if not the task's."""
+        origin = self.lacking(task, op, where, of)
+        if origin is not None:
+            raise origin.refusal(task, op, f"reads it in {self.name}{of}")
+
+    def lacking(self, task, op, where=..., of: str = "") -> Origin | None:
+        """The read of the first element that nobody has written, of those at `where`; None if all are. Refuses what is still on its
+        way."""
         if not task.machine.check_unwritten or _ALL(self.marks[where], axis=None) == WRITTEN:
+            return None
+        marks = self.marks[where]
+        self._refuse_coming(task, op, marks, where, of)
+        first = _first(marks != WRITTEN)
+        element, spoilt = self.element(_along(where, first)), marks[first] == self.byte(_SPOILT)
+        if spoilt and self.allocation.spoilt is not None:
+            return self.allocation.spoilt
+        return Origin(task, op, f"{op.name} reads {self.name}{of}, element {element}, which nobody has written")
+
+    def _refuse_coming(self, task, op, marks: np.ndarray, where, of: str) -> None:
+        """Refuse elements with a byte on its way. Such a byte has its lowest bit set, and not the next."""
+        ones = marks.dtype.type(_ONES[marks.itemsize])
+        late = (marks & ~(marks >> 1) & ones) != 0
+        if not late.any():
             return
-        index = tuple(int(i) for i in np.argwhere(self.marks[where] != WRITTEN)[0])
-        if where is not ...:
-            index = tuple(int(along[index]) for along in where)
+        index = _along(where, _first(late))
         element = self.marks[tuple(slice(i, i + 1) for i in index)]
-        index = self.element(index)
         for copy in self.allocation.coming:
             if np.shares_memory(element, copy.destination.marks):
-                raise fail(CopyReadEarly, task, op, f"{op.name} reads {self.name}{of}, element {index}, before the "
+                raise fail(CopyReadEarly, task, op, f"{op.name} reads {self.name}{of}, element {self.element(index)}, before the "
                            f"{copy.kind} that {copy.task.where} started at {copy.op.site} has landed", copy.op.site,
                            hint=f"it lands by {copy.lands_by()}: wait for that first")
-        raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}{of}, element {index}, which nobody has written",
-                   hint="store or load into it, and order that before this read")
+
+
+def _first(mask: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])
+
+
+def _along(where, index: tuple[int, ...]) -> tuple[int, ...]:
+    """The element of the buffer at an index of what `where` picks."""
+    return index if where is ... else tuple(int(along[index]) for along in where)
 
 
 def allocate(name: str, type_, site) -> View:

@@ -11,9 +11,10 @@ import numpy as np
 
 from ...errors import OutOfBounds, SimulatorMisuse, fail
 from ..machine.operands import position
+from ..machine.poison import spaced
 from ..machine.table import handles
 from ..memory.tensor_memory import TensorMemory
-from ..memory.views import COMING, WRITTEN, StorageBytes, View, allocate
+from ..memory.views import StorageBytes, View, allocate
 
 
 @handles("alias_storage")
@@ -93,9 +94,6 @@ def buffer_reinterpret(task, op):
 @handles("local_load", switches=True)
 def local_load(task, op):
     view = task.env[op.buffer]
-    if op.attrs.get("undefined"):
-        task.env[op.result] = landed(task, op, view).copy()
-        return
     if op.mask is None:
         view.touch(task, op, write=False)
         task.env[op.result] = view.read(task, op)
@@ -105,50 +103,39 @@ def local_load(task, op):
     task.env[op.result] = view.read(task, op, where)
 
 
-def landed(task, op, view: View) -> np.ndarray:
-    """The elements of a buffer, also those that nobody has written; refuses what is still on its way."""
-    view.touch(task, op, write=False)
-    coming = view.marks == COMING
-    if coming.any():
-        view.check(task, op, np.nonzero(coming))
-    return view.data
-
-
 @handles("local_store", switches=True)
 def local_store(task, op):
-    view, tile = task.env[op.buffer], task.read(op.value, op)
+    view, tile = task.env[op.buffer], task.take(op.value, op)
     if op.mask is None:
         view.touch(task, op, write=True)
         view.write(tile)
         return
     where = np.nonzero(task.read(op.mask, op))
     view.touch(task, op, write=True, where=where)
-    view.data[where] = tile[where]
-    view.marks[where] = WRITTEN
+    view.write(tile[where], where)
 
 
 @handles("local_gather", switches=True)
 def local_gather(task, op):
     view, indices, axis = task.env[op.buffer], task.read(op.indices, op), op.axis
     where = _picked(task, op, view, indices, axis)
-    found = view.data[where]
-    if op.mask is not None:
-        on = task.read(op.mask, op)
-        found, where = np.where(on, found, np.zeros_like(found)), tuple(index[on] for index in where)
+    if op.mask is None:
+        view.touch(task, op, write=False, where=where)
+        task.env[op.result] = view.pick(task, op, where)
+        return
+    on = task.read(op.mask, op)
+    where = tuple(index[on] for index in where)
     view.touch(task, op, write=False, where=where)
-    if not op.attrs.get("undefined"):
-        view.check(task, op, where)
-    task.env[op.result] = found
+    task.env[op.result] = spaced(view.pick(task, op, where), on)
 
 
 @handles("local_scatter", switches=True)
 def local_scatter(task, op):
     """Of equal indices the last one in row-major order wins here; on hardware any."""
-    view, tile, indices = task.env[op.buffer], task.read(op.value, op), task.read(op.indices, op)
+    view, tile, indices = task.env[op.buffer], task.take(op.value, op), task.read(op.indices, op)
     where = _picked(task, op, view, indices, op.axis)
     view.touch(task, op, write=True, where=where)
-    view.data[where] = tile
-    view.marks[where] = WRITTEN
+    view.write(tile, where)
 
 
 def _picked(task, op, view: View, indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:

@@ -4,8 +4,8 @@ Input: a task at an op of `ir/ops/dsa.py`. Output: elements moved, tiles and vie
 
     dsa_load %pointers %a [%n]      a[0:n] is written, and the other elements keep what they had, written or not
 
-Elements that nobody has written may be computed with, as a tail leaves them so; they stay unwritten in what is computed, and to
-store one of them to global memory is an error.
+Elements that nobody has written may be computed with, as a tail leaves them so; they are poison in what is computed, and to store
+one of them to global memory is an error (`machine/poison.py`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ...errors import OutOfBounds, PartlyOverwritten, fail
 from ...ir import Op
 from ...memory_model.shadow import address_of
 from ..machine.operands import enabled, position
+from ..machine.poison import Poisoned, elementwise
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task
-from ..memory.views import WRITTEN, View
-from .buffers import landed
+from ..memory.views import View
 from .copies import issue
 
 
@@ -85,7 +85,8 @@ def dsa_store(task, op):
         return
     pointer, part = found
     part.touch(task, op, write=False)
-    value = part.read(task, op)
+    part.check(task, op)
+    value = part.tile
     task.memory.touch(task, op, pointer, None, value.dtype.itemsize, write=True)
     task.memory.write(pointer, value, None, task, op)
 
@@ -94,22 +95,27 @@ def dsa_store(task, op):
 def dsa_move(task, op):
     source, view = task.env[op.source], task.env[op.buffer]
     box = tuple(slice(0, max(0, position(task, op, extent))) for extent in op.extents)
-    landed(task, op, source)
+    found = taken(task, op, source)[box]
     view.touch(task, op, write=True)
-    view.data[box] = source.data[box]
-    view.marks[box] = source.marks[box]
+    view.write(found, box)
 
 
 @handles("dsa_to_tensor", switches=True)
 def dsa_to_tensor(task, op):
-    task.env[op.result] = landed(task, op, task.env[op.buffer]).copy()
+    task.env[op.result] = taken(task, op, task.env[op.buffer])
+
+
+def taken(task: Task, op: Op, view: View) -> np.ndarray | Poisoned:
+    """The elements of a buffer, as an access of the task."""
+    view.touch(task, op, write=False)
+    return view.read(task, op)
 
 
 @handles("dsa_to_buffer", switches=True)
 def dsa_to_buffer(task, op):
     view = task.env[op.buffer]
     view.touch(task, op, write=True)
-    view.write(task.read(op.value, op))
+    view.write(task.take(op.value, op))
 
 
 @handles("dsa_binary", switches=True)
@@ -120,12 +126,11 @@ def dsa_binary(task, op):
             raise fail(PartlyOverwritten, task, op, f"`out`, {out.name}, overlaps `{name}`, {read.name}: which elements are "
                        "overwritten before they are read is not defined",
                        hint="write to a buffer of its own, or to exactly the elements that are read")
+    unsigned = bool(op.attrs.get("unsigned"))
     with np.errstate(all="ignore"):
-        found = computed(op.kind, landed(task, op, lhs), landed(task, op, rhs), bool(op.attrs.get("unsigned")))
-    marks = np.where((lhs.marks == WRITTEN) & (rhs.marks == WRITTEN), WRITTEN, 0)
+        found = elementwise(lambda *tiles: computed(op.kind, *tiles, unsigned), taken(task, op, lhs), taken(task, op, rhs))
     out.touch(task, op, write=True)
-    out.data[...] = found
-    out.marks[...] = marks
+    out.write(found)
 
 
 def _partly(written: np.ndarray, read: np.ndarray) -> bool:

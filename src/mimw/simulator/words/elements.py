@@ -36,11 +36,10 @@ def local_ptr(task, op):
 @handles("local_masked_scatter", switches=True)
 def local_masked_scatter(task, op):
     """Of equal indices the last one wins here; on hardware any."""
-    view, tile, indices, mask = task.env[op.buffer], *(task.read(arg, op) for arg in (op.value, op.indices, op.mask))
+    view, tile, indices, mask = task.env[op.buffer], task.take(op.value, op), *(task.read(arg, op) for arg in (op.indices, op.mask))
     where = picked(task, op, view, indices[mask])
     view.touch(task, op, write=True, where=(where, ))
-    view.data[where] = tile[mask]
-    view.marks[where] = WRITTEN
+    view.write(tile[mask], where)
 
 
 @handles("local_atomic_rmw", switches=True)

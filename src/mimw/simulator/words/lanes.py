@@ -19,6 +19,7 @@ from ...errors import SimulatorMisuse, fail
 from ...ir import Block, Op, Tensor
 from ...target import NVIDIA_WARP
 from ..machine.guarded import PerThread
+from ..machine.poison import Poisoned, data_of, mask_of, poisoned
 from ..memory.values import numpy_type
 
 WARP = NVIDIA_WARP  # votes and thread numbers of words that exist on NVIDIA only
@@ -163,6 +164,10 @@ def merged(task, lanes: np.ndarray, value, yes, no):
     """What an `if` gives whose branches were taken by different threads. A branch that nobody took gives None."""
     if yes is None or no is None or yes is no:
         return no if yes is None else yes
+    if Poisoned in (yes.__class__, no.__class__):
+        mask = merged(task, lanes, value, *(mask_of([one]) | np.zeros(np.shape(data_of(one)), bool) for one in (yes, no)))
+        origin = (yes if yes.__class__ is Poisoned else no).origin
+        return poisoned(merged(task, lanes, value, data_of(yes), data_of(no)), mask, origin)
     if isinstance(value.type, Tensor):
         return np.where(lanes[owners(task, value.type.shape)], yes, no)
     return settled(np.where(lanes, np.asarray(yes), np.asarray(no)))

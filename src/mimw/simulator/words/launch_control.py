@@ -99,7 +99,8 @@ def clc_query(task, op):
     view = task.env[op.response]
     view.touch(task, op, write=False)
     task.cta.granted.pop(address_of(view.data), None)
-    *first, taken = view.read(task, op).view(np.int32)
+    view.check(task, op)
+    *first, taken = view.data.copy().view(np.int32)
     if not taken and task.cta.refused is None:
         task.cta.refused = op
     for result, number in zip(op.results, first):

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...costs.abstract import POLL
 from ...ir.types import Pointer
+from ..machine.poison import Poisoned, data_of, poisoned
 from ..machine.table import handles
 from ..memory.values import numpy_type
 from . import lanes
@@ -64,13 +65,20 @@ def load(task, op):
 @handles("masked_load", switches=_volatile)
 def masked_load(task, op):
     task.machine.polls += _volatile(op)
-    pointer, mask, other = (_optional(task, op, arg) for arg in (op.pointer, op.mask, op.other))
+    mask = _optional(task, op, op.mask)
+    pointer, other = task.used(op.pointer, op, mask), task.take(op.other, op) if hasattr(op.other, "type") else None
+    found = _masked(task, op, pointer, mask, data_of(other))
+    if other.__class__ is Poisoned and mask is not None:
+        found = poisoned(found, other.mask & ~np.asarray(mask), other.origin)
+    task.env[op.result] = found
+
+
+def _masked(task, op, pointer, mask, other):
     if task.machine.tells_threads_apart:
-        task.env[op.result] = lanes.load(task, op, pointer, mask, other)
-        return
+        return lanes.load(task, op, pointer, mask, other)
     memory, dtype = task.memory, _pointee(op)
     memory.touch(task, op, pointer, mask, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
-    task.env[op.result] = memory.read(pointer, mask, dtype, other, task, op)
+    return memory.read(pointer, mask, dtype, other, task, op)
 
 
 @handles("store")
@@ -87,7 +95,8 @@ def store(task, op):
 @handles("masked_store")
 def masked_store(task, op):
     task.machine.wrote()
-    pointer, value, mask = (task.read(arg, op) for arg in (op.pointer, op.value, op.mask))
+    mask = task.read(op.mask, op)
+    pointer, value = (task.used(arg, op, mask) for arg in (op.pointer, op.value))
     if task.machine.tells_threads_apart:
         lanes.store(task, op, pointer, value, mask)
         return
@@ -106,7 +115,8 @@ def atomic_load(task, op):
 @handles("atomic_store", switches=True)
 def atomic_store(task, op):
     task.machine.wrote()
-    pointer, value, mask = task.read(op.pointer, op), task.read(op.value, op), _optional(task, op, op.mask)
+    mask = _optional(task, op, op.mask)
+    pointer, value = task.used(op.pointer, op, mask), task.used(op.value, op, mask)
     task.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
     task.memory.write(pointer, value, mask, task, op)
     if not np.shape(pointer):
@@ -115,7 +125,8 @@ def atomic_store(task, op):
 
 @handles("atomic_rmw", switches=True)
 def atomic_rmw(task, op):
-    pointer, value, mask = task.read(op.pointer, op), task.read(op.value, op), _optional(task, op, op.mask)
+    mask = _optional(task, op, op.mask)
+    pointer, value = task.used(op.pointer, op, mask), task.used(op.value, op, mask)
     kind = op.kind
     task.env[op.result] = _update(task, op, pointer, mask, value.dtype, KINDS[getattr(kind, "name", kind)], value)
 

@@ -16,6 +16,7 @@ from ...errors import AsyncDotReadEarly
 from ...memory_model import ASYNC
 from ...triton_port.interpreter import matmul
 from ..machine.guarded import PendingDot
+from ..machine.poison import Poisoned
 from ..machine.table import handles, made_for
 from ..machine.tasks import InFlight, Wait, all_but
 from ..memory.values import numpy_type
@@ -44,6 +45,8 @@ class Facts:
 
 def _start(task, op, facts: Facts) -> None:
     machine, acc = task.machine, None if op.acc is None or op.attrs.get("fresh") else task.env[op.acc]
+    if acc.__class__ is Poisoned:
+        acc.refuse(task, op)
     precision, dtype = op.precision, facts.dtype
     a, b = [data if isinstance(data := task.env[value], View) else task.read(value, op) for value in (op.a, op.b)]
     pending = PendingDot(op)

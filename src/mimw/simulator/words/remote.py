@@ -62,7 +62,7 @@ def remote_arrive(task, op):
 
 @handles("remote_store", switches=True)
 def remote_store(task, op):
-    cta, tile = peer(task, op, op.rank), task.read(op.value, op)
+    cta, tile = peer(task, op, op.rank), task.take(op.value, op)
     view = view_of(cta, task.env[op.buffer], task, op)
 
     def land(store: InFlight) -> None:
@@ -78,7 +78,7 @@ def remote_store(task, op):
 
 @handles("async_remote_store", switches=True)
 def async_remote_store(task, op):
-    cta, tile = peer(task, op, op.rank), task.read(op.value, op)
+    cta, tile = peer(task, op, op.rank), task.take(op.value, op)
     view = view_of(cta, task.env[op.buffer], task, op)
     _start(task, op, "async_remote_shmem_store", "cluster", COPY_LATENCY, cta, view,
            barrier_of(cta, single(task, op, op.barrier), task, op), lambda: tile.reshape(view.data.shape), GENERIC)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..machine.poison import Poisoned, data_of, mask_of, poisoned
 from ..machine.table import handles
 from ..memory.peers import peer, view_of
 from ..memory.views import WRITTEN, View
@@ -47,21 +48,22 @@ def remote_ptr(task, op):
 def remote_load(task, op):
     shape = op.result.type.shape
     found = np.zeros(shape, task.env[op.buffer].data.dtype) if op.other is None else np.array(task.read(op.other, op))
+    mask, origin = np.zeros(shape, bool), None
     for view, lanes, at in _parts(task, op, op.mask):
         view.touch(task, op, write=False, where=(at, ))
-        view.check(task, op, (at, ))
-        found[lanes] = view.data[at]
-    task.env[op.result] = found
+        part = view.pick(task, op, (at, ))
+        found[lanes], mask[lanes] = data_of(part), mask_of([part])
+        origin = part.origin if part.__class__ is Poisoned else origin
+    task.env[op.result] = poisoned(found, mask, origin)
 
 
 @handles("remote_scatter", switches=True)
 def remote_scatter(task, op):
     """Of equal elements the last one wins here; on hardware any."""
-    tile = task.read(op.value, op)
+    tile = task.take(op.value, op)
     for view, lanes, at in _parts(task, op, op.mask):
         view.touch(task, op, write=True, where=(at, ))
-        view.data[at] = tile[lanes]
-        view.marks[at] = WRITTEN
+        view.write(tile[lanes], (at, ))
 
 
 @handles("remote_rmw", switches=True)

@@ -24,7 +24,6 @@ from ..machine.tasks import Cta, InFlight, Wait
 from ..memory.mbarriers import single
 from ..memory.peers import check_there
 from ..memory.values import numpy_type
-from ..memory.views import COMING
 
 GROUP = "tcgen05"
 
@@ -33,13 +32,14 @@ GROUP = "tcgen05"
 def tmem_load(task, op):
     view = task.env[op.buffer]
     view.touch(task, op, write=False)
-    reads(task, op, view)
-    task.env[op.result] = view.read(task, op)
+    found = view.read(task, op)
+    columns = view.allocation.columns
+    task.env[op.result] = found if columns is None else columns.known(task, op, view, found)
 
 
 @handles("tmem_store", switches=True)
 def tmem_store(task, op):
-    view, tile = task.env[op.buffer], task.read(op.value, op)
+    view, tile = task.env[op.buffer], task.take(op.value, op)
     view.touch(task, op, write=True)
     writes(task, op, view)
     view.write(tile)
@@ -94,7 +94,7 @@ def queued(task, op, name: str, end: float, sources: tuple, target, result: Call
             check_there(cta, task, op, f"the {name} of the pair that it started lands in")
         target.arrive(work, result())
         if any(np.shares_memory(other.destination.marks, target.marks) for other in target.allocation.coming):
-            target.marks[...] = COMING     # more work for it is under way
+            target.coming()     # more work for it is under way
 
     work = InFlight(name, task, op, end, land, destination=target, follows=last(task), group=GROUP, lands_in=cta, lands_by=lands_by)
     task.tensor_work.append(work)
