@@ -74,5 +74,24 @@ def test_what_is_tritons_own(thing, expected):
     assert is_tritons(thing) is expected
 
 
+@mimw.jit
+def by_the_function(x):
+    at = tl.arange(0, 8)
+    tl.store(x + at, tl.gather(tl.load(x + at), 7 - at, 0))
+
+
+@mimw.jit
+def by_the_method(x):
+    at = tl.arange(0, 8)
+    tl.store(x + at, tl.load(x + at).gather(7 - at, 0))
+
+
+def test_a_gather_may_be_a_descriptors_and_is_ours_only_if_it_is():
+    """Which method it is shows in the recording; what was recorded for nothing is Triton's all the same."""
+    assert not uses_words(by_the_function) and uses_words(by_the_method)
+    launch = by_the_method, (1, ), np.zeros(8, np.float32)
+    assert mimw.compile(*launch).program is None and "stock Triton" in str(mimw.explain(*launch))
+
+
 def test_what_only_says_so_is_not(published):
     assert not is_tritons(published.plain.fn) and not is_tritons(published.Scales)

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+import triton
 import triton.language as tl
 
 import mimw
@@ -137,6 +138,45 @@ def test_the_register_form(machine, row_bytes):
     expected = placed(y.copy(), 2 * picked(x, source, 8, width), target, 8)
     machine.launch(by_registers, (1, ), describe(x, [1, width]), describe(y, [1, width]), source, target, 8, 32)
     assert (y == expected).all()
+
+
+@mimw.jit
+def by_tritons_words(x_desc, y_desc, from_ptr, to_ptr, column, BX: tl.constexpr):
+    at = tl.arange(0, BX)
+    y_desc.scatter(x_desc.gather(tl.load(from_ptr + at), column), tl.load(to_ptr + at), column)
+
+
+def by_tritons_words_launch():
+    x, y, source, target = case(np.float32, 8, 32)
+    return x, y, source, target, (by_tritons_words, (1, ), describe(x, [1, 32]), describe(y, [1, 32]), source, target, 8, 8)
+
+
+def test_by_tritons_words_alone(machine):
+    x, y, source, target, (kernel, grid, *args) = by_tritons_words_launch()
+    expected = placed(y.copy(), picked(x, source, 8, 32), target, 8)
+    machine.launch(kernel, grid, *args)
+    assert (y == expected).all()
+
+
+@pytest.mark.parametrize("chip, ours", [("sm_90a", True), ("sm_120a", True), ("sm_100a", False)])
+def test_by_tritons_words_they_compile_where_there_are_no_copies_of_four_rows(chip, ours):
+    """ptxas refuses Triton's own code of them but for sm_100a and its family."""
+    compiled = mimw.compile(*by_tritons_words_launch()[-1], target=chip)
+    assert ("gather4" in compiled.ptx) is not ours and compiled.cubin and (compiled.program is None) is not ours
+
+
+def test_by_tritons_words_every_tool_and_a_warmup_take_them(monkeypatch):
+    monkeypatch.setenv("MIMW_NO_GPU", "1")
+    *_, launch = by_tritons_words_launch()
+    kernel, grid, *args = launch
+    assert mimw.check(*launch, seeds=1, rounds=False).ok
+    assert "1032 bytes" in str(mimw.explain(*launch, target="sm_90a"))
+    assert kernel.warmup(*args, grid=grid).asm["cubin"] == kernel.warmup(*args, grid=grid).asm["cubin"]
+
+
+def test_by_tritons_words_copies_row_by_row_are_about_one_cta():
+    with pytest.raises(triton.CompilationError, match="desc|descriptor_gather.*is about one CTA"):
+        mimw.compile(*by_tritons_words_launch()[-1], target="sm_90a", num_ctas=2)
 
 
 @mimw.jit

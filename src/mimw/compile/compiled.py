@@ -32,6 +32,9 @@ class Source(Protocol):
     def program(self) -> Program | None:
         """The program, recorded if that was not done yet."""
 
+    def orchestrates(self) -> bool:
+        """True if it was compiled by ours: stock Triton compiles what has a program without our words, in a branch never taken."""
+
     def authored(self) -> Program:
         """The program before any pass."""
 
@@ -80,7 +83,7 @@ class Compiled(Shown):
     @property
     def program(self) -> Program | None:
         """The recorded program after all passes; None for a kernel that stock Triton compiled."""
-        return self.source.program()
+        return self.source.program() if self.source.orchestrates() else None
 
     @property
     def layouts(self) -> Any:

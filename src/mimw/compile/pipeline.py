@@ -157,7 +157,7 @@ def lowered(kernel: Kernel, setting: Setting, feedback: Feedback, trial: bool):
     program, chip, options = kernel.program, setting.chip, setting.options
     with refusing(kernel.fn):
         if getattr(options, "num_ctas", 1) > 1:
-            check_plain(program, options.num_ctas)
+            check_plain(program, options.num_ctas, chip)
         kernel.layouts = solve(program, chip, feedback)
         name = setting.backend.get_target_name(options) if chip.backend == "cuda" else f"hip:{chip.arch}"
         by_registers = cut_copies(program).union(feedback.of_ops(program, "copies_by_registers"))

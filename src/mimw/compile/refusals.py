@@ -70,10 +70,11 @@ def check_descriptor_types(fn, signature: dict, chip: Target) -> None:
                                   f"cannot be on {chip}: {problem[0]}.", hint=f"{problem[1]}.")
 
 
-def check_plain(program: Program, num_ctas: int) -> None:
-    """Tasks of plain `tl` ops may be one program over several CTAs; our words mean one CTA each."""
+def check_plain(program: Program, num_ctas: int, chip: Target) -> None:
+    """Tasks of plain `tl` ops may be one program over several CTAs; our words mean one CTA each, and so do our copies of rows."""
     for op in program.walk():
-        if OPS[op.name].ours and op.name != "warp_specialize":
+        row_by_row = {"descriptor", "rows"} <= op.row.places.keys() and not chip.has("gather4")
+        if OPS[op.name].ours and op.name != "warp_specialize" or row_by_row:
             raise KernelError(f"num_ctas={num_ctas} makes one program of several CTAs, and '{op.name}' is about one CTA", op.site,
                               hint=f"launch with ctas_per_cga=({num_ctas}, 1, 1): each CTA is then a program of its own")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton.language as tl
 
 from ..errors import KernelError
-from ..language.core import capability, unwrap
+from ..language.core import capability, chip_of, unwrap
 from ..language.refuse import refuse
 from ..language.tle.remote_buffer import remote_buffer
 from ..language.tle.sharding import ShardedTensor
@@ -61,6 +61,21 @@ class Semantic(TritonSemantic):
 
     def _atomic_typechecking_impl(self, ptr, val, mask, op):
         return super()._atomic_typechecking_impl(_pointers(f"tl.atomic_{op}", ptr), val, mask, op)
+
+    def descriptor_gather(self, *args, **keywords):
+        self._take_row_copies()
+        return super().descriptor_gather(*args, **keywords)
+
+    def descriptor_scatter(self, *args, **keywords):
+        self._take_row_copies()
+        return super().descriptor_scatter(*args, **keywords)
+
+    def _take_row_copies(self):
+        """Triton's own path copies picked rows by instructions for four rows (PTX ISA, .tile::gather4 and .tile::scatter4: sm_100a
+        and its family) on every chip with TMA, and ptxas refuses them on all others. Ours copies row by row there."""
+        chip = chip_of(self)
+        if chip and chip.has("tma") and not chip.has("gather4"):
+            self.builder.uses_words = True
 
     def _has_native_tma(self):
         """Triton asks the GPU that is there; what counts is the chip that the kernel is compiled for."""

@@ -6,7 +6,8 @@ Input: a JIT function and its compile-time arguments. Output: True or False. For
     uses_words(double)              False for a kernel with names of `tl` only: the kernel takes Triton's own path
     uses_words(gemm)                True: the source says `tlx.async_dot`
 
-The answer errs on the side of yes: a word in a branch that is never taken counts.
+The answer errs on the side of yes: a word in a branch that is never taken counts, and a method named as one that some chips need us
+for, whatever has it. What was recorded then knows better (`Program.orchestrates`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..triton_port.origin import is_tritons
 _ROOMS = ("mimw.language", "mimw.tlx", "mimw.tle")
 _KEYWORDS = ("store_reduce", )  # of methods that Triton's values have, too: `desc.store(.., store_reduce=)`
 _METHODS = ("extract_tile", "insert_tile")  # words that tensors have as methods: no name of ours need stand before the dot
+_PERHAPS = ("gather", "scatter")  # methods of Triton's descriptors that Triton cannot compile for every chip (`frontend.semantic`)
 
 
 def uses_words(fn, constants: dict | None = None) -> bool:
@@ -64,7 +66,7 @@ def _reaches(value, seen: set[int]) -> bool:
         if is_tritons(value.fn):
             return False
         scope, tree = value.get_capture_scope(), parse(value)
-        if any(_is_ours(node) for node in ast.walk(tree)):
+        if any(_is_ours(node, scope) for node in ast.walk(tree)):
             return True
         return any(_reaches(item, seen) for item in _named(tree, scope))
     if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
@@ -72,10 +74,10 @@ def _reaches(value, seen: set[int]) -> bool:
     return False
 
 
-def _is_ours(node: ast.AST) -> bool:
+def _is_ours(node: ast.AST, scope: dict) -> bool:
     """True of what only we understand, whatever names stand in it: methods, keywords, comprehensions over ranges."""
     if isinstance(node, ast.Attribute):
-        return node.attr in _METHODS
+        return node.attr in _METHODS or node.attr in _PERHAPS and not isinstance(_resolve(node.value, scope), ModuleType)
     if isinstance(node, ast.ListComp):
         return any(isinstance(one.iter, ast.Call) for one in node.generators)
     return isinstance(node, ast.Call) and any(keyword.arg in _KEYWORDS for keyword in node.keywords)

@@ -24,7 +24,7 @@ import triton.language.core as tl
 
 from ..errors import NotYet, OutsideKernel
 from ..ir import Recording
-from ..target import TARGETS
+from ..target import TARGETS, Target
 from .binding import all_by_name, binder
 from .refuse import inside, refuse
 
@@ -157,10 +157,16 @@ def capability(semantic: Any) -> int | None:
     return int(match[1]) if match else None
 
 
+def chip_of(semantic: Any) -> Target | None:
+    """The chip that the kernel is recorded for, if it is one of NVIDIA's that are known here."""
+    number = capability(semantic)
+    return next((one for one in TARGETS.values() if one.arch == number), None)
+
+
 def tensor_memory_columns(semantic: Any) -> int:
     """Columns of tensor memory of the target: 512 on sm_100a and sm_103a, 0 on all others, sm_120a among them."""
-    chip = capability(semantic)
-    return next((one.tensor_memory_columns for one in TARGETS.values() if one.arch == chip), 0)
+    chip = chip_of(semantic)
+    return chip.tensor_memory_columns if chip else 0
 
 
 class HandleValue(tl.base_value):
