@@ -39,7 +39,7 @@ from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target
 from .shown import Shown
 from .simulating import simulating
 from .target import asking, wanted
-from .tool import Given
+from .tool import MEMORY, Given
 from .triton_port.no_gpu import stand_in
 from .triton_port.runtime import (
     ASTSource,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 _STAMPS = "time_stamps"     # `mimw.profile` launches with it
 _WAITS = "wait_stamps"      # a watchdog launches with it
-_OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS))
+_OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS, MEMORY))
 _LAUNCH = JITFunction.run
 _OF_AN_ARGUMENT = ("failed to specialize argument", "Pointer argument", "tensor map descriptor")     # in texts of Triton's errors
 
@@ -140,14 +140,15 @@ class MimwFunction(Shown, JITFunction):
 
     def _run(self, *args, grid, warmup, **kwargs):
         kwargs = canonical_keywords(kwargs, self.arg_names)
+        kwargs, memory = _without_memory(kwargs, self.arg_names)
         limit = None if warmup else seconds()
         if not warmup and simulating():
             for hook in self.pre_run_hooks:
                 hook(*args, **kwargs)
             if limit is None:
-                return self._simulated(grid, args, kwargs)
+                return self._simulated(grid, args, kwargs, memory)
             from .watchdog import watched_simulation
-            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs))
+            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs, memory))
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
         shapes = {name: kwargs[name] for name in CLUSTERS if name in kwargs and name not in self.arg_names}
@@ -180,9 +181,9 @@ class MimwFunction(Shown, JITFunction):
         known = "as last simulated or checked" if programs else "not simulated or checked yet"
         return Page(self.__name__, (known, ), sites=(site_of(self.fn), ), **last)
 
-    def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
+    def _simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
         from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
-        done = simulate(Given(self, kwargs), grid, *args)
+        done = simulate(Given(self, {**kwargs, **memory}), grid, *args)
         return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
@@ -214,6 +215,13 @@ class MimwFunction(Shown, JITFunction):
                                                                   options)
         found = {CLUSTER: cluster, STAMPS: ours.get(_STAMPS), WAITS: ours.get(_WAITS)}
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
+
+
+def _without_memory(kwargs: dict[str, Any], own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(keywords of a launch, those of them that only the simulator needs): a GPU reaches all of its memory."""
+    if MEMORY not in kwargs or MEMORY in own:
+        return kwargs, {}
+    return {name: value for name, value in kwargs.items() if name != MEMORY}, {MEMORY: kwargs[MEMORY]}
 
 
 def _bytes_by_name(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -282,7 +290,8 @@ def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Call
 
     A kernel that uses none of our words is compiled by Triton's own path. Helpers called from it may be decorated with
     either decorator. `kernel[grid](...)` launches (on the simulator where there is no GPU, or with MIMW_SIMULATE=1),
-    `kernel.warmup(..., grid=...)` compiles.
+    `kernel.warmup(..., grid=...)` compiles. A launch on the simulator takes `memory=[...]`, as `mimw.simulate` does; on a GPU that
+    keyword changes nothing.
 
     args:      fn       a function, or a kernel of either decorator, which keeps the options that are not given here
                source   the text that `fn` came out of by `exec`, where Python does not know its lines
