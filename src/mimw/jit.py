@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .compile import (
     CLUSTER,
+    PREFERRED,
     STAMPS,
     WAITS,
     MimwSource,
@@ -213,7 +214,7 @@ class MimwFunction(Shown, JITFunction):
             check_cluster_target(cluster, ours.get("preferred_ctas_per_cga"), chip_of(backend.target))
         options, signature, constants, attrs = super()._pack_args(backend, _with_fp_fusion(kwargs), bound_args, specialization,
                                                                   options)
-        found = {CLUSTER: cluster, STAMPS: ours.get(_STAMPS), WAITS: ours.get(_WAITS)}
+        found = {CLUSTER: cluster, PREFERRED: ours.get("preferred_ctas_per_cga"), STAMPS: ours.get(_STAMPS), WAITS: ours.get(_WAITS)}
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
 
 
@@ -256,7 +257,7 @@ def triton_compile(src, target=None, options=None, _env_vars=None):
     check_cluster_target(cluster, preferred, chip_of(target))
     if not isinstance(src, MimwSource):
         signature = {name: src.signature.get(name, "constexpr") for name in src.fn.arg_names}
-        src = MimwSource(src.fn, signature, src.constants, {**src.attrs, CLUSTER: cluster})
+        src = MimwSource(src.fn, signature, src.constants, {**src.attrs, CLUSTER: cluster, PREFERRED: preferred})
     with asking(chip_of(target)):
         return compile_source(src, target, options, _env_vars=_env_vars)
 
