@@ -214,7 +214,8 @@ class MimwFunction(Shown, JITFunction):
             check_cluster_target(cluster, ours.get("preferred_ctas_per_cga"), chip_of(backend.target))
         options, signature, constants, attrs = super()._pack_args(backend, _with_fp_fusion(kwargs), bound_args, specialization,
                                                                   options)
-        found = {CLUSTER: cluster, PREFERRED: ours.get("preferred_ctas_per_cga"), STAMPS: ours.get(_STAMPS), WAITS: ours.get(_WAITS)}
+        found = {CLUSTER: cluster, PREFERRED: ours.get("preferred_ctas_per_cga"), STAMPS: ours.get(_STAMPS),
+                 WAITS: ours.get(_WAITS)}
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
 
 

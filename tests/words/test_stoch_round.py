@@ -150,7 +150,7 @@ def test_in_a_task(sass_has):
 @pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
 def test_other_chips(target):
     x, r = inputs("f16", (16, 32))
-    with pytest.raises(Exception, match="stoch_round is only available on Blackwell chips.* not supported on"):
+    with pytest.raises(Exception, match="stoch_round is only available on Blackwell chips.* not supported"):
         mimw.simulate(rounds, (1, ), x, r, np.zeros(x.shape, np.float16), 16, 32, tl.float16, target=target)
 
 

@@ -96,8 +96,8 @@ def needs_tensor_memory(what: str, semantic) -> None:
     """AssertionError on chips without tensor memory: below sm_100, and on sm_120, which is Blackwell, too."""
     have = ", ".join(name for name, chip in TARGETS.items() if chip.tensor_memory_columns)
     if not tensor_memory_columns(semantic):
-        refuse(AssertionError, f"{what} is only available on Blackwell chips with tensor memory ({have}) and not supported on "
-               f"{semantic.builder.options.arch}, for which this kernel is compiled", mend="where no such GPU is at hand, name the "
+        refuse(AssertionError, f"{what} is only available on Blackwell chips with tensor memory ({have}), but this kernel is "
+               f"compiled for {semantic.builder.options.arch}, where it is not supported", mend="where no such GPU is at hand, name the "
                "chip: MIMW_TARGET=sm_100a, `--target sm_100a` of a command, or `target=`")
 
 

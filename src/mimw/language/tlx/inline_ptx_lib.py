@@ -72,7 +72,11 @@ def _reduce_fadd2(p0a, p1a, p0b, p1b):
 
 @word
 def _add_two(p0a, p1a, p0b, p1b, _semantic=None) -> tuple:
-    """(p0a + p0b, p1a + p1b) of fp32 numbers, by one instruction from sm_100 on: what `_reduce_fadd2` is made of."""
+    """(p0a + p0b, p1a + p1b) of fp32 numbers, by one instruction from sm_100 on: what `_reduce_fadd2` is made of.
+
+    errors:    AssertionError for other types than fp32
+    lowers to: PTX ISA, add.rn.f32x2; below sm_100 arith.addf
+    """
     given = [p0a, p1a, p0b, p1b]
     for one in given:
         if one.dtype != tl.float32:
