@@ -175,9 +175,19 @@ def test_preferred():
         mimw.simulate(orchestrated, (4, ), np.zeros(128, np.int32), 32, preferred_ctas_per_cga=(4, 1, 1))
     kernel = compile_kernel(plain, {"y_ptr": "*i32"}, {"N": 32}, target="sm_100a", options={
         "ctas_per_cga": (2, 1, 1), "preferred_ctas_per_cga": (4, 1, 1)})
-    assert kernel.metadata.ctas_per_cga == (2, 1, 1)
+    assert kernel.metadata.ctas_per_cga == (2, 1, 1) and kernel.metadata.preferred_ctas_per_cga == (4, 1, 1)
     plainly = compile_kernel(plain, {"y_ptr": "*i32"}, {"N": 32}, target="sm_100a", options={"ctas_per_cga": (2, 1, 1)})
     assert kernel.stage("ptx") == plainly.stage("ptx")      # nothing else is compiled
+    assert plainly.metadata.preferred_ctas_per_cga is None
+
+
+def test_a_compiled_launch_names_what_it_prefers(monkeypatch):
+    monkeypatch.setenv("MIMW_TARGET", "sm_100a")
+    y = triton.runtime.jit.MockTensor(tl.int32)
+    for kernel in (plain, orchestrated):
+        for preferred in ((4, 1, 1), (2, ), None):
+            found = kernel.warmup(y, 32, grid=(8, ), ctas_per_cga=(2, 1, 1), preferred_ctas_per_cga=preferred).metadata
+            assert found.preferred_ctas_per_cga == (None if preferred is None else (*preferred, 1, 1)[:3])
 
 
 @pytest.mark.parametrize("shape, preferred, grid, kind, text", [

@@ -38,10 +38,10 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
           gpus: int | Any = None, seeds: int | Iterable[int] | Any = SEEDS, search: str | Any = "random", limit: int | Any = LIMIT,
           shrink: bool | Any = True, rounds: bool | Any = True, progress: Callable[[int, int, int], None] | Any = None,
           jobs: int | Any = None, time_limit: float | Any = None, ctas: str | Sequence[Sequence[int]] | Any = "all",
-          protocol: bool | Any = False, **meta: Any) -> Report:
+          protocol: bool | Any = False, memory: Sequence[Any] | Any = (), **meta: Any) -> Report:
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
-    args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.simulate`
+    args:      kernel, grid, args, target, num_warps, num_stages, gpus, memory, meta   as for `mimw.simulate`
                seeds     how many seeds, or which; each is one random interleaving. 0 lands every copy as late as can be;
                          the schedule of a finding may stand among them, too
                search    "random": the seeds. "systematic": all interleavings that can matter, by partial-order reduction,
@@ -77,7 +77,7 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RemarkWarning)  # the report says it
-            launch = prepare(kernel, grid, args, dict(meta), chip.name, gpus)
+            launch = prepare(kernel, grid, args, dict(meta), chip.name, gpus, memory)
             with asking(chip):
                 check_fits(launch.specialisation, launch.program)
     except Exception as error:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .compile import (
     CLUSTER,
+    PREFERRED,
     STAMPS,
     WAITS,
     MimwSource,
@@ -40,7 +41,7 @@ from .shown import Shown
 from .simulating import simulating
 from .standing_still import meanwhile
 from .target import asking, wanted
-from .tool import Given
+from .tool import MEMORY, Given
 from .triton_port.no_gpu import stand_in
 from .triton_port.runtime import (
     ASTSource,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 _STAMPS = "time_stamps"     # `mimw.profile` launches with it
 _WAITS = "wait_stamps"      # a watchdog launches with it
-_OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS))
+_OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS, MEMORY))
 _LAUNCH = JITFunction.run
 _OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS))
 _LAUNCH = JITFunction.run
@@ -149,14 +150,15 @@ class MimwFunction(Shown, JITFunction):
 
     def _run(self, *args, grid, warmup, **kwargs):
         kwargs = canonical_keywords(kwargs, self.arg_names)
+        kwargs, memory = _without_memory(kwargs, self.arg_names)
         limit = None if warmup else seconds()
         if not warmup and simulating():
             for hook in self.pre_run_hooks:
                 hook(*args, **kwargs)
             if limit is None:
-                return self._simulated(grid, args, kwargs)
+                return self._simulated(grid, args, kwargs, memory)
             from .watchdog import watched_simulation
-            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs))
+            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs, memory))
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
         shapes = {name: kwargs[name] for name in CLUSTERS if name in kwargs and name not in self.arg_names}
@@ -189,9 +191,9 @@ class MimwFunction(Shown, JITFunction):
         known = "as last simulated or checked" if programs else "not simulated or checked yet"
         return Page(self.__name__, (known, ), sites=(site_of(self.fn), ), **last)
 
-    def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
+    def _simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
         from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
-        done = simulate(Given(self, kwargs), grid, *args)
+        done = simulate(Given(self, {**kwargs, **memory}), grid, *args)
         return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
@@ -226,8 +228,16 @@ class MimwFunction(Shown, JITFunction):
             check_cluster_target(cluster, ours.get("preferred_ctas_per_cga"), chip_of(backend.target))
         options, signature, constants, attrs = super()._pack_args(backend, _with_fp_fusion(kwargs), bound_args, specialization,
                                                                   options)
-        found = {CLUSTER: cluster, STAMPS: ours.get(_STAMPS), WAITS: ours.get(_WAITS)}
+        found = {CLUSTER: cluster, PREFERRED: ours.get("preferred_ctas_per_cga"), STAMPS: ours.get(_STAMPS),
+                 WAITS: ours.get(_WAITS)}
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
+
+
+def _without_memory(kwargs: dict[str, Any], own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(keywords of a launch, those of them that only the simulator needs): a GPU reaches all of its memory."""
+    if MEMORY not in kwargs or MEMORY in own:
+        return kwargs, {}
+    return {name: value for name, value in kwargs.items() if name != MEMORY}, {MEMORY: kwargs[MEMORY]}
 
 
 def _bytes_by_name(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -262,7 +272,7 @@ def triton_compile(src, target=None, options=None, _env_vars=None):
     check_cluster_target(cluster, preferred, chip_of(target))
     if not isinstance(src, MimwSource):
         signature = {name: src.signature.get(name, "constexpr") for name in src.fn.arg_names}
-        src = MimwSource(src.fn, signature, src.constants, {**src.attrs, CLUSTER: cluster})
+        src = MimwSource(src.fn, signature, src.constants, {**src.attrs, CLUSTER: cluster, PREFERRED: preferred})
     with asking(chip_of(target)):
         return compile_source(src, target, options, _env_vars=_env_vars)
 
@@ -296,7 +306,8 @@ def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Call
 
     A kernel that uses none of our words is compiled by Triton's own path. Helpers called from it may be decorated with
     either decorator. `kernel[grid](...)` launches (on the simulator where there is no GPU, or with MIMW_SIMULATE=1),
-    `kernel.warmup(..., grid=...)` compiles.
+    `kernel.warmup(..., grid=...)` compiles. A launch on the simulator takes `memory=[...]`, as `mimw.simulate` does; on a GPU that
+    keyword changes nothing.
 
     args:      fn       a function, or a kernel of either decorator, which keeps the options that are not given here
                source   the text that `fn` came out of by `exec`, where Python does not know its lines

@@ -12,13 +12,14 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from .analysis import makes_pointers
 from .compile import Kernel, check_globals, globals_key, gpu_target
 from .errors import Deadlock, SimulationError, SimulatorMisuse
 from .fits import Specialisation
@@ -28,9 +29,9 @@ from .launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, c
 from .passes import run_passes
 from .report import chrome_trace, timeline_svg
 from .shown import Shown
-from .simulator import Run, cut_short, run, watching
+from .simulator import Run, cut_short, live_tensors, run, watching
 from .target import Target, asked, asking, wanted
-from .tool import bound, resolve, tool
+from .tool import MEMORY, bound, resolve, tool
 from .triton_port.no_gpu import answer_for
 from .triton_port.runtime import make_backend
 from .world import PerRank, at_rank, gpus_of
@@ -95,7 +96,7 @@ class SimulatedLaunch(SimulatedRun):
 @tool
 def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
              gpus: int | Any = None, seed: int | tuple | Any = None, trace: bool | Any = False, races: bool | Any = None,
-             **meta: Any) -> SimulatedRun:
+             memory: Sequence[Any] | Any = (), **meta: Any) -> SimulatedRun:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
@@ -112,12 +113,16 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
                trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html, .svg, .json) also drawn there
                races    also look for accesses that nothing orders, whether or not they went wrong in this run;
                         by default MIMW_RACES or False
+               memory   arrays and tensors that are no arguments, which the kernel reaches by addresses that it reads, as from a
+                        table of `data_ptr()`s (int64 or uint64); on several GPUs a World's arrays. Their memory is read and
+                        written as that of arguments. An address in no array is an error. With MIMW_MEMORY=tensors, as under
+                        `mimw run`, every tensor of torch that is alive and on the CPU is memory, too
                meta     compile-time parameters and launch options (ctas_per_cga, maxnreg, ...). Where the kernel has a parameter
-                        `seed`, `trace`, `races`, `target` or `gpus`, the keyword is the kernel's
+                        `seed`, `trace`, `races`, `target`, `gpus` or `memory`, the keyword is the kernel's
     returns:   SimulatedRun, with cycles, op counts and the trace; `save_html` writes its page
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
     """
-    launch = prepare(kernel, grid, args, meta, target, gpus)
+    launch = prepare(kernel, grid, args, meta, target, gpus, memory)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
     races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
@@ -128,7 +133,7 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     try:
         with _seen(machines) if picture else nullcontext():
             found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
-                        gpus=launch.gpus)
+                        gpus=launch.gpus, memory=launch.memory)
     except SimulationError as error:
         if machines:
             until, at = cut_short(machines[0])
@@ -173,7 +178,7 @@ def _draw(done: SimulatedRun, path: str) -> None:
 class Launch:
     """A launch made ready: the checked program, and what its parameters are bound to, by path. `recorded` is the program as
     the author wrote it, before any pass; `specialisation` what it takes to compile it; `gpus` how many ranks run it, for which
-    `values` has a `world.PerRank` each where they differ."""
+    `values` has a `world.PerRank` each where they differ; `memory` are further arrays, which the kernel reaches by addresses."""
 
     name: str
     program: Program
@@ -182,6 +187,11 @@ class Launch:
     recorded: Program
     specialisation: Specialisation
     gpus: int = 1
+    memory: tuple[Any, ...] = ()
+
+    def arrays(self) -> list[Any]:
+        """All values among which the launch may write arrays."""
+        return [*self.values.values(), *self.memory]
 
 
 @dataclass
@@ -194,14 +204,15 @@ class Prepared:
 prepared = Prepared()
 
 
-def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None, gpus: int | None = None) -> Launch:
+def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None, gpus: int | None = None,
+            memory: Sequence[Any] = ()) -> Launch:
     """What `simulate` runs; arguments and errors as there. Host code that is called on the way, as a grid that is a function, sees
     the target that was asked for."""
     prepared.launches += 1
     chip = wanted(target)
     answer_for(_asked)
     with asking(chip):
-        return _prepared(kernel, grid, args, meta, chip, gpus)
+        return _prepared(kernel, grid, args, meta, chip, gpus, memory)
 
 
 def _asked():
@@ -210,7 +221,9 @@ def _asked():
     return None if chip is None else gpu_target(chip)
 
 
-def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: int | None) -> Launch:
+def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: int | None, memory: Sequence[Any]) -> Launch:
+    kernel, args, meta = resolve(kernel, args, meta)
+    memory = memory_of(meta, kernel.arg_names) or memory
     specialisation, arguments, values, gpus = specialised(kernel, args, meta, chip, wanted)
     options = specialisation.options
     program, recorded = _program(specialisation.fn, specialisation.signature, specialisation.constants, options, chip)
@@ -220,7 +233,29 @@ def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: in
         extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
     check_grid(extents, options.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
-    return Launch(specialisation.fn.__name__, program, extents, values, recorded, specialisation, gpus)
+    return Launch(specialisation.fn.__name__, program, extents, values, recorded, specialisation, gpus,
+                  (*_listed(memory), *_alive(program)))
+
+
+def memory_of(meta: dict[str, Any], own: Sequence[str]) -> Sequence[Any]:
+    """The arrays of the launch keyword `memory=`, which leaves `meta`; () without. `own` are the kernel's parameters: a keyword of
+    that name is the kernel's."""
+    return meta.pop(MEMORY, ()) if MEMORY not in own else ()
+
+
+def _listed(memory: Any) -> Sequence[Any]:
+    """`memory=` as it may be: arrays in a list or tuple. An array alone would be taken for a list of its rows."""
+    if isinstance(memory, PerRank) or not isinstance(memory, (list, tuple)):
+        raise SimulatorMisuse(f"memory= is a {type(memory).__name__}", hint="give a list of arrays: memory=[x, y]")
+    return memory
+
+
+def _alive(program: Program) -> list[Any]:
+    """The tensors of the process that this launch may reach, if all are its memory: where it makes pointers of what it reads."""
+    everything = os.environ.get("MIMW_MEMORY") or ""
+    if everything not in ("", "tensors"):
+        raise SimulatorMisuse(f"MIMW_MEMORY is {everything!r}", hint="MIMW_MEMORY=tensors: every live tensor of torch is memory")
+    return live_tensors() if everything and makes_pointers(program) else []
 
 
 def specialised(kernel, args, meta: dict[str, Any], chip: Target,
@@ -231,6 +266,7 @@ def specialised(kernel, args, meta: dict[str, Any], chip: Target,
     """
     fn, args, meta = resolve(kernel, args, meta)
     meta = canonical_keywords(meta, fn.arg_names)
+    memory_of(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
     arguments = bound(fn, args, meta)
     gpus = gpus_of(list(arguments.values()), gpus)

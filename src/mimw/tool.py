@@ -27,6 +27,7 @@ R = TypeVar("R")
 
 SHARED = ("kernel", "grid", "args", "target", "num_warps", "num_stages", "meta")     # the parameters of every tool
 LAUNCH_OPTIONS = ("num_warps", "num_stages")    # those of them that a launch takes, too
+MEMORY = "memory"       # of a launch: arrays that only addresses lead to. For the simulator, a GPU reaches all of its memory
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Given:
 def tool(function: Callable[P, R]) -> Callable[P, R]:
     """`function(kernel, grid, *args, **keywords)` for kernels with parameters of any names: a keyword that `kernel` has a parameter
     for, and no positional argument, is the kernel's, also where `function` has one of that name. `num_warps` and `num_stages` reach
-    `function` with the kernel, as options of the launch; None is the kernel's own, or Triton's.
+    `function` with the kernel, as options of the launch; None is the kernel's own, or Triton's. `memory`, which only the simulator
+    needs, every tool takes.
 
     errors:    TypeError without a kernel or a grid; SimulatorMisuse for what is neither
     """
@@ -61,6 +63,8 @@ def tool(function: Callable[P, R]) -> Callable[P, R]:
         options = {option for option in LAUNCH_OPTIONS if option in keywords and option not in theirs}
         given = {one: keywords.pop(one) for one in sorted(theirs | options)}
         given = {one: value for one, value in given.items() if one in theirs or value is not None}
+        if MEMORY not in own and MEMORY not in getattr(kernel, "arg_names", ()):
+            keywords.pop(MEMORY, None)      # of those that run nothing on the simulator
         try:
             return function(Given(kernel, given) if given else kernel, grid, *args, **keywords)
         except KeyError as error:       # of a keyword that nobody knows: it may be meant as one of the tool's own

@@ -33,6 +33,10 @@ def _run(source, **variables):
     "import triton.language as tl\nprint(tl.extra.subtile_ops is mimw.tlx.subtile_ops)",
     "from triton.language.extra.cuda.inline_ptx_lib import _mul_f32x2, _add_f32x2, _sub_f32x2, _fma_f32x2\n"
     "print(_mul_f32x2 is mimw.tlx.inline_ptx_lib._mul_f32x2)",
+    "from triton.language.extra.cuda.inline_ptx_lib import tanh_approx_fp32, _reduce_fadd2\n"
+    "from triton.language.extra.tlx.mxfp8_utils import (_cvt_e4m3x4_f32, _cvt_e5m2x4_f32, _fused_amax_to_e8m0,\n"
+    "    _compute_scale_and_quantize, _amax_to_e8m0_and_quantize)\n"
+    "print(_reduce_fadd2 is mimw.tlx.inline_ptx_lib._reduce_fadd2)",
     "import triton.experimental.tle.language as tle\nprint(tle is mimw.tle)",
     "import triton.experimental.tle as tle\nprint(tle is mimw.tle)",
     "from triton.experimental import tle\nprint(tle.language is tle is mimw.tle)",

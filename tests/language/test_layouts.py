@@ -63,6 +63,12 @@ def test_swizzled_encoding():
     assert layout.make_permute((1, 0)).order == (0, 1)
     assert tlx.swizzled_shared_layout_encoding(8, 1, 8, [2, 1, 0], [1] * 3, [1] * 3, [1] * 3, [2, 1, 0]).make_permute(
         [2, 0, 1]).order == (0, 2, 1)
+    ones = [1] * 3
+    identity = tlx.swizzled_shared_layout_encoding(8, 1, 8, [0, 1, 2], ones, ones, [1, 2, 4], [0, 1, 2])
+    turned = identity.make_permute((1, 2, 0))
+    assert (turned.order, turned.numCTASplit, turned.numCTAOrder) == ((1, 2, 0), (2, 4, 1), (1, 2, 0))
+    assert tlx.swizzled_layout(3, 3, 3, [0, 1, 2]).make_permute((1, 2, 0)).order == (1, 2, 0)
+    assert identity.transposed((1, 2, 0)).order == (2, 0, 1)       # where a tile lies whose dimensions change places
 
 
 @pytest.mark.parametrize("shape, dtype, swizzle", [([64, 64], tl.float16, 128), ([64, 32], tl.float16, 64), ([64, 32], tl.int8, 32),
@@ -87,6 +93,9 @@ def test_padded():
     assert (two.intervals, two.paddings) == ([16, 64], [4, 8])
     assert tlx.padded_shared_layout_encoding.with_identity_for([(16, 4)], [2, 2], order=[0, 1]).offset_bases == ((1, 0), (0, 1))
     assert tlx.padded_shared_layout_encoding.with_bases([(16, 4)], layout.offset_bases, [4, 8]) == layout
+    assert layout.order == [1, 0] and two.make_permute((1, 0)).order == (0, 1)
+    assert tlx.padded_shared_layout_encoding.with_identity_for([(4, 4)], [2, 4, 1, 8], order=[1, 3, 0, 2]).order == (1, 3, 0, 2)
+    assert tlx.padded_shared_layout_encoding.with_identity_for([(4, 4)], [1, 1]).order == (1, 0)
     with pytest.raises(ValueError, match="powers of two"):
         tlx.padded_shared_layout_encoding.with_identity_for([(12, 4)], [4, 8])
     with pytest.raises(ValueError, match="at least one"):
@@ -157,3 +166,11 @@ def test_kinds():
     assert issubclass(tlx.nv_mma_shared_layout_encoding, tlx.shared_layout_encoding)
     assert issubclass(tlx.shared_layout_encoding, tlx.layout_encoding)
     assert not issubclass(tlx.layout, tlx.shared_layout_encoding)
+
+
+@pytest.mark.parametrize("swizzled", [tlx.swizzled_layout(3, 3, 3), tlx.swizzled_layout.make_default(2),
+                                      tlx.swizzled_shared_layout_encoding(8, 1, 8, [1, 0], [1, 1], [1, 1], [1, 1], [1, 0])])
+def test_a_layout_of_a_swizzled_one_is_that_one(swizzled):
+    assert tlx.layout(swizzled) is swizzled and tlx.layout(tl.constexpr(swizzled)) is swizzled
+    with pytest.raises(ValueError, match="`shape` must be a pair"):
+        tlx.layout(tlx.tensor_memory_layout_encoding.make_default([128, 64]))

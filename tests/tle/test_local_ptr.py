@@ -300,3 +300,70 @@ def no_pointers(out, mesh: tl.constexpr, CASE: tl.constexpr):
                                        ("a shard", "tle.remote(tensor, shard)")])
 def test_buffers_and_shards_are_no_pointers(case, way):
     refused(ValueError, way, no_pointers, {"out": "*i32"}, mesh=tle.device_mesh({"cluster": 2}), CASE=case)
+
+
+@mimw.jit
+def spread(x, y, RANK: tl.constexpr):
+    """Indices that differ in extents of 1, for loads, stores and atomics; as a column, a row, and a plane of three."""
+    rows, cols = tl.arange(0, 32)[:, None], tl.arange(0, 64)[None, :]
+    if RANK == 2:
+        buffer = tle.gpu.alloc([32, 64], tl.int32)
+        tl.store(tle.gpu.local_ptr(buffer, (rows, cols)), tl.load(x + rows * 64 + cols))
+        tl.atomic_add(tle.gpu.local_ptr(buffer, (rows, tl.zeros([1, 1], tl.int32) + 3)), tl.full([32, 1], 100, tl.int32))
+        tl.store(y + rows * 64 + cols, tl.load(tle.gpu.local_ptr(buffer, (31 - rows, cols))))
+    else:
+        buffer = tle.gpu.alloc([2, 32, 64], tl.int32)
+        plane = tl.arange(0, 2)[:, None, None]
+        at = (plane, rows[None, :, :], cols[None, :, :])
+        tl.store(tle.gpu.local_ptr(buffer, at), tl.load(x + rows * 64 + cols)[None, :, :] + plane)
+        tl.store(y + rows * 64 + cols, tl.sum(tl.load(tle.gpu.local_ptr(buffer, at)), 0))
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_rows_of_a_column_and_columns_of_a_row_are_spread(machine, rank):
+    x, y = np.arange(32 * 64, dtype=np.int32).reshape(32, 64), np.zeros((32, 64), np.int32)
+    machine.launch(spread, (1, ), x, y, rank)
+    if rank == 2:
+        x[:, 3] += 100
+    assert (y == (x[::-1] if rank == 2 else 2 * x + 1)).all()
+
+
+@mimw.jit
+def spread_operands(x, y):
+    """The design's own: rows of [64, 1] and columns of [1, 64], which are a box that `tl.dot` reads where it lies."""
+    buffer = tle.gpu.alloc([64, 64], tl.float16, nv_mma_shared_layout=True)
+    rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    tl.store(tle.gpu.local_ptr(buffer, (rows, cols)), tl.load(x + rows * 64 + cols))
+    tile = tl.load(tle.gpu.local_ptr(buffer, (rows, cols)))
+    tl.store(y + rows * 64 + cols, tl.dot(tile, tl.load(tle.gpu.local_ptr(buffer, (rows, cols)))))
+
+
+def test_a_box_of_spread_indices_is_an_operand(machine):
+    x, y = (np.random.default_rng(1).integers(-3, 3, (64, 64))).astype(np.float16), np.zeros((64, 64), np.float32)
+    machine.launch(spread_operands, (1, ), x, y)
+    assert (y == x.astype(np.float32) @ x.astype(np.float32)).all()
+
+
+def test_it_is_read_where_it_lies():
+    compiled = compile_kernel(spread_operands, {"x": "*fp16", "y": "*fp32"}, {}, "sm_90a")
+    assert "wgmma" in compiled.ptx and "ttg.local_gather" not in compiled.ttgir and "ttg.local_load" not in compiled.ttgir
+    assert "ttg.local_gather" not in compile_kernel(spread_operands, {"x": "*fp16", "y": "*fp32"}, {}, "sm_100a").ttgir
+
+
+@mimw.jit
+def no_spread(out, CASE: tl.constexpr):
+    buffer = tle.gpu.alloc([16, 16], tl.int32)
+    at = tl.arange(0, 16)
+    if CASE == "lengths":
+        tl.store(tle.gpu.local_ptr(buffer, (at, tl.arange(0, 8))), 1)
+    elif CASE == "ranks":
+        tl.store(tle.gpu.local_ptr(buffer, (at[:, None], at)), 1)
+    else:
+        tl.store(tle.gpu.local_ptr(buffer, (at, 3)), 1)
+
+
+@pytest.mark.parametrize("case, way", [
+    ("lengths", "one shape, or extents of 1 where they differ"), ("ranks", "got [[16, 1], [16]]"),
+    ("scalars", "mix scalars and tensors")])
+def test_what_does_not_spread(case, way):
+    refused(ValueError, way, no_spread, {"out": "*i32"}, CASE=case)

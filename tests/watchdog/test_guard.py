@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import triton.language as tl
 
+import mimw
 from mimw.compile import Kernel, gpu_target
 from mimw.errors import LaunchError
 from mimw.host import HostArray, TensorDescriptor
@@ -193,6 +195,17 @@ def test_only_the_cluster_that_hangs_is_simulated_if_others_do_not_matter():
     assert "runs CTA (2, 0, 0) of the same launch to its end" in verdict(launch, lambda: launch.args, 10.0, [(2, 0, 0)], "sm_90a")
     told = verdict(launch_of("wrong_parity"), lambda: launch_of("wrong_parity").args, 10.0, [(1, 0, 0)], "sm_90a")
     assert "of CTA (1, 0, 0) waits" in told and "CTA (0, 0, 0)" not in told
+
+
+@mimw.jit
+def _follows(table):
+    tl.store(tl.load(table).to(tl.pointer_type(tl.float32)), 1.0)
+
+
+def test_no_verdict_on_addresses_of_the_gpu():
+    table = np.array([0x7f00_0000_0000], np.int64)      # of a tensor on a GPU, whose copy lies elsewhere
+    told = verdict(Launch(_follows, (table, ), {}, (1, )), lambda: (table, ), 10.0, [], "sm_90a")
+    assert told.startswith("No verdict of the simulator: the kernel follows addresses of the GPU's memory")
 
 
 def test_no_verdict(monkeypatch):

@@ -42,6 +42,27 @@ def through_buffers(source, target, turned, steps, ROWS: tl.constexpr, COLS: tl.
         tl.store(turned + step * ROWS * COLS + at_turned, turn(tile, ROWS, COLS))
 
 
+@mimw.jit
+def three_dimensions(source, target, LAYOUT: tl.constexpr):
+    """Transposed so that no two dimensions change places: the view's layout is the inverse's."""
+    tiles = tlx.local_alloc((4, 8, 16), tl.float16, 1, layout=tlx.layout(LAYOUT))
+    i, j, k = tl.arange(0, 4)[:, None, None], tl.arange(0, 8)[None, :, None], tl.arange(0, 16)[None, None, :]
+    tlx.local_store(tiles[0], tl.load(source + i * 128 + j * 16 + k))
+    turned = tlx.local_load(tlx.local_trans(tiles[0], (1, 2, 0)))
+    a, b, c = tl.arange(0, 8)[:, None, None], tl.arange(0, 16)[None, :, None], tl.arange(0, 4)[None, None, :]
+    tl.store(target + a * 64 + b * 4 + c, turned)
+
+
+@pytest.mark.parametrize("layout", [
+    tlx.swizzled_layout.make_default(3), tlx.swizzled_layout.make_default(3).make_permute((1, 2, 0)),
+    tlx.swizzled_layout(1, 1, 3, [2, 0, 1]),
+    tlx.padded_shared_layout_encoding.with_identity_for([(16, 2)], [4, 8, 16], order=[1, 0, 2])], ids=str)
+def test_three_dimensions_turned(machine, layout):
+    x, y = np.arange(512, dtype=np.float16).reshape(4, 8, 16), np.zeros((8, 16, 4), np.float16)
+    machine.launch(three_dimensions, (1, ), x, y, layout)
+    assert (y == x.transpose(1, 2, 0)).all()
+
+
 @pytest.mark.parametrize("layout", SHARED)
 def test_pinned_buffers(machine, layout):
     x = np.arange(3 * ROWS * COLS, dtype=np.float16).reshape(3, ROWS, COLS) % 1000

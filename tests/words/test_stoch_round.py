@@ -150,5 +150,14 @@ def test_in_a_task(sass_has):
 @pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
 def test_other_chips(target):
     x, r = inputs("f16", (16, 32))
-    with pytest.raises(Exception, match="stoch_round is only available on Blackwell chips"):
+    with pytest.raises(Exception, match="stoch_round is only available on Blackwell chips.* not supported"):
         mimw.simulate(rounds, (1, ), x, r, np.zeros(x.shape, np.float16), 16, 32, tl.float16, target=target)
+
+
+@pytest.mark.parametrize("source, to, text", [
+    (np.float16, tl.float16, "only supports fp32 source, got fp16: .* supported"),
+    (np.float32, tl.int8, "only supports fp8/fp16/bf16 destination, got int8; supported are")])
+def test_types_that_are_not_supported(source, to, text):
+    x = np.zeros((16, 32), source)
+    with pytest.raises(Exception, match=text):
+        mimw.simulate(rounds, (1, ), x, np.zeros((16, 32), np.int32), np.zeros(x.shape, np.int8), 16, 32, to, target="sm_100a")

@@ -9,6 +9,7 @@ import triton.language as tl
 import mimw
 from mimw.testing.machines import Gpu
 from mimw.tlx import inline_ptx_lib, subtile_ops
+from tests.compiling import to_assembly
 from tests.lowering.harness import Case
 
 
@@ -89,3 +90,77 @@ def of_halves(x):
 def test_pairs_are_of_fp32():
     with pytest.raises(Exception, match="_mul_f32x2 takes fp32"):
         mimw.simulate(of_halves, (1, ), np.zeros(1, np.float16))
+
+
+@mimw.jit
+def two_sums(x, y, z, ROWS: tl.constexpr, COLS: tl.constexpr):
+    rows = tl.arange(0, ROWS)
+    tile = tl.load(x + rows[:, None] * COLS + tl.arange(0, COLS)[None, :])
+    sums, squares = tl.reduce((tile, tile * tile), 1, inline_ptx_lib._reduce_fadd2)
+    tl.store(y + rows, sums)
+    tl.store(z + rows, squares)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_sums_of_two_tiles(target):
+    x = np.arange(16 * 32, dtype=np.float32).reshape(16, 32) % 7
+    y, z = np.zeros(16, np.float32), np.zeros(16, np.float32)
+    mimw.simulate(two_sums, (1, ), x, y, z, 16, 32, target=target)
+    assert (y == x.sum(1)).all() and (z == (x * x).sum(1)).all()
+
+
+@pytest.mark.gpu
+def test_sums_of_two_tiles_on_the_gpu():
+    x = np.arange(16 * 32, dtype=np.float32).reshape(16, 32) % 7
+    y, z = np.zeros(16, np.float32), np.zeros(16, np.float32)
+    Gpu().launch(two_sums, (1, ), x, y, z, 16, 32)
+    assert (y == x.sum(1)).all() and (z == (x * x).sum(1)).all()
+
+
+@mimw.jit
+def hyperbolic(x, y, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(y + at, inline_ptx_lib.tanh_approx_fp32(tl.load(x + at)))
+    tl.store(y + N, inline_ptx_lib.tanh_approx_fp32(tl.load(x)))
+
+
+def test_tanh(machine):
+    x, y = np.linspace(-8, 8, 128, dtype=np.float32), np.zeros(129, np.float32)
+    machine.launch(hyperbolic, (1, ), x, y, 128)
+    np.testing.assert_allclose(y, np.tanh(np.append(x, x[0])), rtol=2.0**-10.9)
+
+
+def test_one_instruction_for_two_sums_and_for_tanh():
+    case = Case(two_sums, {name: "*fp32" for name in "xyz"}, {"ROWS": 16, "COLS": 32})
+    assert "add.rn.f32x2" in case.compiled("sm_100a", by=to_assembly).stage("ptx")
+    assert "f32x2" not in case.compiled("sm_90a", by=to_assembly).stage("ptx")
+    case = Case(hyperbolic, {"x": "*fp32", "y": "*fp32"}, {"N": 128})
+    assert case.compiled("sm_100a", by=to_assembly).stage("ptx").count("tanh.approx.f32") == 2
+
+
+@mimw.jit
+def halves(x, y):
+    tl.store(y, inline_ptx_lib.tanh_approx_fp32(tl.load(x)))
+
+
+def test_tanh_is_of_fp32_and_of_nvidia():
+    with pytest.raises(Exception, match="tanh_approx_fp32 takes fp32"):
+        mimw.simulate(halves, (1, ), np.zeros(1, np.float16), np.zeros(1, np.float16))
+    with pytest.raises(Exception, match="an instruction of NVIDIA's chips"):
+        mimw.simulate(halves, (1, ), np.zeros(1, np.float32), np.zeros(1, np.float32), target="gfx950")
+
+
+@mimw.jit
+def _added(a, b):
+    return tl.inline_asm_elementwise("add.f32 $0, $1, $2;", "=r,r,r", [a, b], tl.float32, True, 1)
+
+
+@mimw.jit
+def summed_by_assembly(x, y, N: tl.constexpr):
+    tl.store(y, tl.reduce(tl.load(x + tl.arange(0, N)), 0, _added))
+
+
+def test_assembly_in_a_reduction(machine):
+    x, y = np.arange(64, dtype=np.float32), np.zeros(1, np.float32)
+    machine.launch(summed_by_assembly, (1, ), x, y, 64)
+    assert y[0] == 64 * 63 / 2

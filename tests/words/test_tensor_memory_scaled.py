@@ -33,7 +33,8 @@ def packed(table, form=4):
 
 def packed_shape(rows, columns, form):
     down, across = rows // 128, columns // 4
-    return {4: (down, across, 32, 16), 5: (down, across, 32, 4, 4), 256: (1, down, across, 2, 256), 2: (down, across * 512)}[form]
+    return {4: (down, across, 32, 16), 5: (down, across, 32, 4, 4), 256: (1, down, across, 2, 256), 2: (down, across * 512),
+            "2 x 256": (down, across, 2, 256)}[form]
 
 
 # ---- tables -----------------------------------------------------------------------------------------------------------
@@ -92,7 +93,8 @@ def copied(source, target, R: tl.constexpr, C: tl.constexpr, SHAPE: tl.constexpr
 
 
 @pytest.mark.parametrize("in_task", [False, True])
-@pytest.mark.parametrize("rows, columns, form", [(128, 4, 4), (256, 8, 4), (128, 8, 5), (256, 4, 256), (256, 8, 2), (128, 16, 2)])
+@pytest.mark.parametrize("rows, columns, form", [(128, 4, 4), (256, 8, 4), (128, 8, 5), (256, 4, 256), (256, 8, 2), (128, 16, 2),
+                                                 (128, 4, "2 x 256"), (256, 8, "2 x 256")])
 def test_packed_scales_are_copied(rows, columns, form, in_task, sass_has):
     table = np.random.default_rng(1).integers(0, 256, (rows, columns)).astype(np.uint8)
     target = np.zeros_like(table)
@@ -186,7 +188,7 @@ CASES = [  # N, K, formats, block, place, form of packed scales, form of the wai
     (32, 64, "e4m3", "e4m3", 32, "stored", 4, "barrier", MX8, "UTCQMMA"),
     (128, 256, "e2m1", "e2m1", 32, "smem", 5, "barrier", MX4, "UTCOMMA"),
     (64, 256, "e2m1", "e2m1", 32, "stored", 4, "sync", MX4, "UTCOMMA"),
-    (128, 256, "e2m1", "e2m1", 16, "smem", 256, "barrier", NV4, "UTCOMMA"),
+    (128, 256, "e2m1", "e2m1", 16, "smem", "2 x 256", "barrier", NV4, "UTCOMMA"),
     (128, 64, "e2m1", "e2m1", 16, "copied", 2, "commit", NV4, "UTCOMMA"),
     (128, 128, "e4m3", "e2m1", 32, "smem", 4, "barrier", MX8, "UTCQMMA"),
     (64, 128, "e2m1", "e5m2", 32, "copied", 4, "sync", MX8, "UTCQMMA"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from .named import is_name, launched
-from .script import add_script_arguments, aim, run_script, watch
+from .script import add_script_arguments, aim, reach, run_script, watch
 
 HELP = "run a TLX script unchanged"
 EXAMPLES = """\
@@ -37,6 +37,7 @@ def execute(options: Namespace) -> int:
     from ..simulating import simulating
 
     aim(options)
+    reach()
     watch(options)
     install_aliases()
     if is_name(options.script):

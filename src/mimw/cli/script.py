@@ -59,6 +59,12 @@ def aim(options: Namespace) -> None:
         os.environ["MIMW_TARGET"] = target(options.target).name
 
 
+def reach() -> None:
+    """Let simulated launches follow addresses into every tensor that is alive, in this process and those that it starts: a script
+    knows nothing of `memory=`."""
+    os.environ.setdefault("MIMW_MEMORY", "tensors")
+
+
 def watch(options: Namespace) -> None:
     """Have launches watched, in this process and those that it starts, if `--watchdog` asks for it."""
     if options.watchdog is None:

@@ -20,7 +20,7 @@ from .gpus import add_gpus, several
 from .named import is_name, launched
 from .output import check_output
 from .progress import working
-from .script import add_script_arguments, aim, run_script, watch
+from .script import add_script_arguments, aim, reach, run_script, watch
 
 HELP = "run a script with its launches simulated on the CPU"
 EXAMPLES = """\
@@ -49,6 +49,7 @@ def execute(options: Namespace) -> int:
     from ..aliases import install_aliases
 
     aim(options)
+    reach()
     watch(options)
     os.environ["MIMW_SIMULATE"] = "1"
     several(options)

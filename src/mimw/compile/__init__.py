@@ -37,11 +37,11 @@ from .cache import check_globals, compiler_hash, globals_key, keep_warnings, nat
 from .compiled import Compiled, Stages
 from .pipeline import Kernel
 from .refusals import check_assembler, check_binary, check_shared_memory
-from .source import CLUSTER, STAMPS, WAITS, MimwSource
+from .source import CLUSTER, PREFERRED, STAMPS, WAITS, MimwSource
 from .targets import chip_of, device_numbers, gpu_target
 
 __all__ = [
-    "CLUSTER", "Compiled", "Kernel", "MimwSource", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
+    "CLUSTER", "Compiled", "Kernel", "MimwSource", "PREFERRED", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
     "check_binary", "compile_source", "compiler_hash", "device_numbers", "globals_key", "gpu_target",
     "native_key", "record_kernel",
 ]
@@ -68,7 +68,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         raise compilation_error(src.fn, refusal) from refusal
     check_shared_memory(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
     check_assembler(src, compiled.asm.get("ptx"), target.arch)
-    add_metadata(compiled, ctas_per_cga=src.cluster)
+    add_metadata(compiled, ctas_per_cga=src.cluster, preferred_ctas_per_cga=src.preferred)
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
         compiled.stamped = src.kernel.program
         add_metadata(compiled, profile_scratch_size=stamp_bytes(compiled.stamped), profile_scratch_align=RECORD_BYTES)
@@ -142,8 +142,9 @@ def _source(kernel, signature, constexprs, chip, options, attrs) -> tuple[MimwSo
                 raise TypeError(f"parameter {name!r} of {fn.__name__} needs a type in `signature` or a value in `constexprs`")
             constexprs[index, ] = parameter.default
     options = canonical_keywords({"enable_fp_fusion": True, **(options or {})})
-    check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
-    attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None),
+    cluster, preferred = options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None)
+    check_cluster_target(cluster, preferred, chip)
+    attrs = {**(attrs or {}), CLUSTER: cluster, PREFERRED: preferred, STAMPS: options.pop("time_stamps", None),
              WAITS: options.pop("wait_stamps", None)}
     unaligned = tuple(name for index, (name, type_) in enumerate(signature.items())
                       if isinstance(type_, str) and type_.startswith("*") and (index, ) not in attrs)

@@ -33,6 +33,7 @@ from .targets import chip_of
 
 # What is not an argument comes among the attributes, which Triton hands on unread, under paths that no argument has.
 CLUSTER = ("ctas_per_cga", )
+PREFERRED = ("preferred_ctas_per_cga", )
 STAMPS = ("time_stamps", )
 WAITS = ("wait_stamps", )
 
@@ -40,13 +41,14 @@ WAITS = ("wait_stamps", )
 class MimwSource(ASTSource):
     """What `jit` gives to Triton's `compile`. Plain kernels are Triton sources; ours arrive as finished TTGIR.
 
-    The cluster's shape comes in among the attributes, under `CLUSTER`.
+    The cluster's shape comes in among the attributes, under `CLUSTER`, and the one that is preferred under `PREFERRED`.
     Triton asks for the language only after its cache has missed, so a cached kernel is never recorded again.
     """
 
     def __init__(self, fn, signature, constexprs=None, attrs=None) -> None:
         attrs = dict(attrs or {})
         self.cluster, self.stamps = cluster_shape(attrs.pop(CLUSTER, None)), attrs.pop(STAMPS, None)
+        self.preferred = cluster_shape(attrs.pop(PREFERRED, None), PREFERRED[0])   # a hint: nothing else is compiled for it
         self.waits = bool(attrs.pop(WAITS, None)) and self.stamps is None
         super().__init__(fn, signature, constexprs, attrs)
         del self.language, self.ext  # the base class's own: these follow from the kernel, once Triton asks

@@ -65,9 +65,11 @@ def _trans(op: Op, found) -> list[View]:
 
 
 def is_retyped(op: Op) -> bool:
-    """True if a `buffer_reinterpret` changes more than the type of each element, so that the result has its own layout."""
+    """True if a `buffer_reinterpret` changes more than the type of each element, so that the result has its own layout. In tensor
+    memory there is one for each shape."""
     source, result = op.buffer.type, op.result.type
-    return (source.shape, source.element.bits, source.count) != (result.shape, result.element.bits, result.count)
+    return result.space != "tmem" and (source.shape, source.element.bits, source.count) != (
+        result.shape, result.element.bits, result.count)
 
 
 def _reinterpret(op: Op, found) -> list[View]:

@@ -61,7 +61,13 @@ def is_packed(shape: tuple[int, ...], rows: int, columns: int) -> bool:
     if rows % _BLOCK_ROWS or columns % _SCALE_COLUMNS:
         return False
     down, across = rows // _BLOCK_ROWS, columns // _SCALE_COLUMNS
-    return tuple(shape) in ((down, across, 32, 16), (down, across, 32, 4, 4), (1, down, across, 2, 256), (down, across * 512))
+    return tuple(shape) in ((down, across, 32, 16), (down, across, 32, 4, 4), (1, down, across, 2, 256), (down, across, 2, 256),
+                            (down, across * 512))
+
+
+def whole_columns(columns: int) -> int:
+    """The columns of a table that holds so many scales of a row and fills up its last column of 32 bits."""
+    return -(-columns // _SCALE_COLUMNS) * _SCALE_COLUMNS
 
 
 def is_repeated(shape: tuple[int, ...], rows: int, columns: int) -> bool:

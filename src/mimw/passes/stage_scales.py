@@ -45,7 +45,7 @@ def _block(block: Block, tables: dict[tuple, Value], made: list[Op]) -> Block:
                     table = tables.get((name, source.type.shape)) or _table(op, source, made)
                     tables[name, source.type.shape] = table
                     ops.append(_copy(op, source, table))
-                    op = op.with_operands(**{name: table})
+                    op = op.with_operands(**{name: _read(op, table, ops)})
         elif op.blocks:
             starts = op.name == "warp_specialize"
             op = op.with_blocks(lambda inner: _block(inner, {} if starts else tables, made))
@@ -62,6 +62,19 @@ def _table(op: Op, source: Value, made: list[Op]) -> Value:
              Op("constant", (0, I32), (number, ), site=op.site),
              Op("buffer_index", (array, number), (one, ), site=op.site))
     return one
+
+
+def _read(op: Op, table: Value, ops: list[Op]) -> Value:
+    """The columns of the table that the product has scales for: all but what fills up a block of 4 columns."""
+    rows, columns = table.type.shape
+    fp4 = op.a_format == op.b_format == "e2m1"
+    k = op.a.type.shape[1] * (1 + (op.a_format == "e2m1"))
+    wanted = k // 16 if fp4 and columns == k // 16 else k // 32 if columns >= k // 32 else columns
+    if wanted == columns:
+        return table
+    part = Value(Buffer(_TABLE, (rows, wanted), 0, "tmem"), table.name)
+    ops.append(Op("buffer_slice", (table, (0, 0), (rows, wanted)), (part, ), site=op.site))
+    return part
 
 
 def source_rows(type_: Buffer) -> int:

@@ -27,12 +27,12 @@ from ..ir import Block, Op, Value
 from ..ir.flow import bounds, terminator
 from ..ir.ops import is_pure
 from ..simulate import Launch
-from ..simulator import HANDLERS, GlobalMemory, bind
+from ..simulator import HANDLERS
 from ..simulator.machine.clusters import Cluster
 from ..simulator.machine.guarded import PerThread
 from ..simulator.machine.machine import Machine
 from ..simulator.machine.tasks import Cta, Task
-from ..simulator.memory.worlds import bind_ranks
+from ..simulator.memory.worlds import bind_launch
 from ..simulator.words.control import first_warps
 from .across import Globals, deciding, global_operands
 from .clusters import cluster_at, extents
@@ -113,11 +113,9 @@ class Walk:
 
     def __init__(self, launch: Launch, plan: Plan):
         self.launch, self.plan, self.steps = launch, plan, 0
-        gpus = bind_ranks(launch.program, launch.values, launch.gpus) if launch.gpus > 1 else []
-        memory = gpus[0].memory if gpus else GlobalMemory()
-        arguments = {} if gpus else bind(launch.program, launch.values, memory)
-        self.machine = Machine(launch.program, extents(launch), arguments, memory, seed=0, trace=False, check_unwritten=False,
-                               gpus=gpus)
+        bound = bind_launch(launch.program, launch.values, launch.gpus, launch.memory)
+        self.machine = Machine(launch.program, extents(launch), bound.arguments, bound.memory, seed=0, trace=False,
+                               check_unwritten=False, gpus=bound.gpus)
 
     def visit(self, task: Task, op: Op) -> None:
         """A wanted op, with what it takes in `task.env`."""

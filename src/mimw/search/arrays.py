@@ -2,7 +2,7 @@
 
 Input: the launch's arguments. Output: the same arrays with the contents that they had at first. For example:
 
-    arrays = Arrays(launch.values.values())
+    arrays = Arrays(launch.arrays())
     arrays.restore()                contents as they were when `arrays` was made
     arrays.shared()                 whether other processes would see what one process writes
 

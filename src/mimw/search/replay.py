@@ -55,10 +55,10 @@ class Replay:
             if clusters:
                 machine.launch_order = lambda: map(list, clusters)
 
-        saved, token = Arrays(launch.values.values()), watching.set(watch)
+        saved, token = Arrays(launch.arrays()), watching.set(watch)
         try:
             return Replayed(run(launch.program, launch.grid, launch.values, seed=seed, trace=True, races=finding is not None,
-                                gpus=launch.gpus).trace)
+                                gpus=launch.gpus, memory=launch.memory).trace)
         except SimulationError as error:
             if not machines:
                 raise

@@ -48,7 +48,7 @@ class Search:
         self.ctas = ctas or Everything()
         self.started = time.monotonic()
         self.deadline = math.inf if time_limit is None else (self.started if begun is None else begun) + time_limit
-        self.saved = Arrays(launch.values.values())
+        self.saved = Arrays(launch.arrays())
         self.found: dict[tuple, Finding] = {}
         self.begun: set[tuple] = set()            # deadlocks in a phase that is the right one
         self.runs = self.ops = self.planned = 0
@@ -128,7 +128,7 @@ class Search:
 
         token = watching.set(watch)
         try:
-            done = run(launch.program, launch.grid, launch.values, seed=seed, races=True, gpus=launch.gpus)
+            done = run(launch.program, launch.grid, launch.values, seed=seed, races=True, gpus=launch.gpus, memory=launch.memory)
             return None, done.counts.total()
         except DataNeeded:
             self.of_data.add(id(launch.program))

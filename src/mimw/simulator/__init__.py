@@ -17,15 +17,14 @@ from .machine.clusters import clusters
 from .machine.guide import Guide
 from .machine.launches import asks
 from .machine.table import HANDLERS
-from .memory.arguments import bind
-from .memory.global_memory import GlobalMemory, describe
-from .memory.worlds import bind_ranks
+from .memory.global_memory import describe
+from .memory.live_tensors import live_tensors
+from .memory.worlds import bind_launch
 from .run import Run, run, watching
 from .search.counterfactual import flipped_waits, verb_of_pipe
 from .search.explore import explore, schedule_of
 
 __all__ = [
-    "HANDLERS", "Event", "GlobalMemory", "Guide", "Run", "Trace", "asks", "bind", "bind_ranks", "clusters", "cut_short",
-    "describe", "explore",
-    "flipped_waits", "run", "schedule_of", "verb_of_pipe", "watching",
+    "HANDLERS", "Event", "Guide", "Run", "Trace", "asks", "bind_launch", "clusters", "cut_short", "describe", "explore",
+    "flipped_waits", "live_tensors", "run", "schedule_of", "verb_of_pipe", "watching",
 ]

@@ -23,9 +23,7 @@ from ..trace import Trace
 from .machine.guide import Guide, Schedule
 from .machine.machine import Machine
 from .machine.one_thread import one_thread
-from .memory.arguments import bind
-from .memory.global_memory import GlobalMemory
-from .memory.worlds import bind_ranks
+from .memory.worlds import bind_launch
 
 watching: ContextVar[Callable[[Machine], None] | None] = ContextVar("watching", default=None)   # gets each machine before it runs
 
@@ -58,7 +56,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     check_unwritten:  whether using what nobody has written in shared or tensor memory, or reading what is still on its way, is an
                       error
     races:            whether to look for accesses that nothing orders (docs/MEMORY_MODEL.md); several times as slow
-    memory:           further arrays that the kernel reaches through addresses it loads
+    memory:           further arrays that the kernel reaches through addresses it loads; for several GPUs a `world.PerRank` each
     gpus:             how many GPUs run it side by side; where `args` has a `world.PerRank`, each has its own value
     only:             run this one cluster of the grid, given by its program ids in the order of their ranks
     raises:           a `SimulationError` that names CTA, task and source line; arrays hold what was written so far
@@ -67,13 +65,9 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
         raise SimulatorMisuse(f"the grid should be 1 to 3 numbers of programs, not {tuple(grid)}", program.site)
     seed = Guide(seed) if isinstance(seed, tuple) else seed
-    ranks = bind_ranks(program, args, gpus) if gpus > 1 else []
-    space = ranks[0].memory if ranks else GlobalMemory()
-    arguments = {} if ranks else bind(program, args, space)
-    for index, array in enumerate(memory):
-        space.register(array, f"memory[{index}]")
-    machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace,
-                      check_unwritten=check_unwritten, races=races, only=only, gpus=ranks)
+    bound = bind_launch(program, args, gpus, memory)
+    machine = Machine(program, (*sizes, 1, 1)[:3], bound.arguments, bound.memory, seed=seed, trace=trace,
+                      check_unwritten=check_unwritten, races=races, only=only, gpus=bound.gpus)
     if (watcher := watching.get()) is not None:
         watcher(machine)
     # Overflow, division by zero and NaN are values on the GPU, not events.

@@ -12,6 +12,7 @@ clock that the power limit leaves at that load.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..passes.place_tensor_memory import columns_taken
 from ..report.table import Table, table
 from ..report.utilisation import all_shares, busy_share
 from ..simulate import Launch, prepare
-from ..simulator import GlobalMemory, bind, bind_ranks, clusters
+from ..simulator import bind_launch, clusters
 from ..simulator.clock.machine import Conditions, Enough, TimedMachine
 from ..storage import shared_plan
 from ..target import wanted
@@ -116,11 +117,13 @@ class Prediction(Timeline):
 
 @tool
 def predict(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
-            gpus: int | Any = None, megahertz: float | Any = None, ctas: int | Any = MOST_CTAS, **meta: Any) -> Prediction:
+            gpus: int | Any = None, megahertz: float | Any = None, ctas: int | Any = MOST_CTAS, memory: Sequence[Any] | Any = (),
+            **meta: Any) -> Prediction:
     """Predict the timeline of a launch of `kernel` over `grid` from the cost model of a chip.
 
-    args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.simulate`; arrays are left as they
-                          are, and read only where the kernel's course depends on them, so `numpy.empty` will do, also for gigabytes
+    args:      kernel, grid, args, target, num_warps, num_stages, gpus, memory, meta   as for `mimw.simulate`; arrays are left as
+                          they are, and read only where the kernel's course depends on them, so `numpy.empty` will do, also for
+                          gigabytes
                megahertz  the SM clock, by default what the power limit leaves for the predicted load
                ctas       how many CTAs of an SM are simulated at most; its other CTAs are taken to be like these on average
     returns:   Prediction
@@ -129,7 +132,7 @@ def predict(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
     """
     chip = wanted(target)
     costs = model(chip)
-    launch = prepare(kernel, grid, args, dict(meta), chip.name, gpus)
+    launch = prepare(kernel, grid, args, dict(meta), chip.name, gpus, memory)
     return _Predictor(launch, costs, chip, ctas).prediction(megahertz)
 
 
@@ -149,11 +152,10 @@ class _Predictor:
         self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers,
                                          chip.warp_size, columns_taken(program))
         self.grid = (*launch.grid, 1, 1)[:3]
-        self.gpus = bind_ranks(program, launch.values, launch.gpus) if launch.gpus > 1 else []
+        bound = bind_launch(program, launch.values, launch.gpus, launch.memory)
+        self.gpus, self.memory, self.arguments = bound.gpus, bound.memory, bound.arguments
         for gpu in self.gpus:
             gpu.steps_left = None       # of ranks that die no time is asked
-        self.memory = self.gpus[0].memory if self.gpus else GlobalMemory()
-        self.arguments = {} if self.gpus else bind(program, launch.values, self.memory)
         size = program.cluster_size
         self.order = list(clusters(self.grid, program.cluster))
         cores = costs.cores(program)

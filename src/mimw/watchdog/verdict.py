@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from ..errors import MimwError
+from ..analysis import makes_pointers
+from ..errors import MimwError, OutOfBounds
 from ..ir import Program
 from ..simulate import prepare
 from ..simulator import clusters, run
@@ -38,6 +39,7 @@ def _simulated(launch, arguments, hung, target: str) -> str:
         args = arguments()
     except Exception as error:
         return f"No verdict of the simulator: the arguments could not be copied ({error})."
+    made = None
     try:
         made = prepare(launch.fn, launch.grid, args, dict(launch.meta), target)
         only = _cluster_of(made.program, made.grid, hung[0]) if hung and _on_its_own(made.program) else None
@@ -45,6 +47,9 @@ def _simulated(launch, arguments, hung, target: str) -> str:
             f"CTA {only[0]} of the same launch"
         run(made.program, made.grid, made.values, only=only)
     except MimwError as error:
+        if isinstance(error, OutOfBounds) and made is not None and makes_pointers(made.program):
+            return ("No verdict of the simulator: the kernel follows addresses of the GPU's memory, which is not here "
+                    f"({error.message}).")
         return f"The simulator, on the same launch: {error}"
     except Exception as error:
         return f"No verdict: the simulator ended with {type(error).__name__}: {error}"

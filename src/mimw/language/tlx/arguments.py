@@ -97,8 +97,9 @@ def needs_tensor_memory(what: str, semantic) -> None:
     have = ", ".join(name for name, chip in TARGETS.items() if chip.tensor_memory_columns)
     if not tensor_memory_columns(semantic):
         refuse(AssertionError, f"{what} is only available on Blackwell chips with tensor memory ({have}), but this kernel is "
-               f"compiled for {semantic.builder.options.arch}", mend="where no such GPU is at hand, name the "
-               "chip: MIMW_TARGET=sm_100a, `--target sm_100a` of a command, or `target=`")
+               f"compiled for {semantic.builder.options.arch}, where it is not supported",
+               mend="where no such GPU is at hand, name the chip: MIMW_TARGET=sm_100a, `--target sm_100a` of a command, or "
+               "`target=`")
 
 
 def cache_policy(name: str, modifier: str, eviction: str, modifiers: tuple[str, ...], semantic) -> tuple:

@@ -1,21 +1,24 @@
-"""Arithmetic on pairs of fp32: one instruction for two elements from sm_100 on, plain arithmetic elsewhere.
+"""Arithmetic on pairs of fp32: one instruction for two elements from sm_100 on, plain arithmetic elsewhere; and the chip's tanh.
 
 Input: the arguments of a kernel's call. Output: an op `inline_asm` of a packed instruction, or the ops of the arithmetic.
 For example:
 
-    _fma_f32x2(x, y, z)        sm_100a: fma.rn.f32x2 for two neighbours      sm_90a: fma %x, %y, %z
+    _fma_f32x2(x, y, z)                     sm_100a: fma.rn.f32x2 for two neighbours      sm_90a: fma %x, %y, %z
+    tl.reduce((x, y), 1, _reduce_fadd2)     the sums of two tiles: sm_100a: add.rn.f32x2 of an element of each
 """
 
 from __future__ import annotations
 
 from functools import reduce
 
+import triton
 import triton.language.core as tl
 
+from ...errors import TargetError
 from ..core import capability, word
 from ..refuse import refuse
 
-__all__ = ["_add_f32x2", "_fma_f32x2", "_mul_f32x2", "_sub_f32x2"]
+__all__ = ["_add_f32x2", "_fma_f32x2", "_mul_f32x2", "_reduce_fadd2", "_sub_f32x2", "tanh_approx_fp32"]
 
 
 @word
@@ -56,6 +59,51 @@ def _fma_f32x2(a, b, c, _semantic=None) -> tl.tensor:
     lowers to: PTX ISA, fma.rn.f32x2; below sm_100 math.fma
     """
     return _packed("fma", (a, b, c), _semantic)
+
+
+@triton.jit
+def _reduce_fadd2(p0a, p1a, p0b, p1b):
+    """A combine function for `tl.reduce` of two fp32 tiles, which adds up both: (p0a + p0b, p1a + p1b).
+
+    example:   rows, squares = tl.reduce((x, x * x), 1, inline_ptx_lib._reduce_fadd2)
+    """
+    return _add_two(p0a, p1a, p0b, p1b)
+
+
+@word
+def _add_two(p0a, p1a, p0b, p1b, _semantic=None) -> tuple:
+    """(p0a + p0b, p1a + p1b) of fp32 numbers, by one instruction from sm_100 on: what `_reduce_fadd2` is made of.
+
+    errors:    AssertionError for other types than fp32
+    lowers to: PTX ISA, add.rn.f32x2; below sm_100 arith.addf
+    """
+    given = [p0a, p1a, p0b, p1b]
+    for one in given:
+        if one.dtype != tl.float32:
+            refuse(AssertionError, f"_reduce_fadd2 takes fp32, got {one.type}")
+    if (capability(_semantic) or 0) < 100:
+        return tl.tuple([_semantic.add(p0a, p0b, True), _semantic.add(p1a, p1b, True)])
+    builder, kind = _semantic.builder, p0a.type.to_ir(_semantic.builder)
+    made = builder.create_inline_asm(_assembly("add", 2), "=r,=r,r,r,r,r", [one.handle for one in given], [kind, kind], True, 1)
+    return tl.tuple([tl.tensor(made.get_result(place), p0a.type) for place in range(2)])
+
+
+@word
+def tanh_approx_fp32(x, _semantic=None) -> tl.tensor:
+    """tanh(x) of an fp32 number or tile by the chip's own instruction, with a relative error of 2^-11 at most.
+
+    errors:    AssertionError for other types than fp32; TargetError on chips other than NVIDIA's
+    example:   y = inline_ptx_lib.tanh_approx_fp32(x)
+    lowers to: PTX ISA, tanh.approx.f32
+    """
+    x = _semantic.to_tensor(x)
+    if x.dtype != tl.float32:
+        refuse(AssertionError, f"tanh_approx_fp32 takes fp32, got {x.type}")
+    if capability(_semantic) is None:
+        refuse(TargetError, "tanh_approx_fp32 is an instruction of NVIDIA's chips", "take libdevice.tanh")
+    builder = _semantic.builder
+    made = builder.create_inline_asm("tanh.approx.f32 $0, $1;", "=r,r", [x.handle], [x.type.to_ir(builder)], True, 1)
+    return tl.tensor(made.get_result(0), x.type)
 
 
 def _packed(operation: str, values: tuple, semantic) -> tl.tensor:

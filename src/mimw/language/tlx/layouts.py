@@ -71,9 +71,14 @@ class shared_layout_encoding(layout_encoding):
     def to_ir(self, shape: tuple[int, ...], bits: int) -> ir_layouts.SharedLayout | None:
         return None
 
-    def make_permute(self, dims) -> shared_layout_encoding:
-        """This layout seen through a transpose; a layout that has no `order` has no such view."""
+    def transposed(self, dims) -> shared_layout_encoding:
+        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`, as `local_trans` sees it."""
         refuse(ValueError, f"{type(self).__name__} has no permuted form")
+
+    def make_permute(self, dims) -> shared_layout_encoding:
+        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`; of swizzled layouts, whose
+        fields say nothing of extents, the order with its entries picked by `dims`."""
+        return self.transposed(dims)
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,14 @@ class swizzled_layout(shared_layout_encoding):
     def vectorSize(self) -> int:
         return 1 << self.base
 
-    def make_permute(self, dims) -> swizzled_layout:
+    def transposed(self, dims) -> swizzled_layout:
         order = self.order or row_major(len(dims))
         return swizzled_layout(self.bits, self.base, self.shift, permuted(order, tuple(unwrap(dims))))
+
+    def make_permute(self, dims) -> swizzled_layout:
+        """The same swizzle with an order whose entry i is entry `dims[i]` of this one's: (0, 1, 2) by (1, 2, 0) is (1, 2, 0)."""
+        order = self.order or row_major(len(dims))
+        return swizzled_layout(self.bits, self.base, self.shift, _transposed(order, tuple(unwrap(dims))))
 
     @host_method
     def _to_encoding(self, shape) -> swizzled_shared_layout_encoding:
@@ -156,7 +166,14 @@ class swizzled_shared_layout_encoding(shared_layout_encoding):
         return cls(1, 1, 1, row_major(rank), ones, ones, ones, row_major(rank))
 
     def make_permute(self, dims) -> swizzled_shared_layout_encoding:
-        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+        """The same swizzle with an order whose entry i is entry `dims[i]` of this one's: (0, 1, 2) by (1, 2, 0) is (1, 2, 0).
+        A tile whose dimensions change places has the layout `transposed(dims)`, which for three and more may be another one."""
+        dims = tuple(unwrap(dims))
+        lists = (self.order, self.numCTAs, self.numCTAsPerCGA, self.numCTASplit, self.numCTAOrder)
+        return swizzled_shared_layout_encoding(self.vectorSize, self.perPhase, self.maxPhase,
+                                               *(_transposed(one, dims) for one in lists))
+
+    def transposed(self, dims) -> swizzled_shared_layout_encoding:
         dims = tuple(unwrap(dims))
         return swizzled_shared_layout_encoding(
             self.vectorSize, self.perPhase, self.maxPhase, permuted(self.order, dims), _transposed(self.numCTAs, dims),
@@ -191,8 +208,7 @@ class nv_mma_shared_layout_encoding(shared_layout_encoding):
         ones = (1, ) * rank
         return cls(shape, row_major(rank), dtype, ones, ones, row_major(rank), fp4Padded, True)
 
-    def make_permute(self, dims) -> nv_mma_shared_layout_encoding:
-        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+    def transposed(self, dims) -> nv_mma_shared_layout_encoding:
         dims = tuple(unwrap(dims))
         return nv_mma_shared_layout_encoding(
             _transposed(self.shape, dims), permuted(self.order, dims), self.elemType, _transposed(self.numCTAsPerCGA, dims),
@@ -229,6 +245,12 @@ class padded_shared_layout_encoding(shared_layout_encoding):
         return fixed([interval for interval, _ in self.interval_padding_pairs])
 
     @property
+    def order(self) -> list[int]:
+        """The dimensions from the fastest on: in the order in which `offset_bases` step along them, then those of one element."""
+        axes = [next((axis for axis, step in enumerate(basis) if step), None) for basis in self.offset_bases]
+        return fixed(list(dict.fromkeys([*(axis for axis in axes if axis is not None), *row_major(len(self.shape))])))
+
+    @property
     def paddings(self) -> list[int]:
         return fixed([padding for _, padding in self.interval_padding_pairs])
 
@@ -247,8 +269,7 @@ class padded_shared_layout_encoding(shared_layout_encoding):
         """Elements where the linear map `offset_bases` puts them, then padded."""
         return cls(interval_padding_pairs, offset_bases, block_bases or (), shape)
 
-    def make_permute(self, dims) -> padded_shared_layout_encoding:
-        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+    def transposed(self, dims) -> padded_shared_layout_encoding:
         dims = tuple(unwrap(dims))
         return padded_shared_layout_encoding(self.interval_padding_pairs, _all_transposed(self.offset_bases, dims),
                                              _all_transposed(self.block_bases, dims), _transposed(self.shape, dims))
@@ -286,8 +307,7 @@ class shared_linear_layout_encoding(shared_layout_encoding):
         if not _is_power_of_two(self.alignment):
             refuse(ValueError, f"alignment must be a power of two, got {self.alignment}")
 
-    def make_permute(self, dims) -> shared_linear_layout_encoding:
-        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+    def transposed(self, dims) -> shared_linear_layout_encoding:
         dims = tuple(unwrap(dims))
         return shared_linear_layout_encoding(_all_transposed(self.offset_bases, dims), _all_transposed(self.block_bases, dims),
                                              self.alignment)

@@ -154,7 +154,7 @@ def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_te
     if sorted(dims) != list(range(rank)):
         refuse(ValueError, f"local_trans: dims {tuple(dims)} is not a permutation of {tuple(range(rank))}")
     dims = tuple(dims)
-    layout = None if buf.type.layout is None else buf.type.layout.make_permute(dims)
+    layout = None if buf.type.layout is None else buf.type.layout.transposed(dims)
     type_ = buf.type.with_(shape=tuple(buf.shape[axis] for axis in dims), layout=layout, order=permuted(buf.type.order, dims))
     return type_.value(_semantic.builder.record("buffer_trans", buf.handle, dims).results[0])
 

@@ -14,7 +14,7 @@ from ...ir import layouts as ir_layouts
 from ..core import unwrap
 from ..refuse import refuse
 from .fixed_list import fixed, tuples
-from .layouts import _is_power_of_two, layout_encoding, swizzled_layout
+from .layouts import _is_power_of_two, layout_encoding, shared_layout_encoding
 
 __all__ = ["DummyRegisterLayoutEncoding", "amd_mfma_layout", "dot_operand_layout", "layout"]
 
@@ -28,7 +28,7 @@ class layout(layout_encoding):
     """Threads and values to positions of a row-major tile: `layout(((thread modes), (value modes)), stride)`.
 
     Extents are powers of two. The first log2(warp size) thread bits are lanes, the rest warps; values are registers; a
-    zero stride replicates. `layout(swizzled_layout(...))` gives the shared layout back.
+    zero stride replicates. `layout(swizzled_layout(...))` gives the shared layout back, and so does any shared one.
     example:   x = tlx.require_layout(x, tlx.layout(((32, 4), 4), ((4, 128), 1)))
     """
 
@@ -37,7 +37,7 @@ class layout(layout_encoding):
 
     def __new__(cls, shape, stride=None):
         shape = unwrap(shape)
-        return shape if isinstance(shape, swizzled_layout) else super().__new__(cls)
+        return shape if isinstance(shape, shared_layout_encoding) else super().__new__(cls)
 
     def __init__(self, shape, stride=None):
         shape, stride = tuples(unwrap(shape)), tuples(unwrap(stride))

@@ -48,7 +48,8 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
                       _semantic=None) -> buffered_tensor:
     """The same bytes as elements of another type.
 
-    args:      src    - a buffer in shared memory, or an array
+    args:      src    - a buffer in shared memory, or an array; or one in tensor memory, whose columns stay: as elements of the same
+                        width, or one buffer as narrower ones, which take the first of its columns (fp32 as fp16: the first half)
                dtype  - the element type
                shape  - (opt) extents of one buffer, by default those of `src`; with those of as many bytes as the whole array
                         the result is one buffer
@@ -85,13 +86,28 @@ def _tensor_memory_as(src: buffered_tensor, dtype, shape, layout, semantic) -> b
         if given is not None:
             refuse(KernelError, f"local_reinterpret: `{name}` is for shared memory, and {src} lies in tensor memory",
                    mend="give columns another shape by local_alloc(..., reuse=) of the array")
-    if _bytes(dtype) != _bytes(src.dtype):
+    if _bytes(dtype) > _bytes(src.dtype):
         refuse(ValueError, f"local_reinterpret: {dtype}{list(src.shape)} has {_bytes(dtype)} bytes an element, but {src} has "
                            f"{_bytes(src.dtype)}; tensor memory keeps its columns",
                mend="let an array of the other type share the columns: local_alloc(..., reuse=)")
+    if _bytes(dtype) < _bytes(src.dtype):
+        _check_narrower(src, dtype)
     type_ = buffered_tensor_type(dtype, src.shape, src.num, src.type.storage)
     builder = semantic.builder
     return type_.value(builder.record("buffer_reinterpret", src.handle, type_.to_ir(builder), layout=None).results[0])
+
+
+def _check_narrower(src: buffered_tensor, dtype) -> None:
+    """Refuse what has no columns of its own as narrower elements: arrays, whose buffers would lie apart, tables of scales, and rows
+    that fill no column."""
+    if src.num:
+        refuse(ValueError, f"local_reinterpret: the buffers of {src} would lie apart as {dtype}; tensor memory keeps its columns",
+               mend="take one of them: tlx.local_reinterpret(x[0], dtype)")
+    if dtype.is_int() and _bytes(dtype) == 1:
+        refuse(ValueError, f"local_reinterpret: bytes in tensor memory are a table of scales, and {src} is none",
+               mend="allocate the table with tl.uint8, or take an fp8 type")
+    if src.shape[1] * _bytes(dtype) % 4:
+        refuse(ValueError, f"local_reinterpret: a row of {src.shape[1]} {dtype} fills no column of 32 bits of tensor memory")
 
 
 def _seen_as(name: str, buf: buffered_tensor, dtype, shape, num: int, layout, semantic) -> buffered_tensor:

@@ -35,9 +35,11 @@ def stoch_round(src, dst_ty: tl.constexpr, rand_bits, _semantic=None) -> tl.tens
     needs_tensor_memory("stoch_round", _semantic)
     src, rand_bits = _semantic.to_tensor(src), _semantic.to_tensor(rand_bits)
     if src.dtype != tl.float32:
-        refuse(AssertionError, f"stoch_round only supports fp32 source, got {src.dtype}")
+        refuse(AssertionError, f"stoch_round only supports fp32 source, got {src.dtype}: no other type is supported by the chip",
+               mend="cast it: `src.to(tl.float32)`")
     if dst_ty not in _DESTINATIONS:
-        refuse(AssertionError, f"stoch_round only supports fp8/fp16/bf16 destination, got {dst_ty}")
+        refuse(AssertionError, f"stoch_round only supports fp8/fp16/bf16 destination, got {dst_ty}; supported are "
+               f"{', '.join(map(str, _DESTINATIONS))}")
     if src.type.is_block() != rand_bits.type.is_block():
         refuse(ValueError, "stoch_round: src and rand_bits must both be block tensors or both scalars, got "
                            f"{src.type} and {rand_bits.type}")

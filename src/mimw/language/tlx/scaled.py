@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ...ir.tensor_memory import is_packed
+from ...ir.tensor_memory import is_packed, whole_columns
 from ..core import word
 from ..refuse import refuse
 from . import pairs, tcgen05
@@ -41,7 +41,9 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
                                     takes twice its bytes, K is a multiple of 128, and TMA fills it
                A_scale, B_scale - bytes: e8m0, one for 32 elements along K; or, of fp4 by fp4, one for 16 (nvfp4), e4m3. Which
                                   they are their number says. In tensor memory tables (128, K / 32) and (N, K / 32), or of more
-                                  rows for N < 128; in shared memory packed as `tmem_copy` takes them, rows full to 128
+                                  rows for N < 128; in shared memory packed as `tmem_copy` takes them, rows full to 128. Of a K
+                                  whose scales fill no whole column of 32 bits they may have the rest of it, too, which is not
+                                  read: (128, 4) for K = 64
                use_acc   - (opt) False or a run-time i1: whether to add to what `acc` holds; None is True
                pred      - (opt) i1: false skips the product and its arrivals
                mBarriers - each gets one arrival when this and all earlier tensor-core work of the task is done
@@ -76,12 +78,13 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
     if two_ctas:
         tcgen05.check_pair(_WORD, a, b)
     scales = _scales("A_scale", A_scale), _scales("B_scale", B_scale)
-    _check_scales(scales, into.shape, k, A_format == B_format == _FP4)
+    columns = k // _check_scales(scales, into.shape, k, A_format == B_format == _FP4)
     builder = _semantic.builder
+    tables = [_narrowed(scale, columns, builder) for scale in scales]
     barriers = [single_barrier(_WORD, bar, _semantic) for bar in tcgen05.barriers_of(_WORD, mBarriers)]
     when = predicate_handle(_WORD, pred, _semantic)
     waits = not barriers and not force_async
-    operands = (a.handle, b.handle, into.handle, *(scale.handle for scale in scales), A_format, B_format,
+    operands = (a.handle, b.handle, into.handle, *tables, A_format, B_format,
                 tcgen05.use_acc_of(_WORD, use_acc, _semantic))
     if two_ctas:
         pairs.record_dot("tcgen05_mma_pair_scaled", operands, when, barriers, waits, _semantic)
@@ -161,12 +164,21 @@ def _scales(name: str, scales) -> buffered_tensor:
     return buffer
 
 
-def _check_scales(scales: tuple, extents: tuple[int, int], k: int, fp4: bool) -> None:
-    """Both tables are of one kind, and as large as the operands ask for."""
-    blocks = (_BLOCK, _NVFP4_BLOCK) if fp4 else (_BLOCK, )
+def _narrowed(scales: buffered_tensor, columns: int, builder):
+    """The table without what fills up its last column; packed ones lose that when they have been copied (`stage_scales`)."""
+    rows, had = scales.shape[:2]
+    if scales.type.storage is not storage_kind.tmem or had == columns:
+        return scales.handle
+    return builder.record("buffer_slice", scales.handle, (0, 0), (rows, columns)).results[0]
+
+
+def _check_scales(scales: tuple, extents: tuple[int, int], k: int, fp4: bool) -> int:
+    """Both tables are of one kind, and as large as the operands ask for; gives how many elements have one scale."""
+    blocks = [block for block in ((_BLOCK, _NVFP4_BLOCK) if fp4 else (_BLOCK, )) if k % block == 0]
     found = []
     for name, buffer, rows in zip(("A_scale", "B_scale"), scales, extents):
-        fits = [block for block in blocks if k % block == 0 and _fits(buffer, rows, k // block)]
+        fits = [block for block in blocks if _fits(buffer, rows, k // block)]
+        fits = fits or [block for block in blocks if _fits(buffer, rows, whole_columns(k // block))]
         if not fits:
             _refuse_shape(name, buffer, rows, [k // block for block in blocks])
         found.append(fits[0])
@@ -176,6 +188,7 @@ def _check_scales(scales: tuple, extents: tuple[int, int], k: int, fp4: bool) ->
     for name, buffer in zip(("A_scale", "B_scale"), scales):
         if buffer.dtype == tl.float8e4nv and found[0] == _BLOCK:
             refuse(AssertionError, f"{_WORD}: {name} has one scale for 32 elements, which is e8m0 (uint8), got {buffer.dtype}")
+    return found[0]
 
 
 def _fits(buffer: buffered_tensor, rows: int, columns: int) -> bool:
@@ -188,11 +201,10 @@ def _fits(buffer: buffered_tensor, rows: int, columns: int) -> bool:
 def _refuse_shape(name: str, buffer: buffered_tensor, rows: int, columns: list[int]) -> None:
     """The error for scales of another shape than the product has."""
     full = -(-rows // _ROWS) * _ROWS
-    wanted = " or ".join(str([max(32, rows), count]) for count in columns)
+    wanted = " or ".join(str([max(32, rows), count]) for one in columns for count in dict.fromkeys((one, whole_columns(one))))
     if buffer.type.storage is storage_kind.tmem:
         refuse(AssertionError, f"{_WORD}: {name} in tensor memory must have the shape {wanted}, got {list(buffer.shape)}")
-    packed = " or ".join(str([full // _ROWS, count // 4, 32, 16]) for count in columns if count % 4 == 0)
-    packed = packed or "whole blocks of 4 columns, and K has fewer"
+    packed = " or ".join(str([full // _ROWS, whole_columns(count) // 4, 32, 16]) for count in columns)
     refuse(AssertionError, f"{_WORD}: {name} in shared memory must be packed: {wanted} scales as {packed} or another form that "
                            f"tlx.tmem_copy takes, got {list(buffer.shape)}",
            mend="or store them with tlx.local_store to a table in tensor memory")

@@ -91,8 +91,8 @@ def tmem_copy(src, dst, _semantic=None) -> None:
                      packed form: blocks of 128 rows x 4 columns, in each the groups of 32 rows side by side
                dst - one buffer in tensor memory: a tile of 128 rows; or a table of scales (r, c) of 8-bit integers, r a multiple
                      of 128 and c of 4, of which `src` has the shape [r/128, c/4, 32, 16], [r/128, c/4, 32, 4, 4],
-                     [1, r/128, c/4, 2, 256] or [r/128, (c/4)*512]; or, of 128 rows and c a multiple of 16, [32*(c/16), 16]: 32
-                     rows, which each group of 32 rows of `dst` gets
+                     [1, r/128, c/4, 2, 256], [r/128, c/4, 2, 256] or [r/128, (c/4)*512]; or, of 128 rows and c a multiple of
+                     16, [32*(c/16), 16]: 32 rows, which each group of 32 rows of `dst` gets
     orders:    in order with the task's other tensor-core work, so a product behind it reads what it brings; for all others
                done at the arrival of a `tcgen05_commit`, or of the mBarriers of a later product. `src` must not be
                overwritten before that. What another task stored to `src` needs a `fence("async_shared")` there

@@ -90,8 +90,10 @@ def buffer_slice(emitter: Emitter, op: Op):
 
 
 def buffer_reinterpret(emitter: Emitter, op: Op):
-    """The same columns as elements of another type of the same width."""
+    """The same columns as elements of another type of the same width; the first of them as narrower ones."""
     had, type_ = emitter.placed[op.buffer], lying(op.type, emitter.program.in_pairs)
+    if op.type.element.bytes < op.buffer.type.element.bytes:
+        return _narrower(emitter, op, had, type_)
     emitter.placed[op.result] = had
     if had.storage_bytes:
         return emitter.of(op.buffer)
@@ -102,6 +104,18 @@ def buffer_reinterpret(emitter: Emitter, op: Op):
         shape = (emitter.tensor_columns // had.place.size, *type_.shape)
         result = memory_type(emitter, type_.element, shape, Placement(had.layout, shape))
     return emitter.builder.create_memdesc_reinterpret(result, emitter.of(op.buffer))
+
+
+def _narrower(emitter: Emitter, op: Op, had: Placement, type_: Buffer):
+    """Of as many columns as the narrower elements take."""
+    builder, element = emitter.builder, op.buffer.type.element
+    if had.half is not None:
+        type_ = replace(op.type, shape=(LANES, op.type.shape[1]))
+    emitter.placed[op.result] = Placement(layout_of(type_), type_.shape, half=had.half)
+    rows, columns = type_.shape
+    first = memory_type(emitter, element, (rows, columns * type_.element.bytes // element.bytes), had)
+    part = builder.create_tmem_subslice(first, emitter.of(op.buffer), 0, 1)
+    return builder.create_memdesc_reinterpret(memory_type(emitter, type_.element, type_.shape, emitter.placed[op.result]), part)
 
 
 @emits("tmem_load")

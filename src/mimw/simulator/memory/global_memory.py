@@ -1,4 +1,4 @@
-"""Global memory: the arrays given to the launch, at their real addresses, and nothing else.
+"""Global memory: the arrays given to the launch, as arguments or as its `memory=`, at their real addresses, and nothing else.
 
 Input: arrays to register; then addresses, masks and values. Output: the elements there, or an error that names the array. For
 example:
@@ -18,12 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from ...analysis import makes_pointers
 from ...errors import OutOfBounds, PeerUnreachable, SimulationError, SimulatorMisuse
+
+_BY_ADDRESS = "; an array that only an address leads to, as one out of a table, has to be in the launch's memory=[...]"
 
 
 @dataclass(eq=False)
 class Region:
-    """The bytes of one argument."""
+    """The bytes of one argument, or of an array that the kernel reaches by an address that it reads (`given` is False then)."""
 
     name: str
     start: int
@@ -33,6 +36,7 @@ class Region:
     writable: bool = True
     rank: int | None = None           # whose memory, where there are several GPUs
     symmetric: bool = False           # whether other GPUs have the same array and reach this one
+    given: bool = True
     bytes: np.ndarray = field(init=False)
 
     def __post_init__(self):
@@ -48,7 +52,12 @@ class Region:
     @property
     def label(self) -> str:
         """The array for messages."""
-        return f"argument {self.name!r}" + ("" if self.rank is None else f" of rank {self.rank}")
+        return f"argument {self.told}" if self.given else self.told
+
+    @property
+    def told(self) -> str:
+        """Its name for messages."""
+        return (repr(self.name) if self.given else self.name) + ("" if self.rank is None else f" of rank {self.rank}")
 
     def view(self, dtype: np.dtype) -> np.ndarray:
         """The region as elements of `dtype`; a tail too short for one is left out."""
@@ -110,11 +119,12 @@ class GlobalMemory:
         self.regions: list[Region] = []
         self.rank, self.foreign, self.multicast = rank, [], None
 
-    def register(self, array: Any, name: str) -> int:
-        """Make an array reachable; returns its address. An array that is registered twice keeps its first name."""
+    def register(self, array: Any, name: str, given: bool = True) -> int:
+        """Make an array reachable; returns its address. An array that is registered twice keeps its first name. `given`: it is an
+        argument."""
         (start, size, item), writable = describe(array, name), _writable(array)
         if not any(region.start == start and region.size >= size and region.writable >= writable for region in self.regions):
-            self.regions.append(Region(name, start, size, item, array, writable, self.rank))
+            self.regions.append(Region(name, start, size, item, array, writable, self.rank, given=given))
         return array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
 
     def region(self, low: int, high: int, what: str = "reads") -> Region | None:
@@ -128,7 +138,7 @@ class GlobalMemory:
         """The error for bytes that are in no region, or in none that may be written."""
         held = self.region(address, address + size) if what == "writes" else None
         if held is not None and not held.writable and self.region(address, address + size, what) is None:
-            return SimulatorMisuse(f"{task.where}: {op.name} writes argument {held.name!r}, which is a read-only array", op.site,
+            return SimulatorMisuse(f"{task.where}: {op.name} writes {held.label}, which is a read-only array", op.site,
                                    hint="pass an array that may be written: array.copy(), or np.memmap(..., mode='r+')")
         where = f"{task.where}: {op.name} {what} address {address:#x}"
         if self.multicast is not None and self.multicast.holds(address):
@@ -146,9 +156,9 @@ class GlobalMemory:
         offset = (address - near.start) / near.item
         offset = int(offset) if offset.is_integer() else offset
         elements = near.size // near.item
-        whose = "" if near.rank is None else f" of rank {near.rank}"
-        return OutOfBounds(f"{where}: element {offset} of {near.name!r}{whose}, which has {elements} elements", op.site,
-                           hint="mask the access or enlarge the array")
+        further = _BY_ADDRESS if makes_pointers(task.machine.program) else ""
+        return OutOfBounds(f"{where}: element {offset} of {near.told}, which has {elements} elements", op.site,
+                           hint=f"mask the access or enlarge the array{further}")
 
     def name_at(self, address: int) -> str:
         """The array at an address, for messages."""
@@ -161,7 +171,8 @@ class GlobalMemory:
         if region is None:
             return f"the word at {address:#x}"
         whose = "" if region.rank is None else f" of rank {region.rank}"
-        return f"{region.name!r}[{(address - region.start) // region.item}]{whose}"
+        name = repr(region.name) if region.given else region.name
+        return f"{name}[{(address - region.start) // region.item}]{whose}"
 
     def touch(self, actor, op, addresses, mask, size: int, *, write: bool, atomic=None) -> None:
         """Note an access of `actor` to the elements of `size` bytes at `addresses`; `atomic` holds its order and scope."""

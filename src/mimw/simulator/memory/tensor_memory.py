@@ -106,11 +106,12 @@ class Halved(View):
         return View(self.allocation, self.data[select], self.marks[select], self.path + path)
 
     def seen_as(self, type_, site) -> View | None:
-        """The same halves as elements of another type."""
+        """The same halves as elements of another type; as narrower ones the first columns of each."""
         if lying(type_, True) == type_:
             return None
         dtype = numpy_type(type_.element, site)
-        parts = (part.view(kind) for part, kind in ((self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))))
+        half = slice(type_.shape[1] // 2)
+        parts = (part.view(kind)[..., half] for part, kind in ((self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))))
         return Halved(self.allocation, *parts, f"{self.path} as {type_}", self.group_size)
 
     def read(self, task, op, where=...) -> np.ndarray | Poisoned:

@@ -111,6 +111,9 @@ class View:
         lead = self.data.shape[:ahead]
         parts = []
         for part, kind in ((self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))):
+            if part.shape[ahead:-1] == type_.shape[:-1] and part.strides[-1] == part.itemsize and kind.itemsize < part.itemsize:
+                parts.append(part.view(kind)[..., :type_.shape[-1]])      # of tensor memory: the first columns
+                continue
             flat = part if part.shape[ahead:] == type_.shape else part.reshape((*lead, -1))
             if not np.may_share_memory(flat, part) or kind.itemsize != part.itemsize and flat.ndim > ahead + 1 and \
                     flat.strides[-1] != part.itemsize:

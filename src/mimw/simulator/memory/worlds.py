@@ -7,29 +7,63 @@ and y not (whatever lies in the heaps of the world is symmetric, also where a de
     gpus[0].memory      x of rank 0, y of rank 0, x of rank 1
     gpus[1].memory      x of rank 1, y of rank 1, x of rank 0
 
+    bind_launch(program, {(0, ): table}, memory=[a, b])         of one GPU: its parameters, and its memory, with a and b in it
+
 Addresses are those of the arrays in this process, so a pointer to a peer's array is a plain number here as it is over NVLink; who
 follows one to an array that is not symmetric is told so (`GlobalMemory.outside`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ...ir import Program
+from ...errors import SimulatorMisuse
+from ...ir import Program, Value
 from ...world import PerRank, World, at_rank
 from ..machine.gpus import Gpu
 from .arguments import bind
 from .global_memory import GlobalMemory, Multicast
 
 
-def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int) -> list[Gpu]:
-    """The GPUs of a launch on `count` ranks, in order."""
+@dataclass(frozen=True)
+class Bound:
+    """The parameters of a launch, which differ between `gpus` where there are several, and the memory (of rank 0)."""
+
+    arguments: dict[Value, Any]
+    memory: GlobalMemory
+    gpus: list[Gpu]
+
+
+def bind_launch(program: Program, args: Mapping[tuple[int, ...], Any], count: int = 1, memory: Sequence[Any] = ()) -> Bound:
+    """What a launch on `count` GPUs starts from. `memory` are arrays that the kernel reaches by addresses that it reads; of several
+    GPUs a `PerRank` each."""
+    if count > 1:
+        gpus = bind_ranks(program, args, count, memory)
+        return Bound({}, gpus[0].memory, gpus)
+    space = GlobalMemory()
+    arguments = bind(program, args, space)
+    _reach(space, memory, 0)
+    return Bound(arguments, space, [])
+
+
+def _reach(space: GlobalMemory, memory: Sequence[Any], rank: int) -> None:
+    for index, array in enumerate(memory):
+        space.register(at_rank(array, rank), f"memory[{index}]", given=False)
+
+
+def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int, further: Sequence[Any] = ()) -> list[Gpu]:
+    """The GPUs of a launch on `count` ranks, in order; `further` as `memory` of `bind_launch`."""
+    for index, array in enumerate(further):
+        if not isinstance(array, PerRank):
+            raise SimulatorMisuse(f"memory[{index}] is one array for {count} GPUs, of which each has memory of its own",
+                                  hint="pass world.each(...) or world.symmetric(...), with an array for each rank")
     memories = [GlobalMemory(rank) for rank in range(count)]
     gpus = []
     for rank, memory in enumerate(memories):
         arguments = bind(program, {path: at_rank(value, rank) for path, value in args.items()}, memory)
+        _reach(memory, further, rank)
         gpus.append(Gpu(rank, arguments, memory, others=True))
     world = next((value for value in args.values() if isinstance(value, World)), None)
     if world is not None:

@@ -61,7 +61,8 @@ def inline_asm(task, op: Op) -> None:
     for value, packing in zip(op.results, outputs):
         made = packing.given([registers.read(f"${place + index}", packing.bits) for index in range(packing.registers)], shape)
         place += packing.registers
-        task.env[value] = made if isinstance(value.type, Tensor) else settled(made) if differs else made.reshape(-1)[0]
+        # In the region of a reduction an array stands for a scalar, one element for each run of the region.
+        task.env[value] = settled(made) if differs and not isinstance(value.type, Tensor) else made if shape else made[()]
 
 
 def plain_instructions(op: Op) -> int:

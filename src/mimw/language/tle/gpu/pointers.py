@@ -27,7 +27,8 @@ def local_ptr(buffer, indices=None, _semantic=None):
     """Pointers to elements of an array in shared memory.
 
     args:      buffer  - an array of `tle.gpu.alloc`, a `slot` of one, or a buffer of TLX; or one that is `remote`
-               indices - (opt) one entry a dimension: integer tensors of one shape, or integer scalars; without, every element
+               indices - (opt) one entry a dimension: integer tensors of one shape, or integer scalars; without, every element.
+                         Tensors of one rank are spread along extents of 1: rows of [32, 1] and columns of [1, 64]
     returns:   a tile of pointers of the indices' shape (of the buffer's, without indices), or a scalar pointer. They are
                Triton pointers: add to them (row-major, in elements), broadcast, carry them through loops, pass them on.
     orders:    within one partition, program order; between partitions nothing
@@ -83,6 +84,12 @@ def _indices(name: str, indices, shape: tuple[int, ...], semantic) -> tuple[tupl
         if () in shapes:
             refuse(ValueError, f"{name}: the indices mix scalars and tensors; spread the scalars with tl.full or "
                                "tl.broadcast_to")
-        refuse(ValueError, f"{name}: all indices must have one shape, got {[list(one) for one in shapes]}; spread them "
-                           "with tl.broadcast_to")
+        extents = [set(axis) - {1} for axis in zip(*shapes)]
+        if len(set(map(len, shapes))) > 1 or any(len(one) > 1 for one in extents):
+            refuse(ValueError, f"{name}: the indices must have one shape, or extents of 1 where they differ, got "
+                               f"{[list(one) for one in shapes]}; spread them with tl.broadcast_to")
+        whole = [*(max(axis) for axis in zip(*shapes))]
+        values = [value if list(shape) == whole else semantic.broadcast_impl_shape(value, whole)
+                  for value, shape in zip(values, shapes)]
+        shapes = [tuple(whole)]
     return tuple(semantic.cast(value, tl.int32).handle for value in values), shapes[0] if shapes else ()
