@@ -94,11 +94,7 @@ def _bare(text: str) -> str:
 
 
 def _array(one: Argument) -> str:
-    dtype = ELEMENTS[one.element].reading
-    if one.fill[0] == "zeros":
-        return f"    {one.name!r}: lambda: np.zeros({one.shape}, {dtype}),"
-    _, low, high, seed = one.fill
-    return f"    {one.name!r}: lambda: np.random.default_rng({seed}).integers({low}, {high + 1}, {one.shape}).astype({dtype}),"
+    return f"    {one.name!r}: lambda: filled({one.fill!r}, {one.shape}, {ELEMENTS[one.element].reading}),"
 
 
 def _argument(one: Argument):
