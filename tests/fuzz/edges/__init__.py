@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 EDGES: dict[str, tuple[float, Callable]] = {}
-FILES = ("numbers", "folds")
+FILES = ("numbers", "folds", "tickets", "boxes", "picks")
 
 
 def family(weight: float = 1.0):

@@ -119,7 +119,7 @@ COMBINERS = {
     "segments": ("a, b", "return tl.where(b1 != 0, a1, a0 + a1), b0 | b1", "(a1 if b1 != 0 else a0 + a1, b0 | b1)", False),
     "best": ("a, b", "first = (a0 > a1) | ((a0 == a1) & (b0 < b1))\n    return tl.where(first, a0, a1), tl.where(first, b0, b1)",
              "((a0, b0) if (a0, -b0) > (a1, -b1) else (a1, b1))", True),
-    "range": ("a, b", "return tl.minimum(a0, a1), tl.maximum(b0, b1)", "(min(a0, a1), max(b0, b1))", True),
+    "extent": ("a, b", "return tl.minimum(a0, a1), tl.maximum(b0, b1)", "(min(a0, a1), max(b0, b1))", True),
     "sums": ("a, b", "return a0 + a1, b0 ^ b1", "(a0 + a1, b0 ^ b1)", True),
     "matrix": ("a, b, c, d", "return a0 * a1 + b0 * c1, a0 * b1 + b0 * d1, c0 * a1 + d0 * c1, c0 * b1 + d0 * d1",
                "(a0 * a1 + b0 * c1, a0 * b1 + b0 * d1, c0 * a1 + d0 * c1, c0 * b1 + d0 * d1)", False),
@@ -168,7 +168,7 @@ def scans(draws: Draws):
     for number, name in enumerate(names):
         low = 1 if how == "gcd" else 0 if number and how in ("last", "segments") else -3
         high = 60 if how == "gcd" else 1 if number and how in ("last", "segments") else 3
-        fill = ("edges", s.seed()) if how in ("best", "range", "sums") and draws.chance(30) else ("ints", low, high, s.seed())
+        fill = ("edges", s.seed()) if how in ("best", "extent", "sums") and draws.chance(30) else ("ints", low, high, s.seed())
         x = s.array(element, shape, fill)
         s.kernel(f"{name} = tl.load({x} + at)")
         s.reads(f"{name} = {x}")
