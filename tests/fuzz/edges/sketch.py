@@ -11,6 +11,7 @@ The numpy text is the body of a function of one CTA, `program(pid, rank, peers, 
 
 from __future__ import annotations
 
+import re
 import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ class Sketch:
         return f"  # m{self.marks}"
 
     def mistake(self, old: str, new: str, why: str) -> None:
-        """A planted mistake: `old`, which stands in the kernel once, becomes `new`."""
+        """A planted mistake: `old`, which stands in the kernel once, becomes `new`. Lines of either stand equally deep."""
         self.breaks.append(Break(old, new, why))
 
     def dropped(self, line: str, why: str) -> str:
@@ -138,7 +139,18 @@ class Sketch:
         reading = "\n".join([*(f"{text}\n\n" for text in self.helpers), f"def program(pid, rank, peers, {given}):",
                              textwrap.indent("\n".join(self.reading or ["pass"]), "    "), "    if False:", "        yield", ""])
         return Program(name, seed, kernel, reading, tuple(ordered), self.grid, dict(self.meta), self.cluster, self.meshed,
-                       skips=dict(self.skips), breaks=tuple(self.breaks))
+                       skips=dict(self.skips), breaks=tuple(deepened(one, kernel) for one in self.breaks))
+
+
+def deepened(one: Break, kernel: str) -> Break:
+    """The break with its lines as deep as they stand in the kernel."""
+    first, _, more = one.old.partition("\n")
+    if "\n" not in one.old + one.new:
+        return one
+    pattern = re.escape(first) + "".join(r"\n +" + re.escape(line) for line in more.split("\n") if line)
+    found = re.search(r"^( *)" + pattern, kernel, re.M)
+    assert found, f"{one.old!r} does not stand in\n{kernel}"
+    return Break(found[0].lstrip(), one.new.replace("\n", "\n" + found[1]), one.why)
 
 
 def places(shape) -> str:
