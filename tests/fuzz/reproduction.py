@@ -5,6 +5,8 @@ Path("small.py").write_text(written(program, "gpu", "mismatch", detail))
 
 from __future__ import annotations
 
+import re
+
 from .elements import ELEMENTS
 from .launch import PRELUDE, launch_meta
 from .tree import Argument, Program
@@ -94,7 +96,8 @@ def _bare(text: str) -> str:
 
 
 def _array(one: Argument) -> str:
-    return f"    {one.name!r}: lambda: filled({one.fill!r}, {one.shape}, {ELEMENTS[one.element].reading}),"
+    fill = re.sub(r"\b(inf|nan)\b(?!')", r"np.\1", repr(one.fill))     # as numbers; the kinds of edges are texts
+    return f"    {one.name!r}: lambda: filled({fill}, {one.shape}, {ELEMENTS[one.element].reading}),"
 
 
 def _argument(one: Argument):

@@ -67,7 +67,7 @@ def nonfinite(draws: Draws):
 def _fold(s: Sketch, draws: Draws, how: str, number: int, shape, axis: int, rest, element: str, reading: str) -> None:
     name, last, to = f"r{number}", len(shape) - 1, f".to({ELEMENTS[element].tl})"
     if how in ("sum", "max", "min", "argmax", "argmin"):
-        kernel = f"tl.{how}(v, axis={axis})"
+        kernel = f"tl.{how}(v{'.to(tl.float32)' if how == 'sum' else ''}, axis={axis})"     # narrow sums may round on the way
         text = {"sum": "v.sum({0})", "max": "np.fmax.reduce(v, {0})", "min": "np.fmin.reduce(v, {0})",
                 "argmax": "v.argmax({0})", "argmin": "v.argmin({0})"}[how].format(axis)
         out, kind = rest or (1,), "i32" if how.startswith("arg") else element
@@ -124,7 +124,7 @@ COMBINERS = {
     "matrix": ("a, b, c, d", "return a0 * a1 + b0 * c1, a0 * b1 + b0 * d1, c0 * a1 + d0 * c1, c0 * b1 + d0 * d1",
                "(a0 * a1 + b0 * c1, a0 * b1 + b0 * d1, c0 * a1 + d0 * c1, c0 * b1 + d0 * d1)", False),
     "product": ("a", "return a0 * a1", "(a0 * a1,)", True),
-    "gcd": ("a", "while a1 != 0:\n        a0, a1 = a1, a0 % a1\n    return a0", "(math.gcd(a0, a1),)", True),
+    "bits": ("a, b", "return a0 & a1, b0 | b1", "(a0 & a1, b0 | b1)", True),
 }
 FOLDED = '''
 def folded(tiles, axis, combine, backwards, bits):
@@ -152,10 +152,6 @@ def scans(draws: Draws):
     how = draws.pick(list(COMBINERS))
     parts, body, text, free = COMBINERS[how]
     names = parts.split(", ")
-    if how == "gcd" and draws.chance(60):       # one element at a time on the simulator
-        shape = (32,)
-    elif how == "gcd":
-        shape = (4, 8)
     element = draws.pick(["i32", "i32", "i64"])
     axis = draws.integer(0, len(shape) - 1)
     reduce = free and draws.chance(50)
@@ -166,9 +162,10 @@ def scans(draws: Draws):
     s.helper(f"def {how}({first}, {second}):\n    return {text}")
     s.kernel(f"at = {places(shape)}")
     for number, name in enumerate(names):
-        low = 1 if how == "gcd" else 0 if number and how in ("last", "segments") else -3
-        high = 60 if how == "gcd" else 1 if number and how in ("last", "segments") else 3
-        fill = ("edges", s.seed()) if how in ("best", "extent", "sums") and draws.chance(30) else ("ints", low, high, s.seed())
+        marks = number and how in ("last", "segments")
+        fill = ("ints", 0 if marks else -3, 1 if marks else 3, s.seed())
+        if how in ("best", "extent", "sums", "bits") and draws.chance(30):
+            fill = ("edges", s.seed())
         x = s.array(element, shape, fill)
         s.kernel(f"{name} = tl.load({x} + at)")
         s.reads(f"{name} = {x}")

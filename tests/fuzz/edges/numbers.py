@@ -88,7 +88,7 @@ def limits(element: str) -> tuple[int, int]:
 def casts(draws: Draws):
     """A tile of edge numbers through one to four casts; each result is an output of its own type."""
     s, shape = Sketch(draws), draws.pick(SHAPES)
-    element = draws.pick([*FLOATS, *FLOATS, *INTEGERS])
+    element = draws.pick(draws.pick([FLOATS, FLOATS, INTEGERS]))
     x = s.array(element, shape, ("edges", s.seed(), ("subnormal",) if element == "f32" and draws.chance(50) else ()))
     s.helper(ROUNDED)
     s.helper(WHOLE)
@@ -110,7 +110,8 @@ def casts(draws: Draws):
 def _one_cast(s: Sketch, draws: Draws, source: str, number: int) -> str:
     """v{number}, a cast of the one before; gives its type. Triton has no casts between whole numbers and floats of 8 bits."""
     narrow = source in ("f8e4", "f8e5")
-    target = draws.pick(WIDE if narrow else (*FLOATS, *INTEGERS) if source in WIDE else (*WIDE, *INTEGERS))
+    floats = FLOATS if source in WIDE else WIDE
+    target = draws.pick(floats if narrow else draws.pick([floats, floats, INTEGERS]))
     low, high = limits(target) if target in INTEGERS else (0, 0)
     before, more = f"v{number - 1}", ""
     if target in INTEGERS:
