@@ -21,14 +21,14 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--stages",
         default="sim,check",
-        help="of sim, check, text (IR printed and read back), compile (all chips), 'compile sm_90a' (one), gpu; 'compile sm_90a/8' of each eighth "
-        "program only",
+        help="of sim, check, text (IR printed and read back), compile (all chips), 'compile sm_90a' (one), gpu; 'compile sm_90a/8' "
+        "of each eighth program only",
     )
     parser.add_argument(
         "--family",
         choices=[*everything(), *GROUPS, WORLDS],
-        help="blackwell: all that are for sm_100a; worlds: programs on several GPUs; edges: all at the edges; all: the usual ones, the "
-        "edges and worlds",
+        help="blackwell: all that are for sm_100a; worlds: programs on several GPUs; edges: all at the edges; all: the usual "
+        "ones, the edges and worlds",
     )
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")
     parser.add_argument(

@@ -15,8 +15,8 @@ COUNTS, USED = {}, [ml_dtypes, math]
 
 
 def filled(fill, shape, dtype):
-    """A fresh array: ("zeros",); ("ints", low, high, seed); ("listed", numbers), over and over; ("edges", seed, without): numbers at
-    which a type's arithmetic turns, but for the kinds in `without`."""
+    """A fresh array: ("zeros",); ("ints", low, high, seed); ("listed", numbers), over and over; ("edges", seed, without): numbers
+    at which a type's arithmetic turns, but for the kinds in `without`."""
     dtype = np.dtype(dtype)
     if fill[0] == "zeros":
         return np.zeros(shape, dtype)

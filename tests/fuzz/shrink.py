@@ -104,7 +104,9 @@ def shrink_all(failures, options, most: int = 5, seconds: float = 120.0) -> list
     folder, done, paths = Path(options.out), set(), []
     folder.mkdir(parents=True, exist_ok=True)
     for seed, family, stage, kind in failures:
-        if (family, stage, kind) in done or len(done) >= most or stage in ("generate", "reference") or family == WORLDS:  # these print their source
+        if (family, stage, kind) in done or len(done) >= most or stage in ("generate", "reference"):
+            continue
+        if family == WORLDS:  # these print their source
             continue
         done.add((family, stage, kind))
         failure = Failure(seed, family, stage, kind)

@@ -87,16 +87,16 @@ def cast_float(data, target: np.dtype, rounding: str = "RTNE"):
 
 
 def _integers(data, dtype: np.dtype):
-    """Float to integer: truncated, clamped to the range, NaN becomes 0, as `cvt.rzi` does it. There is no such instruction for 8 bits:
-    LLVM takes the one for 16, of whose result the low half is stored, so 300.0 becomes 44 and not 127."""
+    """Float to integer: truncated, clamped to the range, NaN becomes 0, as `cvt.rzi` does it. There is no such instruction
+    for 8 bits: LLVM takes the one for 16, of whose result the low half is stored, so 300.0 becomes 44 and not 127."""
     wide = np.dtype(f"{dtype.kind}2") if dtype.itemsize == 1 else dtype
     facts = np.iinfo(wide)
     return _saturating(data, facts.min, facts.max, wide.type).astype(dtype)[()]
 
 
 def _to_bfloat16(data):
-    """Integers rounded once, as `cvt.rn.bf16.s32` does it; numpy's way leads through fp32. 16 leading bits, the last of which stands
-    for all behind it, have room in fp32 and round as all of them would."""
+    """Integers rounded once, as `cvt.rn.bf16.s32` does it; numpy's way leads through fp32. 16 leading bits, the last of which
+    stands for all behind it, have room in fp32 and round as all of them would."""
     magnitude = np.where(data < 0, -data.astype(np.int64).astype(np.uint64), data.astype(np.uint64))
     cut = np.maximum(np.frexp(magnitude.astype(np.float64))[1] - 16, 0).astype(np.uint64)
     kept = magnitude >> cut

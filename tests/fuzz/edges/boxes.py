@@ -1,8 +1,8 @@
 """Descriptors of one to five dimensions, whose boxes lie outside of the tensor, on every side.
 
-What a load finds outside is zero, or NaN where the descriptor pads so; what a store or a reduction has outside is dropped. Loads may
-begin before the tensor; stores may not (CUDA's guide: a write's corner is no negative number), and innermost coordinates are
-multiples of 16 bytes:
+What a load finds outside is zero, or NaN where the descriptor pads so; what a store or a reduction has outside is dropped.
+Loads may begin before the tensor; stores may not (CUDA's guide: a write's corner is no negative number), and innermost
+coordinates are multiples of 16 bytes:
 
     desc.load([-3, 9, -16])         desc.store([0, 9, 16], tile)
 """
@@ -63,7 +63,9 @@ def boxes(draws: Draws):
         size = ELEMENTS[element].bytes
         block = drawn_block(draws, rank, size)
         row = 16 // size
-        extents = [draws.integer(1, 2 * one + 3) for one in block[:-1]] + [row * draws.integer(1, 2 * block[-1] // row + 2)]
+        extents = [draws.integer(1, 2 * one + 3) for one in block[:-1]] + [
+            row * draws.integer(1, 2 * block[-1] // row + 2)
+        ]
         draws.pick([load, load, store])(s, draws, number, element, block, extents, row)
     return s
 
@@ -79,12 +81,14 @@ def corner_of(s: Sketch, draws: Draws, block, extents, row: int, low: bool) -> t
     return f"[{', '.join(texts)}]", tuple(corner)
 
 
-def tensor_of(s: Sketch, draws: Draws, number: int, name: str, block, extents, padding: str = "") -> tuple[str, list[int], str]:
+def tensor_of(
+    s: Sketch, draws: Draws, number: int, name: str, block, extents, padding: str = ""
+) -> tuple[str, list[int], str]:
     """(a descriptor's name, its extents, the array as numpy sees it). One that the kernel makes may end anywhere in a row."""
     if not padding and draws.chance(60):
         return s.descriptor(name, block), extents, name
     cut = [max(1, one - draws.integer(0, 3)) for one in extents]
-    strides = [prod(extents[dim + 1:]) for dim in range(len(extents))]
+    strides = [prod(extents[dim + 1 :]) for dim in range(len(extents))]
     more = f", padding_option={padding!r}" if padding else ""
     s.kernel(f"t{number} = tl.make_tensor_descriptor({name}, {cut}, {strides}, {list(block)}{more})")
     return f"t{number}", cut, f"{name}[{', '.join(f':{one}' for one in cut)}]"
@@ -99,15 +103,20 @@ def load(s: Sketch, draws: Draws, number: int, element: str, block, extents, row
     if way == "own":
         s.kernel(f"v{number} = {descriptor}.load({at})")
     elif way == "tle":
-        s.kernel(f"b{number} = tle.gpu.alloc({list(block)}, {ELEMENTS[element].tl})",
-                 f"tle.gpu.copy({descriptor}, b{number}, {list(block)}, {at})", f"v{number} = tl.load(tle.gpu.local_ptr(b{number}))")
+        s.kernel(
+            f"b{number} = tle.gpu.alloc({list(block)}, {ELEMENTS[element].tl})",
+            f"tle.gpu.copy({descriptor}, b{number}, {list(block)}, {at})",
+            f"v{number} = tl.load(tle.gpu.local_ptr(b{number}))",
+        )
     else:
         bytes_ = prod(block) * ELEMENTS[element].bytes
-        s.kernel(f"b{number} = tlx.local_alloc({block}, {ELEMENTS[element].tl}, 1)",
-                 s.dropped(f"tlx.barrier_expect_bytes(ready[{number}], {bytes_})", "bytes come that nobody expects"),
-                 f"tlx.async_descriptor_load({descriptor}, b{number}[0], {at}, ready[{number}])",
-                 s.dropped(f"tlx.barrier_wait(ready[{number}], 0)", "the box is read before it is there"),
-                 f"v{number} = tlx.local_load(b{number}[0])")
+        s.kernel(
+            f"b{number} = tlx.local_alloc({block}, {ELEMENTS[element].tl}, 1)",
+            s.dropped(f"tlx.barrier_expect_bytes(ready[{number}], {bytes_})", "bytes come that nobody expects"),
+            f"tlx.async_descriptor_load({descriptor}, b{number}[0], {at}, ready[{number}])",
+            s.dropped(f"tlx.barrier_wait(ready[{number}], 0)", "the box is read before it is there"),
+            f"v{number} = tlx.local_load(b{number}[0])",
+        )
     s.kernel(f"tl.store({y} + {places(block)}, v{number})")
     s.reads(f"{y}[...] = box({array}, {corner}, {block}, {'np.nan' if padding == 'nan' else 0})")
 
@@ -124,8 +133,11 @@ def store(s: Sketch, draws: Draws, number: int, element: str, block, extents, ro
         s.kernel(f"{descriptor}.{word}({at}, v{number})")
     else:
         more = "" if how == "store" else f", store_reduce={how!r}"
-        s.kernel(f"b{number} = tlx.local_alloc({block}, {ELEMENTS[element].tl}, 1)", f"tlx.local_store(b{number}[0], v{number})",
-                 s.dropped("tlx.fence('async_shared')", "the copy reads through the other proxy"),
-                 f"tlx.async_descriptor_store({descriptor}, b{number}[0], {at}{more})",
-                 "tlx.async_descriptor_store_wait(0)")
+        s.kernel(
+            f"b{number} = tlx.local_alloc({block}, {ELEMENTS[element].tl}, 1)",
+            f"tlx.local_store(b{number}[0], v{number})",
+            s.dropped("tlx.fence('async_shared')", "the copy reads through the other proxy"),
+            f"tlx.async_descriptor_store({descriptor}, b{number}[0], {at}{more})",
+            "tlx.async_descriptor_store_wait(0)",
+        )
     s.reads(f"into({array}, {corner}, {x}, {how!r})")

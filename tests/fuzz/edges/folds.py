@@ -48,17 +48,34 @@ def nonfinite(draws: Draws):
     reading = ELEMENTS[element].reading
     some = draws.pick([("inf", "-inf", "nan"), ("inf",), ("nan",), ("inf", "-inf"), ("nan", "-nan", "-inf")])
     numbers = [0.0, -0.0, 1.0, -1.0, 2.0, -3.0, 4.0, 7.0, 0.5, -6.0, 3.0][: draws.integer(3, 11)]
-    drawn = [float(some[draws.integer(0, len(some) - 1)]) if draws.chance(25) else numbers[draws.integer(0, len(numbers) - 1)]
-             for _ in range(37)]
+    drawn = [
+        float(some[draws.integer(0, len(some) - 1)])
+        if draws.chance(25)
+        else numbers[draws.integer(0, len(numbers) - 1)]
+        for _ in range(37)
+    ]
     x = s.array(element, shape, ("listed", tuple(drawn)))
     s.kernel(f"at = {places(shape)}", f"v = tl.load({x} + at)")
     s.reads(f"v = {x}.astype(np.float64)")
     without = any(one != one for one in drawn)
     for number in range(draws.integer(1, 4)):
         axis = draws.integer(0, len(shape) - 1)
-        rest = shape[:axis] + shape[axis + 1:]
-        kinds = ["sum", "max", "min", "cumsum", "sort", "descending", "maximum", "minimum", "clamp", "compare", "flip", "count",
-                 "all NaN"]
+        rest = shape[:axis] + shape[axis + 1 :]
+        kinds = [
+            "sum",
+            "max",
+            "min",
+            "cumsum",
+            "sort",
+            "descending",
+            "maximum",
+            "minimum",
+            "clamp",
+            "compare",
+            "flip",
+            "count",
+            "all NaN",
+        ]
         how = draws.pick(kinds + ([] if without else ["argmax", "argmin", "topk"]))
         _fold(s, draws, how, number, shape, axis, rest, element, reading)
     return s
@@ -67,12 +84,19 @@ def nonfinite(draws: Draws):
 def _fold(s: Sketch, draws: Draws, how: str, number: int, shape, axis: int, rest, element: str, reading: str) -> None:
     name, last, to = f"r{number}", len(shape) - 1, f".to({ELEMENTS[element].tl})"
     if how in ("sum", "max", "min", "argmax", "argmin"):
-        kernel = f"tl.{how}(v{'.to(tl.float32)' if how == 'sum' else ''}, axis={axis})"     # narrow sums may round on the way
-        text = {"sum": "v.sum({0})", "max": "np.fmax.reduce(v, {0})", "min": "np.fmin.reduce(v, {0})",
-                "argmax": "v.argmax({0})", "argmin": "v.argmin({0})"}[how].format(axis)
+        kernel = (
+            f"tl.{how}(v{'.to(tl.float32)' if how == 'sum' else ''}, axis={axis})"  # narrow sums may round on the way
+        )
+        text = {
+            "sum": "v.sum({0})",
+            "max": "np.fmax.reduce(v, {0})",
+            "min": "np.fmin.reduce(v, {0})",
+            "argmax": "v.argmax({0})",
+            "argmin": "v.argmin({0})",
+        }[how].format(axis)
         out, kind = rest or (1,), "i32" if how.startswith("arg") else element
         kernel = f"{kernel}{'' if kind == 'i32' else to}"
-    elif how == "all NaN":      # a fold that hands a NaN on
+    elif how == "all NaN":  # a fold that hands a NaN on
         s.function("@triton.jit\ndef either(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)")
         kernel, text, out, kind = f"tl.reduce(v.to(tl.float32), {axis}, either)", f"v.max({axis})", rest or (1,), "f32"
     elif how == "cumsum":
@@ -82,7 +106,12 @@ def _fold(s: Sketch, draws: Draws, how: str, number: int, shape, axis: int, rest
         text, out, kind = flip.format(f"np.cumsum({flip.format('v')}, {axis})"), shape, "f32"
     elif how in ("sort", "descending"):
         s.helper(NETWORK)
-        kernel, text, out, kind = f"tl.sort(v, descending={how != 'sort'})", f"network(v, {how != 'sort'})", shape, element
+        kernel, text, out, kind = (
+            f"tl.sort(v, descending={how != 'sort'})",
+            f"network(v, {how != 'sort'})",
+            shape,
+            element,
+        )
     elif how == "topk":
         kernel, text = f"tl.topk(v, 4){to}", "np.sort(v, -1)[..., ::-1][..., :4]"
         out, kind = (*shape[:-1], 4), element
@@ -93,7 +122,7 @@ def _fold(s: Sketch, draws: Draws, how: str, number: int, shape, axis: int, rest
         function = f"np.{how}" if spread else "np.f" + how[:3]
         text, out, kind = f"{function}(v, np.flip(v, {axis}))", shape, element
     elif how == "clamp":
-        kernel, out, kind = f"tl.clamp(v.to(tl.float32), -2.0, 3.0, propagate_nan=tl.PropagateNan.ALL)", shape, "f32"
+        kernel, out, kind = "tl.clamp(v.to(tl.float32), -2.0, 3.0, propagate_nan=tl.PropagateNan.ALL)", shape, "f32"
         text = "np.clip(v, -2, 3)"
     elif how == "compare":
         sign = draws.pick(["<", ">", "<=", ">=", "==", "!="])
@@ -108,21 +137,40 @@ def _fold(s: Sketch, draws: Draws, how: str, number: int, shape, axis: int, rest
     s.kernel(f"{name} = {kernel}")
     scalar = len(shape) == 1 and out == (1,)
     s.kernel(f"tl.store({y}{'' if scalar else f' + {places(out)}'}, {name})")
-    s.reads(f"with np.errstate(invalid='ignore'):\n    {y}[...] = np.asarray({text}).reshape({out}).astype({ELEMENTS[kind].reading})")
+    s.reads(
+        f"with np.errstate(invalid='ignore'):\n    {y}[...] = np.asarray({text}).reshape({out}).astype({ELEMENTS[kind].reading})"
+    )
 
 
 # name -> (parameters of one element, kernel's body, numpy's, does order not matter). Each is associative; whole numbers wrap.
 COMBINERS = {
     "affine": ("a, b", "return a0 * a1, a1 * b0 + b1", "(a0 * a1, a1 * b0 + b1)", False),
-    "last": ("a, b", "keep = b1 != 0\n    return tl.where(keep, a1, a0), tl.where(keep, b1, b0)",
-             "((a1, b1) if b1 != 0 else (a0, b0))", False),
-    "segments": ("a, b", "return tl.where(b1 != 0, a1, a0 + a1), b0 | b1", "(a1 if b1 != 0 else a0 + a1, b0 | b1)", False),
-    "best": ("a, b", "first = (a0 > a1) | ((a0 == a1) & (b0 < b1))\n    return tl.where(first, a0, a1), tl.where(first, b0, b1)",
-             "((a0, b0) if (a0, -b0) > (a1, -b1) else (a1, b1))", True),
+    "last": (
+        "a, b",
+        "keep = b1 != 0\n    return tl.where(keep, a1, a0), tl.where(keep, b1, b0)",
+        "((a1, b1) if b1 != 0 else (a0, b0))",
+        False,
+    ),
+    "segments": (
+        "a, b",
+        "return tl.where(b1 != 0, a1, a0 + a1), b0 | b1",
+        "(a1 if b1 != 0 else a0 + a1, b0 | b1)",
+        False,
+    ),
+    "best": (
+        "a, b",
+        "first = (a0 > a1) | ((a0 == a1) & (b0 < b1))\n    return tl.where(first, a0, a1), tl.where(first, b0, b1)",
+        "((a0, b0) if (a0, -b0) > (a1, -b1) else (a1, b1))",
+        True,
+    ),
     "extent": ("a, b", "return tl.minimum(a0, a1), tl.maximum(b0, b1)", "(min(a0, a1), max(b0, b1))", True),
     "sums": ("a, b", "return a0 + a1, b0 ^ b1", "(a0 + a1, b0 ^ b1)", True),
-    "matrix": ("a, b, c, d", "return a0 * a1 + b0 * c1, a0 * b1 + b0 * d1, c0 * a1 + d0 * c1, c0 * b1 + d0 * d1",
-               "(a0 * a1 + b0 * c1, a0 * b1 + b0 * d1, c0 * a1 + d0 * c1, c0 * b1 + d0 * d1)", False),
+    "matrix": (
+        "a, b, c, d",
+        "return a0 * a1 + b0 * c1, a0 * b1 + b0 * d1, c0 * a1 + d0 * c1, c0 * b1 + d0 * d1",
+        "(a0 * a1 + b0 * c1, a0 * b1 + b0 * d1, c0 * a1 + d0 * c1, c0 * b1 + d0 * d1)",
+        False,
+    ),
     "product": ("a", "return a0 * a1", "(a0 * a1,)", True),
     "bits": ("a, b", "return a0 & a1, b0 | b1", "(a0 & a1, b0 | b1)", True),
 }
@@ -171,12 +219,15 @@ def scans(draws: Draws):
         s.reads(f"{name} = {x}")
     given = ", ".join(names) if len(names) == 1 else f"({', '.join(names)})"
     made = ", ".join(f"r{name}" for name in names)
-    word = f"tl.reduce({given}, {axis}, {how})" if reduce else (
-        f"tl.associative_scan({given}, {axis}, {how}{', reverse=True' if backwards else ''})")
+    word = (
+        f"tl.reduce({given}, {axis}, {how})"
+        if reduce
+        else (f"tl.associative_scan({given}, {axis}, {how}{', reverse=True' if backwards else ''})")
+    )
     s.kernel(f"{made} = {word}")
     bits = 8 * ELEMENTS[element].bytes
     s.reads(f"[{made}] = folded([{', '.join(names)}], {axis}, {how}, {backwards}, {bits})")
-    out = (shape[:axis] + shape[axis + 1:] or (1,)) if reduce else shape
+    out = (shape[:axis] + shape[axis + 1 :] or (1,)) if reduce else shape
     for name in names:
         y = s.output(element, out)
         whole = f"np.reshape(np.take(r{name}, -1, {axis}), {out})" if reduce else f"r{name}"

@@ -1,5 +1,5 @@
-"""Local memories of `tle.dsa`, of extents that are no powers of two: tails of copies, views with strides, pointers, loops whose last
-trip is short, held by the rules of a GPU, and of a chip that has such memories.
+"""Local memories of `tle.dsa`, of extents that are no powers of two: tails of copies, views with strides, pointers, loops whose
+last trip is short, held by the rules of a GPU, and of a chip that has such memories.
 
     a = tle.dsa.alloc([37], tl.float32, UB)
     tle.dsa.copy(x + at, a, [tail])             # the rest of a stays
@@ -58,7 +58,10 @@ def locals(draws: Draws):
     names = ["a", "b", "c"][: draws.integer(2, 3)]
     for name in names:
         x = s.array(element, (s.programs, *shape))
-        s.kernel(f"{name} = tle.dsa.alloc([{whole}], {tl_name}, tle.dsa.ascend.UB)", f"tle.dsa.copy({x} + pid * {size} + at, {name}, [{whole}])")
+        s.kernel(
+            f"{name} = tle.dsa.alloc([{whole}], {tl_name}, tle.dsa.ascend.UB)",
+            f"tle.dsa.copy({x} + pid * {size} + at, {name}, [{whole}])",
+        )
         s.reads(f"{name} = {x}[pid].copy()")
     for number in range(draws.integer(2, 6)):
         words = [arithmetic, arithmetic, tail_in, tail_out, view, rounds, rounds]
@@ -85,15 +88,20 @@ def small(s: Sketch, shape, element: str, out: str) -> None:
     low = s.array(element, shape, ("listed", (-64,)))
     whole = ", ".join(map(str, shape))
     for name, word, function in ((x, "min", "np.minimum"), (low, "max", "np.maximum")):
-        s.kernel(f"{limit} = tle.dsa.alloc([{whole}], {ELEMENTS[element].tl}, tle.dsa.ascend.UB)", f"tle.dsa.copy({name} + at, {limit}, [{whole}])",
-                 f"tle.dsa.{word}({out}, {limit}, {out})")
+        s.kernel(
+            f"{limit} = tle.dsa.alloc([{whole}], {ELEMENTS[element].tl}, tle.dsa.ascend.UB)",
+            f"tle.dsa.copy({name} + at, {limit}, [{whole}])",
+            f"tle.dsa.{word}({out}, {limit}, {out})",
+        )
         s.reads(f"{out}[...] = {function}({out}, {name})")
 
 
 def tails(s: Sketch, draws: Draws, shape) -> tuple[str, list[int]]:
     """(the extents of a copy, as text; as numbers): some come at run time, nothing or less than nothing among them."""
     numbers = [draws.pick([extent, draws.integer(0, extent), max(extent - 1, 0), -1]) for extent in shape]
-    return ", ".join(s.number(one) if draws.chance(70) or one < 0 else str(one) for one in numbers), [max(one, 0) for one in numbers]
+    return ", ".join(s.number(one) if draws.chance(70) or one < 0 else str(one) for one in numbers), [
+        max(one, 0) for one in numbers
+    ]
 
 
 def cut(extents) -> str:
@@ -125,7 +133,10 @@ def view(s: Sketch, draws: Draws, number: int, shape, element: str, names) -> No
         sizes.append(count)
         strides.append(stride)
         boxes.append(f"{first}:{first + (count - 1) * stride + 1}:{stride}")
-    s.kernel(f"v{number} = tle.dsa.subview({one}, [{', '.join(texts)}], {sizes}, {strides})", f"tle.dsa.sub(v{number}, v{number}, v{number})")
+    s.kernel(
+        f"v{number} = tle.dsa.subview({one}, [{', '.join(texts)}], {sizes}, {strides})",
+        f"tle.dsa.sub(v{number}, v{number}, v{number})",
+    )
     s.reads(f"{one}[{', '.join(boxes)}] = 0")
 
 
@@ -134,8 +145,10 @@ def elements(s: Sketch, draws: Draws, number: int, shape, element: str, names) -
     one, count = draws.pick(names), draws.pick([each for each in (1, 2, 8, 16) if each <= shape[0]])
     first = draws.integer(0, shape[0] - count)
     text = s.number(first) if draws.chance(50) else str(first)
-    s.kernel(f"p{number} = tle.dsa.local_ptr({one}, [tl.arange(0, {count}) + {text}])",
-             f"tl.store(p{number}, (tl.load(p{number}) * 0 + {number}).to({ELEMENTS[element].tl}))")
+    s.kernel(
+        f"p{number} = tle.dsa.local_ptr({one}, [tl.arange(0, {count}) + {text}])",
+        f"tl.store(p{number}, (tl.load(p{number}) * 0 + {number}).to({ELEMENTS[element].tl}))",
+    )
     s.reads(f"{one}[{first}:{first + count}] = {number}")
 
 

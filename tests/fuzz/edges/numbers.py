@@ -95,9 +95,12 @@ def casts(draws: Draws):
     s.kernel(f"at = {places(shape)}", f"v0 = tl.load({x} + at)")
     s.reads(f"v0 = {x}.astype(np.longdouble if {element[0] == 'f' or element == 'bf16'} else object)")
     held = shape[-1] * ELEMENTS[element].bytes >= 16 and draws.chance(30)
-    if held:    # through shared memory, where 8-bit floats lie as they are
-        s.kernel(f"held = tlx.local_alloc({shape}, {ELEMENTS[element].tl}, 1)", "tlx.local_store(held[0], v0)",
-                 "v0 = tlx.local_load(held[0])")
+    if held:  # through shared memory, where 8-bit floats lie as they are
+        s.kernel(
+            f"held = tlx.local_alloc({shape}, {ELEMENTS[element].tl}, 1)",
+            "tlx.local_store(held[0], v0)",
+            "v0 = tlx.local_load(held[0])",
+        )
     s.skips["compile gfx942"] = s.skips["compile gfx950"] = "the instructions of NVIDIA are what the numbers are from"
     for number in range(1, draws.integer(1, 4) + 1):
         element = _one_cast(s, draws, element, number)
@@ -151,9 +154,15 @@ def wraps(draws: Draws):
         how, one, other = draws.pick(operations), tiles[-1 - draws.integer(0, 1)], draws.pick(tiles)
         name = f"r{number}"
         other = {"<<": "by", ">>": "by", "//": "over", "%": "over"}.get(how, other)
-        text = {"neg": f"-{one}", "abs": f"tl.abs({one})", "~": f"~{one}", "min": f"tl.minimum({one}, {other})",
-                "max": f"tl.maximum({one}, {other})", "umulhi": f"tl.umulhi({one}, {other})"}.get(how, f"{one} {how} {other}")
-        cast = f".to({ELEMENTS[element].tl})"       # minima and comparisons have another type
+        text = {
+            "neg": f"-{one}",
+            "abs": f"tl.abs({one})",
+            "~": f"~{one}",
+            "min": f"tl.minimum({one}, {other})",
+            "max": f"tl.maximum({one}, {other})",
+            "umulhi": f"tl.umulhi({one}, {other})",
+        }.get(how, f"{one} {how} {other}")
+        cast = f".to({ELEMENTS[element].tl})"  # minima and comparisons have another type
         s.kernel(f"{name} = ({text}){cast}")
         s.reads(f"{name} = each({one}, {how!r}, {other}, {low}, {high})")
         tiles.append(name)

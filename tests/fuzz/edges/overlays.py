@@ -1,5 +1,5 @@
-"""Two buffers in one piece of memory, filled and read in turn by two tasks: by a storage alias spec, by `reuse=`, or as the same bytes
-of another type and shape.
+"""Two buffers in one piece of memory, filled and read in turn by two tasks: by a storage alias spec, by `reuse=`, or as the same
+bytes of another type and shape.
 
     load    a full ─> read ─> b may come        each hand-over has its barrier: nothing of `a` is alive when `b` is filled
 """
@@ -32,10 +32,17 @@ def overlays(draws: Draws):
     if how == "bits":
         return seen_as(s, draws, rounds, one, two, shape_one, shape_two)
     n = s.number(rounds)
-    s.kernel("full_a, read_a = tlx.alloc_barriers(1), tlx.alloc_barriers(1)", "full_b, read_b = tlx.alloc_barriers(1), tlx.alloc_barriers(1)")
+    s.kernel(
+        "full_a, read_a = tlx.alloc_barriers(1), tlx.alloc_barriers(1)",
+        "full_b, read_b = tlx.alloc_barriers(1), tlx.alloc_barriers(1)",
+    )
     apart = how == "distinct"
-    lines = {"read_b": "tlx.barrier_wait(read_b[0], (i & 1) ^ 1)", "full_a": "tlx.barrier_wait(full_a[0], i & 1)",
-             "read_a": "tlx.barrier_wait(read_a[0], i & 1)", "full_b": "tlx.barrier_wait(full_b[0], i & 1)"}
+    lines = {
+        "read_b": "tlx.barrier_wait(read_b[0], (i & 1) ^ 1)",
+        "full_a": "tlx.barrier_wait(full_a[0], i & 1)",
+        "read_a": "tlx.barrier_wait(read_a[0], i & 1)",
+        "full_b": "tlx.barrier_wait(full_b[0], i & 1)",
+    }
     lines = {name: line + s.mark() for name, line in lines.items()}
     s.mistake(lines["full_a"], "pass", "a is read before it is filled")
     s.mistake(lines["full_b"], "pass", "b is read before it is filled")
@@ -48,15 +55,23 @@ def overlays(draws: Draws):
         size = prod(shape)
         x, y = s.array(element, (rounds, *shape)), s.output(element, (rounds, *shape))
         at = f"i * {size} + {places(shape)}"
-        texts[f"put {name}"] = f"tlx.local_store({name}[{slot}], tl.load({x} + {at}))\n    tlx.barrier_arrive(full_{name}[0])"
-        texts[f"get {name}"] = (f"{lines[f'full_{name}']}\n    v = tlx.local_load({name}[{slot}])\n    tlx.barrier_arrive(read_{name}[0])\n"
-                                f"    tl.store({y} + {at}, v)")
+        texts[f"put {name}"] = (
+            f"tlx.local_store({name}[{slot}], tl.load({x} + {at}))\n    tlx.barrier_arrive(full_{name}[0])"
+        )
+        texts[f"get {name}"] = (
+            f"{lines[f'full_{name}']}\n    v = tlx.local_load({name}[{slot}])\n    tlx.barrier_arrive(read_{name}[0])\n"
+            f"    tl.store({y} + {at}, v)"
+        )
         s.reads(f"{y}[...] = {x}")
     sender = f"for i in range({n}):\n    {lines['read_b']}\n    {texts['put a']}\n    {lines['read_a']}\n    {texts['put b']}"
     receiver = f"for i in range({n}):\n    {texts['get a']}\n    {texts['get b']}"
     with s.block("with tlx.async_tasks():"):
         for index, text in enumerate([sender, receiver] if draws.chance(50) else [receiver, sender]):
-            with s.block(f"with tlx.async_task(num_warps={draws.pick([4, 2, 1])}):" if index else 'with tlx.async_task("default"):'):
+            with s.block(
+                f"with tlx.async_task(num_warps={draws.pick([4, 2, 1])}):"
+                if index
+                else 'with tlx.async_task("default"):'
+            ):
                 s.kernel(text)
     s.meta["num_warps"] = draws.pick([4, 8])
     return s
@@ -68,11 +83,17 @@ def declare(s: Sketch, how: str, one: str, two: str, shape_one, shape_two, slots
     second = f"tlx.local_alloc({shape_two}, {ELEMENTS[two].tl}, {slots}"
     if how in ("spec", "distinct"):
         kind = "" if how == "spec" else ", group_type=tlx.reuse_group_type.distinct"
-        s.kernel("spec = tlx.storage_alias_spec()", f"a = {first}, reuse=spec)", f"b = {second}, reuse=spec)",
-                 f"spec.set_buffer_overlap(tlx.reuse_group(a, b{kind}))")
+        s.kernel(
+            "spec = tlx.storage_alias_spec()",
+            f"a = {first}, reuse=spec)",
+            f"b = {second}, reuse=spec)",
+            f"spec.set_buffer_overlap(tlx.reuse_group(a, b{kind}))",
+        )
     elif how == "reuse":
         s.kernel(f"a = {first})", f"b = {second}, reuse=a)")
-        if prod(shape_two) * ELEMENTS[two].bytes > prod(shape_one) * ELEMENTS[one].bytes:   # the larger one is the memory
+        if (
+            prod(shape_two) * ELEMENTS[two].bytes > prod(shape_one) * ELEMENTS[one].bytes
+        ):  # the larger one is the memory
             s.lines[-2:] = [f"b = {second})", f"a = {first}, reuse=b)"]
     else:
         s.kernel(f"a = {first})", f"b = tlx.local_reinterpret(a, {ELEMENTS[two].tl}, {shape_two})")
@@ -90,15 +111,26 @@ def seen_as(s: Sketch, draws: Draws, rounds: int, one: str, two: str, shape_one,
     s.mistake(full, "pass", "the bytes are read before they are there")
     if rounds > 1:
         s.mistake(wait, "pass", "the bytes are stored over while they are read")
-    sender = (f"for i in range({n}):\n    {wait}\n    tlx.local_store(a[0], tl.load({x} + i * {prod(shape_one)} + {places(shape_one)}))\n"
-              "    tlx.barrier_arrive(full[0])")
-    receiver = (f"for i in range({n}):\n    {full}\n    v = tlx.local_load(b[0])\n    w = tlx.local_load(a[0])\n"
-                f"    tlx.barrier_arrive(read[0])\n    tl.store({y} + i * {prod(shape_two)} + {places(shape_two)}, v{as_bits})\n"
-                f"    tl.store({z} + i * {prod(shape_one)} + {places(shape_one)}, w)")
+    sender = (
+        f"for i in range({n}):\n    {wait}\n    tlx.local_store(a[0], tl.load({x} + i * {prod(shape_one)} + {places(shape_one)}))\n"
+        "    tlx.barrier_arrive(full[0])"
+    )
+    receiver = (
+        f"for i in range({n}):\n    {full}\n    v = tlx.local_load(b[0])\n    w = tlx.local_load(a[0])\n"
+        f"    tlx.barrier_arrive(read[0])\n    tl.store({y} + i * {prod(shape_two)} + {places(shape_two)}, v{as_bits})\n"
+        f"    tl.store({z} + i * {prod(shape_one)} + {places(shape_one)}, w)"
+    )
     with s.block("with tlx.async_tasks():"):
         for index, text in enumerate([sender, receiver] if draws.chance(50) else [receiver, sender]):
-            with s.block(f"with tlx.async_task(num_warps={draws.pick([4, 2, 1])}):" if index else 'with tlx.async_task("default"):'):
+            with s.block(
+                f"with tlx.async_task(num_warps={draws.pick([4, 2, 1])}):"
+                if index
+                else 'with tlx.async_task("default"):'
+            ):
                 s.kernel(text)
     s.meta["num_warps"] = draws.pick([4, 8])
-    s.reads(f"{z}[...] = {x}", f"{y}[...] = np.ascontiguousarray({x}).reshape({rounds}, -1).view({ELEMENTS[bits].reading}).reshape({y}.shape)")
+    s.reads(
+        f"{z}[...] = {x}",
+        f"{y}[...] = np.ascontiguousarray({x}).reshape({rounds}, -1).view({ELEMENTS[bits].reading}).reshape({y}.shape)",
+    )
     return s

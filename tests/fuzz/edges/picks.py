@@ -65,16 +65,20 @@ def gather(s: Sketch, draws: Draws, number: int) -> None:
     if way == "own" and width * ELEMENTS[element].bytes >= 32 and width >= 32 // ELEMENTS[element].bytes:
         s.kernel(f"v{number} = {d}.gather(rows{number}, {at})")
     elif way == "tle":
-        s.kernel(f"b{number} = tle.gpu.alloc([{count}, {width}], {ELEMENTS[element].tl})",
-                 f"tle.gpu.copy({d}, b{number}, [{count}, {width}], [rows{number}, {at}])",
-                 f"v{number} = tl.load(tle.gpu.local_ptr(b{number}))")
+        s.kernel(
+            f"b{number} = tle.gpu.alloc([{count}, {width}], {ELEMENTS[element].tl})",
+            f"tle.gpu.copy({d}, b{number}, [{count}, {width}], [rows{number}, {at}])",
+            f"v{number} = tl.load(tle.gpu.local_ptr(b{number}))",
+        )
     else:
         size = count * width * ELEMENTS[element].bytes
-        s.kernel(f"b{number} = tlx.local_alloc(({count}, {width}), {ELEMENTS[element].tl}, 1)",
-                 s.dropped(f"tlx.barrier_expect_bytes(ready[{number}], {size})", "bytes come that nobody expects"),
-                 f"tlx.async_descriptor_gather({d}, b{number}[0], rows{number}, {at}, ready[{number}])",
-                 s.dropped(f"tlx.barrier_wait(ready[{number}], 0)", "the rows are read before they are there"),
-                 f"v{number} = tlx.local_load(b{number}[0])")
+        s.kernel(
+            f"b{number} = tlx.local_alloc(({count}, {width}), {ELEMENTS[element].tl}, 1)",
+            s.dropped(f"tlx.barrier_expect_bytes(ready[{number}], {size})", "bytes come that nobody expects"),
+            f"tlx.async_descriptor_gather({d}, b{number}[0], rows{number}, {at}, ready[{number}])",
+            s.dropped(f"tlx.barrier_wait(ready[{number}], 0)", "the rows are read before they are there"),
+            f"v{number} = tlx.local_load(b{number}[0])",
+        )
     where = f"tl.arange(0, {count})[:, None] * {width} + tl.arange(0, {width})[None, :]"
     s.kernel(f"tl.store({y} + pid * {count * width} + {where}, v{number})")
     s.reads(f"{y}[pid] = picked({x}, {numbers}[pid].tolist(), {column}, {width})")
@@ -90,14 +94,18 @@ def scatter(s: Sketch, draws: Draws, number: int) -> None:
     at, turn = s.number(column) if draws.chance(50) else str(column), draws.integer(0, count - 1)
     d = s.descriptor(y, (1, width))
     where = f"tl.arange(0, {count})[:, None] * {width} + tl.arange(0, {width})[None, :]"
-    s.kernel(f"v{number} = tl.load({x} + pid * {count * width} + {where})",
-             f"rows{number} = pid * {count} + (tl.arange(0, {count}) ^ {turn})")
+    s.kernel(
+        f"v{number} = tl.load({x} + pid * {count * width} + {where})",
+        f"rows{number} = pid * {count} + (tl.arange(0, {count}) ^ {turn})",
+    )
     if draws.chance(40) and width * ELEMENTS[element].bytes >= 32:
         s.kernel(f"{d}.scatter(v{number}, rows{number}, {at})")
     else:
-        s.kernel(f"b{number} = tlx.local_alloc(({count}, {width}), {ELEMENTS[element].tl}, 1)",
-                 f"tlx.local_store(b{number}[0], v{number})",
-                 s.dropped("tlx.fence('async_shared')", "the copies read through the other proxy"),
-                 f"tlx.async_descriptor_scatter({d}, b{number}[0], rows{number}, {at})",
-                 "tlx.async_descriptor_store_wait(0)")
+        s.kernel(
+            f"b{number} = tlx.local_alloc(({count}, {width}), {ELEMENTS[element].tl}, 1)",
+            f"tlx.local_store(b{number}[0], v{number})",
+            s.dropped("tlx.fence('async_shared')", "the copies read through the other proxy"),
+            f"tlx.async_descriptor_scatter({d}, b{number}[0], rows{number}, {at})",
+            "tlx.async_descriptor_store_wait(0)",
+        )
     s.reads(f"put_rows({y}, (pid * {count} + (np.arange({count}) ^ {turn})).tolist(), {column}, {x}[pid])")

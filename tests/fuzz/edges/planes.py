@@ -1,5 +1,5 @@
-"""Meshes of two and three axes: neighbours on a torus, lines that meet by themselves, sums in a peer's memory, tensors that are spread
-over the axes in one way and then in another.
+"""Meshes of two and three axes: neighbours on a torus, lines that meet by themselves, sums in a peer's memory, tensors that are
+spread over the axes in one way and then in another.
 
     tle.remote(pointers, ((i + 1) % 2, j), scope=MESH)
     tle.reshard(tle.make_sharded_tensor(tile, tle.sharding(MESH, ["a", ["b"]]), [16, 32]), tle.sharding(MESH, [["b", "a"], None]))
@@ -57,8 +57,13 @@ def shifted(s: Sketch, draws: Draws, number: int, shape, names: str) -> None:
     there, away = moved(draws, shape, names)
     first, then = (f"tle.distributed_barrier(MESH){s.mark()}" for _ in range(2))
     with s.block(f"for r in range({rounds}):"):
-        s.kernel(f"at{number} = (pid * {rounds} + r) * {size} + tl.arange(0, {size})", f"tl.store(p{number}, tl.load({x} + at{number}))", first,
-                 f"tl.store({y} + at{number}, tl.load(tle.remote(p{number}, {there}, scope=MESH)))", then)
+        s.kernel(
+            f"at{number} = (pid * {rounds} + r) * {size} + tl.arange(0, {size})",
+            f"tl.store(p{number}, tl.load({x} + at{number}))",
+            first,
+            f"tl.store({y} + at{number}, tl.load(tle.remote(p{number}, {there}, scope=MESH)))",
+            then,
+        )
     if away:
         s.mistake(first, "pass", "a peer's tile is read before it is stored")
         if rounds > 1:
@@ -74,10 +79,17 @@ def lines(s: Sketch, draws: Draws, number: int, shape, names: str) -> None:
     there, away = moved(draws, shape, names, names[axis])
     keys = [""]
     for dim, extent in enumerate(shape):
-        keys = [f"{key}, {one}" if key else str(one) for key in keys for one in ([":"] if dim == axis else range(extent))]
+        keys = [
+            f"{key}, {one}" if key else str(one) for key in keys for one in ([":"] if dim == axis else range(extent))
+        ]
     first = [f"tle.distributed_barrier(MESH[{key}]){s.mark()}" for key in keys]
-    s.kernel(f"at{number} = pid * {size} + tl.arange(0, {size})", f"tl.store(p{number}, tl.load({x} + at{number}))", *first,
-             f"tl.store({y} + at{number}, tl.load(tle.remote(p{number}, {there}, scope=MESH)))", "tle.distributed_barrier(MESH)")
+    s.kernel(
+        f"at{number} = pid * {size} + tl.arange(0, {size})",
+        f"tl.store(p{number}, tl.load({x} + at{number}))",
+        *first,
+        f"tl.store({y} + at{number}, tl.load(tle.remote(p{number}, {there}, scope=MESH)))",
+        "tle.distributed_barrier(MESH)",
+    )
     if away:
         s.mistake(first[draws.integer(0, len(first) - 1)], "pass", "the CTAs of one line do not meet")
     s.reads(f"{y}[pid, 0] = {x}[pid - rank + np.ravel_multi_index({there}, {shape}), 0]")
@@ -89,15 +101,24 @@ def added(s: Sketch, draws: Draws, number: int, shape, names: str) -> None:
     x, y = begun(s, number, 1, size)
     one, other = moved(draws, shape, names)[0], moved(draws, shape, names)[0]
     first, then = (f"tle.distributed_barrier(MESH){s.mark()}" for _ in range(2))
-    s.kernel(f"at{number} = pid * {size} + tl.arange(0, {size})", f"tl.store(p{number}, tl.zeros([{size}], tl.int32))", first,
-             f"tl.atomic_add(tle.remote(p{number}, {one}, scope=MESH), tl.load({x} + at{number}))",
-             f"tl.atomic_add(tle.remote(p{number}, {other}, scope=MESH), tl.load({x} + at{number}) * 3)", then,
-             f"tl.store({y} + at{number}, tl.load(p{number}))", "tle.distributed_barrier(MESH)")
+    s.kernel(
+        f"at{number} = pid * {size} + tl.arange(0, {size})",
+        f"tl.store(p{number}, tl.zeros([{size}], tl.int32))",
+        first,
+        f"tl.atomic_add(tle.remote(p{number}, {one}, scope=MESH), tl.load({x} + at{number}))",
+        f"tl.atomic_add(tle.remote(p{number}, {other}, scope=MESH), tl.load({x} + at{number}) * 3)",
+        then,
+        f"tl.store({y} + at{number}, tl.load(p{number}))",
+        "tle.distributed_barrier(MESH)",
+    )
     if prod(shape) > 1 and (one != f"({', '.join(names)})" or other != one):
         s.mistake(first, "pass", "added to before it was set to zero")
         s.mistake(then, "pass", "read before all have added")
-    inverse = "".join(f"\nfor there, times in ((np.ravel_multi_index({text}, {shape}), {times}),):\n"
-                      f"    {y}[pid - rank + there, 0] += {x}[pid, 0] * {times}" for text, times in ((one, 1), (other, 3)))
+    inverse = "".join(
+        f"\nfor there, times in ((np.ravel_multi_index({text}, {shape}), {times}),):\n"
+        f"    {y}[pid - rank + there, 0] += {x}[pid, 0] * {times}"
+        for text, times in ((one, 1), (other, 3))
+    )
     s.reads(inverse.strip("\n"))
 
 
@@ -118,14 +139,19 @@ def spread(s: Sketch, draws: Draws, number: int, shape, names: str) -> None:
     y = s.output(element, (s.programs, m2, n2))
     i, j = "tl.arange(0, {0})[:, None]", "tl.arange(0, {0})[None, :]"
     part = index(sums, shape, names)
-    corner = f"(({index(old[0], shape, names)}) * {m1} + {i.format(m1)}) * {COLUMNS} + ({index(old[1], shape, names)}) * {n1} + {j.format(n1)}"
-    s.kernel(f"g = pid // {prod(shape)}",
-             f"v = tl.load({x} + (g * {parts} + {part}) * {ROWS * COLUMNS} + {corner})",
-             f"r{number} = tle.reshard(tle.make_sharded_tensor(v, {sharding(old, sums)}, [{ROWS}, {COLUMNS}]), {sharding(new, [])})",
-             f"tl.store({y} + pid * {m2 * n2} + {i.format(m2)} * {n2} + {j.format(n2)}, r{number}.handle)")
-    s.reads(f"whole = {x}[pid // {prod(shape)}].astype(np.int64).sum(0)",
-            f"row, column = ({index(new[0], shape, names)}) * {m2}, ({index(new[1], shape, names)}) * {n2}",
-            f"{y}[pid] = whole[row:row + {m2}, column:column + {n2}].astype({ELEMENTS[element].reading})")
+    row, column = index(old[0], shape, names), index(old[1], shape, names)
+    corner = f"({row} * {m1} + {i.format(m1)}) * {COLUMNS} + {column} * {n1} + {j.format(n1)}"
+    s.kernel(
+        f"g = pid // {prod(shape)}",
+        f"v = tl.load({x} + (g * {parts} + {part}) * {ROWS * COLUMNS} + {corner})",
+        f"r{number} = tle.reshard(tle.make_sharded_tensor(v, {sharding(old, sums)}, [{ROWS}, {COLUMNS}]), {sharding(new, [])})",
+        f"tl.store({y} + pid * {m2 * n2} + {i.format(m2)} * {n2} + {j.format(n2)}, r{number}.handle)",
+    )
+    s.reads(
+        f"whole = {x}[pid // {prod(shape)}].astype(np.int64).sum(0)",
+        f"row, column = ({index(new[0], shape, names)}) * {m2}, ({index(new[1], shape, names)}) * {n2}",
+        f"{y}[pid] = whole[row:row + {m2}, column:column + {n2}].astype({ELEMENTS[element].reading})",
+    )
 
 
 def drawn_spec(draws: Draws, shape, names: str, partial: bool) -> dict:

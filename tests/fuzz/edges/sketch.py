@@ -126,20 +126,51 @@ class Sketch:
             self.meta["num_warps"] = self.draws.pick(list(self.warps))
         self.meta.setdefault("enable_fp_fusion", False)
         if not any(word in line for line in self.lines for word in ("tlx.", "tle.")) and self.draws.chance(50):
-            self.lines.insert(0, "ours = tlx.alloc_barriers(1)")   # a kernel without our words is compiled by Triton alone
+            self.lines.insert(
+                0, "ours = tlx.alloc_barriers(1)"
+            )  # a kernel without our words is compiled by Triton alone
         ordered = list(self.arguments.values())
         pid = "tl.program_id(0)"
         if len(self.grid) == 2:
             pid += " + tl.num_programs(0) * tl.program_id(1)"
         body = [f"pid = {pid}", *"\n".join(self.lines).split("\n")]
         names = ", ".join(one.name for one in ordered)
-        kernel = "\n".join([HEAD, *(f"{text}\n\n" for text in self.functions), "@mimw.jit", f"def kernel({names}):",
-                            *("    " + line if line else line for line in body)]) + "\n"
+        kernel = (
+            "\n".join(
+                [
+                    HEAD,
+                    *(f"{text}\n\n" for text in self.functions),
+                    "@mimw.jit",
+                    f"def kernel({names}):",
+                    *("    " + line if line else line for line in body),
+                ]
+            )
+            + "\n"
+        )
         given = ", ".join(one.name for one in ordered if one.kind != "descriptor")
-        reading = "\n".join([*(f"{text}\n\n" for text in self.helpers), f"def program(pid, rank, peers, {given}):",
-                             textwrap.indent("\n".join(self.reading or ["pass"]), "    "), "    if False:", "        yield", ""])
-        return Program(name, seed, kernel, reading, tuple(ordered), self.grid, dict(self.meta), self.cluster, self.meshed,
-                       skips=dict(self.skips), breaks=tuple(deepened(one, kernel) for one in self.breaks))
+        reading = "\n".join(
+            [
+                *(f"{text}\n\n" for text in self.helpers),
+                f"def program(pid, rank, peers, {given}):",
+                textwrap.indent("\n".join(self.reading or ["pass"]), "    "),
+                "    if False:",
+                "        yield",
+                "",
+            ]
+        )
+        return Program(
+            name,
+            seed,
+            kernel,
+            reading,
+            tuple(ordered),
+            self.grid,
+            dict(self.meta),
+            self.cluster,
+            self.meshed,
+            skips=dict(self.skips),
+            breaks=tuple(deepened(one, kernel) for one in self.breaks),
+        )
 
 
 def deepened(one: Break, kernel: str) -> Break:

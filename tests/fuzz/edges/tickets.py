@@ -21,7 +21,9 @@ def tickets(draws: Draws):
     """One to three such uses of atomics, in a launch of one to five programs."""
     s = Sketch(draws, grid=(draws.integer(1, 5),))
     for number in range(draws.integer(1, 3)):
-        draws.pick([of_programs, of_lanes, exchanged, last_one, locked, sorted_by_counts, old_values, swapped_where])(s, draws, number)
+        draws.pick([of_programs, of_lanes, exchanged, last_one, locked, sorted_by_counts, old_values, swapped_where])(
+            s, draws, number
+        )
     return s
 
 
@@ -31,7 +33,10 @@ def of_programs(s: Sketch, draws: Draws, number: int) -> None:
     counter, y = s.output(element, (1,)), s.output("i32", (s.programs * rounds,))
     sem = draws.pick(["", ", sem='relaxed'", ", sem='acquire'", ", sem='release', scope='gpu'"])
     with s.block(f"for r{number} in range({rounds}):"):
-        s.kernel(f"t{number} = tl.atomic_add({counter}, {step}{sem})", f"tl.atomic_add({y} + t{number} // {step}, {number + 1})")
+        s.kernel(
+            f"t{number} = tl.atomic_add({counter}, {step}{sem})",
+            f"tl.atomic_add({y} + t{number} // {step}, {number + 1})",
+        )
     s.reads(f"{counter}[0] += {step * rounds}", f"{y}[pid * {rounds}:(pid + 1) * {rounds}] = {number + 1}")
 
 
@@ -78,12 +83,18 @@ def last_one(s: Sketch, draws: Draws, number: int) -> None:
                 s{number} = {join}
             tl.store({y} + at{number}, s{number})""")
     if s.programs > 1:
-        for sem, why in (("relaxed", "a relaxed ticket orders nothing"), ("acquire", "nothing releases the part"),
-                         ("release", "who adds up acquires nothing")):
+        for sem, why in (
+            ("relaxed", "a relaxed ticket orders nothing"),
+            ("acquire", "nothing releases the part"),
+            ("release", "who adds up acquires nothing"),
+        ):
             s.mistake(line, line.replace("acq_rel", sem), why)
     function = "sum" if fold == "+" else "max"
-    s.reads(f"{parts}[pid] = {x}[pid] * 3", f"{done}[0] += 1",
-            f"if pid == {s.programs - 1}:\n    {y}[...] = ({x}.astype(np.int64) * 3).{function}(0)")
+    s.reads(
+        f"{parts}[pid] = {x}[pid] * 3",
+        f"{done}[0] += 1",
+        f"if pid == {s.programs - 1}:\n    {y}[...] = ({x}.astype(np.int64) * 3).{function}(0)",
+    )
 
 
 def locked(s: Sketch, draws: Draws, number: int) -> None:
@@ -128,8 +139,13 @@ def old_values(s: Sketch, draws: Draws, number: int) -> None:
     """What was there, of words that nobody else touches; some lanes masked; integers at the ends of their types."""
     size, programs = draws.pick([32, 64, 128]), s.programs
     element = draws.pick(["i32", "i64", "u32", "f32", "f16"])
-    operations = ["add", "xchg", "max", "min", "and", "or", "xor"] if element[0] in "iu" else ["add", "xchg"] if element == "f32" else [
-        "add"]
+    operations = (
+        ["add", "xchg", "max", "min", "and", "or", "xor"]
+        if element[0] in "iu"
+        else ["add", "xchg"]
+        if element == "f32"
+        else ["add"]
+    )
     how = draws.pick(operations)
     fill = ("edges", s.seed()) if element[0] in "iu" and draws.chance(60) else ("ints", 0, 8, s.seed())
     x, words = s.array(element, (programs, size)), s.output(element, (programs, size), fill)
@@ -140,8 +156,15 @@ def old_values(s: Sketch, draws: Draws, number: int) -> None:
         old{number} = tl.atomic_{how}({words} + pid * {size} + (at{number} ^ {turn}), tl.load({x} + pid * {size} + at{number}),
                                       mask=at{number} < {limit})
         tl.store({y} + pid * {size} + at{number}, old{number}, mask=at{number} < {limit})""")
-    new = {"add": "old + new", "xchg": "new", "max": "np.maximum(old, new)", "min": "np.minimum(old, new)", "and": "old & new",
-           "or": "old | new", "xor": "old ^ new"}[how]
+    new = {
+        "add": "old + new",
+        "xchg": "new",
+        "max": "np.maximum(old, new)",
+        "min": "np.minimum(old, new)",
+        "and": "old & new",
+        "or": "old | new",
+        "xor": "old ^ new",
+    }[how]
     s.reads(f"""
         where = (np.arange({size}) ^ {turn})[:{limit}]
         old, new = {words}[pid, where].copy(), {x}[pid, :{limit}]
@@ -159,4 +182,6 @@ def swapped_where(s: Sketch, draws: Draws, number: int) -> None:
         old{number} = tl.atomic_cas({words} + pid * {size} + at{number}, (at{number} * 0 + 1).to({ELEMENTS[element].tl}),
                                     (at{number} + 9).to({ELEMENTS[element].tl}))
         tl.store({y} + pid * {size} + at{number}, old{number})""")
-    s.reads(f"{y}[pid] = {words}[pid]", f"{words}[pid] = np.where({words}[pid] == 1, np.arange({size}) + 9, {words}[pid])")
+    s.reads(
+        f"{y}[pid] = {words}[pid]", f"{words}[pid] = np.where({words}[pid] == 1, np.arange({size}) + 9, {words}[pid])"
+    )
