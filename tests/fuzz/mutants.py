@@ -22,7 +22,7 @@ from .tree import Break, Mark, Program
 
 @dataclass(frozen=True)
 class Mutant:
-    """Line `line` of the kernel (from 1) becomes `text`. A mistake that a family plants may be more: `source` is the whole kernel."""
+    """Line `line` of the kernel (from 1) becomes `text`. A family's own mistake may be more: `source` is the whole kernel."""
 
     line: int
     role: str
