@@ -165,9 +165,12 @@ def _reader(
     out = f"tl.store({y} + (pid * {count + 1} + {{}}) * {total} + {places(shape)}, {{}})"
     wait, load, release = ring.wait("t"), ring.load("t"), ring.release("t") + s.mark()
     reused = count > ring.slots
+    every = draws.integer(2, 3)
+    some = {"some": f"t % {every} == {draws.integer(0, every - 1)}", "first": f"t < {draws.integer(0, max(count, 1))}"}
+    condition = some.get(style, "t >= 0")
     if not ring.piped:
         wait += s.mark()
-        if count:
+        if reused or any(eval(condition, {"t": tile}) for tile in range(count)):  # else there is nothing that it comes too early for
             s.mistake(wait, "pass", f"the reader of {style} does not wait")
     if reused:
         s.mistake(release, "pass", f"the reader of {style} gives nothing back")
@@ -185,12 +188,6 @@ def _reader(
         s.reads(f"for t in range({n}):\n    {y}[pid, t] = (tiles[t] + {more}) * {weight}")
         return [text]
     if style in ("some", "first"):
-        every = draws.integer(2, 3)
-        condition = (
-            f"t % {every} == {draws.integer(0, every - 1)}"
-            if style == "some"
-            else f"t < {draws.integer(0, max(count, 1))}"
-        )
         text = f"{head}\n    {wait}\n    if {condition}:\n        v = {load}\n        {out.format('t', value)}\n    {release}"
         s.reads(f"for t in range({n}):\n    if {condition}:\n        {y}[pid, t] = tiles[t] * {weight}")
         return [text]
