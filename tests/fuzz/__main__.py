@@ -8,9 +8,7 @@ import sys
 import time
 
 from . import rows
-from .blackwell import BLACKWELL
-from .families import FAMILIES
-from .worker import WORLDS
+from .families import GROUPS, WORLDS, chosen, everything
 from .workers import Died, cores, run_all
 
 STAGES = ("sim", "check", "text", "compile", "gpu")
@@ -23,12 +21,14 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--stages",
         default="sim,check",
-        help="of sim, check, text (IR printed and read back), compile (all chips), 'compile sm_90a' (one), gpu",
+        help="of sim, check, text (IR printed and read back), compile (all chips), 'compile sm_90a' (one), gpu; 'compile sm_90a/8' "
+        "of each eighth program only",
     )
     parser.add_argument(
         "--family",
-        choices=[*FAMILIES, *BLACKWELL, "blackwell", WORLDS],
-        help="blackwell: all that are for sm_100a; worlds: programs on several GPUs",
+        choices=[*everything(), *GROUPS, WORLDS],
+        help="blackwell: all that are for sm_100a; worlds: programs on several GPUs; edges: all at the edges; all: the usual "
+        "ones, the edges and worlds",
     )
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")
     parser.add_argument(
@@ -66,7 +66,7 @@ def main(arguments=None) -> int:
         if isinstance(result, Died):
             result = {
                 "seed": seed,
-                "family": family_of(seed, options.family),
+                "family": chosen(seed, options.family),
                 "outcomes": [(stages[-1], result.kind, result.detail)],
                 "seconds": options.limit,
             }
@@ -85,19 +85,11 @@ def main(arguments=None) -> int:
     print(f"{sum(programs.values())} programs, {len(failures)} failures, {took:.0f} s, {workers} workers")
     if options.jsonl:
         rows.append(options.jsonl, rows.of_run("fuzz", options, stages, programs, found, took))
-    if options.shrink and failures and options.family != WORLDS:  # these print their source
+    if options.shrink and failures:
         from .shrink import shrink_all
 
         shrink_all(failures, options)
     return 1 if failures else 0
-
-
-def family_of(seed: int, family: str | None) -> str:
-    from .families import program_of
-
-    if family == WORLDS:
-        return WORLDS
-    return program_of(seed, family)[0].family
 
 
 def summary(programs, found, seconds) -> None:

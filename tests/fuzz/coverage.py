@@ -40,7 +40,7 @@ _TLX_ROWS = {
 _CLC = "clc_producer and clc_consumer, which programs hold, are made of it; tests/check/test_truth_tables_launch_control.py has it"
 _GPUS = "programs of the fuzzer run on one GPU; tests/check/test_truth_tables_gpus.py and tests/words/test_world_words.py have it"
 _MULTIMEM = "memory of several GPUs at once; tests/words/test_multimem.py and its truth tables have it"
-_LOCAL = "words of another chip, of which GPUs run what expand_dsa makes; tests/tle/test_dsa_*.py have them"
+_LOCAL = "the family locals holds them (edges/locals.py), and tests/tle/test_dsa_*.py; it is not among the seeds that are looked at"
 NOT_HERE = {
     **dict.fromkeys(("tlx.peer_pointer", "tlx.signal", "tlx.wait_signal", "tlx.world_barrier", "tlx.world_rank", "tlx.world_size",
                      "tle.bind_mesh: shard_id, several GPUs", "tle.bind_mesh: remote, several GPUs",

@@ -32,6 +32,8 @@ ELEMENTS = {
         Element("i8", "tl.int8", "np.int8", 1, "int", (1 << 7) - 1),
         Element("u8", "tl.uint8", "np.uint8", 1, "uint", (1 << 8) - 1),
         Element("u32", "tl.uint32", "np.uint32", 4, "uint", (1 << 32) - 1),
+        Element("u16", "tl.uint16", "np.uint16", 2, "uint", (1 << 16) - 1),
+        Element("u64", "tl.uint64", "np.uint64", 8, "uint", (1 << 64) - 1),
         Element("i64", "tl.int64", "np.int64", 8, "int", (1 << 63) - 1),
         Element("f8e4", "tl.float8e4nv", "ml_dtypes.float8_e4m3fn", 1, "float", 16),
         Element("f8e5", "tl.float8e5", "ml_dtypes.float8_e5m2", 1, "float", 8),

@@ -430,18 +430,42 @@ def grids(draws: Draws):
 
 def make_program(name: str, draws: Draws, seed: int = 0) -> Program:
     """One program of the family."""
-    from .blackwell import BLACKWELL
-
-    made = {**FAMILIES, **BLACKWELL}[name][1](draws)
+    made = everything()[name][1](draws)
     return made(name, seed) if callable(made) else assemble(name, seed, *made)
 
 
-def program_of(seed: int, only: str | None = None, record=None) -> tuple[Program, Draws]:
-    """The program of a seed: its family by weight, unless `only` names it, or by "blackwell" those of that chip."""
+def everything() -> dict[str, tuple[float, Callable]]:
+    """All families of programs on one GPU."""
     from .blackwell import BLACKWELL
+    from .edges import EDGES
 
-    chooser = Draws(seed)
-    families = BLACKWELL if only == "blackwell" else FAMILIES
-    name = only if only not in (None, "blackwell") else chooser.pick(list(families), [one for one, _ in families.values()])
-    draws = Draws(seed * 7919 + 13, record)
+    return {**FAMILIES, **BLACKWELL, **EDGES}
+
+
+WORLDS = "worlds"  # programs on several GPUs; world_runs.py makes and runs them
+GROUPS = ("blackwell", "edges", "all")
+
+
+def group(name: str | None) -> dict[str, float] | None:
+    """The families that a word of the command stands for, with their weights: none the first ones, "blackwell" those of that chip,
+    "edges" those and worlds, "all" the first ones, the edges and worlds; else None."""
+    from .blackwell import BLACKWELL
+    from .edges import EDGES
+
+    made = {None: FAMILIES, "blackwell": BLACKWELL, "edges": EDGES, "all": {**FAMILIES, **EDGES}}.get(name)
+    if made is None:
+        return None
+    weights = {one: weight for one, (weight, _) in made.items()}
+    return weights | {WORLDS: 1.0} if name in ("edges", "all") else weights
+
+
+def chosen(seed: int, only: str | None = None) -> str:
+    """The family of a seed: by weight, unless `only` names it."""
+    families = group(only)
+    return only if families is None else Draws(seed).pick(list(families), list(families.values()))
+
+
+def program_of(seed: int, only: str | None = None, record=None) -> tuple[Program, Draws]:
+    """The program of a seed: of the family `only`, or of one that `only` stands for. Worlds are no such programs (worlds.py)."""
+    name, draws = chosen(seed, only), Draws(seed * 7919 + 13, record)
     return replace(make_program(name, draws, seed)), draws

@@ -20,6 +20,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from . import prelude
 from .elements import ELEMENTS
 from .tree import Argument, Program
 
@@ -44,11 +45,7 @@ class Outcome:
 
 def array_of(one: Argument) -> np.ndarray:
     """A fresh array as the argument describes it."""
-    dtype = NUMPY[one.element]
-    if one.fill[0] == "zeros":
-        return np.zeros(one.shape, dtype)
-    _, low, high, seed = one.fill
-    return np.random.default_rng(seed).integers(low, high + 1, one.shape).astype(dtype)
+    return prelude.filled(one.fill, one.shape, NUMPY[one.element])
 
 
 def arrays_of(program: Program) -> dict[str, np.ndarray]:
@@ -112,9 +109,12 @@ def bound(program: Program, arrays: dict, make_descriptor):
 
 
 def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> str:
-    """ "" or what differs, in a few words."""
-    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
-    wrong = ~np.isclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True) if tolerance else got != want
+    """ "" or what differs, in a few words. A NaN is equal to a NaN, whatever its bits."""
+    got, want = np.asarray(got), np.asarray(want)
+    if got.dtype.kind not in "iub":
+        got, want = got.astype(np.float64), want.astype(np.float64)
+    nans = (got != got) & (want != want)
+    wrong = ~(np.isclose(got, want, rtol=tolerance, atol=tolerance) | nans) if tolerance else (got != want) & ~nans
     if not wrong.any():
         return ""
     place = tuple(int(index) for index in np.argwhere(wrong)[0])

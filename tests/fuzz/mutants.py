@@ -17,18 +17,19 @@ import warnings
 from dataclasses import dataclass
 
 from . import rows
-from .tree import Mark, Program
+from .tree import Break, Mark, Program
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """Line `line` of the kernel (from 1) becomes `text`."""
+    """Line `line` of the kernel (from 1) becomes `text`. A family's own mistake may be more: `source` is the whole kernel."""
 
     line: int
     role: str
     change: str
     text: str
     why: str
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,16 @@ def mutants(program: Program, counts: dict[str, int]) -> list[Mutant]:
             text = pad + "pass" if rule.change == "drop" else re.sub(rule.pattern, rule.by, old, count=1)
             if text != old:
                 found.append(Mutant(number, mark.role, rule.change, text, rule.why))
-    return found
+    return found + [planted(program, one) for one in program.breaks]
+
+
+def planted(program: Program, one: Break) -> Mutant:
+    """A family's own mistake, as a mutant."""
+    if program.kernel.count(one.old) != 1:
+        raise AssertionError(f"{one.old!r} stands {program.kernel.count(one.old)} times in {program.family} {program.seed}")
+    number = program.kernel[: program.kernel.index(one.old)].count("\n") + 1
+    source = program.kernel.replace(one.old, one.new)
+    return Mutant(number, program.family, one.why, source.split("\n")[number - 1], one.why, source)
 
 
 def _left_alone(mark: Mark, facts: dict[str, int], roles, kernel: str) -> bool:
@@ -218,6 +228,8 @@ def _left_alone(mark: Mark, facts: dict[str, int], roles, kernel: str) -> bool:
 
 def mutated(program: Program, mutant: Mutant) -> str:
     """The kernel's source with the change."""
+    if mutant.source:
+        return mutant.source
     lines = program.kernel.split("\n")
     lines[mutant.line - 1] = mutant.text
     return "\n".join(lines)

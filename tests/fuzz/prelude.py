@@ -14,6 +14,45 @@ import numpy as np
 COUNTS, USED = {}, [ml_dtypes, math]
 
 
+def filled(fill, shape, dtype):
+    """A fresh array: ("zeros",); ("ints", low, high, seed); ("listed", numbers), over and over; ("edges", seed, without): numbers
+    at which a type's arithmetic turns, but for the kinds in `without`."""
+    dtype = np.dtype(dtype)
+    if fill[0] == "zeros":
+        return np.zeros(shape, dtype)
+    if fill[0] == "ints":
+        return np.random.default_rng(fill[3]).integers(fill[1], fill[2] + 1, shape).astype(dtype)
+    size = math.prod(shape)
+    pool = np.array(fill[1], dtype) if fill[0] == "listed" else edges(dtype, *fill[1:])
+    return np.resize(pool, size).reshape(shape)
+
+
+def edges(dtype, seed, without=()):
+    """The numbers at which a type's arithmetic turns, and as many others, shuffled."""
+    random = np.random.default_rng(seed)
+    if np.issubdtype(dtype, np.integer):
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        near = [low, low + 1, high, high - 1, high // 2, high // 2 + 1, 0, 1, 2, 3, 5, 7, low // 2, *(-1, -2, -7) * (low < 0)]
+        pool = np.array([*near, *(int(bits) % (high - low + 1) + low for bits in random.integers(0, 1 << 62, 48))], dtype)
+        return random.permutation(pool)
+    facts = ml_dtypes.finfo(dtype)
+    top, tiny, least, step = (float(one) for one in (facts.max, facts.tiny, facts.smallest_subnormal, facts.eps))
+    kinds = {
+        "zero": [0.0, -0.0],
+        "nan": [np.nan] * 2,
+        "inf": [np.inf, -np.inf] * 2,
+        "subnormal": [least, -least, 3 * least, tiny - least],
+        "small": [tiny, -tiny, 2 * tiny],
+        "large": [top, -top, top * (1 - step)],
+        "": [1.0, -1.0, 0.5, -0.5, 1 + step, 1 - step, 1.5, 2.5, -2.5, 3.5, 255.5, 256.0, 1 / 3],
+    }
+    pool = [one for name, numbers in kinds.items() if name not in without for one in numbers]
+    drawn = random.standard_normal(40) * 2.0 ** random.integers(-9, 10, 40)
+    with np.errstate(all="ignore"):
+        pool = np.array([*pool, *np.clip(drawn, -top, top)]).astype(dtype)
+    return random.permutation(pool)
+
+
 def wide(value):
     """The same numbers in 64 bits, for arithmetic that neither wraps nor rounds."""
     value = np.asarray(value)

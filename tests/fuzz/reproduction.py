@@ -5,6 +5,8 @@ Path("small.py").write_text(written(program, "gpu", "mismatch", detail))
 
 from __future__ import annotations
 
+import re
+
 from .elements import ELEMENTS
 from .launch import PRELUDE, launch_meta
 from .tree import Argument, Program
@@ -94,11 +96,8 @@ def _bare(text: str) -> str:
 
 
 def _array(one: Argument) -> str:
-    dtype = ELEMENTS[one.element].reading
-    if one.fill[0] == "zeros":
-        return f"    {one.name!r}: lambda: np.zeros({one.shape}, {dtype}),"
-    _, low, high, seed = one.fill
-    return f"    {one.name!r}: lambda: np.random.default_rng({seed}).integers({low}, {high + 1}, {one.shape}).astype({dtype}),"
+    fill = re.sub(r"\b(inf|nan)\b(?!')", r"np.\1", repr(one.fill))     # as numbers; the kinds of edges are texts
+    return f"    {one.name!r}: lambda: filled({fill}, {one.shape}, {ELEMENTS[one.element].reading}),"
 
 
 def _argument(one: Argument):

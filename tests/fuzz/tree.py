@@ -125,7 +125,7 @@ class Branch:
 @dataclass(frozen=True)
 class Argument:
     """One parameter of the kernel. `kind`: array, number, constant (a constexpr), descriptor (of array `of`, in blocks `block`).
-    An array's `fill` is ("ints", low, high, seed), ("zeros",) or ("positive", seed); `copies`: how often replicas write it."""
+    An array's `fill` is what prelude.filled takes; `copies`: how often replicas write it."""
 
     name: str
     kind: str
@@ -138,6 +138,15 @@ class Argument:
     output: bool = False
     tolerance: float = 0.0
     copies: int = 1
+
+
+@dataclass(frozen=True)
+class Break:
+    """One text of the kernel, which stands there once, replaced by another one, which makes the program wrong; and why."""
+
+    old: str
+    new: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,7 @@ class Program:
     skips: dict[str, str] = field(default_factory=dict)
     marks: tuple[tuple[int, Mark], ...] = ()  # line of the kernel source -> its mark
     chip: str = "sm_90a"  # whose rules the simulator and the checker hold it against
+    breaks: tuple[Break, ...] = ()  # changes that make it wrong, besides those of its marks
 
     @property
     def launched(self) -> tuple[int, ...]:

@@ -14,10 +14,10 @@ import traceback
 import warnings
 from typing import Any
 
+from .families import WORLDS, chosen
 from .workers import Died, run_all
 
 _STATE: dict[str, Any] = {"runs": 0, "cache": ""}
-WORLDS = "worlds"  # programs on several GPUs, drawn only where they are asked for
 _KEEP = 150  # programs between two empty compile caches
 
 
@@ -36,7 +36,8 @@ def run_seed(seed: int, stages: tuple[str, ...], family: str | None = None, reco
     """The outcomes of one program. A CUDA error ends the process after the answer, since the context is lost."""
     began = time.time()
     folder = _prepare()
-    result: dict[str, Any] = {"seed": seed, "family": family or "?", "outcomes": []}
+    family, stages = chosen(seed, family), due(stages, seed)
+    result: dict[str, Any] = {"seed": seed, "family": family, "outcomes": []}
     with (
         warnings.catch_warnings(),
         open(os.devnull, "w") as nowhere,
@@ -54,7 +55,6 @@ def run_seed(seed: int, stages: tuple[str, ...], family: str | None = None, reco
                 from .launch import run_program
 
                 program, _ = program_of(seed, family, record)
-                result["family"] = program.family
                 result["outcomes"] = [(one.stage, one.kind, one.detail) for one in run_program(program, stages, folder)]
         except Exception:
             result["outcomes"] = [("generate", "broken", traceback.format_exc()[-900:])]
@@ -67,6 +67,12 @@ def run_seed(seed: int, stages: tuple[str, ...], family: str | None = None, reco
     return result
 
 
+def due(stages: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    """The stages that the program of a seed is to go through: "compile sm_90a/8" is for each eighth seed."""
+    parts = [stage.partition("/") for stage in stages]
+    return tuple(stage for stage, _, each in parts if seed % int(each or 1) == 0)
+
+
 def _says_cuda(detail: str) -> bool:
     return any(
         word in detail for word in ("CUDA error", "illegal", "Triton Error [CUDA]", "launch failure", "misaligned")
@@ -75,6 +81,7 @@ def _says_cuda(detail: str) -> bool:
 
 def run_mutant(job: tuple[int, int], family: str | None = None) -> dict[str, Any]:
     """The verdicts on the mutants of a seed's program, `job[1]` of them at most."""
+    family = chosen(job[0], family)
     if family == WORLDS:
         from .world_runs import found
 

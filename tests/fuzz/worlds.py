@@ -19,6 +19,7 @@ from math import gcd
 import numpy as np
 
 from .draws import Draws
+from .tree import Break
 
 N = 16
 HEAD = '''import triton.language as tl
@@ -37,15 +38,6 @@ def kernel(x, y, world, {names}):
     at = pid * {n} + tl.arange(0, {n})
     v = tl.load(x + at)
 '''
-
-
-@dataclass(frozen=True)
-class Break:
-    """One text of the kernel replaced by another one, which makes it wrong."""
-
-    old: str
-    new: str
-    why: str
 
 
 @dataclass

@@ -86,8 +86,27 @@ def cast_float(data, target: np.dtype, rounding: str = "RTNE"):
     return result[()]
 
 
+def _integers(data, dtype: np.dtype):
+    """Float to integer: truncated, clamped to the range, NaN becomes 0, as `cvt.rzi` does it. There is no such instruction
+    for 8 bits: LLVM takes the one for 16, of whose result the low half is stored, so 300.0 becomes 44 and not 127."""
+    wide = np.dtype(f"{dtype.kind}2") if dtype.itemsize == 1 else dtype
+    facts = np.iinfo(wide)
+    return _saturating(data, facts.min, facts.max, wide.type).astype(dtype)[()]
+
+
+def _to_bfloat16(data):
+    """Integers rounded once, as `cvt.rn.bf16.s32` does it; numpy's way leads through fp32. 16 leading bits, the last of which
+    stands for all behind it, have room in fp32 and round as all of them would."""
+    magnitude = np.where(data < 0, -data.astype(np.int64).astype(np.uint64), data.astype(np.uint64))
+    cut = np.maximum(np.frexp(magnitude.astype(np.float64))[1] - 16, 0).astype(np.uint64)
+    kept = magnitude >> cut
+    kept |= (kept << cut != magnitude).astype(np.uint64)
+    rounded = np.ldexp(kept.astype(np.float32), cut.astype(np.int32))
+    return np.where(data < 0, -rounded, rounded).astype(NUMPY["bf16"])[()]
+
+
 def _saturating(data, low: int, high: int, dtype):
-    """Float to integer as `cvt.rzi` does it: truncated, clamped to the range, NaN becomes 0."""
+    """Truncated, clamped to the range; NaN becomes 0."""
     wide = np.trunc(np.asarray(data, dtype=np.float64))
     inside = np.where(np.isnan(wide) | (wide < low) | (wide >= high), 0.0, wide).astype(dtype)
     clamped = np.where(wide >= high, dtype(high), np.where(wide < low, dtype(low), inside))
@@ -150,19 +169,17 @@ class TileBuilder(InterpreterBuilder):
 
     def create_si_to_fp(self, value, type_):
         data = -value.data.astype(np.int8) if value.data.dtype.kind == "b" else value.data
-        return TensorHandle(data.astype(_NUMPY_OF[type_]), type_)
+        return TensorHandle(_to_bfloat16(data) if type_ == tl.bfloat16 else data.astype(_NUMPY_OF[type_]), type_)
 
     def create_ui_to_fp(self, value, type_):
-        return TensorHandle(as_unsigned(value.data).astype(_NUMPY_OF[type_]), type_)
+        data = as_unsigned(value.data)
+        return TensorHandle(_to_bfloat16(data) if type_ == tl.bfloat16 else data.astype(_NUMPY_OF[type_]), type_)
 
     def create_fp_to_si(self, value, type_):
-        dtype = _NUMPY_OF[type_]
-        limits = np.iinfo(dtype)
-        return TensorHandle(_saturating(value.data, limits.min, limits.max, dtype.type), type_)
+        return TensorHandle(_integers(value.data, _NUMPY_OF[type_]), type_)
 
     def create_fp_to_ui(self, value, type_):
-        dtype = np.dtype(f"u{_NUMPY_OF[type_].itemsize}")
-        return TensorHandle(as_signed(_saturating(value.data, 0, np.iinfo(dtype).max, dtype.type)), type_)
+        return TensorHandle(as_signed(_integers(value.data, np.dtype(f"u{_NUMPY_OF[type_].itemsize}"))), type_)
 
     def create_fp_ext(self, value, type_):
         return TensorHandle(value.data.astype(_NUMPY_OF[type_]), type_)
