@@ -58,8 +58,8 @@ def scaled_room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, 
 def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: int, bm: int, gated: bool,
                    swapped: int = 0, counter=None) -> tuple:
     """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T), with scales. `swapped` is how many
-    consumers there are whose products' rows are weights, or 0. With a `counter`, an int32 that is 0, tiles are drawn: where rows are
-    rows of products."""
+    consumers there are whose products' rows are weights, or 0. With a `counter`, an int32 that is 0, tiles are drawn, where none
+    is."""
     if swapped:
         width = 64 * swapped if gated else 128 * swapped
         stages = min(24, SHARED_BYTES // ((bm + 128 * swapped) * SCALED + max(128, 4 * bm)))

@@ -30,8 +30,8 @@ HALF = tl.constexpr(64)         # weights in each half of a tile
 
 
 @mimw.jit
-def load(inputs, order, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM: tl.constexpr, WIDTH: tl.constexpr,
-         GROUP_M: tl.constexpr, GATED: tl.constexpr):
+def load(inputs, order, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM: tl.constexpr,
+         WIDTH: tl.constexpr, GROUP_M: tl.constexpr, GATED: tl.constexpr):
     """Tiles of rows, their scales and the expert's weights along K, for one output tile of this program after the other."""
     rows = tl.load(total_ptr)
     tiles = output_tiles(rows, N, BM, WIDTH)
@@ -145,8 +145,8 @@ def compute(inputs, order, staging, c_desc, scale_b, next_expert, next_row, next
 
 
 @mimw.jit
-def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, counter,
-                       N, K, BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, GATED: tl.constexpr):
+def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr,
+                       counter, N, K, BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, GATED: tl.constexpr):
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
     (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `next_expert`, `next_row` and `next_step` say. `counter`
     is an int32, 0 before and after a launch, or None."""
