@@ -205,7 +205,7 @@ def test_as_on_gpus_the_same_bits_in_any_number_of_parts(at_gpus):
     wanted = [reference(*tokens(rank, 6)) for rank in range(2)]
     whole = threads(lambda rank: called(rank, 1))
     assert all(near(one, other) for one, other in zip(whole, wanted))
-    for parts, chosen in ((2, Overlap()), (3, Overlap(2, -1, False, True)), (2, Overlap()), (4, Overlap(1, 3))):
+    for parts, chosen in ((2, Overlap()), (3, Overlap(2, -1, False, 4, True)), (2, Overlap()), (4, Overlap(1, 3))):
         found = threads(lambda rank, parts=parts, chosen=chosen: called(rank, parts, chosen))
         assert all(torch.equal(one, other) for one, other in zip(found, whole)), (parts, chosen)
 
@@ -221,7 +221,7 @@ def test_who_waits_for_whom(at_gpus):
         "carrier waits for caller up to 9", "carrier: combine",
         "caller waits for carrier up to 4", *(f"caller: {one}" for one in experts),
         "carrier waits for caller up to 16", "carrier: combine", "caller waits for carrier"]
-    assert [one.rsplit(" ", 1)[1] for one in streams.told if "dispatch" in one or "combine" in one] == ["4", "1", "6", "6"]
+    assert [one.rsplit(" ", 1)[1] for one in streams.told if "dispatch" in one or "combine" in one] == ["4", "1", "1", "6"]
 
 
 def test_launches_of_few_programs_have_words_of_their_own(at_gpus):

@@ -28,6 +28,7 @@ from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated,
 from .moe_dispatch import Handle, held, kept_rooms
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
+TASKS = 6               # of a program that has a multiprocessor for itself beside products: more have too few registers
 HANDLES = ((torch.int32, torch.int32), (torch.int32, torch.int64))      # types of places and expert_ids
 
 
@@ -75,31 +76,35 @@ def _fake(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: 
 
 
 def _run(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str,
-         count: int = 0, out: Tensor | None = None) -> Tensor:
-    """By so many multiprocessors, 0 for all; on GPUs the result may be given."""
+         count: int = 0, out: Tensor | None = None, tasks: int = TASKS) -> Tensor:
+    """By so many multiprocessors, 0 for all, if fewer by so many tasks each; on GPUs the result may be given."""
     world = world_of(group_name)
     if not y.is_cuda:
         _checked(y, places, ids, weights, num_experts, world.size)
         return simulated("moe_combine", world, (y, places, ids, weights), lambda *every: _at_all_ranks(*every, num_experts),
                          like=(num_experts, list(places.shape), list(y.shape)), ragged=True)
-    plans, key = _PLANS.of(world), (look(y), look(places), look(ids), look(weights), num_experts, count)
-    return (plans[key] or plans.made(key, world, y, places, ids, weights, num_experts, count))(y, places, ids, weights, out)
+    plans, key = _PLANS.of(world), (look(y), look(places), look(ids), look(weights), num_experts, count, tasks)
+    return (plans[key] or plans.made(key, world, y, places, ids, weights, *key[4:]))(y, places, ids, weights, out)
 
 
-def _plan(world: World, y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, given: int) -> Callable:
+def _plan(world: World, y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, given: int,
+          tasks: int) -> Callable:
     (_, most, k), hidden = places.shape, y.shape[1]
     _checked(y, places, ids, weights, num_experts, world.size)
-    agreed(world, "moe_combine", y, places, f"{num_experts} experts" + (f", {given} programs" if given else ""))
+    agreed(world, "moe_combine", y, places, f"{num_experts} experts" + (f", {given} programs of {tasks}" if given else ""))
     if not is_hopper(y):
         raise NotImplementedError("moe_combine: it is measured on Hopper, and this GPU is another one")
     shape = ids.shape[0], hidden
     if most * k * hidden == 0:
         return lambda y, places, ids, weights, out=None: y.new_zeros(shape) if out is None else out.zero_()
     count, dtype = given or programs(y), str(y.dtype).removeprefix("torch.")
-    kept = kept_rooms(world, f"moe_combine of {most} x {k} of {num_experts}, {hidden} columns" + (f" by {given}" if given else ""),
-                      library.room_for(most, k, hidden, count, world.size, dtype))
+    chosen = library.configuration(hidden, most, count)
+    if given:
+        chosen = replace(chosen, ctas=tasks, warps=max(4, chosen.warps), together=True)
+    of = f"moe_combine of {most} x {k} of {num_experts}, {hidden} columns" + (f" by {given} of {tasks}" if given else "")
+    kept = kept_rooms(world, of, library.room_for(most, k, hidden, count, world.size, dtype, chosen))
     sent = (one.contiguous() for one in (y, places, ids, weights))
-    grid, args, meta = library.arguments(*sent, y.new_empty(shape), kept, world, num_experts, count)
+    grid, args, meta = library.arguments(*sent, y.new_empty(shape), kept, world, num_experts, count, chosen=chosen)
     launch = RankLaunch(world, y, library.kernel, grid, args, meta, tuple(kept.values()))
 
     def plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:

@@ -12,7 +12,8 @@ Of three micro-batches, `experts` on the caller's stream, the rest on a stream o
     carrier              in 0    in 1            in 2, out 0     out 1          out 2
 
 `in` is a dispatch, `out` a combine. The first one in and the last one out have the GPU alone, and all of its multiprocessors; those
-beside experts have few of them.
+beside experts have few of them, a program on each, which takes all of its registers or most of its shared memory: many small ones
+would go to all multiprocessors, one each, and products, whose programs want a whole one, would find none.
 
 Why nothing waits for ever. All launches that wait for peers are on one stream at each rank, in one order, and wait for the peers'
 launch of their own number alone. Products wait for no peer: once started they end. Number n waits at its rank for launches before
@@ -38,7 +39,7 @@ from mimw.kernels.moe_dispatch import listed
 from ..launching import programs
 from ..operator import Operator
 from .launching import World, world_of
-from .moe_combine import MOE_COMBINE
+from .moe_combine import MOE_COMBINE, TASKS
 from .moe_dispatch import MOE_DISPATCH, empty
 from .moe_experts import MOE_EXPERTS
 from .moe_experts_scaled import MOE_EXPERTS_SCALED, MOE_QUANTISED
@@ -50,11 +51,13 @@ CARRIER = "the stream that carries micro-batches"
 class Overlap:
     """How a GPU is shared out while experts compute: `programs` multiprocessors carry tokens. `products` run on as many, 0 for all
     that there are, of which those that carry join when they are free: with scales their tiles are then `drawn`, so that who joins
-    late has fewer, and -1 for the others alone. `out_first`: what goes out is launched before what comes in."""
+    late has fewer, and -1 for the others alone. A program of what goes out has so many `tasks`, an even number. `out_first`: what
+    goes out is launched before what comes in."""
 
     programs: int = 16
     products: int = 0
     drawn: bool = True
+    tasks: int = TASKS
     out_first: bool = False
 
     def carrying(self, multiprocessors: int) -> int:
@@ -109,7 +112,7 @@ def overlapped(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weight
         side.wait_event(done[number])
         with torch.cuda.stream(side):
             MOE_COMBINE.run(made[number], there[number][2], of[number][1], weights[parts[number]], experts, group_name, count,
-                            out[parts[number]])
+                            out[parts[number]], chosen.tasks)
 
     def compute(number: int) -> None:
         main.wait_event(came[number])
