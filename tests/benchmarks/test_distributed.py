@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mimw
-from benchmarks import distributed_collectives, distributed_gemm, distributed_moe_predicted
+from benchmarks import distributed_collectives, distributed_gemm, distributed_layer, distributed_moe_predicted
 from benchmarks.distributed import MOST_ROUNDS, agreed_rounds, meet, worst
 from benchmarks.distributed_moe_candidates import candidates
 from docs.support.performance_choices import shipped
@@ -89,3 +89,17 @@ def test_goals_of_collectives_are_by_bytes():
 def test_the_worst_error_may_be_no_number(monkeypatch):
     monkeypatch.setattr("benchmarks.distributed.of_all", lambda world, error: [0.5, error, 0.25])
     assert worst(None, 0.75) == 0.75 and math.isnan(worst(None, math.nan))
+
+
+def test_candidates_of_a_layer_in_micro_batches():
+    """The library's first, none twice; what a line says."""
+    pytest.importorskip("torch", reason="the layer is operators of torch")
+    from mimw.ops.distributed.moe_overlap import chosen_for
+    for ranks in (2, 4):
+        tried = distributed_layer.candidates(chosen_for(ranks))
+        assert tried[0] == chosen_for(ranks) and len(set(tried)) == len(tried) > 6
+        assert {one.computing(132) for one in tried} == {132, 132 - chosen_for(ranks).programs}
+    shape = dict(tokens=4096, k=8, inner=2048, hidden=7168)
+    row = SimpleNamespace(name="layer", microseconds=3000.0, baselines={"one batch": 3600.0}, error=1e-3, shape=shape)
+    assert "962 TFLOP/s  one batch 3600 us (1.200)" in distributed_layer.line(row)
+    assert distributed_layer.parts_told(row) == "layer: experts, all 3000 us; one batch 3600 us"

@@ -94,6 +94,70 @@ def test_fp8_with_scales(machine, sizes, bm, swapped):
     assert np.linalg.norm(out - wanted) <= 1.5e-2 * np.linalg.norm(wanted)
 
 
+def blocked(sizes, counts, bm, drawn, programs=3):
+    """(launches, y, what rows of each block should become, the rows that are some token's): rows in blocks, with scales of their
+    own; what fills blocks up is not a number."""
+    (inner, hidden), random, fp8, local = sizes, np.random.default_rng(1), ml_dtypes.float8_e4m3fn, len(counts)
+    blocks = -(-np.array(counts) // bm)
+    places = (int(blocks.sum()) + 2) * bm       # there is room for more
+    rows, scales = np.full((places, hidden), np.nan, fp8), np.full((places, -(-hidden // 128)), np.nan, np.float32)
+    used = np.concatenate([begin * bm + np.arange(count) for begin, count in zip(blocks.cumsum() - blocks, counts)])
+    rows[used] = random.standard_normal((len(used), hidden)).astype(fp8)
+    scales[used] = random.random((len(used), scales.shape[1])) + 0.5
+    shapes = (local, 2 * inner, hidden), (local, hidden, inner)
+    matrices = [random.standard_normal(shape).astype(fp8) for shape in shapes]
+    weights = [random.random((shape[0], -(-shape[1] // 128), -(-shape[2] // 128))).astype(np.float32) * 0.1 for shape in shapes]
+    wide = [matrix.astype(np.float64) * scale.repeat(128, 1)[:, :matrix.shape[1]].repeat(128, 2)[..., :matrix.shape[2]]
+            for matrix, scale in zip(matrices, weights)]
+    wanted, expert = np.zeros((places, hidden)), np.repeat(np.arange(local), counts)
+    for row, of in zip(used, expert):
+        gate, up = np.split(wide[0][of] @ (rows[row].astype(np.float64) * scales[row].repeat(128)[:hidden]), 2)
+        h = quantised((gate / (1 + np.exp(-gate)) * up)[None].astype(ml_dtypes.bfloat16).astype(np.float64))[0]
+        wanted[row] = wide[1][of] @ h
+    types, y = {None: ml_dtypes.bfloat16, "fp8": fp8}, np.zeros((places, hidden), ml_dtypes.bfloat16)
+    room = {name: np.zeros(shape, types.get(type_, type_))
+            for name, (shape, type_) in moe.blocked_room_for(places, inner, hidden, bm).items()}
+    room["counter"][:] = -7
+    ends = (blocks.cumsum() * bm).astype(np.int32)
+    launches = moe.blocked_launches(rows, scales, ends, *matrices, *weights, y, room, programs, bm, drawn)
+    return launches, y, wanted, used
+
+
+@pytest.mark.parametrize("sizes, counts, bm, drawn", [((128, 208), (5, 0, 17, 1), 16, False), ((128, 208), (5, 0, 17, 1), 16, True),
+                                                      ((256, 400), (130, 60), 128, True), ((128, 128), (0, 0), 64, True)])
+def test_fp8_of_rows_in_blocks(machine, sizes, counts, bm, drawn):
+    """An expert without rows, a block more than a program has, an odd number of chunks along K; no rows at all."""
+    launches, y, wanted, used = blocked(sizes, counts, bm, drawn)
+    for kernel, grid, args, meta in launches:
+        machine.launch(kernel, grid, *args, **meta)
+    assert np.linalg.norm(y[used] - wanted[used]) <= 1.5e-2 * np.linalg.norm(wanted)
+
+
+def test_tiles_that_are_drawn_are_the_same():
+    """The same bits, whoever draws which; no interleaving of the launches is wrong."""
+    found = []
+    for drawn in (False, True):
+        launches, y, *_ = blocked((128, 144), (20, 3), 16, drawn, programs=2)
+        for kernel, grid, args, meta in launches:
+            assert not drawn or mimw.check(kernel, grid, *args, seeds=2, **meta).ok
+            mimw.simulate(kernel, grid, *args, **meta)
+        found.append(y.tobytes())
+    assert found[0] == found[1]
+
+
+def test_tokens_in_fp8_with_their_scales(machine):
+    """As they go to other GPUs: a scale for each 128 numbers beside the row; the first ones alone where a total says so."""
+    x = np.random.default_rng(0).standard_normal((7, 1200)).astype(ml_dtypes.bfloat16)
+    for total in (None, np.array([5], np.int32)):
+        rows, scales = np.zeros(x.shape, ml_dtypes.float8_e4m3fn), np.zeros((7, 10), np.float32)
+        kernel, grid, args, meta = moe.quantise_arguments(x, rows, scales, 1, total)
+        machine.launch(kernel, grid, *args, **meta)
+        back = rows.astype(np.float64) * scales.repeat(128, 1)[:, :1200]
+        count = 7 if total is None else 5
+        np.testing.assert_allclose(back[:count], quantised(x[:count].astype(np.float64)), rtol=1e-6)
+        assert not scales[count:].any()
+
+
 @pytest.mark.parametrize("dtype, cut", [("fp16", "decoding"), ("tf32", "ping-pong")])
 def test_types(machine, dtype, cut):
     holds(machine, problem(20, 2, 3, 40, 72, dtype), CUTS[cut], dtype)

@@ -86,6 +86,22 @@ def test_rows_come_back_weighted(routing):
     assert bits[0] == bits[1]
 
 
+def test_roles_may_be_tasks_of_one_program():
+    """The same bits as of programs by themselves; two tasks of each role, and no interleaving is wrong."""
+    bits = []
+    for together in (False, True):
+        chosen = moe_combine.Configuration(ctas=4, block=16, warps=4, together=together)
+        launch, made = combining(2, 5, 2, 2, 24, multiprocessors=1, chosen=chosen)
+        assert launch[1] == ((1, ) if together else (4, )) and launch[3].get("TASKS", 1) == (4 if together else 1)
+        if together:
+            assert mimw.check(launch[0], launch[1], *launch[2], seeds=3, **launch[3]).ok
+        for _ in range(2):
+            mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        bits.append([out.tobytes() for out in made.out])
+        np.testing.assert_allclose(made.out[0], made.expected[0], atol=1e-5)
+    assert bits[0] == bits[1]
+
+
 def test_three_ranks_one_of_them_without_tokens():
     launch, made = combining(3, 7, 3, 2, 16, tokens=[7, 0, 4], dtype="float16", partial="float16")
     mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
@@ -116,6 +132,8 @@ def test_what_does_not_fit_is_refused():
         moe_dispatch.RowsConfiguration(4, 4)
     assert moe_combine.configuration(7168, 4096, 132) == moe_combine.Configuration() and SMALL.home > SMALL.unread
     assert moe_combine.configuration(7168, 128, 132).parts == 4
+    with pytest.raises(ValueError, match="half of either role, of 4 or 8 warps"):
+        moe_combine.Configuration(ctas=5, together=True)
 
 
 @pytest.mark.parametrize("row_bytes, k, groups", [(14336, 8, (1, 2, 4)), (7392, 8, (2, 4, 8)), (8192, 2, (4, 8, 8)),

@@ -155,6 +155,35 @@ def experts(world):
     return f"error {worst:.1e}"
 
 
+def micro_batches(world):
+    """moe in fp8 against numbers that are quantised and computed in fp32; in micro-batches the same bits, also in a graph."""
+    count, hidden, inner, tokens, k, rank = 4 * world.size, 1024, 256, 500, 3, world.rank
+    shapes = (count, 2 * inner, hidden), (count, hidden, inner)
+    matrices = [drawn(one, *shape, dtype=torch.float32).to(torch.float8_e4m3fn) for one, shape in enumerate(shapes)]
+    scales = [drawn(3 + one, shape[0], shape[1] // 128, shape[2] // 128, dtype=torch.float32).abs() / shape[2] ** 0.5
+              for one, shape in enumerate(shapes)]
+    x = drawn(5 + rank, tokens - rank, hidden)
+    ids = torch.rand(len(x), count, generator=torch.Generator("cuda").manual_seed(5 + rank), device="cuda").topk(k).indices.int()
+    weights = drawn(7 + rank, len(x), k, dtype=torch.float32).softmax(1)
+    wanted = ops.moe(x, *matrices, ids, weights, w_gate_up_scale=scales[0], w_down_scale=scales[1])
+    mine = slice(4 * rank, 4 * rank + 4)
+    (gate_up, down), (of_gate_up, of_down) = [one[mine] for one in matrices], [one[mine] for one in scales]
+
+    def layer(x, w, **how):
+        return moe(x, gate_up, down, ids, w, w_gate_up_scale=of_gate_up, w_down_scale=of_down, max_tokens=tokens, group=world.group,
+                   **how)
+
+    found = everywhere(world, layer, x, weights)
+    worst = max(close(one, wanted) for one in found)
+    for parts in (2, 5):
+        for again in everywhere(world, lambda x, w, parts=parts: layer(x, w, micro_batches=parts), x, weights):
+            assert torch.equal(again, found[0]), f"{parts} micro-batches: {int((again != found[0]).sum())} numbers differ"
+    wide = [(one.float() / 16).bfloat16() for one in (gate_up, down)]
+    found = [moe(x, *wide, ids, weights, max_tokens=tokens, group=world.group, micro_batches=parts) for parts in (1, 2)]
+    assert torch.equal(*found), "without scales"
+    return f"error {worst:.1e}"
+
+
 def looks(world):
     """Operands that lie otherwise at one rank, at another call, where TMA reads nothing; a row each; streams of torch's pool."""
     rank, ranks, size, worst = world.rank, range(world.size), world.size, 0.0
@@ -208,7 +237,7 @@ def differences(world):
     close(all_reduce(drawn(rank, 64, 64), group), sum(drawn(one, 64, 64).float() for one in range(size)))
 
 
-CHECKS = (collectives, products, gradients, parts, experts, looks, differences)
+CHECKS = (collectives, products, gradients, parts, experts, micro_batches, looks, differences)
 
 if __name__ == "__main__":
     sys.exit(main(CHECKS, heap=1 << 30, ahead=True))

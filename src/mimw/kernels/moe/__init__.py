@@ -6,6 +6,7 @@ Input: tokens, the experts' weights, and the experts and weights of each token. 
     launches(x, gate_up, down, ids, weights, out, room, programs)       [(kernel, grid, args, meta), ...] to launch or simulate
     room_for(tokens, k, experts, inner, hidden)     the shape of each array of `room`, by name
     scaled_launches(...), scaled_room_for(...)      the same of fp8 weights with scales of blocks: fp8.py
+    blocked_launches(...), blocked_room_for(...)    of rows that came from other GPUs in blocks, with their scales: blocked.py
 
 Nothing waits for the device: grids and rooms are those of the worst case, and the device says how many rows there are.
 """
@@ -16,6 +17,7 @@ from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, stri
 from ..descriptors import described
 from ..moe_align import arguments as align_arguments
 from ..moe_align import outputs
+from .blocked import blocked_launches, blocked_room_for, quantise_arguments
 from .configs import Configuration, columns_of, configuration, product_meta
 from .few_rows import few_rows_gemm
 from .few_tokens import FEW, few
@@ -27,8 +29,9 @@ from .scaled import scaled_expert_gemm
 TYPES = ("bfloat16", "float16", "float32")
 BLOCK = 1024                # columns of a token that one program spreads or sums
 
-__all__ = ["FP8", "Configuration", "combine", "configuration", "few_rows_gemm", "kernel", "launches", "moe", "product", "quantise",
-           "room_for", "scaled_configuration", "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
+__all__ = ["FP8", "Configuration", "blocked_launches", "blocked_room_for", "combine", "configuration", "few_rows_gemm", "kernel",
+           "launches", "moe", "product", "quantise", "quantise_arguments", "room_for", "scaled_configuration",
+           "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
 
 
 def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen: Configuration | None = None) -> dict:

@@ -12,7 +12,8 @@ and the tiles along K are those of kernel.py. Each consumer has 64 weights of a 
 GATED.
 
 With a `counter` tiles are drawn: SMs do not get equal shares of the memory's bandwidth, and with equal shares of the tiles the
-slowest would end last. A producer draws its next tile when it begins one, and the pipe `order` tells its consumers which it is.
+slowest would end last. A producer draws its next tile when it begins one, and the pipe `order` tells its consumers which it is
+(drawn.py).
 """
 
 import triton.language as tl
@@ -24,32 +25,10 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
 from ..gemm.kernel import output_tiles, tile_origin
+from .drawn import hear, put_back, tell
 from .kernel import AHEAD_BYTES, ask_ahead, load_tile
 
 HEIGHT = tl.constexpr(64)       # weights of a product
-
-
-@mimw.jit
-def put_back(counter, drawn, tiles):
-    """Who has drawn last makes the counter 0 again: each tile that is begun draws once."""
-    if drawn == tiles - 1:
-        tl.atomic_xchg(counter, 0, sem="relaxed")
-
-
-@mimw.jit
-def tell(order, turn, tile):
-    """All consumers hear which tile is number `turn` of this program's."""
-    slot = order.acquire(turn)
-    tl.store(tle.gpu.local_ptr(slot.tile), tl.full((1, ), 0, tl.int32) + tile)
-    order.commit(turn)
-
-
-@mimw.jit
-def hear(order, turn):
-    """The tile that is number `turn` of this program's."""
-    tile = tl.sum(tl.load(tle.gpu.local_ptr(order.wait(turn).slot.tile)))
-    order.release(turn)
-    return tile
 
 
 @mimw.jit

@@ -92,4 +92,4 @@ def few_rows_scaled_gemm(a_desc, scales_desc, b_desc, c, scale_b, next_expert, n
             compute(inputs.reader(consumer(me)), c, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K, me, BM,
                     WIDTH, GROUP_M, CONSUMERS, GATED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM, WIDTH, GROUP_M, GATED)
+            load(inputs.writer(), None, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, None, N, K, BM, WIDTH, GROUP_M, GATED)

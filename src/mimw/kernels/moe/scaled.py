@@ -9,6 +9,9 @@ blocks, and sizes. Output: C is written. For example:
 Blocks, tiles and GATED are those of kernel.py; sums leave the tensor cores every 128 of K, two chunks at a time, as in
 block_scaled_gemm. A tile has 128 weights in two halves of 64 with a scale each: gate and up, or one matrix' rows, which
 then share one. A consumer has 64 rows.
+
+With a `counter` tiles are drawn (drawn.py): a program that begins late, since another launch has had its multiprocessor, holds up
+nobody.
 """
 
 import triton.language as tl
@@ -20,19 +23,25 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
 from ..gemm.kernel import columns, output_tiles, tile_origin
+from .drawn import hear, put_back, tell
 
 BLOCK = tl.constexpr(128)       # of K, and of the weights' rows, that share a scale
 HALF = tl.constexpr(64)         # weights in each half of a tile
 
 
 @mimw.jit
-def load(inputs, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM: tl.constexpr, WIDTH: tl.constexpr,
-         GROUP_M: tl.constexpr, GATED: tl.constexpr):
+def load(inputs, order, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM: tl.constexpr,
+         WIDTH: tl.constexpr, GROUP_M: tl.constexpr, GATED: tl.constexpr):
     """Tiles of rows, their scales and the expert's weights along K, for one output tile of this program after the other."""
     rows = tl.load(total_ptr)
-    chunk = 0
-    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
+    tiles = output_tiles(rows, N, BM, WIDTH)
+    tile = tl.program_id(0)
+    turn, chunk = 0, 0
+    while tile < tiles:
         m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
+        if counter is not None:
+            tell(order, turn, tile)
+            drawn = tl.atomic_add(counter, 1, sem="relaxed")    # on its way while this tile is asked for
         expert = tl.load(experts_ptr + m // BM)
         for step in range(tl.cdiv(K, BLOCK)):
             slot = inputs.acquire(chunk)
@@ -46,6 +55,14 @@ def load(inputs, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM: 
             tle.gpu.copy(scales_desc, tlx.local_slice(slot.scales, [0], [BM]), scales_desc.block_shape, [step, m])
             inputs.commit(chunk)
             chunk += 1
+        turn += 1
+        if counter is None:
+            tile += tl.num_programs(0)
+        else:
+            put_back(counter, drawn, tiles)
+            tile = tl.num_programs(0) + drawn
+    if counter is not None:
+        tell(order, turn, tiles)
 
 
 @mimw.jit
@@ -102,15 +119,16 @@ def store(c_desc, staging, number: tl.constexpr, sums, m, n, ROWS: tl.constexpr,
 
 
 @mimw.jit
-def compute(inputs, staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K, me: tl.constexpr,
-            BM: tl.constexpr, GROUP_M: tl.constexpr, STAGING: tl.constexpr, GATED: tl.constexpr):
+def compute(inputs, order, staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K,
+            me: tl.constexpr, BM: tl.constexpr, GROUP_M: tl.constexpr, STAGING: tl.constexpr, GATED: tl.constexpr):
     """Consumer `me`'s 64 rows of each output tile of this program."""
     WIDTH: tl.constexpr = HALF if GATED else 2 * HALF
     ROWS: tl.constexpr = min(BM, 64)
     rows = tl.load(total_ptr)
     steps = tl.cdiv(K, BLOCK)
-    chunk = 0
-    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
+    turn, chunk = 0, 0
+    tile = tl.program_id(0) if order is None else hear(order, 0)
+    while tile < output_tiles(rows, N, BM, WIDTH):
         m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
         of_left = scale_b + tl.load(experts_ptr + m // BM).to(tl.int64) * next_expert + n // BLOCK * next_row
         of_right = of_left + N // BLOCK * next_row if GATED else of_left
@@ -121,14 +139,17 @@ def compute(inputs, staging, c_desc, scale_b, next_expert, next_row, next_step, 
             store(c_desc, staging, STAGING * me, left, m + 64 * me, n, ROWS, STAGING)
             store(c_desc, staging, STAGING * me + 1, right, m + 64 * me, n + HALF, ROWS, STAGING)
         chunk += steps
+        turn += 1
+        tile = tile + tl.num_programs(0) if order is None else hear(order, turn)
     tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
-def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K,
-                       BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, GATED: tl.constexpr):
+def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr,
+                       counter, N, K, BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, GATED: tl.constexpr):
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
-    (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `next_expert`, `next_row` and `next_step` say."""
+    (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `next_expert`, `next_row` and `next_step` say. `counter`
+    is an int32, 0 before and after a launch, or None."""
     TALL: tl.constexpr = max(BM, 64)
     WIDTH: tl.constexpr = HALF if GATED else 2 * HALF
     CONSUMERS: tl.constexpr = TALL // 64
@@ -143,6 +164,9 @@ def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert
         tlx.fence("async_shared")
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs", a=a_tiles, scales=scales,
                       b=tle.gpu.alloc([STAGES, BLOCK, BLOCK], tlx.dtype_of(b_desc)))
+    order = None
+    if counter is not None:
+        order = tle.pipe(capacity=2, readers=consumers(CONSUMERS), name="order", tile=tle.gpu.alloc([2, 1], tl.int32))
     staging = tlx.local_alloc((64, HALF), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
     tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
     tl.extra.cuda.gdc_launch_dependents()
@@ -150,7 +174,10 @@ def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr,
-                    N, K, me, BM, GROUP_M, STAGING, GATED)
+            told = None if order is None else order.reader(consumer(me))
+            compute(inputs.reader(consumer(me)), told, staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr,
+                    total_ptr, N, K, me, BM, GROUP_M, STAGING, GATED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM, WIDTH, GROUP_M, GATED)
+            tells = None if order is None else order.writer()
+            load(inputs.writer(), tells, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM, WIDTH, GROUP_M,
+                 GATED)

@@ -29,12 +29,18 @@ TELL = 1024                 # weights that a program tells at a time
 @dataclass(frozen=True)
 class Configuration:
     """Programs a multiprocessor, half of them for each role; columns that a program adds up at a time, warps, and in how many parts
-    a token is shared out."""
+    a token is shared out. `together` they are tasks of one program, which has the multiprocessor for itself: small programs would
+    take a place on each, where then none of another launch that wants all threads finds room."""
 
     ctas: int = 8
     block: int = 1024
     warps: int = 4
     parts: int = 1
+    together: bool = False
+
+    def __post_init__(self):
+        if self.together and (self.ctas % 2 or self.warps % 4):
+            raise ValueError(f"{self}: tasks of one program are half of either role, of 4 or 8 warps each")
 
     def columns(self, hidden: int) -> int:
         """Of a part: whole blocks, but for the last one."""
@@ -50,7 +56,9 @@ def configuration(hidden: int, most: int, multiprocessors: int) -> Configuration
 
 
 def half_of(most: int, multiprocessors: int, chosen: Configuration) -> int:
-    """How many programs a role has: as many as fit, and no more than there are parts of tokens."""
+    """How many programs a role has: as many as fit, and no more than there are parts of tokens, where they are not `together`."""
+    if chosen.together:
+        return persistent(multiprocessors, "multiprocessors") * chosen.ctas // 2
     return min(max(1, persistent(multiprocessors, "multiprocessors") * chosen.ctas // 2), max(1, most * chosen.parts))
 
 
@@ -108,4 +116,7 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
                 PARTS=chosen.parts, COLUMNS=chosen.columns(hidden), HALF=half, num_warps=chosen.warps)
     if chosen.ctas > 1:
         meta["maxnreg"] = min(248, 65536 // chosen.ctas // (32 * chosen.warps) // 8 * 8)
+    if chosen.together:
+        meta["TASKS"] = chosen.ctas
+        return (2 * half // chosen.ctas, ), args, meta
     return (2 * half, ), args, meta

@@ -114,19 +114,11 @@ def finish(y, places, ids, weights, partials, out, arrived, finisher, call, worl
         count += 1
 
 
-@mimw.jit(do_not_specialize=["tokens"])
-def combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS: tl.constexpr,
-            HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
-            TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr):
-    """out[t] = the sum over j of weights[t, j] times the row of y, at the rank of expert ids[t, j], that choice (t, j) lies in.
-
-    places              (ranks, TOKENS, K) int32: the row of y of each choice of each rank, or -1
-    all_weights         symmetric, (ranks, TOKENS, K) fp32; partials  symmetric, (ranks - 1, TOKENS, HIDDEN); both may hold anything
-    told                symmetric, int64, a word for each rank; arrived  a word for each rank and pusher
-    calls               int64, a word for each of 2 HALF programs, of this rank alone. All words are 0 before the first launch, and
-                        are left to launches of the same sizes and grid, which follow each other
-    """
-    program = tl.program_id(0)
+@mimw.jit
+def one_role(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, program, world, tokens,
+             TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
+             BLOCK: tl.constexpr, TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr):
+    """Number `program` of 2 HALF: it finishes, or pushes."""
     call = tl.load(calls + program) + 1
     if program < HALF:
         finish(y, places, ids, weights, partials, out, arrived, program, call, world, tokens, TOKENS, HIDDEN, K, LOCAL, BLOCK,
@@ -135,3 +127,28 @@ def combine(y, places, ids, weights, out, all_weights, partials, told, arrived, 
         push(y, places, weights, all_weights, partials, told, arrived, program - HALF, call, world, tokens, TOKENS, HIDDEN, K,
              RANKS, BLOCK, TELL, PARTS, COLUMNS, HALF)
     tl.store(calls + program, call)
+
+
+@mimw.jit(do_not_specialize=["tokens"])
+def combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS: tl.constexpr,
+            HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
+            TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr, TASKS: tl.constexpr = 1):
+    """out[t] = the sum over j of weights[t, j] times the row of y, at the rank of expert ids[t, j], that choice (t, j) lies in.
+
+    places              (ranks, TOKENS, K) int32: the row of y of each choice of each rank, or -1
+    all_weights         symmetric, (ranks, TOKENS, K) fp32; partials  symmetric, (ranks - 1, TOKENS, HIDDEN); both may hold anything
+    told                symmetric, int64, a word for each rank; arrived  a word for each rank and pusher
+    calls               int64, a word for each of 2 HALF programs, of this rank alone. All words are 0 before the first launch, and
+                        are left to launches of the same sizes and grid, which follow each other
+    TASKS               of a program, each of which does what else a program does: so a multiprocessor has one program of all its
+                        threads, and where it is, there is no other launch's
+    """
+    if TASKS == 1:
+        one_role(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, tl.program_id(0), world, tokens, TOKENS,
+                 HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF)
+    else:
+        with tlx.async_tasks():
+            with tlx.async_task("default", replicate=TASKS):
+                number = tl.program_id(0) + tlx.async_task_replica_id() * tl.num_programs(0)
+                one_role(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, number, world, tokens, TOKENS,
+                         HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF)

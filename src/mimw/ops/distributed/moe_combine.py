@@ -28,10 +28,11 @@ from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated,
 from .moe_dispatch import Handle, held, kept_rooms
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
+TASKS = 6               # of a program that has a multiprocessor for itself beside products: more have too few registers
 HANDLES = ((torch.int32, torch.int32), (torch.int32, torch.int64))      # types of places and expert_ids
 
 
-def moe_combine(y: Tensor, handle: Handle, weights: Tensor, group: Any = None) -> Tensor:
+def moe_combine(y: Tensor, handle: Handle, weights: Tensor, group: Any = None, programs: int = 0) -> Tensor:
     """out[t] = the sum over j of weights[t, j] times the row of y that choice j of token t has become. All ranks call it.
 
     args:      y        (rows, hidden), at least as many rows as `moe_dispatch` gave: bf16, fp16 or fp32. What is no token's is not
@@ -39,6 +40,7 @@ def moe_combine(y: Tensor, handle: Handle, weights: Tensor, group: Any = None) -
                handle   of that call
                weights  (tokens, k) of this rank's tokens: bf16, fp16 or fp32
                group    that of the dispatch
+               programs multiprocessors that the launch has, the same at all ranks, 0 for all, as with `moe_dispatch`
     returns:   (tokens, hidden) of y's type. A rank adds up its experts' rows of a token in fp32, in the order of j; sums of other
                ranks are rounded to y's type on their way, and added in fp32, those of the own rank first, then those of the next
                one and so on. So the same numbers give the same bits every time. A token without a choice gets 0
@@ -47,7 +49,7 @@ def moe_combine(y: Tensor, handle: Handle, weights: Tensor, group: Any = None) -
     gradients  none
     errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types and GPUs
     """
-    return MOE_COMBINE(y, handle.places, handle.expert_ids, weights, handle.num_experts, name_of(group))
+    return MOE_COMBINE(y, handle.places, handle.expert_ids, weights, handle.num_experts, name_of(group), programs)
 
 
 def _checked(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, ranks: int) -> None:
@@ -67,39 +69,46 @@ def _checked(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_expert
                          "a choice has a weight")
 
 
-def _fake(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str) -> Tensor:
+def _fake(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str,
+          count: int = 0) -> Tensor:
     _checked(y, places, ids, weights, num_experts, world_of(group_name).size)
     return y.new_empty(ids.shape[0], y.shape[1])
 
 
-def _run(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str) -> Tensor:
+def _run(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str,
+         count: int = 0, out: Tensor | None = None, tasks: int = TASKS) -> Tensor:
+    """By so many multiprocessors, 0 for all, if fewer by so many tasks each; on GPUs the result may be given."""
     world = world_of(group_name)
     if not y.is_cuda:
         _checked(y, places, ids, weights, num_experts, world.size)
         return simulated("moe_combine", world, (y, places, ids, weights), lambda *every: _at_all_ranks(*every, num_experts),
                          like=(num_experts, list(places.shape), list(y.shape)), ragged=True)
-    plans, key = _PLANS.of(world), (look(y), look(places), look(ids), look(weights), num_experts)
-    return (plans[key] or plans.made(key, world, y, places, ids, weights, num_experts))(y, places, ids, weights)
+    plans, key = _PLANS.of(world), (look(y), look(places), look(ids), look(weights), num_experts, count, tasks)
+    return (plans[key] or plans.made(key, world, y, places, ids, weights, *key[4:]))(y, places, ids, weights, out)
 
 
-def _plan(world: World, y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int) -> Callable:
+def _plan(world: World, y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, given: int,
+          tasks: int) -> Callable:
     (_, most, k), hidden = places.shape, y.shape[1]
     _checked(y, places, ids, weights, num_experts, world.size)
-    agreed(world, "moe_combine", y, places, f"{num_experts} experts")
+    agreed(world, "moe_combine", y, places, f"{num_experts} experts" + (f", {given} programs of {tasks}" if given else ""))
     if not is_hopper(y):
         raise NotImplementedError("moe_combine: it is measured on Hopper, and this GPU is another one")
     shape = ids.shape[0], hidden
     if most * k * hidden == 0:
-        return lambda y, *_: y.new_zeros(shape)
-    count, dtype = programs(y), str(y.dtype).removeprefix("torch.")
-    kept = kept_rooms(world, f"moe_combine of {most} x {k} of {num_experts}, {hidden} columns",
-                      library.room_for(most, k, hidden, count, world.size, dtype))
-    given = (one.contiguous() for one in (y, places, ids, weights))
-    grid, args, meta = library.arguments(*given, y.new_empty(shape), kept, world, num_experts, count)
+        return lambda y, places, ids, weights, out=None: y.new_zeros(shape) if out is None else out.zero_()
+    count, dtype = given or programs(y), str(y.dtype).removeprefix("torch.")
+    chosen = library.configuration(hidden, most, count)
+    if given:
+        chosen = replace(chosen, ctas=tasks, warps=max(4, chosen.warps), together=True)
+    of = f"moe_combine of {most} x {k} of {num_experts}, {hidden} columns" + (f" by {given} of {tasks}" if given else "")
+    kept = kept_rooms(world, of, library.room_for(most, k, hidden, count, world.size, dtype, chosen))
+    sent = (one.contiguous() for one in (y, places, ids, weights))
+    grid, args, meta = library.arguments(*sent, y.new_empty(shape), kept, world, num_experts, count, chosen=chosen)
     launch = RankLaunch(world, y, library.kernel, grid, args, meta, tuple(kept.values()))
 
-    def plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
-        out = y.new_empty(shape)
+    def plan(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+        out = y.new_empty(shape) if out is None else out
         launch(y.contiguous(), places.contiguous(), ids.contiguous(), weights.contiguous(), out)
         return out
 
@@ -125,8 +134,8 @@ def _at_all_ranks(ranks: mimw.World, ys: list, places: list, ids: list, weights:
     return outs
 
 
-MOE_COMBINE = Operator("moe_combine(Tensor y, Tensor places, Tensor expert_ids, Tensor weights, int num_experts, str group_name) "
-                       "-> Tensor", _run, _fake)
+MOE_COMBINE = Operator("moe_combine(Tensor y, Tensor places, Tensor expert_ids, Tensor weights, int num_experts, str group_name, "
+                       "int programs=0) -> Tensor", _run, _fake)
 
 
 __all__ = ["MOE_COMBINE", "moe_combine"]

@@ -11,6 +11,7 @@ Input: at each rank its tokens' rows and experts. Output: at each rank the rows 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -51,7 +52,7 @@ class Dispatched(NamedTuple):
 
 
 def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens: int | None = None, scale: Tensor | None = None,
-                 block: int = 1, group: Any = None) -> Dispatched:
+                 block: int = 1, group: Any = None, programs: int = 0) -> Dispatched:
     """Each token's row to the ranks of its experts: rank r has the experts r num_experts / ranks and on. All ranks call it.
 
     args:      x            (tokens, hidden) of any type of whole bytes, any strides; a row is a multiple of 16 bytes. The tokens
@@ -64,6 +65,8 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
                scale        (opt) (tokens, columns), what goes with each row, as the scales of fp8 rows; a multiple of 16 bytes
                block        the rows of each expert are filled up to a multiple of so many, as tiles of products want them
                group        a process group, its name, or None for the default one
+               programs     multiprocessors that the launch has, the same at all ranks, 0 for all: others may have products beside
+                            it. All of its programs have to find room at one time
     returns:   rows    (ranks * max_tokens * k, hidden) of x's type: the rows for this rank's experts, by expert, then by rank, then
                        by token. There is room for every choice of every rank, and for what fills up, in whole blocks; the latter,
                        and what is behind the last row, is not written
@@ -80,7 +83,7 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
     """
     most = x.shape[0] if max_tokens is None else max_tokens
     room = library.listed(most, expert_ids.shape[-1], num_experts, world_of(group).size, max(1, block))
-    rows, ends, places, scales = MOE_DISPATCH(x, expert_ids, scale, num_experts, most, room, block, name_of(group))
+    rows, ends, places, scales = MOE_DISPATCH(x, expert_ids, scale, num_experts, most, room, block, name_of(group), programs)
     return Dispatched(rows, ends, None if scale is None else scales, Handle(places, expert_ids, num_experts))
 
 
@@ -107,8 +110,9 @@ def checked(name: str, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts
                                "multiple of 16 bytes: pad the columns")
 
 
-def _empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
-           ranks: int) -> tuple[Tensor, ...]:
+def empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
+          ranks: int) -> tuple[Tensor, ...]:
+    """What a dispatch fills: rows, ends, places and scales."""
     k = ids.shape[1]
     scales = x.new_empty(0) if scale is None else scale.new_empty(room, scale.shape[1])
     return (x.new_empty(room, x.shape[1]), ids.new_empty(num_experts // ranks, dtype=torch.int32),
@@ -116,10 +120,10 @@ def _empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most:
 
 
 def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, block: int,
-          group_name: str) -> tuple[Tensor, ...]:
+          group_name: str, count: int = 0) -> tuple[Tensor, ...]:
     ranks = world_of(group_name).size
     checked("moe_dispatch", x, ids, scale, num_experts, most, block, ranks)
-    return _empty(x, ids, scale, num_experts, most, room, ranks)
+    return empty(x, ids, scale, num_experts, most, room, ranks)
 
 
 def words(rows: Tensor) -> Tensor:
@@ -134,7 +138,8 @@ def kept_rooms(world: World, name: str, room: dict) -> dict[str, Tensor]:
 
 
 def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, block: int,
-         group_name: str) -> tuple[Tensor, ...]:
+         group_name: str, count: int = 0, found: tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:
+    """`count` programs, 0 for as many as there are multiprocessors; on GPUs results may be given, as `empty` makes them."""
     world = world_of(group_name)
     if not x.is_cuda:
         checked("moe_dispatch", x, ids, scale, num_experts, most, block, world.size)
@@ -142,8 +147,9 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
         return simulated("moe_dispatch", world, (x, ids, scale),
                          lambda *every: _at_all_ranks(*every, num_experts, most, room, block),
                          like=(num_experts, most, room, block, columns), ragged=True)
-    plans, key = _PLANS.of(world), (look(x), look(ids), None if scale is None else look(scale), num_experts, most, room, block)
-    return (plans[key] or plans.made(key, world, x, ids, scale, num_experts, most, room, block))(x, ids, scale)
+    looks = look(x), look(ids), None if scale is None else look(scale)
+    plans, key = _PLANS.of(world), (*looks, num_experts, most, room, block, count)
+    return (plans[key] or plans.made(key, world, x, ids, scale, *key[3:]))(x, ids, scale, found)
 
 
 def looks_of(x: Tensor, ids: Tensor, scale: Tensor | None) -> str:
@@ -153,25 +159,28 @@ def looks_of(x: Tensor, ids: Tensor, scale: Tensor | None) -> str:
 
 
 def _plan(world: World, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
-          block: int) -> Callable:
+          block: int, given: int) -> Callable:
     k = ids.shape[1]
     checked("moe_dispatch", x, ids, scale, num_experts, most, block, world.size)
-    agreed(world, "moe_dispatch", looks_of(x, ids, scale), f"{num_experts} experts, {most} tokens, room {room}, block {block}")
+    agreed(world, "moe_dispatch", looks_of(x, ids, scale), f"{num_experts} experts, {most} tokens, room {room}, block {block}"
+           + (f", {given} programs" if given else ""))
     if not is_hopper(x):
         raise NotImplementedError("moe_dispatch: it copies rows by Hopper's bulk copies, and this GPU is another one")
     if most * k == 0:
-        return lambda x, ids, scale: _nothing(x, ids, scale, num_experts, most, room, world.size)
-    count, row, beside = programs(x), x.shape[1] * x.itemsize, 0 if scale is None else scale.shape[1] * scale.itemsize
-    kept = kept_rooms(world, f"moe_dispatch of {most} x {k} of {num_experts}, {row} + {beside} bytes",
+        return lambda x, ids, scale, found=None: _nothing(found or empty(x, ids, scale, num_experts, most, room, world.size))
+    count, row, beside = given or programs(x), x.shape[1] * x.itemsize, 0 if scale is None else scale.shape[1] * scale.itemsize
+    of = f"moe_dispatch of {most} x {k} of {num_experts}, {row} + {beside} bytes" + (f" by {given}" if given else "")
+    kept = kept_rooms(world, of,
                       library.room_for(most, k, num_experts, row, count, world.size, beside))
-    rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, room, world.size)
+    rows, ends, places, scales = empty(x, ids, scale, num_experts, most, room, world.size)
     with_scales = {} if scale is None else dict(x_scales=words(scale), row_scales=words(scales))
     grid, args, meta = library.arguments(words(x), ids.contiguous(), words(rows), ends, places, kept, world, count, block=block,
+                                         chosen=beside_products(most, k, row + beside, count, world.size) if given else None,
                                          **with_scales)
     launch = RankLaunch(world, x, library.kernel, grid, args, meta, tuple(kept.values()))
 
-    def plan(x: Tensor, ids: Tensor, scale: Tensor | None) -> tuple[Tensor, ...]:
-        found = rows, ends, places, scales = _empty(x, ids, scale, num_experts, most, room, world.size)
+    def plan(x: Tensor, ids: Tensor, scale: Tensor | None, found: tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:
+        found = rows, ends, places, scales = found or empty(x, ids, scale, num_experts, most, room, world.size)
         x, rows = words(x), words(rows)
         beside = (x, rows) if scale is None else (words(scale), words(scales))
         launch(x, beside[0], ids.contiguous(), rows, beside[1], ends, places)
@@ -183,11 +192,21 @@ def _plan(world: World, x: Tensor, ids: Tensor, scale: Tensor | None, num_expert
 _PLANS = RankPlans(_plan)
 
 
-def _nothing(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
-             ranks: int) -> tuple[Tensor, ...]:
-    found = _empty(x, ids, scale, num_experts, most, room, ranks)
+def _nothing(found: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     found[1].zero_()
     return found
+
+
+def beside_products(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> library.Configuration:
+    """The configuration of a launch of few programs, each of which has many rows: rings as deep as there is room, and peers told
+    seldom, as a program that tells waits for all that it has on its way."""
+    usual = library.chosen_for(most, k, row_bytes, programs, ranks)
+    tables = 4 * library.rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length()))
+    slots = min(24, (library.SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length()))
+    if slots < 12:
+        return usual
+    out = slots // 3
+    return replace(usual, out=out, home=slots - out, unread=(slots - out) // 2, group=out // 2, whole=0)
 
 
 def held(tensors: list[Tensor]) -> list[Tensor]:
@@ -198,7 +217,7 @@ def held(tensors: list[Tensor]) -> list[Tensor]:
 def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_experts: int, most: int, room: int,
                   block: int) -> list[tuple[Tensor, ...]]:
     size, scaled = len(ranks), scales[0] is not None
-    outs = [_empty(x, one, scale, num_experts, most, room, size) for x, one, scale in zip(xs, ids, scales)]
+    outs = [empty(x, one, scale, num_experts, most, room, size) for x, one, scale in zip(xs, ids, scales)]
     for rows, ends, _, scale in outs:
         rows.view(torch.uint8).zero_(), ends.zero_(), scale.view(torch.uint8).zero_()
     k, row = ids[0].shape[1], xs[0].shape[1] * xs[0].itemsize
@@ -222,8 +241,8 @@ def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_expe
 
 
 MOE_DISPATCH = Operator("moe_dispatch(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, int room, "
-                        "int block, str group_name) -> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+                        "int block, str group_name, int programs=0) -> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
 
 
-__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "checked", "held", "kept_rooms", "looks_of", "moe_dispatch", "tensors_of",
-           "words"]
+__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "beside_products", "checked", "empty", "held", "kept_rooms", "looks_of",
+           "moe_dispatch", "tensors_of", "words"]

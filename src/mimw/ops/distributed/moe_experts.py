@@ -5,7 +5,7 @@ Input: rows in blocks of experts, or numbers of rows, and the matrices of this r
     block = block_of(4096 * 8, 128)                                         32768 rows of 128 experts: blocks of 128
     rows, ends, _, handle = moe_dispatch(x, expert_ids, 256, block=block)
     out = moe_combine(moe_experts(rows, ends, w_gate_up, w_down, block), handle, weights)
-    torch.ops.mimw.moe_experts(rows, ends, w_gate_up, w_down, None, 128)    the operator itself
+    torch.ops.mimw.moe_experts(rows, ends, w_gate_up, w_down, None, 128)    the operator itself; with scales moe_experts_scaled
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..operator import Operator
 from ..plans import Plans, look
 from ..products import rows_for_tma
 from ..swiglu import SWIGLU
+from .moe_experts_scaled import MOE_EXPERTS_SCALED
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
 BLOCKS = {16: 8, 32: 22, 64: 40, BM: 128}       # rows a block, and rows of an expert that its configuration is for
@@ -35,7 +36,9 @@ def block_of(rows: int, experts: int) -> int:
     return configuration(max(1, rows), experts).bm
 
 
-def moe_experts(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, block: int, sources: Tensor | None = None) -> Tensor:
+def moe_experts(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, block: int, sources: Tensor | None = None, *,
+                scale: Tensor | None = None, w_gate_up_scale: Tensor | None = None, w_down_scale: Tensor | None = None,
+                dtype: torch.dtype = torch.bfloat16, programs: int = 0) -> Tensor:
     """y[i] = w_down[e] (silu(gate) up), where e is the expert of row i, and gate and up are the halves of w_gate_up[e] times row i,
     which is rows[i], or rows[sources[i]].
 
@@ -43,16 +46,30 @@ def moe_experts(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, b
                w_gate_up       (experts of this rank, 2 inner, hidden) of rows' type, gates first
                w_down          (experts of this rank, hidden, inner) of rows' type
                block           that of the dispatch: 16, 32, 64 or 128, with sources 128; as `block_of` says
-    returns:   (as many as rows, or as sources; hidden) of rows' type. What is behind the last block, or only fills one up, is of no
-               use
+                               Or rows and matrices of one fp8 type, e4m3 or e5m2, without sources, inner a multiple of 128, with
+               scale           fp32, what each 128 numbers of a row count: (rows, cdiv(hidden, 128)), or more columns, which are of
+                               no use: as they came with the rows
+               w_gate_up_scale, w_down_scale   fp32, any strides: (experts, 2 inner / 128, cdiv(hidden, 128)) and (experts,
+                               cdiv(hidden, 128), inner / 128)
+               dtype           of the result where there are scales: bf16, fp16 or fp32
+               programs        multiprocessors that the products may have, 0 for all: others may have a launch beside them
+    returns:   (as many as rows, or as sources; hidden) of rows' type, or of `dtype`. What is behind the last block, or only fills
+               one up, is of no use
     computed:  on sm_90 by the two products of `mimw.kernels.moe`, where TMA can read the matrices: gate and up are never written.
                Threads copy rows by number to where the tensor cores read them, which costs the first product 17 %, more than
-               copying the rows before does: sources are for rows that cannot be copied. Else, and for fp32 while
+               copying the rows before does: sources are for rows that cannot be copied. With scales a launch before turns those of
+               the rows around, one between the products quantises gate times up, 128 numbers a scale; sums of 128 of K are scaled
+               and added in fp32. A row's bits depend on that row alone, not on block or programs. Else, and for fp32 while
                torch.get_float32_matmul_precision() is "highest", by `grouped_matmul`. Nothing waits for the device
     gradients  none
     errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types
     """
-    return MOE_EXPERTS(rows, ends, w_gate_up, w_down, sources, block)
+    scales = scale, w_gate_up_scale, w_down_scale
+    if scales == (None, None, None):
+        return MOE_EXPERTS(rows, ends, w_gate_up, w_down, sources, block, programs)
+    if any(one is None for one in scales) or sources is not None:
+        raise RuntimeError("moe_experts: scale, w_gate_up_scale and w_down_scale belong together, without sources")
+    return MOE_EXPERTS_SCALED(rows, ends, w_gate_up, w_down, *scales, block, str(dtype).removeprefix("torch."), programs)
 
 
 def _checked(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int) -> None:
@@ -76,23 +93,25 @@ def _checked(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sour
                          "(experts, 2 inner, hidden) and (experts, hidden, inner)")
 
 
-def _fake(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int) -> Tensor:
+def _fake(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int,
+          count: int = 0) -> Tensor:
     _checked(rows, ends, w_gate_up, w_down, sources, block)
     return rows.new_empty((rows if sources is None else sources).shape[0], rows.shape[1])
 
 
-def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int) -> Tensor:
+def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int,
+         count: int = 0) -> Tensor:
     given, exact = (rows, ends, w_gate_up, w_down), is_exact(rows)
-    key = *map(look, given), block, None if sources is None else look(sources), exact
+    key = *map(look, given), block, None if sources is None else look(sources), exact, count
     plan = _PLANS[key]
     if plan is None:    # one that is made while a graph is recorded holds numbers that are there at replays alone
         made = _plan if rows.is_cuda and torch.cuda.is_current_stream_capturing() else partial(_PLANS.made, key)
-        plan = made(*given, sources, block, exact)
+        plan = made(*given, sources, block, exact, count)
     return plan(*given, sources)
 
 
 def _plan(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int,
-          exact: bool) -> Callable:
+          exact: bool, count: int) -> Callable:
     _checked(rows, ends, w_gate_up, w_down, sources, block)
     (_, hidden, inner), size = w_down.shape, rows.itemsize
     places = (rows if sources is None else sources).shape[0]
@@ -101,7 +120,7 @@ def _plan(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources
     aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden * size % 16 == inner * size % 16 == 0
     if exact or not is_hopper(rows) or not aligned or not rows.is_contiguous():
         return composed
-    multiprocessors, chosen = programs(rows), configuration(BLOCKS[block], 1)
+    multiprocessors, chosen = count or programs(rows), configuration(BLOCKS[block], 1)
     begins = torch.arange(0, places, block, dtype=torch.int32, device=rows.device)
     held, y, experts, total = rows.new_empty(places, inner), rows.new_empty(places, hidden), torch.empty_like(begins), ends[-1:]
     lists = experts if sources is None else sources, experts, total
@@ -140,8 +159,8 @@ def composed(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sour
     return GROUPED(SWIGLU(gate, up), w_down.mT, ends, None)
 
 
-MOE_EXPERTS = Operator("moe_experts(Tensor rows, Tensor ends, Tensor w_gate_up, Tensor w_down, Tensor? sources, int block) "
-                       "-> Tensor", _run, _fake)
+MOE_EXPERTS = Operator("moe_experts(Tensor rows, Tensor ends, Tensor w_gate_up, Tensor w_down, Tensor? sources, int block, "
+                       "int programs=0) -> Tensor", _run, _fake)
 
 
 __all__ = ["BLOCKS", "MOE_EXPERTS", "block_of", "moe_experts"]

@@ -1,0 +1,192 @@
+"""The operators behind `moe_experts` and `moe` for fp8: what experts with scales make of rows with scales; tokens in fp8.
+
+Input: rows of fp8 in blocks of experts, with a scale for each 128 numbers, and matrices with one for each 128 x 128. Output: a row
+for each, of bf16 or another wide type. For example:
+
+    narrow, scale = MOE_QUANTISED(x, "float8_e4m3fn")
+    rows, ends, scale, handle = moe_dispatch(narrow, expert_ids, 256, scale=scale, block=128)
+    torch.ops.mimw.moe_experts_scaled(rows, ends, w_gate_up, w_down, scale, w_gate_up_scale, w_down_scale, 128, "bfloat16")
+
+They are operators of their own since autocast casts all of an operator's tensors, and scales are fp32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from mimw.kernels.moe import blocked_launches, blocked_room_for, quantise_arguments
+
+from ..grouped_matmul import GROUPED
+from ..launching import Launch, is_hopper, programs
+from ..matmul import FP8
+from ..operator import Operator
+from ..plans import Plans, look
+from ..products import rows_for_tma
+from ..swiglu import SWIGLU
+
+STEP = 128                  # numbers of a row that share a scale
+BESIDE = 4                  # scales of a row are a multiple of so many: 16 bytes, as rows travel
+BLOCKS = (16, 32, 64, 128)
+WIDE = ("bfloat16", "float16", "float32")
+
+
+def columns_of(hidden: int) -> int:
+    """How many scales travel with a row."""
+    return -(-hidden // (STEP * BESIDE)) * BESIDE
+
+
+# ---- tokens ---------------------------------------------------------------------------------------------------------
+
+
+def _narrow(x: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
+    """Empty: the rows in fp8, and their scales, of which those behind the last are 0."""
+    if x.dim() != 2 or str(x.dtype).removeprefix("torch.") not in WIDE or getattr(torch, dtype) not in FP8:
+        raise NotImplementedError(f"moe: x is {x.dtype} {tuple(x.shape)}, to become {dtype}; it may be a matrix of "
+                                  f"{', '.join(WIDE)}, and become {', '.join(map(str, FP8))}")
+    rows = x.new_empty(x.shape, dtype=getattr(torch, dtype))
+    columns = columns_of(x.shape[1])
+    made = x.new_empty if columns == -(-x.shape[1] // STEP) else x.new_zeros
+    return rows, made((x.shape[0], columns), dtype=torch.float32)
+
+
+def _quantised(x: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
+    x = x if x.stride(-1) == 1 else x.contiguous()
+    key = look(x), dtype
+    return (_TOKENS[key] or _TOKENS.made(key, x, dtype))(x)
+
+
+def _plan_tokens(x: Tensor, dtype: str) -> Callable:
+    rows, scales = _narrow(x, dtype)
+    if x.numel() == 0:
+        return lambda x: _narrow(x, dtype)
+    launch = Launch(x, *quantise_arguments(x, rows, scales, programs(x)))
+
+    def plan(x: Tensor) -> tuple[Tensor, Tensor]:
+        rows, scales = found = _narrow(x, dtype)
+        launch(x, rows, scales)
+        return found
+
+    return plan
+
+
+_TOKENS = Plans(_plan_tokens)
+
+MOE_QUANTISED = Operator("moe_quantised(Tensor x, str dtype) -> (Tensor, Tensor)", _quantised, _narrow)
+
+
+# ---- experts --------------------------------------------------------------------------------------------------------
+
+
+def check_scales(name: str, w_gate_up: Tensor, w_down: Tensor, gate_up_scale: Tensor, down_scale: Tensor) -> None:
+    """RuntimeError or NotImplementedError unless these are matrices of one fp8 type, with scales for them."""
+    if w_gate_up.dtype != w_down.dtype or w_down.dtype not in FP8:
+        raise NotImplementedError(f"{name}: w_gate_up is {w_gate_up.dtype} and w_down {w_down.dtype}; with scales both are "
+                                  f"{' or '.join(map(str, FP8))}")
+    experts, hidden, inner = w_down.shape
+    torch._check(inner % STEP == 0, lambda: f"{name}: inner is {inner}; with scales it must be a multiple of {STEP}")
+    wanted = dict(w_gate_up_scale=(experts, 2 * inner // STEP, -(-hidden // STEP)),
+                  w_down_scale=(experts, -(-hidden // STEP), inner // STEP))
+    for (what, shape), scale in zip(wanted.items(), (gate_up_scale, down_scale)):
+        if scale.dtype is not torch.float32 or scale.device != w_down.device:
+            raise RuntimeError(f"{name}: {what} is {scale.dtype} on {scale.device}; it must be torch.float32 on {w_down.device}")
+        torch._check(tuple(scale.shape) == shape, lambda: f"{name}: {what} is {tuple(scale.shape)}; it must be {shape}")
+
+
+def _checked(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: Tensor, gate_up_scale: Tensor,
+             down_scale: Tensor, block: int, dtype: str) -> None:
+    for name, (tensor, rank) in dict(rows=(rows, 2), ends=(ends, 1), w_gate_up=(w_gate_up, 3), w_down=(w_down, 3),
+                                     scale=(scale, 2)).items():
+        if tensor.dim() != rank or tensor.device != rows.device:
+            raise RuntimeError(f"moe_experts: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have {rank} dimensions, "
+                               f"and all must be on one device, {rows.device} of rows")
+    check_scales("moe_experts", w_gate_up, w_down, gate_up_scale, down_scale)
+    if rows.dtype != w_down.dtype or ends.dtype is not torch.int32 or scale.dtype is not torch.float32 or dtype not in WIDE:
+        raise NotImplementedError(f"moe_experts: rows are {rows.dtype}, ends {ends.dtype}, scale {scale.dtype}, the result "
+                                  f"{dtype}; with scales rows are of the matrices' type, {w_down.dtype}, ends torch.int32, scale "
+                                  f"torch.float32, the result one of {', '.join(WIDE)}")
+    count, hidden, inner = w_down.shape
+    if block not in BLOCKS or rows.shape[0] % block:
+        raise RuntimeError(f"moe_experts: {rows.shape[0]} rows in blocks of {block}; they must be whole blocks of "
+                           f"{', '.join(map(str, BLOCKS))} rows")
+    torch._check(rows.shape[1] == hidden and tuple(w_gate_up.shape) == (count, 2 * inner, hidden) and ends.shape[0] == count
+                 and scale.shape[0] == rows.shape[0] and scale.shape[1] >= -(-hidden // STEP),
+                 lambda: f"moe_experts: rows are {tuple(rows.shape)} with scale {tuple(scale.shape)} and {ends.shape[0]} ends, "
+                         f"w_gate_up {tuple(w_gate_up.shape)} and w_down {tuple(w_down.shape)}; they must be (rows, hidden), a "
+                         f"scale for each {STEP} numbers, an end for each expert, (experts, 2 inner, hidden) and (experts, hidden, "
+                         "inner)")
+
+
+def _fake(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
+          block: int, dtype: str, count: int = 0, drawn: bool = False) -> Tensor:
+    _checked(rows, ends, w_gate_up, w_down, scale, gate_up_scale, down_scale, block, dtype)
+    return rows.new_empty(rows.shape, dtype=getattr(torch, dtype))
+
+
+def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
+         block: int, dtype: str, count: int = 0, drawn: bool = False) -> Tensor:
+    given = rows, ends, w_gate_up, w_down, scale, gate_up_scale, down_scale
+    key = *map(look, given), block, dtype, count, drawn
+    return (_PLANS[key] or _PLANS.made(key, given, block, dtype, count, drawn))(*given)
+
+
+def _plan(given: tuple[Tensor, ...], block: int, dtype: str, count: int, drawn: bool) -> Callable:
+    _checked(*given, block, dtype)
+    rows, ends, w_gate_up, w_down, scale, *of_weights = given
+    (_, hidden, inner), places, wide = w_down.shape, rows.shape[0], getattr(torch, dtype)
+    if 0 in (rows.numel(), inner):
+        return lambda rows, *_: rows.new_zeros(rows.shape, dtype=wide)
+    aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and rows_for_tma(rows) and hidden % 16 == 0
+    if not is_hopper(rows) or not aligned or not rows.is_contiguous() or not scale.is_contiguous():
+        return lambda *given: composed(*given, wide)
+    types = {None: wide, "fp8": w_down.dtype, "int32": torch.int32, "float32": torch.float32}
+    sizes = {name: (shape, types[type_]) for name, (shape, type_) in blocked_room_for(places, inner, hidden, block).items()}
+    names = "rows", "ends", "w_gate_up", "w_down", "scale", "gate_up_scale", "down_scale"
+
+    def arrays_of(given: tuple[Tensor, ...]) -> dict:
+        found = dict(zip(names, given)) | {"total": given[1][-1:], "y": given[0].new_empty(places, hidden, dtype=wide)}
+        for name, (shape, type_) in sizes.items():
+            found[name] = given[0].new_empty(shape, dtype=type_)
+        return found
+
+    arrays = arrays_of(given)
+    made = blocked_launches(rows, scale, ends, w_gate_up, w_down, *of_weights, arrays["y"], arrays, count or programs(rows), block,
+                            drawn, arrays["total"])
+    of = {id(array): name for name, array in arrays.items()}
+    steps = []
+    for one in made:
+        used = [getattr(value, "base", value) for value in one[2]]
+        steps.append((Launch(rows, *one), [of[id(array)] for array in used if isinstance(array, Tensor)]))
+    del arrays, made, of, used, one
+
+    def plan(*given: Tensor) -> Tensor:
+        arrays = arrays_of(given)
+        for launch, used in steps:
+            launch(*[arrays[name] for name in used])
+        return arrays["y"]
+
+    return plan
+
+
+_PLANS = Plans(_plan)
+
+
+def composed(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: Tensor, gate_up_scale: Tensor,
+             down_scale: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same by products of the wide type, with rows and matrices that are scaled first."""
+    wide = (one.repeat_interleave(STEP, 1)[:, :w.shape[1]].repeat_interleave(STEP, 2)[..., :w.shape[2]]
+            for w, one in zip((w_gate_up, w_down), (gate_up_scale, down_scale)))
+    gate_up, down = ((w.float() * one).to(dtype) for w, one in zip((w_gate_up, w_down), wide))
+    rows = (rows.float() * scale.repeat_interleave(STEP, 1)[:, :rows.shape[1]]).to(dtype)
+    gate, up = GROUPED(rows, gate_up.mT, ends, None).chunk(2, 1)
+    return GROUPED(SWIGLU(gate, up), down.mT, ends, None)
+
+
+MOE_EXPERTS_SCALED = Operator(
+    "moe_experts_scaled(Tensor rows, Tensor ends, Tensor w_gate_up, Tensor w_down, Tensor scale, Tensor w_gate_up_scale, "
+    "Tensor w_down_scale, int block, str dtype, int programs=0, bool drawn=False) -> Tensor", _run, _fake)
+
+
+__all__ = ["MOE_EXPERTS_SCALED", "MOE_QUANTISED", "check_scales", "columns_of"]
