@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from .compile import Kernel, check_globals, globals_key, gpu_target
+from .compile import Kernel, gpu_target, seen_by
 from .errors import Deadlock, SimulationError, SimulatorMisuse
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
@@ -230,6 +230,7 @@ def specialised(kernel, args, meta: dict[str, Any], chip: Target,
     returns:   the specialisation; the arguments by name; the run-time values by path, as `Launch` has them; how many GPUs
     """
     fn, args, meta = resolve(kernel, args, meta)
+    seen_by(fn)     # the signature says the defaults of now
     meta = canonical_keywords(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
     arguments = bound(fn, args, meta)
@@ -272,9 +273,9 @@ def _specialised(fn, arguments: dict[str, Any], gpus: int):
 
 def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
     """(the checked program, the recorded one), kept per specialisation on the function itself."""
-    check_globals(fn)
+    seen = seen_by(fn, constants)
     key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
-        options.items(), key=str)), chip.name, fn.cache_key, globals_key(fn))
+        options.items(), key=str)), chip.name, seen.digest, seen.native_key())
     cache = fn.__dict__.setdefault("_simulated_programs", {})
     if key not in cache:
         options = dict(options)
