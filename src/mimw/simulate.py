@@ -277,7 +277,7 @@ def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
     key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
         options.items(), key=str)), chip.name, seen.digest, seen.native_key())
     cache = fn.__dict__.setdefault("_simulated_programs", {})
-    if key not in cache:
+    if key not in cache or seen.unknown:    # what cannot be told from what it was is recorded each time
         options = dict(options)
         cluster = options.pop("ctas_per_cga", None)
         check_cluster_target(cluster, options.pop("preferred_ctas_per_cga", None), chip)

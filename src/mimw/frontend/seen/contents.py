@@ -36,7 +36,7 @@ _OWN_KERNELS = "mimw.kernels."
 _BY_REPR = ("torch.dtype", "torch.device", "numpy.dtype", "typing.", "types.GenericAlias", "types.UnionType", "re.Pattern", "ast.",
             "inspect.Signature")
 _BY_NAME = ("builtins.wrapper_descriptor", "builtins.method_descriptor", "builtins.classmethod_descriptor",
-            "builtins.method-wrapper", "builtins.getset_descriptor", "builtins.member_descriptor", "collections._tuplegetter")
+            "builtins.method-wrapper", "builtins.getset_descriptor", "builtins.member_descriptor", "_collections._tuplegetter")
 _CONSTANT = ("triton.language.", "mimw.", "fractions.Fraction", "decimal.Decimal", "builtins.object")
 _BY_ATTRIBUTES = (*_CONSTANT, "types.SimpleNamespace", "dataclasses.")
 

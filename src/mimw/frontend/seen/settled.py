@@ -23,7 +23,7 @@ _OF_PYTHON = frozenset(sys.stdlib_module_names) | {"builtins"}
 _SAME_EVERYWHERE = frozenset((
     "abc", "ast", "bisect", "builtins", "cmath", "collections", "copy", "dataclasses", "decimal", "enum", "fractions", "functools",
     "heapq", "itertools", "keyword", "math", "numbers", "operator", "re", "statistics", "string", "struct", "textwrap", "types",
-    "typing", "__future__"))
+    "typing"))
 _BUILTINS = frozenset(("__import__", "compile", "dir", "eval", "exec", "globals", "hash", "id", "input", "locals", "open", "vars"))
 _OF_PACKAGES = ("numpy.random", "torch.", "triton.runtime", "triton.knobs", "triton.backends", "triton.testing")
 _VALUES_OF_PACKAGES = ("torch.dtype", "torch.device", "triton.runtime.jit")
@@ -56,7 +56,7 @@ def asks_outside(path: str) -> bool:
     if top == "builtins":
         return rest in _BUILTINS
     if top in _OF_PYTHON:
-        return top not in _SAME_EVERYWHERE
+        return top != "__future__" and top.lstrip("_") not in _SAME_EVERYWHERE     # `_functools` has what is written in C
     return path.startswith(_OF_PACKAGES) and not path.startswith(_VALUES_OF_PACKAGES)
 
 

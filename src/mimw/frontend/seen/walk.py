@@ -8,7 +8,9 @@ Input: the kernel's JIT function and its compile-time arguments. Output: `Seen`.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import enum
+import inspect
 import sys
 import types
 from collections.abc import Iterator
@@ -27,6 +29,9 @@ from .still import ABSENT, CELL, ITEM, OF
 _NOT_CONTENT = frozenset((
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__",
     "__abstractmethods__", "_abc_impl", "__dataclass_params__", "__dataclass_fields__"))
+_WRITTEN = frozenset((
+    "__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__", "__setattr__", "__delattr__",
+    "__replace__"))
 _MOST = 5000      # things; whoever reaches more reaches most likely into a package that is no part of the kernel
 _MISSING = object()
 
@@ -130,8 +135,11 @@ class _Walk(Contents):
         if issubclass(cls, enum.Enum):
             for name, member in cls.__members__.items():
                 self.note(f"{where}.{name}", self.content(member.value, where))
+        if "__dataclass_fields__" in members:
+            fields = [(one.name, one.init, one.compare, one.kw_only, one.default_factory) for one in dataclasses.fields(cls)]
+            self.note(f"{where} fields", f"{members['__dataclass_params__']!r} {self.content(fields, where)}")
         for name, value in list(members.items()):
-            if issubclass(cls, enum.Enum) and not isinstance(value, types.FunctionType):
+            if issubclass(cls, enum.Enum) and not isinstance(value, types.FunctionType) or _is_written(name, value):
                 continue
             if name in _NOT_CONTENT or isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
                 continue
@@ -205,6 +213,12 @@ class _Walk(Contents):
         self.note(where, f"{path} {version(path)}")
         if asks_outside(path):
             self.cannot_follow(where, f"asks {path}")
+
+
+def _is_written(name: str, member: Any) -> bool:
+    """Whether `dataclasses` wrote a method: what it does follows from the fields."""
+    code = getattr(inspect.unwrap(member), "__code__", None) if isinstance(member, types.FunctionType) else None
+    return name in _WRITTEN and code is not None and code.co_filename == "<string>"
 
 
 def _code(code: types.CodeType) -> Iterator[str]:
