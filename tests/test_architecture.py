@@ -54,7 +54,7 @@ _ROOMS = {
     "findings": ("analysis", "report", "shown", "errors"),
     "trials": ("analysis", "simulate", "ir", "world", "errors"),
     "watchdog": ("analysis", "compile", "host", "ir", "passes", "simulate", "simulator", "triton_port", "errors"),
-    "autotune": ("launch", "simulating", "watchdog", "triton_port", "errors"),
+    "autotune": ("compile", "launch", "simulating", "watchdog", "triton_port", "errors"),
     "decorated": ("triton_port", "errors"),
     "freeze": ("launch", "compile", "host", "simulating", "watchdog", "triton_port", "target", "errors"),
     "export": ("ahead", "analysis", "host", "ir", "launch", "simulate", "tool", "triton_port", "errors"),
@@ -76,8 +76,8 @@ _ROOMS = {
     "kernels": ("tlx", "tle"),
     "ops": ("kernels", "distributed", "errors"),
     "distributed": ("language", "triton_port", "watchdog", "world", "errors"),
-    "tuning": ("analysis", "ir", "jit", "kernels", "report", "search", "simulate", "storage", "target", "testing", "timing",
-               "triton_port", "errors"),
+    "tuning": ("analysis", "compile", "ir", "jit", "kernels", "report", "search", "simulate", "storage", "target", "testing",
+               "timing", "triton_port", "errors"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
 _PLAIN_PYTHON = ("errors", "spaces", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report",

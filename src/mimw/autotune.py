@@ -10,6 +10,7 @@ configuration on a GPU, with the first possible one on the simulator. For exampl
 
 from __future__ import annotations
 
+from .compile import seen_by
 from .errors import LaunchError
 from .launch import canonical_keywords
 from .simulating import simulating
@@ -52,10 +53,21 @@ class Autotuner(StockAutotuner):
     hold. One that needs more than the chip has, or fails a `tl.static_assert`, is skipped everywhere; if there is no other,
     its error is raised."""
 
+    def __init__(self, *args, **keywords):
+        super().__init__(*args, **keywords)
+        self._seen, self._measured = None, {}       # what the kernel names, and what was measured for each state of that
+
     def run(self, *args, **kwargs):
         if not simulating() or kwargs.get("warmup"):
+            self._of_what_is_there_now()
             return super().run(*args, **kwargs)
         return next(self._possible(self.configs, args, kwargs, lambda merged: self.fn.run(*args, **merged)))
+
+    def _of_what_is_there_now(self) -> None:
+        """What was measured for other values of what the kernel names says nothing of these."""
+        if self._seen is None or self._seen.still is not None and not self._seen.still():
+            self._seen = seen_by(self.jit_function())
+            self.cache = self._measured.setdefault(self._seen.digest, {} if self._measured else self.cache)
 
     def warmup(self, *args, **kwargs):
         """The compiled kernels of all configurations that can be launched."""

@@ -66,7 +66,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
     │   ├── OutsideKernel           a word is called where no kernel is being recorded
-    │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
+    │   └── GlobalChanged           what a kernel names is another thing than when it was frozen, or compiled and not recorded
     ├── DistributedError       several GPUs: what their processes cannot do together (docs/DISTRIBUTED.md)
     │   ├── NoProcessGroup          no torch.distributed to stand on
     │   ├── MeshTooLarge            a mesh of more GPUs than the world has
@@ -423,7 +423,8 @@ class OutsideKernel(LaunchError, RuntimeError):
 
 
 class GlobalChanged(LaunchError, RuntimeError):
-    """A global that a kernel names has another value than when the kernel was first compiled. Triton raises a `RuntimeError`."""
+    """Something that a kernel names is another thing than when the kernel was frozen; or than when it was compiled, if its program is
+    asked for only now. A launch or a simulation is of what is there, where Triton raises a `RuntimeError`."""
 
 
 class DistributedError(MimwError, RuntimeError):

@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from .compile import Kernel, globals_key, gpu_target
+from .compile import Kernel, gpu_target, seen_by
 from .errors import KernelError, NotYet, TargetError
 from .ir import Program
 from .launch import ALONE
@@ -41,9 +41,9 @@ class Specialisation:
     def key(self) -> tuple:
         """What tells specialisations of the function apart, by content."""
         constants = sorted((path, getattr(value, "cache_key", None) or repr(value)) for path, value in self.constants.items())
-        options = sorted(self.options.items(), key=str)
+        options, seen = sorted(self.options.items(), key=str), seen_by(self.fn, self.constants)
         return (repr(self.signature), repr(constants), repr(sorted(self.attrs.items())), repr(options), self.target,
-                self.fn.cache_key, globals_key(self.fn))
+                seen.digest, seen.native_key())
 
 
 def check_fits(launch: Specialisation, program: Program) -> None:

@@ -14,7 +14,7 @@ out before Triton sees them, and run on the simulator where there is no GPU.
 
 from __future__ import annotations
 
-import functools
+import hashlib
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, overload
@@ -25,12 +25,15 @@ from .compile import (
     STAMPS,
     WAITS,
     MimwSource,
-    check_globals,
+    Rebind,
     chip_of,
     compile_source,
+    compiler_hash,
     device_numbers,
     gpu_target,
-    native_key,
+    key_of_values,
+    launch_key,
+    seen_by,
 )
 from .decorated import kernel_source, without_source
 from .errors import LaunchError, MimwError
@@ -76,6 +79,14 @@ LAUNCHERS: list[tuple[type, str, Callable]] = []
 _OF_AN_ARGUMENT = ("failed to specialize argument", "Pointer argument", "tensor map descriptor")     # in texts of Triton's errors
 
 
+class _AskedByUs(dict):
+    """The globals of a function, for a `triton.jit` kernel that calls it: that refuses to be launched once they have changed. A
+    launch of the function itself has looked whether they did, and is of the new values: Triton goes through none of them there."""
+
+    def items(self):
+        return ().__iter__()
+
+
 class MimwFunction(Shown, JITFunction):
     """A kernel or helper of ours. Calls, attributes and caches are those of Triton's `JITFunction`; in a notebook it is shown as a
     page with its source, and storage and barriers as it was last simulated or checked."""
@@ -86,10 +97,21 @@ class MimwFunction(Shown, JITFunction):
         super().__init__(fn, **options)
         stand_in(wanted_target, wanted_numbers)
 
+    @property
+    def cache_key(self) -> str:
+        """Of all that the function's text and its helpers name, as it is now: Triton asks for it where the function is a helper of
+        a `triton.jit` kernel or an argument, and in keys of what an autotuner keeps on disk."""
+        seen = seen_by(self)
+        self.used_global_vals = _AskedByUs(seen.globals())
+        return hashlib.sha256(f"{compiler_hash()}{seen.digest}{seen.native_key()}".encode()).hexdigest()
+
+    __hash__ = object.__hash__      # Triton's is of the content, which may change; two functions of one text are two all the same
+
     def create_binder(self):
+        key = launch_key(self)
         kernels, _, *rest = super().create_binder() if gpu_is_active() else self._binder_for(wanted_target())
         self.ASTSource, self.compile = MimwSource, compile_source
-        return kernels, ContentKeys(functools.partial(native_key, self) if native_key(self) else None), *rest
+        return kernels, ContentKeys(key, key_of_values), *rest
 
     def _binder_for(self, target):
         backend = make_backend(target)
@@ -109,6 +131,8 @@ class MimwFunction(Shown, JITFunction):
             run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None else MimwFunction.run
             try:
                 return run(self, *args, grid=grid, warmup=False, **kwargs)
+            except Rebind:
+                return launch(*args, **kwargs)
             except KeyError as error:
                 if not meant_bytes(error):
                     raise
@@ -143,6 +167,8 @@ class MimwFunction(Shown, JITFunction):
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         try:
             return self._run(*args, grid=grid, warmup=warmup, **kwargs)
+        except Rebind:
+            return self.run(*args, grid=grid, warmup=warmup, **kwargs)
         except KeyError as error:
             if not meant_bytes(error):
                 raise
@@ -198,7 +224,6 @@ class MimwFunction(Shown, JITFunction):
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
-        check_globals(self)
         args, kwargs = as_launched(args), {name: as_launched(value) for name, value in kwargs.items()}
         kwargs["debug"] = kwargs.get("debug", self.debug) or knobs.runtime.debug
         target = wanted_target()

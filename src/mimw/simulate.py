@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .analysis import makes_pointers
-from .compile import Kernel, check_globals, globals_key, gpu_target
+from .compile import Kernel, gpu_target, seen_by
 from .errors import Deadlock, SimulationError, SimulatorMisuse
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
@@ -265,6 +265,7 @@ def specialised(kernel, args, meta: dict[str, Any], chip: Target,
     returns:   the specialisation; the arguments by name; the run-time values by path, as `Launch` has them; how many GPUs
     """
     fn, args, meta = resolve(kernel, args, meta)
+    seen_by(fn)     # the signature says the defaults of now
     meta = canonical_keywords(meta, fn.arg_names)
     memory_of(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
@@ -308,11 +309,11 @@ def _specialised(fn, arguments: dict[str, Any], gpus: int):
 
 def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
     """(the checked program, the recorded one), kept per specialisation on the function itself."""
-    check_globals(fn)
+    seen = seen_by(fn, constants)
     key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
-        options.items(), key=str)), chip.name, fn.cache_key, globals_key(fn))
+        options.items(), key=str)), chip.name, seen.digest, seen.native_key())
     cache = fn.__dict__.setdefault("_simulated_programs", {})
-    if key not in cache:
+    if key not in cache or seen.unknown:    # what cannot be told from what it was is recorded each time
         options = dict(options)
         cluster = options.pop("ctas_per_cga", None)
         check_cluster_target(cluster, options.pop("preferred_ctas_per_cga", None), chip)

@@ -11,7 +11,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import MimwSource, compile_kernel, native_key
+from mimw.compile import MimwSource, compile_kernel, key_of_values, launch_key
 from mimw.errors import LayoutConflict, RawCodeError
 from mimw.explain import Explanation
 from mimw.triton_port.runtime import ContentKeys
@@ -247,7 +247,7 @@ def test_what_changes_in_a_file_changes_the_keys(tmp_path):
     def naming(x):
         tle.raw.call_smem(later, [tle.gpu.alloc([128], tl.float32), 2])
 
-    by_name, by_argument = ContentKeys(functools.partial(native_key, naming)), ContentKeys()
+    by_name, by_argument = ContentKeys(launch_key(naming)), ContentKeys(of=key_of_values)
     given = ((("constexpr", later), ), "options")
 
     def keys():

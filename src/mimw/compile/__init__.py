@@ -33,17 +33,19 @@ from ..passes.stamp_waits import wait_table
 from ..target import asking, wanted
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
-from .cache import check_globals, compiler_hash, globals_key, keep_warnings, native_key, unkept
+from .cache import compiler_hash, keep_warnings, unkept
 from .compiled import Compiled, Stages
 from .pipeline import Kernel
 from .refusals import check_assembler, check_binary, check_shared_memory
+from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
 from .source import CLUSTER, PREFERRED, STAMPS, WAITS, MimwSource
 from .targets import chip_of, device_numbers, gpu_target
 
 __all__ = [
-    "CLUSTER", "Compiled", "Kernel", "MimwSource", "PREFERRED", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
-    "check_binary", "compile_source", "compiler_hash", "device_numbers", "globals_key", "gpu_target",
-    "native_key", "record_kernel",
+    "CLUSTER", "Compiled", "Kernel", "MimwSource", "PREFERRED", "Rebind", "STAMPS", "WAITS", "check_seen", "chip_of",
+    "compile_kernel",
+    "check_binary", "compile_source", "compiler_hash", "content_key", "device_numbers", "gpu_target", "key_of_values", "launch_key",
+    "record_kernel", "seen_by",
 ]
 
 
@@ -132,7 +134,6 @@ def _keeping(after: dict[str, str]):
 def _source(kernel, signature, constexprs, chip, options, attrs) -> tuple[MimwSource, dict[str, Any], tuple[str, ...]]:
     """(the source for Triton, the options that are left for Triton's backend, the pointers of which nothing was said)."""
     fn = _jit_function(kernel)
-    check_globals(fn)
     constexprs = {(fn.arg_names.index(at), ) if isinstance(at, str) else at: value for at, value in (constexprs or {}).items()}
     signature = {name: "constexpr" if (index, ) in constexprs else signature.get(name, "constexpr")
                  for index, name in enumerate(fn.arg_names)}

@@ -1,10 +1,9 @@
-"""What the caches of compiled kernels know of ours: the parts of the key that Triton's lack, and the warnings beside a binary.
+"""What the caches of compiled kernels know of ours: this package's version as a part of the key, and the warnings beside a binary.
 
     compiler_hash()         a new release of this package meets no binary of an old one
-    globals_key(fn)         the globals of ours that a kernel names, by content
     keep_warnings(source, compiled)     a kernel that was found compiled warns as its compile did
 
-Input: a JIT function, or a source and what Triton compiled of it. Output: parts of a key, or warnings; an `OSError` about files
+Input: a source and what Triton compiled of it. Output: a part of a key, or warnings; an `OSError` about files
 that Triton cannot write becomes a `CacheError` (`unkept`).
 """
 
@@ -17,17 +16,14 @@ from dataclasses import asdict
 from errno import EACCES, EDQUOT, ENOENT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from ..errors import CacheError, GlobalChanged
-from ..frontend.words import RawFunction, named_values
+from ..errors import CacheError
 from ..ir import LineWarning
-from ..triton_port.runtime import content_key, keep_beside, kept_beside, knobs
+from ..triton_port.runtime import keep_beside, kept_beside, knobs
 
 if TYPE_CHECKING:
     from .source import MimwSource
 
-_NATIVE: WeakKeyDictionary = WeakKeyDictionary()      # of each JIT function, the native code that it names
 _WARNED = "mimw_warned.json"
 _UNWRITABLE = (EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS)
 
@@ -40,40 +36,6 @@ def compiler_hash() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def globals_key(fn) -> str:
-    """What of ours `fn` and its helpers name as globals: Triton's key of a function holds only those in a `tl.constexpr`."""
-    fn.cache_key  # noqa: B018  finds them
-    ours = (f"{name}={key}" for (name, _), (value, _) in fn.used_global_vals.items() if (key := content_key(value)))
-    return "".join((*ours, native_key(fn)))
-
-
-def native_key(fn) -> str:
-    """The native code that `fn` and its helpers name, by the content of its sources now; "" for a kernel without any."""
-    found = _NATIVE.get(fn)
-    if found is None:
-        found = _NATIVE[fn] = [value for value in named_values(fn) if isinstance(value, RawFunction)]
-    return "".join(f"{function.name}={function.cache_key}" for function in found)
-
-
-def check_globals(fn) -> None:
-    """Refuse a kernel whose globals have changed since its first compilation: every cache still holds the old values.
-
-    Triton's own launch asks the same; a simulated launch and a `warmup` without a GPU do not go through it.
-    """
-    missing = object()
-    fn.cache_key  # noqa: B018  finds them; those of a helper are as they were when the helper was first compiled
-    for (name, _), (value, scope) in fn.used_global_vals.items():
-        now = scope.get(name, missing)
-        if now is missing or now != value:
-            shown = "no longer defined" if now is missing else f"{_shown(now)} now"
-            raise GlobalChanged(f"{fn.__name__} was first compiled with the global {name} = {_shown(value)}, which is {shown}",
-                                hint=f"give what changes to the kernel as a parameter `{name}: tl.constexpr`")
-
-
-def _shown(value) -> str:
-    return str(getattr(value, "value", value))
 
 
 def keep_warnings(src: MimwSource, compiled) -> None:

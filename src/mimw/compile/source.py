@@ -16,6 +16,7 @@ import hashlib
 from ..analysis import forms_clusters
 from ..constraints.solution import Layouts
 from ..frontend.displays import PlainKernel
+from ..frontend.seen import Seen
 from ..frontend.words import uses_words
 from ..ir import ALONE, Program
 from ..launch import cluster_shape
@@ -25,10 +26,12 @@ from ..triton_port.codegen import mlir_context
 from ..triton_port.module_assembly import with_module_assembly
 from ..triton_port.plain import plain_ttir
 from ..triton_port.runtime import ASTSource, GPUTarget, Language, make_backend
-from .cache import check_globals, compiler_hash, globals_key
+from .cache import compiler_hash
 from .feedback import layouts_need_feedback
 from .pipeline import Kernel, Observer, solve
+from .recorded import content_of_constants, recorded_digest
 from .refusals import check_descriptor_types, check_scratch_early
+from .seen import check_seen, seen_by
 from .targets import chip_of
 
 # What is not an argument comes among the attributes, which Triton hands on unread, under paths that no argument has.
@@ -56,6 +59,7 @@ class MimwSource(ASTSource):
         self.target: GPUTarget | None = None
         self.options: dict = {}
         self.observer: Observer | None = None
+        self._hash: str | None = None
 
     @functools.cached_property
     def language(self):
@@ -67,10 +71,22 @@ class MimwSource(ASTSource):
         """The first stage of that language."""
         return "glir" if self.orchestrates() else "ttir"
 
+    @functools.cached_property
+    def seen(self) -> Seen:
+        """What recording the kernel looked at when somebody first asked, which is when its key was made."""
+        return seen_by(self.fn, self.constants)
+
     def hash(self) -> str:
-        stamps = "-waits" if self.waits else "" if self.stamps is None else f"-{self.stamps}"
-        return hashlib.sha256(
-            f"{super().hash()}-{compiler_hash()}-{self.cluster}{stamps}-{globals_key(self.fn)}".encode()).hexdigest()
+        """What a binary is kept under: what was recorded, where it stands in the author's files, and how it is specialised."""
+        if self._hash is None:
+            stamps = "-waits" if self.waits else "" if self.stamps is None else f"-{self.stamps}"
+            key = (self.name, sorted(self.signature.items()), content_of_constants(self.constants), sorted(self.attrs.items()),
+                   self.cluster, stamps, self.seen.places, self.seen.native_key(), compiler_hash())
+            given = hashlib.sha256(repr(key).encode()).hexdigest()
+            if self.target is None:     # asked before `compile_source`, by Triton's compilations in the background
+                return hashlib.sha256(f"{given}-{self.seen.digest}".encode()).hexdigest()
+            self._hash = hashlib.sha256(f"{given}-{recorded_digest(self, given)}".encode()).hexdigest()
+        return self._hash
 
     @functools.cached_property
     def _uses_words(self) -> bool:
@@ -86,12 +102,13 @@ class MimwSource(ASTSource):
 
     def recorded(self) -> Program:
         """The program, recorded now."""
-        check_globals(self.fn)  # this may be long after the compile
+        check_seen(self.fn, self.seen, self.constants)  # this may be long after the compile
         backend = make_backend(self.target)
         return self.kernel.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend, self.observer)
 
     def authored(self) -> Program:
         """The program as the author wrote it, before any pass: recorded once more."""
+        check_seen(self.fn, self.seen, self.constants)
         seen: list[Program] = []
         backend = make_backend(self.target)
         fresh = Kernel(self.fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, warned=[])
@@ -122,11 +139,15 @@ class MimwSource(ASTSource):
                 module = with_module_assembly(module, text)
         else:
             check_descriptor_types(self.fn, self.signature, chip_of(target))
-            module = plain_ttir(PlainKernel, self.fn, self, context, options, codegen_fns, module_map)
+            module = self.ttir(options, codegen_fns, module_map, context)
         program = self.kernel.program
         cluster = program.cluster if program else self.kernel.cluster
         alone = cluster == ALONE and not (program and forms_clusters(program))
         return module if alone else with_cluster(module, cluster)
+
+    def ttir(self, options, codegen_fns, module_map, context):
+        """What Triton's generator makes of a kernel without ops of ours."""
+        return plain_ttir(PlainKernel, self.fn, self, context, options, codegen_fns, module_map)
 
     def repeat_lowering(self) -> None:
         """Lower once more, for the observer, a kernel whose binary came from the cache."""

@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..compile import chip_of, gpu_target
+from ..compile import chip_of, gpu_target, seen_by
 from ..errors import LaunchError
 from ..host import as_bytes, as_launched, check_descriptors
 from ..launch import CLUSTERS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
@@ -51,7 +51,7 @@ class FrozenLaunch:
         float, bool  the type
         None         stays None
 
-    The grid, compile-time values, launch options and globals stay as they were. All ways obey Triton's launch hooks, a watchdog
+    The grid, compile-time values and launch options stay as they were. All ways obey Triton's launch hooks, a watchdog
     and `MIMW_SIMULATE`; all return at once, and each can be captured in a CUDA graph. A handle belongs to the device that was
     current at `freeze`; `frozen` makes that current for the launch, the lean ways want it to be. Threads may share a handle. On the
     simulator an address is taken for an array of the extents that were frozen.
@@ -60,6 +60,7 @@ class FrozenLaunch:
 
     returns:   a call, on a GPU the compiled kernel, on the simulator the run; `launch`, on a GPU nothing
     errors:    LaunchError for arguments that the frozen specialisation does not allow: which one, what was frozen, what came;
+               GlobalChanged if a global, module's constant, helper or closure that the kernel names is another one by now;
                TypeError for too few or too many
     """
 
@@ -74,7 +75,7 @@ class FrozenLaunch:
                      "checked": route.checked, "addressed": route.addressed,
                      "rearranged": route.rearranged, "again": route.again, "hooks": route.fn.pre_run_hooks,
                      "environment": os.environ._data, "watchdog": os.environ.encodevalue("MIMW_WATCHDOG"), "seconds": seconds,
-                     "simulate": os.environ.encodevalue("MIMW_SIMULATE"), "simulating": simulating}
+                     "named": route.names, "simulate": os.environ.encodevalue("MIMW_SIMULATE"), "simulating": simulating}
             call, launch, arrays = written(route.slots, route.values, route.maps, route.launcher, route.extents, route.device,
                                            names)
             self._scope = call.__globals__
@@ -124,6 +125,7 @@ class FrozenLaunch:
 
 def freeze(fn, grid: Any, args: tuple, keywords: Mapping[str, Any]) -> FrozenLaunch:
     """The frozen launch of a kernel; `MimwFunction.freeze` has the contract."""
+    seen_by(fn)     # the signature says the defaults of now
     keywords = canonical_keywords(keywords, fn.arg_names)
     options = {name: value for name, value in keywords.items() if name not in fn.arg_names}
     named = {name: value for name, value in keywords.items() if name in fn.arg_names}

@@ -65,7 +65,8 @@ def written(slots: Mapping[str, Slot | None], values: Mapping[str, Any], maps: l
     args:      slots  - of each parameter in order; None for one of constants (`tl.constexpr`), which the functions do not take
                values - of each parameter, of which numbers are those of `arrays`
                maps   - the CUtensorMaps of each descriptor by address
-               names  - what the text calls where it does not launch at once: `checked`, `addressed`, `rearranged`, `again`
+               names  - what the text calls where it does not launch at once: `checked`, `addressed`, `rearranged`, `again`; and
+                        `named`, whose `still()` says whether all that the kernel names is as it was, or is None
     """
     text, taken, found = Text(), [], []
     for name, slot in slots.items():
@@ -76,7 +77,7 @@ def written(slots: Mapping[str, Slot | None], values: Mapping[str, Any], maps: l
              "get_device": current_device(), "as_stream": as_stream}
     scope["function"], scope["cooperative"], scope["pdl"], scope["packed"] = launcher.head
     scope["annotations"], scope["signature"] = launcher.tail
-    lines = _lines(taken, text, _all(found), grid, device, scope["get_device"] is not None)
+    lines = _lines(taken, text, _all(found), grid, device, scope["get_device"] is not None, names["named"].still is not None)
     exec(compile("\n".join(lines), "<frozen launch>", "exec"), scope)
     return scope.pop("call"), scope.pop("launch"), scope.pop("arrays")
 
@@ -86,12 +87,14 @@ def as_stream(stream: Any) -> int:
     return getattr(stream, "cuda_stream", stream)
 
 
-def _lines(taken: list[str], text: Text, arguments: Arguments, grid: tuple[int, int, int], device: int, several: bool):
-    """The text; `several` devices are there, of which another may be current."""
+def _lines(taken: list[str], text: Text, arguments: Arguments, grid: tuple[int, int, int], device: int, several: bool,
+           changes: bool):
+    """The text; `several` devices are there, of which another may be current; what the kernel names `changes`, maybe."""
     values = _tuple(taken)
     extents = ", ".join(map(str, grid))
     stream = f"current_stream({device}) if stream is None else as_stream(stream)"
-    usual = f"get_device() == {device} and {_USUAL}" if several else _USUAL
+    asked = f"{_USUAL} and named.still()" if changes else _USUAL
+    usual = f"get_device() == {device} and {asked}" if several else asked
     yield f"def call({''.join(f'{name}=missing, ' for name in taken)}{'/, ' if taken else ''}*, stream=None):"
     yield "    try:"
     yield f"        if {f'{taken[0]} is missing' if taken else 'True'}:"
@@ -113,7 +116,7 @@ def _lines(taken: list[str], text: Text, arguments: Arguments, grid: tuple[int, 
                                           ("arrays", text.arrays, "rearranged", [], arguments.arrays)):
         yield f"def {name}(stream, {''.join(f'{variable}, ' for variable in of)}/):"
         yield "    try:"
-        yield f"        quick = {_USUAL}"
+        yield f"        quick = {asked}"
         yield "    except AttributeError:"
         yield "        quick = False"
         yield "    if not quick:"

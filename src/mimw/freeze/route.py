@@ -11,8 +11,10 @@ Input: what was frozen, and the values of a launch. Output: the launch, or a `La
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+from ..compile import check_seen, seen_by
 from ..errors import LaunchError
 from ..simulating import simulating
 from ..triton_port.launcher import Launcher, current_stream, launch, on_device, on_stream
@@ -47,11 +49,15 @@ class Route:
     """A launch that was frozen, with everything that is known of it.
 
     `slots` are those of all parameters, None for one of constants; `values` the arguments of `freeze` by parameter, without those
-    that a launch takes once `forget` was called. `compiled` and `device` are None where launches are simulated.
+    that a launch takes once `forget` was called. `compiled` and `device` are None where launches are simulated. `names.still()`
+    says whether all that the kernel names is as it was when it was frozen; None where nothing of it can change.
     """
 
     def __init__(self, fn, grid: tuple[int, ...], options: Mapping[str, Any], slots: dict[str, Slot | None], values: dict[str, Any],
                  compiled=None, launcher: Launcher | None = None, device: int | None = None):
+        self.constants = {(index, ): values[name] for index, (name, slot) in enumerate(slots.items()) if slot is None}
+        self.seen = seen_by(fn, self.constants)
+        self.names = SimpleNamespace(still=self.seen.still)
         self.fn, self.grid, self.options, self.slots, self.values = fn, grid, options, slots, values
         self.compiled, self.launcher, self.device = compiled, launcher, device
         described = (slot for slot in _arrays(slots.values()) if isinstance(slot, Descriptor))
@@ -137,11 +143,19 @@ class Route:
         rest = iter(given)
         return [self.values[name] if slot is None else next(rest) for name, slot in self.slots.items()]
 
+    def _check_seen(self) -> None:
+        """GlobalChanged if something that the kernel names is another thing than when it was frozen."""
+        if self.seen.still is not None and not self.seen.still():
+            check_seen(self.fn, self.seen, self.constants)
+            self.seen = seen_by(self.fn, self.constants)      # other objects, of the same content
+            self.names.still = self.seen.still
+
     def _launched(self, values: list, stream: Any, whole: Callable[[Slot, Any], Any]):
         """`whole(slot, value)` makes of a value, an address or a tensor in place of a descriptor, what an ordinary launch takes."""
         def as_given():
             return [value if slot is None else whole(slot, value) for slot, value in zip(self.slots.values(), values)]
 
+        self._check_seen()
         if self.device is None:
             return self._as_ever(as_given())
         with on_device(self.device):

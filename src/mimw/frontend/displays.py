@@ -13,6 +13,7 @@ from ..language.displays import Display
 from ..language.tle.compile_time import CompileTimeValue
 from .carries import DistinctCarries
 from .known import known
+from .python_calls import PythonCalls
 
 
 class Displays:
@@ -24,7 +25,7 @@ class Displays:
         return Display([(self.visit(key), self.visit(value)) for key, value in zip(node.keys, node.values)])
 
 
-class PlainKernel(Displays, DistinctCarries):
+class PlainKernel(Displays, PythonCalls, DistinctCarries):
     """What Triton's generator has besides for a kernel without ops of ours."""
 
     def get_Attribute(self, lhs, attr):

@@ -13,7 +13,6 @@ the ops of one kernel in one program, with the names and lines of the user.
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 from types import MethodType
 
 from ..language.binding import binder
@@ -26,6 +25,7 @@ from ..language.tlx.types import CLCPipelineContext
 from ..triton_port.codegen import (
     CodeGenerator,
     CompilationError,
+    Unhashed,
     base_value,
     constexpr,
     device_print,
@@ -41,13 +41,20 @@ from .dsa_loops import DsaLoops
 from .known import known
 from .loops import LoopsOnce
 from .partitions import PartitionRegions
+from .python_calls import PythonCalls
 from .recorder import Recorder
 from .returns import StructuredReturns
 from .semantic import Semantic
 from .task_names import TaskNames
 from .tasks import TaskRegions
 
-_binder = lru_cache(maxsize=1024)(lambda fn: binder(fn.signature))
+
+def _binder(fn):
+    """How arguments bind to the parameters of a helper, whose defaults may have been changed since the last call."""
+    kept = fn.__dict__.get("_mimw_binder")
+    if kept is None or kept[0] is not fn.signature:
+        kept = fn.__dict__["_mimw_binder"] = fn.signature, binder(fn.signature)
+    return kept[1]
 
 
 def _mangled(types) -> list[str]:
@@ -55,8 +62,10 @@ def _mangled(types) -> list[str]:
 
 
 class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, Displays, KeptConstants, DsaLoops, LoopsOnce,
-                      StructuredReturns, CodeGenerator):
+                      StructuredReturns, PythonCalls, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
+
+    statically_implemented_functions = Unhashed(CodeGenerator.statically_implemented_functions)
 
     def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, callers=(), **keywords):
         super().__init__(context, prototype, gscope, function_name, jit_fn, module=object(), is_gluon=False, **keywords)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ast
 from types import ModuleType
 
-from ..language.tle.raw.function import RawFunction as RawFunction
 from ..triton_port.codegen import JITCallable, parse
 from ..triton_port.origin import is_tritons
 
@@ -30,23 +29,6 @@ def uses_words(fn, constants: dict | None = None) -> bool:
     seen: set[int] = set()
     values = [fn, *(constants or {}).values()]
     return any(_reaches(value, seen) for value in values)
-
-
-def named_values(fn, constants: dict | None = None) -> list:
-    """Everything that `fn` and the helpers that it reaches name, compile-time arguments included; of Triton's own, nothing."""
-    found, seen, todo = [], set(), [fn, *(constants or {}).values()]
-    while todo:
-        value = todo.pop()
-        if value is None or isinstance(value, (int, float, str)) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, (list, tuple)):
-            todo.extend(value)
-        elif isinstance(value, JITCallable) and hasattr(value, "parse"):
-            todo.extend(() if is_tritons(value.fn) else _named(parse(value), value.get_capture_scope()))
-        else:
-            found.append(value)
-    return found
 
 
 def _is_word(value) -> bool:

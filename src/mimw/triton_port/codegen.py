@@ -30,11 +30,19 @@ from triton.runtime.jit import JITCallable, JITFunction
 
 __all__ = [
     "ASTFunction", "CodeGenerator", "CompilationError", "CompileTimeAssertionFailure", "JITCallable", "JITFunction",
-    "OutOfResources", "TritonSemantic", "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constant_range",
-    "constexpr", "device_print", "empty_context", "enter_sub_region", "flatten_values_to_ir", "is_builtin", "mlir_context",
-    "normalize_value", "parse", "str_to_ty", "tensor", "tensor_descriptor_base", "triton_tuple", "unflatten_ir_values",
-    "unwrap_constexpr",
+    "OutOfResources", "TritonSemantic", "Unhashed", "UnsupportedLanguageConstruct", "apply_with_path", "base_value",
+    "constant_range", "constexpr", "device_print", "empty_context", "enter_sub_region", "flatten_values_to_ir", "is_builtin",
+    "mlir_context", "normalize_value", "parse", "str_to_ty", "tensor", "tensor_descriptor_base", "triton_tuple",
+    "unflatten_ir_values", "unwrap_constexpr",
 ]
+
+
+class Unhashed(dict):
+    """What Triton's generator knows of functions, without asking a JIT function for its hash: that is of everything the function
+    named when somebody first asked, and refuses what has changed since. None of them is a key here."""
+
+    def get(self, function, default=None):
+        return default if isinstance(function, JITCallable) else super().get(function, default)
 
 
 @functools.lru_cache(maxsize=4096)

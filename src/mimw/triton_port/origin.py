@@ -29,6 +29,11 @@ def is_tritons(thing) -> bool:
     return _inside(code.co_filename if code else getattr(sys.modules.get(thing.__module__), "__file__", None))
 
 
+def is_tritons_module(module) -> bool:
+    """True if a module lies in the installed Triton."""
+    return _inside(getattr(module, "__file__", None))
+
+
 @functools.lru_cache(maxsize=1024)
 def _inside(file: str | None) -> bool:
     return file is not None and os.path.realpath(file).startswith(_HOME)

@@ -1,4 +1,4 @@
-"""Kernels without a word of ours: Triton's own path, to the byte, save for three changes.
+"""Kernels without a word of ours: Triton's own path, to the byte, save for four changes.
 
 Input: a JIT function and its specialisation. Output: the TTIR module that Triton would make of it:
 
@@ -8,11 +8,12 @@ The code generator is Triton's over Triton's builder. Loop-carried names that sh
 (`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one; words of ours that leave no op
 behind may take dictionaries (`frontend.displays`), which Triton refuses. And `tl.view` and `tl.cat` keep
 the elements in row-major order, as numpy and the simulator have them, where Triton may take any order that one chip's layouts
-suggest.
+suggest. Two functions of one name are two functions, also where Triton would call the first for both.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import triton.language as tl
@@ -21,6 +22,8 @@ from triton.compiler.errors import CompilationError
 from triton.language import str_to_ty
 from triton.language.semantic import TritonSemantic
 from triton.runtime.jit import get_full_name
+
+from .codegen import Unhashed
 
 
 class _SpecializationProxy(NamedTuple):
@@ -59,19 +62,30 @@ def plain_generator(carries: type) -> type:
             super().__init__(*args, **keywords)
             self.semantic = _InOrder(self.builder)
 
+        statically_implemented_functions = Unhashed(stock.CodeGenerator.statically_implemented_functions)
+
         def call_JitFunction(self, fn, args, kwargs, caller_context=None):
             bound = fn.signature.bind(*args, **kwargs)
             bound.apply_defaults()
             values = [stock.normalize_value(bound.arguments[name]) for name in fn.arg_names]
             context = caller_context or self.caller_context
             types = [value.type for value in values]
-            name = stock.mangle_fn(get_full_name(fn), types, context)
+            name = self._name_of(fn, types, stock.mangle_fn(get_full_name(fn), types, context))
             if not self.module.has_function(name):
                 self.function_ret_types[name] = self._generate_callee(fn, name, types, context)
             handles = stock.flatten_values_to_ir(values)
             call = self.builder.call(self.module.get_function(name), handles)
             results = [call.get_result(i) for i in range(call.get_num_results())]
             return next(stock.unflatten_ir_values(results, [self.function_ret_types[name]]))
+
+        def _name_of(self, fn, types, mangled):
+            """Triton's name for a function of such arguments, with a number if another one has it already: two closures of one
+            text, or a helper and its earlier definition, have one name, and Triton would call the first for both."""
+            for number in itertools.count():
+                name = f"{mangled}__{number}" if number else mangled
+                owner, given = self.function_ret_types.setdefault(("function", name), (fn, types))
+                if owner is fn and given == types:
+                    return name
 
         def _generate_callee(self, fn, name, types, context):
             callee = type(self)(

@@ -11,6 +11,8 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import inspect
+import operator
 import os
 import sys
 from collections.abc import Callable
@@ -51,7 +53,7 @@ __all__ = [
     "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
     "around_launches",
     "compute_cache_key", "content_key", "create_function_from_signature",
-    "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_text", "kept_beside", "kept_text",
+    "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_defaults", "keep_text", "kept_beside", "kept_text",
     "knobs", "make_backend", "profile_scratch_from",
     "stock_compile", "triton", "validate_block_shape",
 ]
@@ -88,35 +90,28 @@ def active_target() -> GPUTarget:
 
 class ContentKeys(dict):
     """The keys of a function's kernels in memory, by specialisation and options. Triton makes them with `repr`, which need not
-    tell compile-time values apart; one that has a `cache_key` puts that into the key as well. `now` gives what else the kernels
-    depend on at a launch, such as the contents of files; "" where there is nothing."""
+    tell compile-time values apart; one that has a `cache_key` puts that into the key as well, and so does `of(values)`: what the
+    functions among them look at, and a function that says that at a launch if it can change. `now` gives what the kernels depend on
+    besides: "" as long as that is as it was at first."""
 
-    def __init__(self, now: Callable[[], str] | None = None):
+    def __init__(self, now: Callable[[], str] | None = None, of: Callable | None = None):
         super().__init__()
-        self.now = now
-        self._changing: dict = {}     # a specialisation: the compile-time values in it whose content may be another one later
+        self.now, self.of = now, of
+        self._changing: dict = {}     # a specialisation: what says what its functions look at
 
     def get(self, wanted, default=None):
         found, now = super().get(wanted), "" if self.now is None else self.now()
         if found is None:
             specialization, options = wanted
             contents = [key for key in map(content_key, specialization) if key]
-            if contents or now:
-                found = self[wanted] = f"{_replace_jit_callables(list(specialization))}{options}{contents}"
-            if changing := [value for value in _flat(specialization) if getattr(value, "may_change", False)]:
+            text, changing = ("", None) if self.of is None else self.of(specialization)
+            if contents or now or text:
+                found = self[wanted] = f"{_replace_jit_callables(list(specialization))}{options}{contents}{text}"
+            if changing:
                 self._changing[wanted] = changing
-        if self._changing:
-            now += "".join(value.cache_key for value in self._changing.get(wanted, ()))
+        if self._changing and wanted in self._changing:
+            now += self._changing[wanted]()
         return f"{found}{now}" if found and now else found or default
-
-
-def _flat(values):
-    """The values in tuples and lists."""
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from _flat(value)
-        else:
-            yield value
 
 
 def content_key(value) -> str:
@@ -124,6 +119,23 @@ def content_key(value) -> str:
     if isinstance(value, (tuple, list)):
         return "".join(map(content_key, value))
     return value.cache_key if type(value).__module__.startswith("mimw.") and hasattr(value, "cache_key") else ""
+
+
+def keep_defaults(function) -> bool:
+    """Have a JIT function take the defaults that its Python function has now, where it still has those of its definition; True if
+    they were others. Whoever has bound arguments before has to bind them again."""
+    parameters = function.signature.parameters.values()
+    positional = tuple(one.default for one in parameters if one.kind is not one.KEYWORD_ONLY and one.default is not one.empty)
+    by_name = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is not one.empty}
+    now, named = function.fn.__defaults__ or (), function.fn.__kwdefaults__ or {}
+    if len(now) == len(positional) and all(map(operator.is_, now, positional)) and by_name.keys() == named.keys() \
+            and all(by_name[name] is named[name] for name in named):
+        return False
+    function.signature = inspect.signature(function.fn)
+    for kept, parameter in zip(function.params, function.signature.parameters.values()):
+        kept._param = parameter
+    function.device_caches.clear()
+    return True
 
 
 def around_launches(before, behind) -> None:

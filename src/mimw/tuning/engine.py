@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ..compile import content_key
 from ..errors import TuningError
 from ..search.processes import job_count
 from ..target import wanted
@@ -134,7 +135,7 @@ class _Search:
 
     def key(self, problem: Problem, chosen, kernels: list) -> str:
         """What tells apart candidates whose outcomes may differ."""
-        facts = (self.operator.name, str(problem), sorted(values_of(chosen).items()), [kernel.cache_key for kernel in kernels],
+        facts = (self.operator.name, str(problem), sorted(values_of(chosen).items()), [content_key(kernel) for kernel in kernels],
                  self.chip, self.sms, sorted(versions().items()))
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 

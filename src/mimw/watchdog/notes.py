@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ..compile import content_key
 from ..triton_port.runtime import knobs
 
 NAME = "mimw-hung-configurations.jsonl"
@@ -22,7 +23,7 @@ def file() -> Path:
 
 def remember(fn, configuration: str, when: str) -> None:
     """Append a line; a cache that cannot be written is no reason not to report."""
-    line = json.dumps({"kernel": fn.__name__, "source": fn.cache_key, "configuration": configuration, "launch": when})
+    line = json.dumps({"kernel": fn.__name__, "source": content_key(fn), "configuration": configuration, "launch": when})
     file().parent.mkdir(parents=True, exist_ok=True)
     with file().open("a") as handle:
         handle.write(line + "\n")
@@ -32,4 +33,5 @@ def has_hung(fn, configuration: str) -> bool:
     if not file().exists():
         return False
     lines = [json.loads(line) for line in file().read_text().splitlines() if line.strip()]
-    return any(line["source"] == fn.cache_key and line["configuration"] == configuration for line in lines)
+    source = content_key(fn) if any(line["configuration"] == configuration for line in lines) else None
+    return any((line["source"], line["configuration"]) == (source, configuration) for line in lines)

@@ -1,0 +1,25 @@
+"""Calls of plain Python functions, which kernels cannot make: Triton refuses them in words of its own before it reads a kernel, and
+only where a text names them itself.
+
+Input: a call in a kernel. Output: what the function gives, or a refusal at the line. For example:
+
+    tl.zeros((consts.rounded(N), ), tl.float32)     rounded is a Python function, which a kernel cannot call; decorate it with ...
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+from ..triton_port.codegen import is_builtin
+from .seen.settled import is_settled_thing
+
+
+class PythonCalls:
+    """Mixin over Triton's `CodeGenerator`."""
+
+    def call_Function(self, node, fn, args, kws):
+        if isinstance(fn, FunctionType) and not is_builtin(fn) and not is_settled_thing(fn):
+            raise self._unsupported(node, f"{fn.__name__} is a Python function, which a kernel cannot call; decorate it with "
+                                    "`triton.constexpr_function` if it works on numbers that are known when compiling, with "
+                                    "`mimw.jit` if on values of the kernel")
+        return super().call_Function(node, fn, args, kws)
