@@ -70,12 +70,6 @@ _STAMPS = "time_stamps"     # `mimw.profile` launches with it
 _WAITS = "wait_stamps"      # a watchdog launches with it
 _OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS, MEMORY))
 _LAUNCH = JITFunction.run
-_OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS))
-_LAUNCH = JITFunction.run
-
-# Who launches frozen kernels, which no method of MimwFunction sees: (class, method, what stands in its place while launches are
-# only noted). mimw/compile_ahead.py reads it; `mimw.jit.launchers` for those that add to it.
-LAUNCHERS: list[tuple[type, str, Callable]] = []
 _OF_AN_ARGUMENT = ("failed to specialize argument", "Pointer argument", "tensor map descriptor")     # in texts of Triton's errors
 
 
