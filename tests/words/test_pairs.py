@@ -156,6 +156,8 @@ CASES = [
     (128, 64, 64, E4M3, np.float32, "columns", "rows"), (128, 64, 32, np.float32, np.float32, "rows", "columns"),
     (128, 64, 64, np.int8, np.int32, "rows", "columns"), (128, 64, 64, BF16, np.float32, "tmem", "rows"),
     (64, 128, 64, np.float16, np.float32, "rows", "columns"), (64, 64, 32, BF16, np.float32, "columns", "rows"),
+    (64, 64, 64, np.float16, np.float32, "tmem", "rows"), (64, 128, 128, E5M2, np.float32, "tmem", "columns"),
+    (64, 64, 64, np.int8, np.int32, "tmem", "columns"),
 ]
 KINDS = {"float16": "f16", "bfloat16": "f16", "float32": "tf32", "float8_e5m2": "f8f6f4", "float8_e4m3fn": "f8f6f4", "int8": "i8"}
 MMA_OF = {"f16": "UTCHMMA.2CTA", "tf32": "UTCHMMA.2CTA", "f8f6f4": "UTCQMMA.2CTA", "i8": "UTCIMMA.2CTA"}

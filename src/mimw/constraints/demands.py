@@ -16,11 +16,12 @@ from ..ir.layouts import NvmmaShared
 from ..ir.tensor_memory import holds_scales, is_repeated
 from ..ir.types import Buffer
 from .defaults import nvmma_shared, plain_shared
-from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, WholeTiles
+from .requirements import AnyNvmma, Atoms, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, WholeTiles
 from .views import View, is_retyped
 
 Views = dict[Value, tuple[View, ...]]
 _TMA_BOX = 256  # elements along a dimension of one copy, at most: PTX ISA, tensors
+_ATOM_ROWS, _ATOM_BYTES = 8, 128    # of the widest swizzle
 _TMA_BEGINS = 128  # multiples of bytes of shared memory: PTX ISA, cp.async.bulk.tensor
 
 
@@ -187,16 +188,41 @@ def _elements(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 
 
 def _alike(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
-    """Buffers of one shape and dtype get one layout (`buffers.py`) and are copied whole; others lie in plain rows."""
+    """Buffers of one shape and dtype get one layout (`buffers.py`) and are copied whole; of parts of them whole swizzle atoms are
+    copied. Others lie in plain rows."""
     both = [getattr(op, name) for name, kind in op.row.lies.items() if kind == "alike"]
     if not same_tiles(*both, views):
         yield from _plain_rows(op, buffer, views, "its bytes are copied as they lie")
+    elif any(view.slices for value in both for view in views[value]):
+        narrow = any(cut.shape[1] != cut.buffer.type.shape[1] for value in both for view in views[value] for cut, _ in view.slices)
+        for view in views[buffer]:
+            yield Requirement(view.alloc, Atoms(narrow), op.site, op.name, "a part of it is copied as it lies")
 
 
 def same_tiles(first: Value, second: Value, views: Views) -> bool:
-    """True if both values are whole tiles of equal shape and dtype, so that one layout for both makes their bytes equal."""
+    """True if both values are tiles of equal shape and dtype, whole or whole swizzle atoms of bigger ones, so that one layout for
+    both makes their bytes equal."""
     seen = [view for value in (first, second) for view in views[value]]
-    return first.type == second.type and not any(view.slices for view in seen) and len({view.dims for view in seen}) == 1
+    if first.type != second.type or len({view.dims for view in seen}) != 1:
+        return False
+    return all(_is_whole_atoms(cut) and view.dims == dims_of_tile(view) for view in seen for cut, _ in view.slices)
+
+
+def dims_of_tile(view: View) -> tuple[int, ...]:
+    """The last dimensions of the allocation, in order."""
+    rank = len(view.alloc.type.shape)
+    return tuple(range(rank - len(view.dims), rank))
+
+
+def _is_whole_atoms(cut: Op) -> bool:
+    """True for rows by eights, and columns by 128 bytes, of two dimensions: no swizzle moves a byte across such borders. An offset
+    known only at run time is a multiple of the slice's extent."""
+    if len(cut.shape) != 2:
+        return False
+    source, steps = cut.buffer.type, (_ATOM_ROWS, max(1, _ATOM_BYTES // cut.buffer.type.element.bytes))
+    return all(extent == whole and offset in (0, None) or extent % step == 0 and (offset or 0) % step == 0
+               for extent, whole, step, offset in zip(cut.shape, source.shape, steps, (
+                   one if isinstance(one, int) else None for one in cut.offsets)))
 
 
 def _plain_rows(op: Op, value: Value, views: Views, why: str) -> Iterator[Requirement]:

@@ -117,6 +117,24 @@ class InOrder(LayoutSet):
 
 
 @dataclass(frozen=True)
+class Atoms(LayoutSet):
+    """A layout in which 8 rows of 128 bytes of a tile of two dimensions lie as in any other tile of that layout: row after row, and
+    in stripes as wide as the swizzle. `narrow`: also 128 bytes of columns alone."""
+
+    narrow: bool = False
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        if isinstance(layout, SwizzledShared):
+            return not self.narrow and layout.max_phase == 1 and layout.order[0] == len(layout.order) - 1
+        if not isinstance(layout, NvmmaShared) or layout.rank != 2 or layout.transposed or layout.fp4_padded:
+            return False
+        return layout.swizzle > 0 or not self.narrow
+
+    def __str__(self) -> str:
+        return "an nvmma layout with the last dimension contiguous" + ("" if self.narrow else ", or plain rows")
+
+
+@dataclass(frozen=True)
 class Impossible(LayoutSet):
     """No layout gives what is asked; `what` says what that is."""
 

@@ -31,10 +31,13 @@ def holds_scales(type_: Buffer) -> bool:
     return type_.element.name == "i8"
 
 
-def lying(type_: Buffer, in_pairs: bool) -> Buffer:
+def lying(type_: Buffer, in_pairs: bool, doubled: bool = False) -> Buffer:
     """The buffer of lanes and columns in which a buffer of that type lies: itself, but where pairs of CTAs work
     (`Program.in_pairs`) one of 64 rows lies in 128 lanes. There row r has its left half in lane r, and its right half in lane
-    64 + r, of half as many columns (PTX ISA, tcgen05.mma, data path layouts: M = 128 with .cta_group::2)."""
+    64 + r, of half as many columns (PTX ISA, tcgen05.mma, data path layouts: M = 128 with .cta_group::2). `doubled`: all columns
+    in both, as an operand lies."""
+    if doubled:
+        return replace(type_, shape=(LANES, type_.shape[1]))
     if not in_pairs or not halved(type_):
         return type_
     return replace(type_, shape=(LANES, type_.shape[1] // 2))

@@ -57,6 +57,7 @@ class Placement:
     place: Place | None = None
     storage_bytes: int = 0
     half: int | None = None     # of a part of a buffer of tensor memory whose rows have halves in lanes of their own: which of them
+    doubled: bool = False       # of a buffer of tensor memory whose 64 rows lie in both halves of the lanes
 
 
 @dataclass

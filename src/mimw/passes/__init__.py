@@ -29,6 +29,7 @@ from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
 from .cut_copies import cut_copies
+from .double_operands import double_operands
 from .drop_unused import drop_unused
 from .expand_dsa import expand_dsa
 from .expand_pipes import expand_pipes
@@ -63,7 +64,7 @@ __all__ = [
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",
     "cut_copies",
-    "drop_unused", "expand_dsa",
+    "double_operands", "drop_unused", "expand_dsa",
     "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "fence_pairs", "grant_registers",
     "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_meetings",
     "declared_effects", "remarks", "run_passes",

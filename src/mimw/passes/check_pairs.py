@@ -10,6 +10,7 @@ cluster.
 
 from __future__ import annotations
 
+from ..constraints.views import find_views
 from ..errors import KernelError, NotYet
 from ..ir import Buffer, Op, Program, Value
 from ..ir.flow import all_carries
@@ -44,11 +45,13 @@ def _check_parts(program: Program) -> None:
     """Raise for parts of buffers of 64 rows, of which each row has its halves in lanes of their own: a part lies in one half, and
     no product adds up into it."""
     parts: dict[Value, Op] = {}
+    doubled = _doubled(program)
     for op in program.walk():
         viewed = getattr(op, op.row.view_of) if op.row.view_of and op.results else None
         if viewed in parts:
             parts[op.result] = parts[viewed]
-        elif op.name == "buffer_slice" and _halved(viewed.type) and op.result.type.shape != viewed.type.shape:
+        elif (op.name == "buffer_slice" and viewed not in doubled and _halved(viewed.type)
+              and op.result.type.shape != viewed.type.shape):
             parts[op.result] = op
             _check_part(op)
         if {"dot", "pairs"} <= op.row.traits and op.acc in parts:
@@ -59,6 +62,13 @@ def _check_parts(program: Program) -> None:
         if carry.source in parts:
             raise NotYet("not yet: some columns of 64 rows, in a kernel of pairs of CTAs, that an `if` or a loop hands on",
                          parts[carry.source].site, hint="hand the whole buffer on, and cut it where it is used")
+
+
+def _doubled(program: Program) -> set[Value]:
+    """Buffers of 64 rows that lie twice, whose parts are as any others."""
+    allocs = {op.result for op in program.named("local_alloc") if "doubled" in op.attrs}
+    views = find_views(program) if allocs else {}
+    return {value for value, found in views.items() if any(view.alloc in allocs for view in found)}
 
 
 def _halved(type_: Buffer) -> bool:

@@ -43,6 +43,7 @@ from .check_target import check_target
 from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
+from .double_operands import double_operands
 from .drop_unused import drop_unused
 from .expand_dsa import expand_dsa
 from .expand_pipes import expand_pipes
@@ -140,7 +141,10 @@ PASSES: tuple[Pass, ...] = (
             "buffers only", after="expand_pipes slot_arrays", needs="masked_views"),
     rewrite("share_captures", share_captures, "hands tiles of the kernel to partitions that use them", after="shared_pointers"),
     check("tasks", check_tasks, "refuses tiles that tasks capture, and too many warps", after="share_captures"),
-    check("pairs", check_pairs, "refuses products of pairs of CTAs beside those of one CTA, and clusters without pairs"),
+    rewrite("double_operands", double_operands, "operands of 64 rows of pairs of CTAs lie twice in tensor memory, before anything "
+            "adds up its columns or looks at parts of it", after="share_captures"),
+    check("pairs", check_pairs, "refuses products of pairs of CTAs beside those of one CTA, and clusters without pairs",
+          after="double_operands"),
     rewrite("pair_copies", pair_copies, "copies to tensor memory become those of both CTAs of a pair, before anything looks at "
             "what other CTAs do", after="pairs"),
     check("cluster", check_cluster, "refuses CTAs and meetings that a cluster does not have", after="shared_pointers"),

@@ -69,7 +69,7 @@ def _pieces(program: Program) -> list[Piece]:
             if "bytes" in op.attrs:
                 found.append(Piece(op, op.attrs["bytes"], op.attrs["alignment"]))
         elif "place" not in op.attrs:
-            one = columns_of(lying(op.result.type, program.in_pairs))
+            one = columns_of(lying(op.result.type, program.in_pairs, "doubled" in op.attrs))
             found.append(Piece(op, one * max(1, op.result.type.count), boundary(one)))
     return found
 

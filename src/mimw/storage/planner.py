@@ -47,9 +47,9 @@ def storage_lines(members: Iterable[Op], places: Mapping[Value, Place], total: i
     return "\n".join("    " + line for line in text.splitlines())
 
 
-def tile_size(type_, program: Program) -> int:
-    """What one buffer takes: bytes of shared memory, columns of tensor memory."""
-    return columns_of(lying(type_, program.in_pairs)) if type_.space == "tmem" else type_.tile_bytes
+def tile_size(type_, program: Program, doubled: bool = False) -> int:
+    """What one buffer takes: bytes of shared memory, columns of tensor memory; `doubled` as `ir.tensor_memory.lying` has it."""
+    return columns_of(lying(type_, program.in_pairs, doubled)) if type_.space == "tmem" else type_.tile_bytes
 
 
 class _Planner:
@@ -87,7 +87,9 @@ class _Planner:
             index = constant_of(self.uses, op.index)
             if index is not None:
                 storage, offset = self.find(alloc, op.buffer)
-                return storage, offset + index * tile_size(value.type, self.program)
+                made = self.uses.definition[op.buffer]
+                doubled = made is not None and "doubled" in made.attrs
+                return storage, offset + index * tile_size(value.type, self.program, doubled)
         raise AliasError("local_alloc: `reuse` is a buffer whose address is not known before launch.", alloc.site,
                          self.uses.site(value), hint="reuse the array that local_alloc returned, or a storage_alias_spec; "
                          "local_reinterpret sees the bytes of any one buffer as another type or shape.")
@@ -148,7 +150,7 @@ def _leaf(alloc: Op, alignments: Mapping[Value, int], program: Program) -> Leaf:
     type_ = alloc.result.type
     alignment = max(SMEM_ALIGNMENT, type_.element.bytes, alignments.get(alloc.result, 0))
     if type_.space == "tmem":
-        size = tile_size(type_, program)
+        size = tile_size(type_, program, "doubled" in alloc.attrs)
         return Leaf(alloc.result, size, max(1, type_.count), size)
     return Leaf(alloc.result, stored_bytes(alloc), max(1, type_.count), alignment)
 

@@ -153,7 +153,9 @@ def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) 
 
     args:      dst             - one buffer, named by this CTA's handle
                src             - one buffer of as many bytes, a multiple of 16. Its bytes are copied as they lie: buffers of one
-                                 shape and dtype get one layout, others lie in plain rows
+                                 shape and dtype get one layout, and so do those of which parts of one shape are copied, rows
+                                 by eights and columns by 128 bytes: such a part is a copy for each stripe of the swizzle.
+                                 Others lie in plain rows
                remote_cta_rank - whose `dst` and `barrier`: an int or an i32 scalar, 0 to cluster size - 1
                barrier         - mbarrier, named by this CTA's handle, that completes the bytes in the receiver
     orders:    the bytes -> what a task of the receiver does after waiting on its `barrier`

@@ -99,9 +99,6 @@ def _check_types(a: tl.dtype, b: tl.dtype, acc: tl.dtype, out_dtype) -> None:
 
 def check_pair(word: str, a: buffered_tensor, b: buffered_tensor) -> None:
     """What a pair of CTAs cannot do, besides."""
-    if a.type.storage is storage_kind.tmem and a.shape[0] != 128:
-        refuse(KernelError, f"{word}: a pair of CTAs takes A from tensor memory with 128 rows in each CTA, got {a.shape[0]}",
-               mend="keep A in shared memory, or give each CTA 128 rows")
     for name, operand in (("A", a), ("B", b)):
         inner = operand.type.order[0] if operand.type.storage is storage_kind.smem else None
         size = 0 if inner is None else operand.shape[inner] * operand.dtype.primitive_bitwidth // 8

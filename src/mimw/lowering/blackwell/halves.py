@@ -1,6 +1,7 @@
-"""Some columns of a buffer of 64 rows, in a kernel of pairs of CTAs: they lie in half the lanes, which two of four warps reach.
+"""Some columns of a buffer of 64 rows, in a kernel of pairs of CTAs: they lie in half the lanes, which two of four warps reach; or
+a buffer whose 64 rows lie in both halves.
 
-Input: a load or store of such a part (`Placement.half`). Output: Triton's ops on the same columns of all 128 lanes:
+Input: a load or store of such a part (`Placement.half`, `doubled`). Output: Triton's ops on the same columns of all 128 lanes:
 
     %x = tmem_load %acc[0:64, 0:32]       ttng.tmem_load of [128, 32]; reshape [2, 64, 32], trans, split
     tmem_store %acc[0:64, 0:32], %x       join of %x and %x, trans, reshape [128, 32]; @warps 0 and 1 ttng.tmem_store
@@ -30,15 +31,18 @@ def half_load(emitter: Emitter, op: Op, tile):
     halves = builder.create_trans(builder.create_reshape(loaded, [2, rows, columns], False), [1, 2, 0])
     apart = Blocked((1, 1, 2), (emitter.target.warp_size, 1, 1), (emitter.num_warps, 1, 1), (2, 1, 0))
     halves = builder.create_convert_layout(emitter.types.tensor(Tensor(type_.element, (rows, columns, 2)), apart), halves)
-    one = builder.create_split(halves)[emitter.placed[op.buffer].half]
+    one = builder.create_split(halves)[emitter.placed[op.buffer].half or 0]
     return builder.create_convert_layout(emitter.types.tensor(type_, tile), one)
 
 
 def half_store(emitter: Emitter, op: Op, value) -> None:
-    """The tile `value` into the part."""
+    """The tile `value` into the part, or into both halves of lanes."""
     builder, columns = emitter.builder, op.value.type.shape[1]
     twice = builder.create_trans(builder.create_join(value, value), [2, 0, 1])
     twice = builder.create_convert_layout(_all_lanes(emitter, op), builder.create_reshape(twice, [LANES, columns], False))
+    if emitter.placed[op.buffer].doubled:
+        builder.create_tmem_store(emitter.of(op.buffer), twice, builder.get_int1(True))
+        return
     integer = builder.get_int32_ty()
     thread = builder.create_threadwise_inline_asm("mov.u32 $0, %tid.x;", "=r", [], [integer], True).get_result(0)
     half = builder.create_and(builder.create_lshr(thread, builder.get_int32(_THREADS_OF_A_HALF)), builder.get_int32(1))

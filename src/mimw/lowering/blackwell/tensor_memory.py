@@ -37,10 +37,11 @@ def backing(emitter: Emitter, op: Op):
 def array(emitter: Emitter, op: Op):
     """The whole allocation as buffers of the array's type, of which an index picks one; where buffers start elsewhere than at whole
     buffers, the allocation as it is, which an index cuts."""
-    type_, place, total = lying(op.result.type, emitter.program.in_pairs), op.attrs["place"], emitter.tensor_columns
+    place, total, doubled = op.attrs["place"], emitter.tensor_columns, "doubled" in op.attrs
+    type_ = lying(op.result.type, emitter.program.in_pairs, doubled)
     # Triton has no arrays of tables of scales.
     steady = not holds_scales(type_) and all(place.start(index) % place.size == 0 for index in range(place.count))
-    emitter.placed[op.result] = Placement(layout_of(type_), type_.shape, place, 0 if steady else total)
+    emitter.placed[op.result] = Placement(layout_of(type_), type_.shape, place, 0 if steady else total, doubled=doubled)
     if not steady:
         return emitter.of(op.reuse)
     shape = (total // place.size, *type_.shape)
@@ -50,8 +51,9 @@ def array(emitter: Emitter, op: Op):
 
 def buffer_index(emitter: Emitter, op: Op):
     """One buffer of an array."""
-    builder, had, type_ = emitter.builder, emitter.placed[op.buffer], lying(op.result.type, emitter.program.in_pairs)
-    emitter.placed[op.result] = one = Placement(had.layout, type_.shape)
+    builder, had = emitter.builder, emitter.placed[op.buffer]
+    type_ = lying(op.result.type, emitter.program.in_pairs, had.doubled)
+    emitter.placed[op.result] = one = Placement(had.layout, type_.shape, doubled=had.doubled)
     place = had.place
     if had.storage_bytes:
         return chosen(emitter, op.index, place.count, lambda number: part(
@@ -77,9 +79,9 @@ def buffer_slice(emitter: Emitter, op: Op):
     if holds_scales(op.buffer.type):
         return table_slice(emitter, op)
     had, offset, width = emitter.placed[op.buffer], op.offsets[1], op.result.type.shape[1]
-    lies = lying(op.result.type, emitter.program.in_pairs)
-    whole = lying(op.buffer.type, emitter.program.in_pairs)
-    if had.half is None and whole != op.buffer.type and op.result.type != op.buffer.type:
+    lies = lying(op.result.type, emitter.program.in_pairs, had.doubled)
+    whole = lying(op.buffer.type, emitter.program.in_pairs, had.doubled)
+    if had.half is None and not had.doubled and whole != op.buffer.type and op.result.type != op.buffer.type:
         half, offset = divmod(offset, whole.shape[1])       # `check_pairs`: they all lie in one
         had = replace(had, half=half)
     if had.half is not None:
@@ -91,7 +93,8 @@ def buffer_slice(emitter: Emitter, op: Op):
 
 def buffer_reinterpret(emitter: Emitter, op: Op):
     """The same columns as elements of another type of the same width; the first of them as narrower ones."""
-    had, type_ = emitter.placed[op.buffer], lying(op.type, emitter.program.in_pairs)
+    had = emitter.placed[op.buffer]
+    type_ = lying(op.type, emitter.program.in_pairs, had.doubled)
     if op.type.element.bytes < op.buffer.type.element.bytes:
         return _narrower(emitter, op, had, type_)
     emitter.placed[op.result] = had
@@ -111,7 +114,7 @@ def _narrower(emitter: Emitter, op: Op, had: Placement, type_: Buffer):
     builder, element = emitter.builder, op.buffer.type.element
     if had.half is not None:
         type_ = replace(op.type, shape=(LANES, op.type.shape[1]))
-    emitter.placed[op.result] = Placement(layout_of(type_), type_.shape, half=had.half)
+    emitter.placed[op.result] = Placement(layout_of(type_), type_.shape, half=had.half, doubled=had.doubled)
     rows, columns = type_.shape
     first = memory_type(emitter, element, (rows, columns * type_.element.bytes // element.bytes), had)
     part = builder.create_tmem_subslice(first, emitter.of(op.buffer), 0, 1)
@@ -128,7 +131,7 @@ def tmem_load(emitter: Emitter, op: Op):
     lies = lying(op.buffer.type, in_pairs)
     if holds_scales(op.buffer.type):
         loaded, tile = table(emitter, op), None
-    elif emitter.placed[op.buffer].half is not None:
+    elif emitter.placed[op.buffer].half is not None or emitter.placed[op.buffer].doubled:
         loaded, tile = half_load(emitter, op, shapes[0]), shapes[0]
     elif lies == op.buffer.type:
         loaded = emitter.builder.create_tmem_load(emitter.types.tensor(type_, tile), emitter.of(op.buffer))
@@ -155,7 +158,7 @@ def _same(one: Linear, other: RegisterLayout) -> bool:
 @emits("tmem_store")
 def tmem_store(emitter: Emitter, op: Op):
     value, type_ = emitter.operand(op, "value"), op.value.type
-    if emitter.placed[op.buffer].half is not None:
+    if emitter.placed[op.buffer].half is not None or emitter.placed[op.buffer].doubled:
         half_store(emitter, op, value)
         return
     lies = lying(op.buffer.type, emitter.program.in_pairs)

@@ -11,7 +11,10 @@ Input: an op, with the rank of the other CTA. Output: PTX that maps the buffer's
 
 from __future__ import annotations
 
-from ...ir import Op
+from itertools import pairwise
+
+from ...ir import Op, Value
+from ...ir.layouts import NvmmaShared
 from ..asm import ptx, registers_of, sync, thread_in_task
 from ..emitter import Emitter, emits
 from ..nvidia.elements import as_registers, packed
@@ -25,8 +28,9 @@ mov.u32 me, %cluster_ctarank;
 mapa.shared::cluster.u32 from, $2, me;
 mapa.shared::cluster.u32 to, $1, $3;
 mapa.shared::cluster.u32 bar, $4, $3;
-@first cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to], [from], {size}, [bar];
+{copies}
 }}"""
+_ONE = "@first cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to+{to}], [from+{start}], {size}, [bar];"
 
 
 @emits("remote_store")
@@ -69,4 +73,24 @@ def async_remote_copy(emitter: Emitter, op: Op):
     """The sync brings the source's last writes, which the author has fenced, before the copy."""
     sync(emitter)
     operands = [thread_in_task(emitter), *emitter.of((op.buffer, op.source, op.rank, op.barrier))]
-    ptx(emitter, _COPY.format(size=op.source.type.tile_bytes), ["r"] * len(operands), operands)
+    targets, sources = (_stretches(emitter, value) for value in (op.buffer, op.source))
+    if all(_follow(one) for one in (targets, sources)):
+        targets, sources = ([(one[0][0], op.source.type.tile_bytes)] for one in (targets, sources))
+    copies = [_ONE.format(to=to, start=start, size=size) for (to, size), (start, _) in zip(targets, sources, strict=True)]
+    ptx(emitter, _COPY.format(copies="\n".join(copies)), ["r"] * len(operands), operands)
+
+
+def _follow(stretches: list[tuple[int, int]]) -> bool:
+    """Whether all of them are one."""
+    return all(start + size == following for (start, size), (following, _) in pairwise(stretches))
+
+
+def _stretches(emitter: Emitter, value: Value) -> list[tuple[int, int]]:
+    """(first byte, bytes) of what lies together of a buffer: of some rows or columns of a swizzled tile what is in each of its
+    stripes, of any other all of it."""
+    type_, placed = value.type, emitter.placed[value]
+    width = placed.layout.swizzle if isinstance(placed.layout, NvmmaShared) else 0
+    if not width or len(type_.shape) != 2 or placed.layout.transposed:
+        return [(0, type_.tile_bytes)]
+    (rows, columns), below = type_.shape, placed.allocated[-2]
+    return [(stripe * below * width, rows * width) for stripe in range(columns * type_.element.bytes // width)]

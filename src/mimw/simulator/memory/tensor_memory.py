@@ -8,8 +8,8 @@ example:
 Row r of a buffer is lane r here, for buffers of 64 rows as well, which the hardware keeps in half the lanes of each warp:
 buffers of 64 and of 128 rows that share columns hold nothing of each other that could be meant (PTX ISA, tcgen05.mma, data path
 layouts). In kernels of pairs of CTAs row r of 64 has its left half in lane r and its right half in lane 64 + r, as on the hardware
-(`Halved`), so buffers of 64 and of 128 rows have there what each other wrote. A table of scales has bytes of its own per row and
-column; the hardware packs 32 rows and 4 columns of it into one column of lanes.
+(`Halved`); an operand has its rows in both (`Doubled`). So buffers of 64 and of 128 rows have there what each other wrote. A table
+of scales has bytes of its own per row and column; the hardware packs 32 rows and 4 columns of it into one column of lanes.
 """
 
 from __future__ import annotations
@@ -59,16 +59,18 @@ class TensorMemory:
         self.data[self.lanes[0]:rows] = _GARBAGE
         self.lanes[0] = max(self.lanes[0], rows)
 
-    def array(self, name: str, type_, place, site, in_pairs: bool = False) -> View:
+    def array(self, name: str, type_, place, site, in_pairs: bool = False, doubled: bool = False) -> View:
         """The buffers of one array; those of a slot are an axis of their own unless all follow each other. `in_pairs`: in a kernel
-        of pairs of CTAs."""
+        of pairs of CTAs; `doubled`: its rows lie twice."""
         dtype, (rows, columns) = numpy_type(type_.element, site), type_.shape
         split = place.group_size > 1 and not place.is_contiguous
         count = (place.slots, place.group_size) if split else (place.count, )
         steps = (place.stride, place.size) if split else (place.size if place.is_contiguous else place.stride, )
         width, size = self.data.shape[1], dtype.itemsize
         shape, strides, kind = (rows, columns), (width, size), View
-        if in_pairs and lying(type_, True) != type_:
+        if doubled:
+            shape, strides, kind = (rows, 2, columns), (width, rows * width, size), Doubled
+        elif in_pairs and lying(type_, True) != type_:
             shape, strides, kind = (rows, 2, columns // 2), (width, rows * width, size), Halved
         self._spoil(rows * (1 if kind is View else 2))
         parts = (np.ndarray((*count, *shape), element, memory, place.offset * COLUMN_BYTES,
@@ -123,3 +125,44 @@ class Halved(View):
     def element(self, index: tuple[int, ...]) -> tuple[int, ...]:
         *ahead, half, column = index
         return (*ahead, half * self.data.shape[-1] + column)
+
+
+@dataclass(eq=False, slots=True)
+class Doubled(View):
+    """A buffer whose rows lie twice, or an array: data and marks have the axes row, copy, and column. Both copies are written; the
+    first is read as a tile."""
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        *ahead, _, columns = self.data.shape
+        return (*ahead, columns)
+
+    @property
+    def tile(self) -> np.ndarray:
+        return self.data[..., 0, :]
+
+    def part(self, select, path: str) -> Doubled:
+        """One buffer of an array."""
+        return Doubled(self.allocation, self.data[select], self.marks[select], self.path + path)
+
+    def cut(self, box: tuple[slice, ...], path: str) -> Doubled:
+        return self.part((slice(None), slice(None), box[1]), path)
+
+    def seen_as(self, type_, site) -> View:
+        """The same rows as elements of another type; as narrower ones the first columns."""
+        dtype, columns = numpy_type(type_.element, site), slice(type_.shape[1])
+        kinds = (self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))
+        parts = (part.view(kind)[..., columns] for part, kind in kinds)
+        return Doubled(self.allocation, *parts, f"{self.path} as {type_}", self.group_size)
+
+    def read(self, task, op, where=...) -> np.ndarray:
+        self.check(task, op, where)
+        return self.tile.copy()
+
+    def write(self, tile: np.ndarray) -> None:
+        self.data[...] = np.asarray(tile)[..., None, :]
+        self.marks[...] = WRITTEN
+
+    def element(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        *ahead, _, column = index
+        return (*ahead, column)

@@ -32,7 +32,7 @@ def local_alloc(task, op):
     if place is None:
         view = allocate(name, op.result.type, op.site)
     else:
-        in_pairs = (task.machine.program.in_pairs, ) if op.result.type.space == "tmem" else ()
+        in_pairs = (task.machine.program.in_pairs, "doubled" in op.attrs) if op.result.type.space == "tmem" else ()
         view = task.env[op.reuse].array(name, op.result.type, place, op.site, *in_pairs)
     if len(task.cta.cluster.ctas) > 1:
         view.allocation.owner = f" of {task.cta}"
