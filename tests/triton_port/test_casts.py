@@ -36,6 +36,13 @@ def test_an_integer_is_rounded_to_bf16_once(machine, source):
         assert casts(machine, [-(1 << 63), (1 << 63) - 1, (257 << 50) + 1], source, BF16) == [-2.0**63, 2.0**63, 258 * 2.0**50]
 
 
+def test_a_double_is_rounded_to_bf16_once(machine):
+    """By way of fp32 the first two are ties, which go down."""
+    values = [1 + 2.0**-8 + 2.0**-40, -1 - 2.0**-8 - 2.0**-40, 1 + 2.0**-8, 1 + 2.0**-8 - 2.0**-40, 1e300, -np.inf, 0.0]
+    assert casts(machine, values, np.float64, BF16) == [1 + 2.0**-7, -1 - 2.0**-7, 1, 1, np.inf, -np.inf, 0]
+    assert np.isnan(casts(machine, [np.nan], np.float64, BF16)[0])
+
+
 def test_eight_bits_are_the_low_half_of_sixteen(machine):
     values = [1.9, -1.9, 127.5, 300.0, -300.0, 1e9, -1e9, np.nan, np.inf]
     assert casts(machine, values, np.float32, np.int8) == [1, -1, 127, 44, -44, -1, 0, 0, -1]
@@ -44,6 +51,7 @@ def test_eight_bits_are_the_low_half_of_sixteen(machine):
 
 
 @pytest.mark.parametrize("signature, instruction", [(("*i32", "*bf16"), "cvt.rn.bf16.s32"), (("*fp32", "*i8"), "cvt.rzi.s16.f32"),
+                                                    (("*fp64", "*bf16"), "cvt.rn.bf16.f64"),
                                                     (("*fp32", "*u8"), "cvt.rzi.u16.f32")])
 def test_the_instructions_that_these_numbers_are_from(signature, instruction):
     assert instruction in to_assembly(cast, dict(zip("xy", signature)), {"COUNT": 128}).stage("ptx")

@@ -78,12 +78,23 @@ def cast_float(data, target: np.dtype, rounding: str = "RTNE"):
     if target.itemsize == 1:
         limit = float(ml_dtypes.finfo(target).max)
         data = np.clip(data.astype(np.float32), -limit, limit)
-    result = np.asarray(data.astype(target))
+    result = np.asarray((_odd(data) if target == NUMPY["bf16"] else data).astype(target))
     if rounding == "RTZ":
         bits = result.view(f"u{target.itemsize}")
         too_far = np.abs(result.astype(np.float64)) > np.abs(np.asarray(data, dtype=np.float64))
         result = (bits - too_far.astype(bits.dtype)).view(target)
     return result[()]
+
+
+def _odd(data):
+    """fp64 as fp32, towards zero, the last bit set where something is cut off: so what is rounded to bf16 afterwards is rounded once,
+    though the way of ml_dtypes leads through fp32. Everything else as it is."""
+    if data.dtype != np.float64:
+        return data
+    near = np.asarray(data.astype(np.float32))
+    back = near.astype(np.float64)
+    bits = near.view(np.uint32) - (np.abs(back) > np.abs(data)).astype(np.uint32)
+    return (bits | (back != data).astype(np.uint32)).view(np.float32)
 
 
 def _integers(data, dtype: np.dtype):

@@ -176,9 +176,5 @@ def walk(s: Sketch, draws: Draws, number: int, element: str, block, extents, row
         f"for t in range({n}):\n    {lines['full']}\n    v = tlx.local_load({bar}[t % {slots}])\n    {lines['arrive']}\n"
         f"    tl.store({y} + t * {size} + {places(block)}, v)"
     )
-    with s.block("with tlx.async_tasks():"):
-        for index, text in enumerate([receiver, sender] if draws.chance(50) else [sender, receiver]):
-            with s.block(f"with tlx.async_task(num_warps={draws.pick([4, 1])}):" if index else 'with tlx.async_task("default"):'):
-                s.kernel(text)
-    s.meta["num_warps"] = draws.pick([4, 8])
+    s.tasks(receiver, sender)
     s.reads(f"for t in range({n}):\n    {y}[t] = box({x}, ({', '.join(at)},), {block})")

@@ -1,4 +1,5 @@
-"""Arithmetic of floats and functions of them where they overflow, vanish or have no value: exact ones to the last bit, others closely.
+"""Arithmetic of floats and functions of them where they overflow, vanish or have no value: exact ones to the last bit, others
+closely.
 
     inf % 3, 5 % inf, 0.9 % 0.1      NaN, 5, -3.7e-8        the quotient is rounded, as the chip's instructions have it
 """
@@ -70,7 +71,8 @@ def functions(draws: Draws):
         kernel, reading, tolerance = {**UNARY, **BINARY}[how]
         if how in BINARY and draws.chance(20):  # with a number that is known while compiling
             constant = draws.pick([3.0, 0.1, -2.0, 0.5])
-            kernel, reading = kernel.format("a", constant), reading.format("a", f"np.float64({ELEMENTS[element].reading}({constant}))")
+            known = f"np.float64({ELEMENTS[element].reading}({constant}))"
+            kernel, reading = kernel.format("a", constant), reading.format("a", known)
         else:
             kernel, reading = kernel.format("a", "b"), reading.format("a", "b")
         y = s.output(element, shape, tolerance=tolerance)
