@@ -5,7 +5,7 @@ this is the only place that touches that private module. `TileBuilder` keeps wha
 
 * bf16 and fp8 live in arrays of `ml_dtypes`, so that every operation and cast rounds to nearest even;
 * integers have no sign in the IR: arrays are signed, and the ops that mean unsigned numbers view them so;
-* comparisons know NaN (`fcmpU*`, `fcmpONE`); casts to integers and to fp8 saturate, as `cvt` does;
+* comparisons know NaN (`fcmpU*`, `fcmpONE`); casts to integers and to fp8 saturate, as `cvt` does; `frem` is LLVM's expansion;
 * dots round fp32 operands to tf32 when asked, and accumulate 8-bit integers exactly.
 
 Input: the name and the operands of an op. Output: its result, as the hardware has it:
@@ -78,12 +78,23 @@ def cast_float(data, target: np.dtype, rounding: str = "RTNE"):
     if target.itemsize == 1:
         limit = float(ml_dtypes.finfo(target).max)
         data = np.clip(data.astype(np.float32), -limit, limit)
-    result = np.asarray(data.astype(target))
+    result = np.asarray((_odd(data) if target == NUMPY["bf16"] else data).astype(target))
     if rounding == "RTZ":
         bits = result.view(f"u{target.itemsize}")
         too_far = np.abs(result.astype(np.float64)) > np.abs(np.asarray(data, dtype=np.float64))
         result = (bits - too_far.astype(bits.dtype)).view(target)
     return result[()]
+
+
+def _odd(data):
+    """fp64 as fp32, towards zero, the last bit set where something is cut off: so what is rounded to bf16 afterwards is rounded once,
+    though the way of ml_dtypes leads through fp32. Everything else as it is."""
+    if data.dtype != np.float64:
+        return data
+    near = np.asarray(data.astype(np.float32))
+    back = near.astype(np.float64)
+    bits = near.view(np.uint32) - (np.abs(back) > np.abs(data)).astype(np.uint32)
+    return (bits | (back != data).astype(np.uint32)).view(np.float32)
 
 
 def _integers(data, dtype: np.dtype):
@@ -134,6 +145,23 @@ def _compare(function, unordered: bool):
     return op
 
 
+def _flushed(data):
+    """Subnormal numbers of fp32 as zeros of their sign, as instructions with .ftz have them; everything else as it is."""
+    if data.dtype != np.float32:
+        return data
+    return np.where(np.abs(data) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), data), data)[()]
+
+
+def _flushing(method, result: bool = False):
+    """The method on operands that are flushed; its result, too, if asked."""
+
+    def op(self, value):
+        made = method(self, TensorHandle(_flushed(value.data), value.dtype))
+        return TensorHandle(_flushed(made.data), made.dtype) if result else made
+
+    return op
+
+
 class TileBuilder(InterpreterBuilder):
     """Tile arithmetic on numpy: method `create_X` is the meaning of IR op `X`, and takes its arguments in its order."""
 
@@ -154,6 +182,13 @@ class TileBuilder(InterpreterBuilder):
     create_fcmpUGE = _compare(np.greater_equal, unordered=True)
     create_fcmpUEQ = _compare(np.equal, unordered=True)
     create_fcmpONE = _compare(np.not_equal, unordered=False)
+
+    # cvt.rmi.ftz, cvt.rpi.ftz, sqrt.approx.ftz, rsqrt.approx.ftz, ex2.approx.ftz; precise_sqrt and fp64 flush nothing.
+    create_floor = _flushing(InterpreterBuilder.create_floor)
+    create_ceil = _flushing(InterpreterBuilder.create_ceil)
+    create_sqrt = _flushing(InterpreterBuilder.create_sqrt)
+    create_rsqrt = _flushing(InterpreterBuilder.create_rsqrt)
+    create_exp2 = _flushing(InterpreterBuilder.create_exp2, result=True)
 
     # ---- casts ------------------------------------------------------------------------------------------------------
 
@@ -206,6 +241,14 @@ class TileBuilder(InterpreterBuilder):
             return InterpreterBuilder.create_fma(self, x, y, z)
         wide = x.data.astype(np.float64) * y.data.astype(np.float64) + z.data.astype(np.float64)
         return TensorHandle(wide.astype(z.data.dtype), z.dtype)
+
+    def create_frem(self, lhs, rhs):
+        """x - trunc(x / y) * y, as LLVM expands it: the quotient is rounded, the rest is not. So 0.9 % 0.1 is -3.7e-8, and what is
+        left of a number that is some 2^24 times as large as `rhs` or more is any number. 16 bits are computed in fp32."""
+        kind, wide = (np.float64, tl.float64) if lhs.data.dtype == np.float64 else (np.float32, tl.float32)
+        x, y = lhs.data.astype(kind), rhs.data.astype(kind)
+        left = self.create_fma(TensorHandle(-np.trunc(x / y), wide), TensorHandle(y, wide), TensorHandle(x, wide)).data
+        return TensorHandle(np.where(np.isinf(y), x, left).astype(lhs.data.dtype)[()], lhs.dtype)
 
     def create_splat(self, shape, value):
         return TensorHandle(np.full(shape, value.data, dtype=value.data.dtype), value.dtype)

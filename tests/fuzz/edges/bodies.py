@@ -158,12 +158,4 @@ def in_tasks(s: Sketch, draws: Draws, size: int, rounds: int, x: str, y: str, z:
         f"{full}\ny, z = tl.zeros([{size}], tl.int32), tl.zeros([{size}], tl.int32)\n{loop}\n"
         f"tl.store({y} + pid * {size} + tl.arange(0, {size}), y)\ntl.store({z} + pid * {size} + tl.arange(0, {size}), z)"
     )
-    with s.block("with tlx.async_tasks():"):
-        for index, text in enumerate([sender, receiver] if draws.chance(50) else [receiver, sender]):
-            with s.block(
-                f"with tlx.async_task(num_warps={draws.pick([4, 2, 1])}):"
-                if index
-                else 'with tlx.async_task("default"):'
-            ):
-                s.kernel(text)
-    s.meta["num_warps"] = draws.pick([4, 8])
+    s.tasks(sender, receiver)

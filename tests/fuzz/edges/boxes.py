@@ -66,7 +66,7 @@ def boxes(draws: Draws):
         extents = [draws.integer(1, 2 * one + 3) for one in block[:-1]] + [
             row * draws.integer(1, 2 * block[-1] // row + 2)
         ]
-        draws.pick([load, load, store])(s, draws, number, element, block, extents, row)
+        draws.pick([load, load, store, walk])(s, draws, number, element, block, extents, row)
     return s
 
 
@@ -141,3 +141,40 @@ def store(s: Sketch, draws: Draws, number: int, element: str, block, extents, ro
             "tlx.async_descriptor_store_wait(0)",
         )
     s.reads(f"into({array}, {corner}, {x}, {how!r})")
+
+
+def walk(s: Sketch, draws: Draws, number: int, element: str, block, extents, row: int) -> None:
+    """A task sends boxes along one dimension, from before the tensor to behind it, through a ring; another one stores them."""
+    dim, slots = draws.integer(0, len(block) - 1), draws.integer(1, 2)
+    step = max(row if dim == len(block) - 1 else 1, block[dim] // draws.pick([1, 2]))
+    count = min(5, (extents[dim] + 2 * block[dim]) // step + 1)
+    x = s.array(element, extents, ("ints", 1, 9, s.seed()))
+    y, n, d = s.output(element, (count, *block)), s.number(count), s.descriptor(x, block)
+    size, bar = prod(block), f"walk{number}"
+    at = [f"t * {step} - {block[dim]}" if one == dim else "0" for one in range(len(block))]
+    s.kernel(
+        f"{bar} = tlx.local_alloc({block}, {ELEMENTS[element].tl}, {slots})",
+        f"{bar}_full, {bar}_free = tlx.alloc_barriers({slots}), tlx.alloc_barriers({slots})",
+    )
+    lines = {
+        "free": f"tlx.barrier_wait({bar}_free[t % {slots}], ((t // {slots}) & 1) ^ 1)",
+        "expect": f"tlx.barrier_expect_bytes({bar}_full[t % {slots}], {size * ELEMENTS[element].bytes})",
+        "full": f"tlx.barrier_wait({bar}_full[t % {slots}], (t // {slots}) & 1)",
+        "arrive": f"tlx.barrier_arrive({bar}_free[t % {slots}])",
+    }
+    lines = {name: line + s.mark() for name, line in lines.items()}
+    s.mistake(lines["expect"], "pass", "bytes come that nobody expects")
+    s.mistake(lines["full"], "pass", "the box is read before it is there")
+    if count > slots:
+        s.mistake(lines["free"], "pass", "a slot is filled again before it was read")
+        s.mistake(lines["arrive"], "pass", "a slot is never given back")
+    sender = (
+        f"for t in range({n}):\n    {lines['free']}\n    {lines['expect']}\n"
+        f"    tlx.async_descriptor_load({d}, {bar}[t % {slots}], [{', '.join(at)}], {bar}_full[t % {slots}])"
+    )
+    receiver = (
+        f"for t in range({n}):\n    {lines['full']}\n    v = tlx.local_load({bar}[t % {slots}])\n    {lines['arrive']}\n"
+        f"    tl.store({y} + t * {size} + {places(block)}, v)"
+    )
+    s.tasks(receiver, sender)
+    s.reads(f"for t in range({n}):\n    {y}[t] = box({x}, ({', '.join(at)},), {block})")

@@ -65,15 +65,7 @@ def overlays(draws: Draws):
         s.reads(f"{y}[...] = {x}")
     sender = f"for i in range({n}):\n    {lines['read_b']}\n    {texts['put a']}\n    {lines['read_a']}\n    {texts['put b']}"
     receiver = f"for i in range({n}):\n    {texts['get a']}\n    {texts['get b']}"
-    with s.block("with tlx.async_tasks():"):
-        for index, text in enumerate([sender, receiver] if draws.chance(50) else [receiver, sender]):
-            with s.block(
-                f"with tlx.async_task(num_warps={draws.pick([4, 2, 1])}):"
-                if index
-                else 'with tlx.async_task("default"):'
-            ):
-                s.kernel(text)
-    s.meta["num_warps"] = draws.pick([4, 8])
+    s.tasks(sender, receiver)
     return s
 
 
@@ -120,15 +112,7 @@ def seen_as(s: Sketch, draws: Draws, rounds: int, one: str, two: str, shape_one,
         f"    tlx.barrier_arrive(read[0])\n    tl.store({y} + i * {prod(shape_two)} + {places(shape_two)}, v{as_bits})\n"
         f"    tl.store({z} + i * {prod(shape_one)} + {places(shape_one)}, w)"
     )
-    with s.block("with tlx.async_tasks():"):
-        for index, text in enumerate([sender, receiver] if draws.chance(50) else [receiver, sender]):
-            with s.block(
-                f"with tlx.async_task(num_warps={draws.pick([4, 2, 1])}):"
-                if index
-                else 'with tlx.async_task("default"):'
-            ):
-                s.kernel(text)
-    s.meta["num_warps"] = draws.pick([4, 8])
+    s.tasks(sender, receiver)
     s.reads(
         f"{z}[...] = {x}",
         f"{y}[...] = np.ascontiguousarray({x}).reshape({rounds}, -1).view({ELEMENTS[bits].reading}).reshape({y}.shape)",

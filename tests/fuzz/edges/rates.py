@@ -170,7 +170,7 @@ def _reader(
     condition = some.get(style, "t >= 0")
     if not ring.piped:
         wait += s.mark()
-        if reused or any(eval(condition, {"t": tile}) for tile in range(count)):  # else there is nothing that it comes too early for
+        if reused or any(eval(condition, {"t": tile}) for tile in range(count)):  # else it comes too early for nothing
             s.mistake(wait, "pass", f"the reader of {style} does not wait")
     if reused:
         s.mistake(release, "pass", f"the reader of {style} gives nothing back")

@@ -122,52 +122,57 @@ def exits(draws: Draws):
     exec(nested(nest, "pass", False), space)
     total, stopped = space["c"], last < space["c"]
     at = f"(pid * {most} + c) * {size} + {places(shape)}"
-    wait = f"tlx.barrier_wait(free[c % {slots}], ((c // {slots}) & 1) ^ 1)" + s.mark()
-    arrive = f"tlx.barrier_arrive(full[c % {slots}])" + s.mark()
-    sender = nested(nest, f"{wait}\ntlx.local_store(buf[c % {slots}], tl.load({x0} + {at}))\n{arrive}", True)
-    helped = draws.chance(50)
-    if helped:
-        s.function(HELPER)
-        take = f"v = taken(buf, full, free, c, tl.load({kinds} + c), {slots})"
-    else:
-        full = f"tlx.barrier_wait(full[c % {slots}], (c // {slots}) & 1)" + s.mark()
-        free = f"tlx.barrier_arrive(free[c % {slots}])" + s.mark()
-        take = f"{full}\nv = tlx.local_load(buf[c % {slots}])\n{free}\nif tl.load({kinds} + c) == 1:\n    v = v + v"
-        if total:
-            s.mistake(full, "pass", "the reader does not wait")
-        if total > slots:
-            s.mistake(free, "pass", "nothing is given back")
-    if total:
-        s.mistake(arrive, "pass", "nobody says that the slot is full")
-    if total > slots:
-        s.mistake(wait, "pass", "a slot is filled again before it was read")
-    receiver = nested(nest, f"{take}\ntl.store({y} + {at}, v.to({tl_name}))", True)
-    if total and not stopped and nest in ("inner only", "flag"):
-        s.mistake(
-            receiver,
-            nested(nest, f"{take}\ntl.store({y} + {at}, v.to({tl_name}))", True, " + 1"),
-            "one round too many is awaited",
-        )
+    known = f"counts, stops, n = {x1}, {x2}, {n}"
     if leaving:
         s.kernel(f"if pid < {leaving}:\n    return")
-    s.kernel(
-        f"counts, stops, n = {x1}, {x2}, {n}",
-        f"buf = tlx.local_alloc({shape}, {tl_name}, {slots})",
-        f"full, free = tlx.alloc_barriers({slots}), tlx.alloc_barriers({slots})",
-    )
-    with s.block("with tlx.async_tasks():"):
-        for index, text in enumerate([sender, receiver] if draws.chance(50) else [receiver, sender]):
-            with s.block(
-                f"with tlx.async_task(num_warps={draws.pick([4, 2, 1, 8])}):"
-                if index
-                else 'with tlx.async_task("default"):'
-            ):
-                s.kernel(text)
-    s.meta["num_warps"] = draws.pick([4, 8])
+    _ringed(s, draws, nest, slots, shape, tl_name, total, f"{x0} + {at}", kinds, f"{y} + {at}", known, stopped)
     doubled = f"({kinds}[c] == 1)"
     reading = nested(nest, f"{y}[pid, c] = {x0}[pid, c] * (1 + {doubled})", False)
     s.reads(f"counts, stops, n = {x1}, {x2}, {n}", f"if pid >= {leaving}:\n    " + reading.replace("\n", "\n    "))
     return s
+
+
+def _ringed(s: Sketch, draws: Draws, nest: str, slots: int, shape, tl_name: str, total: int, source, kinds, target, known, stopped):
+    """The two tasks, or partitions, and their ring of so many slots, through which `total` tiles go."""
+    piped = draws.chance(35)
+    doubled = f"if tl.load({kinds} + c) == 1:\n    v = v + v"
+    if piped:
+        given, released = "w.commit(c)" + s.mark(), "r.release(c)" + s.mark()
+        put = f"slot = w.acquire(c)\ntl.store(tle.gpu.local_ptr(slot.tile), tl.load({source}))\n{given}"
+        take = f"h = r.wait(c)\nv = tl.load(tle.gpu.local_ptr(h.slot.tile))\n{released}\n{doubled}"
+    else:
+        free = f"tlx.barrier_wait(free[c % {slots}], ((c // {slots}) & 1) ^ 1)" + s.mark()
+        given = f"tlx.barrier_arrive(full[c % {slots}])" + s.mark()
+        put = f"{free}\ntlx.local_store(buf[c % {slots}], tl.load({source}))\n{given}"
+        full = f"tlx.barrier_wait(full[c % {slots}], (c // {slots}) & 1)" + s.mark()
+        released = f"tlx.barrier_arrive(free[c % {slots}])" + s.mark()
+        take = f"{full}\nv = tlx.local_load(buf[c % {slots}])\n{released}\n{doubled}"
+        if total > slots:
+            s.mistake(free, "pass", "a slot is filled again before it was read")
+    if total:
+        s.mistake(given, "pass", "nobody says that the slot is full")
+    if not piped and draws.chance(50):  # what the reader does is a helper's, whose ends are several
+        s.function(HELPER)
+        take = f"v = taken(buf, full, free, c, tl.load({kinds} + c), {slots})"
+    else:
+        if total > slots:
+            s.mistake(released, "pass", "nothing is given back")
+        if total and not piped:
+            s.mistake(full, "pass", "the reader does not wait")
+    store = f"{take}\ntl.store({target}, v.to({tl_name}))"
+    sender, receiver = nested(nest, put, True), nested(nest, store, True)
+    if total and not stopped and nest in ("inner only", "flag"):
+        s.mistake(receiver, nested(nest, store, True, " + 1"), "one round too many is awaited")
+    if piped:
+        s.kernel(f"p = tle.pipe(capacity={slots}, tile=tle.gpu.alloc({[slots, *shape]}, {tl_name}))")
+        s.partitions((f"{known}\n{sender}", "w", "p.writer()"), (f"{known}\n{receiver}", "r", "p.reader()"))
+        return
+    s.kernel(
+        known,
+        f"buf = tlx.local_alloc({shape}, {tl_name}, {slots})",
+        f"full, free = tlx.alloc_barriers({slots}), tlx.alloc_barriers({slots})",
+    )
+    s.tasks(sender, receiver)
 
 
 @family(2)
@@ -223,15 +228,7 @@ def _told(draws: Draws):
         f"    more = tl.sum(tlx.local_load(word[{slot}]), 0)\n    {lines['free arrive']}\n"
         f"    tl.store({y} + {at}, v)\n    c += 1\ntl.store({rounds} + pid, c)"
     )
-    with s.block("with tlx.async_tasks():"):
-        for index, text in enumerate([sender, receiver] if draws.chance(50) else [receiver, sender]):
-            with s.block(
-                f"with tlx.async_task(num_warps={draws.pick([4, 2, 1])}):"
-                if index
-                else 'with tlx.async_task("default"):'
-            ):
-                s.kernel(text)
-    s.meta["num_warps"] = draws.pick([4, 8])
+    s.tasks(sender, receiver)
     s.reads(f"{y}[pid] = {x}[pid]", f"{rounds}[pid] = {n}")
     return s
 

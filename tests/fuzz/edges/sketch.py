@@ -104,6 +104,26 @@ class Sketch:
         yield
         self.depth -= 1
 
+    def tasks(self, *texts: str) -> None:
+        """One task of TLX for each text, in this order or the other; the first one's warps are the launch's."""
+        with self.block("with tlx.async_tasks():"):
+            for index, text in enumerate(texts if self.draws.chance(50) else texts[::-1]):
+                workers = f"with tlx.async_task(num_warps={self.draws.pick([4, 2, 1])}):"
+                with self.block(workers if index else 'with tlx.async_task("default"):'):
+                    self.kernel(text)
+        self.meta["num_warps"] = self.draws.pick([4, 8])
+
+    def partitions(self, *parts: tuple[str, str, str]) -> None:
+        """One partition of TLE for each (text, name of its end of a pipe, that end), in this order or the other; it knows the
+        kernel's arguments and `pid`."""
+        names, calls, workers = ", ".join(self.arguments), [], []
+        for index, (text, name, end) in enumerate(parts if self.draws.chance(50) else parts[::-1]):
+            self.function(f"@mimw.jit\ndef part{index}({names}, pid, {name}):\n" + textwrap.indent(text, "    "))
+            calls.append(f"(part{index}, ({names}, pid, {end}))")
+            workers += [self.draws.pick([4, 2, 1])] if index else []
+        self.kernel(f"tle.gpu.warp_specialize([{', '.join(calls)}], {workers}, {[64] * len(workers)})")
+        self.meta["num_warps"] = self.draws.pick([4, 8])
+
     def mark(self) -> str:
         """A comment that tells a line from all others."""
         self.marks += 1
