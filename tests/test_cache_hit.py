@@ -1,6 +1,7 @@
 """A kernel whose binary is in the cache on disk: nothing is recorded until somebody asks, and whoever asks gets, hears and is
 refused the same as when it was compiled."""
 
+import os
 import sys
 import textwrap
 import time
@@ -8,6 +9,7 @@ import warnings
 from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
+import triton
 import triton.language as tl
 
 import mimw
@@ -16,6 +18,7 @@ from mimw.compile import compile_kernel, pipeline
 from mimw.errors import GlobalChanged, KernelWarning, RemarkWarning
 from mimw.kernels.gemm.kernel import gemm
 from mimw.triton_port.runtime import MockTensor
+from tests.compiling import stopping
 
 MARGIN = 5      # how many times cheaper than recording alone a hit is at least; measured: 30 to 40
 FACTOR = tl.constexpr(3)
@@ -27,6 +30,17 @@ def double(x, N: tl.constexpr):
     at = tl.arange(0, N)
     tlx.local_store(tile[0], 2 * tl.load(x + at))
     tl.store(x + at, tlx.local_load(tile[0]) * FACTOR)
+
+
+@triton.constexpr_function
+def from_environment():
+    return float(os.environ["A_NUMBER"])
+
+
+@mimw.jit
+def of_environment(x):
+    tlx.fence("gpu")
+    tl.store(x, from_environment())
 
 
 @mimw.jit
@@ -83,6 +97,26 @@ def test_nothing_is_recorded_until_asked(cold, recordings):
     assert repr(list(hit.layouts.shared.values())) == repr(list(miss.layouts.shared.values()))
     assert list(map(str, hit.layouts.registers.values())) == list(map(str, miss.layouts.registers.values()))
     assert hit.program is hit.program and recordings == ["double", "double"]
+
+
+def test_what_cannot_be_followed_is_recorded_by_each_process_and_its_binary_is_found(cold, recordings, monkeypatch):
+    """And one that has changed is another kernel: what was recorded is in the key."""
+    def compiled(value):
+        monkeypatch.setenv("A_NUMBER", str(value))
+        return compile_kernel(of_environment, dict(x="*fp32"))
+
+    with stopping():
+        texts = [compiled(value).stage("ttgir") for value in (3, 3, 5, 3)]
+    assert texts[0] == texts[1] == texts[3] != texts[2] and recordings == ["of_environment"] * 4
+    assert len(list((cold / "cache").rglob("of_environment.ttgir"))) == 2 and not list((cold / "cache").rglob("mimw_recorded.txt"))
+
+
+def test_a_note_that_is_garbled_is_none(cold, recordings):
+    of(double)
+    (note, ) = (cold / "cache").rglob("mimw_recorded.txt")
+    whole = note.read_text()
+    note.write_text(whole[:-1])
+    assert of(double).stage("ptx") and recordings == ["double"] * 2 and note.read_text() == whole
 
 
 def test_a_stage_that_is_not_there(cold):

@@ -423,8 +423,8 @@ class OutsideKernel(LaunchError, RuntimeError):
 
 
 class GlobalChanged(LaunchError, RuntimeError):
-    """Something that a kernel names is another thing than when the kernel was frozen; or than when it was compiled, if its program is
-    asked for only now. A launch or a simulation is of what is there, where Triton raises a `RuntimeError`."""
+    """Something that a kernel names is another thing than when the kernel was frozen; or than when it was compiled, if its program
+    is asked for only now. A launch or a simulation is of what is there; Triton raises a `RuntimeError`."""
 
 
 class DistributedError(MimwError, RuntimeError):

@@ -18,6 +18,7 @@ from mimw.export.header import header
 from mimw.export.launcher import launcher
 from tests.export.building import lines, needs_compiler
 from tests.kernels import exported as shelf
+from tests.kernels.changing import CASES
 
 FACTS = Facts("one", "one_kernel", "sm_90a", 128, 0, 1, (1, 1, 1), True, False, False, 0, 1)
 
@@ -54,6 +55,17 @@ def test_the_driver_gets_what_the_kernel_s_parameters_are():
                      f"launch 3 1 1 of {threads} 1 1, {shared} bytes, stream 7",
                      "argument 128 ffffffffffffffff", "argument 4 50", "argument 4 40", "argument 8 40", "argument 8 1",
                      "argument 8 2000", "argument 4 40200000", "argument 4 50", "argument 8 0", "argument 8 0", "status 0"]
+
+
+def test_an_export_is_of_what_the_kernel_names_now(monkeypatch):
+    kernel, _, change = CASES["module"]
+
+    def binary():
+        return export(kernel, (1, ), np.ones(4, np.float32), np.zeros(4, np.float32), target="sm_90a").files["k_module.cubin"]
+
+    before = binary()
+    change(monkeypatch)
+    assert binary() != before
 
 
 @functools.cache

@@ -9,6 +9,7 @@ import os
 import pkgutil
 import types
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,11 +21,12 @@ import tests.kernels
 from mimw.frontend.seen import content_of, look
 from mimw.frontend.seen.names import named_in_code, named_in_tree
 from mimw.frontend.words import uses_words
-from mimw.triton_port.runtime import JITFunction
+from mimw.triton_port.runtime import JITFunction, driver
 from tests.processes import python
 
 MODULE = types.ModuleType("a_module_of_the_users")
-MODULE.C, MODULE.other = 3, types.ModuleType("another_module")
+MODULE.C, MODULE.other, MODULE.lazy = 3, types.ModuleType("another_module"), types.ModuleType("lazy")
+MODULE.lazy.__getattr__ = lambda name: 5
 MODULE.other.D = 4
 
 
@@ -44,8 +46,9 @@ class Settings:
 
 Pair = collections.namedtuple("Pair", "one two")
 VALUES = [1, 1.0, True, None, "1", b"1", (1, ), [1], {1}, {1: 2}, {2: 1}, frozenset((1, 2)), Colour.RED, Settings(),
-          Settings(5), Pair(1, 2), tl.constexpr(1), tl.float16, tl.int32, np.float32, np.float32(1), np.dtype("int8"), np.arange(3),
-          np.arange(4), range(3), ..., types.SimpleNamespace(a=1), types.SimpleNamespace(a=2), -0.0, 0.0, float("nan"), list[int], int, Settings]
+          Settings(5), Pair(1, 2), tl.constexpr(1), tl.float16, tl.int32, np.float32, np.float32(1), np.dtype("int8"),
+          np.arange(3), np.arange(4), range(3), ..., types.SimpleNamespace(a=1), types.SimpleNamespace(a=2), -0.0, 0.0,
+          float("nan"), list[int], int, Settings]
 
 
 def test_values_are_told_by_their_content():
@@ -80,6 +83,7 @@ def test_names_of_a_text():
     assert list(found.chains) == [("tl", "constexpr"), ("D", "e"), ("G", ), ("m", "n", "o"), ("getattr", ), ("p", ), ("r", ),
                                   ("k", ), ("h", ), ("x", "s"), ("z", ), ("l2", )]
     assert found.attributes >= {"e", "n", "o", "q", "s"} and found.assigned == {"x", "y"} and not found.computed
+    assert ("N", ) in of_text("def f():\n    N += 1").chains
     assert ("i", ) in of_text("def f():\n    y = [i for i in r]\n    return i").chains, "a global, outside of the comprehension"
     assert of_text("def f(n):\n    return getattr(m, n)").computed
 
@@ -121,7 +125,8 @@ def test_a_module_that_is_handed_on_is_asked_for_what_anybody_takes(monkeypatch)
 
 
 def asking(body):
-    scope = {"triton": triton, "tl": tl, "mimw": mimw, "MODULE": MODULE, "os": os, "np": np, "REDUCE": functools.reduce}
+    scope = {"triton": triton, "tl": tl, "mimw": mimw, "MODULE": MODULE, "os": os, "np": np, "REDUCE": functools.reduce,
+             "Path": Path, "driver": driver}
     text = f"def number(n):\n    {body}\ndef kernel(x):\n    tl.store(x, number(1))\n"
     exec(text, scope)
     from mimw.decorated import kernel_source
@@ -134,7 +139,9 @@ def asking(body):
     ("import time; return time.time()", "time"),
     ("return np.random.rand()", "numpy.random.rand"), ("return eval('n')", "builtins.eval"),
     ("return getattr(MODULE, 'C' + n)", "names are put together"), ("import nobody_has_this; return nobody_has_this.x", "imports"),
-    ("from random import random; return random()", "random")])
+    ("from random import random; return random()", "random"), ("return np.load('f')[0]", "numpy.load"),
+    ("return Path('f').stat().st_size", "pathlib.Path"), ("return MODULE.lazy.value", "works value out"),
+    ("return driver.active.get_current_device()", "DriverConfig")])
 def test_what_cannot_be_followed(body, why):
     assert why in asking(body).unknown
 

@@ -2,14 +2,16 @@
 
 import re
 
+import numpy as np
 import pytest
 import triton
+import triton.language as tl
 
 import mimw
 from mimw.compile import gpu_target
 from mimw.target import target as find_target
 from mimw.triton_port.runtime import ASTSource, stock_compile
-from tests.compiling import stopping, to_assembly
+from tests.compiling import stopping, to_assembly, to_ttgir
 from tests.kernels.undecorated import KERNELS
 
 OPTIONS = {"enable_fp_fusion": True}
@@ -63,3 +65,43 @@ def test_the_comparison_sees_a_difference():
     function, signature, constexprs = KERNELS["softmax"]
     one, other = (stock(function, signature, dict(BLOCK=size), "sm_90a").asm["ptx"] for size in (512, 1024))
     assert without_locations(one) != without_locations(other)
+
+
+def maker(c):
+    factor = tl.constexpr(c)
+
+    @triton.jit
+    def scaled(v):
+        return v * factor
+
+    return scaled
+
+
+THREE, FIVE = maker(3.0), maker(5.0)
+
+
+@triton.jit
+def applied(f: tl.constexpr, v):
+    return f(v)
+
+
+@mimw.jit
+def by_both(x, y):
+    at = tl.arange(0, 128)
+    tl.store(y + at, THREE(tl.load(x + at)) + FIVE(tl.load(x + at)) + THREE(1.0))
+
+
+@mimw.jit
+def by_both_as_arguments(x, y):
+    at = tl.arange(0, 128)
+    tl.store(y + at, applied(THREE, tl.load(x + at)) + applied(FIVE, tl.load(x + at)) + applied(THREE, 1.0))
+
+
+@pytest.mark.parametrize("kernel", [by_both, by_both_as_arguments])
+def test_two_closures_of_one_text_are_two_functions(kernel):
+    """Triton names a function by module, name and types, and would call the first for both."""
+    x, y = np.ones(128, np.float32), np.zeros(128, np.float32)
+    mimw.simulate(kernel, (1, ), x, y)
+    found = to_ttgir(kernel, {"x": "*fp32", "y": "*fp32"}, {}, "sm_90a", OPTIONS)
+    assert (y == 11).all()
+    assert sorted(re.findall(r"constant (?:dense<)?([35])\.0+e\+00>? : tensor", found.stage("ttgir"))) == ["3", "5"]

@@ -24,7 +24,7 @@ from typing import Any
 from ...language.tle.raw.function import RawFunction
 from ...triton_port.codegen import JITCallable, constexpr
 from .found import PLAIN, Seen
-from .settled import asks_outside, is_settled_module, is_settled_thing, version
+from .settled import asks_outside, is_settled, is_settled_module, is_settled_thing, version
 from .still import CONTENT, OF
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -115,7 +115,7 @@ class Contents:
     def _class(self, cls: type, where: str) -> str:
         path = f"{cls.__module__}.{cls.__qualname__}"
         if is_settled_thing(cls):
-            return f"class {path} {version(cls.__module__)}"
+            return self.cannot_follow(where, f"names {path}") if asks_outside(path) else f"class {path} {version(cls.__module__)}"
         return self._later(self.members, cls, where or path)
 
     def _jit(self, function: JITCallable, where: str) -> str:
@@ -142,8 +142,10 @@ class Contents:
         if isinstance(value, types.BuiltinFunctionType):
             of = value.__self__
             if of is None or isinstance(of, types.ModuleType):
-                path = f"{(value.__module__ or 'builtins')}.{value.__qualname__}"
-                return self.cannot_follow(where, f"calls {path}") if asks_outside(path) else path
+                module = value.__module__ or "builtins"
+                path = f"{module}.{value.__qualname__}"
+                outside = asks_outside(path) or not is_settled(module)
+                return self.cannot_follow(where, f"calls {path}") if outside else path
             return f"method({self.content(of, where)}, {value.__name__})"
         return f"{type(value).__name__}({self.content(value.__wrapped__, where)})"
 

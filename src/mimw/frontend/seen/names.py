@@ -47,6 +47,12 @@ class _Reader(ast.NodeVisitor):
         else:
             self.found.assigned.add(node.id)
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """`N += 1` reads what N stands for before."""
+        if isinstance(node.target, ast.Name):
+            self._chain((node.target.id, ))
+        self.generic_visit(node)
+
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self.found.attributes.add(node.attr)
         chain, base = [node.attr], node.value

@@ -25,14 +25,15 @@ _SAME_EVERYWHERE = frozenset((
     "heapq", "itertools", "keyword", "math", "numbers", "operator", "re", "statistics", "string", "struct", "textwrap", "types",
     "typing"))
 _BUILTINS = frozenset(("__import__", "compile", "dir", "eval", "exec", "globals", "hash", "id", "input", "locals", "open", "vars"))
-_OF_PACKAGES = ("numpy.random", "torch.", "triton.runtime", "triton.knobs", "triton.backends", "triton.testing")
+_OF_PACKAGES = ("numpy.random", "numpy.load", "numpy.from", "numpy.genfromtxt", "numpy.memmap", "torch.", "triton.runtime",
+                "triton.knobs", "triton.backends", "triton.testing")
 _VALUES_OF_PACKAGES = ("torch.dtype", "torch.device", "triton.runtime.jit")
 
 
 def is_settled(module: str) -> bool:
     """Whether the content of a module follows from versions."""
     top = module.partition(".")[0]
-    return top in _PACKAGES or top in _OF_PYTHON or top == "mimw"
+    return top in _PACKAGES or top in _OF_PYTHON or top in ("mimw", "triton")
 
 
 def is_settled_module(module: ModuleType) -> bool:

@@ -20,6 +20,7 @@ from ...language.tle.body.function import BodyFunction
 from ...language.tle.body.walker import text_of
 from ...language.tle.raw.function import RawFunction
 from ...triton_port.codegen import JITCallable, constexpr, parse
+from ...triton_port.runtime import knobs
 from .contents import ADDRESS, Contents
 from .found import PLAIN, Seen
 from .names import Named, named_in_code, named_in_tree
@@ -163,8 +164,8 @@ class _Walk(Contents):
                 self._chain((CELL, cells[name], name, value), chain, name, named.computed)
             elif name in function.__globals__:
                 value = function.__globals__[name]
-                if name in named.assigned and isinstance(value, PLAIN):
-                    continue        # the function's own variable, that a script happens to have as well
+                if name in named.assigned and isinstance(value, PLAIN) and not knobs.compilation.allow_non_constexpr_globals:
+                    continue        # the function's own variable, which a script has as well; kernels name no such global
                 home = function.__module__ == self.home
                 self._chain((ITEM, function.__globals__, name, value), chain, name if home else f"{function.__module__}.{name}",
                             named.computed)
@@ -192,6 +193,8 @@ class _Walk(Contents):
             if attribute is None or not isinstance(value, types.ModuleType):
                 break
             if attribute not in vars(value):
+                if "__getattr__" in vars(value):
+                    self.cannot_follow(where, f"{value.__name__} works {attribute} out")
                 self._absent(vars(value), attribute, where)
                 break
             self.seen.reads.setdefault((kind, id(holder), name), (kind, holder, name, value))
