@@ -58,7 +58,9 @@ def descriptor_store(desc, offsets, value, store_reduce: Any = None, _semantic=N
 def store_reduced(desc, offsets, value, store_reduce: tl.constexpr, _semantic=None):
     """`desc.store` that combines: complete when the call returns.
 
-    errors:    AssertionError for an unknown reduction; KernelError for a type that the hardware cannot reduce
+    errors:    AssertionError for an unknown reduction; KernelError for a type that the hardware cannot reduce; IllegalCopy for a
+               negative offset, and a last one that is no multiple of 16 bytes: when compiling if it is known then, else from
+               the simulator
     lowers to: ttng.async_tma_reduce (PTX cp.reduce.async.bulk.tensor), and the wait for it
     """
     check_reduction("desc.store", store_reduce, desc.dtype)

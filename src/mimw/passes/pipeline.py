@@ -218,6 +218,13 @@ def declared_effects(program: Program) -> tuple[str, ...]:
     return tuple(dict.fromkeys(effects_of(op) for op in program.named("raw_call")))
 
 
+def check_copies(program: Program, target: Target) -> None:
+    """What is refused, by the errors of those checks, also of a kernel that no pass of ours rewrites: copies by its tensor
+    descriptors that the chip's TMA cannot do."""
+    check_descriptors(program, target)
+    check_rows(program, target)
+
+
 def run_passes(program: Program, target: Target, observer: Callable[[str, Program], None] | None = None,
                remark: Callable[[Remark], None] = warn) -> Program:
     """The program after all passes, verified after each one.

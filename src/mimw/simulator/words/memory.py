@@ -182,7 +182,7 @@ def atomic_poll(task, op):
     task.env[op.result] = matched
 
 
-@handles("prefetch", "prefetch_descriptor", "tma_prefetch")
+@handles("prefetch", "prefetch_descriptor")
 def cache_hint(task, op):
     """There are no caches here."""
 
