@@ -109,12 +109,12 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
     """A box of one buffer, as a view.
 
     args:      buf    - one buffer
-               offset - one int or integer scalar a dimension; a run-time offset must be a multiple of the extent there. Of tensor
-                        memory constants: all rows, columns as `subslice` has them
+               offset - one int or integer scalar a dimension, a multiple of the box's extent there. Of tensor memory constants: all
+                        rows, columns as `subslice` has them
                shape  - extents of the box
-    errors:    KernelError for a `buf` that is not one buffer, a box that is known to be outside it, or an offset that
-               is no integer; ValueError for another rank or extents that are no ints > 0
-    not:       checked at run time: out of range or misaligned is undefined
+    errors:    KernelError for a `buf` that is not one buffer, a box that is known to be outside it or to begin at no multiple of
+               its extent, or an offset that is no integer; ValueError for another rank or extents that are no ints > 0
+    not:       checked on the GPU: out of range or misaligned is undefined; the simulator reports both as OutOfBounds
     lowers to: ttg.memdesc_subslice
     example:   upper = tlx.local_slice(A[0], [0, 0], [32, 64])
     """
@@ -131,6 +131,9 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
         positive_int("local_slice: each extent of shape", size)
         if size > extent or is_int(start) and not 0 <= start <= extent - size:
             refuse(KernelError, f"local_slice: {size} elements from {start} are outside the {extent} of dimension {axis}")
+        if is_int(start) and start % size:
+            refuse(KernelError, f"local_slice: {size} elements from {start} of dimension {axis}: a box begins at a multiple of its "
+                                "extent", mend="slice smaller boxes, or read elements by tlx.local_gather")
         offsets.append(start if is_int(start) else index_handle("local_slice: each offset", start, _semantic))
     type_ = buf.type.with_(shape=tuple(shape))
     return type_.value(_semantic.builder.record("buffer_slice", buf.handle, tuple(offsets), tuple(shape)).results[0])
