@@ -107,6 +107,25 @@ def test_what_is_read_may_begin_anywhere_else(kernel, how, reads, writes):
             assert y[4:8, 16:24].tolist() == np.arange(1024).reshape(16, 64)[:4, :8].tolist() and not y[:4].any()
 
 
+@pytest.mark.parametrize("how", ["store", "atomic"])
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
+def test_without_tma_triton_makes_pointers_of_a_plain_kernels_descriptors(how, target):
+    """Masked accesses, which begin anywhere: no alarm. Words of ours are refused there as ever."""
+    def run(tool, kernel, known):
+        return launched(lambda *launch: tool(*launch, target=target), kernel, how, (1, 4), (-4, -4), known)
+
+    for known in (True, False):
+        _, y = run(mimw.simulate, plain, known)
+        whole = np.arange(1024).reshape(16, 64)
+        assert y[:4, :12].tolist() == whole[5:9, 8:20].tolist() and not y[4:].any() and not y[:, 12:].any()
+        report, _ = run(mimw.check, plain, known)
+        assert not report.findings
+    if how == "store":
+        run(mimw.compile, plain, True)
+        with pytest.raises(triton.CompilationError, match="async_descriptor_load"):
+            run(mimw.simulate, words, True)
+
+
 @pytest.mark.parametrize("kernel", [plain, words])
 def test_check_reports_it_and_compile_refuses_what_is_known(kernel):
     report, _ = launched(mimw.check, kernel, "store", (0, 0), (-8, 0), False)

@@ -37,6 +37,8 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
 
 def check_corner(task: Task, op: Op, descriptor, offsets: list[int]) -> None:
     """Refuse a block that begins where TMA cannot, of whatever op that copies one."""
+    if op.attrs.get("by_pointers"):
+        return
     problem = corner_problem(offsets, descriptor.shape, descriptor.dtype.itemsize, writes=op.row.copy == "out")
     if problem is not None:
         raise fail(IllegalCopy, task, op, f"{op.row.word or op.name}: {problem[0]}", hint=problem[1])

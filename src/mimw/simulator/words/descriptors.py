@@ -29,7 +29,8 @@ def described(task, op, place: DescriptorPlace) -> GlobalTensor:
     dtype = numpy_type(type_.element, op.site)
     shape, steps, address = (*(tuple(offsets_of(task, op, one)) for one in (op.shape, op.strides)), int(task.read(op.base, op)))
     # One with an extent of 0 may be made, if nobody copies by it: of copies `check_corner` looks at the extents.
-    problem = tensor_problem(address, [max(extent, 1) for extent in shape], steps, len(type_.shape), dtype.itemsize)
+    problem = None if op.attrs.get("by_pointers") else tensor_problem(
+        address, [max(extent, 1) for extent in shape], steps, len(type_.shape), dtype.itemsize)
     if problem is not None:
         raise fail(SimulatorMisuse, task, op, f"this tensor descriptor cannot be: {problem[0]}", hint=problem[1])
     place.touch(task, op, write=True)

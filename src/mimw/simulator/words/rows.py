@@ -31,8 +31,8 @@ class Picked:
         self.numbers = [int(row) for row in task.read(op.rows, op)]
         self.block = (1, self.descriptor.block[-1])
         lowest = min(self.numbers)
-        problem = rows_problem(self.column, lowest, self.descriptor.shape, self.descriptor.dtype.itemsize,
-                               writes=op.row.copy == "out")
+        problem = None if op.attrs.get("by_pointers") else rows_problem(
+            self.column, lowest, self.descriptor.shape, self.descriptor.dtype.itemsize, writes=op.row.copy == "out")
         if problem is not None:
             raise fail(IllegalCopy, task, op, f"{op.row.word}, row {self.numbers.index(lowest)} of the tile: {problem[0]}",
                        hint=problem[1])
