@@ -18,7 +18,7 @@ from ...ir.types import Pointer
 from ..machine.table import handles
 from ..memory.values import numpy_type
 from . import lanes
-from .atomics import KINDS, exchange_if, in_turns
+from .atomics import combining, exchange_if, in_turns
 
 
 def _volatile(op) -> bool:
@@ -116,8 +116,7 @@ def atomic_store(task, op):
 @handles("atomic_rmw", switches=True)
 def atomic_rmw(task, op):
     pointer, value, mask = task.read(op.pointer, op), task.read(op.value, op), _optional(task, op, op.mask)
-    kind = op.kind
-    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, KINDS[getattr(kind, "name", kind)], value)
+    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, combining(op.kind, value.dtype), value)
 
 
 @handles("atomic_cas", switches=True)
