@@ -19,12 +19,17 @@ from ..memory.mbarriers import single
 from .copies import issue
 
 
+def check_bulk(task, op, size: int, address: int, what: str = "a bulk copy") -> None:
+    """Refuse a copy that the engine does not make."""
+    if problem := bulk_problem(size, address, what=what):
+        raise fail(IllegalCopy, task, op, f"{op.row.word}: {problem[0]}", hint=problem[1])
+
+
 def _checked(task, op, pointer, view, size: int):
     """(address, the part of the buffer) of a copy of `size` bytes."""
     address = int(np.asarray(pointer).reshape(-1)[0])
     room = view.data.nbytes
-    if problem := bulk_problem(size, address, what=f"a bulk copy with {view.name}"):
-        raise fail(IllegalCopy, task, op, f"{op.row.word}: {problem[0]}", hint=problem[1])
+    check_bulk(task, op, size, address, f"a bulk copy with {view.name}")
     if size > room:
         raise fail(SimulatorMisuse, task, op, f"{op.row.word}: a bulk copy of {size} bytes with {view.name} of {room} bytes",
                    hint="copy what fits into the buffer")
