@@ -135,6 +135,15 @@ def test_check_reports_it_and_compile_refuses_what_is_known(kernel):
     assert isinstance(error.value, triton.CompilationError)
 
 
+@pytest.mark.parametrize("kernel", [plain, words])
+def test_a_prediction_reports_it_too(kernel):
+    for read, write in (((0, 4), (0, 0)), ((0, 0), (-8, 0))):
+        with pytest.raises(IllegalCopy, match="its block at "):
+            launched(mimw.predict, kernel, "store", read, write, False)
+    prediction, _ = launched(mimw.predict, kernel, "store", (-4, 0), (0, 0), False)
+    assert prediction.cycles > 0
+
+
 @mimw.jit
 def beside(y_ptr, AT: tl.constexpr, FROM: tl.constexpr):
     """What never runs may stand there: a program writes the block in front only where there is one."""
