@@ -15,6 +15,8 @@ import sys
 import time
 from importlib import import_module
 
+import numpy as np
+
 from .rows import HANGS, ROWS, Row
 
 LOADED = ("torch", "triton.backends.nvidia.compiler", "mimw.compile", "mimw.jit", "mimw.tlx", "mimw.testing.machines")
@@ -107,9 +109,10 @@ def _launched(row: Row, there) -> str:
 
 
 def result_of(arguments: tuple):
-    """The last array that is no list of row numbers."""
+    """The last array, of some besides lists of row numbers."""
     arrays = [one.base.array if hasattr(one, "block_shape") else one for one in arguments]
-    return [one for one in arrays if hasattr(one, "dtype") and one.dtype.kind == "f"][-1]
+    arrays = [one for one in arrays if hasattr(one, "dtype")]
+    return [one for one in arrays if one.dtype != np.int32 or len(arrays) == 1][-1]
 
 
 def _named(error: BaseException) -> str:

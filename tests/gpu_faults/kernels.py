@@ -31,12 +31,13 @@ def load(x_desc, y_ptr, row, column):
 
 
 @mimw.jit
-def store_line(y_desc, at):
+def store_line(y_desc, at, HOW: tl.constexpr):
     """By a word of TLX, in one dimension."""
-    tile = tlx.local_alloc((16, ), tl.float16, 1)
-    tlx.local_store(tile[0], tl.full((16, ), 1, tl.float16))
+    dtype: tl.constexpr = tlx.dtype_of(y_desc)
+    tile = tlx.local_alloc((16, ), dtype, 1)
+    tlx.local_store(tile[0], tl.full((16, ), 1, dtype))
     tlx.fence("async_shared")
-    tlx.async_descriptor_store(y_desc, tile[0], [at])
+    tlx.async_descriptor_store(y_desc, tile[0], [at], store_reduce=HOW)
     tlx.async_descriptor_store_wait(0)
 
 

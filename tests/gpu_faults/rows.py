@@ -21,6 +21,7 @@ from mimw import TensorDescriptor
 ILLEGAL, MISALIGNED, ADDRESS = "fault: an illegal instruction", "fault: misaligned address", "fault: an illegal memory access"
 HANGS, FAULTS = "hangs", "fault: .*"
 FAULTS_OR_NOT, OPEN = f"{FAULTS}|defined: .*", f"{HANGS}|{FAULTS}|defined: .*"     # what no manual says, and nobody may rely on
+REDUCTIONS = (("uint64", "add"), ("int64", "max"), ("uint64", "or"), ("float16", "max"), ("float32", "add"), ("int32", "xor"))
 FAR = (1 << 31) - 16        # a row beyond any tensor whose number still fits
 
 
@@ -69,6 +70,10 @@ def picking(first: int = 0, column: int = 0, to: int = 0, ends: str = ILLEGAL, s
                                 np.where(numbers == 3, to, numbers).astype(np.int32), first, column), ends, simulated)
 
 
+def lining(dtype, at: int, how: str, ends: str, simulated: str) -> Row:
+    return Row("store_line", lambda: (described(np.zeros(64, dtype), 16), at, how), ends, simulated)
+
+
 def making(simulated: str, extent: int = 16, stride: int = 64, ahead: int = 0, stores: bool = False) -> Row:
     return Row("made", lambda: (counted(), target(), extent, stride, ahead, stores), FAULTS_OR_NOT, simulated)
 
@@ -92,9 +97,10 @@ ROWS: dict[str, Row] = {
     "store at a negative row": storing(-4, 0),
     "store at a negative column": storing(0, -8),
     "store wholly in front of the tensor": storing(-64, 0),
-    "store at a negative place of one dimension": Row("store_line", lambda: (described(np.zeros(64, np.float16), 16), -8), ILLEGAL,
-                                                      "IllegalCopy"),
+    "store at a negative place of one dimension": lining(np.float16, -8, "", ILLEGAL, "IllegalCopy"),
+    "reduction at a negative place of one dimension": lining(np.float16, -8, "add", ILLEGAL, "IllegalCopy"),
     "reduction at a negative row": storing(-4, 0, kernel="reduce"),
+    **{f"reduction of {name} by {how}": lining(name, 16, how, "defined: 16 elements written", "") for name, how in REDUCTIONS},
     "scatter to a negative row": picking(to=-1),
     "scatter to a negative column": picking(column=-8),
     "store at an odd column": storing(0, 4),

@@ -17,10 +17,10 @@ from ..errors import KernelError
 from .core import check_in_kernel, compile_time, unwrap, word
 from .refuse import refuse
 
-# What cp.reduce.async.bulk.tensor combines, by element type.
+# What cp.reduce.async.bulk.tensor combines, by element type; sums of 64 bits are those of unsigned numbers.
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
 REDUCTIONS = {
-    "": None, "add": (*_INTEGERS, "fp16", "bf16", "fp32"), "min": (*_INTEGERS, "fp16", "bf16"),
+    "": None, "add": ("int32", "uint32", "uint64", "fp16", "bf16", "fp32"), "min": (*_INTEGERS, "fp16", "bf16"),
     "max": (*_INTEGERS, "fp16", "bf16"), "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS
 }
 
