@@ -112,6 +112,33 @@ def arrivals(y_ptr, second, parity):
 
 
 @mimw.jit
+def most_arrivals(y_ptr, MOST: tl.constexpr):
+    """All arrivals of a phase at once, as many as one counts; then the same for the next phase."""
+    bar = tlx.alloc_barriers(1, arrive_count=MOST)
+    for phase in range(2):
+        tlx.barrier_arrive(bar[0], MOST)
+        tlx.barrier_wait(bar[0], phase)
+    tl.store(y_ptr, 1.0)
+
+
+@mimw.jit
+def groups(x_ptr, y_ptr, MANY: tl.constexpr):
+    """Of each kind of group one is there, and MANY may be unfinished before none may."""
+    tiles = tlx.local_alloc((64, 64), tl.float16, 1)
+    out = tlx.local_alloc((64, 64), tl.float32, 1)
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tlx.async_load_commit_group([tlx.async_load(x_ptr + at, tiles[0])])
+    tlx.async_load_wait_group(MANY)
+    tlx.async_load_wait_group(0)
+    acc = tlx.async_dot_wait(MANY, tlx.async_dot(tiles[0], tiles[0]))
+    tlx.local_store(out[0], tlx.async_dot_wait(0, acc))
+    tlx.fence("async_shared")
+    tlx.async_store(y_ptr, tlx.local_reshape(out[0], (4096, )), 16384)
+    tlx.async_descriptor_store_wait(MANY)
+    tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
 def expected(x_desc, y_ptr, more, copies, BYTES: tl.constexpr):
     """Blocks of 256 bytes for a phase that was told to expect BYTES, and BYTES once more if `more` > 0."""
     tile = tlx.local_alloc((8, 16), tl.float16, 1)

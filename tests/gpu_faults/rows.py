@@ -128,6 +128,9 @@ ROWS: dict[str, Row] = {
     "bulk load": bulk(8, 64, 64, ends="defined: 32 elements copied", simulated=""),
     "wait for a phase": waiting("arrivals", 0, 0, ends="defined: 1 elements written", simulated=""),
     "wait for a phase that is two behind": waiting("arrivals", 1, 0, ends=HANGS, simulated="WaitCycle"),
+    "as many arrivals as a phase counts": waiting("most_arrivals", (1 << 20) - 1, ends="defined: 1 elements written", simulated=""),
+    "waits for more groups than there are": Row(
+        "groups", lambda: (np.eye(64, dtype=np.float16), np.zeros((64, 64), np.float32), 1000), "defined: 64 elements written", ""),
     "bytes as expected": waiting("expected", 0, 2, 512, ends="defined: 1 elements written", simulated="", arrays=(_block, )),
     "fewer bytes than expected": waiting("expected", 0, 1, 512, ends=HANGS, simulated="BytesNeverSent", arrays=(_block, )),
     "more bytes than expected": waiting("expected", 0, 1, 128, ends=OPEN, simulated="BytesNotExpected", arrays=(_block, )),
