@@ -20,7 +20,7 @@ _ROOMS = {
     "tensor_map": (),
     "collector": (),
     "ir": ("errors", "target"),
-    "language": ("ir", "target", "errors"),
+    "language": ("ir", "target", "tensor_map", "errors"),
     "tlx": ("language", "ir", "errors"),
     "tle": ("language", "jit", "ir", "errors"),
     "triton_port": ("ir.layouts", "errors"),

@@ -26,7 +26,8 @@ chip, and runs it on the simulator. Do not edit by hand; a test compares. `yes`:
 sm_90a; what is said of ascend_910b is of the simulator, too: docs/SPACES.md). `-`: the chip cannot do it, or this release not
 there, and the call is refused with its line.
 
-TLE words and TLX words may stand in one kernel. One pipeline written three ways: docs/THREE_WAYS.md.
+TLE words and TLX words may stand in one kernel. One pipeline written three ways: docs/THREE_WAYS.md. Where copies by a tensor
+descriptor can begin (`tle.gpu.copy`) is one rule for all words: docs/tlx.md, "Said once".
 """
 
 

@@ -92,6 +92,12 @@ NOTES = """## Said once
   simulated; none of that code has run.
 * `async_dot(input_precision="tf32x3" or "ieee")` waits for the accumulator given to it, and has computed its own
   when it returns: the tensor core multiplies float32 as tf32 only.
+* Where TMA can begin is one rule for all words, and for Triton's `desc.load`, `desc.store` and `desc.atomic_*`. The last offset is
+  a multiple of 16 bytes, of loads, multicast, prefetches, stores, reductions and the first column of picked rows. A read may begin
+  in front of the tensor (negative offsets); a store, a reduction and a scatter may not, though they may reach over the far edges.
+  The GPU answers either with "an illegal instruction was encountered", and the context is lost; the compiler and the simulator with
+  `IllegalCopy`. Begin at 0 with a block that is shifted or cut, or store under a mask by `tl.store`. Bulk copies take addresses and
+  sizes in multiples of 16 bytes (`misaligned address`). docs/MEMORY_MODEL.md has the table of such limits.
 * `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and
   `async_descriptor_store(store_reduce=)` with an `eviction_policy` name the descriptor by its address, as `async_descriptor_gather`
   and `async_descriptor_scatter` do on sm_90 and sm_120; where an `if` or a loop hands it on, the address goes along.

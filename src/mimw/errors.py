@@ -53,6 +53,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
     │   │   └── PeerUnreachable         in another GPU's memory, of an array that is not symmetric
+    │   ├── IllegalCopy        a TMA or bulk copy that begins, or is as long, as no chip takes it; the compiler raises it, too
     │   ├── DivisionByZero     of integers, for which no GPU promises a result
     │   ├── BarrierMisuse
     │   │   ├── TooManyArrivals
@@ -351,6 +352,11 @@ class OutOfBounds(SimulationError):
 
 class PeerUnreachable(OutOfBounds):
     """An address in another GPU's memory, of an array that is not symmetric: no other GPU reaches it."""
+
+
+class IllegalCopy(SimulationError, KernelError):
+    """A copy by TMA or by the bulk engine that begins where the engine takes none, or is of a size that it does not take: the GPU
+    ends the launch with "an illegal instruction was encountered" or "misaligned address", and the context is lost."""
 
 
 class DivisionByZero(SimulationError):

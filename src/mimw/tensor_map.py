@@ -1,8 +1,10 @@
-"""What a TMA descriptor can describe: the limits of the driver's encoder, told before it is asked.
+"""What a TMA descriptor can describe, and what TMA and bulk copies can do with it: the limits of the driver's encoder and of the
+instructions, told before either is asked. The compiler asks here of what it knows, the simulator of each copy of a run.
 
-Input: the numbers of a descriptor. Output: None, or (what is wrong, how to mend it):
+Input: the numbers of a descriptor or of a copy. Output: None, or (what is wrong, how to mend it):
 
     block_problem((16, 4), 2)      ("a row of its block is 4 elements x 2 bytes = 8 bytes, and ...", "make the block's ...")
+    corner_problem((-8, 0), (64, 64), 2, writes=True)      ("its block at (-8, 0) of a tensor of shape (64, 64) begins at ...", ...)
 
 The limits are those of `cuTensorMapEncodeTiled` (CUDA Driver API, "Tensor Map Object Management") with what Triton asks of it:
 no interleave, element strides of 1, boxes as wide as the swizzle at most. A block of more than 256 along a dimension is no
@@ -15,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Problem = tuple[str, str] | None
+Numbers = Sequence[int | None]      # None where a number is not known
 
 RANKS = (1, 5)
 ROW_BYTES = 16          # of a box, and what addresses and strides are multiples of
 STRIDE_BITS = 40        # strides are below 2 ** 40 bytes
 _STRIDE_END = 1 << STRIDE_BITS
 MOST = (1 << 31) - 1    # of an extent
+ILLEGAL = 'the GPU ends such a launch with "an illegal instruction"'
 
 
 def block_problem(block: Sequence[int], element_bytes: int) -> Problem:
@@ -77,14 +81,62 @@ def stride_problem(dim: int, stride: int, element_bytes: int) -> Problem:
     return None
 
 
+def corner_problem(corner: Numbers, shape: Numbers | None, element_bytes: int, *, writes: bool) -> Problem:
+    """What is wrong with where a copy of a block begins: `corner` in elements of a tensor of that `shape`, None where a number is
+    not known.
+
+    CUDA Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator": a block that is read may reach over each
+    edge of the tensor, also begin in front of it; one that is written, or combined with what is there, may reach over the far edges
+    only, its corner is not negative. No manual speaks of where in a row a block begins. An H200 calls both an illegal instruction.
+    """
+    for dim, extent in enumerate(shape or ()):
+        if extent is not None and (problem := extent_problem(dim, extent)):
+            return f"the descriptor it goes by cannot be: {problem[0]}", problem[1]
+    begin = begin_problem(corner[-1], element_bytes) if corner[-1] is not None else None
+    negative = next((dim for dim, at in enumerate(corner) if at is not None and at < 0), None) if writes else None
+    if begin is None and negative is None:
+        return None
+    where = f"its block at {_numbers(corner)}" + (f" of a tensor of shape {_numbers(shape)}" if shape is not None else "")
+    if begin is not None:
+        return f"{where} {begin[0]}", begin[1]
+    return (f"{where} begins at {corner[negative]} along dimension {negative}, and TMA writes no block whose corner is negative, "
+            f"though it reads such blocks; {ILLEGAL}",
+            "begin at 0, with a block that is shifted or cut, or write the part that is inside by tl.store under a mask")
+
+
+def rows_problem(column: int | None, row: int | None, shape: Numbers | None, element_bytes: int, *, writes: bool) -> Problem:
+    """As `corner_problem`, of picked rows: `column` is where in each row a copy begins, `row` the lowest of their numbers. They are
+    copied by blocks of one row."""
+    problem = corner_problem((row, column), shape, element_bytes, writes=writes)
+    if problem is None or row is None or row >= 0 or column is not None and column * element_bytes % ROW_BYTES:
+        return problem
+    return problem[0], "send what nobody wants to the number of rows of the tensor, or beyond: such rows are left out"
+
+
 def begin_problem(coordinate: int, element_bytes: int) -> Problem:
-    """What is wrong with the last coordinate of a copy. No manual says so: an H200 calls a copy that begins elsewhere in a row an
-    illegal instruction, of whole blocks as of picked rows."""
+    """What is wrong with the last coordinate of a copy, the verb first: of whole blocks as of picked rows."""
     begin = coordinate * element_bytes
     if begin % ROW_BYTES == 0:
         return None
-    return (f"it begins at element {coordinate} of a row: {coordinate} elements x {element_bytes} bytes = {begin} bytes, and TMA "
-            f"copies from multiples of {ROW_BYTES} bytes on", f"begin at a multiple of {ROW_BYTES // element_bytes} elements")
+    return (f"begins at element {coordinate} of a row: {coordinate} elements x {element_bytes} bytes = {begin} bytes, and TMA "
+            f"copies from multiples of {ROW_BYTES} bytes on; {ILLEGAL}",
+            f"begin at a multiple of {ROW_BYTES // element_bytes} elements, or copy by pointers (tl.load, tl.store)")
+
+
+def bulk_problem(size: int | None, address: int | None = None, place: int | None = None, what: str = "a bulk copy") -> Problem:
+    """What is wrong with a copy of `size` consecutive bytes between the global `address` and the `place` in shared memory. PTX ISA,
+    "cp.async.bulk": all three are multiples of 16."""
+    if size is not None and (size <= 0 or size % ROW_BYTES):
+        return f"{what} of {size} bytes, and such copies move multiples of {ROW_BYTES}", "copy a multiple of 16 bytes"
+    for where, kind in ((address, "global address"), (place, "place in shared memory")):
+        if where is not None and where % ROW_BYTES:
+            return (f"{what} at {kind} {where:#x}, which is not a multiple of {ROW_BYTES}; the GPU ends such a launch with "
+                    '"misaligned address"', "begin at a multiple of 16 bytes, or copy by pointers (tl.load, tl.store)")
+    return None
+
+
+def _numbers(values: Numbers) -> str:
+    return f"({', '.join('?' if value is None else str(value) for value in values)}{',' if len(values) == 1 else ''})"
 
 
 def _rank(rank: int) -> Problem:

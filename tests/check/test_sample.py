@@ -56,6 +56,20 @@ def boxes(x_desc, STEP: tl.constexpr):
 
 
 @mimw.jit
+def shifted(x_desc, far):
+    """A row of tiles, of which the program `far` alone begins in front of the tensor."""
+    tlx.clock64()
+    x_desc.store([tl.where(tl.program_id(0) == far, -8, tl.program_id(0) * 16), 0], tl.full((16, 16), 1.0, tl.float32))
+
+
+def test_a_store_that_tma_cannot_make_is_found_in_a_program_that_does_not_run():
+    for far, found in ((33, {"IllegalCopy"}), (PROGRAMS, set())):
+        x = mimw.TensorDescriptor.from_tensor(np.zeros((16 * PROGRAMS, 16), np.float32), [16, 16])
+        report = sampled(shifted, x, far)
+        assert {one.kind for one in report.findings} == found, report
+
+
+@mimw.jit
 def drawn(x_ptr, counter, tiles):
     """Which tile it is, a counter says."""
     tlx.clock64()

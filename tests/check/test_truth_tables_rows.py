@@ -11,7 +11,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.errors import DataRace, KernelError, OutOfBounds, SimulatorMisuse
+from mimw.errors import DataRace, IllegalCopy
 
 from .tables import SWITCHES, right, rows, states
 
@@ -175,10 +175,10 @@ def run(source=LINES, target=LINES, first=0, column=0):
 
 
 @pytest.mark.parametrize("given, complaint", [
-    ({"first": 12}, "12 elements x 2 bytes = 24 bytes, and TMA copies picked rows from multiples of 16 bytes"),
+    ({"first": 12}, "12 elements x 2 bytes = 24 bytes, and TMA copies from multiples of 16 bytes"),
     ({"column": 4}, "4 elements x 2 bytes = 8 bytes")])
 def test_a_column_that_is_no_multiple_of_16_bytes(given, complaint):
-    with pytest.raises(SimulatorMisuse, match=complaint) as error:
+    with pytest.raises(IllegalCopy, match=complaint) as error:
         run(**given)
     word = "gather(" if "first" in given else "scatter("
     assert error.value.sites[0].line == line_of(anything, word)
@@ -199,14 +199,16 @@ def test_a_known_column_is_refused_before_any_run(column):
     if column % 8 == 0:
         mimw.simulate(constant_column, 1, x, LINES, column)
         return
-    with pytest.raises(KernelError, match="begins at column 11: 11 elements x 2 bytes = 22 bytes"):
+    with pytest.raises(IllegalCopy, match="begins at element 11 of a row: 11 elements x 2 bytes = 22 bytes"):
         mimw.simulate(constant_column, 1, x, LINES, column)
 
 
 @pytest.mark.parametrize("given, complaint", [
-    ({"target": np.array([3, 0, 7, -5, 9, 1, 2, 4], np.int32)}, r"row -5 \(row number 3\)"), ({"column": -8}, "column -8")])
+    ({"target": np.array([3, 0, 7, -5, 9, 1, 2, 4], np.int32)},
+     r"row 3 of the tile: its block at \(-5, 0\) of a tensor of shape \(10, 64\) begins at -5 along dimension 0"),
+    ({"column": -8}, r"its block at \(0, -8\) .* begins at -8 along dimension 1, and TMA writes no block whose corner is neg")])
 def test_nothing_is_scattered_to_negative_places(given, complaint):
-    with pytest.raises(OutOfBounds, match=complaint) as error:
+    with pytest.raises(IllegalCopy, match=complaint) as error:
         run(**given)
     assert error.value.sites[0].line == line_of(anything, "scatter(")
 

@@ -49,6 +49,15 @@ def test_alloc_warp_barrier_refusals(kernel, args):
         kernel(tlx.alloc_warp_barrier, *args)
 
 
+def test_more_arrivals_than_a_phase_counts(kernel, bar):
+    most = (1 << 20) - 1
+    kernel(tlx.alloc_barriers, 1, most)
+    kernel(tlx.barrier_arrive, bar, most)
+    for call in ((tlx.alloc_barriers, 1, most + 1), (tlx.barrier_arrive, bar, most + 1), (tlx.alloc_warp_barrier, 1, 8, 4096)):
+        with pytest.raises(KernelError, match="1048576 arrivals are more than the 1048575 that a phase can count"):
+            kernel(*call)
+
+
 def test_named_barriers(kernel):
     kernel(tlx.named_barrier_wait, 9, 256)
     kernel(tlx.named_barrier_arrive, bar=tl.constexpr(15), arrive_count=tl.constexpr(64))

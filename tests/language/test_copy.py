@@ -111,7 +111,7 @@ def test_bulk_refusals(kernel, line, bar):
         kernel(tlx.async_load, pointer, line, bulk=True, barrier=bar, mask=True)
     with pytest.raises(AssertionError, match="needs an mbarrier"):
         kernel(tlx.async_load, pointer, line, bulk=True)
-    with pytest.raises(KernelError, match="bulk_size is 24 bytes; a bulk copy moves multiples of 16"):
+    with pytest.raises(KernelError, match="`bulk_size` makes a bulk copy of 24 bytes, and such copies move multiples of 16"):
         kernel(tlx.async_load, pointer, line, bulk=True, barrier=bar, bulk_size=24)
     with pytest.raises(KernelError, match="a pointer to global memory is needed"):
         kernel(tlx.async_load, kernel.tensor("v", tl.float16, 64), line, bulk=True, barrier=bar)

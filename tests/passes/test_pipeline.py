@@ -19,7 +19,7 @@ SM90 = target("sm_90a")
 
 def test_the_order():
     assert [step.name for step in PASSES] == [
-        "pipeline_dsa", "expand_dsa",
+        "pipeline_dsa", "expand_dsa", "descriptors_by_pointers",
         "target", "pipes", "expand_pipes", "descriptors", "rows", "slot_arrays", "shared_pointers", "share_captures", "tasks",
         "double_operands", "pairs", "pair_copies", "cluster", "peers", "exclusive", "named_barriers", "drop_unused", "aliases",
         "pad_fp4", "stage_scales", "tile_bytes", "place_aliases", "place_tensor_memory", "space_slots",

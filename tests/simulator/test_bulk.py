@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mimw.errors import BarrierMisuse, Deadlock, OutOfBounds, SimulatorMisuse, UnwrittenRead
+from mimw.errors import BarrierMisuse, Deadlock, IllegalCopy, OutOfBounds, SimulatorMisuse, UnwrittenRead
 
 from .programs import FP32, Sketch
 
@@ -43,8 +43,8 @@ def test_the_rest_of_the_buffer_is_nobodys():
     (dict(expected=240), BarrierMisuse, "16 bytes more than it was told to expect"),
     (dict(expected=272), Deadlock, "16 bytes pending"),
     (dict(size=512), SimulatorMisuse, "a bulk copy of 512 bytes with .* of 256 bytes"),
-    (dict(size=24), SimulatorMisuse, "a bulk copy of 24 bytes"),
-    (dict(start=1, length=128), SimulatorMisuse, "not a multiple of 16"),
+    (dict(size=24), IllegalCopy, "of 24 bytes, and such copies move multiples of 16"),
+    (dict(start=1, length=128), IllegalCopy, "global address 0x.*, which is not a multiple of 16"),
     (dict(start=4), OutOfBounds, "element 67 of 'x', which has 64 elements|of 'x', which has 64 elements"),
 ])
 def test_refusals(change, error, text):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mimw.errors import Deadlock, OutOfBounds, SimulatorMisuse, UnwrittenRead
+from mimw.errors import Deadlock, IllegalCopy, OutOfBounds, SimulatorMisuse, UnwrittenRead
 from mimw.ir import Tensor
 
 from .programs import FP32, I1, I32, HostTensor, Sketch, line_of
@@ -38,7 +38,7 @@ def test_blocks_beyond_the_edge_are_padded_and_their_bytes_still_count(offsets, 
 @pytest.mark.parametrize("offsets", [(0, 1), (2, -3)])
 def test_a_block_begins_at_a_multiple_of_16_bytes(offsets):
     """An H200 calls another one an illegal instruction."""
-    with pytest.raises(SimulatorMisuse, match=f"begins at element {offsets[1]} of a row: .* from multiples of 16 bytes on"):
+    with pytest.raises(IllegalCopy, match=f"begins at element {offsets[1]} of a row: .* from multiples of 16 bytes on"):
         load_tile(offsets).run(HostTensor(np.ones((6, 12), np.float32)), np.zeros((4, 8), np.float32))
 
 

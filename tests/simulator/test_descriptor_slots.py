@@ -64,5 +64,5 @@ def test_outside_the_array():
 
 
 def test_a_stride_that_tma_does_not_take():
-    with pytest.raises(SimulatorMisuse, match="a stride of 63 elements is 126 bytes; TMA takes multiples of 16"):
+    with pytest.raises(SimulatorMisuse, match="dimension 0 is 63 elements x 2 bytes = 126 bytes, and strides are multiples of 16"):
         run(stride=63)

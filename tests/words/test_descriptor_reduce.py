@@ -44,6 +44,7 @@ def test_combined(machine, kind, dtype, in_task):
 
 
 @pytest.mark.parametrize("kind, dtype, text", [
+    ("add", np.int64, "the hardware cannot add int64; it can int32, uint32, uint64"),
     ("mul", np.float32, "store_reduce must be one of"), ("xor", np.float32, "desc.store: the hardware cannot xor fp32")])
 def test_refused(kind, dtype, text):
     x, y = np.zeros((16, 64), dtype), np.zeros((32, 64), dtype)

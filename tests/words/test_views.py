@@ -7,6 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
+from mimw.errors import KernelError, OutOfBounds
 
 
 @mimw.jit
@@ -132,6 +133,23 @@ def test_boxes_at_run_time_offsets(machine, dtype, box):
     y = np.zeros((2, 64 * 64), dtype)
     machine.launch(boxes, (1, ), x, y, *box)
     assert (y[0] == x + 1).all() and (y[1] == -1).all()
+
+
+@mimw.jit
+def box_at(y, at, KNOWN: tl.constexpr):
+    """The box that begins at a row of a buffer, which Triton takes at multiples of its extent only."""
+    tile = tlx.local_alloc((64, 64), tl.float32, 1)
+    tlx.local_store(tile[0], tl.zeros((64, 64), tl.float32))
+    tl.store(y + grid(32, 64), tlx.local_load(tlx.local_slice(tile[0], [at if KNOWN is None else KNOWN, 0], [32, 64])))
+
+
+@pytest.mark.parametrize("known, error", [(None, OutOfBounds), (16, KernelError)])
+def test_a_box_begins_at_a_multiple_of_its_extent(known, error):
+    y = np.ones((32, 64), np.float32)
+    with pytest.raises(error, match="32 elements from 16 .*: a box begins at a multiple of its extent"):
+        mimw.simulate(box_at, (1, ), y, 16, known)
+    mimw.simulate(box_at, (1, ), y, 32, None if known is None else 32)
+    assert not y.any()
 
 
 @mimw.jit

@@ -35,6 +35,7 @@ class Needed:
     stores: frozenset[Op]
     unknown: frozenset[Op]
     bounds: tuple[Site, ...]
+    tainted: frozenset[Value] = frozenset()     # that depend on data which is not computed
 
 
 def needed(program: Program) -> Needed:
@@ -75,7 +76,7 @@ class _Search(Flows):
                     stores.add(store)
                     roots += store.operands
                 roots += [yielded for block in op.blocks for yielded in block.yielded]
-        return Needed(frozenset(found), frozenset(stores), frozenset(unknown), tuple(bounds))
+        return Needed(frozenset(found), frozenset(stores), frozenset(unknown), tuple(bounds), frozenset(tainted))
 
     def stores_behind(self, op: Op) -> list[Op]:
         """The ops that store what `op` may read."""

@@ -31,7 +31,7 @@ from ..ir import ALONE, LineWarning, Program, collected_warnings
 from ..ir.layouts import PaddedShared
 from ..launch import check_mesh_target
 from ..lowering import lower, needs_slots
-from ..passes import check_padding, cut_copies, run_passes, stamp_time, stamp_waits
+from ..passes import check_copies, check_padding, cut_copies, run_passes, stamp_time, stamp_waits
 from ..target import Target
 from ..triton_port.any_shapes import any_shapes
 from ..triton_port.descriptor_slots import place_descriptors
@@ -123,13 +123,15 @@ def record(kernel: Kernel, setting: Setting, _: None) -> Program:
 
 
 def check(kernel: Kernel, setting: Setting, program: Program) -> Program:
-    """The program after all passes. A kernel without our words is Triton's, and stays as it is."""
+    """The program after all passes. A kernel without our words is Triton's, and stays as it is; but Triton makes TMA copies of its
+    descriptors without a look at where they begin."""
     if program.launch_facts.grid_of_clusters:
         check_mesh_target(program.cluster_size, setting.chip)
-    if not program.orchestrates():
-        return program
     with refusing(kernel.fn):
-        return run_passes(program, setting.chip, setting.observer)
+        if program.orchestrates():
+            return run_passes(program, setting.chip, setting.observer)
+        check_copies(program, setting.chip)
+    return program
 
 
 def stamp(kernel: Kernel, setting: Setting, program: Program) -> Program:

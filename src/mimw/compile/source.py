@@ -15,22 +15,25 @@ import hashlib
 
 from ..analysis import forms_clusters
 from ..constraints.solution import Layouts
+from ..errors import MimwError
 from ..frontend.displays import PlainKernel
 from ..frontend.seen import Seen
 from ..frontend.words import uses_words
 from ..ir import ALONE, Program
 from ..launch import cluster_shape
 from ..native import module_text
+from ..passes import check_copies
+from ..target import Target
 from ..triton_port.cluster import with_cluster
-from ..triton_port.codegen import mlir_context
+from ..triton_port.codegen import CompilationError, mlir_context
 from ..triton_port.module_assembly import with_module_assembly
 from ..triton_port.plain import plain_ttir
 from ..triton_port.runtime import ASTSource, GPUTarget, Language, make_backend
 from .cache import compiler_hash
 from .feedback import layouts_need_feedback
-from .pipeline import Kernel, Observer, solve
+from .pipeline import Kernel, Observer, Setting, record, solve
 from .recorded import content_of_constants, recorded_digest
-from .refusals import check_descriptor_types, check_scratch_early
+from .refusals import check_descriptor_types, check_scratch_early, refusing
 from .seen import check_seen, seen_by
 from .targets import chip_of
 
@@ -140,6 +143,7 @@ class MimwSource(ASTSource):
         else:
             check_descriptor_types(self.fn, self.signature, chip_of(target))
             module = self.ttir(options, codegen_fns, module_map, context)
+            self.check_plain_copies(chip_of(target), options, module)
         program = self.kernel.program
         cluster = program.cluster if program else self.kernel.cluster
         alone = cluster == ALONE and not (program and forms_clusters(program))
@@ -148,6 +152,20 @@ class MimwSource(ASTSource):
     def ttir(self, options, codegen_fns, module_map, context):
         """What Triton's generator makes of a kernel without ops of ours."""
         return plain_ttir(PlainKernel, self.fn, self, context, options, codegen_fns, module_map)
+
+    def check_plain_copies(self, chip: Target, options, module) -> None:
+        """IllegalCopy for a kernel that is Triton's alone and copies by a tensor descriptor where the chip's TMA cannot: Triton
+        makes the instruction, and the launch ends in a fault. What cannot be recorded is left to Triton."""
+        if not chip.has("tma") or "tt.descriptor_" not in str(module):
+            return
+        backend = make_backend(self.target)
+        fresh = Kernel(self.fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, warned=[])
+        try:
+            program = record(fresh, Setting(chip, options, backend), None)
+        except (MimwError, CompilationError):
+            return
+        with refusing(self.fn):
+            check_copies(program, chip)
 
     def repeat_lowering(self) -> None:
         """Lower once more, for the observer, a kernel whose binary came from the cache."""

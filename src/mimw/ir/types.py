@@ -122,6 +122,7 @@ class Barrier(Type):
     """`count` mbarriers of 8 bytes; `count == 0` is a single one. On `per_thread` ones every thread arrives for itself."""
 
     MOST_BYTES = (1 << 20) - 1  # that a phase can wait for: PTX, mbarrier tx-count
+    MOST_ARRIVALS = (1 << 20) - 1  # of a phase: PTX, mbarrier pending count
 
     count: int = 0
     per_thread: bool = False

@@ -17,10 +17,10 @@ from ..errors import KernelError
 from .core import check_in_kernel, compile_time, unwrap, word
 from .refuse import refuse
 
-# What cp.reduce.async.bulk.tensor combines, by element type.
+# What cp.reduce.async.bulk.tensor combines, by element type; sums of 64 bits are those of unsigned numbers.
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
 REDUCTIONS = {
-    "": None, "add": (*_INTEGERS, "fp16", "bf16", "fp32"), "min": (*_INTEGERS, "fp16", "bf16"),
+    "": None, "add": ("int32", "uint32", "uint64", "fp16", "bf16", "fp32"), "min": (*_INTEGERS, "fp16", "bf16"),
     "max": (*_INTEGERS, "fp16", "bf16"), "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS
 }
 
@@ -58,7 +58,9 @@ def descriptor_store(desc, offsets, value, store_reduce: Any = None, _semantic=N
 def store_reduced(desc, offsets, value, store_reduce: tl.constexpr, _semantic=None):
     """`desc.store` that combines: complete when the call returns.
 
-    errors:    AssertionError for an unknown reduction; KernelError for a type that the hardware cannot reduce
+    errors:    AssertionError for an unknown reduction; KernelError for a type that the hardware cannot reduce; IllegalCopy for a
+               negative offset, and a last one that is no multiple of 16 bytes: when compiling if it is known then, else from
+               the simulator
     lowers to: ttng.async_tma_reduce (PTX cp.reduce.async.bulk.tensor), and the wait for it
     """
     check_reduction("desc.store", store_reduce, desc.dtype)

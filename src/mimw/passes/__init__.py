@@ -41,7 +41,7 @@ from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
-from .pipeline import OPTIONAL, PASS, PASSES, Context, Pass, declared_effects, remarks, run_passes, warn
+from .pipeline import OPTIONAL, PASS, PASSES, Context, Pass, check_copies, declared_effects, remarks, run_passes, warn
 from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
 from .place_meetings import place_meetings
@@ -59,7 +59,7 @@ from .wait_pairs import wait_pairs
 __all__ = [
     "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
     "check_async_dot",
-    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding",
+    "check_bytes", "check_cluster", "check_copies", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding",
     "check_pairs", "check_peers", "check_pipes",
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",

@@ -1,21 +1,23 @@
 """Tensor descriptors made in a kernel whose extents or strides are known and cannot be, and copies that begin where none can.
 
-Input: a program and its target. Output: nothing, or a `KernelError` with the line and the extent or stride. For
-example:
+Input: a program and its target. Output: nothing, or a `KernelError` with the line and the extent or stride, or an `IllegalCopy`
+with the line and the coordinates. For example:
 
     tl.make_tensor_descriptor(p, [m, n], [n + 1, 1], ..)      refused for n = 64 and bf16: 130 bytes are no multiple of 16
+    desc.store([-8, 0], tile)                                 refused: TMA writes no block whose corner is negative
 
 On the GPU nothing checks them: a stride that is no multiple of 16 bytes makes TMA fault, or read elsewhere, and so does a last
-offset. A number that is known only at run time is left to the simulator and the author.
+offset. A number that is known only at run time is left to the simulator and the author. What never runs, as a branch that the
+arguments rule out, is left alone.
 """
 
 from __future__ import annotations
 
-from ..analysis import Uses, constant_of, uses_of
-from ..errors import KernelError
+from ..analysis import Uses, constant_of, never_runs, uses_of
+from ..errors import IllegalCopy, KernelError
 from ..ir import Op, Program
 from ..target import Target
-from ..tensor_map import begin_problem, extent_problem, stride_problem
+from ..tensor_map import corner_problem, extent_problem, stride_problem
 
 
 def check_descriptors(program: Program, target: Target) -> None:
@@ -26,10 +28,10 @@ def check_descriptors(program: Program, target: Target) -> None:
     for op in program.where(lambda row: {"base", "shape", "strides"} <= row.places.keys()):
         _check(uses, op, op.base, op.shape, op.strides)
     for op in program.where(lambda row: {"descriptor", "offsets"} <= row.places.keys()):
-        begin = constant_of(uses, op.offsets[-1])
-        problem = begin_problem(begin, op.descriptor.type.element.bytes) if begin is not None else None
-        if problem:
-            raise KernelError(f"{op.row.word or op.name}: {problem[0]}.", op.site, hint=f"{problem[1]}.")
+        corner = [constant_of(uses, offset) for offset in op.offsets]
+        problem = corner_problem(corner, None, op.descriptor.type.element.bytes, writes=op.row.copy == "out")
+        if problem and not never_runs(uses, op):
+            raise IllegalCopy(f"{op.row.word or op.name}: {problem[0]}.", op.site, hint=f"{problem[1]}.")
 
 
 def _check(uses: Uses, op: Op, base, shape, strides) -> None:

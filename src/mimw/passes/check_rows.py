@@ -1,6 +1,6 @@
 """Copies of picked rows whose first column is known and cannot be.
 
-Input: a program and its target. Output: nothing, or a `KernelError` with the line and the sum. For example:
+Input: a program and its target. Output: nothing, or an `IllegalCopy` with the line and the sum. For example:
 
     tlx.async_descriptor_gather(desc, tile, rows, 12, full)       refused for fp16: 24 bytes are no multiple of 16
 
@@ -9,28 +9,20 @@ The hardware answers with an illegal instruction. A column that is known only at
 
 from __future__ import annotations
 
-from ..analysis import constant_of, uses_of
-from ..errors import KernelError
-from ..ir import Op, Program
+from ..analysis import constant_of, never_runs, uses_of
+from ..errors import IllegalCopy
+from ..ir import Program
 from ..target import Target
-from ..tensor_map import ROW_BYTES
+from ..tensor_map import rows_problem
 
 
 def check_rows(program: Program, target: Target) -> None:
-    """Raise `KernelError` for the first copy of picked rows from a column that TMA cannot take."""
+    """Raise `IllegalCopy` for the first copy of picked rows from a column that TMA cannot take."""
+    if not target.has("tma"):
+        return
     uses = uses_of(program)
     for op in program.where(lambda row: {"descriptor", "rows", "column"} <= row.places.keys()):
-        column = constant_of(uses, op.column)
-        if column is not None:
-            _check(op, int(column))
-
-
-def _check(op: Op, column: int) -> None:
-    size = op.descriptor.type.element.bytes
-    if column * size % ROW_BYTES:
-        raise KernelError(f"{op.row.word} begins at column {column}: {column} elements x {size} bytes = {column * size} bytes, and "
-                          f"TMA copies picked rows from multiples of {ROW_BYTES} bytes on.", op.site,
-                          hint=f"begin at a multiple of {ROW_BYTES // size} columns.")
-    if column < 0 and op.row.copy == "out":
-        raise KernelError(f"{op.row.word} begins at column {column}, and TMA scatters to no negative columns.", op.site,
-                          hint="begin inside of the tensor.")
+        column, size = constant_of(uses, op.column), op.descriptor.type.element.bytes
+        problem = rows_problem(column, None, None, size, writes=op.row.copy == "out")
+        if problem and not never_runs(uses, op):
+            raise IllegalCopy(f"{op.row.word}: {problem[0]}.", op.site, hint=f"{problem[1]}.")

@@ -16,7 +16,7 @@ from ..target import DSA, FEATURES, SHARED, TARGETS, TENSOR, TITLES, Target
 def check_target(program: Program, target: Target) -> None:
     """Raise `TargetError` at the first op that `target` cannot do; the message names word, line and target."""
     for op in program.where(lambda row: row.needs or row.allocates == "buffer"):  # all other buffers are views of allocated ones
-        feature = op.row.needs and op.row.needs_of(op)
+        feature = op.row.needs and not op.attrs.get("by_pointers") and op.row.needs_of(op)
         if feature and not target.has(feature):
             other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"

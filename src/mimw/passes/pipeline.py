@@ -43,6 +43,7 @@ from .check_target import check_target
 from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
+from .descriptors_by_pointers import descriptors_by_pointers
 from .double_operands import double_operands
 from .drop_unused import drop_unused
 from .expand_dsa import expand_dsa
@@ -130,7 +131,10 @@ PASSES: tuple[Pass, ...] = (
             needs="target"),
     rewrite("expand_dsa", expand_dsa, "local memories of other chips become registers and shared memory on a GPU: no later pass, "
             "no emission knows them there", after="pipeline_dsa", needs="target masked_views"),
-    check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then"),
+    rewrite("descriptors_by_pointers", descriptors_by_pointers, "tensor descriptors of plain kernels are pointers where there is "
+            "no TMA: the check of the target would refuse them", needs="target"),
+    check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then",
+          after="descriptors_by_pointers"),
     check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
     rewrite("expand_pipes", expand_pipes, "pipes become barriers: no later pass, no emission and no simulator knows pipes",
             after="target pipes"),
@@ -220,6 +224,13 @@ def remarks(program: Program, target: Target) -> tuple[Remark, ...]:
 def declared_effects(program: Program) -> tuple[str, ...]:
     """What the authors of native code declare that it does, which all checks take as the truth."""
     return tuple(dict.fromkeys(effects_of(op) for op in program.named("raw_call")))
+
+
+def check_copies(program: Program, target: Target) -> None:
+    """What is refused, by the errors of those checks, also of a kernel that no pass of ours rewrites: copies by its tensor
+    descriptors that the chip's TMA cannot do."""
+    check_descriptors(program, target)
+    check_rows(program, target)
 
 
 def run_passes(program: Program, target: Target, observer: Callable[[str, Program], None] | None = None,

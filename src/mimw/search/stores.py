@@ -3,7 +3,7 @@
 Input: a launch. Output: clusters to run together, and what was compared. For example:
 
     found = meeting_stores(launch)
-    found.suspects          clusters whose stores meet, or of which one stores outside of all arrays
+    found.suspects          clusters whose stores meet, or of which one stores outside of all arrays, or by TMA from where none can
     found.says              what was compared, or why it was not
 
 How addresses are found is in `addresses`. This file reports no race: suspects are run on the simulator, which finds the race
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..errors import OutOfBounds, SimulationError
+from ..errors import IllegalCopy, OutOfBounds, SimulationError
 from ..ir import Op, Value
 from ..ir.types import element_of
 from ..memory_model.shadow import address_of
@@ -24,6 +24,9 @@ from ..simulate import Launch
 from ..simulator.machine.tasks import Task
 from ..simulator.memory.global_memory import Region
 from ..simulator.memory.values import numpy_type
+from ..simulator.words.bulk import check_bulk
+from ..simulator.words.copies import check_corner
+from ..simulator.words.rows import Picked
 from .across import global_operands
 from .addresses import STEPS, Plan, Unknown, Walk
 from .clusters import cluster_count
@@ -89,9 +92,11 @@ class _Stores(Walk):
             if "descriptor" in row.places:
                 descriptor = value(op.descriptor)
                 if "rows" in row.places:
+                    Picked(task, op)        # refuses rows that TMA cannot scatter to
                     boxes, block = [[int(index), int(value(op.column))] for index in value(op.rows)], (1, descriptor.block[-1])
                 else:
                     boxes, block = [[int(value(offset)) for offset in op.offsets]], None
+                    check_corner(task, op, descriptor, boxes[0])
                 for box in boxes:
                     part = descriptor.part(self.memory, box, block or descriptor.block, task, op, "writes")
                     if part is not None:
@@ -99,11 +104,12 @@ class _Stores(Walk):
             elif "bytes" in row.places:
                 size = int(value(op.bytes))
                 address = int(np.asarray(value(op.pointer)).reshape(-1)[0])
+                check_bulk(task, op, size, address)
                 self._own_box(self.memory.box(address, (size, ), (1, ), np.dtype(np.uint8), task, op, "writes"), op, atomic)
             else:
                 mask = value(op.mask) if "mask" in row.places else None
                 self._own_elements(task, op, value(op.pointer), mask, atomic)
-        except OutOfBounds:
+        except (OutOfBounds, IllegalCopy):
             self._suspect((self.number, ), op)
         except SimulationError as error:
             raise Unknown(f"{error.kind} at {op.site}, in CTA {task.cta.index}") from error

@@ -50,7 +50,10 @@ def store_by_copy(
         copy = [
             f"tlx.local_store({stage}[0], {value.kernel})",
             fence,
-            f"tlx.async_descriptor_store({make.descriptor(array, shape)}, {stage}[0], {at}{policy})",
+            Line(
+                f"tlx.async_descriptor_store({make.descriptor(array, shape)}, {stage}[0], {at}{policy})",
+                Mark("corner of a store", f"s{stage}"),
+            ),
             wait,
         ]
     make.step(copy, [f"seen('s{stage}')", reading], value.uses, state)
@@ -172,7 +175,10 @@ def tma_in(make: Maker):
         before=[
             *before,
             Line(f"tlx.barrier_expect_bytes({bars}[0], {size}{expect})", Mark("expect", channel)),
-            f"tlx.async_descriptor_load({descriptor}, {buffer}[0], {at}, {bars}[0]{more})",
+            Line(
+                f"tlx.async_descriptor_load({descriptor}, {buffer}[0], {at}, {bars}[0]{more})",
+                Mark("corner of a load", channel),
+            ),
             Line(f"tlx.barrier_wait({bars}[0], {phase}{expect})", Mark("wait of bytes", channel)),
             *counted,
         ],

@@ -3,6 +3,9 @@
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
 
     %tile = descriptor_load %descriptor (%row, %column)      touches="descriptor=async-read"
+
+Of Triton's own, by_pointers says that they are masked accesses by pointers, as on chips without TMA
+(passes/descriptors_by_pointers.py).
 """
 
 from ..type_rules import described, scalar
@@ -11,14 +14,16 @@ from .table import define
 
 define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape signed:const padding:@PADDING_OPTION",
        lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write",
-       needs="tma", word="tl.make_tensor_descriptor")
+       attrs="by_pointers:#bool?", needs="tma", word="tl.make_tensor_descriptor")
 define("descriptor_load", "descriptor:Descriptor offsets:int* cache_policy:const?", described, "free", "read",
+       attrs="by_pointers:#bool?",
        touches="descriptor=async-read", copy="in", time="copy", needs="tma", word="desc.load", cost="global",
        traits="collective")
-define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
+define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write", attrs="by_pointers:#bool?",
        touches="descriptor=async-write", copy="out", time="store", needs="tma", word="desc.store", traits="collective")
 define("descriptor_reduce", "kind:@DESCRIPTOR_REDUCE_KIND descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
-       touches="descriptor=async-write", copy="out", traits="reduces collective", needs="tma", word="desc.atomic_*")
+       attrs="by_pointers:#bool?", touches="descriptor=async-write", copy="out", traits="reduces collective",
+       needs="tma", word="desc.atomic_*")
 define("prefetch_descriptor", "descriptor:Descriptor", None, "none", "read", ours=True,
        needs="tma", word="prefetch(tensormap=True)", cost="sync", doc="A hint: the descriptor will be used soon.")
 define("descriptor_slots", "count:#int", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,

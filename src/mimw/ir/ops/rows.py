@@ -21,6 +21,8 @@ define("tma_scatter", "descriptor:Descriptor rows:i32[] column:i32 buffer:Buffer
        word="async_descriptor_scatter", cost="sync", lies="buffer=gathered",
        doc="TMA copies of a buffer's rows to rows that a tile picks, one bulk group.")
 define("descriptor_gather", "descriptor:Descriptor rows:int[] column:int type:#type", gathered_rows, "rows", "read",
+       attrs="by_pointers:#bool?",
        touches="descriptor=async-read", copy="in", cost="global", traits="collective", needs="tma", word="desc.gather")
 define("descriptor_scatter", "descriptor:Descriptor value:num[] rows:int[] column:int", None, "rows", "write",
+       attrs="by_pointers:#bool?",
        touches="descriptor=async-write", copy="out", traits="collective", needs="tma", word="desc.scatter")

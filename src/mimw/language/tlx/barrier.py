@@ -35,13 +35,14 @@ def alloc_barriers(num_barriers: tl.constexpr, arrive_count: tl.constexpr = 1, _
                arrive_count - arrive operations that complete a phase: every barrier_arrive, barrier_expect_bytes and commit
                               is one, whatever its number of warps
     orders:    the initialisation -> every later use by any thread of the CTA
-    errors:    ValueError unless both are ints > 0
+    errors:    ValueError unless both are ints > 0; KernelError for more than 2^20 - 1 arrivals
     lowers to: ttng.init_barrier, by one thread
     example:   full = tlx.alloc_barriers(STAGES)
                free = tlx.alloc_barriers(STAGES, arrive_count=2)     # two consumers
     """
     positive_int("alloc_barriers: num_barriers", num_barriers)
     positive_int("alloc_barriers: arrive_count", arrive_count)
+    _countable("alloc_barriers", arrive_count)
     handle = _semantic.builder.record("alloc_barriers", num_barriers, arrive_count).results[0]
     return mbarrier_type(num_barriers, None, storage_kind.smem).value(handle)
 
@@ -55,7 +56,8 @@ def alloc_warp_barrier(num_barriers: tl.constexpr, num_warps: tl.constexpr = 1, 
                num_warps    - warps of the task that arrives
                num_arrivals - arrive operations that complete a phase; each brings 32 * num_warps arrivals
     orders:    the initialisation -> every later use by any thread of the CTA
-    errors:    ValueError unless all are ints > 0; TargetError below sm_90, NotImplementedError on AMD
+    errors:    ValueError unless all are ints > 0; KernelError for more than 2^20 - 1 arrivals; TargetError below sm_90,
+               NotImplementedError on AMD
     not:       an arrive on it does not make the task's warps wait for each other
     lowers to: ttng.init_barrier, by one thread
     example:   done = tlx.alloc_warp_barrier(1, num_warps=4)
@@ -64,6 +66,7 @@ def alloc_warp_barrier(num_barriers: tl.constexpr, num_warps: tl.constexpr = 1, 
         positive_int(f"alloc_warp_barrier: {name}", value)
     needs_hopper("alloc_warp_barrier", _semantic)
     arrive_count = WARP * num_warps * num_arrivals
+    _countable("alloc_warp_barrier", arrive_count)
     handle = _semantic.builder.record("alloc_barriers", num_barriers, arrive_count, per_thread=True).results[0]
     return mbarrier_type(num_barriers, None, storage_kind.smem, is_warp_barrier=True).value(handle)
 
@@ -152,8 +155,9 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
                pred            - (opt) scalar; nothing happens when false
     orders:    all that the task's threads (on a warp barrier: that thread) did before -> what a waiter does after
     errors:    KernelError for a `bar` that is not one mbarrier, a rank that is no integer, or a `pred` that is no
-               scalar; ValueError for an `arrive_count` that is no int > 0; AssertionError for a remote view, and for an
-               `arrive_count` other than 1 on AMD; with a rank TargetError below sm_90, NotImplementedError on AMD
+               scalar, and for more than 2^20 - 1 arrivals; ValueError for an `arrive_count` that is no int > 0; AssertionError
+               for a remote view, and for an `arrive_count` other than 1 on AMD; with a rank TargetError below sm_90,
+               NotImplementedError on AMD
     lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and
                mbarrier.arrive.release.cluster, or .cta where the kernel writes nothing that another CTA could read
     example:   tlx.barrier_arrive(free[slot])
@@ -162,6 +166,7 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
         refuse(AssertionError, "barrier_arrive takes the local mbarrier; pass remote_cta_rank instead of a remote view")
     handle = single_barrier("barrier_arrive", bar, _semantic)
     positive_int("barrier_arrive: arrive_count", arrive_count)
+    _countable("barrier_arrive", arrive_count)
     if capability(_semantic) is None and arrive_count != 1:
         refuse(AssertionError, "barrier_arrive: arrive_count must be 1 on AMD")
     predicate = predicate_handle("barrier_arrive", pred, _semantic)
@@ -171,6 +176,12 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
         needs_hopper("barrier_arrive(remote_cta_rank=...)", _semantic)
         rank = index_handle("barrier_arrive: `remote_cta_rank`", remote_cta_rank, _semantic)
         _semantic.builder.record("remote_arrive", handle, arrive_count, rank, predicate)
+
+
+def _countable(name: str, arrivals: int) -> None:
+    if arrivals > Barrier.MOST_ARRIVALS:
+        refuse(KernelError, f"{name}: {arrivals} arrivals are more than the {Barrier.MOST_ARRIVALS} that a phase can count",
+                            mend="let one thread or task arrive for several")
 
 
 def _is_remote(bar) -> bool:

@@ -15,14 +15,13 @@ from typing import Any
 import triton.language.core as tl
 
 from ...errors import KernelError
+from ...tensor_map import bulk_problem
 from ..core import word
 from ..refuse import refuse
 from .arguments import EVICTION_POLICIES, cache_policy, is_int, needs_hopper, single_barrier, single_buffer
 from .types import mbarrier
 
 __all__ = ["async_store"]
-
-UNIT = 16  # PTX, cp.async.bulk: addresses and size are multiples of 16 bytes
 
 
 @word
@@ -35,9 +34,9 @@ def async_store(dst_global_ptr, src_smem, size, eviction_policy: tl.constexpr = 
                eviction_policy - "", "evict_first" or "evict_last": how long L2 keeps the lines
     orders:    nothing until the task has waited by async_descriptor_store_wait
     errors:    KernelError for another pointer, a `src_smem` that is not one buffer, or a size that is no multiple of
-               16; ValueError for an unknown policy; AssertionError for a buffer of another rank or a size above the
-               buffer's; NotYet for a buffer outside this CTA's shared memory; TargetError below sm_90,
-               NotImplementedError on AMD
+               16; IllegalCopy from the simulator for a size or an address that is no multiple of 16 bytes in a run; ValueError for
+               an unknown policy; AssertionError for a buffer of another rank or a size above the buffer's; NotYet for a buffer
+               outside this CTA's shared memory; TargetError below sm_90, NotImplementedError on AMD
     not:       after generic writes to `src_smem`: fence("async_shared") first. Do not overwrite it before
                async_descriptor_store_wait, which also ends this copy
     lowers to: PTX cp.async.bulk.global.shared::cta.bulk_group, with a policy .L2::cache_hint
@@ -101,8 +100,8 @@ def _size(name: str, parameter: str, size: Any, buffer, semantic):
         room = bytes_of(buffer)
         if size > room:
             refuse(AssertionError, f"{name}: {parameter} {size} exceeds the buffer's {room} bytes")
-        if size <= 0 or size % UNIT:
-            refuse(KernelError, f"{name}: {parameter} is {size} bytes; a bulk copy moves multiples of {UNIT}")
+        if problem := bulk_problem(size):
+            refuse(KernelError, f"{name}: `{parameter}` makes {problem[0]}", mend=problem[1])
         return size
     if isinstance(size, tl.tensor) and not size.type.is_block() and size.dtype.is_int():
         return semantic.cast(size, tl.int32).handle

@@ -46,7 +46,8 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
                that is not boolean; ValueError for an unknown modifier or policy, and for `other` without `mask`;
                NotImplementedError for a block pointer; AssertionError for a buffer outside shared memory; AssertionError for
                `bulk_size` or `barrier` without `bulk`, and with it for a mask, no barrier, a buffer of another rank or
-               too many bytes; bulk: TargetError below sm_90, NotImplementedError on AMD
+               too many bytes; bulk: KernelError for a known `bulk_size` that is no multiple of 16, IllegalCopy from the simulator
+               for a size or an address that is none in a run; TargetError below sm_90, NotImplementedError on AMD
     not:       faster than ordinary loads where a thread's piece is below 4 bytes or `other` is not zero: those go through
                registers, and the data are in place at once
     lowers to: ttg.async_copy_global_to_local; PTX cp.async.bulk.shared::cluster.global, with a policy .L2::cache_hint

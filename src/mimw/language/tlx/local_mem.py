@@ -30,7 +30,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                 _semantic=None) -> buffered_tensor:
     """Reserve `num` buffers in on-chip memory; their contents are undefined.
 
-    args:      shape   - extents of one buffer, positive ints
+    args:      shape   - extents of one buffer, powers of two (any positive ints on chips that have tensors of any extents)
                dtype   - element type
                num     - how many; buffer i starts at byte i * prod(shape) * size_of(dtype)
                storage - smem; or tmem, tensor memory (sm_100): (64 or 128 rows, columns) of 8, 16 or 32 bits; 8-bit integers
@@ -38,9 +38,9 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                reuse   - (opt) a storage alias spec, as one of the arrays that share it; or another buffer, whose start
                          address this array gets (the memory behind both is as large as the larger one)
                layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
-    errors:    ValueError for extents or a `num` that are no ints > 0, another dtype or storage, and a `reuse` that is
-               no buffer or spec of the same storage; TypeError for a `layout` that is no shared layout; NotYet for a
-               layout that this release cannot make; for tmem AssertionError on chips without tensor memory,
+    errors:    ValueError for extents or a `num` that are no ints > 0, extents that are no powers of two, another dtype or storage,
+               and a `reuse` that is no buffer or spec of the same storage; TypeError for a `layout` that is no shared layout;
+               NotYet for a layout that this release cannot make; for tmem AssertionError on chips without tensor memory,
                NotImplementedError with a `layout`
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
     lowers to: ttg.local_alloc, an array as a leading dimension; columns of the kernel's one ttng.tmem_alloc
@@ -53,6 +53,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
         positive_int("local_alloc: each extent of shape", extent)
     if not shape:
         refuse(ValueError, "local_alloc: shape must have at least one dimension")
+    _check_extents(shape)
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
         refuse(ValueError, f"local_alloc: dtype must be an element type such as tl.float16, got {dtype}")
     if not isinstance(storage, storage_kind):
@@ -109,12 +110,12 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
     """A box of one buffer, as a view.
 
     args:      buf    - one buffer
-               offset - one int or integer scalar a dimension; a run-time offset must be a multiple of the extent there. Of tensor
-                        memory constants: all rows, columns as `subslice` has them
+               offset - one int or integer scalar a dimension, a multiple of the box's extent there. Of tensor memory constants: all
+                        rows, columns as `subslice` has them
                shape  - extents of the box
-    errors:    KernelError for a `buf` that is not one buffer, a box that is known to be outside it, or an offset that
-               is no integer; ValueError for another rank or extents that are no ints > 0
-    not:       checked at run time: out of range or misaligned is undefined
+    errors:    KernelError for a `buf` that is not one buffer, a box that is known to be outside it or to begin at no multiple of
+               its extent, or an offset that is no integer; ValueError for another rank or extents that are no ints > 0
+    not:       checked on the GPU: out of range or misaligned is undefined; the simulator reports both as OutOfBounds
     lowers to: ttg.memdesc_subslice
     example:   upper = tlx.local_slice(A[0], [0, 0], [32, 64])
     """
@@ -131,6 +132,9 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
         positive_int("local_slice: each extent of shape", size)
         if size > extent or is_int(start) and not 0 <= start <= extent - size:
             refuse(KernelError, f"local_slice: {size} elements from {start} are outside the {extent} of dimension {axis}")
+        if is_int(start) and start % size:
+            refuse(KernelError, f"local_slice: {size} elements from {start} of dimension {axis}: a box begins at a multiple of its "
+                                "extent", mend="slice smaller boxes, or read elements by tlx.local_gather")
         offsets.append(start if is_int(start) else index_handle("local_slice: each offset", start, _semantic))
     type_ = buf.type.with_(shape=tuple(shape))
     return type_.value(_semantic.builder.record("buffer_slice", buf.handle, tuple(offsets), tuple(shape)).results[0])
@@ -157,6 +161,17 @@ def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_te
     layout = None if buf.type.layout is None else buf.type.layout.transposed(dims)
     type_ = buf.type.with_(shape=tuple(buf.shape[axis] for axis in dims), layout=layout, order=permuted(buf.type.order, dims))
     return type_.value(_semantic.builder.record("buffer_trans", buf.handle, dims).results[0])
+
+
+def _check_extents(shape: tuple[int, ...]) -> None:
+    """Triton's rule for types of blocks, which rests while a kernel is recorded for a chip without it."""
+    for axis, extent in enumerate(shape):
+        if extent & (extent - 1):
+            try:
+                tl.block_type(tl.int8, [extent])
+            except ValueError:
+                refuse(ValueError, f"local_alloc: extent {axis} of shape is {extent}, and Triton's blocks have powers of two",
+                       mend=f"allocate {1 << extent.bit_length()}, and mask what is behind, or several smaller buffers")
 
 
 @word

@@ -36,8 +36,8 @@ def async_descriptor_gather(desc, result, x_offsets, y_offset, barrier, pred=Non
                pred      - (opt) scalar; nothing happens when false
     returns:   nothing; rows and columns outside of the tensor, negative ones too, read the padding value, and count as bytes
     orders:    the rows -> what a task does after waiting on `barrier`
-    errors:    KernelError for shapes that cannot be, and for a `y_offset` that is known and no multiple of 16 bytes; the
-               simulator reports one that is known at run time only. AssertionError for a buffer outside shared memory; TargetError
+    errors:    KernelError for shapes that cannot be; IllegalCopy for a `y_offset` that is no multiple of 16 bytes, when compiling
+               if it is known then, else from the simulator. AssertionError for a buffer outside shared memory; TargetError
                below sm_90, NotImplementedError on AMD
     not:       asynchronous on sm_90 and sm_120 if the rows are narrower than 128 bytes: there the task waits for them and puts
                them in their places itself
@@ -62,11 +62,11 @@ def async_descriptor_scatter(desc, source, x_offsets, y_offset, _semantic=None) 
                x_offsets - int32 tile of BLOCK_X >= 8 row numbers, none negative; rows behind the tensor's end are left out
                y_offset  - int or i32 scalar: the first column, a multiple of 16 bytes, not negative; columns behind the tensor's
                            edge are left out
-    errors:    KernelError for shapes that cannot be, and for a `y_offset` that is known and wrong; AssertionError for a buffer
-    outside
-               shared memory; TargetError below sm_90, NotImplementedError on AMD. The simulator reports negative
-               numbers (an illegal instruction), a `y_offset` that is no multiple of 16 bytes, and two rows with different bytes
-               for one place: which of them stays is open, so that is a DataRace. Equal bytes are no race.
+    errors:    KernelError for shapes that cannot be; IllegalCopy (an illegal instruction) for a `y_offset` that is negative or no
+               multiple of 16 bytes, when compiling if it is known then, else from the simulator, as for negative row numbers;
+               AssertionError for a buffer outside shared memory; TargetError below sm_90, NotImplementedError on AMD. From the
+               simulator a DataRace for two rows with different bytes for one place: which of them stays is open. Equal bytes are
+               no race.
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before
                `async_descriptor_store_wait`, for which a scatter is one store, in every thread of the task
     lowers to: as async_descriptor_gather: ttng.async_tma_scatter, PTX .tile::scatter4; row copies in one bulk group a thread

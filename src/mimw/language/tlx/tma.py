@@ -42,7 +42,8 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
 
     args:      desc    - tensor descriptor, made on the host or by tl.make_tensor_descriptor
                result  - one buffer (or slice) of the block's shape, leading ones aside, and of its dtype
-               offsets - first element of the block, one i32 a dimension; out of bounds reads give the padding value
+               offsets - first element of the block, one i32 a dimension, the last a multiple of 16 bytes; negative ones may be, and
+                         out of bounds reads give the padding value
                barrier - mbarrier (or array of one) that completes prod(block shape) * size_of(dtype) bytes, out of bounds
                          parts included; expect them first
                pred    - (opt) scalar; nothing happens when false
@@ -56,9 +57,10 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
     orders:    the block -> what a task does after waiting on `barrier`
     errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
                for a `result` that is not one buffer of the block's shape and dtype, a `barrier` that is not one
-               mbarrier, a `pred` that is no scalar or a rank that is no integer; ValueError for an unknown cache
-               modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor memory;
-               TargetError below sm_90, NotImplementedError on AMD
+               mbarrier, a `pred` that is no scalar or a rank that is no integer; IllegalCopy for a last offset that is no multiple
+               of 16 bytes (an illegal instruction), when compiling if it is known then, else from the simulator; ValueError for an
+               unknown cache modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor
+               memory; TargetError below sm_90, NotImplementedError on AMD
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster,
                or .cta_group::2
     example:   tlx.barrier_expect_bytes(full[slot], BM * BK * 2)
@@ -91,14 +93,17 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
 
     args:      desc    - tensor descriptor
                source  - one buffer of the block's shape, leading ones aside, and of its dtype
-               offsets - first element of the block, one i32 a dimension; out of bounds elements are not written
+               offsets - first element of the block, one i32 a dimension, none negative, the last a multiple of 16 bytes; elements
+                         behind the far edges are not written
                eviction_policy - "", "evict_first" or "evict_last"; left out of a reduction whose `desc` an `if` or a loop hands on
                store_reduce    - "", or "add", "min", "max", "and", "or", "xor": combine atomically with what is there
     orders:    nothing until the task has waited by async_descriptor_store_wait
     errors:    AssertionError for anything but a descriptor, another number of offsets, an unknown policy or reduction;
                KernelError for a `source` that is not one buffer of the block's shape and dtype, and for a type that the
-               hardware cannot reduce; AssertionError for a buffer outside shared memory; TargetError below sm_90,
-               NotImplementedError on AMD
+               hardware cannot reduce; IllegalCopy for a negative offset, and a last one that is no multiple of 16 bytes (an illegal
+               instruction), when compiling if it is known then, else from the simulator: begin at 0 with a block that is shifted
+               or cut, or store under a mask by tl.store; AssertionError for a buffer outside shared memory; TargetError below
+               sm_90, NotImplementedError on AMD
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before the store wait.
     lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce; a reduction with a policy PTX
                cp.reduce.async.bulk.tensor with .L2::cache_hint

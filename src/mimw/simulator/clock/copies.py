@@ -21,6 +21,7 @@ from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task
 from ..memory.mbarriers import single
 from ..memory.peers import barrier_of, peer
+from ..words.copies import check_corner
 from .table import skip, timed
 
 
@@ -77,12 +78,21 @@ def _rows_loaded(task: Task, op: Op) -> tuple[float, float]:
     return max(left, copied), max(end, copied + end - left)
 
 
+def _begins(task: Task, op: Op) -> tuple[int, ...]:
+    """Where a block of a descriptor begins; refused as on the simulator if no chip takes it, and both that and that the copy is
+    made at all are certain: neither depends on data."""
+    offsets, needed = offsets_of(task, op, op.offsets), task.machine.needed
+    if not needed.unknown and needed.tainted.isdisjoint(op.offsets):
+        check_corner(task, op, task.env[op.descriptor], offsets)
+    return tuple(offsets)
+
+
 # ---- copies --------------------------------------------------------------------------------------------------------
 
 @timed("tma_load")
 def tma_load(task, op):
     if enabled(task, op, op.predicate):
-        size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
+        size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
         end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
         _on_barrier(task, op, f"load {offsets}", end, size, single(task, op, op.barrier))
         task.machine.advance(task, task.clock)
@@ -92,7 +102,7 @@ def tma_load(task, op):
 def tma_load_pair(task, op):
     """Into this CTA; the bytes count on the barrier of one CTA of the pair."""
     if enabled(task, op, op.predicate):
-        size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
+        size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
         end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
         barrier = barrier_of(peer(task, op, op.leader), single(task, op, op.barrier), task, op)
         _on_barrier(task, op, f"load {offsets}", end, size, barrier)
@@ -103,7 +113,7 @@ def tma_load_pair(task, op):
 def tma_load_pair_multicast(task, op):
     """One read of L2, delivered to each target; the bytes of each count on the barrier of its pair's even CTA."""
     if enabled(task, op, op.predicate):
-        size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
+        size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
         end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
         for rank in sorted({position(task, op, target) for target in op.targets}):
             there = barrier_of(peer(task, op, rank - rank % 2), single(task, op, op.barrier), task, op)
@@ -129,7 +139,7 @@ def tma_fetch_rows(task, op):
 def tma_load_multicast(task, op):
     """One read of L2, delivered to each target."""
     if enabled(task, op, op.predicate):
-        size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
+        size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
         end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
         for rank in sorted({position(task, op, target) for target in op.targets}):
             there = barrier_of(peer(task, op, rank), single(task, op, op.barrier), task, op)
@@ -146,6 +156,8 @@ def bulk_load(task, op):
 @timed("tma_store", "tma_scatter", "bulk_store")
 def tma_store(task, op):
     size = position(task, op, op.bytes) if "bytes" in op.row.places else _buffer_bytes(op.buffer)
+    if "offsets" in op.row.places:
+        _begins(task, op)
     peer_gpu = _peer(task, op)
     if peer_gpu is not None:
         left, end = task.machine.ways.put(task, op, peer_gpu, size)
@@ -221,7 +233,7 @@ def load(task, op):
         skip(task, op)
     tile = isinstance(op.result.type, Tensor)
     size = _tile_bytes(op) if tile else 32
-    where = tuple(offsets_of(task, op, op.offsets)) if "offsets" in op.row.places else None
+    where = _begins(task, op) if "offsets" in op.row.places else None
     what = (task.env[op.descriptor].address, where) if where else object()
     peer_gpu = _peer(task, op)
     if peer_gpu is not None:
@@ -239,6 +251,8 @@ def load(task, op):
 @timed("store", "masked_store", "descriptor_store", "descriptor_reduce", "descriptor_scatter")
 def store(task, op):
     machine, model = task.machine, task.machine.model
+    if "offsets" in op.row.places:
+        _begins(task, op)
     tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
     arrived = max((task.arrivals.pop(value) for value in tiles if value in task.arrivals), default=0.0)
     if arrived > task.clock:            # what is stored has been loaded, and nothing was done with it between

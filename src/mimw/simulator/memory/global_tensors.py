@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...memory_model import ASYNC
+from ...memory_model import ASYNC, GENERIC
 from ...memory_model.shadow import address_of
 from ...triton_port.interpreter import round_f32_to_tf32
 from .descriptor_places import DescriptorPlace
@@ -82,7 +82,8 @@ class GlobalTensor:
             if part is not None:
                 if part.place is None:
                     part.place, part.name = order.place(part.data), memory.name_at(address_of(part.data))
-                order.touch(actor, op, part.place, part.name, write=write, proxy=ASYNC, scope=scope, space="global")
+                proxy = GENERIC if op.attrs.get("by_pointers") else ASYNC
+                order.touch(actor, op, part.place, part.name, write=write, proxy=proxy, scope=scope, space="global")
 
     def part(self, memory: GlobalMemory, offsets, block: tuple[int, ...], task, op, what: str) -> Part | None:
         """The part of the block at `offsets` that lies in the tensor; None if nothing does. A block may be read and not written."""

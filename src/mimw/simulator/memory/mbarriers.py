@@ -20,7 +20,7 @@ from typing import Any
 from ...analysis import PipeSide
 from ...analysis.launch_control import FULL, miscounted
 from ...errors import BytesNotExpected, TooManyArrivals, fail
-from ...ir import Site, Value
+from ...ir import Barrier, Site, Value
 from ...trace import BY_PRODUCTS
 from ..machine.tasks import InFlight, Task
 
@@ -67,6 +67,7 @@ class Mbarrier:
                        hint=self._fewer(task))
         self.arrived += count
         self.pending_bytes += size
+        self._check_bytes(task, op)
         task.machine.order.arrives(task, self)
         self._settle(task.clock, task, op)
 
@@ -89,8 +90,17 @@ class Mbarrier:
         """`size` bytes of `copy` have landed."""
         self.coming.remove(copy)
         self.pending_bytes -= size
+        self._check_bytes(copy.task, copy.op)
         copy.task.machine.order.land(copy, self)
         self._settle(copy.end, copy.task, copy.op)
+
+    def _check_bytes(self, task: Task, op) -> None:
+        """PTX ISA, "tx-count of mbarrier objects": -(2^20 - 1) to 2^20 - 1, beyond it is undefined."""
+        if abs(self.pending_bytes) > Barrier.MOST_BYTES:
+            what = "is told to expect" if self.pending_bytes > 0 else "got, and was not told to expect,"
+            raise fail(BytesNotExpected, task, op, f"phase {self.phase} (parity {self.phase & 1}) of {self.name} {what} "
+                       f"{abs(self.pending_bytes)} bytes, and it counts to {Barrier.MOST_BYTES}", self.made,
+                       hint="split the copies over several barriers or phases")
 
     def arrive_of(self, commit: InFlight) -> None:
         """The one arrival of a `tcgen05_commit`, whose earlier work is done."""

@@ -2,7 +2,7 @@
 
 Input: a function, and for each lane a place and operands. Output: what each lane finds there, and what it leaves. For example:
 
-    old, new = in_turns(KINDS["ADD"], places, start, values)
+    old, new = in_turns(combining("ADD", values.dtype), places, start, values)
 
     places   an integer a lane: [7, 3, 7]         start    what was there before, a lane: [10, 20, 10]
     values   the operands, a lane: [1, 2, 4]      old      what each lane finds: [10, 20, 11]
@@ -37,7 +37,18 @@ KINDS = {
     "ADD": np.add, "FADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "MAX": np.maximum,
     "MIN": np.minimum, "UMAX": _of_unsigned(np.maximum), "UMIN": _of_unsigned(np.minimum), "XCHG": _exchange,
 }
+_BITWISE = frozenset(("AND", "OR", "XOR"))
 _ASSOCIATIVE = frozenset(KINDS.values())        # on integers
+
+
+def combining(kind, dtype: np.dtype):
+    """What an atomic of that kind does with what it finds and a number of that type; logic of floats is that of their bits."""
+    name = getattr(kind, "name", kind)
+    function = KINDS[name]
+    if name not in _BITWISE or dtype.kind in "iub":
+        return function
+    bits = f"i{dtype.itemsize}"
+    return lambda old, new: function(np.asarray(old).view(bits), np.asarray(new).view(bits)).view(dtype)
 
 
 def in_turns(function, places: np.ndarray, start: np.ndarray, *operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

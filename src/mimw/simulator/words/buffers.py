@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import OutOfBounds, SimulatorMisuse, fail
+from ...ir import Value
 from ..machine.operands import position
 from ..machine.poison import spaced
 from ..machine.table import handles
@@ -71,6 +72,10 @@ def _sliced(task, op, view: View, offsets: tuple[int, ...], shape: tuple[int, ..
         if offset < 0 or offset + size > extent:
             raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, "
                        f"which has {extent} there")
+        if offset % size and isinstance(op.offsets[axis], Value):
+            raise fail(OutOfBounds, task, op, f"{size} elements from {offset} along axis {axis} of {view.name}: a box begins at a "
+                       "multiple of its extent, and which one the GPU takes otherwise is undefined",
+                       hint="slice smaller boxes, or read elements by tlx.local_gather")
     box = tuple(slice(offset, offset + size) for offset, size in zip(offsets, shape))
     text = ", ".join(f"{offset}:{offset + size}" for offset, size in zip(offsets, shape))
     return view.cut(box, f"[{text}]")

@@ -10,26 +10,29 @@ from __future__ import annotations
 import numpy as np
 
 from ...costs.abstract import TMA_LATENCY
-from ...errors import SimulatorMisuse, fail
+from ...errors import IllegalCopy, SimulatorMisuse, fail
 from ...memory_model import ASYNC
+from ...tensor_map import bulk_problem
 from ..machine.operands import position
 from ..machine.table import handles
 from ..memory.mbarriers import single
 from .copies import issue
 
-UNIT = 16  # PTX ISA, cp.async.bulk: addresses and sizes are multiples of 16 bytes
+
+def check_bulk(task, op, size: int, address: int, what: str = "a bulk copy") -> None:
+    """Refuse a copy that the engine does not make."""
+    if problem := bulk_problem(size, address, what=what):
+        raise fail(IllegalCopy, task, op, f"{op.row.word}: {problem[0]}", hint=problem[1])
 
 
 def _checked(task, op, pointer, view, size: int):
     """(address, the part of the buffer) of a copy of `size` bytes."""
     address = int(np.asarray(pointer).reshape(-1)[0])
     room = view.data.nbytes
-    if size <= 0 or size % UNIT or size > room:
-        raise fail(SimulatorMisuse, task, op, f"a bulk copy of {size} bytes with {view.name} of {room} bytes",
-                   hint=f"copy a multiple of {UNIT} bytes that fits")
-    if address % UNIT:
-        raise fail(SimulatorMisuse, task, op, f"a bulk copy at address {address:#x}, which is not a multiple of {UNIT}",
-                   hint="start at an aligned element")
+    check_bulk(task, op, size, address, f"a bulk copy with {view.name}")
+    if size > room:
+        raise fail(SimulatorMisuse, task, op, f"{op.row.word}: a bulk copy of {size} bytes with {view.name} of {room} bytes",
+                   hint="copy what fits into the buffer")
     count = size // view.data.itemsize
     return address, view.part(slice(0, count), f"[0:{count}]") if size < room else view
 

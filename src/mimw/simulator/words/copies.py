@@ -15,10 +15,10 @@ from math import prod
 import numpy as np
 
 from ...costs.abstract import COPY_LATENCY, TMA_LATENCY, transfer
-from ...errors import SimulatorMisuse, fail
+from ...errors import IllegalCopy, SimulatorMisuse, fail
 from ...ir import Op
 from ...memory_model import ASYNC
-from ...tensor_map import begin_problem
+from ...tensor_map import corner_problem
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task, Wait, all_but
@@ -35,10 +35,18 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
     return machine.start(InFlight(kind, task, op, start + duration + latency, land, **fields))
 
 
+def check_corner(task: Task, op: Op, descriptor, offsets: list[int]) -> None:
+    """Refuse a block that begins where TMA cannot, of whatever op that copies one."""
+    if op.attrs.get("by_pointers"):
+        return
+    problem = corner_problem(offsets, descriptor.shape, descriptor.dtype.itemsize, writes=op.row.copy == "out")
+    if problem is not None:
+        raise fail(IllegalCopy, task, op, f"{op.row.word or op.name}: {problem[0]}", hint=problem[1])
+
+
 def check_block(task: Task, op: Op, descriptor, offsets: list[int], view) -> None:
     """Refuse a block that is not the view's, and one that begins where TMA cannot."""
-    if problem := begin_problem(offsets[-1], descriptor.dtype.itemsize):
-        raise fail(SimulatorMisuse, task, op, f"{op.row.word or op.name}: {problem[0]}", hint=problem[1])
+    check_corner(task, op, descriptor, offsets)
     block, shape = tuple(descriptor.block), tuple(view.data.shape)
     if block[len(block) - len(shape):] != shape or prod(block) != prod(shape):
         raise fail(SimulatorMisuse, task, op, f"the descriptor's block is {tuple(descriptor.block)} and {view.name} is "

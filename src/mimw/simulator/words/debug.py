@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import SimulationError, fail
+from ...ir import Scalar
 from ..machine.table import handles
 from .printf import printf
 
@@ -32,7 +33,14 @@ def noted_for_a_watchdog(task, op):
 
 @handles("hint")
 def hint(task, op):
-    """What Triton may believe of a value changes no result; that it is true is the author's word."""
+    """What Triton may believe of a value changes no result, but accesses are made as wide as that allows: of a number that is no
+    such multiple the GPU makes a misaligned address. Of tiles what Triton believes of each element depends on further hints."""
+    if op.attribute != "tt.divisibility" or not isinstance(op.value.type, Scalar) or op.value.type.is_float:
+        return
+    value, (wanted, ) = int(task.read(op.value, op)), op.numbers
+    if value % wanted:
+        raise fail(SimulationError, task, op, f"the compiler was told that this is a multiple of {wanted}, and it is {value}",
+                   hint="what tl.multiple_of says must hold for every program: the GPU would access misaligned addresses")
 
 
 @handles("print")

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import OutOfBounds, SimulatorMisuse, fail
 from ..machine.table import handles
 from ..memory.views import WRITTEN, View
-from .atomics import KINDS, exchange_if, in_turns
+from .atomics import combining, exchange_if, in_turns
 
 
 @handles("buffer_flat")
@@ -46,7 +46,7 @@ def local_masked_scatter(task, op):
 def local_atomic_rmw(task, op):
     value, indices = task.read(op.value, op), task.read(op.indices, op)
     lanes = slice(None) if op.mask is None else np.flatnonzero(task.read(op.mask, op))
-    _update(task, op, task.env[op.buffer], indices, lanes, KINDS[getattr(op.kind, "name", op.kind)], value)
+    _update(task, op, task.env[op.buffer], indices, lanes, combining(op.kind, value.dtype), value)
 
 
 @handles("local_atomic_cas", switches=True)

@@ -19,7 +19,7 @@ from ..machine.poison import Poisoned, data_of, poisoned
 from ..machine.table import handles
 from ..memory.values import numpy_type
 from . import lanes
-from .atomics import KINDS, exchange_if, in_turns
+from .atomics import combining, exchange_if, in_turns
 
 
 def _volatile(op) -> bool:
@@ -127,8 +127,7 @@ def atomic_store(task, op):
 def atomic_rmw(task, op):
     mask = _optional(task, op, op.mask)
     pointer, value = task.used(op.pointer, op, mask), task.used(op.value, op, mask)
-    kind = op.kind
-    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, KINDS[getattr(kind, "name", kind)], value)
+    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, combining(op.kind, value.dtype), value)
 
 
 @handles("atomic_cas", switches=True)
@@ -193,7 +192,7 @@ def atomic_poll(task, op):
     task.env[op.result] = matched
 
 
-@handles("prefetch", "prefetch_descriptor", "tma_prefetch")
+@handles("prefetch", "prefetch_descriptor")
 def cache_hint(task, op):
     """There are no caches here."""
 

@@ -17,7 +17,7 @@ from ..machine.poison import Poisoned, data_of, mask_of, poisoned
 from ..machine.table import handles
 from ..memory.peers import peer, view_of
 from ..memory.views import WRITTEN, View
-from .atomics import KINDS, exchange_if, in_turns
+from .atomics import combining, exchange_if, in_turns
 from .elements import picked
 from .memory import scope_of
 
@@ -68,7 +68,8 @@ def remote_scatter(task, op):
 
 @handles("remote_rmw", switches=True)
 def remote_rmw(task, op):
-    _update(task, op, op.mask, KINDS[getattr(op.kind, "name", op.kind)], task.read(op.value, op))
+    value = task.read(op.value, op)
+    _update(task, op, op.mask, combining(op.kind, value.dtype), value)
 
 
 @handles("remote_cas", switches=True)

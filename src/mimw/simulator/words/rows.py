@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...costs.abstract import TMA_LATENCY
-from ...errors import DataRace, OutOfBounds, SimulatorMisuse, fail
+from ...errors import DataRace, IllegalCopy, SimulatorMisuse, fail
 from ...memory_model import ASYNC
-from ...tensor_map import ROW_BYTES
+from ...tensor_map import rows_problem
 from ..machine.operands import enabled
 from ..machine.table import handles
 from ..machine.tasks import InFlight
@@ -30,11 +30,12 @@ class Picked:
         self.descriptor, self.column = task.env[op.descriptor], int(task.read(op.column, op))
         self.numbers = [int(row) for row in task.read(op.rows, op)]
         self.block = (1, self.descriptor.block[-1])
-        size = self.descriptor.dtype.itemsize
-        if self.column * size % ROW_BYTES:
-            raise fail(SimulatorMisuse, task, op, f"the first column is {self.column}, {self.column} elements x {size} bytes = "
-                       f"{self.column * size} bytes, and TMA copies picked rows from multiples of {ROW_BYTES} bytes on",
-                       hint=f"begin at a multiple of {ROW_BYTES // size} columns")
+        lowest = min(self.numbers)
+        problem = None if op.attrs.get("by_pointers") else rows_problem(
+            self.column, lowest, self.descriptor.shape, self.descriptor.dtype.itemsize, writes=op.row.copy == "out")
+        if problem is not None:
+            raise fail(IllegalCopy, task, op, f"{op.row.word}, row {self.numbers.index(lowest)} of the tile: {problem[0]}",
+                       hint=problem[1])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -59,12 +60,8 @@ class Picked:
             self.descriptor.write(self.memory, [row, self.column], tile[index:index + 1], "", self.task, self.op, self.block)
 
     def check_targets(self, tile: np.ndarray) -> None:
-        """Refuse negative numbers, and two rows of the tile that differ and go to one place."""
+        """Refuse two rows of the tile that differ and go to one place."""
         task, op = self.task, self.op
-        if self.column < 0 or min(self.numbers) < 0:
-            what = f"column {self.column}" if self.column < 0 else f"row {min(self.numbers)} (row number {self._at(min)})"
-            raise fail(OutOfBounds, task, op, f"{op.row.word} to {what}: TMA scatters to no negative rows or columns",
-                       hint="send what nobody wants to the number of rows of the tensor, or beyond: such rows are left out")
         first: dict[int, int] = {}
         for index, row in enumerate(self.numbers):
             other = first.setdefault(row, index)
@@ -72,9 +69,6 @@ class Picked:
                 raise fail(DataRace, task, op, f"{op.row.word} sends rows {other} and {index} of the tile, which differ, to row "
                            f"{row} of the tensor: which of them stays is open",
                            hint="send each row of the tensor one row of the tile, or several with equal bytes")
-
-    def _at(self, of) -> int:
-        return self.numbers.index(of(self.numbers))
 
 
 @handles("tma_gather", switches=True)

@@ -31,9 +31,10 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None,
     args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape
                           or of `shape` (extents of 1 are spread), or a tensor descriptor of a block of the array's shape and dtype
                shape    - compile-time ints, at most the array's extents; with a descriptor, its block
-               offsets  - with a descriptor: the first element of the block, an int or i32 scalar a dimension; of single rows of
-                          more dimensions the buffer has only the last ones, as for `tlx.async_descriptor_load`. Loads read zeros
-                          outside the tensor, stores leave those elements out.
+               offsets  - with a descriptor: the first element of the block, an int or i32 scalar a dimension, the last a
+                          multiple of 16 bytes, and of a store none negative; of single rows of more dimensions the buffer has only
+                          the last ones, as for `tlx.async_descriptor_load`. Loads read zeros outside the tensor, stores leave
+                          those elements out.
                           Or [rows, column], where rows is a 1-D int32 tile: row i of the buffer is the matrix' row rows[i], from
                           `column` on, a multiple of 16 bytes. Then the other operand is a descriptor of a block [1, columns of the
                           buffer], and TMA copies the rows; or it is a pointer to element 0 of row 0, and cp.async copies them (to
@@ -46,7 +47,7 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None,
                           by it take no negative numbers (`tlx.async_descriptor_scatter`)
     orders:    as if done at the call: what is read or written after it, in this partition, sees it. Between a pipe's acquire and
                commit a load into the slot is complete when the reader's wait returns.
-    errors:    ValueError
+    errors:    ValueError; with a descriptor IllegalCopy, as for `tlx.async_descriptor_load`, `_store`, `_gather` and `_scatter`
     lowers to: ttng.async_tma_copy_global_to_local, ttng.async_tma_copy_local_to_global; ttg.async_copy_global_to_local;
                tt.store; for rows of a descriptor as tlx.async_descriptor_gather and _scatter
     example:   tle.gpu.copy(desc, tile, [64, 64], [i * 64, 0])
