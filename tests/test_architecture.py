@@ -55,7 +55,7 @@ _ROOMS = {
     "autotune": ("launch", "simulating", "watchdog", "triton_port", "errors"),
     "decorated": ("triton_port", "errors"),
     "freeze": ("launch", "compile", "host", "simulating", "watchdog", "triton_port", "target", "errors"),
-    "export": ("ahead", "analysis", "host", "ir", "launch", "simulate", "tool", "triton_port", "errors"),
+    "export": ("ahead", "analysis", "host", "in_place", "ir", "launch", "simulate", "tool", "triton_port", "errors"),
     "jit": ("decorated", "freeze", "launch", "compile", "host", "ir", "report", "shown", "simulate", "simulating", "tool",
             "watchdog", "triton_port", "target", "errors"),
     "costs": ("ir", "target", "errors"),
@@ -72,7 +72,8 @@ _ROOMS = {
     "__main__": ("cli",),
     "__init__": ("*",),
     "kernels": ("tlx", "tle"),
-    "ops": ("kernels", "distributed", "errors"),
+    "in_place": (),
+    "ops": ("kernels", "distributed", "in_place", "errors"),
     "distributed": ("language", "triton_port", "watchdog", "world", "errors"),
     "tuning": ("analysis", "ir", "jit", "kernels", "report", "search", "simulate", "storage", "target", "testing", "timing",
                "triton_port", "errors"),
@@ -81,7 +82,7 @@ _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.expe
 _PLAIN_PYTHON = ("errors", "spaces", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report",
                  "costs")
 # torch is only in an extra: these rooms may import it at their top, these five inside functions, all others never.
-_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("distributed", "export", "testing", "tuning", "cli")
+_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops", "in_place"), ("distributed", "export", "testing", "tuning", "cli")
 
 
 @dataclass(frozen=True)
