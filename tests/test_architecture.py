@@ -18,6 +18,7 @@ _ROOMS = {
     "target": ("errors", "spaces"),
     "shown": (),
     "tensor_map": (),
+    "lifeline": (),
     "collector": (),
     "ir": ("errors", "target"),
     "language": ("ir", "target", "errors"),
@@ -47,7 +48,7 @@ _ROOMS = {
     "explain": ("ahead", "analysis", "compile", "constraints", "ir", "lowering", "report", "shown", "storage",
                 "target", "tool", "triton_port"),
     "check": ("findings", "fits", "search", "simulate", "passes", "target", "tool", "errors"),
-    "search": ("analysis", "findings", "memory_model", "simulate", "simulator", "trials", "ir", "target", "world",
+    "search": ("analysis", "findings", "lifeline", "memory_model", "simulate", "simulator", "trials", "ir", "target", "world",
                "errors"),
     "findings": ("analysis", "report", "shown", "errors"),
     "trials": ("analysis", "simulate", "ir", "world", "errors"),
@@ -75,8 +76,8 @@ _ROOMS = {
     "in_place": (),
     "ops": ("kernels", "distributed", "in_place", "errors"),
     "distributed": ("language", "triton_port", "watchdog", "world", "errors"),
-    "tuning": ("analysis", "ir", "jit", "kernels", "report", "search", "simulate", "storage", "target", "testing", "timing",
-               "triton_port", "errors"),
+    "tuning": ("analysis", "ir", "jit", "kernels", "lifeline", "report", "search", "simulate", "storage", "target", "testing",
+               "timing", "triton_port", "errors"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
 _PLAIN_PYTHON = ("errors", "spaces", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report",
