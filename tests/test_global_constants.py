@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import triton
 import triton.language as tl
 
 import mimw
@@ -12,6 +13,35 @@ from mimw.triton_port.runtime import MockTensor
 
 SCALE = tl.constexpr(2)
 OF_HELPER = tl.constexpr(1)
+
+
+ARRAY = INNER = LISTED = np.zeros(4, np.float32)     # what a script has; kernels below have names of their own that are called so
+
+
+@mimw.jit
+def walrus(x):
+    tl.store(x, (ARRAY := 3.0) + ARRAY)  # noqa: F841
+
+
+@mimw.jit
+def increased(INNER):
+    return INNER + 1
+
+
+@mimw.jit
+def nested(x):
+    tl.store(x, increased(INNER=increased(2.0)))
+
+
+@mimw.jit
+def listed(x):
+    parts = [LISTED + 1 for LISTED in (1.0, 2.0)]
+    tl.store(x, parts[1])
+
+
+@mimw.jit
+def names_an_array(x):
+    tl.store(x, ARRAY)
 
 
 @mimw.jit
@@ -81,3 +111,17 @@ def test_so_are_the_globals_of_helpers_also_of_those_that_another_kernel_compile
     monkeypatch.setitem(globals(), "OF_HELPER", tl.constexpr(5))
     with pytest.raises(GlobalChanged, match="OF_HELPER = 1, which is 5 now"):
         mimw.simulate(kernel, (1, ), first, second)
+
+
+@pytest.mark.parametrize("kernel, expected", [(walrus, 6), (nested, 4), (listed, 3)])
+def test_names_of_a_kernels_own_may_be_those_of_the_scripts_arrays(kernel, expected):
+    x = np.zeros(1, np.float32)
+    for _ in range(2):
+        mimw.simulate(kernel, (1, ), x)
+    assert x[0] == expected
+    compile_kernel(kernel, {"x": "*fp32"})
+
+
+def test_an_array_that_is_no_argument_is_told_with_its_line():
+    with pytest.raises(triton.CompilationError, match="(?s)in names_an_array.*Cannot access global variable ARRAY"):
+        mimw.simulate(names_an_array, (1, ), np.zeros(1, np.float32))

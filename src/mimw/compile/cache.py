@@ -66,10 +66,18 @@ def check_globals(fn) -> None:
     fn.cache_key  # noqa: B018  finds them; those of a helper are as they were when the helper was first compiled
     for (name, _), (value, scope) in fn.used_global_vals.items():
         now = scope.get(name, missing)
-        if now is missing or now != value:
+        if now is missing or _differs(now, value):
             shown = "no longer defined" if now is missing else f"{_shown(now)} now"
             raise GlobalChanged(f"{fn.__name__} was first compiled with the global {name} = {_shown(value)}, which is {shown}",
                                 hint=f"give what changes to the kernel as a parameter `{name}: tl.constexpr`")
+
+
+def _differs(now, value) -> bool:
+    """Arrays do not say whether they are equal; no kernel can use one, so a name of the kernel's own is meant."""
+    try:
+        return bool(now != value)
+    except (TypeError, ValueError, RuntimeError):
+        return False
 
 
 def _shown(value) -> str:
