@@ -18,6 +18,8 @@ _ROOMS = {
     "target": ("errors", "spaces"),
     "shown": (),
     "tensor_map": (),
+    "depth": (),
+    "lifeline": (),
     "collector": (),
     "ir": ("errors", "target"),
     "language": ("ir", "target", "tensor_map", "errors"),
@@ -33,15 +35,15 @@ _ROOMS = {
     "lowering": ("ir", "constraints.solution", "native", "target", "triton_port", "errors"),
     "launch": ("ir", "target", "errors"),
     "guard": ("analysis", "passes", "triton_port", "ir", "errors"),
-    "compile": ("analysis", "launch", "collector", "guard", "frontend", "passes", "constraints", "lowering", "native", "report",
-                "shown", "storage", "triton_port", "ir", "tensor_map", "target", "errors"),
+    "compile": ("analysis", "launch", "collector", "depth", "guard", "frontend", "passes", "constraints", "lowering", "native",
+                "report", "shown", "storage", "triton_port", "ir", "tensor_map", "target", "errors"),
     "torch_cuda": (),
     "aliases": ("jit", "simulating", "target", "tle", "tlx", "torch_cuda", "triton_port"),
     "fits": ("launch", "compile", "passes", "triton_port", "ir", "target", "errors"),
     "host": ("triton_port", "tensor_map", "errors"),
     "simulating": ("triton_port",),
     "tool": ("errors",),
-    "simulate": ("analysis", "launch", "compile", "fits", "host", "ir", "passes", "simulator", "report", "shown", "tool",
+    "simulate": ("analysis", "launch", "compile", "depth", "fits", "host", "ir", "passes", "simulator", "report", "shown", "tool",
                  "triton_port", "target", "world", "errors"),
     "ahead": ("launch", "compile", "simulate", "target", "tool", "triton_port", "world"),
     "compile_ahead": ("compile", "jit", "search", "standing_still", "triton_port", "tuning"),
@@ -49,7 +51,7 @@ _ROOMS = {
     "explain": ("ahead", "analysis", "compile", "constraints", "ir", "lowering", "report", "shown", "storage",
                 "target", "tool", "triton_port"),
     "check": ("findings", "fits", "search", "simulate", "passes", "target", "tool", "errors"),
-    "search": ("analysis", "findings", "memory_model", "simulate", "simulator", "trials", "ir", "target", "world",
+    "search": ("analysis", "findings", "lifeline", "memory_model", "simulate", "simulator", "trials", "ir", "target", "world",
                "errors"),
     "findings": ("analysis", "report", "shown", "errors"),
     "trials": ("analysis", "simulate", "ir", "world", "errors"),
@@ -57,7 +59,7 @@ _ROOMS = {
     "autotune": ("compile", "launch", "simulating", "watchdog", "triton_port", "errors"),
     "decorated": ("triton_port", "errors"),
     "freeze": ("launch", "compile", "host", "simulating", "watchdog", "triton_port", "target", "errors"),
-    "export": ("ahead", "analysis", "host", "ir", "launch", "simulate", "tool", "triton_port", "errors"),
+    "export": ("ahead", "analysis", "host", "in_place", "ir", "launch", "simulate", "tool", "triton_port", "errors"),
     "jit": ("decorated", "freeze", "launch", "compile", "host", "ir", "report", "shown", "simulate", "simulating",
             "standing_still", "tool", "watchdog", "triton_port", "target", "errors"),
     "costs": ("ir", "target", "errors"),
@@ -74,16 +76,17 @@ _ROOMS = {
     "__main__": ("cli",),
     "__init__": ("*",),
     "kernels": ("tlx", "tle"),
-    "ops": ("kernels", "distributed", "errors"),
+    "in_place": (),
+    "ops": ("kernels", "distributed", "in_place", "errors"),
     "distributed": ("language", "triton_port", "watchdog", "world", "errors"),
-    "tuning": ("analysis", "compile", "ir", "jit", "kernels", "report", "search", "simulate", "storage", "target", "testing",
-               "timing", "triton_port", "errors"),
+    "tuning": ("analysis", "compile", "ir", "jit", "kernels", "lifeline", "report", "search", "simulate", "storage", "target",
+               "testing", "timing", "triton_port", "errors"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
 _PLAIN_PYTHON = ("errors", "spaces", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report",
                  "costs")
 # torch is only in an extra: these rooms may import it at their top, these five inside functions, all others never.
-_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("distributed", "export", "testing", "tuning", "cli")
+_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops", "in_place"), ("distributed", "export", "testing", "tuning", "cli")
 
 
 @dataclass(frozen=True)

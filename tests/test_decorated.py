@@ -1,6 +1,7 @@
 """What `mimw.jit` may be given: kernels of either decorator, functions out of `exec` with their text; what it says of the rest."""
 
 import functools
+import linecache
 
 import numpy as np
 import pytest
@@ -50,6 +51,25 @@ def filled(kernel, *args):
     x = np.zeros(32, np.float32)
     mimw.simulate(kernel, (1, ), x, *args, N=32)
     return set(x.tolist())
+
+
+def test_a_file_that_python_has_run_and_cannot_read(tmp_path):
+    """It did not come out of exec: it is no UTF-8, or it is another one by now."""
+    place, text = tmp_path / "kernels.py", "# " + chr(228) + TEXT
+    for encoding, head in (("latin-1", ""), ("latin-1", "# -*- coding: latin-1 -*-\n"), ("utf-8-sig", "")):
+        place.write_bytes((head + text).encode(encoding))
+        scope = {}
+        exec(compile(head + text, str(place), "exec"), scope)
+        linecache.clearcache()
+        if encoding == "latin-1" and not head:
+            with pytest.raises(NotAKernel, match="kernels.py is no text in the encoding that it says, or in UTF-8.*\nMend: save"):
+                mimw.jit(scope["made"])
+        else:
+            assert filled(mimw.jit(scope["made"])) == {3.0}
+    place.write_text("x = 1\n")
+    linecache.clearcache()
+    with pytest.raises(NotAKernel, match="no such `def` from line 4 on any more; it has 1 lines now"):
+        mimw.jit(scope["made"])
 
 
 def test_a_kernel_of_either_decorator():

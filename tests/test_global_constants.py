@@ -17,6 +17,35 @@ OF_HELPER = tl.constexpr(1)
 i = 7       # a script's own variable, of the name that a comprehension in a kernel has
 
 
+ARRAY = INNER = LISTED = np.zeros(4, np.float32)     # what a script has; kernels below have names of their own that are called so
+
+
+@mimw.jit
+def walrus(x):
+    tl.store(x, (ARRAY := 3.0) + ARRAY)  # noqa: F841
+
+
+@mimw.jit
+def increased(INNER):
+    return INNER + 1
+
+
+@mimw.jit
+def nested(x):
+    tl.store(x, increased(INNER=increased(2.0)))
+
+
+@mimw.jit
+def listed(x):
+    parts = [LISTED + 1 for LISTED in (1.0, 2.0)]
+    tl.store(x, parts[1])
+
+
+@mimw.jit
+def names_an_array(x):
+    tl.store(x, ARRAY)
+
+
 @mimw.jit
 def shifted(x):
     return x + OF_HELPER
@@ -139,3 +168,17 @@ def test_a_kernel_of_stock_triton_still_learns_what_a_helper_of_ours_names(monke
     before = shifted.cache_key
     monkeypatch.setitem(globals(), "OF_HELPER", tl.constexpr(5))
     assert shifted.cache_key != before and key
+
+
+@pytest.mark.parametrize("kernel, expected", [(walrus, 6), (nested, 4), (listed, 3)])
+def test_names_of_a_kernels_own_may_be_those_of_the_scripts_arrays(kernel, expected):
+    x = np.zeros(1, np.float32)
+    for _ in range(2):
+        mimw.simulate(kernel, (1, ), x)
+    assert x[0] == expected
+    compile_kernel(kernel, {"x": "*fp32"})
+
+
+def test_an_array_that_is_no_argument_is_told_with_its_line():
+    with pytest.raises(triton.CompilationError, match="(?s)in names_an_array.*Cannot access global variable ARRAY"):
+        mimw.simulate(names_an_array, (1, ), np.zeros(1, np.float32))

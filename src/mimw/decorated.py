@@ -15,6 +15,8 @@ import functools
 import inspect
 import itertools
 import linecache
+import os
+import tokenize
 from types import FunctionType
 from typing import Any
 
@@ -59,10 +61,28 @@ def kernel_source(value: Any, options: dict[str, Any], source: str | None) -> tu
 
 def without_source(function: FunctionType) -> NotAKernel:
     """What to say of a function whose lines Python does not know."""
+    file = function.__code__.co_filename
+    if os.path.isfile(file):
+        return _unreadable(function, file)
     return NotAKernel(f"a kernel is compiled from its source, and Python does not know that of {function.__name__} "
                       f"({function.__code__.co_filename}): it came out of exec, `python -c` or a REPL that keeps no lines",
                       hint=f"mimw.jit({function.__name__}, source=text) with the text that was executed, without the decorator in "
                       "it; or put it into a .py file, a notebook or Python 3.13's REPL")
+
+
+def _unreadable(function: FunctionType, file: str) -> NotAKernel:
+    """What to say of a function of a file that Python has run, and cannot read as a text now."""
+    start = f"a kernel is compiled from its source, and that of {function.__name__} cannot be read: {file}"
+    try:
+        with tokenize.open(file) as text:
+            lines = len(text.readlines())
+    except (UnicodeDecodeError, SyntaxError, LookupError) as error:
+        return NotAKernel(f"{start} is no text in the encoding that it says, or in UTF-8 if it says none ({error})",
+                          hint="save the file as UTF-8, or name its encoding in the first line: # -*- coding: latin-1 -*-")
+    except OSError as error:
+        return NotAKernel(f"{start}: {error.strerror}", hint="make the file readable")
+    return NotAKernel(f"{start} has no such `def` from line {function.__code__.co_firstlineno} on any more; it has {lines} lines "
+                      "now, so it has changed since Python ran it", hint="start Python, or load the module, once more")
 
 
 def _remember(function: FunctionType, text: str) -> None:

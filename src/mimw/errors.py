@@ -122,11 +122,17 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
+_CALLS = 8      # that are shown of a long chain, and half as many at its end
+
+
 def excerpt(site) -> str:
-    """The source line of a site with a caret under the column, then the calls that led there."""
-    lines = []
-    for index, here in enumerate(site.chain()):
-        if not here.line:
+    """The source line of a site with a caret under the column, then the calls that led there: of very many the first and last."""
+    lines, chain = [], list(site.chain())
+    left_out = range(_CALLS, len(chain) - _CALLS // 2) if len(chain) > 2 * _CALLS else range(0)
+    for index, here in enumerate(chain):
+        if not here.line or index in left_out:
+            if left_out and index == left_out.start:
+                lines.append(f"... {len(left_out)} calls more ...")
             continue
         text = linecache.getline(here.file, here.line).rstrip("\n")
         prefix = "" if index == 0 else "called from "

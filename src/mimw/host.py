@@ -64,7 +64,11 @@ class TensorDescriptor(StockTensorDescriptor):
         """Triton's own checks and those that it leaves to the driver; not Triton's method, which would do the half of it again."""
         if isinstance(self.base, np.ndarray):
             self.base = HostArray(self.base)
-        check_descriptor(self)
+        try:
+            check_descriptor(self)
+        except AttributeError:
+            _check_array(self.base)
+            raise
         validate_block_shape(self.block_shape)
         if self.round_f32_to_tf32 and element_name(self.base.dtype) != "fp32":
             raise LaunchError(f"round_f32_to_tf32 is for float32 tensors, not {self.base.dtype}", hint="leave it out.")
@@ -72,11 +76,20 @@ class TensorDescriptor(StockTensorDescriptor):
     @staticmethod
     def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero",
                     round_f32_to_tf32: bool = False) -> TensorDescriptor:
-        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own. TypeError unless `block_shape` is a list."""
+        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own. TypeError for anything else, and unless
+        `block_shape` is a list."""
         if not isinstance(block_shape, (list, tuple)):
             raise TypeError(f"block_shape is a list of ints, one a dimension, such as [64, 64]; got {block_shape!r}")
         tensor = HostArray(tensor) if isinstance(tensor, np.ndarray) else tensor
+        _check_array(tensor)
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block_shape, padding, round_f32_to_tf32)
+
+
+def _check_array(tensor: Any) -> None:
+    """TypeError for what is no array. A tensor of torch, or what stands for one, has these three."""
+    if not all(hasattr(tensor, name) for name in ("dtype", "shape", "stride")):
+        what = "nothing" if tensor is None else f"{tensor!r:.60}, a {type(tensor).__name__}"
+        raise TypeError(f"a tensor descriptor is of an array of numpy or torch, and got {what}")
 
 
 def check_descriptor(descriptor: StockTensorDescriptor, what: str = "this tensor descriptor") -> None:

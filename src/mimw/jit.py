@@ -39,7 +39,7 @@ from .decorated import kernel_source, without_source
 from .errors import LaunchError, MimwError
 from .host import as_bytes, as_launched, check_descriptors, check_on_gpu, meant_bytes
 from .ir.site import site_of
-from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
+from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, check_numbers, divided_grid, grid_extents
 from .shown import Shown
 from .simulating import simulating
 from .standing_still import meanwhile
@@ -243,6 +243,7 @@ class MimwFunction(Shown, JITFunction):
         ours = {name: kwargs[name] for name in _OURS if name in kwargs and name not in self.arg_names}
         kwargs = {name: value for name, value in kwargs.items() if name not in ours}
         cluster = ours.get("ctas_per_cga")
+        check_numbers(kwargs, self.arg_names)
         if ours:
             check_cluster_target(cluster, ours.get("preferred_ctas_per_cga"), chip_of(backend.target))
         options, signature, constants, attrs = super()._pack_args(backend, _with_fp_fusion(kwargs), bound_args, specialization,
@@ -289,6 +290,7 @@ def triton_compile(src, target=None, options=None, _env_vars=None):
     options = _with_fp_fusion(canonical_keywords(options or {}))
     cluster, preferred = options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None)
     check_cluster_target(cluster, preferred, chip_of(target))
+    check_numbers(options)
     if not isinstance(src, MimwSource):
         signature = {name: src.signature.get(name, "constexpr") for name in src.fn.arg_names}
         src = MimwSource(src.fn, signature, src.constants, {**src.attrs, CLUSTER: cluster, PREFERRED: preferred})

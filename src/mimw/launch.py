@@ -1,10 +1,11 @@
-"""The cluster of a launch: which keywords ask for one, and which clusters and grids are refused before the launch.
+"""What a launch asks for besides its arguments: clusters, grids and numbers of warps, and which of them are refused beforehand.
 
 Input: a launch's keywords, its grid, and the chip. Output: the cluster's shape as (x, y, z), or a `LaunchError`. For
 example:
 
     canonical_keywords({"cluster_dims": (2, ), "num_warps": 4})     {"num_warps": 4, "ctas_per_cga": (2, 1, 1)}
     check_grid((3, ), (2, 1, 1))                                    LaunchError: clusters of 2 do not divide 3 CTAs
+    check_numbers({"num_warps": 3})                                 LaunchError: a power of two, 1 or more
 
 The grid stays the number of CTAs. The hardware groups neighbouring ones into clusters of the given shape, whose CTAs
 run at the same time and reach each other's shared memory; every CTA is a program instance of its own (CUDA C++
@@ -27,6 +28,12 @@ KEYWORDS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cl
 CLUSTERS = ("ctas_per_cga", "preferred_ctas_per_cga")     # those that are left of them: each must divide the grid
 
 Shape = tuple[int, int, int]
+
+# Triton's launch options that are numbers: what they count, the least, and a usual one. Triton takes them as they come, and
+# Python or the assembler then complains of something else.
+_NUMBERS = {"num_warps": ("warps, a power of two", 1, 4), "num_stages": ("stages of loops", 0, 3),
+            "num_ctas": ("CTAs a program", 1, 1), "maxnreg": ("registers a thread", 1, 128)}
+_SWITCHES = ("enable_fp_fusion", "debug", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl")
 
 
 def cluster_shape(value: Any, keyword: str = "ctas_per_cga") -> Shape | None:
@@ -58,6 +65,22 @@ def canonical_keywords(keywords: Mapping[str, Any], own: Container[str] = ()) ->
     preferred = cluster_shape(ours.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
     found = {"ctas_per_cga": shape or synonym, "preferred_ctas_per_cga": preferred}
     return rest | {name: value for name, value in found.items() if value is not None}
+
+
+def check_numbers(options: Mapping[str, Any], own: Container[str] = ()) -> None:
+    """LaunchError for a launch option of Triton's that is no number of what it counts, or no truth value. None is the default;
+    `own` are the kernel's parameters, whose names are theirs."""
+    for name, value in options.items():
+        if name in own or value is None:
+            continue
+        if name in _SWITCHES and (not hasattr(value, "__index__") or index(value) not in (0, 1)):
+            raise LaunchError(f"{name} is {value!r}; it may be True or False")
+        if name not in _NUMBERS:
+            continue
+        what, least, usual = _NUMBERS[name]
+        whole = hasattr(value, "__index__") and not isinstance(value, bool)
+        if not whole or index(value) < least or name == "num_warps" and index(value).bit_count() != 1:
+            raise LaunchError(f"{name} is {value!r}; it is a number of {what}, {least} or more, such as {name}={usual}")
 
 
 def check_cluster_target(shape: Shape | None, preferred: Shape | None, target: Target) -> None:

@@ -21,11 +21,12 @@ from typing import Any
 
 from .analysis import makes_pointers
 from .compile import Kernel, gpu_target, seen_by
+from .depth import deep
 from .errors import Deadlock, SimulationError, SimulatorMisuse
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
 from .ir import Program
-from .launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, grid_extents
+from .launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, check_numbers, grid_extents
 from .passes import run_passes
 from .report import chrome_trace, timeline_svg
 from .shown import Shown
@@ -307,6 +308,7 @@ def _specialised(fn, arguments: dict[str, Any], gpus: int):
     return found[0][3], found[0][4], values
 
 
+@deep()
 def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
     """(the checked program, the recorded one), kept per specialisation on the function itself."""
     seen = seen_by(fn, constants)
@@ -330,7 +332,9 @@ def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
 
 
 def check_options(fn, options: dict[str, Any], backend) -> None:
-    """KeyError, as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of Triton's."""
+    """KeyError, as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of Triton's;
+    LaunchError for an option that is no such number."""
+    check_numbers(options)
     known = backend.parse_options({"enable_fp_fusion": True}).__dict__
     unknown = next((name for name in options if name not in known and name not in CLUSTERS), None)
     if unknown is not None:

@@ -194,6 +194,8 @@ def target(name: str | Target) -> Target:
     """
     if isinstance(name, Target):
         return name
+    if not isinstance(name, str):
+        raise TargetError(f"target is {name!r}; it may be the name of one: {', '.join(TARGETS)}")
     text = name.strip().lower()
     backend, _, rest = text.partition(":")
     backends = {known.backend for known in TARGETS.values()}

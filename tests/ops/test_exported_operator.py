@@ -38,6 +38,23 @@ def test_a_call_is_the_kernel(scaled):
     assert str(scaled._schema) == f"mimw_export::{SCHEMA}"
 
 
+def test_what_it_writes_is_noted_as_by_torch(scaled):
+    x, y, leaf = torch.randn(96, 64), torch.zeros(96, 64), torch.zeros(96, 64).requires_grad_()
+    seen = (leaf * y).sum()
+    scaled(x, y, 2.0, 64, 3)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        seen.backward()
+    for wrong, error, text in ((leaf, RuntimeError, "target is a leaf"), (leaf[:], RuntimeError, "target is a view of a leaf"),
+                               (leaf * 1, NotImplementedError, "has no derivative")):
+        with pytest.raises(error, match=text):
+            scaled(x, wrong, 2.0, 64, 3)
+    scaled(leaf, y, 2.0, 64, 3)         # what is only read is nobody's loss
+    twice = torch.randn(96, 64)
+    wanted = 2 * twice[:64]
+    scaled(twice, twice, 2.0, 64, 3)    # whether that is right the kernel's author knows
+    assert torch.equal(twice[:64], wanted)
+
+
 def test_what_the_kernel_was_not_compiled_for_is_refused(scaled):
     with pytest.raises(LaunchError, match="rows is 70, and the kernel was compiled for multiples of 16"):
         scaled(torch.zeros(96, 64), torch.zeros(96, 64), 1.0, 70, 3)
@@ -69,8 +86,9 @@ def test_the_cpp_file_has_the_same_schema():
     assert f'library.def("{SCHEMA}", {{at::Tag::pt2_compliant_tag}});' in text
     for part in ('check(source, at::ScalarType::Float, 2, device, "source");',
                  'check(target, at::ScalarType::Float, -1, device, "target");', 'narrow<int32_t>(rows, "rows")', "(float)factor",
-                 "(CUdeviceptr)target.data_ptr()"):
+                 "(CUdeviceptr)target.data_ptr()", 'check_written(target, "target");', "note_written(target);"):
         assert part in text
+    assert 'check_written(source' not in text
 
 
 @pytest.mark.parametrize("arguments, expected", [

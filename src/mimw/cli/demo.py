@@ -136,7 +136,7 @@ def _launch() -> int:
         return 0
     print(f"4  Launch on {gpus()[0].name}", flush=True)
     # A hang on a GPU cannot be interrupted from inside the process that waits for it.
-    command = [sys.executable, "-m", "mimw.cli.demo_gpu"]
+    command = [sys.executable, "-m", "mimw.cli.demo_gpu", str(os.getpid())]
     environment = {name: value for name, value in os.environ.items() if name != "MIMW_SIMULATE"}
     try:
         return subprocess.run(command, timeout=_GPU_TIME_LIMIT_S, env=environment).returncode

@@ -1,14 +1,17 @@
 """The part of `mimw demo` that needs a GPU, in a process of its own: a hung launch cannot be interrupted from inside.
 
-Input: nothing; the shape of the GEMM is fixed. Output: four lines, with the check against fp64 and the times of mimw
-and cuBLAS:
+Input: the process that waits for it, with which it ends; the shape of the GEMM is fixed. Output: four lines, with the check
+against fp64 and the times of mimw and cuBLAS:
 
-    python -m mimw.cli.demo_gpu
+    python -m mimw.cli.demo_gpu $$
     C[8192,8192] = A[8192,2048] B[2048,8192] in bf16 equals fp64 on every 64th row ...
 """
 
 from __future__ import annotations
 
+import sys
+
+from ..lifeline import end_with_parent
 from ..testing import compare
 from ..testing.benchmark import alternate
 
@@ -34,4 +37,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent(int(sys.argv[1]) if sys.argv[1:] else None)
     main()

@@ -23,10 +23,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..collector import resting_collector
+from ..depth import deep
 from ..frontend.record import compilation_error
 from ..ir import Program, print_program
 from ..ir.wait_table import SLOT_BYTES
-from ..launch import canonical_keywords, check_cluster_target
+from ..launch import canonical_keywords, check_cluster_target, check_numbers
 from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
 from ..passes.stamp_waits import wait_table
@@ -50,6 +51,7 @@ __all__ = [
 
 
 @resting_collector()
+@deep()
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
     """Triton's `compile`, told which target and options the source is for."""
     check_binary(chip_of(target))
@@ -131,6 +133,7 @@ def _keeping(after: dict[str, str]):
         f"{len(after):02d}-{name}", print_program(stage) if isinstance(stage, Program) else str(stage))
 
 
+@deep()
 def _source(kernel, signature, constexprs, chip, options, attrs) -> tuple[MimwSource, dict[str, Any], tuple[str, ...]]:
     """(the source for Triton, the options that are left for Triton's backend, the pointers of which nothing was said)."""
     fn = _jit_function(kernel)
@@ -147,6 +150,7 @@ def _source(kernel, signature, constexprs, chip, options, attrs) -> tuple[MimwSo
     check_cluster_target(cluster, preferred, chip)
     attrs = {**(attrs or {}), CLUSTER: cluster, PREFERRED: preferred, STAMPS: options.pop("time_stamps", None),
              WAITS: options.pop("wait_stamps", None)}
+    check_numbers(options)
     unaligned = tuple(name for index, (name, type_) in enumerate(signature.items())
                       if isinstance(type_, str) and type_.startswith("*") and (index, ) not in attrs)
     return MimwSource(fn, signature, constexprs, attrs), options, unaligned

@@ -25,6 +25,7 @@ from ..analysis.order import may_pipeline, may_sink_reads
 from ..collector import resting_collector
 from ..constraints.solution import Layouts
 from ..constraints.solver import solve_layouts
+from ..depth import deep
 from ..frontend import record_program
 from ..guard import optimise_in_order
 from ..ir import ALONE, LineWarning, Program, collected_warnings
@@ -76,6 +77,7 @@ class Kernel:
     warned: list[LineWarning] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
 
     @resting_collector()
+    @deep()
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """The stages of FRONT. What they warn of is said once for a kernel, also if its binary was there before."""
         setting = Setting(chip, options, backend, observer=observer)

@@ -32,6 +32,7 @@ _FILE = """\
 // and a C++ program links it.
 #include <torch/library.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/Stream.h>
 {included}#include <map>
 #include <mutex>
@@ -62,6 +63,16 @@ void check(const at::Tensor &tensor, at::ScalarType type, int64_t rank, int devi
               type);
   TORCH_CHECK(rank < 0 || tensor.dim() == rank, "{namespace}::{name}: ", name, " has ", tensor.dim(), " dimensions, not ", rank);
 }}
+
+// What is written, as torch has it of its own operators in place: autograd notices whoever needs the old values.
+[[maybe_unused]] void check_written(const at::Tensor &tensor, const char *name) {{
+  TORCH_CHECK(!(c10::GradMode::is_enabled() && tensor.requires_grad()), "{namespace}::{name} has no derivative, and ", name,
+              " requires grad: call it without recording gradients, or give a clone");
+}}
+
+[[maybe_unused]] void note_written(const at::Tensor &tensor) {{
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}}
 {described}
 // The dispatcher's integers have 64 bits; a number that the kernel's type does not hold is refused, never cut.
 template <typename Type>
@@ -88,7 +99,7 @@ void on_cuda({parameters}) {{
   const char *text = nullptr;
   if (status) cuGetErrorString(status, &text);
   TORCH_CHECK(!status, "{namespace}::{name} was not launched: ", text ? text : "unknown error");
-}}
+{noted}}}
 
 void without_data({unnamed}) {{}}
 
@@ -138,6 +149,7 @@ def torch_operator(facts: Facts, arguments: Sequence[Argument], written: Sequenc
     """
     short = schema(facts.name, check_for_torch(facts.name, arguments), written)
     arrays = [one for one in arguments if not isinstance(one, Number)]
+    changed = [one for one in arrays if one.name in written]
     tensors = sorted({one.rank for one in arrays if isinstance(one, Described)})
     scratch = (f"  at::Tensor room = at::empty({{(int64_t){facts.name}_scratch_bytes({', '.join(_GRID)})}}, "
                f"{arrays[0].name}.options().dtype(at::kByte));\n" if facts.scratch else "")
@@ -146,7 +158,9 @@ def torch_operator(facts: Facts, arguments: Sequence[Argument], written: Sequenc
         described="".join(_DESCRIBED.format(name=facts.name, rank=rank) for rank in tensors),
         parameters=", ".join([*map(_parameter, arguments), *(f"int64_t {name}" for name in _GRID)]), first=arrays[0].name,
         checks="".join(f"  check({one.name}, at::ScalarType::{SCALARS[one.element]}, "
-                       f"{one.rank if isinstance(one, Described) else -1}, device, \"{one.name}\");\n" for one in arrays),
+                       f"{one.rank if isinstance(one, Described) else -1}, device, \"{one.name}\");\n" for one in arrays)
+        + "".join(f"  check_written({one.name}, \"{one.name}\");\n" for one in changed),
+        noted="".join(f"  note_written({one.name});\n" for one in changed),
         scratch=scratch, room=", (CUdeviceptr)room.data_ptr()" if scratch else "",
         unnamed=", ".join([*(_parameter(one).rpartition(" ")[0].replace("int64_t", "c10::SymInt") + " " for one in arguments),
                            *(["c10::SymInt"] * len(_GRID))]),

@@ -34,20 +34,25 @@ def torch_op(name: str, kernel, grid, *args, target: str | None = None, writes: 
     args:      name    of the operator
                others  as `mimw.export.export`
     returns:   torch's operator. Its arguments are the launch's run-time arguments in order, a descriptor's the tensor that it
-               describes; then grid_x, grid_y=1, grid_z=1. It returns nothing, and has no derivative
+               describes; then grid_x, grid_y=1, grid_z=1. It returns nothing, and has no derivative; autograd notices what it wrote
     errors:    as `mimw.export.export`; LaunchError for arguments that operators of torch do not take. A call raises LaunchError
-               for numbers and addresses for which the kernel was not compiled, as the launcher in C refuses them
+               for numbers and addresses for which the kernel was not compiled, as the launcher in C refuses them; RuntimeError
+               while gradients are recorded for a written tensor that is a leaf that requires grad, or a view of one, and
+               NotImplementedError for any other that requires grad
     """
     import torch
+
+    from ..in_place import InPlace
 
     exported = export(kernel, grid, *args, target=target, name=name, writes=writes, **meta)
     arguments = check_for_torch(name, exported.arguments)
     call = _Call(name, arguments, kernel, args, meta)
     _forget(name)
     library = _LIBRARIES[name] = torch.library.Library(NAMESPACE, "FRAGMENT")
-    library.define(schema(name, arguments, exported.written), tags=(torch.Tag.pt2_compliant_tag, ))
+    library.define(text := schema(name, arguments, exported.written), tags=(torch.Tag.pt2_compliant_tag, ))
+    run = InPlace(f"{NAMESPACE}::{name}", text, overlaps=False).around(call)
     for key in ("CPU", "CUDA"):
-        library.impl(name, call, key)
+        library.impl(name, run, key)
     torch.library.register_fake(f"{NAMESPACE}::{name}", lambda *values: None, lib=library)
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 

@@ -34,6 +34,7 @@ from ..triton_port.codegen import (
     parse,
     tensor_descriptor_base,
 )
+from ..triton_port.plain import DEEPEST, too_deep
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
 from .displays import Displays
@@ -154,6 +155,8 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         call = (fn, tuple(value.type for value in values.values()))
         if any(caller is fn and _mangled(types) == _mangled(call[1]) for caller, types in self.callers):
             raise self._unsupported(self.cur_node, f"recursion: {fn.__name__} calls itself with the same types and constants")
+        if len(self.callers) >= DEEPEST:
+            raise self._unsupported(self.cur_node, too_deep(fn.__name__))
         callee = KernelGenerator(
             self.context, self.prototype, fn.get_capture_scope(), fn.__name__, fn, recorder=self.builder,
             callers=(*self.callers, call), options=self.builder.options, codegen_fns=self.builder.codegen_fns,
@@ -164,10 +167,10 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
             return callee.record_body(values)
         except CompilationError as error:
             wrapped = CompilationError(self.jit_fn.src, self.cur_node, None)
-            wrapped.mimw_site = getattr(error, "mimw_site", None)
-            raise wrapped from error
+            wrapped.mimw_site, wrapped.__cause__ = getattr(error, "mimw_site", None), error
         finally:
             self.builder.leave_function(saved)
+        raise wrapped       # here, so that its context is none: Triton's `filter_traceback` follows both, 2^depth times
 
     def visit_Assign(self, node):
         if len(getattr(node, "targets", ())) > 1:

@@ -107,6 +107,9 @@ def _is_about_the_configuration(error: BaseException | None) -> bool:
 
 def _message(error: BaseException, root: BaseException) -> str:
     """What an error of Triton's, or of Python's, says, without Python's quotes around it."""
+    if isinstance(root, RecursionError):
+        return ("this is nested too deep for Python to walk through: give parts of a long expression names of their own, or "
+                "write a loop, `for i in tl.static_range(n)`")
     if not isinstance(root, CompilationError):
         return f"{type(root).__name__}: {root}" if isinstance(root, KeyError) or not str(root) else str(root)
     message = ""

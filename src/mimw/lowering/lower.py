@@ -17,6 +17,7 @@ from ..constraints.solution import Layouts
 from ..ir import Op, Program
 from ..target import Target
 from ..triton_port.builder import new_module
+from ..triton_port.numbers import as_debug_file
 from . import blackwell, cdna, hopper, nvidia, words  # noqa: F401
 from .emitter import Emitter
 from .words.raw_mlir import spliced_calls
@@ -33,7 +34,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
                trial        a module to be looked at and thrown away (`Emitter`)
     """
     builder, module = new_module(context, target_name, options)
-    builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
+    builder.set_loc(as_debug_file(program.site.file), program.site.line, program.site.column + 1)
     module.context = context
     emitter = Emitter(builder, layouts, target, program, by_registers, trial, module, target_name)
     types = [emitter.mlir_type(param.value) for param in program.params]

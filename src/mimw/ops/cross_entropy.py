@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mimw.in_place import refuse_leaves, refuse_overlaps
 from mimw.kernels import cross_entropy as library
 from mimw.kernels.norm.configs import plain_configuration
 
@@ -44,8 +45,9 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
     computed:  by `mimw.kernels.cross_entropy`: on sm_90 many long rows by bulk copies into a ring, few long ones by clusters; one
                read of the logits forward, one read and one write backward. With classes elsewhere than last of a copy
     gradients  of the logits, the first
-    errors:    RuntimeError where shapes or devices do not fit, and in place for a leaf that requires grad; NotImplementedError for
-               other types, among them classes given by their probabilities; ValueError for other reductions and smoothings
+    errors:    RuntimeError where shapes or devices do not fit, and in place for a leaf that requires grad, a view of one,
+               and logits whose elements share memory; NotImplementedError for other types, among them classes given by their
+               probabilities; ValueError for other reductions and smoothings
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"cross_entropy: reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}")
@@ -54,10 +56,10 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
     rows, classes = _rows(logits, target)
     options = ignore_index, label_smoothing, z_loss
     graded = rows.requires_grad and torch.is_grad_enabled()
-    if inplace_backward and graded and logits.is_leaf:
-        raise RuntimeError("cross_entropy: a leaf that requires grad cannot become its own gradient; inplace_backward is for "
-                           "logits that were computed")
+    if inplace_backward and graded:
+        refuse_leaves("cross_entropy", logits=logits)
     if inplace_backward and graded and not torch.compiler.is_compiling():
+        refuse_overlaps("cross_entropy", {"logits": rows}, {"target": classes})
         at_once = rows.dtype is not torch.float16
         return (_AtOnce if at_once else _Later).apply(rows, classes, reduction, *options).view(_shape(target, reduction))
     return _reduced(CROSS_ENTROPY(rows, classes, *options)[0], classes, ignore_index, reduction).view(_shape(target, reduction))
@@ -161,9 +163,7 @@ def _run(logits: Tensor, target: Tensor, *options) -> tuple[Tensor, Tensor]:
 
 
 def _run_in_place(logits: Tensor, target: Tensor, count: Tensor | None, *options) -> tuple[Tensor, Tensor]:
-    found = _launched(logits, target, count, True, *options)
-    torch.autograd.graph.increment_version(logits)
-    return found
+    return _launched(logits, target, count, True, *options)
 
 
 def _launched(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, *options) -> tuple[Tensor, Tensor]:
@@ -210,7 +210,6 @@ def _run_backward_in_place(logits: Tensor, *given) -> None:
     dx = _gradient(True, logits, *given)
     if dx.data_ptr() != logits.data_ptr():
         logits.copy_(dx)
-    torch.autograd.graph.increment_version(logits)
 
 
 def _gradient(in_place: bool, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, *options) -> Tensor:
@@ -244,7 +243,6 @@ def _scale(x: Tensor, factors: Tensor) -> None:
     if x.numel():
         key = look(x), look(factors)
         (_SCALE_PLANS[key] or _SCALE_PLANS.made(key, x, factors))(x, factors)
-    torch.autograd.graph.increment_version(x)
 
 
 _SCALE_PLANS = Plans(lambda x, factors: Launch(x, *library.scale_arguments(x, factors, programs(x))))

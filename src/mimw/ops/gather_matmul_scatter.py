@@ -40,7 +40,8 @@ def gather_matmul_scatter(a: Tensor, b: Tensor, source: Tensor, target: Tensor, 
     computed:  on sm_90 by `mimw.kernels.gather_matmul_scatter` where TMA can read a and b and write the result; else by
                `mimw.kernels.plain_matmul`, as fp32 where torch.get_float32_matmul_precision() is "highest"
     gradients  of a and b, where `out` is not given; `target` must name no row twice
-    errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types
+    errors:    RuntimeError where extents, types or devices do not fit, and for an `out` that shares memory with another argument or
+               within itself; NotImplementedError for other types
     """
     if out is None:
         return PICKED(a, b, source, target, rows)
@@ -93,7 +94,6 @@ def _fake_into(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor
 def _run_into(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
     _fake_into(out, a, b, source, target)
     _write(out, a, b, source, target)
-    torch.autograd.graph.increment_version(out)
 
 
 def _write(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:

@@ -22,6 +22,8 @@ import torch
 from torch import Tensor
 from torch.fx.node import has_side_effect
 
+from mimw.in_place import InPlace
+
 from .held import held
 
 _LIBRARY = torch.library.Library("mimw", "FRAGMENT")
@@ -40,7 +42,8 @@ class Operator:
     """An operator `mimw::NAME`.
 
     args:      schema    torch's, without the namespace: "mm(Tensor a, Tensor b) -> Tensor", tensors first; no result may be, or
-                         share memory with, an argument. One with mutated arguments, "(Tensor(a!) out, ...)", has no derivative
+                         share memory with, an argument. One with mutated arguments, "(Tensor(a!) out, ...)", has no derivative, and
+                         takes what mimw.in_place says may be written
                run       computes: gets the arguments in order, tensors of one CUDA device, which is the current one, or of the CPU
                fake      the same for tensors without data, whose extents may be symbols: empty results of the right shape, strides
                          and type, and the same errors
@@ -56,8 +59,11 @@ class Operator:
     def __init__(self, schema: str, run: Callable, fake: Callable, save: Callable | None = None,
                  backward: Callable | None = None, autocast: str | torch.dtype | None = None, kept: tuple[str, ...] = ()):
         self.name = schema.partition("(")[0].strip()
-        self.run, self.schema = run, schema
         self._mutates = "!" in schema
+        if self._mutates:
+            rule = InPlace(f"mimw::{self.name}", schema)
+            run, fake = rule.around(run), rule.around_fake(fake)
+        self.run, self.schema = run, schema
         arguments = [one.split() for one in schema[schema.index("(") + 1:].partition(") ->")[0].split(",")]
         kinds = [kind.startswith("Tensor") for kind, *_ in arguments]
         kept = frozenset(number for number, (_, name) in enumerate(arguments) if name.partition("=")[0] in kept)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mimw.in_place import refuse_leaves, refuse_overlaps, refuse_views_of_several
 from mimw.kernels import rope as library
 
 from .launching import Launch
@@ -39,8 +40,9 @@ def rope(x: Tensor | tuple[Tensor, Tensor], cos: Tensor, sin: Tensor, positions:
     returns:   of x's shape, type and order in memory; computed in fp32, rounded once
     computed:  by `mimw.kernels.rope`, plain Triton, one launch for both
     gradients  of x, of any order: the rotation by the negative angles. Tables have none
-    errors:    RuntimeError where shapes, types or devices do not fit, and for a leaf that requires grad in place;
-               NotImplementedError for other types and for tables that require grad
+    errors:    RuntimeError where shapes, types or devices do not fit; in place for a leaf that requires grad, a view of one, and
+               elements that share memory, as those of an expanded tensor or of (x, x); NotImplementedError for other types and
+               for tables that require grad
     """
     both = isinstance(x, (tuple, list))
     xs = tuple(x) if both else (x, )
@@ -59,9 +61,12 @@ def rope(x: Tensor | tuple[Tensor, Tensor], cos: Tensor, sin: Tensor, positions:
 
 def _in_place(xs: tuple[Tensor, ...], rest: tuple, graded: bool) -> tuple[Tensor, ...]:
     graded = graded and any(x.requires_grad for x in xs)
-    if graded and any(x.requires_grad and x.is_leaf for x in xs):
-        raise RuntimeError("rope: a leaf that requires grad cannot be turned in place: its value is what the optimizer changes")
+    named = dict(zip(("x", ) if len(xs) == 1 else ("q", "k"), xs))
+    if graded:
+        refuse_leaves("rope", **named)
+        refuse_views_of_several("rope", **named)
     if any(x.dim() and x.shape[-1] > 1 and x.stride(-1) != 1 for x in xs) or graded and torch.compiler.is_compiling():
+        refuse_overlaps("rope", named, dict(zip(("cos", "sin", "positions"), rest)))
         return tuple(x.copy_(ROPE(x, *rest)) for x in xs)
     plain = [x.detach() for x in xs] if graded else xs
     (BOTH_IN_PLACE if len(xs) == 2 else IN_PLACE)(*plain, *rest)
@@ -173,8 +178,6 @@ def _save(ctx, inputs, output) -> None:
 
 def _write(xs: tuple[Tensor, ...], *rest) -> None:
     _computed(xs, *rest, in_place=True)
-    for x in xs:
-        torch.autograd.graph.increment_version(x)
 
 
 ROPE = Operator(f"rope(Tensor x, {_REST}) -> Tensor", lambda x, *rest: _computed((x, ), *rest)[0],

@@ -13,7 +13,7 @@ too.
 
 A run that goes wrong in a copy (an error that is no result, no memory, an end by a signal) is made again in this process, so
 errors are raised where they would be in one process, and with their traceback. Copies do not hear the keyboard's interrupt; they
-are ended with the iteration, however it ends.
+are ended with the iteration, however it ends, and with this process, whatever ends it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SimulatorMisuse
+from ..lifeline import end_with_parent
 
 START = 0.05        # seconds of work before a copy may be worth its start
 WORTH = 0.1         # seconds that copies must be expected to save
@@ -150,6 +151,7 @@ class Crew:
                 numbers.write(first.to_bytes(_NUMBER, "little"))
         sys.stdout.flush()
         sys.stderr.flush()
+        here = os.getpid()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             for _ in range(helpers):
@@ -161,15 +163,16 @@ class Crew:
                     write.close()
                     break
                 if not process:
-                    self._serve(write)
+                    self._serve(write, here)
                 write.close()
                 self.workers[read] = process
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
-    def _serve(self, results: Connection) -> None:
+    def _serve(self, results: Connection, parent: int) -> None:
         """What a copy does, and all that it does."""
         try:
+            end_with_parent(parent)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

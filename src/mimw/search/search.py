@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
 from ..errors import SimulationError, SimulatorMisuse
 from ..findings import Finding, Report, Tried
 from ..simulate import Launch
-from ..simulator import Guide, explore, run, schedule_of, watching
+from ..simulator import Guide, check_seed, explore, run, schedule_of, watching
 from ..simulator.machine.poison import DataNeeded
 from ..trials import Trial, trials
 from .alike import Alike
@@ -64,7 +64,12 @@ class Search:
         self.watcher = watching.get()             # of machines, who is told of each besides
 
     def all(self, seeds, search: str, limit: int, shrink: bool, rounds: bool = False) -> Report:
+        if not isinstance(seeds, (int, Iterable)) or isinstance(seeds, str):
+            raise SimulatorMisuse(f"seeds is {seeds!r}; it may be how many, or a list of seeds and schedules",
+                                  hint="seeds=8, seeds=[0, 17]")
         seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
+        for seed in seeds:
+            check_seed(seed)
         complete = False
         self.planned = (len(seeds) if search != "systematic" else 0) + (max(0, limit) if search != "random" else 0)
         if not self.planned:

@@ -14,7 +14,7 @@ from ..trace import Event, Trace
 from . import words  # noqa: F401  the handlers of all ops
 from .cut_short import cut_short
 from .machine.clusters import clusters
-from .machine.guide import Guide
+from .machine.guide import Guide, check_seed
 from .machine.launches import asks
 from .machine.table import HANDLERS
 from .memory.global_memory import describe
@@ -25,6 +25,6 @@ from .search.counterfactual import flipped_waits, verb_of_pipe
 from .search.explore import explore, schedule_of
 
 __all__ = [
-    "HANDLERS", "Event", "Guide", "Run", "Trace", "asks", "bind_launch", "clusters", "cut_short", "describe", "explore",
-    "flipped_waits", "live_tensors", "run", "schedule_of", "verb_of_pipe", "watching",
+    "HANDLERS", "Event", "Guide", "Run", "Trace", "asks", "bind_launch", "check_seed", "clusters", "cut_short", "describe",
+    "explore", "flipped_waits", "live_tensors", "run", "schedule_of", "verb_of_pipe", "watching",
 ]

@@ -20,7 +20,7 @@ from ..collector import resting_collector
 from ..errors import SimulatorMisuse
 from ..ir import Program, Site
 from ..trace import Trace
-from .machine.guide import Guide, Schedule
+from .machine.guide import Guide, Schedule, check_seed
 from .machine.machine import Machine
 from .machine.one_thread import one_thread
 from .memory.worlds import bind_launch
@@ -64,7 +64,9 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     sizes = tuple(operator.index(size) for size in grid)
     if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
         raise SimulatorMisuse(f"the grid should be 1 to 3 numbers of programs, not {tuple(grid)}", program.site)
-    seed = Guide(seed) if isinstance(seed, tuple) else seed
+    if not isinstance(seed, Guide):
+        check_seed(seed)
+        seed = Guide(seed) if isinstance(seed, tuple) else operator.index(seed)
     bound = bind_launch(program, args, gpus, memory)
     machine = Machine(program, (*sizes, 1, 1)[:3], bound.arguments, bound.memory, seed=seed, trace=trace,
                       check_unwritten=check_unwritten, races=races, only=only, gpus=bound.gpus)

@@ -21,8 +21,13 @@ def numbered(builder, name: str, number: int, file: str, line: int, column: int)
 
     A debugger and a profiler see the position inside the name.
     """
-    builder.set_loc(file, line, column)
+    builder.set_loc(as_debug_file(file), line, column)
     builder.set_loc(builder.create_name_loc(f"{name}.{number}", builder.get_loc()))
+
+
+def as_debug_file(file: str) -> str:
+    """A file's name as it may stand in a module's locations, and so in the PTX, where ptxas reads `\\"` as the name's end."""
+    return file.replace('"', "'")
 
 
 def number_of(value) -> int | None:

@@ -24,6 +24,9 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime.jit import get_full_name
 
 from .codegen import Unhashed
+from .numbers import as_debug_file
+
+DEEPEST = 500       # helpers inside each other, in any kernel; what would be deeper is a recursion without an end
 
 
 class _SpecializationProxy(NamedTuple):
@@ -57,6 +60,7 @@ def plain_generator(carries: type) -> type:
     """Triton's code generator with the mixin `carries` in front, also for the helpers that it calls."""
 
     class PlainGenerator(carries, stock.CodeGenerator):
+        depth = 0       # helpers around this one
 
         def __init__(self, *args, **keywords):
             super().__init__(*args, **keywords)
@@ -72,6 +76,8 @@ def plain_generator(carries: type) -> type:
             types = [value.type for value in values]
             name = self._name_of(fn, types, stock.mangle_fn(get_full_name(fn), types, context))
             if not self.module.has_function(name):
+                if self.depth >= DEEPEST:
+                    raise self._unsupported(self.cur_node, too_deep(fn.__name__))
                 self.function_ret_types[name] = self._generate_callee(fn, name, types, context)
             handles = stock.flatten_values_to_ir(values)
             call = self.builder.call(self.module.get_function(name), handles)
@@ -90,17 +96,27 @@ def plain_generator(carries: type) -> type:
         def _generate_callee(self, fn, name, types, context):
             callee = type(self)(
                 self.context, stock.ASTFunction([], types, {}), fn.get_capture_scope(), module=self.module, jit_fn=fn,
-                function_name=name, function_types=self.function_ret_types, noinline=fn.noinline, file_name=fn.file_name,
-                begin_line=fn.def_file_line_number, begin_col=fn.def_file_col_number, options=self.builder.options,
-                codegen_fns=self.builder.codegen_fns, module_map=self.builder.module_map, caller_context=context,
+                function_name=name, function_types=self.function_ret_types, noinline=fn.noinline,
+                file_name=as_debug_file(fn.file_name), begin_line=fn.def_file_line_number, begin_col=fn.def_file_col_number,
+                options=self.builder.options, codegen_fns=self.builder.codegen_fns, module_map=self.builder.module_map,
+                caller_context=context,
                 is_gluon=False)
+            callee.depth = self.depth + 1
             try:
                 callee.visit(fn.parse())
+                return callee.ret_type
             except Exception as error:
-                raise CompilationError(self.jit_fn.src, self.cur_node, None) from error
-            return callee.ret_type
+                wrapped = CompilationError(self.jit_fn.src, self.cur_node, None)
+                wrapped.__cause__ = error
+            raise wrapped       # here, so that its context is none: Triton's `filter_traceback` follows both, 2^depth times
 
     return PlainGenerator
+
+
+def too_deep(helper: str) -> str:
+    """What is said of a helper below the deepest."""
+    return (f"{helper} would be helper number {DEEPEST + 1} inside each other, and {DEEPEST} may be: each is inlined where it is "
+            "called. A recursion ends by a condition on constants; a loop, `for i in tl.static_range(n)`, needs no helpers")
 
 
 def plain_ttir(carries: type, fn, src, context, options, codegen_fns, module_map):
@@ -108,9 +124,9 @@ def plain_ttir(carries: type, fn, src, context, options, codegen_fns, module_map
     constants = {fn.arg_names[path[0]]: value for path, value in src.constants.items() if len(path) == 1}
     generator = plain_generator(carries)(
         context, stock.ASTFunction([], _argument_types(fn, src), src.attrs), gscope=fn.get_capture_scope(),
-        function_name=fn.repr(_SpecializationProxy(constants, src.signature)), jit_fn=fn, is_kernel=True, file_name=fn.file_name,
-        begin_line=fn.def_file_line_number, begin_col=fn.def_file_col_number, options=options, codegen_fns=codegen_fns,
-        module_map=module_map, is_gluon=fn.is_gluon())
+        function_name=fn.repr(_SpecializationProxy(constants, src.signature)), jit_fn=fn, is_kernel=True,
+        file_name=as_debug_file(fn.file_name), begin_line=fn.def_file_line_number, begin_col=fn.def_file_col_number,
+        options=options, codegen_fns=codegen_fns, module_map=module_map, is_gluon=fn.is_gluon())
     generator.visit(fn.parse())
     module = generator.module
     module.context = context  # which must live as long as the module

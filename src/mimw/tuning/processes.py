@@ -26,10 +26,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ..lifeline import end_with_parent
+
 NOT_INITIALISED = 3     # CUDA_ERROR_NOT_INITIALIZED
 PATIENCE = 10.0         # seconds in which a process that was killed should be gone
 DONE, FAILED, CRASHED, HUNG = "done", "failed", "crashed", "hung"
-_DIE_WITH_PARENT = 1    # PR_SET_PDEATHSIG
 _LAST_WORDS = 300       # characters
 
 
@@ -99,17 +100,19 @@ def _start(context, key, function: Callable, args: tuple, limit: float) -> _Runn
     said = tempfile.NamedTemporaryFile(prefix="mimw-tune-")     # noqa: SIM115  open until the process has ended
     sys.stdout.flush()
     sys.stderr.flush()
-    process = context.Process(target=_serve, args=(theirs, said.name, os.getpid(), dict(os.environ), function, args), daemon=False)
+    parent = os.getpid() if context.get_start_method() == "fork" else None
+    process = context.Process(target=_serve, args=(theirs, said.name, parent, dict(os.environ), function, args), daemon=False)
     process.start()
     theirs.close()
     now = time.monotonic()
     return _Running(key, process, results, said, now, now + limit)
 
 
-def _serve(results: Connection, said: str, parent: int, environment: dict[str, str], function: Callable, args: tuple) -> None:
+def _serve(results: Connection, said: str, parent: int | None, environment: dict[str, str], function: Callable,
+           args: tuple) -> None:
     """What a process does, and all that it does."""
     os.setsid()
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(environment)
     with open(said, "ab", 0) as file:

@@ -9,6 +9,7 @@ from mimw.errors import NotSymmetric, RanksDisagree  # noqa: E402
 from mimw.kernels.collectives import Configuration, configuration  # noqa: E402
 from mimw.ops.distributed import all_gather, all_reduce, all_reduce_, all_to_all, reduce_scatter  # noqa: E402
 from mimw.ops.distributed.collectives import _same_everywhere, choice  # noqa: E402
+from tests.in_place.writing import holds  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -90,6 +91,13 @@ def test_gradients():
     assert at_ranks(2, work) == [[True] * 3] * 2
 
 
+def test_what_is_written_in_place_is_asked_for_what_torch_asks():
+    def work(rank):
+        holds("all_reduce_", lambda: (drawn(rank, 4, 8), torch.distributed.group.WORLD.group_name))
+
+    at_ranks(1, work)
+
+
 def test_opcheck_finds_nothing_and_graphs_of_torch_hold_them():
     def work(rank):
         name, x = torch.distributed.group.WORLD.group_name, drawn(rank, 4, 8)
@@ -121,6 +129,8 @@ def test_what_does_not_fit_is_named():
             all_reduce_(torch.zeros(4, 4).T)
         with pytest.raises(NotImplementedError, match="all_reduce_ has no derivative"):
             all_reduce_(torch.ones(4, requires_grad=True) * 2)
+        with pytest.raises(RuntimeError, match="all_reduce_: x is a view of a leaf"):
+            all_reduce_(torch.ones(4, requires_grad=True)[1:])
         for wrong in (torch.zeros(4 + rank), torch.zeros(4 * rank)):
             with pytest.raises(RanksDisagree, match="the inputs of all_reduce"):
                 all_reduce(wrong)

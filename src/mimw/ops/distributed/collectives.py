@@ -20,6 +20,7 @@ from torch import Tensor
 
 import mimw
 from mimw.errors import NotSymmetric
+from mimw.in_place import refuse_leaves
 from mimw.kernels import collectives as library
 
 from ..operator import Operator
@@ -50,9 +51,10 @@ def all_reduce(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
 
 
 def all_reduce_(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
-    """`all_reduce` in the place of x, which is returned; x has to be contiguous (RuntimeError), and need no gradient
-    (NotImplementedError)."""
+    """`all_reduce` in the place of x, which is returned; x has to be contiguous, and while gradients are recorded no leaf that
+    requires grad, nor a view of one (RuntimeError), and need no gradient (NotImplementedError)."""
     if x.requires_grad and torch.is_grad_enabled():
+        refuse_leaves("all_reduce_", x=x)
         raise NotImplementedError("mimw::all_reduce_ has no derivative: call all_reduce, or this under torch.no_grad()")
     ALL_REDUCE_(x, name_of(group), symmetric)
     return x

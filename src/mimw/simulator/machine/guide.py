@@ -16,9 +16,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...errors import SimulatorMisuse
 from .enabled import At, Enabled
 
 Schedule = tuple[tuple[int, int], ...]
+
+
+def check_seed(seed: Any) -> None:
+    """SimulatorMisuse for what is neither a whole number nor a schedule."""
+    pairs = isinstance(seed, tuple) and all(isinstance(one, (tuple, list)) and len(one) == 2 for one in seed)
+    numbers = [number for one in seed for number in one] if pairs else [seed]
+    if not all(hasattr(number, "__index__") for number in numbers):
+        raise SimulatorMisuse(f"seed is {seed!r}; it may be a whole number, or a schedule: pairs (step, choice) as a finding of "
+                              "mimw.check names them", hint="seed=0, seed=17, seed=((12, 1), )")
 
 
 @dataclass

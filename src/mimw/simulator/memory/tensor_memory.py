@@ -155,13 +155,11 @@ class Doubled(View):
         parts = (part.view(kind)[..., columns] for part, kind in kinds)
         return Doubled(self.allocation, *parts, f"{self.path} as {type_}", self.group_size)
 
-    def read(self, task, op, where=...) -> np.ndarray:
-        self.check(task, op, where)
-        return self.tile.copy()
+    def read(self, task, op, where=...) -> np.ndarray | Poisoned:
+        return View.read(self, task, op, where)[..., 0, :]
 
-    def write(self, tile: np.ndarray) -> None:
-        self.data[...] = np.asarray(tile)[..., None, :]
-        self.marks[...] = WRITTEN
+    def write(self, tile: np.ndarray | Poisoned, where=...) -> None:
+        View.write(self, tile.reshape((*tile.shape[:-1], 1, tile.shape[-1])), where)
 
     def element(self, index: tuple[int, ...]) -> tuple[int, ...]:
         *ahead, _, column = index
