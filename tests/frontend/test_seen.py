@@ -20,6 +20,7 @@ import mimw
 import tests.kernels
 from mimw.frontend.seen import content_of, look
 from mimw.frontend.seen.names import named_in_code, named_in_tree
+from mimw.frontend.seen.still import CONTENT
 from mimw.frontend.words import uses_words
 from mimw.triton_port.runtime import JITFunction, driver
 from tests.processes import python
@@ -97,6 +98,38 @@ def test_names_of_code():
     found = named_in_code(outer.__code__)
     assert {("G", "a", "b"), ("H", "c"), ("range", )} <= found.chains.keys()
     assert ("math", "ceil") in found.imported and found.computed and "d" in found.attributes
+
+
+def test_a_frozen_dataclass_is_asked_for_nothing_and_what_it_holds_is():
+    """It may be an argument of every launch."""
+    assert look([Settings(7)]).still() and CONTENT not in {kind for kind, *_ in look([Settings(7)]).reads.values()}
+    held = Settings(7, [1])
+    seen = look([held])
+    held.names.append(2)
+    assert not seen.still()
+
+
+class Slotted:
+    __slots__ = ("held", )
+
+
+class Listed(list):
+    pass
+
+
+SLOTTED, LISTED, OBJECT, TABLE, ARRAY = Slotted(), Listed(), types.SimpleNamespace(held=1), {1: [2]}, np.arange(3)
+SLOTTED.held, LISTED.held = 1, 1
+
+
+@pytest.mark.parametrize("change, value", [
+    (lambda: setattr(SLOTTED, "held", SLOTTED.held + 1), "SLOTTED"), (lambda: setattr(LISTED, "held", LISTED.held + 1), "LISTED"),
+    (lambda: LISTED.append(1), "LISTED"), (lambda: setattr(OBJECT, "held", float(OBJECT.held)), "OBJECT"),
+    (lambda: TABLE[1].append(3), "TABLE"), (lambda: TABLE.update({1: [2.0]}), "TABLE"), (lambda: TABLE.pop(1), "TABLE"),
+    (lambda: ARRAY.__setitem__(0, ARRAY[0] + 1), "ARRAY")])
+def test_what_changes_in_place_is_noticed_from_the_walk_on(change, value):
+    seen = look([globals()[value]])
+    change()
+    assert not seen.still() and look([globals()[value]]).digest != seen.digest and look([globals()[value]]).still()
 
 
 @triton.constexpr_function

@@ -13,6 +13,7 @@ unknown.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import hashlib
@@ -25,7 +26,7 @@ from ...language.tle.raw.function import RawFunction
 from ...triton_port.codegen import JITCallable, constexpr
 from .found import PLAIN, Seen
 from .settled import asks_outside, is_settled, is_settled_module, is_settled_thing, version
-from .still import CONTENT, OF
+from .still import CONTENT, ITEMS, OF, items_of
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _NUMBERS = (int, float, complex, str, bytes)
@@ -37,8 +38,8 @@ _BY_REPR = ("torch.dtype", "torch.device", "numpy.dtype", "typing.", "types.Gene
             "inspect.Signature")
 _BY_NAME = ("builtins.wrapper_descriptor", "builtins.method_descriptor", "builtins.classmethod_descriptor",
             "builtins.method-wrapper", "builtins.getset_descriptor", "builtins.member_descriptor", "_collections._tuplegetter")
-_CONSTANT = ("triton.language.", "mimw.", "fractions.Fraction", "decimal.Decimal", "builtins.object")
-_BY_ATTRIBUTES = (*_CONSTANT, "types.SimpleNamespace", "dataclasses.")
+_CONSTANT = ("triton.language.", "mimw.", "fractions.Fraction", "decimal.Decimal", "dataclasses.", "builtins.object")
+_BY_ATTRIBUTES = (*_CONSTANT, "types.SimpleNamespace")
 
 
 class Contents:
@@ -173,7 +174,7 @@ class Contents:
         held = _held(value)
         if held is None:
             return self.cannot_follow(where, f"is a {path}, whose content nobody can tell")
-        if not path.startswith(_CONSTANT):
+        if not path.startswith(_CONSTANT) and not _is_frozen(kind):
             self._may_change(value)
         items = ", ".join(f"{name}={self.content(item, f'{where}.{name}')}" for name, item in held.items())
         return f"{self.content(kind, where)}({items})"
@@ -188,10 +189,22 @@ class Contents:
         if isinstance(value, (set, frozenset)):
             items.sort()
         own = f"{self.content(kind, where)} " if not is_settled_thing(kind) else f"{kind.__name__} "
+        if getattr(value, "__dict__", None):
+            own += self.content(vars(value), where)
         return f"{own}[{', '.join(items)}]"
 
     def _may_change(self, value: Any) -> None:
-        self.seen.reads[CONTENT, id(value), ""] = (CONTENT, value, "", None)
+        if not self.follow:
+            return
+        if (items := items_of(value)) is None:
+            self.seen.reads[CONTENT, id(value), ""] = (CONTENT, value, "", held_now(value))
+        else:       # each of which is asked for what it holds by itself
+            self.seen.reads[ITEMS, id(value), ""] = (ITEMS, value, "", items)
+
+
+def _is_frozen(kind: type) -> bool:
+    """True of a dataclass whose attributes stay what they are; a list among them is asked for its own content."""
+    return dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen
 
 
 def _held(value: Any) -> dict[str, Any] | None:

@@ -105,7 +105,7 @@ class _Walk(Contents):
         if not isinstance(function, BodyFunction):
             self.seen.natives.append(function)
             return
-        declared = (function.options, function.hardware, list(function.parameters.items()), function.result)
+        declared = (function.options, function.hardware, tuple(function.parameters.items()), function.result)
         self.note(where, ", ".join(self.content(one, where) for one in declared))
         self._body(function.fn, where)
 
@@ -137,7 +137,7 @@ class _Walk(Contents):
             for name, member in cls.__members__.items():
                 self.note(f"{where}.{name}", self.content(member.value, where))
         if "__dataclass_fields__" in members:
-            fields = [(one.name, one.init, one.compare, one.kw_only, one.default_factory) for one in dataclasses.fields(cls)]
+            fields = tuple((one.name, one.init, one.compare, one.kw_only, one.default_factory) for one in dataclasses.fields(cls))
             self.note(f"{where} fields", f"{members['__dataclass_params__']!r} {self.content(fields, where)}")
         for name, value in list(members.items()):
             if issubclass(cls, enum.Enum) and not isinstance(value, types.FunctionType) or _is_written(name, value):
