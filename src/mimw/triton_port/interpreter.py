@@ -87,7 +87,7 @@ def cast_float(data, target: np.dtype, rounding: str = "RTNE"):
 
 
 def _odd(data):
-    """fp64 as fp32, towards zero, the last bit set where something is cut off: so what is rounded to bf16 afterwards is rounded once,
+    """fp64 as fp32, towards zero, the last bit set where something is cut off: so what becomes bf16 behind it is rounded once,
     though the way of ml_dtypes leads through fp32. Everything else as it is."""
     if data.dtype != np.float64:
         return data
