@@ -46,6 +46,7 @@ class _Worker:
     def __init__(self, function: str, options: dict):
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # the processes are as many as the cores
             os.environ.setdefault(name, "1")
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # before CUDA starts: ranks of a world wait for each other
         self.pipe, theirs = _CONTEXT.Pipe()
         self.process = _CONTEXT.Process(target=_loop, args=(theirs, function, options), daemon=True)
         self.process.start()

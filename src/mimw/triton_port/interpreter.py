@@ -43,6 +43,7 @@ _TRITON = {
     "fp8e4b8": tl.float8e4b8, "fp8e5b16": tl.float8e5b16, "pointer": tl.uint64,
 }
 _NUMPY_OF = {_TRITON[name]: dtype for name, dtype in NUMPY.items()}
+_LEAST = np.finfo(np.float32).tiny
 _SCALED = {"E4M3": NUMPY["fp8e4nv"], "E5M2": NUMPY["fp8e5"]}
 
 
@@ -87,7 +88,7 @@ def cast_float(data, target: np.dtype, rounding: str = "RTNE"):
 
 
 def _odd(data):
-    """fp64 as fp32, towards zero, the last bit set where something is cut off: so what is rounded to bf16 afterwards is rounded once,
+    """fp64 as fp32, towards zero, the last bit set where something is cut off: so what becomes bf16 behind it is rounded once,
     though the way of ml_dtypes leads through fp32. Everything else as it is."""
     if data.dtype != np.float64:
         return data
@@ -147,19 +148,14 @@ def _compare(function, unordered: bool):
 
 def _flushed(data):
     """Subnormal numbers of fp32 as zeros of their sign, as instructions with .ftz have them; everything else as it is."""
-    if data.dtype != np.float32:
+    if data.dtype != np.float32 or not np.any(small := (np.abs(data) < _LEAST) & (data != 0)):
         return data
-    return np.where(np.abs(data) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), data), data)[()]
+    return np.where(small, np.copysign(np.float32(0), data), data)[()]
 
 
-def _flushing(method, result: bool = False):
-    """The method on operands that are flushed; its result, too, if asked."""
-
-    def op(self, value):
-        made = method(self, TensorHandle(_flushed(value.data), value.dtype))
-        return TensorHandle(_flushed(made.data), made.dtype) if result else made
-
-    return op
+def _flushing(method):
+    """The method on an operand that is flushed."""
+    return lambda self, value: method(self, TensorHandle(_flushed(value.data), value.dtype))
 
 
 class TileBuilder(InterpreterBuilder):
@@ -188,7 +184,13 @@ class TileBuilder(InterpreterBuilder):
     create_ceil = _flushing(InterpreterBuilder.create_ceil)
     create_sqrt = _flushing(InterpreterBuilder.create_sqrt)
     create_rsqrt = _flushing(InterpreterBuilder.create_rsqrt)
-    create_exp2 = _flushing(InterpreterBuilder.create_exp2, result=True)
+
+    def create_exp2(self, value):
+        """What vanishes in its operand would give 1 in any case, so only the result is flushed, which has no sign."""
+        made = InterpreterBuilder.create_exp2(self, value)
+        if made.data.dtype == np.float32 and np.any(small := made.data < _LEAST):
+            made.data = np.where(small, np.float32(0), made.data)[()]
+        return made
 
     # ---- casts ------------------------------------------------------------------------------------------------------
 

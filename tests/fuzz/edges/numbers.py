@@ -130,11 +130,12 @@ def _one_cast(s: Sketch, draws: Draws, source: str, number: int) -> str:
 
 @family(2)
 def wraps(draws: Draws):
-    """Whole numbers at the ends of their types: two to five operations, each on what there is so far."""
+    """Whole numbers at the ends of their types: two to five operations, each on what there is so far, and folds of the results."""
     s, shape, element = Sketch(draws), draws.pick(SHAPES), draws.pick(INTEGERS)
     low, high = limits(element)
     bits = 8 * ELEMENTS[element].bytes
     s.helper(TURNED)
+    s.helper(WHOLE)
     s.kernel(f"at = {places(shape)}")
     tiles = []
     for name in ("a", "b"):
@@ -170,4 +171,37 @@ def wraps(draws: Draws):
         y = s.output(element, shape)
         s.kernel(f"tl.store({y} + at, {name})")
         s.reads(f"{y}[...] = {name}.astype({ELEMENTS[element].reading})")
+    for _ in range(draws.integer(0, 2)):
+        folded(s, draws, draws.pick(tiles), shape, element)
     return s
+
+
+def folded(s: Sketch, draws: Draws, name: str, shape, element: str) -> None:
+    """A reduction, scan or sort along an axis. Narrow types are widened to 32 bits first, but by scans and sorts."""
+    axis = draws.integer(0, len(shape) - 1)
+    rest = shape[:axis] + shape[axis + 1 :] or (1,)
+    wide = element if ELEMENTS[element].bytes >= 4 else "u32" if element[0] == "u" else "i32"
+    how = draws.pick(["sum", "max", "min", "xor_sum", "argmax", "argmin", "cumsum", "sort", "topk"])
+    flat = f" + {places(rest)}" if len(shape) > 1 else ""
+    if how in ("sort", "topk"):
+        falls = how == "topk" or draws.chance(50)
+        word = f"tl.topk({name}, 4)" if how == "topk" else f"tl.sort({name}, descending={falls})"
+        reading = f"np.sort({name}, -1){'[..., ::-1]' if falls else ''}{'[..., :4]' if how == 'topk' else ''}"
+        out, kind, flat = (*shape[:-1], 4) if how == "topk" else shape, element, ""
+        flat = f" + {places(out)}"
+    elif how == "cumsum":
+        reverse = draws.chance(40)
+        word = f"tl.cumsum({name}, {axis}{', reverse=True' if reverse else ''})"
+        reading = f"np.cumsum(np.flip({name}, {axis}), {axis})" if reverse else f"np.cumsum({name}, {axis})"
+        reading = f"np.flip({reading}, {axis})" if reverse else reading
+        out, kind, flat = shape, wide, f" + {places(shape)}"
+    elif how in ("argmax", "argmin"):
+        word, out, kind = f"tl.{how}({name}, {axis})", rest, "i32"
+        reading = f"np.{how}({name}.astype(np.{'u' if element[0] == 'u' else ''}int64), {axis})"
+    else:
+        function = {"sum": "np.add", "max": "np.maximum", "min": "np.minimum", "xor_sum": "np.bitwise_xor"}[how]
+        word, reading, out = f"tl.{how}({name}, axis={axis})", f"{function}.reduce({name}, {axis})", rest
+        kind = element if how == "xor_sum" else wide
+    y, (low, high) = s.output(kind, out), limits(kind)
+    s.kernel(f"tl.store({y}{flat}, ({word}).to({ELEMENTS[kind].tl}))")
+    s.reads(f"{y}[...] = wrapped(np.asarray({reading}, object).reshape({out}), {low}, {high}).astype({ELEMENTS[kind].reading})")
