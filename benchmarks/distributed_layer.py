@@ -36,7 +36,7 @@ if torch is not None:
 
 HIDDEN, INNER, K, EXPERTS, STEP = 7168, 2048, 8, 256, 128
 PARTS = {"4096": 2, "8192": 2, "16384": 4}      # of so many tokens a rank
-HEAP = 6 << 30
+HEAP = 8 << 30
 COMPARED = 48               # tokens of a rank that are computed once more
 
 
@@ -84,7 +84,7 @@ class Layer:
 
     def alone(self, few: int) -> dict[str, Callable]:
         """Dispatch, experts and combine of all tokens, and of a micro-batch with all multiprocessors, with `few`, and with the
-        rest."""
+        rest; experts of all tokens by tiles with such halves of weights."""
         group, sides = self.world.group, {"quantise": lambda: MOE_QUANTISED(self.x, "float8_e4m3fn")}
         narrow, scale = MOE_QUANTISED(self.x, "float8_e4m3fn")
         for name, count in (("all", self.tokens), ("part", self.step)):
@@ -95,6 +95,10 @@ class Layer:
             y, weights = MOE_EXPERTS_SCALED.run(*given), self.weights[:count]
             sides[f"experts, {name}"] = lambda given=given: MOE_EXPERTS_SCALED.run(*given)
             sides[f"experts, {name}, drawn"] = lambda given=given: MOE_EXPERTS_SCALED.run(*given, 0, True)
+            if count == self.tokens:
+                for halves in ((64, 64), (128, 64), (64, 128)):
+                    sides[f"experts, {name}, {halves}"] = lambda given=given, halves=halves: MOE_EXPERTS_SCALED.run(
+                        *given, 0, False, halves)
             sides[f"dispatch, {name}"] = lambda sent=sent, more=more: moe_dispatch(*sent, **more)
             sides[f"combine, {name}"] = lambda y=y, handle=handle, weights=weights: moe_combine(y, handle, weights, group)
             if count == self.step:

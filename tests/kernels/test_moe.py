@@ -94,7 +94,7 @@ def test_fp8_with_scales(machine, sizes, bm, swapped):
     assert np.linalg.norm(out - wanted) <= 1.5e-2 * np.linalg.norm(wanted)
 
 
-def blocked(sizes, counts, bm, drawn, programs=3):
+def blocked(sizes, counts, bm, drawn, programs=3, halves=(64, 64)):
     """(launches, y, what rows of each block should become, the rows that are some token's): rows in blocks, with scales of their
     own; what fills blocks up is not a number."""
     (inner, hidden), random, fp8, local = sizes, np.random.default_rng(1), ml_dtypes.float8_e4m3fn, len(counts)
@@ -119,15 +119,18 @@ def blocked(sizes, counts, bm, drawn, programs=3):
             for name, (shape, type_) in moe.blocked_room_for(places, inner, hidden, bm).items()}
     room["counter"][:] = -7
     ends = (blocks.cumsum() * bm).astype(np.int32)
-    launches = moe.blocked_launches(rows, scales, ends, *matrices, *weights, y, room, programs, bm, drawn)
+    launches = moe.blocked_launches(rows, scales, ends, *matrices, *weights, y, room, programs, bm, drawn,
+                                    halves=halves)
     return launches, y, wanted, used
 
 
-@pytest.mark.parametrize("sizes, counts, bm, drawn", [((128, 208), (5, 0, 17, 1), 16, False), ((128, 208), (5, 0, 17, 1), 16, True),
-                                                      ((256, 400), (130, 60), 128, True), ((128, 128), (0, 0), 64, True)])
-def test_fp8_of_rows_in_blocks(machine, sizes, counts, bm, drawn):
-    """An expert without rows, a block more than a program has, an odd number of chunks along K; no rows at all."""
-    launches, y, wanted, used = blocked(sizes, counts, bm, drawn)
+@pytest.mark.parametrize("sizes, counts, bm, drawn, half", [
+    ((128, 208), (5, 0, 17, 1), 16, False, 64), ((128, 208), (5, 0, 17, 1), 16, True, 64), ((256, 400), (130, 60), 128, True, 64),
+    ((128, 128), (0, 0), 64, True, 64), ((256, 400), (130, 60), 128, True, 128), ((128, 272), (5, 0, 70, 1), 64, False, 128)])
+def test_fp8_of_rows_in_blocks(machine, sizes, counts, bm, drawn, half):
+    """An expert without rows, a block more than a program has, an odd number of chunks along K; no rows at all; wide tiles, of
+    which the last one has no second half."""
+    launches, y, wanted, used = blocked(sizes, counts, bm, drawn, halves=(half, half))
     for kernel, grid, args, meta in launches:
         machine.launch(kernel, grid, *args, **meta)
     assert np.linalg.norm(y[used] - wanted[used]) <= 1.5e-2 * np.linalg.norm(wanted)
@@ -136,13 +139,13 @@ def test_fp8_of_rows_in_blocks(machine, sizes, counts, bm, drawn):
 def test_tiles_that_are_drawn_are_the_same():
     """The same bits, whoever draws which; no interleaving of the launches is wrong."""
     found = []
-    for drawn in (False, True):
-        launches, y, *_ = blocked((128, 144), (20, 3), 16, drawn, programs=2)
+    for drawn, half in ((False, 64), (True, 64), (True, 128)):
+        launches, y, *_ = blocked((128, 144), (20, 3), 16, drawn, programs=2, halves=(half, half))
         for kernel, grid, args, meta in launches:
             assert not drawn or mimw.check(kernel, grid, *args, seeds=2, **meta).ok
             mimw.simulate(kernel, grid, *args, **meta)
         found.append(y.tobytes())
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
 
 
 def test_tokens_in_fp8_with_their_scales(machine):

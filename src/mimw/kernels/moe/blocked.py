@@ -78,8 +78,13 @@ def blocked_room_for(places: int, inner: int, hidden: int, bm: int) -> dict:
                 quantised_scale=((-(-inner // SCALED), places), "float32"))
 
 
+def halves_for(bm: int) -> tuple[int, int]:
+    """The weights in each half of a tile, of both products: wide where two consumers multiply and add in turn."""
+    return (128, 128) if bm == 128 else (64, 64)
+
+
 def blocked_launches(rows, scales, ends, gate_up, down, gate_up_scale, down_scale, y, room: dict, programs: int, bm: int,
-                     drawn: bool = False, total=None) -> list[tuple]:
+                     drawn: bool = False, total=None, halves: tuple[int, int] | None = None) -> list[tuple]:
     """[(kernel, grid, args, meta), ...], one after the other: y[i] = down[e] (silu(gate) up), where e is the expert of row i.
 
     args:      rows      (places, hidden), contiguous, fp8 of the matrices' type: whole blocks of bm rows
@@ -92,19 +97,21 @@ def blocked_launches(rows, scales, ends, gate_up, down, gate_up_scale, down_scal
                bm        16, 32, 64 or 128
                drawn     whether tiles are drawn: then programs that begin late hold up nobody
                total     (opt) the last number of ends, as an array of its own
+               halves    64 or 128 weights in each half of the first product's tiles, and of the second one's; by default as
+                         `halves_for` says
     """
     (places, hidden), inner, local = rows.shape, down.shape[2], down.shape[0]
     total, turned, experts = ends[local - 1:] if total is None else total, room["turned"], room["experts"]
-    counter = room["counter"] if drawn else None
+    counter, halves = room["counter"] if drawn else None, halves or halves_for(bm)
     args = ends, scales, turned, experts, room["counter"], places
     meta = dict(LOCAL=local, STEPS=-(-hidden // SCALED), COLUMNS=scales.shape[1], BM=bm, num_warps=4)
     first = prepare, (min(places // bm, 4 * programs), ), args, meta
     up = scaled_product(rows, turned, gate_up, gate_up_scale, room["inner"], experts, total, inner, programs, bm, True,
-                        counter=counter)
+                        counter=counter, half=halves[0])
     between = quantise_arguments(room["inner"], room["quantised"], room["quantised_scale"], programs, total, by_row=False)
     back = scaled_product(room["quantised"], room["quantised_scale"], down, down_scale, y, experts, total, hidden, programs, bm,
-                          False, counter=counter)
+                          False, counter=counter, half=halves[1])
     return [first, up, between, back]
 
 
-__all__ = ["blocked_launches", "blocked_room_for", "prepare", "quantise_arguments", "quantise_rows"]
+__all__ = ["blocked_launches", "blocked_room_for", "halves_for", "prepare", "quantise_arguments", "quantise_rows"]

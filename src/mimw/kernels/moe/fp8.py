@@ -56,10 +56,10 @@ def scaled_room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, 
 
 
 def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: int, bm: int, gated: bool,
-                   swapped: int = 0, counter=None) -> tuple:
+                   swapped: int = 0, counter=None, half: int = 64) -> tuple:
     """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T), with scales. `swapped` is how many
     consumers there are whose products' rows are weights, or 0. With a `counter`, an int32 that is 0, tiles are drawn, where none
-    is."""
+    is. They have two halves of 64 or 128 weights."""
     if swapped:
         width = 64 * swapped if gated else 128 * swapped
         stages = min(24, SHARED_BYTES // ((bm + 128 * swapped) * SCALED + max(128, 4 * bm)))
@@ -67,13 +67,13 @@ def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: 
                 *strides(scale_b), experts, total, n, a.shape[1])
         meta = dict(BM=bm, GROUP_M=1, STAGES=stages, CONSUMERS=swapped, GATED=gated, num_warps=4, launch_pdl=True)
         return few_rows_scaled_gemm, (min(programs, c.shape[0] // bm * -(-n // width)), ), args, meta
-    tall, width = max(64, bm), 64 if gated else 128
+    tall, width = max(64, bm), half if gated else 2 * half
     staging = (1 if gated else 2) * (tall // 64) * 64 * 64 * c.dtype.itemsize
-    stages = min(12, (SHARED_BYTES - staging) // ((tall + SCALED) * SCALED + 4 * tall + 64))
+    stages = min(12, (SHARED_BYTES - staging) // ((tall + 2 * half) * SCALED + 4 * tall + 64))
     args = (described(a, [bm, SCALED]), described(scale_a, [1, bm]), described(b, [1, width, SCALED]),
             described(c, [min(bm, 64), 64]), scale_b, *strides(scale_b), experts, total, counter, n, a.shape[1])
     tiles = c.shape[0] // bm * -(-n // width)
-    meta = dict(BM=bm, GROUP_M=GROUP_M, STAGES=stages, GATED=gated, num_warps=4, launch_pdl=True)
+    meta = dict(BM=bm, GROUP_M=GROUP_M, STAGES=stages, GATED=gated, HALF=half, num_warps=4, launch_pdl=True)
     return scaled_expert_gemm, (min(programs, tiles), ), args, meta
 
 

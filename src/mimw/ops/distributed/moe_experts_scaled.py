@@ -126,13 +126,14 @@ def _fake(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: 
 
 
 def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
-         block: int, dtype: str, count: int = 0, drawn: bool = False) -> Tensor:
+         block: int, dtype: str, count: int = 0, drawn: bool = False, halves: tuple[int, int] | None = None) -> Tensor:
     given = rows, ends, w_gate_up, w_down, scale, gate_up_scale, down_scale
-    key = *map(look, given), block, dtype, count, drawn
-    return (_PLANS[key] or _PLANS.made(key, given, block, dtype, count, drawn))(*given)
+    key = *map(look, given), block, dtype, count, drawn, halves
+    return (_PLANS[key] or _PLANS.made(key, given, *key[7:]))(*given)
 
 
-def _plan(given: tuple[Tensor, ...], block: int, dtype: str, count: int, drawn: bool) -> Callable:
+def _plan(given: tuple[Tensor, ...], block: int, dtype: str, count: int, drawn: bool,
+          halves: tuple[int, int] | None) -> Callable:
     _checked(*given, block, dtype)
     rows, ends, w_gate_up, w_down, scale, *of_weights = given
     (_, hidden, inner), places, wide = w_down.shape, rows.shape[0], getattr(torch, dtype)
@@ -153,7 +154,7 @@ def _plan(given: tuple[Tensor, ...], block: int, dtype: str, count: int, drawn: 
 
     arrays = arrays_of(given)
     made = blocked_launches(rows, scale, ends, w_gate_up, w_down, *of_weights, arrays["y"], arrays, count or programs(rows), block,
-                            drawn, arrays["total"])
+                            drawn, arrays["total"], halves)
     of = {id(array): name for name, array in arrays.items()}
     steps = []
     for one in made:
