@@ -53,7 +53,6 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
         positive_int("local_alloc: each extent of shape", extent)
     if not shape:
         refuse(ValueError, "local_alloc: shape must have at least one dimension")
-    _check_extents(shape)
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
         refuse(ValueError, f"local_alloc: dtype must be an element type such as tl.float16, got {dtype}")
     if not isinstance(storage, storage_kind):
@@ -68,6 +67,8 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
             refuse(TypeError, f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
     if storage is storage_kind.tmem:
         tmem.check_allocation(shape, dtype, _semantic)
+    else:
+        _check_extents(shape)
     pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
     if layout is not None and pinned is None:
         raise not_yet(_semantic, f"local_alloc(layout={type(layout).__name__})")
