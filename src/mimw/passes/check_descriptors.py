@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..analysis import Uses, constant_of, never_runs, uses_of
 from ..errors import IllegalCopy, KernelError
-from ..ir import Op, Program
+from ..ir import Op, Program, Value
 from ..target import Target
 from ..tensor_map import corner_problem, extent_problem, stride_problem
 
@@ -29,9 +29,15 @@ def check_descriptors(program: Program, target: Target) -> None:
         _check(uses, op, op.base, op.shape, op.strides)
     for op in program.where(lambda row: {"descriptor", "offsets"} <= row.places.keys()):
         corner = [constant_of(uses, offset) for offset in op.offsets]
-        problem = corner_problem(corner, None, op.descriptor.type.element.bytes, writes=op.row.copy == "out")
+        problem = corner_problem(corner, _shape(uses, op.descriptor), op.descriptor.type.element.bytes, writes=op.row.copy == "out")
         if problem and not never_runs(uses, op):
             raise IllegalCopy(f"{op.row.word or op.name}: {problem[0]}.", op.site, hint=f"{problem[1]}.")
+
+
+def _shape(uses: Uses, descriptor: Value) -> list[int | None] | None:
+    """The extents of the tensor, as far as they are known, of a descriptor that the kernel makes."""
+    made = uses.definition.get(descriptor)
+    return [constant_of(uses, extent) for extent in made.shape] if made is not None and "shape" in made.row.places else None
 
 
 def _check(uses: Uses, op: Op, base, shape, strides) -> None:

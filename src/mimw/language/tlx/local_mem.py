@@ -67,7 +67,8 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
             refuse(TypeError, f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
     if storage is storage_kind.tmem:
         tmem.check_allocation(shape, dtype, _semantic)
-    _check_extents(shape)
+    else:
+        _check_extents(shape)
     pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
     if layout is not None and pinned is None:
         raise not_yet(_semantic, f"local_alloc(layout={type(layout).__name__})")
@@ -158,7 +159,7 @@ def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_te
     if sorted(dims) != list(range(rank)):
         refuse(ValueError, f"local_trans: dims {tuple(dims)} is not a permutation of {tuple(range(rank))}")
     dims = tuple(dims)
-    layout = None if buf.type.layout is None else buf.type.layout.transposed(dims)
+    layout = None if buf.type.layout is None else buf.type.layout.make_permute(dims)
     type_ = buf.type.with_(shape=tuple(buf.shape[axis] for axis in dims), layout=layout, order=permuted(buf.type.order, dims))
     return type_.value(_semantic.builder.record("buffer_trans", buf.handle, dims).results[0])
 
