@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import linecache
 
+from mimw.passes.expand_pipes import expand_pipes
+from mimw.passes.fence_deliveries import fence_deliveries
+
 from .mutants import Mutant
 
 NOT_ARGUED = "not argued: look at it"
@@ -40,6 +43,12 @@ def _one_task_counts(mutant: Mutant) -> bool:
     ops = list(mutant.program.walk())
     return mutant.word.startswith("atomic") and not any(op.name == "warp_specialize" for op in ops) and all(
         _space_of(op.operands[0].type) == "shared" for op in ops if op.name == mutant.word and op.site == mutant.site)
+
+
+def _is_fenced_anew(mutant: Mutant) -> bool:
+    """Whether the compiler puts a fence between proxies into the mutant."""
+    program = fence_deliveries(expand_pipes(mutant.program))
+    return any(op.name == "fence" and op.scope == "delivery" for op in program.walk())
 
 
 def _meets(mutant: Mutant) -> bool:
@@ -305,6 +314,8 @@ REASONS = (
      "At the size of this launch the slot is not filled again, so nobody waits for the arrival. On a larger one it is wrong."),
     (lambda m: _swapped(m, ARRIVALS, (*OWN_WAITS, "barrier_wait", "tmem_load", "tmem_store")),
      "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
+    (lambda m: (m.word == "fence" or "past fence," in m.change) and _is_fenced_anew(m),
+     "Where the fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py)."),
 )
 
 

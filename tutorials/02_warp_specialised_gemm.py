@@ -113,7 +113,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 #     `phase ^ 1` becomes `phase`          PhaseOffByOne         the producer waits for a round that never comes
 #     `empty[slot]` before the dot wait    OperandOverwritten    TMA fills a slot that wgmma still reads
 #     `arrive_count=2` is left out         OperandOverwritten    the same: the faster consumer speaks for both
-#     the fence is left out                MissingFence          TMA may store what was there before
+#     the fence is left out                nothing               TMA might store what was there before, so the compiler puts one in
 
 
 def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):

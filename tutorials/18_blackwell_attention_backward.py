@@ -199,7 +199,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, dq_desc, dk_desc, dv_des
 #     no wait for `taken`                    SlotReusedEarly    the next dP^T over dQ that has not left yet
 #     `barrier_arrive(taken)` at part 0      SlotReusedEarly    the same, of the parts behind
 #     no wait for `stored`                   DataRace           a product of scores that are still being made into P^T
-#     no fence in step 3                     MissingFence       dS^T is stored by threads, and read by the tensor cores
+#     no fence in step 3                     nothing            the compiler puts one in, for dS^T goes from threads to tensor cores
 #     no `store_reduce`                      DataRace           programs overwrite each other's dQ
 #     `use_acc=True` for dK                  UnwrittenRead      the first product adds to what nobody has written
 #

@@ -75,13 +75,13 @@ def test_the_fixture_passes_what_is_right(check_kernel):
 
 
 def test_the_fixture_fails_with_the_report(check_kernel):
-    grid, args, meta = pipeline_arguments(FENCE=False)
-    with pytest.raises(pytest.fail.Exception, match="MissingFence(.|\n)*Mend"):
+    grid, args, meta = pipeline_arguments(RELEASE_FIRST=True)
+    with pytest.raises(pytest.fail.Exception, match="OperandOverwritten(.|\n)*Mend"):
         check_kernel(pipeline, grid, *args, seeds=1, **meta)
 
 
 def test_progress_is_told():
-    grid, args, meta = pipeline_arguments(FENCE=False)
+    grid, args, meta = pipeline_arguments(RELEASE_FIRST=True)
     seen = []
     mimw.check(pipeline, grid, *args, seeds=3, progress=lambda *now: seen.append(now), **meta)
     assert seen == [(1, 3, 1), (2, 3, 1), (3, 3, 1)]

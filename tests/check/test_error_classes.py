@@ -60,6 +60,17 @@ def filling(x_desc, n, EXPECT: tl.constexpr, MORE: tl.constexpr):
 
 
 @mimw.jit
+def loaded_back(x_ptr, x_desc, y_ptr):
+    """A task stores to global memory, and has TMA load that: no fence of the compiler's stands between."""
+    line, full, at = tlx.local_alloc((32, ), tl.float32, 1), tlx.alloc_barriers(1), tl.arange(0, 32)
+    tl.store(x_ptr + at, tl.zeros((32, ), tl.float32))          # stored
+    tlx.barrier_expect_bytes(full[0], 128)
+    tlx.async_descriptor_load(x_desc, line[0], [0], full[0])    # loaded
+    tlx.barrier_wait(full[0], 0)
+    tl.store(y_ptr + at, tlx.local_load(line[0]))
+
+
+@mimw.jit
 def counted(x_ptr, n, COUNT: tl.constexpr):
     """n arrivals, which nobody can know before, on a barrier made for COUNT."""
     ready = tlx.alloc_barriers(1, arrive_count=COUNT)
@@ -172,6 +183,7 @@ def ring(**changes):
     return pipeline, grid, args, meta
 
 
+ONE_LINE = floats(32)
 # class -> (launch, texts of the lines that the finding names)
 CASES = {
     errors.WaitCycle: (case(waiting_for_each_other, floats(1)), ("# first", "# second")),
@@ -184,7 +196,8 @@ CASES = {
     errors.BarrierNotReady: (case(made_in_a_loop, floats(1), grid=2, **PAIR), ("# used", "# made")),
     errors.OperandOverwritten: (ring(WAIT_DOT=False), ("acc = tlx.async_dot(a_tiles", "tlx.async_descriptor_load(a_desc")),
     errors.PeerExited: (case(sent_to_who_leaves, floats(32), grid=2, **PAIR), ("# send", )),
-    errors.MissingFence: (ring(FENCE=False), ("tlx.local_store(c_tile", "tlx.async_descriptor_store(c_desc")),
+    errors.MissingFence: (case(loaded_back, ONE_LINE, mimw.TensorDescriptor.from_tensor(ONE_LINE, [32]), floats(32)),
+                          ("# stored", "# loaded")),
     errors.CopyReadEarly: (ring(WAIT_FULL=False), ("tlx.async_descriptor_load(", "acc = tlx.async_dot(a_tiles")),
     errors.Livelock: (case(spinning, ints(1), seeds=2), ("# spin", )),      # a thousand trips a run
     errors.EndlessLoop: (case(endless, ints(1)), ("# never ends", )),

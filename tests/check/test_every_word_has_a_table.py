@@ -16,7 +16,7 @@ from mimw.passes.expand_pipes import expand_pipes
 from mimw.simulate import prepare
 from mimw.target import target
 
-from .tables import TABLES
+from .tables import TABLES, as_written
 
 for _path in sorted(Path(__file__).parent.glob("test_truth_tables*.py")):     # they fill TABLES
     import_module(f".{_path.stem}", __package__)
@@ -67,5 +67,5 @@ def _ok(launch, mutant, chip: str) -> bool:
         program = run_passes(mutant.program, target(chip))
     except KernelError:
         return False
-    search = Search(replace(launch, program=program))
+    search = Search(replace(launch, program=as_written(program)))
     return search.all(1, "random", 0, shrink=False).ok and search.all([1], "both", 4, shrink=False).ok

@@ -232,7 +232,7 @@ def test_how_many_processes(monkeypatch):
 
 
 @pytest.mark.parametrize("switch, options", [
-    (dict(), {}), (dict(FENCE=False), {}), (dict(FIRST_PARITY=0), {}), (dict(), dict(search="both", limit=5))])
+    (dict(), {}), (dict(RELEASE_FIRST=True), {}), (dict(FIRST_PARITY=0), {}), (dict(), dict(search="both", limit=5))])
 def test_the_report_is_the_same_with_any_number_of_processes(eager, switch, options):
     from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
     reports, calls = [], []
@@ -288,7 +288,7 @@ told = []
 for jobs in "1", "3":
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        assert main(["check", {tma_pipeline.__file__ + ":store_without_fence"!r}, "--jobs", jobs, "--json"]) == 1
+        assert main(["check", {tma_pipeline.__file__ + ":released_before_the_wait"!r}, "--jobs", jobs, "--json"]) == 1
     told += [json.loads(out.getvalue()), len(forked)]
 print(json.dumps(told))
 """

@@ -46,7 +46,7 @@ def test_off():
 
 
 def test_not_where_the_launch_itself_shows_something():
-    grid, args, meta = pipeline_arguments(6, FENCE=False)
+    grid, args, meta = pipeline_arguments(6, RELEASE_FIRST=True)
     report = mimw.check(pipeline, grid, *args, **meta)
     assert not report.ok and not report.tried and report.untried == "something was found in the launch as given"
 

@@ -62,14 +62,14 @@ def test_a_long_run_tells_from_within():
 def test_the_command_tells_on_stderr(monkeypatch, capsys):
     monkeypatch.setattr("mimw.search.meter.QUIET", 0.0)
     monkeypatch.setattr("mimw.search.meter.BETWEEN", 0.0)
-    assert main(["check", f"{KERNELS}:store_without_fence", "--seeds", "3", "--jobs", "1"]) == 1
+    assert main(["check", f"{KERNELS}:released_before_the_wait", "--seeds", "3", "--jobs", "1"]) == 1
     told = capsys.readouterr().err.splitlines()
     assert any(line.startswith("mimw: 3 of 3 runs, 1 found, ") and line.endswith("operations/s") for line in told)
     assert any("about" in line and line.endswith("s left") for line in told)
 
 
 def test_a_short_check_tells_nothing(capsys):
-    assert main(["check", f"{KERNELS}:store_without_fence", "--seeds", "1"]) == 1
+    assert main(["check", f"{KERNELS}:released_before_the_wait", "--seeds", "1"]) == 1
     assert not capsys.readouterr().err
 
 
@@ -114,10 +114,10 @@ def test_the_first_run_is_always_made_and_smaller_launches_are_named_if_not():
 
 
 def test_what_was_found_is_reported_as_it_was_found():
-    grid, args, meta = pipeline_arguments(FENCE=False)
+    grid, args, meta = pipeline_arguments(RELEASE_FIRST=True)
     report = mimw.check(pipeline, grid, *args, time_limit=1e-9, **meta)
     (finding, ) = report.findings
-    assert finding.kind == "MissingFence" and not finding.sizes and report.stopped == "1 of 8 seeds ran within 1e-09 s"
+    assert finding.kind == "OperandOverwritten" and not finding.sizes and report.stopped == "1 of 8 seeds ran within 1e-09 s"
     assert "not complete: 1 found in 1 run" in str(report)
 
 

@@ -4,7 +4,6 @@ The fence at a hand-over is the compiler's. So each hand-over is checked as comp
 fences taken out, when only the author's make it right.
 """
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +13,10 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.check import Search
 from mimw.simulate import prepare
 from tests.kernels.lines import line_of
 
+from . import tables
 from .tables import right, rows, states
 
 describe = mimw.TensorDescriptor.from_tensor
@@ -26,17 +25,7 @@ MESH, FOUR = tle.device_mesh({"cluster": 2}), tle.device_mesh({"cluster": 4})
 
 
 def unfenced(launch, scope="handover"):
-    """The report on a launch without the fences that the compiler put in."""
-    kernel, grid, args, meta = launch
-    ready = prepare(kernel, grid, args, dict(meta))
-    program = replace(ready.program, body=_without(ready.program.body, scope))
-    return Search(replace(ready, program=program)).all(2, "random", 1, shrink=False)
-
-
-def _without(block, scope):
-    ops = [replace(op, blocks=tuple(_without(inner, scope) for inner in op.blocks)) if op.blocks else op for op in block.ops
-           if not (op.name == "fence" and op.args[0] == scope)]
-    return replace(block, ops=tuple(ops))
+    return tables.unfenced(launch, scope)
 
 
 @mimw.jit

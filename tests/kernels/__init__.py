@@ -4,6 +4,6 @@ A kernel that one test module runs stands in that module. One that a second modu
 file of kernels, stand here; the docstring of each file says what the kernels do, on which shapes, and which mistake they can plant:
 
     from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
-    grid, args, meta = pipeline_arguments(FENCE=False)
-    mimw.check(pipeline, grid, *args, **meta)               # MissingFence
+    grid, args, meta = pipeline_arguments(RELEASE_FIRST=True)
+    mimw.check(pipeline, grid, *args, **meta)               # OperandOverwritten
 """

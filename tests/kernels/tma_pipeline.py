@@ -82,5 +82,5 @@ def right_pipeline():
     return pipeline, *pipeline_arguments()
 
 
-def store_without_fence():
-    return pipeline, *pipeline_arguments(FENCE=False)
+def not_waited_for():
+    return pipeline, *pipeline_arguments(WAIT_FULL=False)

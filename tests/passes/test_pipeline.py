@@ -25,8 +25,8 @@ def test_the_order():
         "pad_fp4", "stage_scales", "tile_bytes", "place_aliases", "place_tensor_memory", "space_slots",
         "accumulate_dots", "shared_operands", "trail_dots", "registers", "spaces", "paths", "overlap", "shared",
         "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "meetings", "wait_pairs", "sync_clusters",
-        "fence_barriers", "fence_globals", "fence_pairs", "fence_handovers", "narrow_releases", "keep_loops", "grant_registers",
-        "place_lanes"]
+        "fence_barriers", "fence_globals", "fence_pairs", "fence_deliveries", "fence_handovers", "narrow_releases", "keep_loops",
+        "grant_registers", "place_lanes"]
 
 
 def test_each_pass_comes_after_those_that_it_follows():

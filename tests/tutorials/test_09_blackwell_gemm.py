@@ -44,12 +44,16 @@ def test_right_under_every_interleaving(tutorial):
     ("clc_create_context(4, ANSWERS)", "clc_create_context(3, ANSWERS)", "SlotReusedEarly"),
     ("                tlx.tcgen05_commit(done[which])\n", "", "TooFewArrivals"), ("use_acc=k > 0", "use_acc=True", "UnwrittenRead"),
     ("tlx.barrier_wait(read[which], phase ^ 1)", "pass", "SlotReusedEarly"), (", mBarriers=[empty[slot]])", ")", "TooFewArrivals"),
-    ('                    tlx.fence("async_shared")\n', "", "MissingFence"),
     ("store_wait(1)", "store_wait(2)", "SourceOverwritten"),
 ])
 def test_what_if(edited, old, new, kind):
     wrong = edited(old, new)
     assert shows(kind, lambda seeds: checked(wrong, seeds=seeds), 8)
+
+
+def test_a_fence_that_is_left_out_is_put_in(edited):
+    """By the compiler, which `mimw explain` says."""
+    assert checked(edited('                    tlx.fence("async_shared")\n', ""), seeds=2).ok
 
 
 def test_in_clusters(edited, sass_has):

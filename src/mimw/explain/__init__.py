@@ -21,7 +21,7 @@ from ..report import barrier_graph, barrier_graph_svg, resource_table, space_tab
 from ..shown import Shown
 from ..target import wanted
 from ..tool import tool
-from . import conflicts, loops, memory
+from . import conflicts, fences, loops, memory
 
 __all__ = ["Explanation", "explain"]
 
@@ -52,11 +52,12 @@ class Explanation(Shown):
             "Layouts": layout_text(compiled.layouts),
             memory.HEADING: memory.memory_text(compiled),
             "Barriers": barrier_graph(compiled.program),
+            fences.HEADING: fences.fence_text(compiled.program),
             loops.HEADING: loops.loop_text(compiled),
             conflicts.HEADING: conflicts.conflict_text(compiled),
             _NATIVE: "\n".join(dict.fromkeys(effects_of(op) for op in compiled.program.named("raw_call"))),
         }
-        asked = loops.HEADING, conflicts.HEADING, _NATIVE
+        asked = fences.HEADING, loops.HEADING, conflicts.HEADING, _NATIVE
         return {title: text.rstrip() for title, text in found.items() if text or title not in asked}
 
     def barriers_svg(self) -> str:
@@ -100,7 +101,8 @@ class Explanation(Shown):
 def explain(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
             gpus: int | Any = None, **meta: Any) -> Explanation:
     """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; the layouts
-    with their reasons; the contents of shared memory over time; the barriers; the loops that Triton pipelines; bank conflicts.
+    with their reasons; the contents of shared memory over time; the barriers; the proxy fences that the compiler put in; the loops
+    that Triton pipelines; bank conflicts.
 
     args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.compile`
     returns:   Explanation: `str` gives all, `.sections` one by one, `.compiled` the stages

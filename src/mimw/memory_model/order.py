@@ -40,7 +40,8 @@ from .signals import SignalOrder
 
 _NOTHING: dict = {}         # of whom nothing is asked any more, or never was; nobody writes to it
 COPIES = 16                 # of a CTA that are remembered before it is asked which of them are over
-_FENCES = {"async_shared": (FENCED, REUSABLE), "handover": (REUSABLE, ), "gpu": (GLOBAL, ), "sys": (GLOBAL, )}
+_FENCES = {"async_shared": (FENCED, REUSABLE), "delivery": (FENCED, REUSABLE), "handover": (REUSABLE, ),
+           "gpu": (GLOBAL, ), "sys": (GLOBAL, )}
 
 
 @dataclass(eq=False, slots=True)
@@ -170,10 +171,10 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
         self.apart = False
 
     def fence(self, task, scope: str) -> None:
-        """`async_shared`: the asynchronous proxy may read and overwrite what is known here of shared memory; `handover`, which the
-        compiler puts in: it may overwrite it. `gpu`, `sys`: it may read what is known here of global memory; what relaxed atomics
-        read before counts from here on, and what they write later carries what is known here. To and from other GPUs only `sys`
-        does."""
+        """`async_shared`: the asynchronous proxy may read and overwrite what is known here of shared memory. The compiler puts in
+        `delivery`, which says the same, and `handover`: it may overwrite it. `gpu`, `sys`: it may read what is known here of global
+        memory; what relaxed atomics read before counts from here on, and what they write later carries what is known here. To and
+        from other GPUs only `sys` does."""
         strand = task.strand
         if scope in ("gpu", "sys"):
             join(strand.clock, strand.heard)

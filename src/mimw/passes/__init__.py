@@ -34,6 +34,7 @@ from .drop_unused import drop_unused
 from .expand_dsa import expand_dsa
 from .expand_pipes import expand_pipes
 from .fence_barriers import fence_barriers
+from .fence_deliveries import fence_deliveries
 from .fence_globals import fence_globals
 from .fence_handovers import fence_handovers
 from .fence_pairs import fence_pairs
@@ -64,8 +65,8 @@ __all__ = [
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",
     "cut_copies",
-    "double_operands", "drop_unused", "expand_dsa",
-    "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "fence_pairs", "grant_registers",
+    "double_operands", "drop_unused", "expand_dsa", "expand_pipes", "fence_barriers", "fence_deliveries", "fence_globals",
+    "fence_handovers", "fence_pairs", "grant_registers",
     "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_meetings",
     "declared_effects", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",

@@ -49,6 +49,7 @@ from .drop_unused import drop_unused
 from .expand_dsa import expand_dsa
 from .expand_pipes import expand_pipes
 from .fence_barriers import fence_barriers
+from .fence_deliveries import fence_deliveries
 from .fence_globals import fence_globals
 from .fence_handovers import fence_handovers
 from .fence_pairs import fence_pairs
@@ -198,12 +199,14 @@ PASSES: tuple[Pass, ...] = (
             after="meetings"),
     rewrite("fence_pairs", fence_pairs, "fences what a task wrote before a product of a pair of CTAs reads it",
             after="shared_operands"),
+    rewrite("fence_deliveries", fence_deliveries, "fences what a task wrote before copies, or products of other tasks, read it; "
+            "behind what puts arrivals in", after="join_copies meetings sync_clusters"),
     rewrite("fence_handovers", fence_handovers, "fences what a task touched before it lets copies overwrite it; behind what puts "
-            "arrivals in", after="join_copies meetings sync_clusters"),
+            "arrivals in", after="join_copies meetings sync_clusters fence_deliveries"),
     rewrite("narrow_releases", narrow_releases, "narrows remote arrivals that have nothing to release to their CTA",
             after="meetings sync_clusters"),
     rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined; what the passes above put in counts, too",
-            after="sync_clusters fence_barriers fence_globals fence_handovers"),
+            after="sync_clusters fence_barriers fence_globals fence_deliveries fence_handovers"),
     rewrite("grant_registers", grant_registers, "writes down what registers to ask for, last: the checks speak of what the author "
             "asked for", after="registers", needs="target"),
     rewrite("place_lanes", place_lanes, "says which elements a reduction over the lanes of a warp takes together, behind all that "

@@ -51,4 +51,4 @@ def without(launch, taken_out):
         return replace(block, ops=tuple(replace(op, blocks=tuple(map(block_of, op.blocks))) if op.blocks else op for op in kept))
 
     program = replace(ready.program, body=block_of(ready.program.body))
-    return Search(replace(ready, program=program)).all(4, "random", 1, shrink=False)
+    return Search(replace(ready, program=program)).all(4, "random", 1, shrink=False, rounds=True)

@@ -48,6 +48,6 @@ define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", N
        doc="Hardware barrier number `barrier`: it opens when `threads` threads have come; a wait stays until then.")
 define("fence", "scope:#str", None, "none", "sync", ours=True, attrs="cluster:#bool? proxy:#bool?", time="work",
        cost="sync", traits="alone", needs="proxies", needed_if="scope=async_shared", word="fence('async_shared')",
-       doc="'async_shared' | 'gpu' | 'sys', as an author says; 'handover', by the compiler: async_shared, so that "
-       "copies may overwrite. attrs: cluster, if other CTAs' shared memory is meant, too; proxy, if a gpu or sys "
+       doc="'async_shared' | 'gpu' | 'sys', as an author says; 'handover' and 'delivery', by the compiler: async_shared, so "
+       "that copies may overwrite, or read. attrs: cluster, if other CTAs' shared memory is meant, too; proxy, if a gpu or sys "
        "fence is one between proxies, too.")

@@ -35,7 +35,7 @@ define("raw_writes", "buffer:Buffer", None, "none", "write", ours=True, touches=
        traits="collective declared", lies="buffer=bytes",
        doc="The `raw_call` before it has written the buffer, as its author declares: any part of it.")
 define("raw_arrives", "barrier:Barrier count:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
-       barrier="arrive", needs="mbarrier", cost="sync", word="tle.raw.call of an mbarrier", time="work",
+       barrier="arrive", needs="mbarrier", cost="sync", word="tle.raw.call of an mbarrier", time="work", traits="declared",
        doc="The `raw_call` before it has arrived so many times on the barrier, as its author declares.")
 define("raw_loads", "pointer:ptr", None, "none", "read", ours=True, touches="pointer=read", time="work", cost="global",
        traits="declared",

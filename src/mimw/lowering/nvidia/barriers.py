@@ -24,7 +24,7 @@ def named_barrier(emitter: Emitter, op: Op):
 @emits("fence", assembly="ptx")
 def fence(emitter: Emitter, op: Op):
     """Acquire and release at the scope, by every thread (PTX ISA, membar / fence)."""
-    if op.scope in ("async_shared", "handover"):
+    if op.scope in ("async_shared", "delivery", "handover"):
         emitter.builder.create_fence_async_shared(op.attrs.get("cluster", False))
         return
     proxies = "\nfence.proxy.async.global;" if op.attrs.get("proxy") else ""
