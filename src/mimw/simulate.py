@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from .compile import Kernel, check_globals, globals_key, gpu_target
+from .compile import Kernel, check_globals, globals_key, gpu_target, refusing
 from .errors import Deadlock, SimulationError, SimulatorMisuse
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
@@ -288,7 +288,10 @@ def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
         kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
         recorded = {}
         program = kernel.record(chip, parsed, backend, lambda stage, one: recorded.setdefault("recorded", one))
-        cache[key] = program if program.orchestrates() else run_passes(program, chip), recorded["recorded"]
+        if not program.orchestrates():
+            with refusing(fn):
+                program = run_passes(program, chip)
+        cache[key] = program, recorded["recorded"]
     return cache[key]
 
 

@@ -36,14 +36,14 @@ from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .cache import check_globals, compiler_hash, globals_key, keep_warnings, native_key, unkept
 from .compiled import Compiled, Stages
 from .pipeline import Kernel
-from .refusals import check_assembler, check_binary, check_shared_memory
+from .refusals import check_assembler, check_binary, check_shared_memory, refusing
 from .source import CLUSTER, STAMPS, WAITS, MimwSource
 from .targets import chip_of, device_numbers, gpu_target
 
 __all__ = [
     "CLUSTER", "Compiled", "Kernel", "MimwSource", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
     "check_binary", "compile_source", "compiler_hash", "device_numbers", "globals_key", "gpu_target",
-    "native_key", "record_kernel",
+    "native_key", "record_kernel", "refusing",
 ]
 
 
@@ -61,6 +61,10 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         if (refusal := unkept(error)) is None:
             raise
         raise refusal from error
+    except RuntimeError:
+        if not src.orchestrates():
+            src.check_what_triton_refused()
+        raise
     except PTXASError as error:
         refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
         if refusal is None:
