@@ -15,11 +15,17 @@ from ..ir import Op, Program
 from ..target import Target
 from ..tensor_map import ROW_BYTES
 
+_WIDEST = 32    # bits of an element, by the verifiers of tt.descriptor_gather and ttng.async_tma_gather
+
 
 def check_rows(program: Program, target: Target) -> None:
     """Raise `KernelError` for the first copy of picked rows from a column that TMA cannot take."""
     uses = uses_of(program)
     for op in program.where(lambda row: {"descriptor", "rows", "column"} <= row.places.keys()):
+        if target.has("gather4") and op.descriptor.type.element.bits > _WIDEST:
+            raise KernelError(f"{op.row.word} copies elements of {op.descriptor.type.element}, and Triton's copies of four rows on {target} "
+                              f"are of at most {_WIDEST} bits.", op.site,
+                              hint="describe each as two elements of int32, in blocks of twice the columns.")
         column = constant_of(uses, op.column)
         if column is not None:
             _check(op, int(column))
