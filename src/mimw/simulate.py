@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .analysis import makes_pointers
-from .compile import Kernel, gpu_target, seen_by
+from .compile import Kernel, gpu_target, refusing, seen_by
 from .depth import deep
 from .errors import Deadlock, SimulationError, SimulatorMisuse
 from .fits import Specialisation
@@ -327,7 +327,10 @@ def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
         kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
         recorded = {}
         program = kernel.record(chip, parsed, backend, lambda stage, one: recorded.setdefault("recorded", one))
-        cache[key] = program if program.orchestrates() else run_passes(program, chip), recorded["recorded"]
+        if not program.orchestrates():
+            with refusing(fn):
+                program = run_passes(program, chip)
+        cache[key] = program, recorded["recorded"]
     return cache[key]
 
 

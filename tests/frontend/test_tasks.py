@@ -282,6 +282,6 @@ def words_without_ops(x, y, TASKS: tl.constexpr):
 
 def test_a_word_that_leaves_no_op_takes_our_path_where_it_is_called():
     plain = compile_kernel(words_without_ops, dict(x="*i32", y="*i32"), dict(TASKS=False))
-    assert not plain.program.orchestrates() and "tt.make_range" in plain.stage("ttir")
+    assert plain.program is None and "tt.make_range" in plain.stage("ttir")
     ours = compile_kernel(words_without_ops, dict(x="*i32", y="*i32"), dict(TASKS=True))
     assert ours.program.orchestrates() and "ttir" not in ours.stages and ours.stage("cubin")

@@ -37,7 +37,7 @@ from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .cache import compiler_hash, keep_warnings, unkept
 from .compiled import Compiled, Stages
 from .pipeline import Kernel
-from .refusals import check_assembler, check_binary, check_shared_memory
+from .refusals import check_assembler, check_binary, check_shared_memory, refusing
 from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
 from .source import CLUSTER, PREFERRED, STAMPS, WAITS, MimwSource
 from .targets import chip_of, device_numbers, gpu_target
@@ -46,7 +46,7 @@ __all__ = [
     "CLUSTER", "Compiled", "Kernel", "MimwSource", "PREFERRED", "Rebind", "STAMPS", "WAITS", "check_seen", "chip_of",
     "compile_kernel",
     "check_binary", "compile_source", "compiler_hash", "content_key", "device_numbers", "gpu_target", "key_of_values", "launch_key",
-    "record_kernel", "seen_by",
+    "record_kernel", "refusing", "seen_by",
 ]
 
 
@@ -65,6 +65,10 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         if (refusal := unkept(error)) is None:
             raise
         raise refusal from error
+    except RuntimeError:
+        if not src.orchestrates():
+            src.check_what_triton_refused()
+        raise
     except PTXASError as error:
         refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
         if refusal is None:

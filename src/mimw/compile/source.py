@@ -22,7 +22,7 @@ from ..frontend.words import uses_words
 from ..ir import ALONE, Program
 from ..launch import cluster_shape
 from ..native import module_text
-from ..passes import check_copies
+from ..passes import check_copies, run_passes
 from ..target import Target
 from ..triton_port.cluster import with_cluster
 from ..triton_port.codegen import CompilationError, mlir_context
@@ -118,6 +118,15 @@ class MimwSource(ASTSource):
         fresh.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend,
                      lambda name, stage: seen.append(stage) if name == "record" else None)
         return seen[0]
+
+    def check_what_triton_refused(self) -> None:
+        """A kernel without our words that Triton failed to compile is refused by our checks, if they know why, with line and mend;
+        Triton's own error may be the name of a pass."""
+        chip, backend = chip_of(self.target), make_backend(self.target)
+        kernel = Kernel(self.fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, warned=[])
+        program = kernel.record(chip, backend.parse_options(dict(self.options)), backend)
+        with refusing(self.fn):
+            run_passes(program, chip, remark=lambda _: None)
 
     def layouts(self) -> Layouts | None:
         """The layouts of a program of ours; found now if its binary came from the cache."""

@@ -62,6 +62,20 @@ class Semantic(TritonSemantic):
     def _atomic_typechecking_impl(self, ptr, val, mask, op):
         return super()._atomic_typechecking_impl(_pointers(f"tl.atomic_{op}", ptr), val, mask, op)
 
+    def reshape(self, input, dst_shape, can_reorder):
+        if not input.type.is_block():
+            refuse(ValueError, f"tl.reshape takes a tile, not a number of type {input.type}",
+                   mend="Triton's tl.flip and tl.bitonic_merge make a number of a tile of one element on their way: `if N > 1:`")
+        return super().reshape(input, dst_shape, can_reorder)
+
+    def dot(self, lhs, rhs, acc, input_precision, max_num_imprecise_acc, out_dtype):
+        """As Triton's, which makes a sum of another type than the product's and stumbles over it later."""
+        short = lhs.dtype.is_floating() and lhs.dtype.primitive_bitwidth <= 16 and not lhs.dtype.is_bf16()
+        if short and out_dtype is not None and out_dtype not in (tl.float16, tl.bfloat16, tl.float32):
+            refuse(ValueError, f"tl.dot: a product of {lhs.dtype} is summed as fp32 or fp16, not as {out_dtype}",
+                   mend=f"out_dtype=tl.float32, and .to(tl.{out_dtype.name.replace('fp', 'float')}) behind it")
+        return super().dot(lhs, rhs, acc, input_precision, max_num_imprecise_acc, out_dtype)
+
     def descriptor_gather(self, *args, **keywords):
         self._take_row_copies()
         return super().descriptor_gather(*args, **keywords)

@@ -10,10 +10,12 @@ The hardware answers with an illegal instruction. A column that is known only at
 from __future__ import annotations
 
 from ..analysis import constant_of, never_runs, uses_of
-from ..errors import IllegalCopy
+from ..errors import IllegalCopy, KernelError
 from ..ir import Program
 from ..target import Target
 from ..tensor_map import rows_problem
+
+_WIDEST = 32    # bits of an element, by the verifiers of tt.descriptor_gather and ttng.async_tma_gather
 
 
 def check_rows(program: Program, target: Target) -> None:
@@ -22,6 +24,10 @@ def check_rows(program: Program, target: Target) -> None:
         return
     uses = uses_of(program)
     for op in program.where(lambda row: {"descriptor", "rows", "column"} <= row.places.keys()):
+        if target.has("gather4") and op.descriptor.type.element.bits > _WIDEST:
+            raise KernelError(f"{op.row.word} copies elements of {op.descriptor.type.element}, and Triton's copies of four rows on "
+                              f"{target} are of at most {_WIDEST} bits.", op.site,
+                              hint="describe each as two elements of int32, in blocks of twice the columns.")
         column, size = constant_of(uses, op.column), op.descriptor.type.element.bytes
         problem = rows_problem(column, None, None, size, writes=op.row.copy == "out")
         if problem and not never_runs(uses, op):

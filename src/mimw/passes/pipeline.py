@@ -28,6 +28,7 @@ from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
 from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
+from .check_elements import check_elements
 from .check_exclusive import check_exclusive
 from .check_named_barriers import check_named_barriers
 from .check_overlap import check_overlap
@@ -37,6 +38,7 @@ from .check_peers import check_peers
 from .check_pipes import check_pipes
 from .check_registers import check_registers
 from .check_rows import check_rows
+from .check_scaled_dots import check_scaled_dots
 from .check_shared import check_shared
 from .check_spaces import check_spaces
 from .check_target import check_target
@@ -176,6 +178,9 @@ PASSES: tuple[Pass, ...] = (
     rewrite("trail_dots", trail_dots, "one product of a loop whose copies run ahead runs on into the next trip",
             after="pipeline_dsa shared_operands"),
     check("registers", check_registers, "remarks on register requests that are not met"),
+    check("elements", check_elements, "refuses arithmetic and conversions that the chip's compiler does not have",
+          after="drop_unused expand_dsa"),
+    check("scaled_dots", check_scaled_dots, "refuses scaled products that the tensor cores do not have", after="drop_unused"),
     check("spaces", check_spaces, "refuses more of a memory space than a core has, with its map", after="drop_unused expand_dsa"),
     check("paths", check_paths, "refuses data that no engine of the chip moves, and arithmetic where no unit reaches",
           after="drop_unused expand_dsa"),
