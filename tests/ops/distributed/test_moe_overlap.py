@@ -210,6 +210,19 @@ def test_as_on_gpus_the_same_bits_in_any_number_of_parts(at_gpus):
         assert all(torch.equal(one, other) for one, other in zip(found, whole)), (parts, chosen)
 
 
+def test_four_ranks_with_an_expert_each():
+    """A token has two experts, each at another rank; the last micro-batch is as large as the others."""
+    def call(rank, parts):
+        x, ids, weights = tokens(rank, 6)
+        (gate_up, down), scales = matrices(slice(rank, rank + 1))
+        return overlapped(*map(on_gpu, (x, gate_up, down, ids, weights, *scales)), 6, parts, 16, "0", Overlap(1)).as_subclass(
+            torch.Tensor)
+
+    with ranks_in_threads(4) as threads:
+        whole, parts = threads(lambda rank: call(rank, 1)), threads(lambda rank: call(rank, 3))
+    assert all(map(torch.equal, whole, parts)) and all(near(one, reference(*tokens(rank, 6))) for rank, one in enumerate(whole))
+
+
 def test_who_waits_for_whom(at_gpus):
     threads, streams = at_gpus
     threads(lambda rank: called(rank, 2, Overlap(1)))
