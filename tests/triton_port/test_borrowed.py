@@ -133,6 +133,7 @@ def test_jit_function_attributes():
                  "def_file_line_number def_file_col_number used_global_vals").split():
         assert hasattr(kernel, name), name
     parameter = kernel.params[1]
+    assert parameter._param is kernel.signature.parameters["n"]
     assert parameter.is_constexpr and not parameter.do_not_specialize and parameter.annotation_type == ""
     assert hasattr(parameter, "is_const") and hasattr(parameter, "do_not_specialize_on_alignment")
 

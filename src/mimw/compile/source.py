@@ -77,14 +77,16 @@ class MimwSource(ASTSource):
     @functools.cached_property
     def seen(self) -> Seen:
         """What recording the kernel looked at when somebody first asked, which is when its key was made."""
-        return seen_by(self.fn, self.constants)
+        seen = seen_by(self.fn, self.constants)
+        self._native_key = seen.native_key()
+        return seen.kept()
 
     def hash(self) -> str:
         """What a binary is kept under: what was recorded, where it stands in the author's files, and how it is specialised."""
         if self._hash is None:
             stamps = "-waits" if self.waits else "" if self.stamps is None else f"-{self.stamps}"
             key = (self.name, sorted(self.signature.items()), content_of_constants(self.constants), sorted(self.attrs.items()),
-                   self.cluster, stamps, self.seen.places, self.seen.native_key(), compiler_hash())
+                   self.cluster, stamps, self.seen.places, self._native_key, compiler_hash())
             given = hashlib.sha256(repr(key).encode()).hexdigest()
             if self.target is None:     # asked before `compile_source`, by Triton's compilations in the background
                 return hashlib.sha256(f"{given}-{self.seen.digest}".encode()).hexdigest()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -58,6 +58,10 @@ class Seen:
     def still(self) -> Callable[[], bool] | None:
         """Whether everything is as it was; None if nothing of it can change."""
         return asks(list(self.reads.values()), self.held_now) if self.reads else None
+
+    def kept(self) -> Seen:
+        """What a compiled kernel keeps of it: texts, and none of the things themselves, which lead to all of their modules."""
+        return replace(self, natives=[], functions=[], reads={})
 
     def native_key(self) -> str:
         """The functions in other languages by their content now; "" without any."""
