@@ -94,7 +94,6 @@ class Emitter:
         self.tensor_columns = 0  # of tensor memory that the kernel takes
         self.fetching: object = None  # the barrier of a run of TMA loads
         self.flat: dict[Value, Value] = {}  # a flat buffer: the one that it shows
-        self.spread: dict[Value, Op] = {}  # a large tile that a `broadcast` made: that op
         self.behind: tuple[Op, ...] = ()  # the ops of the block behind the one being emitted
         self.taken: set[Op] = set()  # ops that an earlier emission has done, too
         self.yield_to: list[Callable[[list], object]] = []
@@ -121,7 +120,7 @@ class Emitter:
         value = getattr(op, name)
         if value is None or not isinstance(value.type, Tensor):
             return self.of(value)
-        return self._in_layout(value, self.wanted(op, name))
+        return self.converted(self.values[value], value.type, self.layouts.registers[value], self.wanted(op, name))
 
     def wanted(self, op: Op, name: str) -> RegisterLayout:
         """The layout in which `op` takes the tile that is its operand of that name."""
@@ -135,18 +134,12 @@ class Emitter:
         for index, value in enumerate(values, start=first):
             if isinstance(value.type, Token):
                 continue
-            is_tile = isinstance(value.type, Tensor)
-            result.append(self._in_layout(value, self.layouts.wanted(op, index)) if is_tile else self.values[value])
+            mlir_value = self.values[value]
+            if isinstance(value.type, Tensor):
+                mlir_value = self.converted(mlir_value, value.type, self.layouts.registers[value],
+                                            self.layouts.wanted(op, index))
+            result.append(mlir_value)
         return result
-
-    def _in_layout(self, value: Value, want: RegisterLayout):
-        """A tile in the wanted layout. One that was made larger by a broadcast is made once more of what was spread: to convert
-        that takes a fraction of the shared memory."""
-        have, spread = self.layouts.registers[value], self.spread.get(value)
-        if have == want or spread is None or spread.value not in self.values:
-            return self.converted(self.values[value], value.type, have, want)
-        small = self._in_layout(spread.value, want)
-        return self.builder.create_broadcast(small, self.types.tensor(value.type, want))
 
     def converted(self, mlir_value, type_: Tensor, have: RegisterLayout, want: RegisterLayout):
         if have == want:

@@ -7,10 +7,7 @@ Input: an op of Triton's. Output: what the builder's method of that name makes o
 
 from __future__ import annotations
 
-from math import prod
-
 from ...ir import OPS, Tensor, Type, Value
-from ...ir.types import element_of
 from ...triton_port.builder import mlir
 from ..anchor import anchored
 from ..constants import scalar_constant
@@ -18,7 +15,6 @@ from ..emitter import EMISSIONS, Emitter, emits
 
 # The layout rules by which Triton derives the layout of the result.
 _DERIVED = ("inferred", "pairs")
-_LARGE = 16384      # bytes of a tile from which on scratch to convert it is worth avoiding; Triton's own passes mostly do
 
 
 def _argument(emitter: Emitter, op, arg, operands):
@@ -73,8 +69,6 @@ def splat(emitter: Emitter, op):
 
 @emits("broadcast")
 def broadcast(emitter: Emitter, op):
-    if isinstance(op.value.type, Tensor) and prod(op.result.type.shape) * element_of(op.result.type).bytes >= _LARGE:
-        emitter.spread[op.result] = op
     return emitter.builder.create_broadcast(emitter.operand(op, "value"), emitter.mlir_type(op.result))
 
 
