@@ -30,7 +30,7 @@ mapa.shared::cluster.u32 to, $1, $3;
 mapa.shared::cluster.u32 bar, $4, $3;
 {copies}
 }}"""
-_ONE = "@first cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to+{to}], [from+{start}], {size}, [bar];"
+_ONE = "@first cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to{to}], [from{start}], {size}, [bar];"
 
 
 @emits("remote_store")
@@ -76,8 +76,14 @@ def async_remote_copy(emitter: Emitter, op: Op):
     targets, sources = (_stretches(emitter, value) for value in (op.buffer, op.source))
     if all(_follow(one) for one in (targets, sources)):
         targets, sources = ([(one[0][0], op.source.type.tile_bytes)] for one in (targets, sources))
-    copies = [_ONE.format(to=to, start=start, size=size) for (to, size), (start, _) in zip(targets, sources, strict=True)]
+    copies = [_ONE.format(to=_step(to), start=_step(start), size=size)
+              for (to, size), (start, _) in zip(targets, sources, strict=True)]
     ptx(emitter, _COPY.format(copies="\n".join(copies)), ["r"] * len(operands), operands)
+
+
+def _step(size: int) -> str:
+    """Behind an address: so many bytes on."""
+    return f"+{size}" if size else ""
 
 
 def _follow(stretches: list[tuple[int, int]]) -> bool:
