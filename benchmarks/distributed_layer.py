@@ -22,7 +22,7 @@ from functools import partial
 
 from mimw.testing.benchmark import Row
 
-from .distributed import alternate, ended, graphed, keep_row, started, worst
+from .distributed import alternate, compiled_ahead, ended, graphed, keep_row, started, worst
 from .driver import RESULTS, command, some_of
 from .gpu import multiprocessors, row_of, torch
 
@@ -191,9 +191,19 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="results only")
     parser.add_argument("--micro-batches", type=int, help="in place of the shape's own number")
     options, world = started(parser, "benchmarks.distributed_layer", HEAP)
-    for name in options.names or PARTS:
+    names = options.names or PARTS
+    compiled_ahead(world, (call for name in names for call in launches(world, name, options)))
+    for name in names:
         rows(world, name, options)
     ended()
+
+
+def launches(world, name: str, options) -> list[Callable]:
+    """What `rows` will launch of a shape, but for references."""
+    layer, taken = Layer(world, int(name), options.micro_batches or PARTS[name]), chosen_for(world.size)
+    found = [partial(layer.overlapped, chosen) for chosen in (candidates(taken) if options.tune else [taken])]
+    alone = layer.alone(taken.carrying(multiprocessors())).values() if options.parts else ()
+    return [*found, layer.whole, layer.in_turn, *alone]
 
 
 def rows(world, name: str, options) -> None:
