@@ -4,6 +4,8 @@ in all rows.
 The chip is an sm_100a. Besides: each planted mistake is named, with both lines.
 """
 
+import re
+
 import numpy as np
 import pytest
 import triton.language as tl
@@ -11,6 +13,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.errors import KernelError
+from tests.compiling import to_assembly
 from tests.kernels import pair_multicast_gemm
 from tests.kernels.pair_gemm import launch
 
@@ -32,9 +35,10 @@ def test_the_ring(wait_full, wait_free, release):
 
 @rows("guard", "commit_both", "wait_done")
 def test_the_epilogue(guard, commit_both, wait_done):
-    """Both CTAs may read their rows iff the last commit arrives in both and is waited for; who calls the products is all one."""
+    """Both CTAs may read their rows iff the last commit is waited for, in both, where it arrives whether its call says so or not;
+    who calls the products is all one."""
     launched = pair_ring(GUARD=guard, COMMIT_BOTH=commit_both, WAIT_DONE=wait_done)
-    assert right(launched, "random") == (commit_both and wait_done)
+    assert right(launched, "random") == wait_done
 
 
 @pytest.mark.parametrize("both", SWITCHES)
@@ -123,6 +127,59 @@ def operands_of_both(fence=True, meet=True, wait=True, odd_waits=True, ending=Tr
 def test_operands_that_both_ctas_store(fence, meet, both):
     """What the odd CTA stored has to be fenced there, and to be over."""
     assert right(operands_of_both(fence, meet, both=both), "random") == (fence and meet)
+
+
+@mimw.jit
+def committed(a_ptr, c_ptr, TWO: tl.constexpr, WAIT: tl.constexpr, COMMIT: tl.constexpr):
+    """A product of a pair, and a commit behind it that both CTAs, or the even one, come by."""
+    rank = tlx.cluster_cta_rank()
+    tile, half = tlx.local_alloc((64, 16), tl.float16, 1), tlx.local_alloc((16, 16), tl.float16, 1)
+    acc = tlx.local_alloc((64, 32), tl.float32, 1, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(1)
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    small = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tlx.local_store(tile[0], tl.load(a_ptr + at))
+    tlx.local_store(half[0], tl.load(a_ptr + small))
+    tlx.fence("async_shared")
+    tlx.cluster_barrier()
+    tlx.async_dot(tile[0], half[0], acc[0], use_acc=False, force_async=True, two_ctas=True)
+    if COMMIT == "both":
+        tlx.tcgen05_commit(done[0], two_ctas=TWO)
+    elif COMMIT == "even":
+        if rank == 0:
+            tlx.tcgen05_commit(done[0], two_ctas=TWO)
+    if WAIT:
+        tlx.barrier_wait(done[0], 0)
+    out = tl.arange(0, 64)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tl.store(c_ptr + rank * 64 * 32 + out, tlx.local_load(acc[0]))
+
+
+@states("tcgen05_commit")
+def commit_of_a_pair(two=False, wait=True, commit="both"):
+    return committed, (2, ), (np.ones((64, 16), np.float16), np.zeros((128, 32), np.float32)), dict(
+        TWO=two, WAIT=wait, COMMIT=commit, ctas_per_cga=(2, 1, 1), target="sm_100a")
+
+
+@rows("two", "wait")
+def test_a_commit_is_the_pairs(two, wait):
+    """Said or not, it is the even CTA's, and arrives in both: it may be waited for in both, and has to be."""
+    for commit in ("both", "even"):
+        assert right(commit_of_a_pair(two, wait, commit), "random") == wait
+        if wait:
+            kernel, grid, args, meta = commit_of_a_pair(two, wait, commit)
+            mimw.simulate(kernel, grid, *args, **meta)
+            assert (args[1] == 16).all()
+
+
+@pytest.mark.parametrize("commit", ["both", "even"])
+def test_a_commit_of_a_pair_compiles(commit):
+    """To the same instruction, said or not: the even CTA's, for both."""
+    names = dict(a_ptr="*fp16", c_ptr="*fp32")
+    made = [to_assembly(committed, names, dict(TWO=two, WAIT=True, COMMIT=commit), target="sm_100a",
+                        options=dict(ctas_per_cga=(2, 1, 1))).stage("ptx") for two in SWITCHES]
+    lines = [re.findall(r"@leader tcgen05\.commit\S+", ptx) for ptx in made]
+    assert lines[0] == lines[1] == ["@leader tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster"
+                                    ".multicast::cluster.b64"]
 
 
 def test_an_odd_cta_that_is_not_ready_is_named():

@@ -56,6 +56,7 @@ from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
 from .pad_fp4 import pad_fp4
+from .pair_commits import pair_commits
 from .pair_copies import pair_copies
 from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
@@ -142,6 +143,8 @@ PASSES: tuple[Pass, ...] = (
     rewrite("share_captures", share_captures, "hands tiles of the kernel to partitions that use them", after="shared_pointers"),
     check("tasks", check_tasks, "refuses tiles that tasks capture, and too many warps", after="share_captures"),
     check("pairs", check_pairs, "refuses products of pairs of CTAs beside those of one CTA, and clusters without pairs"),
+    rewrite("pair_commits", pair_commits, "commits become those of both CTAs of a pair, before anything counts arrivals",
+            after="pairs"),
     rewrite("pair_copies", pair_copies, "copies to tensor memory become those of both CTAs of a pair, before anything looks at "
             "what other CTAs do", after="pairs"),
     check("cluster", check_cluster, "refuses CTAs and meetings that a cluster does not have", after="shared_pointers"),
