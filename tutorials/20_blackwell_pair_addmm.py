@@ -155,7 +155,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
 #
 #     `part == 0` in step 3                  SlotReusedEarly      products over sums that are not yet read
 #     `read` with one arrival                WaitCycle            two CTAs arrive: the phase is over twice in a turn
-#     `tcgen05_commit` without `two_ctas`    TooFewArrivals       the odd CTA's epilogue is never told
+#     `tcgen05_commit` without `two_ctas`    nothing              in a kernel of pairs every commit is the pair's
 #     `BYTES` for `2 * BYTES`                BytesNotExpected     the bytes of both complete on the even CTA
 #     `store_wait(2)` in step 5              SourceOverwritten    D comes into a place that TMA still reads
 #     `clc_create_context(10, ...)`          TooFewArrivals       the odd CTA's mma reads no answers

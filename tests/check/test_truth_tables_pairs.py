@@ -4,6 +4,9 @@ in all rows.
 The chip is an sm_100a. Besides: each planted mistake is named, with both lines.
 """
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 import triton.language as tl
@@ -11,7 +14,9 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.errors import KernelError
+from tests.compiling import to_assembly
 from tests.kernels import pair_multicast_gemm
+from tests.kernels.lines import line_of
 from tests.kernels.pair_gemm import launch
 
 from .tables import SWITCHES, found, lines_of, right, rows, states
@@ -32,9 +37,10 @@ def test_the_ring(wait_full, wait_free, release):
 
 @rows("guard", "commit_both", "wait_done")
 def test_the_epilogue(guard, commit_both, wait_done):
-    """Both CTAs may read their rows iff the last commit arrives in both and is waited for; who calls the products is all one."""
+    """Both CTAs may read their rows iff the last commit is waited for, in both, where it arrives whether its call says so or not;
+    who calls the products is all one."""
     launched = pair_ring(GUARD=guard, COMMIT_BOTH=commit_both, WAIT_DONE=wait_done)
-    assert right(launched, "random") == (commit_both and wait_done)
+    assert right(launched, "random") == wait_done
 
 
 @pytest.mark.parametrize("both", SWITCHES)
@@ -125,6 +131,120 @@ def test_operands_that_both_ctas_store(fence, meet, both):
     assert right(operands_of_both(fence, meet, both=both), "random") == (fence and meet)
 
 
+@mimw.jit
+def committed(a_ptr, c_ptr, TWO: tl.constexpr, WAIT: tl.constexpr, COMMIT: tl.constexpr):
+    """A product of a pair, and a commit behind it that both CTAs, or the even one, come by."""
+    rank = tlx.cluster_cta_rank()
+    tile, half = tlx.local_alloc((64, 16), tl.float16, 1), tlx.local_alloc((16, 16), tl.float16, 1)
+    acc = tlx.local_alloc((64, 32), tl.float32, 1, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(1)
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    small = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tlx.local_store(tile[0], tl.load(a_ptr + at))
+    tlx.local_store(half[0], tl.load(a_ptr + small))
+    tlx.fence("async_shared")
+    tlx.cluster_barrier()
+    tlx.async_dot(tile[0], half[0], acc[0], use_acc=False, force_async=True, two_ctas=True)
+    if COMMIT == "both":
+        tlx.tcgen05_commit(done[0], two_ctas=TWO)
+    elif COMMIT == "even":
+        if rank == 0:
+            tlx.tcgen05_commit(done[0], two_ctas=TWO)
+    if WAIT:
+        tlx.barrier_wait(done[0], 0)
+    out = tl.arange(0, 64)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tl.store(c_ptr + rank * 64 * 32 + out, tlx.local_load(acc[0]))
+
+
+@states("tcgen05_commit")
+def commit_of_a_pair(two=False, wait=True, commit="both"):
+    return committed, (2, ), (np.ones((64, 16), np.float16), np.zeros((128, 32), np.float32)), dict(
+        TWO=two, WAIT=wait, COMMIT=commit, ctas_per_cga=(2, 1, 1), target="sm_100a")
+
+
+@rows("two", "wait")
+def test_a_commit_is_the_pairs(two, wait):
+    """Said or not, it is the even CTA's, and arrives in both: it may be waited for in both, and has to be."""
+    for commit in ("both", "even"):
+        assert right(commit_of_a_pair(two, wait, commit), "random") == wait
+        if wait:
+            kernel, grid, args, meta = commit_of_a_pair(two, wait, commit)
+            mimw.simulate(kernel, grid, *args, **meta)
+            assert (args[1] == 16).all()
+
+
+@pytest.mark.parametrize("commit", ["both", "even"])
+def test_a_commit_of_a_pair_compiles(commit):
+    """To the same instruction, said or not: the even CTA's, for both."""
+    names = dict(a_ptr="*fp16", c_ptr="*fp32")
+    made = [to_assembly(committed, names, dict(TWO=two, WAIT=True, COMMIT=commit), target="sm_100a",
+                        options=dict(ctas_per_cga=(2, 1, 1))).stage("ptx") for two in SWITCHES]
+    lines = [re.findall(r"@leader tcgen05\.commit\S+", ptx) for ptx in made]
+    assert lines[0] == lines[1] == ["@leader tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster"
+                                    ".multicast::cluster.b64"]
+
+
+@mimw.jit
+def freed(a_ptr, c_ptr, ENDING: tl.constexpr, LAST: tl.constexpr):
+    """A product of a pair, whose sum is read behind one commit; another commit frees the operands, for nobody."""
+    rank = tlx.cluster_cta_rank()
+    tile, half = tlx.local_alloc((64, 16), tl.float16, 1), tlx.local_alloc((16, 16), tl.float16, 1)
+    acc = tlx.local_alloc((64, 32), tl.float32, 1, tlx.storage_kind.tmem)
+    done, free = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    small = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tlx.local_store(tile[0], tl.load(a_ptr + at))
+    tlx.local_store(half[0], tl.load(a_ptr + small))
+    tlx.fence("async_shared")
+    tlx.cluster_barrier()
+    with tlx.async_tasks(no_ending_cluster_sync=not ENDING):
+        with tlx.async_task("default"):
+            tlx.barrier_wait(done[0], 0)
+            out = tl.arange(0, 64)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            tl.store(c_ptr + rank * 64 * 32 + out, tlx.local_load(acc[0]))
+        with tlx.async_task(num_warps=1):
+            if LAST == "free":
+                tlx.async_dot(tile[0], half[0], acc[0], use_acc=False, mBarriers=[done[0]], two_ctas=True)
+                tlx.tcgen05_commit(free[0], two_ctas=True)      # late
+            else:
+                tlx.async_dot(tile[0], half[0], acc[0], use_acc=False, mBarriers=[free[0]], two_ctas=True)
+                tlx.tcgen05_commit(done[0], two_ctas=True)
+
+
+@states("tcgen05_commit_pair")
+def freed_at_the_end(ending=True, last="done"):
+    return freed, (2, ), (np.ones((64, 16), np.float16), np.zeros((128, 32), np.float32)), dict(
+        ENDING=ending, LAST=last, ctas_per_cga=(2, 1, 1), target="sm_100a")
+
+
+@pytest.mark.parametrize("ending", SWITCHES)
+@pytest.mark.parametrize("last", ["free", "done"])
+def test_a_commit_for_which_nobody_waits(ending, last):
+    """It may arrive when the other CTA has ended. Where the compiler ends the kernel it waits, and remarks on the line; where the
+    author does, the CTA's memory may be gone."""
+    launched = freed_at_the_end(ending, last)
+    assert right(launched, "random") == (ending or last == "done")
+    if not ending and last == "free":
+        assert "the tcgen05_commit that it issued arrives in CTA (1, 0, 0)" in found(launched, "PeerExited").message
+    kernel, grid, args, meta = launched
+    remarks = mimw.check(kernel, grid, *args, seeds=1, **meta).remarks
+    assert [one.site.line for one in remarks] == ([line_of(freed, "# late")] if ending and last == "free" else [])
+
+
+@pytest.mark.parametrize("last", ["free", "done"])
+def test_the_end_behind_the_last_commit_compiles(last):
+    """One more commit, for both, and a wait behind it."""
+    names, ptx = dict(a_ptr="*fp16", c_ptr="*fp32"), []
+    for ending in SWITCHES:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ptx.append(to_assembly(freed, names, dict(ENDING=ending, LAST=last), target="sm_100a",
+                                   options=dict(ctas_per_cga=(2, 1, 1))).stage("ptx"))
+    commits, waits = ([text.count(what) for text in ptx] for what in ("@leader tcgen05.commit.cta_group::2", "mbarrier.try_wait"))
+    more = last == "free"
+    assert commits == [2, 2 + more] and waits[1] == waits[0] + more
+
+
 def test_an_odd_cta_that_is_not_ready_is_named():
     one = found(operands_of_both(meet=False), "UnwrittenRead", "DataRace", "SlotReusedEarly", "MissingFence")
     assert "CTA (1, 0, 0)" in one.message and len(lines_of(one)) >= 1
@@ -145,9 +265,10 @@ def test_an_odd_cta_that_has_left_is_named():
     assert "CTA (1, 0, 0)" in one.message and "async_dot" in one.message + str(one)
 
 
-@pytest.mark.parametrize("wait", SWITCHES)
-def test_a_product_that_nobody_waits_for(wait):
-    assert right(operands_of_both(wait=wait), "random") == wait
+@rows("wait", "ending")
+def test_a_product_that_nobody_waits_for(wait, ending):
+    """The compiler has the pair wait for its commit at the end, unless the end is the author's."""
+    assert right(operands_of_both(wait=wait, ending=ending), "random") == (wait or ending)
 
 
 @rows("both", "odd_waits")

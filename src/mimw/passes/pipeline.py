@@ -23,6 +23,7 @@ from ..errors import RemarkWarning
 from ..ir import Known, Program, verify, warn_at
 from ..target import Target
 from .accumulate_dots import accumulate_dots
+from .await_commits import await_commits, late_commits
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
@@ -60,6 +61,7 @@ from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
 from .pad_fp4 import pad_fp4
+from .pair_commits import pair_commits
 from .pair_copies import pair_copies
 from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
@@ -152,6 +154,8 @@ PASSES: tuple[Pass, ...] = (
             "adds up its columns or looks at parts of it", after="share_captures"),
     check("pairs", check_pairs, "refuses products of pairs of CTAs beside those of one CTA, and clusters without pairs",
           after="double_operands"),
+    rewrite("pair_commits", pair_commits, "commits become those of both CTAs of a pair, before anything counts arrivals",
+            after="pairs"),
     rewrite("pair_copies", pair_copies, "copies to tensor memory become those of both CTAs of a pair, before anything looks at "
             "what other CTAs do", after="pairs"),
     check("cluster", check_cluster, "refuses CTAs and meetings that a cluster does not have", after="shared_pointers"),
@@ -197,8 +201,12 @@ PASSES: tuple[Pass, ...] = (
             after="cluster arrivals"),
     rewrite("wait_pairs", wait_pairs, "products of pairs that their word waits for become commits and waits; the checks spoke of "
             "what the author wrote", after="cluster arrivals"),
+    check("late_commits", late_commits, "remarks on commits of pairs for which nobody waits",
+          after="cluster arrivals pair_commits"),
+    rewrite("await_commits", await_commits, "lets pairs end behind their last commits; the checks spoke of what the author wrote",
+            after="cluster arrivals wait_pairs late_commits"),
     rewrite("sync_clusters", sync_clusters, "lets a cluster meet at its start and end",
-            after="cluster arrivals meetings wait_pairs"),
+            after="cluster arrivals meetings wait_pairs await_commits"),
     rewrite("fence_barriers", fence_barriers, "fences barriers that copies complete, once they are made"),
     rewrite("fence_globals", fence_globals, "makes fences of global memory that copies read ones between proxies, too",
             after="meetings"),
@@ -226,7 +234,8 @@ PASS = MappingProxyType({step.name: step for step in PASSES})
 
 def remarks(program: Program, target: Target) -> tuple[Remark, ...]:
     """What the checks have to say of a recorded program that they let pass."""
-    return (*check_cluster(program, target), *check_aliases(program, target), *check_registers(program, target))
+    return (*check_cluster(program, target), *check_aliases(program, target), *check_registers(program, target),
+            *late_commits(pair_commits(program), target))
 
 
 def declared_effects(program: Program) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def sync_clusters(program: Program) -> Program:
         body = _without_memory(program.body, made)
         start = [*made, Op("fence_mbarrier_init", site=program.site), Op("cluster_barrier", site=program.site)]
         ends_with_one = bool(body.ops) and body.ops[-1].name == "cluster_barrier"
-        ending = "barrier" if _ends_apart(program) else "cluster_barrier"
+        ending = "barrier" if ends_apart(program) else "cluster_barrier"
         end = () if ends_with_one else (Op(ending, site=program.site), )
         program = replace(program, body=replace(body, ops=(*start, *body.ops, *end)))
     workers = total_warps(program) - program.num_warps
@@ -37,7 +37,7 @@ def sync_clusters(program: Program) -> Program:
     return replace(program, body=_reach_all(program.body, _tasks(program, workers)))
 
 
-def _ends_apart(program: Program) -> bool:
+def ends_apart(program: Program) -> bool:
     """Whether the author guarantees that at the end of a kernel with tensor memory no CTA touches another one."""
     regions = [op for op in program.named("warp_specialize") if not op.attrs.get("internal")]
     return any(op.attrs.get("no_ending_sync") for op in regions) and any(

@@ -61,7 +61,7 @@ setp.lt.u32 on, $0, 32;
 {when}
 @!on bra over;
 elect.sync lane|leader, 0xffffffff;
-@leader tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster.b64 [$1];
+@leader tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$1];
 over:
 }}"""
 _WHEN = """setp.ne.and.s32 on, $2, 0, on;"""
@@ -74,4 +74,4 @@ def tcgen05_commit(emitter: Emitter, op: Op):
     if op.predicate is not None:
         operands.append(zero_or_one(emitter, emitter.of(op.predicate)))
         when = _WHEN
-    ptx(emitter, _COMMIT.format(when=when, group=2 if emitter.program.in_pairs else 1), ["r"] * len(operands), operands)
+    ptx(emitter, _COMMIT.format(when=when), ["r"] * len(operands), operands)
