@@ -426,6 +426,18 @@ class LaunchError(MimwError, ValueError):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
+class CheckFailed(LaunchError, RuntimeError):
+    """What MIMW_CHECK=1 found in a kernel before its launch, which then did not happen. `report` is that of `mimw.check`."""
+
+    def __init__(self, kernel, report):
+        self.kernel, self.report = kernel, report
+        super().__init__(f"{kernel} was not launched: MIMW_CHECK=1 looks at each specialisation before its first launch, and "
+                         f"found\n\n{report}", hint="what the finding says; MIMW_CHECK=0 launches the kernel as it is.")
+
+    def __reduce__(self):
+        return CheckFailed, (self.kernel, str(self.report))
+
+
 class NotAKernel(LaunchError, TypeError):
     """What `mimw.jit` cannot make a kernel of: a lambda, a class, a function whose source Python does not know."""
 

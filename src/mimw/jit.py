@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, overload
 
+from .checking import check_launch, checking
 from .compile import (
     CLUSTER,
     PREFERRED,
@@ -122,7 +123,7 @@ class MimwFunction(Shown, JITFunction):
             return super().__getitem__(grid)
 
         def launch(*args, **kwargs):
-            run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None else MimwFunction.run
+            run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None and not checking() else MimwFunction.run
             try:
                 return run(self, *args, grid=grid, warmup=False, **kwargs)
             except Rebind:
@@ -172,6 +173,8 @@ class MimwFunction(Shown, JITFunction):
         kwargs = canonical_keywords(kwargs, self.arg_names)
         kwargs, memory = _without_memory(kwargs, self.arg_names)
         limit = None if warmup else seconds()
+        if not warmup and checking():
+            check_launch(self, grid, args, {name: value for name, value in kwargs.items() if name not in (_STAMPS, _WAITS)})
         if not warmup and simulating():
             for hook in self.pre_run_hooks:
                 hook(*args, **kwargs)
@@ -198,9 +201,12 @@ class MimwFunction(Shown, JITFunction):
             frozen()                                        the same launch; `frozen(*other_args)` another of its specialisation
 
         returns:   a `mimw.freeze.FrozenLaunch`, which says what may change; on the simulator one that simulates
-        errors:    those of a launch; LaunchError also for a tensor on another than the current device
+        errors:    those of a launch, CheckFailed under MIMW_CHECK=1 among them; LaunchError also for a tensor on another than the
+                   current device
         """
         from .freeze import freeze
+        if checking():
+            check_launch(self, grid, args, canonical_keywords(kwargs, self.arg_names))
         return freeze(self, grid, args, kwargs)
 
     def _page(self):

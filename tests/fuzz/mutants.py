@@ -94,8 +94,6 @@ ROLES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "expect": (_drop(1, "nobody arrives, and bytes come that none expects"),),
-<<<<<<< HEAD
-    "fence of a store": (_drop(1, "the copy reads through the other proxy"),),
     "corner of a store": (
         Rule(
             "in front",
@@ -108,8 +106,6 @@ ROLES: dict[str, tuple[Rule, ...]] = {
     "corner of a load": (
         Rule("odd column", 1, "TMA begins at multiples of 16 bytes only", r", 0\], (\w+\[0\].*)$", r", 1], \1"),
     ),
-=======
->>>>>>> issue31-checker
     "wait of a store": (_drop(1, "the CTA ends, or fills the buffer again, while the store reads it"),),
     "wait of a load": (_drop(1, "the buffer is read before the copies have landed"),),
     "product wait": (_drop(1, "the accumulator is read while the tensor core works"), _FLIP_FULL),

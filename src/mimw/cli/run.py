@@ -11,6 +11,7 @@ names; in such a process `import mimw; mimw.install_aliases()` does the same.
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 
 from .named import is_name, launched
@@ -22,6 +23,7 @@ EXAMPLES = """\
   mimw run gemm.py --m 4096            arguments behind the script are the script's
   mimw run gemm.py:case                case() returns (kernel, grid, args, meta); it is launched once
   mimw run -m pytest test_gemm.py -q   a published test file
+  mimw run --check gemm.py             what mimw.check finds in a kernel ends the run before its first launch
   mimw run --watchdog 10 gemm.py       a launch that hangs ends after 10 s, with who waits where
   MIMW_SIMULATE=1 mimw run gemm.py     its launches run in the simulator
   mimw run --target sm_100a gemm.py    without a GPU: as if this machine had that chip
@@ -30,6 +32,8 @@ EXAMPLES = """\
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_script_arguments(parser, "the script to run; or FILE:FUNCTION that returns (kernel, grid, args, meta) or launches")
+    parser.add_argument("--check", action="store_true",
+                        help="check each specialisation of a kernel once before its first launch, as MIMW_CHECK=1 does")
 
 
 def execute(options: Namespace) -> int:
@@ -39,6 +43,8 @@ def execute(options: Namespace) -> int:
     aim(options)
     reach()
     watch(options)
+    if options.check:
+        os.environ["MIMW_CHECK"] = "1"      # for processes that the script starts, too
     install_aliases()
     if is_name(options.script):
         launched(options)

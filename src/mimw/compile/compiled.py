@@ -83,7 +83,7 @@ class Compiled(Shown):
     @property
     def program(self) -> Program | None:
         """The recorded program after all passes; None for a kernel that stock Triton compiled."""
-        return self.source.program() if self.source.orchestrates() else None
+        return self.source.program() if self.source.orchestrates() or not self.target.binary else None
 
     @property
     def layouts(self) -> Any:

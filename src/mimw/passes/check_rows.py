@@ -25,8 +25,8 @@ def check_rows(program: Program, target: Target) -> None:
     uses = uses_of(program)
     for op in program.where(lambda row: {"descriptor", "rows", "column"} <= row.places.keys()):
         if target.has("gather4") and op.descriptor.type.element.bits > _WIDEST:
-            raise KernelError(f"{op.row.word} copies elements of {op.descriptor.type.element}, and Triton's copies of four rows on "
-                              f"{target} are of at most {_WIDEST} bits.", op.site,
+            raise KernelError(f"{op.row.word} copies elements of {op.descriptor.type.element}, and Triton's copies of four rows "
+                              f"on {target} are of at most {_WIDEST} bits.", op.site,
                               hint="describe each as two elements of int32, in blocks of twice the columns.")
         column, size = constant_of(uses, op.column), op.descriptor.type.element.bytes
         problem = rows_problem(column, None, None, size, writes=op.row.copy == "out")
