@@ -40,6 +40,7 @@ from .pipeline import Kernel
 from .refusals import check_assembler, check_binary, check_shared_memory
 from .source import CLUSTER, STAMPS, WAITS, MimwSource
 from .targets import chip_of, device_numbers, gpu_target
+from .whole import whole
 
 __all__ = [
     "CLUSTER", "Compiled", "Kernel", "MimwSource", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
@@ -57,7 +58,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
     try:
-        compiled = stock_compile(src, target=target, options=options, **keywords)
+        compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
         keep_warnings(src, compiled)
     except OSError as error:
         if (refusal := unkept(error)) is None:
