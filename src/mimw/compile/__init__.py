@@ -41,6 +41,7 @@ from .refusals import check_assembler, check_binary, check_shared_memory, refusi
 from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
 from .source import CLUSTER, PREFERRED, STAMPS, WAITS, MimwSource
 from .targets import chip_of, device_numbers, gpu_target
+from .whole import whole
 
 __all__ = [
     "CLUSTER", "Compiled", "Kernel", "MimwSource", "PREFERRED", "Rebind", "STAMPS", "WAITS", "check_seen", "chip_of",
@@ -59,7 +60,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
     try:
-        compiled = stock_compile(src, target=target, options=options, **keywords)
+        compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
         keep_warnings(src, compiled)
     except OSError as error:
         if (refusal := unkept(error)) is None:

@@ -44,11 +44,15 @@ def keep_warnings(src: MimwSource, compiled) -> None:
         if src.kernel.warned:
             keep_beside(compiled, _WARNED, json.dumps([src.fn.file_name, *map(asdict, src.kernel.warned)]))
         return
-    file, *told = json.loads(kept_beside(compiled, _WARNED) or "[null]")
-    if told and file != src.fn.file_name:
+    try:
+        file, *told = json.loads(kept_beside(compiled, _WARNED) or "[null]")
+        warned = [LineWarning(**one) for one in told]
+    except (TypeError, ValueError):
+        file, warned = None, [None]     # the file is damaged
+    if warned and file != src.fn.file_name:
         src.program()   # the lines are those of another file; recording finds them in this one
         return
-    src.kernel.warned = [LineWarning(**one) for one in told]
+    src.kernel.warned = warned
     for one in src.kernel.warned:
         one.repeat()
 

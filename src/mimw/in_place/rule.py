@@ -86,6 +86,7 @@ class InPlace:
             self.note(args)
             return found
 
+        ruled.__module__ = run.__module__       # who asks an operator's function where it stands is told the operator's file
         return ruled
 
     def around_fake(self, fake: Callable) -> Callable:

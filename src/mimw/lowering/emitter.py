@@ -94,7 +94,7 @@ class Emitter:
         self.tensor_columns = 0  # of tensor memory that the kernel takes
         self.fetching: object = None  # the barrier of a run of TMA loads
         self.flat: dict[Value, Value] = {}  # a flat buffer: the one that it shows
-        self.behind: tuple[Op, ...] = ()  # the ops of the block behind the one being emitted
+        self.behind: tuple[tuple[Op, ...], int] = (), 0  # the ops of the block, and where those behind the emitted one begin
         self.taken: set[Op] = set()  # ops that an earlier emission has done, too
         self.yield_to: list[Callable[[list], object]] = []
         self.frames: list[Frame] = []
@@ -193,14 +193,15 @@ class Emitter:
         """Emit a block's ops where the builder stands."""
         self.level += 1
         for place, op in enumerate(block.ops, start=1):
-            self.behind = block.ops[place:]
+            self.behind = block.ops, place
             if op not in self.taken:
                 self.op(op)
         self.level -= 1
 
     def take(self, fits: Callable[[Op], bool]) -> list[Op]:
         """The ops right behind the one being emitted that fit: the emission does these ops, too, so they have none of their own."""
-        found = list(takewhile(fits, self.behind))
+        ops, first = self.behind
+        found = list(takewhile(fits, map(ops.__getitem__, range(first, len(ops)))))
         self.taken.update(found)
         return found
 

@@ -45,10 +45,11 @@ def check_arrivals(program: Program, target: Target) -> None:
             continue
         _too_many(uses, array)
         _committed_twice(uses, array)
+        first: dict[int | None, list[BarrierAccess] | None] = {}       # of each slot, for all of its waits
         for wait in array.of_kind("wait"):
             if _never(uses, wait):
                 continue
-            arrivals = _first_phase(uses, array, wait)
+            arrivals = _first_phase(uses, array, wait, first)
             if arrivals is None:
                 arrivals = _every_phase(uses, array, wait)
             if arrivals is not None and sum(one.count for one in arrivals) < array.arrive_count:
@@ -64,7 +65,7 @@ def _never(uses: Uses, access: BarrierAccess) -> bool:
     return access.predicate is not None and constant_of(uses, access.predicate) == 0
 
 
-def _first_phase(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> list[BarrierAccess] | None:
+def _first_phase(uses: Uses, array: BarrierArray, wait: BarrierAccess, known: dict) -> list[BarrierAccess] | None:
     """All arrivals that the wait's first phase can ever get, if each is passed at most once in the kernel; else None."""
     if wait.predicate is not None and constant_of(uses, wait.predicate) is None:
         return None
@@ -73,6 +74,13 @@ def _first_phase(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> list[B
     if value_of(uses, wait.op.phase) != 0:
         return None
     slot = value_of(uses, wait.index)
+    if slot not in known:
+        known[slot] = _at_most_once(uses, array, slot)
+    return known[slot]
+
+
+def _at_most_once(uses: Uses, array: BarrierArray, slot: int | None) -> list[BarrierAccess] | None:
+    """All arrivals at a slot, any where it is None; None if one of them stands in a loop."""
     found = []
     for one in _arriving(uses, array):
         other = constant_of(uses, one.index)

@@ -23,9 +23,15 @@ def check_waits(program: Program, target: Target) -> None:
     for array in barriers_of_each_cta(program, uses):
         if array.escapes or uses.loops(array.op):
             continue
+        known: dict[int | None, list[BarrierAccess]] = {}     # of each slot
         for wait in array.of_kind("wait"):
-            arrivals = _could_come(uses, array, wait)
-            if arrivals and _first_phase(uses, wait) and all(_behind(uses, wait, one) for one in arrivals):
+            if not _first_phase(uses, wait):
+                continue
+            slot = first_value(uses, wait.index)
+            if slot not in known:
+                known[slot] = _could_come(uses, array, slot)
+            arrivals = known[slot]
+            if arrivals and all(_behind(uses, wait, one) for one in arrivals):
                 _refuse(array, wait, arrivals)
 
 
@@ -34,9 +40,8 @@ def _first_phase(uses: Uses, wait: BarrierAccess) -> bool:
     return not uses.conditional(wait.op) and wait.predicate is None and first_value(uses, wait.op.phase) == 0
 
 
-def _could_come(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> list[BarrierAccess]:
-    """The arrivals on what may be the barrier that is waited for first."""
-    slot = first_value(uses, wait.index)
+def _could_come(uses: Uses, array: BarrierArray, slot: int | None) -> list[BarrierAccess]:
+    """The arrivals on what may be the barrier of that slot."""
     numbers = [(one, constant_of(uses, one.index)) for one in array.of_kind("arrive", "expect", "commit")]
     return [one for one, number in numbers if slot is None or number is None or number == slot]
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import hashlib
 import inspect
 import operator
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,9 +51,8 @@ from .recording_backend import RecordingBackend
 
 __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
-    "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
-    "around_launches",
-    "compute_cache_key", "content_key", "create_function_from_signature",
+    "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "about_kept_files",
+    "active_target", "around_launches", "compiling_anew", "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_defaults", "keep_text", "kept_beside", "kept_text",
     "knobs", "make_backend", "profile_scratch_from",
     "stock_compile", "triton", "validate_block_shape",
@@ -144,6 +144,25 @@ def around_launches(before, behind) -> None:
     knobs.runtime.launch_exit_hook.add(behind)
 
 
+@contextmanager
+def compiling_anew() -> Iterator[None]:
+    """Inside, Triton compiles whatever its cache on disk has, and keeps it there."""
+    with knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        yield
+
+
+def about_kept_files(error: Exception) -> bool:
+    """Whether an error comes from reading what the cache on disk has of a kernel: metadata cut short, a text that is none."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not CompiledKernel.__init__.__code__:
+        trace = trace.tb_next
+    if trace is None or isinstance(error, OSError):
+        return False
+    trace.tb_frame.f_locals["self"].module = None       # its `__del__` asks, and would complain of an object half made
+    return True
+
+
 def keep_beside(compiled, name: str, text: str) -> None:
     """Keep a text beside a compiled kernel in Triton's cache on disk."""
     get_cache_manager(compiled.hash).put(text, name, binary=False)
@@ -156,14 +175,25 @@ def kept_beside(compiled, name: str) -> str | None:
 
 
 def keep_text(key: str, name: str, text: str) -> None:
-    """Keep a text in Triton's cache on disk, under a key that says all that the text depends on."""
-    get_cache_manager(key).put(text, name, binary=False)
+    """Keep a text in Triton's cache on disk, under a key that says all that the text depends on; its digest in the first line."""
+    get_cache_manager(key).put(f"{_digest(text)}\n{text}", name, binary=False)
 
 
 def kept_text(key: str, name: str) -> str | None:
-    """The text that was kept under a key; None if there is none."""
+    """The text that was kept under a key; None if there is none, or none that is whole."""
     path = get_cache_manager(key).get_file(name)
-    return Path(path).read_text() if path else None
+    if not path:
+        return None
+    try:
+        with open(path, newline="") as file:
+            digest, _, text = file.read().partition("\n")
+    except UnicodeDecodeError:
+        return None
+    return text if digest == _digest(text) else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def final_ttgir(module, backend, options):
