@@ -62,6 +62,11 @@ def test_none_is_missing(monkeypatch):
 
 # ---- the whole table in one kernel --------------------------------------------------------------------------------------
 
+def places_of(symbol, args):
+    """(row of the inputs, type) of each argument; orders of Bessel functions are small, or a GPU would step through all of them."""
+    return [(3 if symbol[5:7] in ("jn", "yn") and one == "int32" else place, one) for place, one in enumerate(args)]
+
+
 def kernel_of(rows):
     """A kernel that calls them all: row i of its result's type has function i of that type."""
     parameters = ", ".join(f"{kind}_in, {kind}_out" for kind in TYPES)
@@ -69,7 +74,7 @@ def kernel_of(rows):
     places = dict.fromkeys(TYPES, 0)
     where = []
     for name, args, symbol, kind in rows:
-        loads = ", ".join(f"tl.load({one}_in + {place} * N + at)" for place, one in enumerate(args))
+        loads = ", ".join(f"tl.load({one}_in + {place} * N + at)" for place, one in places_of(symbol, args))
         lines.append(f"    tl.store({kind}_out + {places[kind]} * N + at, libdevice.{name}({loads}))")
         where.append((symbol, args, kind, places[kind]))
         places[kind] += 1
@@ -111,7 +116,8 @@ def test_each_is_simulated(whole):
     mimw.simulate(kernel, (1, ), *flat(given, made), N)
     for symbol, args, kind, row in where:
         with np.errstate(all="ignore"):
-            wanted = np.asarray(function(symbol)(*(given[one][place] for place, one in enumerate(args)))).astype(DTYPES[kind])
+            taken = [given[one][place] for place, one in places_of(symbol, args)]
+            wanted = np.asarray(function(symbol)(*taken)).astype(DTYPES[kind])
         np.testing.assert_array_equal(made[kind][row].view(f"u{wanted.itemsize}"), wanted.view(f"u{wanted.itemsize}"), symbol)
 
 
@@ -128,11 +134,13 @@ def test_each_on_the_gpu(whole):
     wrong = []
     for symbol, args, kind, row in where:
         one, other = made[kind][row], wanted[kind][row]
-        exact = kind[:2] != "fp" or re.search(r"_(rn|rz|rd|ru)$|_as_|2", symbol) and "frsqrt" not in symbol
+        exact = kind[:2] != "fp" or re.search(r"_(rn|rz|rd|ru)$|_as_|hiloint2double", symbol) and "frsqrt" not in symbol
         tolerance = 0 if exact else 1e-3 if APPROXIMATE.search(symbol) else 1e-5 if kind == "fp32" else 1e-11
-        if not np.allclose(one, other, rtol=tolerance, atol=tolerance / 100, equal_nan=True):
-            place = int(np.argmax(~np.isclose(one, other, rtol=tolerance, atol=tolerance / 100, equal_nan=True)))
-            wrong.append(f"{symbol}{args} of {[given[a][i][place] for i, a in enumerate(args)]}: {one[place]}, not {other[place]}")
+        near = np.isclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
+        if not near.all():
+            place = int(np.argmin(near))
+            taken = [given[a][i][place] for i, a in places_of(symbol, args)]
+            wrong.append(f"{symbol}{args} of {taken}: {one[place]}, not {other[place]}")
     assert not wrong, "\n".join(wrong)
 
 

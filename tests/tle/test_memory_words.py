@@ -147,10 +147,11 @@ class TestLocalPtr:
         with pytest.raises(ValueError, match=what):
             kernel(tle.gpu.local_ptr, buffer, indices)
 
-    def test_no_broadcasting(self, kernel, buffer):
+    def test_only_extents_of_1_are_spread(self, kernel, buffer):
         column, row, number = kernel.tensor("a", tl.int32, 4, 1), kernel.tensor("b", tl.int32, 1, 8), kernel.tensor("i", tl.int32)
-        with pytest.raises(ValueError, match=r"one shape, got \[\[4, 1\], \[1, 8\]\]"):
-            kernel(tle.gpu.local_ptr, buffer, (column, row))
+        assert kernel(tle.gpu.local_ptr, buffer, (column, row)).type.shape == [4, 8]
+        with pytest.raises(ValueError, match=r"one shape, or extents of 1 where they differ, got \[\[4, 1\], \[2, 8\]\]"):
+            kernel(tle.gpu.local_ptr, buffer, (column, kernel.tensor("c", tl.int32, 2, 8)))
         for scalar in (number, 0):
             with pytest.raises(ValueError, match="mix scalars and tensors"):
                 kernel(tle.gpu.local_ptr, buffer, (scalar, row))
