@@ -272,3 +272,40 @@ def test_where_threads_do_the_work_of_several_they_meet_behind_what_goes_to_glob
     ptx = to_assembly(next_ones, {"x_ptr": "*i32", "out_ptr": "*i32"}, {}).stage("ptx")
     stored = ptx.index("st.global")
     assert "bar.sync" in ptx[stored:ptx.index("ld.global", stored)]
+
+
+BY = 3.0
+
+
+def times(value):
+    return value * BY
+
+
+@dialect(name="mlir")
+def scaled_by_a_helper(x: InOut[L["memref<?xf32, 3>"]]):
+    at = gpu.thread_id("x")
+    memref.store(times(memref.load(x, [at])), x, [at])
+
+
+@mimw.jit
+def by_a_helper(x_ptr, body: tl.constexpr):
+    at = tl.arange(0, 128)
+    tl.store(x_ptr + at, tle.raw.call(body, [tl.load(x_ptr + at)]))
+
+
+@mimw.jit
+def by_a_helper_that_it_names(x_ptr):
+    at = tl.arange(0, 128)
+    tl.store(x_ptr + at, tle.raw.call(scaled_by_a_helper, [tl.load(x_ptr + at)]))
+
+
+@pytest.mark.parametrize("kernel, body", [(by_a_helper, True), (by_a_helper_that_it_names, False)])
+def test_what_a_helper_of_a_body_names_counts_as_it_is_now(kernel, body, monkeypatch):
+    def value():
+        x = np.ones(128, np.float32)
+        mimw.simulate(kernel, (1, ), x, *([scaled_by_a_helper] if body else []))
+        return x[0]
+
+    assert value() == 3
+    monkeypatch.setitem(globals(), "BY", 5.0)
+    assert value() == 5

@@ -20,10 +20,7 @@ from .annotations import Declaration, Declared, parameters_of, result_of
 
 
 class RawFunction:
-    """Native code of one dialect. Attributes: `name`, `dialect`, `fn` (the decorated one), `parameters`, `result`; `may_change`,
-    if the content may be another one at a later launch, since it is in files."""
-
-    may_change = True
+    """Native code of one dialect. Attributes: `name`, `dialect`, `fn` (the decorated one), `parameters`, `result`."""
 
     def __init__(self, fn, dialect: str):
         self.fn, self.dialect = fn, dialect
