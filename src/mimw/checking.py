@@ -19,7 +19,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from .compile import chip_of, globals_key
+from .compile import chip_of, seen_by
 from .errors import CheckFailed, KernelWarning, LaunchError, SimulatorMisuse
 from .simulating import simulating
 from .target import Target, wanted
@@ -61,7 +61,8 @@ def _key(kernel, args, keywords, chip: Target) -> tuple:
     from .simulate import specialised
     found = specialised(Given(kernel, keywords), args, {}, chip)[0]
     constants = sorted((path, getattr(value, "cache_key", None) or repr(value)) for path, value in found.constants.items())
-    return (found.fn.cache_key, globals_key(found.fn), chip.name, repr(found.signature), repr(constants), repr(sorted(found.attrs)),
+    seen = seen_by(found.fn, found.constants)
+    return (seen.digest, seen.native_key(), chip.name, repr(found.signature), repr(constants), repr(sorted(found.attrs)),
             repr(sorted(found.options.items(), key=str)))
 
 
