@@ -1,6 +1,7 @@
 """MIMW_CHECK=1: what `mimw.check` finds in a kernel ends its first launch, whichever way it is launched."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import mimw.tlx as tlx
 from mimw import checking
 from mimw.errors import CheckFailed, KernelWarning
 from tests.processes import mimw as command
+
+ROOT = Path(__file__).parent.parent
 
 
 @mimw.jit
@@ -152,7 +155,7 @@ def test_the_command(tmp_path, monkeypatch, right):
     monkeypatch.delenv("MIMW_CHECK")
     script = tmp_path / "script.py"
     script.write_text(_SCRIPT.format(right=right))
-    done = command("run", "--check", str(script))
+    done = command("run", "--check", str(script), PYTHONPATH=str(ROOT))
     if right:
         assert done.returncode == 0 and "True" in done.stdout, done.stderr
     else:
