@@ -40,6 +40,7 @@ _BY_NAME = ("builtins.wrapper_descriptor", "builtins.method_descriptor", "builti
             "builtins.method-wrapper", "builtins.getset_descriptor", "builtins.member_descriptor", "_collections._tuplegetter")
 _CONSTANT = ("triton.language.", "mimw.", "fractions.Fraction", "decimal.Decimal", "dataclasses.", "builtins.object")
 _BY_ATTRIBUTES = (*_CONSTANT, "types.SimpleNamespace")
+MOST = 1000     # things; whoever reaches more reaches most likely into a package that is no part of the kernel
 
 
 class Contents:
@@ -85,6 +86,8 @@ class Contents:
             return f"{kind.__name__} {value!r}"
         if id(value) in self.number:
             return f"@{self.number[id(value)]}"
+        if len(self.number) >= MOST:
+            return self.cannot_follow(where, f"more than {MOST} things are reached")
         self.number[id(value)] = len(self.number)
         self.alive.append(value)
         if isinstance(value, constexpr):

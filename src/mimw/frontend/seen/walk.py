@@ -21,7 +21,7 @@ from ...language.tle.body.walker import text_of
 from ...language.tle.raw.function import RawFunction
 from ...triton_port.codegen import JITCallable, constexpr, parse
 from ...triton_port.runtime import knobs
-from .contents import ADDRESS, Contents
+from .contents import ADDRESS, MOST, Contents
 from .found import PLAIN, Seen
 from .names import Named, named_in_code, named_in_tree
 from .settled import asks_outside, version
@@ -33,7 +33,6 @@ _NOT_CONTENT = frozenset((
 _WRITTEN = frozenset((
     "__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__", "__setattr__", "__delattr__",
     "__replace__"))
-_MOST = 5000      # things; whoever reaches more reaches most likely into a package that is no part of the kernel
 _MISSING = object()
 
 
@@ -79,8 +78,8 @@ class _Walk(Contents):
                     follow(thing, where)
                 except Exception as error:      # an attribute of the user's that raises, containers too deep
                     self.cannot_follow(where, f"{type(error).__name__}: {error}")
-                if len(self.alive) > _MOST:
-                    self.cannot_follow(where, f"more than {_MOST} things are reached")
+                if len(self.alive) >= MOST:
+                    self.cannot_follow(where, f"more than {MOST} things are reached")
                     return
             more = [(module, where, name) for at, (module, where) in self.loose.items() for name in sorted(self.attributes)
                     if (at, name) not in asked and name in vars(module)]
@@ -166,6 +165,8 @@ class _Walk(Contents):
                 value = function.__globals__[name]
                 if name in named.assigned and isinstance(value, PLAIN) and not knobs.compilation.allow_non_constexpr_globals:
                     continue        # the function's own variable, which a script has as well; kernels name no such global
+                if name in named.assigned and named.is_text and isinstance(value, types.FunctionType):
+                    continue        # likewise: no kernel calls a plain function
                 home = function.__module__ == self.home
                 self._chain((ITEM, function.__globals__, name, value), chain, name if home else f"{function.__module__}.{name}",
                             named.computed)
