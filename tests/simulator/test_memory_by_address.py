@@ -191,6 +191,7 @@ def test_live_tensors_are_the_outermost_ones_with_memory():
 
 def test_only_a_kernel_that_makes_pointers_looks_for_tensors(monkeypatch):
     torch = pytest.importorskip("torch", reason="tensors of a process")
+    monkeypatch.delenv("MIMW_MEMORY", raising=False)        # which `mimw run` sets
     x, y = torch.arange(32.0), torch.zeros(32)
     table = np.array([x.data_ptr(), y.data_ptr()])
     with pytest.raises(OutOfBounds):

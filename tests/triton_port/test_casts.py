@@ -103,3 +103,10 @@ def test_subnormal_numbers_are_flushed_where_the_instruction_says_so(machine):
     ptx = to_assembly(functions, {"x": "*fp32", "y": "*fp32"}, {"COUNT": 128}).stage("ptx")
     assert all(f"{one}.f32" in ptx for one in ("cvt.rmi.ftz.f32", "cvt.rpi.ftz.f32", "sqrt.approx.ftz", "rsqrt.approx.ftz",
                                               "ex2.approx.ftz", "sqrt.rn"))
+
+
+def test_infinities_and_nan_of_e5m2_are_numbers_in_bf16(machine):
+    codes = np.array([0x7C, 0xFC, 0x7D, 0x7E, 0x7F, 0x7B, 0x3C, 0x01], np.uint8).view(ml_dtypes.float8_e5m2)
+    x, y = np.resize(codes, 32), np.zeros(32, BF16)
+    machine.launch(cast, (1, ), x, y, 32)
+    assert y[:8].astype(float).tolist() == [65536, -65536, 81920, 98304, 114688, 57344, 1, 2.0**-16]

@@ -95,3 +95,9 @@ def bytes_layout(unit: int, alignment: int):
 def barrier_layout():
     """How an mbarrier lies in shared memory."""
     return MBarrierLayout()
+
+
+
+def unseen_f32(builder, value):
+    """The same fp32, a number or a tile, of which LLVM does not know where it comes from."""
+    return builder.create_inline_asm("mov.b32 $0, $1;", "=f,f", [value], [value.get_type()], True, 1).get_result(0)

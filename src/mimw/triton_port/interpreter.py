@@ -153,6 +153,19 @@ def _flushed(data):
     return np.where(small, np.copysign(np.float32(0), data), data)[()]
 
 
+def _is_e5m2_to_bfloat16(value, type_) -> bool:
+    return type_ == tl.bfloat16 and value.data.dtype == ml_dtypes.float8_e5m2
+
+
+def _e5m2_to_bfloat16(data):
+    """As Triton converts on every chip of NVIDIA: the bits moved by three, then times 2^112. So there is no infinity and no NaN:
+    these become 65536, 81920, 98304 and 114688, as if their exponent were any other (seen on an H100)."""
+    bits = np.ascontiguousarray(data).view(np.uint8).reshape(np.shape(data))
+    beyond = np.float32(1 << 16) * (1 + (bits & 3).astype(np.float32) / 4)
+    known = np.where(bits & 0x7C == 0x7C, np.where(bits & 0x80, -beyond, beyond), data.astype(np.float32))
+    return known.astype(ml_dtypes.bfloat16)[()]
+
+
 def _flushing(method):
     """The method on an operand that is flushed."""
     return lambda self, value: method(self, TensorHandle(_flushed(value.data), value.dtype))
@@ -219,12 +232,15 @@ class TileBuilder(InterpreterBuilder):
         return TensorHandle(as_signed(_integers(value.data, np.dtype(f"u{_NUMPY_OF[type_].itemsize}"))), type_)
 
     def create_fp_ext(self, value, type_):
-        return TensorHandle(value.data.astype(_NUMPY_OF[type_]), type_)
+        return TensorHandle(_e5m2_to_bfloat16(value.data) if _is_e5m2_to_bfloat16(value, type_) else
+                            value.data.astype(_NUMPY_OF[type_]), type_)
 
     def create_fp_trunc(self, value, type_):
         return TensorHandle(cast_float(value.data, _NUMPY_OF[type_]), type_)
 
     def create_fp_to_fp(self, value, type_, rounding=None):
+        if _is_e5m2_to_bfloat16(value, type_):
+            return TensorHandle(_e5m2_to_bfloat16(value.data), type_)
         return TensorHandle(cast_float(value.data, _NUMPY_OF[type_], getattr(rounding, "name", None) or "RTNE"), type_)
 
     def create_bitcast(self, value, type_):

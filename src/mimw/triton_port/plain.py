@@ -1,4 +1,4 @@
-"""Kernels without a word of ours: Triton's own path, to the byte, save for four changes.
+"""Kernels without a word of ours: Triton's own path, to the byte, save for five changes.
 
 Input: a JIT function and its specialisation. Output: the TTIR module that Triton would make of it:
 
@@ -8,7 +8,8 @@ The code generator is Triton's over Triton's builder. Loop-carried names that sh
 (`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one; words of ours that leave no op
 behind may take dictionaries (`frontend.displays`), which Triton refuses. And `tl.view` and `tl.cat` keep
 the elements in row-major order, as numpy and the simulator have them, where Triton may take any order that one chip's layouts
-suggest. Two functions of one name are two functions, also where Triton would call the first for both.
+suggest. Two functions of one name are two functions, also where Triton would call the first for both. Floats become whole
+numbers out of an fp32 that LLVM does not see through, since ptxas gets the short way from 16 bits wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from triton.language import str_to_ty
 from triton.language.semantic import TritonSemantic
 from triton.runtime.jit import get_full_name
 
+from .builder import unseen_f32
 from .codegen import Unhashed
 from .numbers import as_debug_file
 
@@ -47,6 +49,13 @@ class _InOrder(TritonSemantic):
 
     def cat(self, lhs, rhs, can_reorder):
         return tl.cat(lhs, rhs, _semantic=self)
+
+    def cast(self, input, dst_ty, fp_downcast_rounding=None):
+        """As in our own kernels; `lowering.nvidia.whole_numbers` says why. Triton extends floats of 16 bits to fp32 first."""
+        whole = dst_ty.scalar.is_int() and not dst_ty.scalar.is_bool()
+        if whole and input.type.scalar is tl.float32 and getattr(self.builder.options, "backend_name", "") == "cuda":
+            input = tl.tensor(unseen_f32(self.builder, input.handle), input.type)
+        return super().cast(input, dst_ty, fp_downcast_rounding)
 
     def reduction(self, inputs, axis, region_builder_fn):
         self.reduces = axis is None

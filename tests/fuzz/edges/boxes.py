@@ -140,6 +140,9 @@ def store(s: Sketch, draws: Draws, number: int, element: str, block, extents, ro
             f"tlx.async_descriptor_store({descriptor}, b{number}[0], {at}{more})",
             "tlx.async_descriptor_store_wait(0)",
         )
+    if descriptor[0] == "t":  # TMA writes whole 16 bytes, also over the end of a row
+        reached = [*extents[:-1], -(-extents[-1] // row) * row]
+        array = f"{y}[{', '.join(f':{one}' for one in reached)}]"
     s.reads(f"into({array}, {corner}, {x}, {how!r})")
 
 

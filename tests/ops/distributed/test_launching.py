@@ -295,10 +295,10 @@ def test_every_operators_plan_on_a_gpu_asks_before_it_makes_anything(monkeypatch
         assert plan_of(name, *tensors, True, False, 0.5)[:3] == (name, (1, 1, 128, 64), (1, 1, 128, 64))
     ids, places = torch.zeros(4, 2, dtype=torch.int32), torch.zeros(2, 4, 2, dtype=torch.int32)
     look = "bfloat16 by 8, int32 by 2, None"
-    assert plan_of("moe_dispatch", a, ids, None, 6, 4, 16, 1) == ("moe_dispatch", look, "6 experts, 4 tokens, room 16, block 1")
+    assert plan_of("moe_dispatch", a, ids, None, 6, 4, 16, 1, 0) == ("moe_dispatch", look, "6 experts, 4 tokens, room 16, block 1")
     assert plan_of("moe_dispatch_rows", a, ids, None, 6, 4, 2) == ("moe_dispatch_rows", look, "6 experts, 4 tokens, block 2")
     y, weights = torch.zeros(16, 8), torch.zeros(4, 2)
-    assert plan_of("moe_combine", y, places, ids, weights, 6) == ("moe_combine", (16, 8), (2, 4, 2), "6 experts")
+    assert plan_of("moe_combine", y, places, ids, weights, 6, 0, 0) == ("moe_combine", (16, 8), (2, 4, 2), "6 experts")
 
 
 def test_a_launch_that_was_loaded_launches_nothing_until_it_is_called(monkeypatch):

@@ -67,7 +67,8 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1:
-            name = node.args[1]
+            given = node.args
+            name = given[1]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
                 self.found.attributes.add(name.value)
             else:

@@ -5,4 +5,4 @@ Input: an op. Output: assembly in Triton's IR:
     clock64        mov.u64 $0, %clock64;
 """
 
-from . import barriers, multimem, native, prefetch, printing, raw, registers, time_stamps, wait_stamps, world  # noqa: F401
+from . import barriers, multimem, native, prefetch, printing, raw, registers, time_stamps, wait_stamps, whole_numbers, world  # noqa: F401

@@ -20,6 +20,7 @@ from .descriptor_places import DescriptorPlace
 from .global_memory import GlobalMemory
 
 PARTS = 4096        # blocks of a tensor that are remembered
+GRANULE = 16        # bytes of a row that TMA writes at least
 ADDRESSES = 1 << 64     # TMA adds up addresses in 64 bits: what goes past the end comes round
 
 
@@ -63,7 +64,8 @@ class GlobalTensor:
         return result
 
     def write(self, memory: GlobalMemory, offsets, tile: np.ndarray, reduce: str, task, op, block=None) -> None:
-        """Write the part of `tile` that is inside; with `reduce`, combine it with what is there."""
+        """Write the part of `tile` that is inside; with `reduce`, combine it with what is there. TMA writes whole 16 bytes of a
+        row: what lies behind one that ends within them is overwritten, too (seen on an H100, in stores and reductions)."""
         part = self.part(memory, offsets, block or self.block, task, op, "writes")
         if part is not None:
             new = tile[part.inside]
@@ -78,7 +80,7 @@ class GlobalTensor:
         if order.active:
             if self.lies is not None:
                 self.lies.touch(actor, op, write=False)
-            part = self.part(memory, offsets, block or self.block, actor.task, op, "reaches")
+            part = self.part(memory, offsets, block or self.block, actor.task, op, "writes" if write else "reaches")
             if part is not None:
                 if part.place is None:
                     part.place, part.name = order.place(part.data), memory.name_at(address_of(part.data))
@@ -100,9 +102,20 @@ class GlobalTensor:
         found = _inside(tuple(offsets), block, self.shape, self.strides)
         if found is None:
             return None
+        if what == "writes" and not op.attrs.get("by_pointers") and self.shape[-1] * self.dtype.itemsize % GRANULE:
+            found = self._in_granules(memory, tuple(offsets), block) or found
         inside, start, shape = found
         address = (self.address + start * self.dtype.itemsize) % ADDRESSES
         return Part(inside, memory.box(address, shape, self.strides, self.dtype, task, op, what))
+
+    def _in_granules(self, memory: GlobalMemory, offsets: tuple[int, ...], block: tuple[int, ...]):
+        """The part that is written, up to the end of the last granule of each row; None if no array reaches as far."""
+        size = self.dtype.itemsize
+        found = _inside(offsets, block, (*self.shape[:-1], -(-self.shape[-1] * size // GRANULE) * GRANULE // size), self.strides)
+        _, start, shape = found
+        address = (self.address + start * size) % ADDRESSES
+        extent = sum((count - 1) * stride for count, stride in zip(shape, self.strides)) + 1
+        return found if memory.region(address, address + extent * size, "writes") is not None else None
 
 
 @lru_cache(4 * PARTS)
