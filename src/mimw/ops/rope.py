@@ -66,7 +66,7 @@ def _in_place(xs: tuple[Tensor, ...], rest: tuple, graded: bool) -> tuple[Tensor
         refuse_leaves("rope", **named)
         refuse_views_of_several("rope", **named)
     if any(x.dim() and x.shape[-1] > 1 and x.stride(-1) != 1 for x in xs) or graded and torch.compiler.is_compiling():
-        refuse_overlaps("rope", named, dict(zip("cos sin positions".split(), rest)))
+        refuse_overlaps("rope", named, dict(zip(("cosines", "sines", "positions"), rest)))
         return tuple(x.copy_(ROPE(x, *rest)) for x in xs)
     plain = [x.detach() for x in xs] if graded else xs
     (BOTH_IN_PLACE if len(xs) == 2 else IN_PLACE)(*plain, *rest)

@@ -66,8 +66,8 @@ class _Reader(ast.NodeVisitor):
             self.visit(base)
 
     def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1:
-            given = node.args
+        given = [*node.args]
+        if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(given) > 1:
             name = given[1]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
                 self.found.attributes.add(name.value)
