@@ -21,7 +21,7 @@ from ..emitter import Emitter, emits
 @emits("fp_to_si", "fp_to_ui", assembly="ptx")
 def to_whole_numbers(emitter: Emitter, op: Op):
     """PTX ISA, cvt."""
-    (value, ) = emitter.operands(op)
+    value = emitter.operand(op, "value")
     if str(element_of(op.value.type)) == "fp32":
         value = unseen_f32(emitter.builder, value)
     return getattr(emitter.builder, f"create_{op.name}")(value, emitter.mlir_type(op.result))
