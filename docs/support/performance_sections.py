@@ -134,8 +134,8 @@ SECTIONS = (
             the first product reads by their numbers, `grouped_matmul` rows by expert and SwiGLU in a launch of its own. Few tokens
             are bound by the matrices of the experts that they choose (NOTES, "Tokens to experts on other GPUs").""",
             (Goal(1.0, ("grouped_matmul", "rows by number"), every=True), )),
-    Section("A layer of experts in fp8, in micro-batches", "python -m benchmarks.distributed_layer --parts", ("distributed_layer", ),
-            "moe_layer_fp8-", work.layer, "TFLOP/s", """
+    Section("A layer of experts in fp8, in micro-batches", "python -m benchmarks.distributed_layer --parts",
+            ("distributed_layer", ), "moe_layer_fp8-", work.layer, "TFLOP/s", """
             Tokens quantised, dispatch, experts with a scale for each 128 x 128, combine. `mimw` has two halves of the tokens, of
             which one travels while the experts compute the other; `one batch` has them together, `in turn` the halves one behind
             the other.""",
