@@ -23,6 +23,7 @@ from ..analysis import Remark, barrier_arrays, uses_of
 from ..ir import I32, Block, Builder, Op, Program, Task
 from ..ir.flow import terminator
 from ..target import Target
+from .pair_commits import commit_of_the_pair
 from .sync_clusters import ends_apart
 
 
@@ -76,10 +77,6 @@ def _waiting(block: Block, commit: Op, barriers) -> Block:
     writer, site = Builder(commit.site), commit.site
     kept, ending = (block.ops[:-1], block.ops[-1:]) if terminator(block) else (block.ops, ())
     landed = writer.emit("barrier_index", (barriers, writer.constant(0, I32, site)), site)
-    rank = writer.emit("cluster_cta_rank", (), site)
-    place = writer.by_constant("srem", rank, 2, site)
-    leader = writer.emit("sub", (rank, place), site)
-    issues = writer.emit("icmpEQ", (place, writer.constant(0, I32, site)), site)
-    writer.emit("tcgen05_commit_pair", (landed, (leader, writer.by_constant("add", leader, 1, site)), issues), site)
+    commit_of_the_pair(writer, landed, site)
     writer.emit("barrier_wait", (landed, writer.constant(0, I32, site)), site)
     return block.with_ops((*kept, *writer.close([]), *ending))

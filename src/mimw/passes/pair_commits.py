@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import I32, Block, Builder, Op, Program
+from ..ir import I32, Block, Builder, Op, Program, Value
 
 
 def pair_commits(program: Program) -> Program:
@@ -38,13 +38,16 @@ def _block(block: Block, writer: Builder) -> Block:
 
 
 def _commit(op: Op, writer: Builder) -> None:
-    """The commit of the pair of the CTA that comes by."""
-    site = op.site
+    commit_of_the_pair(writer, op.barrier, op.site, op.predicate)
+
+
+def commit_of_the_pair(writer: Builder, barrier: Value, site, predicate: Value | None = None) -> None:
+    """A commit, on `barrier` of both CTAs, by the even one of the pair of the CTA that comes by."""
     rank = writer.emit("cluster_cta_rank", (), site)
     place = writer.by_constant("srem", rank, 2, site)
     leader = writer.emit("sub", (rank, place), site)
     odd = writer.by_constant("add", leader, 1, site)
     issues = writer.emit("icmpEQ", (place, writer.constant(0, I32, site)), site)
-    if op.predicate is not None:
-        issues = writer.emit("and", (issues, op.predicate), site)
-    writer.emit("tcgen05_commit_pair", (op.barrier, (leader, odd), issues), site)
+    if predicate is not None:
+        issues = writer.emit("and", (issues, predicate), site)
+    writer.emit("tcgen05_commit_pair", (barrier, (leader, odd), issues), site)
