@@ -133,12 +133,21 @@ def machine(request):
 
 
 @pytest.fixture(autouse=True)
-def published_names_stay():
-    """A command run inside a test answers Triton's names with ours for the process; the next test finds Triton's again."""
+def what_a_command_sets_ends_with_its_test():
+    """A command run inside a test answers Triton's names with ours for the process, and sets variables of the environment for it;
+    the next test finds Triton's names again, and the variables as they were."""
     import triton
+    variables = _own_variables()
     places = [(triton, "jit"), (triton, "Config"), (triton, "autotune"), (triton.runtime, "Config"),
               (triton.runtime, "autotune"), (triton.runtime.autotuner, "Config")]
     held = [(module, name, getattr(module, name)) for module, name in places]
     yield
     for module, name, value in held:
         setattr(module, name, value)
+    for name in _own_variables():
+        del os.environ[name]
+    os.environ.update(variables)
+
+
+def _own_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("MIMW_")}

@@ -117,7 +117,7 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
                memory   arrays and tensors that are no arguments, which the kernel reaches by addresses that it reads, as from a
                         table of `data_ptr()`s (int64 or uint64); on several GPUs a World's arrays. Their memory is read and
                         written as that of arguments. An address in no array is an error. With MIMW_MEMORY=tensors, as under
-                        `mimw run`, every tensor of torch that is alive and on the CPU is memory, too
+                        `mimw run`, every tensor of torch that is alive and on the CPU is memory of a launch on one GPU, too
                meta     compile-time parameters and launch options (ctas_per_cga, maxnreg, ...). Where the kernel has a parameter
                         `seed`, `trace`, `races`, `target`, `gpus` or `memory`, the keyword is the kernel's
     returns:   SimulatedRun, with cycles, op counts and the trace; `save_html` writes its page
@@ -235,7 +235,7 @@ def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: in
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
     check_grid(extents, options.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
     return Launch(specialisation.fn.__name__, program, extents, values, recorded, specialisation, gpus,
-                  (*_listed(memory), *_alive(program)))
+                  (*_listed(memory), *_alive(program, gpus)))
 
 
 def memory_of(meta: dict[str, Any], own: Sequence[str]) -> Sequence[Any]:
@@ -251,12 +251,13 @@ def _listed(memory: Any) -> Sequence[Any]:
     return memory
 
 
-def _alive(program: Program) -> list[Any]:
-    """The tensors of the process that this launch may reach, if all are its memory: where it makes pointers of what it reads."""
+def _alive(program: Program, gpus: int) -> list[Any]:
+    """The tensors of the process that this launch may reach, if all are its memory: where it makes pointers of what it reads. A
+    launch on several GPUs reaches none: no tensor says on which of them it is."""
     everything = os.environ.get("MIMW_MEMORY") or ""
     if everything not in ("", "tensors"):
         raise SimulatorMisuse(f"MIMW_MEMORY is {everything!r}", hint="MIMW_MEMORY=tensors: every live tensor of torch is memory")
-    return live_tensors() if everything and makes_pointers(program) else []
+    return live_tensors() if everything and gpus == 1 and makes_pointers(program) else []
 
 
 def specialised(kernel, args, meta: dict[str, Any], chip: Target,

@@ -138,7 +138,9 @@ def test_one_memory_as_an_argument_and_by_address_is_one_memory():
     assert mimw.check(both_ways, (2, ), whole[2:4], table, memory=[whole], seeds=2).ok
 
 
-def test_each_gpu_of_a_world_has_its_own():
+@pytest.mark.parametrize("alive", ["", "tensors"])
+def test_each_gpu_of_a_world_has_its_own(alive, monkeypatch):
+    monkeypatch.setenv("MIMW_MEMORY", alive)    # live tensors are on no GPU of a world
     world = mimw.World(2)
     x = world.each(lambda rank: np.full(64, rank, np.float32))
     y = world.each(lambda rank: np.zeros(64, np.float32))
