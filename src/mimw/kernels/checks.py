@@ -16,6 +16,10 @@ from operator import index
 from typing import Any
 
 
+# The rule of contracts for how many programs share the tiles.
+PROGRAMS = "whole(programs) and programs >= 1 -- it must be a whole number of 1 or more, or nothing would be computed"
+
+
 def on_one_gpu(call: str, **tensors: Any) -> None:
     """TypeError for what is no torch tensor, ValueError for one that no GPU holds, or another GPU than the first one's."""
     first = next(iter(tensors))
