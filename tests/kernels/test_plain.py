@@ -77,11 +77,11 @@ def test_it_is_compiled_for_an_older_chip(monkeypatch):
 
 
 @pytest.mark.parametrize("call, text", [
-    (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 6, 4)), normal((1, 4, 4))), "equal batches and inner extents"),
-    (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4), BF16), normal((1, 4, 4))), "both must be one type"),
+    (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 6, 4)), normal((1, 4, 4))), "b is 1 x 6 x 4; for a 1 x 4 x 5 it must be 1 x 5 x N, .Z, K, N."),
+    (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4), BF16), normal((1, 4, 4))), "a is float32 and b bfloat16; both must be of one type, or both fp8"),
     (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4)), normal((1, 4, 4), np.int32)), "c is int32"),
     (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4)), normal((1, 4, 4)), False,
-                                    (np.zeros(3, np.int32), np.zeros(2, np.int32))), "3 rows to read"),
+                                    (np.zeros(3, np.int32), np.zeros(2, np.int32))), "target is 2; for source 3 it must be 3, .R."),
     (lambda: plain_attention.arguments(*[normal((1, 3, 4, 8))] * 4, normal((1, 3, 5))), "lse .1, 3, 5.|they must be"),
     (lambda: plain_attention.arguments(normal((1, 3, 4, 8)), *[normal((1, 2, 4, 8))] * 2, normal((1, 3, 4, 8)), normal((1, 3, 4))),
      "heads must divide"),

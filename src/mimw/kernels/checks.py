@@ -70,13 +70,11 @@ def one_of(types: tuple[str, ...], **arrays: Any) -> None:
             raise ValueError(f"{name} is {array.dtype}; it may be {', '.join(types)}")
 
 
-def of_size(least: tuple[int, int], room, flags) -> None:
-    """`room` is fp32 and `flags` int32, of one dimension, and of at least so many elements."""
-    for (name, array), type_, size in zip(dict(room=room, flags=flags).items(), ("float32", "int32"), least):
-        of_rank(1, **{name: array})
-        one_of((type_, ), **{name: array})
-        if array.shape[0] < size:
-            raise ValueError(f"{name} has {array.shape[0]} elements; the launch needs {size}")
+def enough(**arrays: tuple[Any, int]) -> None:
+    """ValueError for an array with fewer elements than the number beside it."""
+    for name, (array, least) in arrays.items():
+        if array.shape[0] < least:
+            raise ValueError(f"{name} has {array.shape[0]} elements; the launch needs {least}")
 
 
 def rows_for_tma(**arrays: Any) -> None:

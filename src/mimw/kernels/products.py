@@ -21,15 +21,16 @@ def matrices(a: str, b: str, c: str, names: tuple[str, str, str] = ("a", "b", "c
     return f"{left}: {TYPES} {a} tma", f"{right}: ={left}|fp8 {b}", f"{result}: {TYPES} {c} tma"
 
 
-def lying(b: Any, name: str = "b") -> tuple[Any, bool]:
-    """(b as it lies in memory, whether that is by columns: (N, K)). ValueError where TMA or wgmma does not read it."""
+def lying(b: Any, name: str = "b", memory: str = "tma") -> tuple[Any, bool]:
+    """(b as it lies in memory, whether that is by columns: (N, K)). ValueError where TMA or wgmma does not read it, `memory` being
+    what TMA asks."""
     row, column = strides(b)[-2:]
     by_columns = row == 1 and column != 1 or b.shape[-1] == 1
     if b.dtype.itemsize != 2 and not by_columns:
         raise ValueError(f"{name} of {b.dtype} must be contiguous along K, as wgmma reads 8-bit and 32-bit operands only so: "
                          "pass the transpose of an (N, K) row-major matrix")
     b = b.swapaxes(-1, -2) if by_columns else b
-    if how := wrong("tma", b):
+    if how := wrong(memory, b):
         raise ValueError(f"{name}, as it lies in memory, {how}")
     return b, by_columns
 

@@ -159,7 +159,7 @@ class Shape:
                 found.extend([one.text] if value is None else map(str, value))
             else:
                 is_known = all(hasattr(known, name) for name in names_in(one.choices[0]))
-                found.append(" or ".join(str(known.value(code)) for code in one.codes) if is_known else one.text)
+                found.append("|".join(dict.fromkeys(str(known.value(code)) for code in one.codes)) if is_known else one.text)
         return " x ".join(found) or "a number"
 
 

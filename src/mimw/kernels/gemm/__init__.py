@@ -11,7 +11,7 @@ Input: a (M, K) and b (K, N). Output: c = a b, (M, N), or act(alpha row_scale co
 
 from __future__ import annotations
 
-from ..checks import PROGRAMS, of_size
+from ..checks import PROGRAMS, enough
 from ..contract import Contract
 from ..descriptors import described
 from ..products import TYPES, lying, matrices
@@ -20,7 +20,7 @@ from .kernel import gemm as kernel
 
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 CONTRACT = Contract(*matrices("(M, K)", "(K, N)", "(M, N)"), f"bias?: {TYPES} (N) contiguous", "residual?: =c (M, N) tma",
-                    "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous", PROGRAMS,
+                    "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous", "room?: fp32 (room)", "flags?: i32 (flags)", PROGRAMS,
                     f"activation in {ACTIVATIONS} -- it may be {', '.join(map(str, ACTIVATIONS))}")
 
 __all__ = ["ACTIVATIONS", "CONTRACT", "Configuration", "arguments", "configuration", "kernel", "room_for"]
@@ -48,7 +48,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of = CONTRACT.check(a=a, b=b, c=c, bias=bias, residual=None if beta == 0 else residual, row_scale=row_scale,
-                        column_scale=column_scale, activation=activation, programs=programs)
+                        column_scale=column_scale, room=room, flags=flags, activation=activation, programs=programs)
     m, n, k, in_bytes, out_bytes = of.M, of.N, of.K, a.dtype.itemsize, c.dtype.itemsize
     b, b_is_nk = lying(b)
     chosen = chosen or chosen_for(m, n, k, in_bytes, promoted)
@@ -66,7 +66,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     whole = room is None or promoted or "residual_desc" in more
     sharers = None if whole else chosen.sharers(m, n, k, in_bytes, programs)
     if sharers is not None:
-        of_size((programs * chosen.bm * chosen.bn, programs * chosen.consumers), room=room, flags=flags)
+        enough(room=(room, programs * chosen.bm * chosen.bn), flags=(flags, programs * chosen.consumers))
         more |= {"room": room, "flags": flags, "sharers": sharers}
         count = programs
     meta |= {**({"PROMOTED": chosen.together} if promoted else {}), "num_warps": 4}
