@@ -15,7 +15,6 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
-
 # The rule of contracts for how many programs share the tiles.
 PROGRAMS = "whole(programs) and programs >= 1 -- it must be a whole number of 1 or more, or nothing would be computed"
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mimw.kernels import attention as hopper
 from mimw.kernels import plain_attention
-from mimw.kernels.attention.configs import HEAD_DIMS, value_dim
+from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
 from .attention_backward import ATTENTION_BACKWARD, ATTENTION_WITH_BACKWARD
 from .launching import Launch, is_exact, is_hopper, programs, zeros
@@ -226,7 +226,7 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, 
     rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
     grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
-    rests = [at for at, rest in enumerate(args[-4:]) if rest is not None]   # q, k, v, o once more, by their second descriptors
+    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
     shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
     def as_it_is(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:

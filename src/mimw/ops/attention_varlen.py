@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mimw.kernels import attention_varlen as hopper
 from mimw.kernels import plain_attention
-from mimw.kernels.attention.configs import HEAD_DIMS, value_dim
+from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
 from .attention_varlen_backward import ATTENTION_VARLEN_BACKWARD, rounded
 from .launching import Launch, is_exact, is_hopper, programs, zeros
@@ -187,7 +187,7 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest
     grid, args, meta = hopper.arguments(*prepared, q.new_empty(wide), lse, cu_q, cu_k, zeros(q), programs(q), *longest, causal,
                                         scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
-    rests = [at for at, rest in enumerate(args[-4:]) if rest is not None]   # q, k, v, o once more, by their second descriptors
+    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
 
     def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = _results(q, v)

@@ -18,7 +18,7 @@ from mimw.kernels import block_scaled_gemm, gemm
 
 from .contract import Contract, Extents
 from .launching import Launch, is_hopper, programs, scratch
-from .matmul import FP8, MATMUL
+from .matmul import MATMUL
 from .operator import Operator
 from .plans import Plans, look
 from .products import matrix_for_tma
@@ -57,9 +57,9 @@ def _kind(of: Extents, given: dict) -> None:
     elif shapes == blocks and given["bias"] is None:
         of.kind = "blocks"
     else:
-        CONTRACT.refuse(f"scales are {shapes[0]} and {shapes[1]}, and there is {'a' if given['bias'] is not None else 'no'} bias; for a "
-                        f"{of.m} x {of.k} and b {of.k} x {of.n} they may be of one element each, {(of.m, 1)} and {(1, of.n)}, or "
-                        f"{blocks[0]} and {blocks[1]}, which take no bias")
+        bias = "no bias" if given["bias"] is None else "a bias"
+        CONTRACT.refuse(f"scales are {shapes[0]} and {shapes[1]}, with {bias}; for a {of.m} x {of.k} and b {of.k} x {of.n} they may be "
+                        f"of one element each, {(of.m, 1)} and {(1, of.n)}, or {blocks[0]} and {blocks[1]}, which take no bias")
 
 
 CONTRACT = Contract(

@@ -9,7 +9,7 @@ Input: lines. Output: a `Contract`, which checks arguments and names their exten
 A tensor's line is `NAME: TYPES SHAPE MEMORY`; a `?` behind the name says that it may be left out (None).
 
     TYPES    bf16, fp16, fp32, fp64, e4m3, e5m2, i32, i64; fp8, float and int are those of their kind; any is any;
-             =a is a's type, =a|fp8 a's type, or both fp8
+             =a is a's type, =a|fp8 a's type, or both fp8; =a|e4m3 a's type, or e4m3
     SHAPE    (M, K), or several by `or`: extents with a name, which is the same number wherever it stands, or an expression of such,
              as (2 * inner, cdiv(K, 128)); b|1 is either; *rows are any number of extents, all the same; *n[dims] as many as the
              option dims says; ... any number, which are broadcast
@@ -21,8 +21,8 @@ perhaps with what to do behind two dashes: "heads % kv_heads == 0 -- kv_heads mu
 is None says nothing.
 """
 
-from .contract import Contract
+from .contract import Contract, by
 from .extents import Extents
 from .lines import Line, Option, Rule, Tensor
 
-__all__ = ["Contract", "Extents", "Line", "Option", "Rule", "Tensor"]
+__all__ = ["Contract", "Extents", "Line", "Option", "Rule", "Tensor", "by"]

@@ -115,11 +115,12 @@ class Contract:
                 self.refuse(f"{line.name} is {array.dtype}; it may be {', '.join(map(self.shown, line.types))}", True)
             return
         other = tensors.get(line.like)
-        if other is None or types.of(other) == type_ or line.types and {type_, types.of(other)} <= {*line.types}:
+        same = other is None or types.of(other) == type_
+        if same or ({type_, types.of(other)} <= {*line.types} if line.fp8_too else type_ in line.types):
             return
-        more = f", or both {' or '.join(map(self.shown, line.types))}" if line.types and not line.fp8_too else ", or both fp8"
+        more = "or both fp8" if line.fp8_too else f"or {line.name} {' or '.join(map(self.shown, line.types))}"
         self.refuse(f"{line.like} is {other.dtype} and {line.name} {array.dtype}; both must be of one type"
-                    f"{more if line.types else ''}")
+                    f"{line.types and ', ' + more or ''}")
 
     def _check_options(self, of: Extents) -> None:
         for option in self.options:
@@ -183,7 +184,7 @@ class Contract:
     def _broken(self, rule: Rule, values: dict[str, Any]) -> str:
         if all(value is None for value in values.values()):
             return f"{_and(list(values))} are None; {rule.mend}"
-        said = [f"{name} is {by(value) if hasattr(value, 'shape') else repr(value) if isinstance(value, str) else value}"
+        said = [f"{name} is {f'{by(value)} of {value.dtype}' if hasattr(value, 'shape') else repr(value) if isinstance(value, str) else value}"
                 for name, value in values.items() if value is not None]
         return f"{_and(said)}; {rule.mend or 'it must be ' + rule.text}"
 

@@ -18,6 +18,8 @@ from math import prod
 from types import CodeType, SimpleNamespace
 from typing import Any
 
+from . import types
+
 BROADCAST = "..."
 
 
@@ -40,7 +42,7 @@ def cdiv(a: int, b: int) -> int:
 
 
 _FUNCTIONS = dict(cdiv=cdiv, prod=prod, min=min, max=max, len=len, abs=abs, int=int, float=float, bool=bool,
-                  whole=lambda one: hasattr(one, "__index__"))
+                  fp8=lambda array: types.of(array) in types.FP8, whole=lambda one: hasattr(one, "__index__"))
 
 
 def compiled(text: str) -> CodeType:
