@@ -85,7 +85,7 @@ def test_it_is_compiled_for_an_older_chip(monkeypatch):
     (lambda: plain_attention.arguments(*[normal((1, 3, 4, 8))] * 4, normal((1, 3, 5))), "lse is 1 x 3 x 5; for q 1 x 3 x 4 x 8 it must be 1 x 3 x 4,"),
     (lambda: plain_attention.arguments(normal((1, 3, 4, 8)), *[normal((1, 2, 4, 8))] * 2, normal((1, 3, 4, 8)), normal((1, 3, 4))),
      "kv_heads is 2 and heads is 3; the heads of k and v must divide"),
-    (lambda: plain_topk.arguments(normal((2, 4)), None, normal((2, 5)), np.zeros((2, 5), np.int32)), "at most 4"),
+    (lambda: plain_topk.arguments(normal((2, 4)), None, normal((2, 5)), np.zeros((2, 5), np.int32)), "width is 5, count is 1 and length is 4; values and indices must"),
     (lambda: plain_topk.arguments(normal((2, 4)), None, normal((2, 2)), np.zeros((2, 2), np.int16)), "indices is int16")])
 def test_refusals(call, text):
     with pytest.raises(ValueError, match=text):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .contract.memory import strides, wrong
+from .checks import lie
+from .contract.memory import strides
 
 TYPES = "bf16|fp16|fp32|fp8"
 
@@ -30,8 +31,7 @@ def lying(b: Any, name: str = "b", memory: str = "tma") -> tuple[Any, bool]:
         raise ValueError(f"{name} of {b.dtype} must be contiguous along K, as wgmma reads 8-bit and 32-bit operands only so: "
                          "pass the transpose of an (N, K) row-major matrix")
     b = b.swapaxes(-1, -2) if by_columns else b
-    if how := wrong(memory, b):
-        raise ValueError(f"{name}, as it lies in memory, {how}")
+    lie(memory, **{f"{name}, as it lies in memory,": b})
     return b, by_columns
 
 

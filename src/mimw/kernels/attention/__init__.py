@@ -21,7 +21,7 @@ import mimw
 from ..checks import PROGRAMS
 from ..contract import Contract
 from .changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, scale_of, sight, slopes_step
-from .configs import PARTS, WIDTHS, Configuration, configuration, heads_in_band, value_dim
+from .configs import PARTS, WIDTHS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
 __all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "Configuration", "arguments", "configuration", "kernel"]
@@ -29,7 +29,7 @@ __all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "Configuration", "arguments", "con
 CONTRACT = Contract(
     "q: bf16|fp16 (batch, heads, seq_q, dim) tma-all", "k: =q (batch, kv_heads, seq_k, dim) tma-all",
     "v: =q (batch, kv_heads, seq_k, value_dim) tma-all", "o: =q (batch, heads, seq_q, value_dim) tma-all",
-    "lse: fp32 (batch, heads, seq_q) contiguous", "counter: i32 (counters)", *CHANGES, HEADS, *WIDTHS, SCALE, SEEN, NEAR, PROGRAMS)
+    "lse: fp32 (batch, heads, seq_q) contiguous", "counter: i32 (numbers)", *CHANGES, HEADS, *WIDTHS, SCALE, SEEN, NEAR, PROGRAMS)
 
 
 def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, scale: float | None = None,

@@ -46,7 +46,7 @@ from .lines import CACHES, Q, caches
 from .schedule import MUCH
 
 CONTRACT = Contract(
-    Q.format(types="bf16|fp16", memory=" rows"), *caches(" tma"), *CACHES, "room: fp32 (room)", "flags?: i32 (flags)",
+    Q.format(types="bf16|fp16", memory=" rows"), *caches(" tma"), *CACHES, "room: fp32 (numbers)", "flags?: i32 (words)",
     f"dim <= {HEAD_DIMS[-1]} -- the head dim may be up to {HEAD_DIMS[-1]}", "value_dim == dim -- values must be as wide as keys",
     f"page_table is None or page_size in {PAGES} -- pages may have {', '.join(map(str, PAGES))} keys", SCALE,
     "left >= 0 -- it must be 0 or more keys, or None for no bound", "splits >= 1 -- it must be 1 or more, or None", PROGRAMS)

@@ -34,7 +34,7 @@ SEQUENCES = (                   # lines of contracts
     f"{LONGEST_WITH_SLOPES} queries and keys of a sequence", "min(max_seqlen_q, max_seqlen_k) >= 0 -- lengths are 0 or more")
 CONTRACT = Contract(
     "q: bf16|fp16 (total_q, heads, dim) tma", "k: =q (total_k, kv_heads, dim) tma", "v: =q (total_k, kv_heads, value_dim) tma",
-    "o: =q (total_q, heads, value_dim) tma", "lse: fp32 (heads, total_q)", *SEQUENCES, "counter: i32 (counters)", *WIDTHS, SCALE,
+    "o: =q (total_q, heads, value_dim) tma", "lse: fp32 (heads, total_q)", *SEQUENCES, "counter: i32 (numbers)", *WIDTHS, SCALE,
     PROGRAMS)
 
 

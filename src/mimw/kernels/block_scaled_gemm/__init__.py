@@ -8,9 +8,9 @@ Input: a (M, K) and b (N, K) of fp8 with their scales, or groups of either. Outp
 
 from __future__ import annotations
 
-from ..checks import PROGRAMS, on_one_gpu
+from ..checks import PROGRAMS, lie
 from ..contract import Contract
-from ..contract.memory import strides, wrong
+from ..contract.memory import strides
 from ..descriptors import described
 from ..grouped_gemm import ragged
 from .configs import Configuration, configuration
@@ -56,8 +56,7 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
         b, scale_b = b[None], scale_b[None]
     m, n, k, matrices, groups = of.M, of.N, of.K, a.shape[0], b.shape[0]
     lying = scale_a.swapaxes(1, 2)
-    if how := wrong("tma", lying):
-        raise ValueError(f"scale_a, as it lies in memory, {how}")
+    lie("tma", **{"scale_a, as it lies in memory,": lying})
     if matrices > 1 and strides(c)[0] != m * strides(c)[1]:
         raise ValueError(f"the matrices of c must lie one behind the other; they are {strides(c)[0]} elements apart, and each has "
                          f"{m} rows of {strides(c)[1]}")
@@ -76,8 +75,6 @@ def block_scaled_matmul(a, b, scale_a, scale_b, ends=None, out=None, out_dtype=N
     """The product on the GPU that holds its tensors; arguments and errors as `arguments`, bf16 unless `out_dtype` says. Scales of a
     that lie otherwise are copied. Rows in no group are not written: without `out` they are anything."""
     import torch
-    on_one_gpu("block_scaled_matmul", a=a, b=b, scale_a=scale_a, scale_b=scale_b, **({} if out is None else {"out": out}),
-               **({} if ends is None else {"ends": ends}))
     if out is None:
         out = torch.empty(*a.shape[:-1], b.shape[-2], dtype=out_dtype or torch.bfloat16, device=a.device)
     if scale_a.stride(-2) != 1 or scale_a.stride(-1) % 4:

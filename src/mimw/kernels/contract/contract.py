@@ -59,15 +59,17 @@ class Contract:
         of = Extents(**{name: one for name, one in given.items() if name not in named})
         for name, one in named.items():
             if name not in tensors and not one.optional:
-                self.refuse(f"{name} is None; only what is optional may be left out")
+                self.refuse(f"{name} is None; it is needed, as {one.text.partition(': ')[2]}")
         self.check_devices(tensors)
         for name, array in tensors.items():
             self._check_rank(named[name], array, of)
         for name, array in tensors.items():
             self._check_type(named[name], array, tensors)
         self._check_options(of)
+        early = [rule for rule in self.rules if all(hasattr(of, name) for name in rule.names)]     # expressions of options alone
+        self._check_rules(early, tensors, of)
         self.check_extents(tensors, of)
-        self._check_rules(tensors, of)
+        self._check_rules([rule for rule in self.rules if rule not in early], tensors, of)
         for name, array in tensors.items():
             if named[name].memory and (how := wrong(named[name].memory, array)):
                 self.refuse(f"{name} {how}")
@@ -170,8 +172,8 @@ class Contract:
         return (f"{line.name} is {by(array)}; {f'for {_and(others)} ' if others else ''}it must be {expected}, "
                 f"{' or '.join(one.text for one in shapes)}")
 
-    def _check_rules(self, tensors: dict[str, Any], of: Extents) -> None:
-        for rule in self.rules:
+    def _check_rules(self, rules: list[Rule], tensors: dict[str, Any], of: Extents) -> None:
+        for rule in rules:
             values = {name: tensors.get(name, getattr(of, name, None)) for name in rule.names}
             known = {one.name for one in self.tensors}
             if any(values[name] is None and name not in known and hasattr(of, name) for name in rule.names):

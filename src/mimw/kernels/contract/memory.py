@@ -32,8 +32,8 @@ def _rows(array: Any) -> str | None:
 
 
 def _contiguous(array: Any) -> str | None:
-    expected = 1
-    for extent, step in zip(reversed(array.shape), reversed(strides(array))):
+    expected = 0 not in tuple(array.shape)      # one without elements lies as it likes
+    for extent, step in zip(reversed(array.shape) if expected else (), reversed(strides(array))):
         if extent != 1 and step != expected:
             return f"must be contiguous; its strides are {_listed(strides(array))} elements"
         expected *= extent

@@ -23,8 +23,8 @@ import numpy as np
 
 import mimw
 
-from ..attention.configs import Configuration, configuration, heads_in_band
 from ..attention.changes import HEADS, SCALE, scale_of
+from ..attention.configs import Configuration, configuration, heads_in_band
 from ..checks import PROGRAMS
 from ..contract import Contract
 from ..contract.memory import strides
@@ -44,7 +44,7 @@ FITS = (        # lines of contracts
     f"length % ({ALIGNED} * parts) == 0 -- each part of a rank's rows must be a multiple of {ALIGNED}: pad the whole sequence to a "
     f"multiple of {ALIGNED} times the parts of all ranks")
 CONTRACT = Contract(*FITS, "o: =q (batch, heads, length, dim) tma-all", "lse: fp32 (batch, heads, length)",
-                    "counter: i32 (counters)", SCALE, PROGRAMS)
+                    "counter: i32 (numbers)", SCALE, PROGRAMS)
 
 
 @dataclass(frozen=True)

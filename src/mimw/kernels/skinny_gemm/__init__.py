@@ -15,8 +15,8 @@ from ..products import TYPES, lying
 from .configs import Configuration, configuration, fits, tiles
 from .kernel import skinny_gemm as kernel
 
-CONTRACT = Contract(f"x: {TYPES} (M, K) tma", "w: =x|fp8 (K, N)", f"c: {TYPES} (M, N) rows", "room: fp32 (room)",
-                    "flags: i32 (flags)", PROGRAMS)
+CONTRACT = Contract(f"x: {TYPES} (M, K) tma", "w: =x|fp8 (K, N)", f"c: {TYPES} (M, N) rows", "room: fp32 (numbers)",
+                    "flags: i32 (words)", PROGRAMS)
 
 __all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "kernel", "room_for"]
 
