@@ -9,9 +9,9 @@ Input: the operator's name, and lines as `mimw.kernels.contract` has them, with 
     MATMUL.fake(a=a, b=b, out_dtype=None)           empty results, for `Operator(..., contract=MATMUL)`
 
 The types of a result are tried in turn: an option that is given, =a for a's type unless that is fp8 and others follow, =x+y for
-the wider of two, and words for types. Behind its shape a result may say how it lies: "like x" as x does, "order x" as x does if x's
-last dimension is contiguous, "heads x" as x if that is (batch, length, heads, dim) in memory. Else results are contiguous. One with a
-`?` is there if `when(of)` says so. Extents may be symbols of torch.compile, and 0.
+the wider of two, and words for types. Behind its shape a result may say how it lies: "like x" as x (no elements without x), "order x" as x does if x's
+last dimension is contiguous, "if x" without elements unless the option x is true, "heads x" as x if that is (batch, length, heads, dim) in memory. Else results are contiguous. One
+that is there with an argument alone has a `?`, and "with x" there. Extents may be symbols of torch.compile, and 0.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from mimw.kernels import contract as kernels
+from mimw.kernels.contract import by
 from mimw.kernels.contract.extents import Extents, compiled
 from mimw.kernels.contract.types import FP8, are_named, named, of
 
@@ -40,6 +41,8 @@ class Result:
 
     def empty(self, on: Tensor) -> Tensor:
         """The result without content, where `on` is."""
+        if self.lies == "like" and self.like is None:
+            return on.new_empty(0, dtype=self.dtype)
         if self.lies == "like":
             return torch.empty_like(self.like, dtype=self.dtype)
         if self.lies == "order":
@@ -118,6 +121,12 @@ class Contract(kernels.Contract):
         elif (wanted := self._type_of(result.words.split("|"), tensors)) != of(array):
             self.refuse(f"{line.name} is {array.dtype}; it must be of the result's type, {self.shown(wanted)}")
 
+    def shapes(self, **given: Any) -> list[tuple[tuple, torch.dtype]]:
+        """Shape and type of each result, or an error."""
+        found = self.check(**given)
+        results = (getattr(found, line.name, None) for line in self.results)
+        return [(one.shape, one.dtype) for one in results if one is not None]
+
     def operations(self, **given: Any) -> int:
         """How many operations a call takes."""
         found = Extents(**given)
@@ -130,14 +139,14 @@ class Contract(kernels.Contract):
 
     def _result(self, line: kernels.Tensor, given: dict[str, Any], found: Extents) -> Result:
         lies, _, like = line.memory.partition(" ")
-        shape = line.shapes[0].of(found)
+        shape = (0, ) if lies == "if" and not given[like] else line.shapes[0].of(found)
         return Result(shape, getattr(torch, self._type_of(line.words.split("|"), given)), lies, given.get(like))
 
     def _type_of(self, words: list[str], given: dict[str, Any]) -> str:
         word, *others = words
         if word.startswith("="):
             tensors = [given[name] for name in word[1:].split("+") if given.get(name) is not None]
-            if not others or tensors and of(tensors[0]) not in FP8:
+            if tensors and not (others and of(tensors[0]) in FP8):
                 types = [one.dtype for one in tensors]
                 return str(types[0] if len(types) == 1 else torch.promote_types(*types)).removeprefix("torch.")
         elif are_named(word):
@@ -147,4 +156,4 @@ class Contract(kernels.Contract):
         return self._type_of(others, given)
 
 
-__all__ = ["Contract", "Extents", "Result"]
+__all__ = ["Contract", "Extents", "Result", "by"]

@@ -16,6 +16,9 @@ HEADS = "kv_heads > 0 and heads % kv_heads == 0 -- the heads of k and v must div
 SINKS = "sinks?: fp32 (heads) contiguous"
 SOFTCAP = "softcap > 0 -- it must be more than 0, or None for none"
 CHANGES = SINKS, "slopes?: fp32 (heads) or (batch, heads) contiguous", SOFTCAP
+LEFT = "left >= 0 -- the left bound of the window must be 0 or more keys, or None for no bound"
+BOUNDS = (
+    LEFT, "right >= 0 -- the right bound of the window must be 0 or more keys, or None for no bound")
 SCALE = "scale > 0 -- it must be more than 0"
 LONGEST_WITH_SLOPES = 1 << 22    # queries and keys: distances are floats of 22 bits
 NEAR = (f"slopes is None or seq_q + seq_k <= {LONGEST_WITH_SLOPES} -- distances of slopes are exact for up to {LONGEST_WITH_SLOPES} "

@@ -135,6 +135,8 @@ class Contract:
         named, bound = {one.name: one for one in self.tensors}, {}
         for name, array in tensors.items():
             shape = self._shape_of(named[name], array, of)
+            if shape.groups(len(array.shape), of) is None:
+                self.refuse(self._misfit(named[name], shape, tensors, bound, of))
             self._check_empty(name, array, shape, of)
             for _, extent, choices in shape.bound(tuple(array.shape), of):
                 self.demand(_is_one_of(extent, choices), lambda: self._misfit(named[name], shape, tensors, bound, of))
@@ -160,7 +162,7 @@ class Contract:
             trial = Extents(**vars(of))
             if all(_is_one_of(extent, choices) for _, extent, choices in shape.bound(tuple(array.shape), trial)):
                 return shape
-        return fitting[-1]
+        return (fitting or line.shapes)[-1]
 
     def _misfit(self, line: Tensor, shape: Shape, tensors: dict[str, Any], bound: dict[str, str], of: Extents) -> str:
         """What is said of a tensor with another shape, with those that have given the names of its extents."""
