@@ -36,7 +36,7 @@ TENSORS = (
 FLOPS = "2 * prod(front) * heads * seq_q * seq_k * (dim + value_dim)"       # as torch counts them, whatever a mask leaves out
 CONTRACT = Contract("attention", *TENSORS, flops=FLOPS)
 CHANGED = Contract(
-    "attention", *TENSORS, "sinks?: float (max(heads, 1))", "alibi_slopes?: float (*of_slopes, max(heads, 1))",
+    "attention", *TENSORS, "sinks?: float ((heads))", "alibi_slopes?: float (*of_slopes, (heads))",
     "alibi_slopes is None or len(of_slopes) == 0 or of_slopes == front -- slopes are for the heads, or for all that stands in front of "
     "them, too", *BOUNDS, SOFTCAP, flops=FLOPS)
 

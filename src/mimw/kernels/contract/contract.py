@@ -12,7 +12,7 @@ its first use.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from . import types
@@ -68,8 +68,10 @@ class Contract:
         self._check_options(of)
         early = [rule for rule in self.rules if all(hasattr(of, name) for name in rule.names)]     # expressions of options alone
         self._check_rules(early, tensors, of)
-        self.check_extents(tensors, of)
+        expressions = self.check_extents(tensors, of)
         self._check_rules([rule for rule in self.rules if rule not in early], tensors, of)
+        for holds, said in expressions:
+            self.demand(holds, said)
         for name, array in tensors.items():
             if named[name].memory and (how := wrong(named[name].memory, array)):
                 self.refuse(f"{name} {how}")
@@ -130,23 +132,27 @@ class Contract:
             if value is not None and str(value).removeprefix("torch.") not in option.types:
                 self.refuse(f"{option.name} is {value}; it may be {', '.join(map(self.shown, option.types))}", True)
 
-    def check_extents(self, tensors: dict[str, Any], of: Extents) -> None:
-        """Bind the names of extents: first all that stand alone, then expressions of them."""
-        named, bound = {one.name: one for one in self.tensors}, {}
+    def check_extents(self, tensors: dict[str, Any], of: Extents) -> list[tuple[Any, Callable[[], str]]]:
+        """Bind the names of extents; what else must hold, of expressions of them, with what is said where it does not."""
+        named, bound, later = {one.name: one for one in self.tensors}, {}, []
         for name, array in tensors.items():
             shape = self._shape_of(named[name], array, of)
             if shape.groups(len(array.shape), of) is None:
                 self.refuse(self._misfit(named[name], shape, tensors, bound, of))
             self._check_empty(name, array, shape, of)
-            for _, extent, choices in shape.bound(tuple(array.shape), of):
-                self.demand(_is_one_of(extent, choices), lambda: self._misfit(named[name], shape, tensors, bound, of))
-            bound = {one: name for one in vars(of)} | bound
-        if hasattr(of, "front"):
-            of.front = self.broadcast(of.front)
+            said = partial(self._misfit, named[name], shape, tensors, bound, of)
+            for place, extent, choices in shape.bound(tuple(array.shape), of):
+                if place.group or place.is_name:
+                    self.demand(_is_one_of(extent, choices), said)
+                else:
+                    later.append((_is_one_of(extent, choices), said))
+            bound.update({one: name for one in vars(of) if one not in bound})
+        of.front = self.broadcast(getattr(of, "front", ()))
+        return later
 
     def broadcast(self, shapes: tuple[tuple, ...]) -> tuple:
         """The shape to which these are broadcast."""
-        return max(shapes, key=len)
+        return max(shapes, key=len, default=())
 
     def _check_empty(self, name: str, array: Any, shape: Shape, of: Extents) -> None:
         if "*" in self.empty:
