@@ -27,7 +27,8 @@ from .products import rows_for_tma
 
 BLOCK = 128
 TENSORS = (
-    "w_down: fp8 (experts, hidden, inner)", "w_gate_up: =w_down (experts, 2 * inner, hidden)",
+    "w_down: fp8 (experts, hidden, inner)", "w_gate_up: fp8 (experts, 2 * inner, hidden)",
+    "w_gate_up.dtype == w_down.dtype -- with scales both are of one fp8 type",
     f"inner % {BLOCK} == 0 -- with scales inner must be a multiple of {BLOCK}")
 SCALES = (f"w_gate_up_scale: fp32 (experts, 2 * inner // {BLOCK}, cdiv(hidden, {BLOCK}))",
           f"w_down_scale: fp32 (experts, cdiv(hidden, {BLOCK}), inner // {BLOCK})")
