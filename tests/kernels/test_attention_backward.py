@@ -243,11 +243,11 @@ def test_torch_tensors_with_heads_last_but_one(causal, dim, seq_q, seq_k):
     """Against autograd in fp32; the forward kernel gives O and its log-sum-exps."""
     import torch
 
-    from mimw.kernels import attention
+    from mimw import ops
     q, do = (torch.randn(2, seq_q, 8, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
     k, v = (torch.randn(2, seq_k, 2, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
-    o, lse = attention.attention(q, k, v, causal)
-    got = backward.attention_backward(q, k, v, o, lse, do, causal)
+    o, lse = ops.attention(q, k, v, causal, return_lse=True)
+    got = torch.ops.mimw.attention_backward(do, q, k, v, o, lse, None, causal)
     exact = [x.double().requires_grad_() for x in (q, k, v)]
     scores = exact[0] @ exact[1].repeat_interleave(4, 1).mT / dim**0.5
     if causal:

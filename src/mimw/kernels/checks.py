@@ -18,7 +18,7 @@ from .contract.memory import wrong
 from .contract.types import of
 
 # The rule of contracts for how many programs share the tiles.
-PROGRAMS = "whole(programs) and programs >= 1 -- it must be a whole number of 1 or more, or nothing would be computed"
+PROGRAMS = "programs is not None and whole(programs) and programs >= 1 -- it must be a whole number of 1 or more, or nothing would be computed"
 
 
 def persistent(programs: Any, name: str = "programs") -> int:

@@ -108,7 +108,7 @@ def test_opcheck_and_what_is_refused():
                 (RuntimeError, "belong together, without sources",
                  lambda: moe_experts(rows, ends, gate_up, down, 16, ends, scale=of_rows, **of)),
                 (RuntimeError, "block is 24 and places is 32; rows must be whole blocks of 16,", lambda: moe_experts(rows, ends, gate_up, down, 24, scale=of_rows, **of)),
-                (NotImplementedError, "rows are torch.bfloat16",
+                (NotImplementedError, "rows is torch.bfloat16",
                  lambda: moe_experts(rows.bfloat16(), ends, gate_up, down, 16, scale=of_rows, **of)),
                 (RuntimeError, "a scale for each 128 numbers",
                  lambda: moe_experts(rows, ends, gate_up, down, 16, scale=of_rows[:, :1], **of))):

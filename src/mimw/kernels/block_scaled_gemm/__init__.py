@@ -75,6 +75,10 @@ def block_scaled_matmul(a, b, scale_a, scale_b, ends=None, out=None, out_dtype=N
     """The product on the GPU that holds its tensors; arguments and errors as `arguments`, bf16 unless `out_dtype` says. Scales of a
     that lie otherwise are copied. Rows in no group are not written: without `out` they are anything."""
     import torch
+    for name, one in dict(a=a, b=b, scale_a=scale_a, scale_b=scale_b).items():
+        if not one.is_cuda:
+            raise ValueError(f"block_scaled_matmul: {name} is on {one.device}, and it runs on the GPU that holds its tensors: pass "
+                             f"{name}.cuda()")
     if out is None:
         out = torch.empty(*a.shape[:-1], b.shape[-2], dtype=out_dtype or torch.bfloat16, device=a.device)
     if scale_a.stride(-2) != 1 or scale_a.stride(-1) % 4:

@@ -18,7 +18,7 @@ A tensor's line is `NAME: TYPES SHAPE MEMORY`; a `?` behind the name says that i
 
 A line with an arrow is a result, of an operator (`mimw.ops.contract`). Any other line is a rule, an expression of extents and options,
 perhaps with what to do behind two dashes: "heads % kv_heads == 0 -- kv_heads must divide heads". A rule that names an option which
-is None says nothing.
+is None says nothing, unless it asks for None itself: "programs is not None and programs >= 1".
 """
 
 from .contract import Contract, by

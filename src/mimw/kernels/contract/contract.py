@@ -184,7 +184,8 @@ class Contract:
         for rule in rules:
             values = {name: tensors.get(name, getattr(of, name, None)) for name in rule.names}
             known = {one.name for one in self.tensors}
-            if any(values[name] is None and name not in known and hasattr(of, name) for name in rule.names):
+            if any(values[name] is None and name not in known and hasattr(of, name) and f"{name} is" not in rule.text
+                   for name in rule.names):
                 continue
             holds = of.value(rule.code, **{name: tensors.get(name) for name in rule.names if name in known})
             if rule.offered and not holds:
@@ -193,7 +194,7 @@ class Contract:
 
     def _broken(self, rule: Rule, values: dict[str, Any]) -> str:
         if all(value is None for value in values.values()):
-            return f"{_and(list(values))} are None; {rule.mend}"
+            return f"{_and([f'{name} is None' for name in values])}; {rule.mend}"
         said = [f"{name} is {f'{by(value)} of {value.dtype}' if hasattr(value, 'shape') else repr(value) if isinstance(value, str) else value}"
                 for name, value in values.items() if value is not None]
         return f"{_and(said)}; {rule.mend or 'it must be ' + rule.text}"
