@@ -17,8 +17,15 @@ from .contract import by
 from .contract.memory import wrong
 from .contract.types import of
 
-# The rule of contracts for how many programs share the tiles.
-PROGRAMS = "programs is not None and whole(programs) and programs >= 1 -- it must be a whole number of 1 or more, or nothing would be computed"
+
+
+def counted(name: str) -> str:
+    """The rule of contracts for how many programs, or multiprocessors, share the tiles."""
+    return (f"{name} is not None and whole({name}) and {name} >= 1 -- it must be a whole number of 1 or more, or nothing would be "
+            "computed")
+
+
+PROGRAMS = counted("programs")
 
 
 def persistent(programs: Any, name: str = "programs") -> int:
