@@ -30,7 +30,8 @@ OPTIONS = {
     "cross_entropy_backward_": dict(ignored=-100, smoothing=0.0, z=0.0), "attention_varlen": dict(max_seqlen_q=3, max_seqlen_k=3),
     "attention_varlen_backward": dict(max_seqlen_q=3, max_seqlen_k=3)}
 EXTENTS = {
-    "moe_scaled": dict(inner=128, hidden=144, experts=2), "attention": dict(heads=4, kv_heads=2), "attention_with": dict(heads=4, kv_heads=2),
+    "moe_scaled": dict(inner=128, hidden=144, experts=2), "attention": dict(heads=4, kv_heads=2),
+    "attention_with": dict(heads=4, kv_heads=2),
     "attention_decode": dict(heads=4, kv_heads=2, most_pages=2), "attention_varlen": dict(heads=4, kv_heads=2),
     "sparse_mla": dict(H=4, HKV=2, W=5), "rope": dict(half=2, dim=5, table=7), "rope_of_two": dict(half=2, dim=5, table=7),
     "rope_": dict(half=2, dim=5, table=7), "rope_of_two_": dict(half=2, dim=5, table=7), "topk": {},
@@ -48,7 +49,7 @@ def drawn(operator: Operator, random: Random) -> dict:
 
 
 def mistakes(operator: Operator, given: dict, random: Random) -> Iterator[tuple[str, dict]]:
-    """Name of a tensor, and the call with something wrong with it: its rank, its type, its device, an extent that others have, too."""
+    """Name of a tensor, and the call with its rank, its type, its device, or an extent that others have, too, wrong."""
     lines = {line.name: line for line in operator.contract.tensors if given.get(line.name) is not None}
     shared = [name for line in lines.values() for name in _own(line)]
     for name, line in lines.items():

@@ -93,7 +93,8 @@ def test_symbols_of_a_graph_stay_symbols():
     (dict(x=torch.zeros(4, 6), y=torch.zeros(4, 6), most=0), r"most is 0; there is one at least"),
 ])
 def test_what_a_contract_says(given, text):
-    contract = Contract("named", "x: float (rows, n)", "y: =x (rows, n) contiguous", "z?: any (rows * n)", "n % 2 == 0 -- rows must be "
+    contract = Contract("named", "x: float (rows, n)", "y: =x (rows, n) contiguous", "z?: any (rows * n)",
+                        "n % 2 == 0 -- rows must be "
                         "even", "most >= 1 -- there is one at least", "-> o: =x (n, rows)")
     assert contract.check(x=torch.zeros(4, 6), y=torch.zeros(4, 6), most=None).o.shape == (6, 4)
     with pytest.raises(RuntimeError, match=text):
