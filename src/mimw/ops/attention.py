@@ -164,14 +164,15 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, views: list
     width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
     if width is None:
         return None
-    widths = width, width, value_dim(width)
+    of_wide = value_dim(width)
+    widths = width, width, of_wide
     copies = [x.shape[-1] != wanted or view.data_ptr() != x.data_ptr() or not _tma_reads(view)
               for x, view, wanted in zip((q, k, v), views, widths)]
-    copy_o = of_values != widths[2] or not _tma_reads(_four(o, batch))
+    copy_o = of_values != of_wide or not _tma_reads(_four(o, batch))
     if (any(copies) or copy_o) and all_ * heads * seq_q * seq_k * width < WORTH_A_COPY:
         return None
     prepared = [_copied(view, wanted) if copy else view for view, copy, wanted in zip(views, copies, widths)]
-    wide = (all_, heads, seq_q, widths[2])
+    wide = (all_, heads, seq_q, of_wide)
     target = q.new_empty(wide) if copy_o else _four(o, batch)
     rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
     grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale, **changes)

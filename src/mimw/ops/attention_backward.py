@@ -120,37 +120,40 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     copy_back = [copy or _four(out, batch).data_ptr() != out.data_ptr() or not _tma_takes(_four(out, batch))
                  for copy, out in zip(copies, results)]
     gradients = [torch.empty_like(one) if copy else _four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
-    of_rows, of_sums = (wide.workspace(prepared[0]), None) if width is None else hopper.workspace(prepared[0], causal=causal)
+    *operands, of_do = prepared
+    queries, *_ = operands
+    of_rows, of_sums = (wide.workspace(queries), None) if width is None else hopper.workspace(queries, causal=causal)
 
     def workspace(q: Tensor) -> tuple[Tensor, Tensor | None]:
         return q.new_empty(of_rows, dtype=torch.float32), None if one_order else q.new_empty(of_sums, dtype=torch.float32)
 
     rows, sums = workspace(q)
-    arrays = *prepared[:4], _rows(lse, batch), prepared[4], *gradients, rows
+    arrays = *operands, _rows(lse, batch), of_do, *gradients, rows
     options = dict(causal=causal, scale=scale, dlse=None if dlse is None else _rows(dlse, batch),
                    **{**changes, "slopes": _of_heads(changes["slopes"])})
     made = (wide.launches(*arrays, **options) if width is None else
             hopper.launches(*arrays, sums, one_order=one_order, **options))
-    launches = [Launch(q, *one) for one in made]
+    before, products, after = (Launch(q, *one) for one in made)
     shapes = [tuple(one.shape) for one in gradients]
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None = None,
              slopes: Tensor | None = None) -> tuple[Tensor | None, ...]:
-        ready = [_wide(_four(x, batch), wanted) if copy else _four(x, batch)
-                 for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
+        *inputs, of_o, of_do = [_wide(_four(x, batch), wanted) if copy else _four(x, batch)
+                               for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
         outs = [torch.empty_like(x) for x in (q, k, v)]
         dq, dk, dv = gradients = [out.new_empty(shape) if copy else out for out, shape, copy in zip(outs, shapes, copy_back)]
         rows, sums = workspace(q)
         of_lse, of_dq = [_rows(one, batch) for one in (lse, dlse) if one is not None], [] if one_order else [sums]
         more = [] if slopes is None else [slopes]
-        launches[0](ready[3], ready[4], *of_lse, rows, *of_dq)
-        launches[1](*ready[:3], ready[4], rows[0], rows[1], *of_dq, dk, dv, *more)
-        launches[2](*((*ready[:3], ready[4], dq, rows, *more) if one_order else (sums, dq)))
+        lses, deltas = rows
+        before(of_o, of_do, *of_lse, rows, *of_dq)
+        products(*inputs, of_do, lses, deltas, *of_dq, dk, dv, *more)
+        after(*((*inputs, of_do, dq, rows, *more) if one_order else (sums, dq)))
         found = [_into(like, one, batch) if copy else one for like, one, copy in zip((q, k, v), gradients, copy_back)]
         if sinks is None:
             return *found, None
-        of_heads = rows.view(2, prod(batch), -1, rows.shape[2])     # beyond the last query lse is inf
-        return *found, of_sinks(sinks.float() * log2(e), of_heads[0], of_heads[1], torch.exp2)
+        lses, deltas = rows.view(2, prod(batch), -1, rows.shape[2])     # beyond the last query lse is inf
+        return *found, of_sinks(sinks.float() * log2(e), lses, deltas, torch.exp2)
 
     return plan
 

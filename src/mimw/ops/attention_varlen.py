@@ -131,14 +131,15 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest
     width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
     if width is None:
         return None
-    widths = width, width, value_dim(width)
+    of_wide = value_dim(width)
+    widths = width, width, of_wide
     copies = [x.shape[2] != wanted or not _tma_reads(x) for x, wanted in zip((q, k, v), widths)]
     o, lse = _results(q, v)
-    copy_o = of_values != widths[2]
+    copy_o = of_values != of_wide
     if (any(copies) or copy_o) and heads * total_q * (k.shape[0] // (cu_q.shape[0] - 1)) * width < WORTH_A_COPY:
         return None
     prepared = [_copied(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)]
-    wide = total_q, heads, widths[2]
+    wide = total_q, heads, of_wide
     grid, args, meta = hopper.arguments(*prepared, q.new_empty(wide), lse, cu_q, cu_k, zeros(q), programs(q), *longest, causal,
                                         scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
@@ -147,10 +148,11 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest
     def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = _results(q, v)
         three = (_copied(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths))
-        four = *three, o.new_empty(wide) if copy_o else o
+        target = o.new_empty(wide) if copy_o else o
+        four = *three, target
         launch(*four, lse, cu_q, cu_k, zeros(o), *more, *(four[at] for at in rests))
         if copy_o:
-            o.copy_(four[3][..., :of_values])
+            o.copy_(target[..., :of_values])
         return o, lse
 
     return plan

@@ -130,22 +130,24 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     def results(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
         return [x.new_empty(*x.shape[:2], wanted) for x, wanted in zip((q, k, v), widths)]
 
-    made = hopper.launches(*prepared[:4], lse.contiguous(), prepared[4], *results(q, k, v), cu_q, cu_k, workspace(q), max_q, max_k,
+    *operands, of_do = prepared
+    made = hopper.launches(*operands, lse.contiguous(), of_do, *results(q, k, v), cu_q, cu_k, workspace(q), max_q, max_k,
                            causal, scale, dlse=None if dlse is None else dlse.contiguous(), one_order=one_order, **changes)
     before, products, after = (Launch(q, *one) for one in made)
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
              sinks: Tensor | None, slopes: Tensor | None) -> tuple[Tensor | None, ...]:
-        ready = [_wide(x, wanted) if copy else x for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
+        *inputs, of_o, of_do = [_wide(x, wanted) if copy else x for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
         dq, dk, dv = wide = results(q, k, v)
         rows, sums, tiles, query_tiles = workspace(q)
         more, of_lse = () if slopes is None else (slopes, ), [one.contiguous() for one in (lse, dlse) if one is not None]
         of_dq = [] if sums is None else [sums]
         lists = [tiles] if query_tiles is None else [tiles, query_tiles]
-        before(ready[3], ready[4], *of_lse, rows, *(of_dq or [dq]), dk, dv, *lists, cu_q, cu_k)
-        products(*ready[:3], ready[4], rows[0], rows[1], *of_dq, dk, dv, tiles, *more)
+        lses, deltas = rows
+        before(of_o, of_do, *of_lse, rows, *(of_dq or [dq]), dk, dv, *lists, cu_q, cu_k)
+        products(*inputs, of_do, lses, deltas, *of_dq, dk, dv, tiles, *more)
         if sums is None:
-            after(*ready[:3], ready[4], dq, rows, query_tiles, *more)
+            after(*inputs, of_do, dq, rows, query_tiles, *more)
         else:
             after(sums, dq, cu_q)
         found = [one if one.shape == x.shape else one[..., :x.shape[2]].contiguous() for x, one in zip((q, k, v), wide)]

@@ -113,7 +113,7 @@ class Contract(kernels.Contract):
         found = self.check(**given)
         on = next(given[one.name] for one in self.tensors if given.get(one.name) is not None)
         made = tuple(getattr(found, line.name).empty(on) for line in self.results if hasattr(found, line.name))
-        return made if len(made) > 1 else made[0] if made else None
+        return made if len(made) > 1 else next(iter(made), None)
 
     def _check_type(self, line: kernels.Tensor, array: Tensor, tensors: dict[str, Tensor]) -> None:
         result = next((one for one in self.results if one.name == line.like), None)
