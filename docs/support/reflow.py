@@ -3,8 +3,8 @@
     python docs/support/reflow.py docs/TIMING.md README.md     # rewrites these files; --check names long lines instead
 
 Input: the text of a page. Output: the same text, each paragraph, list item and quotation filled up to WIDTH columns. Headings,
-tables, fenced and indented code, HTML, link definitions and hard line breaks stay as they are, and so does a page that has been
-through it before:
+tables, fenced and indented code, comments, HTML, link definitions and hard line breaks stay as they are, and so does a page that has
+been through it before:
 
     * a list item           ->  * a list item whose lines are joined and broken
       whose lines are short       anew
@@ -68,6 +68,8 @@ def parts(text: str) -> Iterator[Part]:
             end = at + 1
         elif FENCE.match(line):
             end = _end_of_fence(lines, at)
+        elif line.lstrip().startswith("<!--"):
+            end = next((end for end in range(at + 1, len(lines) + 1) if "-->" in lines[end - 1]), len(lines))
         elif VERBATIM.match(line) or (at + 1 < len(lines) and re.match(r"\s*(=+|-+)\s*$", lines[at + 1])):
             end, inside = at + 1, [column for column in inside if column <= indent] or [0]
         else:

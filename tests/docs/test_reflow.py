@@ -34,6 +34,7 @@ def test_no_line_begins_with_what_would_open_another_block(word):
     "# A heading that is longer than it may be\n", "A heading, underlined\n=====\n", "| a table | with | cells |\n|---|---|---|\n",
     "```python\nx = 'a very long line of code'\n```\n", "* an\n\n  ```\n  a very long line of code\n  ```\n",
     "    indented code, long\n",
+    "<!-- a comment\nof some lines that are long\n-->\n",
     "<img src='a picture with a long address'>\n", "[name]: https://a.very/long/address\n", "broken  \nby hand  \n", "---\n"])
 def test_left_alone(text):
     assert reflow(text, 10 if "broken" not in text else 12) == text
