@@ -3,8 +3,8 @@
     python docs/support/reflow.py docs/TIMING.md README.md     # rewrites these files; --check names long lines instead
 
 Input: the text of a page. Output: the same text, each paragraph, list item and quotation filled up to WIDTH columns. Headings,
-tables, fenced and indented code, comments, HTML, link definitions and hard line breaks stay as they are, and so does a page that has
-been through it before:
+tables, fenced and indented code, comments, HTML, link definitions and hard line breaks stay as they are, and so does a page that
+has been through it before:
 
     * a list item           ->  * a list item whose lines are joined and broken
       whose lines are short       anew
