@@ -5,5 +5,6 @@ Input: a kernel and a launch of it. Output: an `Exported`, which writes a cubin,
     export(gemm, grid, a, b, c).write("build")
 """
 
-from .runtime.export import *  # noqa: F403
-from .runtime.export import __all__ as __all__
+from .runtime.export import Exported, export, export_compiled, torch_op
+
+__all__ = ["Exported", "export", "export_compiled", "torch_op"]
