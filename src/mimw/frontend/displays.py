@@ -14,6 +14,7 @@ from ..language.tle.compile_time import CompileTimeValue
 from .carries import DistinctCarries
 from .known import known
 from .python_calls import PythonCalls
+from .structs import Structs
 
 
 class Displays:
@@ -25,7 +26,7 @@ class Displays:
         return Display([(self.visit(key), self.visit(value)) for key, value in zip(node.keys, node.values)])
 
 
-class PlainKernel(Displays, PythonCalls, DistinctCarries):
+class PlainKernel(Displays, PythonCalls, Structs, DistinctCarries):
     """What Triton's generator has besides for a kernel without ops of ours."""
 
     def get_Attribute(self, lhs, attr):
