@@ -38,7 +38,7 @@ from .compile import (
 )
 from .decorated import kernel_source, without_source
 from .errors import LaunchError, MimwError
-from .host import as_bytes, as_launched, check_descriptors, check_on_gpu, meant_bytes
+from .host import as_bytes, as_launched, check_descriptors, check_on_gpu, check_structs, meant_bytes
 from .ir.site import site_of
 from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, check_numbers, divided_grid, grid_extents
 from .shown import Shown
@@ -136,6 +136,7 @@ class MimwFunction(Shown, JITFunction):
                 check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
                 self._refuse_grid(grid, args, kwargs, error)
                 if any(part in str(error) for part in _OF_AN_ARGUMENT):
+                    check_structs(self.params, args, kwargs)
                     check_on_gpu(self.arg_names, args, kwargs)
                 raise
 
@@ -182,6 +183,8 @@ class MimwFunction(Shown, JITFunction):
                 return self._simulated(grid, args, kwargs, memory)
             from .watchdog import watched_simulation
             return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs, memory))
+        if warmup:
+            check_structs(self.params, args, kwargs)
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
         shapes = {name: kwargs[name] for name in CLUSTERS if name in kwargs and name not in self.arg_names}
@@ -205,6 +208,7 @@ class MimwFunction(Shown, JITFunction):
                    current device
         """
         from .freeze import freeze
+        check_structs(self.params, args, kwargs)
         if checking():
             check_launch(self, grid, args, canonical_keywords(kwargs, self.arg_names))
         return freeze(self, grid, args, kwargs)

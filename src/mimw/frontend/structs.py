@@ -1,9 +1,10 @@
-"""Names that a struct's value does not have, and assignments to its fields, refused at the line.
+"""Uses of a `tle.struct`'s value that cannot be, refused at the line.
 
-Input: `value.name` in a kernel, where the value is of a `tle.struct`. Output: the field, or a StructError. For example:
+Input: `value.name` in a kernel, assignments to it, loops and branches that assign a value. Output: the field, or a StructError:
 
-    ring.tile               StructError: Ring has no field or method 'tile'; it has tiles, full, size. Mend: write .tiles
-    ring.size = 3           StructError: field 'size' of Ring is assigned; ..
+    ring.tile                       Ring has no field or method 'tile'; it has tiles, full, size. Mend: write .tiles
+    ring.size = 3                   field 'size' of Ring is assigned; ..
+    for i in range(n): ring = ring.replace(size=i)      the loop gives `ring` another type: its field 'size' is ..
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import nullcontext
 
 from ..ir import Recording
 from ..language.refuse import inside
-from ..language.tle.struct import fields_of, no_assignment, no_such_field
+from ..language.tle.struct import check_same_type, fields_of, no_assignment, no_such_field
 from ..triton_port.codegen import unwrap_constexpr
 
 
@@ -32,6 +33,20 @@ class Structs:
             with self._telling_lines():
                 no_assignment(holder, target.attr)
         return super().assignTarget(target, value)
+
+    def _verify_loop_carried_variable(self, name, loop_value, live_value):
+        with self._telling_lines():
+            check_same_type(name, live_value, loop_value, "the loop")
+        super()._verify_loop_carried_variable(name, loop_value, live_value)
+
+    def visit_then_else_blocks(self, node, liveins, then_block, else_block):
+        """Triton compares handles, and so drops a branch's assignment that changes nothing but constants of a struct."""
+        found = super().visit_then_else_blocks(node, liveins, then_block, else_block)
+        with self._telling_lines():
+            for definitions in found[:2]:
+                for name in definitions.keys() & liveins.keys():
+                    check_same_type(name, liveins[name], definitions[name], "one branch")
+        return found
 
     def _telling_lines(self):
         return inside(self.builder) if isinstance(self.builder, Recording) else nullcontext()

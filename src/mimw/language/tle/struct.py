@@ -26,6 +26,7 @@ from triton import aggregate
 
 from ...errors import StructError
 from ...ir import Recording
+from ..composite import CompositeType
 from ..refuse import inside, refuse
 from .struct_fields import FIELDS, Field, declared_fields
 
@@ -50,7 +51,7 @@ def struct(cls: type) -> Any:
     cls.__annotations__ = dict.fromkeys(inspect.get_annotations(cls), tl.base_value)    # which `Field` tells apart
     cls.__init__ = _initialiser(cls.__name__, fields)
     made = aggregate(cls)
-    made.replace = _replace
+    made.replace, made.type, made.__str__ = _replace, property(_type), lambda self: str(self.type)
     setattr(made, FIELDS, fields)
     made.__signature__ = inspect.Signature([field.parameter for field in fields.values()])
     made.signature = made.__signature__.replace(parameters=[*made.__signature__.parameters.values(), _SEMANTIC])
@@ -93,6 +94,15 @@ def no_assignment(value: Any, name: str) -> NoReturn:
            mend=f"make a copy, `name = name.replace({name}=..)`, and assign that")
 
 
+def check_same_type(name: str, before: Any, after: Any, where: str) -> None:
+    """Refuse to carry a struct's value of one type on as one of another type: of other constants, for instance."""
+    if fields_of(before) is None or type(before) is not type(after) or before.type == after.type:
+        return
+    field, held, given = next(one for one in zip(before.type.names, before.type.parts, after.type.parts) if one[1] != one[2])
+    refuse(StructError, f"{where} gives {name!r} another type: field {field!r} of {type(before).__name__} is {_shown(held)} before, "
+                        f"and {_shown(given)} behind", mend=f"annotate `{field}: tl.tensor` if the field is to change at run time, and keep its type")
+
+
 def _initialiser(struct: str, fields: dict[str, Field]) -> Callable[..., None]:
     def __init__(self, *args, _semantic=None, **kwargs):
         with _in_recording(_semantic):
@@ -122,6 +132,40 @@ def _bound(struct: str, fields: dict[str, Field], args: tuple, kwargs: dict[str,
         refuse(StructError, f"{struct} is made without {', '.join(missing)}",
                mend=f"write {', '.join(f'{name}=..' for name in missing)} in the call, or give defaults in the class")
     return ((name, given.get(name, field.default)) for name, field in fields.items())
+
+
+class StructType(CompositeType):
+    """The type of a struct's values whose fields have the types `parts`."""
+
+    def __init__(self, cls: type, parts: tuple[tl.base_type, ...]):
+        self.cls, self.names, self.parts = cls, tuple(struct_fields(cls)), parts
+
+    def of(self, values: list) -> tl.base_value:
+        made = self.cls._get_instance()
+        for name, value in zip(self.names, values, strict=True):
+            setattr(made, name, value)
+        return made
+
+    def mangle(self) -> str:
+        return f"{self.cls.__module__}.{self.cls.__qualname__}<{', '.join(part.mangle() for part in self.parts)}>"
+
+    def __eq__(self, other) -> bool:
+        return type(other) is StructType and self.cls is other.cls and self.parts == other.parts
+
+    __hash__ = CompositeType.__hash__
+
+    def __str__(self) -> str:
+        return f"{self.cls.__name__}({', '.join(f'{name}: {_shown(part)}' for name, part in zip(self.names, self.parts))})"
+
+    __repr__ = __str__
+
+
+def _shown(type_: tl.base_type) -> str:
+    return f"the constant {type_.value!r}" if isinstance(type_, tl.constexpr_type) else str(type_)
+
+
+def _type(self) -> StructType:
+    return StructType(type(self), tuple(value.type for value in field_values(self).values()))
 
 
 def _replace(self, *, _semantic=None, **changes):
