@@ -44,14 +44,17 @@ def struct(cls: type) -> Any:
     returns:   the class. Calls take the fields in their order or by name; `value.replace(name=..)` is a copy with other fields
     errors:    StructError for a class, a call or a name that cannot be; LaunchError for a value as argument of a launch
     not:       fields are never assigned; a number given for a field of tl.tensor is a value of the run, as in an assignment
-    example:   one = Pair(tl.load(x), n)
-               tl.store(x, one.first + one.replace(first=n).first)
+    example:   @tle.struct
+               class Ring:
+                   tiles: tle.gpu.buffered_tensor
+                   size: tl.constexpr = 2
     """
     fields = declared_fields(cls, sys._getframe(1))
     cls.__annotations__ = dict.fromkeys(inspect.get_annotations(cls), tl.base_value)    # which `Field` tells apart
     cls.__init__ = _initialiser(cls.__name__, fields)
     made = aggregate(cls)
-    made.replace, made.type, made.__str__ = _replace, property(_type), lambda self: str(self.type)
+    made.hash_attrs = list(methods_of(made).values())       # what a kernel of `triton.jit` looks at
+    made.replace, made.type, made.__str__ = _replace, property(_type), _text
     setattr(made, FIELDS, fields)
     made.__signature__ = inspect.Signature([field.parameter for field in fields.values()])
     made.signature = made.__signature__.replace(parameters=[*made.__signature__.parameters.values(), _SEMANTIC])
@@ -109,7 +112,6 @@ def _initialiser(struct: str, fields: dict[str, Field]) -> Callable[..., None]:
             for name, value in _bound(struct, fields, args, kwargs):
                 setattr(self, name, fields[name].value_of(struct, value, _semantic))
 
-    setattr(__init__, tl.TRITON_BUILTIN, True)
     return __init__
 
 
@@ -166,6 +168,10 @@ def _shown(type_: tl.base_type) -> str:
 
 def _type(self) -> StructType:
     return StructType(type(self), tuple(value.type for value in field_values(self).values()))
+
+
+def _text(self) -> str:
+    return str(self.type)
 
 
 def _replace(self, *, _semantic=None, **changes):
