@@ -1,12 +1,12 @@
 """`tle.struct`: what its values hold, where they go, and what is refused, with the line and the mend."""
 
 import re
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import triton
 import triton.language as tl
-from typing import Any, NamedTuple
 
 import mimw
 import mimw.tle as tle
@@ -571,8 +571,8 @@ def wrong_pipe(y, WHICH: tl.constexpr):
         tle.pipe(Stage(tile, tile, 2), capacity=2, more=tile)
 
 
-@pytest.mark.parametrize("which, message", [(0, "field 'tiles' must be a buffer of tle.gpu.alloc"), (1, "all of them as one struct"),
-                                            (2, "and more")])
+@pytest.mark.parametrize("which, message", [
+    (0, "field 'tiles' must be a buffer of tle.gpu.alloc"), (1, "all of them as one struct"), (2, "and more")])
 def test_a_pipe_takes_a_struct_of_buffers_alone(which, message):
     with pytest.raises(triton.CompilationError, match=message):
         mimw.simulate(wrong_pipe, (1, ), np.zeros(4, np.float32), which)

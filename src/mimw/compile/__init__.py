@@ -33,8 +33,8 @@ from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
 from ..passes.stamp_waits import wait_table
 from ..target import asking, wanted
-from ..triton_port.codegen import CompilationError
 from ..triton_port.cluster import add_metadata, launch_as_compiled
+from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .cache import compiler_hash, keep_warnings, unkept
 from .compiled import Compiled, Stages

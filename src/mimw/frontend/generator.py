@@ -36,6 +36,7 @@ from ..triton_port.codegen import (
     tensor_descriptor_base,
 )
 from ..triton_port.plain import DEEPEST, too_deep
+from .annotated import AnnotatedOnce
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
 from .displays import Displays
@@ -65,7 +66,7 @@ def _mangled(types) -> list[str]:
 
 
 class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, Displays, KeptConstants, DsaLoops, LoopsOnce,
-                      StructuredReturns, PythonCalls, Structs, CodeGenerator):
+                      StructuredReturns, PythonCalls, Structs, AnnotatedOnce, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     statically_implemented_functions = Unhashed(CodeGenerator.statically_implemented_functions)

@@ -26,8 +26,8 @@ from .struct_fields import is_known
 
 
 @word
-def pipe(buffers=None, /, *, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.constexpr = None, readers: tl.constexpr = None,
-         one_shot: tl.constexpr = False, over=None, _semantic=None, **fields):
+def pipe(buffers=None, /, *, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.constexpr = None,
+         readers: tl.constexpr = None, one_shot: tl.constexpr = False, over=None, _semantic=None, **fields):
     """Name the buffers that carry one chunk from a producer to its consumers, and make the barriers between them.
 
     args:      buffers  - (opt) a struct of buffers, whose fields are the pipe's; slots are then such structs, of one stage each.

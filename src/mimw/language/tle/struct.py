@@ -7,7 +7,7 @@ Input: a class whose annotations are the fields. Output: the class as kernels ca
         tiles: tle.gpu.buffered_tensor
         size: tl.constexpr = 2
 
-    Ring(tiles)             in a kernel; `ring.tiles` is the buffer, `ring.size` the constant 2, and the IR has a handle for the first
+    ring = Ring(tiles)      in a kernel: `ring.tiles` is the buffer, `ring.size` the constant 2; the IR has the buffer alone
 
 How such values travel through helpers, tasks, loops and branches is Triton's own code: as their fields do, one after the other.
 """
@@ -102,8 +102,9 @@ def check_same_type(name: str, before: Any, after: Any, where: str) -> None:
     if fields_of(before) is None or type(before) is not type(after) or before.type == after.type:
         return
     field, held, given = next(one for one in zip(before.type.names, before.type.parts, after.type.parts) if one[1] != one[2])
-    refuse(StructError, f"{where} gives {name!r} another type: field {field!r} of {type(before).__name__} is {_shown(held)} before, "
-                        f"and {_shown(given)} behind", mend=f"annotate `{field}: tl.tensor` if the field is to change at run time, and keep its type")
+    refuse(StructError, f"{where} gives {name!r} another type: field {field!r} of {type(before).__name__} is {_shown(held)} "
+                        f"before, and {_shown(given)} behind",
+           mend=f"annotate `{field}: tl.tensor` if the field is to change at run time, and keep its type")
 
 
 def _initialiser(struct: str, fields: dict[str, Field]) -> Callable[..., None]:

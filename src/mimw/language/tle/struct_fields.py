@@ -25,8 +25,8 @@ FIELDS = "_struct_fields"       # of a struct's class: its fields by name
 _MISSING = inspect.Parameter.empty
 _NUMBERS = (bool, int, float)
 _RESERVED = frozenset((*dir(tl.base_value), "hash_attrs", "replace", "signature", "type"))
-_ANNOTATE = ("annotate it with tl.tensor (a tile, a scalar or a pointer), tl.constexpr (known when compiling), a class of values such "
-             "as tle.gpu.buffered_tensor or tlx.mbarrier, another struct, `A | None`, or typing.Any")
+_ANNOTATE = ("annotate it with tl.tensor (a tile, a scalar or a pointer), tl.constexpr (known when compiling), a class of values "
+             "such as tle.gpu.buffered_tensor or tlx.mbarrier, another struct, `A | None`, or typing.Any")
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Field:
     def _refuse(self, struct: str, value: tl.base_value) -> NoReturn:
         mend = f"give a value of {self.annotation}, or annotate the field with what it is to hold"
         if tl.constexpr in self.accepts:
-            mend = ("write the literal, or annotate the name where it is assigned (`n: tl.constexpr = 2`): a plain assignment makes "
-                    f"a run-time scalar; a field that takes either is annotated `{self.name}: tl.tensor | tl.constexpr`")
+            mend = ("write the literal, or annotate the name where it is assigned (`n: tl.constexpr = 2`): a plain assignment "
+                    f"makes a run-time scalar; a field that takes either is annotated `{self.name}: tl.tensor | tl.constexpr`")
         elif isinstance(value, tl.constexpr) and value.value is None:
             mend = f"give a value, or annotate the field `{self.name}: {self.annotation} | None`"
         refuse(StructError, f"field {self.name!r} of {struct} is {self.annotation}, got {_described(value)}", mend=mend)
@@ -133,9 +133,10 @@ def _annotations(cls: type, frame: types.FrameType) -> dict[str, Any]:
     try:
         return inspect.get_annotations(cls, globals=frame.f_globals, locals=frame.f_locals, eval_str=True)
     except Exception as error:      # an annotation is a text that Python evaluates, so it may raise anything
-        own = inspect.get_annotations(cls)
-        name = next((name for name, text in own.items() if isinstance(text, str) and str(getattr(error, "name", None)) in text), "")
-        _wrong(cls, name, f"an annotation of {cls.__name__} cannot be read: {error}", "import the name, or define it above the class")
+        texts = {name: text for name, text in inspect.get_annotations(cls).items() if isinstance(text, str)}
+        name = next((name for name, text in texts.items() if str(getattr(error, "name", None)) in text), "")
+        _wrong(cls, name, f"an annotation of {cls.__name__} cannot be read: {error}",
+               "import the name, or define it above the class")
 
 
 def _check_members(cls: type, annotations: dict[str, Any]) -> None:
@@ -149,23 +150,23 @@ def _check_members(cls: type, annotations: dict[str, Any]) -> None:
             continue
         if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)):
             _wrong(cls, name, f"{name!r} of {cls.__name__} is a plain Python method, which a kernel cannot call",
-                   "decorate it with @mimw.jit, and leave @property and the like out; with @triton.constexpr_function if it works on "
-                   "what is known when compiling")
+                   "decorate it with @mimw.jit, and leave @property and the like out; with @triton.constexpr_function if it "
+                   "works on what is known when compiling")
         _wrong(cls, name, f"{name!r} of {cls.__name__} has a value and no annotation, so it is no field", _ANNOTATE)
 
 
 def _check_name(cls: type, name: str) -> None:
     if name.startswith("_") or name in _RESERVED:
-        _wrong(cls, name, f"a field of {cls.__name__} cannot be called {name!r}: values of kernels have that name for something else"
-               if name in _RESERVED else f"a field of {cls.__name__} cannot be called {name!r}, as names with `_` in front are ours",
-               "take another name")
+        why = "names with `_` in front are ours" if name.startswith("_") else "values of kernels have that name for something else"
+        _wrong(cls, name, f"a field of {cls.__name__} cannot be called {name!r}: {why}", "take another name")
 
 
 def _check_order(cls: type, fields: dict[str, Field]) -> None:
     before = ""
     for field in fields.values():
         if before and field.default is _MISSING:
-            _wrong(cls, field.name, f"field {field.name!r} of {cls.__name__} has no default and stands behind {before!r}, which has",
+            _wrong(cls, field.name,
+                   f"field {field.name!r} of {cls.__name__} has no default and stands behind {before!r}, which has one",
                    "put fields with defaults last, or give this one a default, too")
         before = field.name if field.default is not _MISSING else before
 
@@ -178,15 +179,16 @@ def _accepted(cls: type, name: str, annotation: Any) -> tuple[type, ...]:
     parts = tuple(types.NoneType if part is None else part for part in parts)
     for part in parts:
         if not (isinstance(part, type) and issubclass(part, (tl.base_value, types.NoneType))):
-            _wrong(cls, name, f"field {name!r} of {cls.__name__} is annotated {_shown(part)}, which is no class of values of kernels",
-                   _ANNOTATE)
+            _wrong(cls, name,
+                   f"field {name!r} of {cls.__name__} is annotated {_shown(part)}, which is no class of values of kernels", _ANNOTATE)
     return parts
 
 
 def _shown(annotation: Any) -> str:
-    if isinstance(annotation, type) and issubclass(annotation, tl.base_value) and annotation.__module__.startswith("triton.language"):
-        return f"tl.{annotation.__name__}"
-    return annotation.__name__ if isinstance(annotation, type) else re.sub(r"triton\.language\.core\.", "tl.", str(annotation))
+    if isinstance(annotation, type):
+        of_triton = issubclass(annotation, tl.base_value) and annotation.__module__.startswith("triton.language")
+        return f"tl.{annotation.__name__}" if of_triton else annotation.__name__
+    return str(annotation).replace("triton.language.core.", "tl.")
 
 
 def _wrong(cls: type, name: str, message: str, mend: str) -> NoReturn:
