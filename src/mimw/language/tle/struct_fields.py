@@ -179,8 +179,8 @@ def _accepted(cls: type, name: str, annotation: Any) -> tuple[type, ...]:
     parts = tuple(types.NoneType if part is None else part for part in parts)
     for part in parts:
         if not (isinstance(part, type) and issubclass(part, (tl.base_value, types.NoneType))):
-            _wrong(cls, name,
-                   f"field {name!r} of {cls.__name__} is annotated {_shown(part)}, which is no class of values of kernels", _ANNOTATE)
+            _wrong(cls, name, f"field {name!r} of {cls.__name__} is annotated {_shown(part)}, which is no class of a kernel's values",
+                   _ANNOTATE)
     return parts
 
 
