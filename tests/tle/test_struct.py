@@ -13,6 +13,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw import errors
 from mimw.compile import compile_kernel
+from mimw.frontend.seen import look
 from mimw.frontend.words import uses_words
 from tests.every import every
 
@@ -116,6 +117,13 @@ def test_they_compile_for(target):
 def test_a_kernel_that_has_no_word_besides_is_tritons():
     assert not uses_words(sums)
     assert uses_words(filled)
+
+
+def test_keys_know_all_of_a_struct():
+    """Its methods and defaults among it, and nothing of Triton's class around them."""
+    seen = look([sums])
+    assert not seen.unknown and {"Named.scale", "Rows.BLOCK"} <= seen.shown.keys()
+    assert any(line.startswith("Rows.half") for line in seen.lines) and "_flatten_ir" not in "".join(seen.lines)
 
 
 @mimw.jit

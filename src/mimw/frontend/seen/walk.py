@@ -157,7 +157,8 @@ class _Walk(Contents):
         """The fields of a struct with their defaults, and its methods; what else its class has is ours and Triton's."""
         for name, field in fields.items():
             self.note(f"{where}.{name}: {field.annotation}", self.content(field.accepts, where))
-            self.note(f"{where}.{name}", self.read(OF, field, "default", field.default, f"{where}.{name}"))
+            if field.has_default:
+                self.note(f"{where}.{name}", self.read(OF, field, "default", field.default, f"{where}.{name}"))
         for name, method in methods_of(cls).items():
             self.note(f"{where}.{name}", self.read(ITEM, vars(cls), name, method, f"{where}.{name}"))
 

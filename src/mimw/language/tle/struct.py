@@ -130,7 +130,7 @@ def _bound(struct: str, fields: dict[str, Field], args: tuple, kwargs: dict[str,
         if name in given:
             refuse(StructError, f"field {name!r} of {struct} is given twice, by its place and by its name", mend="give it once")
     given |= kwargs
-    missing = [name for name, field in fields.items() if name not in given and field.default is inspect.Parameter.empty]
+    missing = [name for name, field in fields.items() if name not in given and not field.has_default]
     if missing:
         refuse(StructError, f"{struct} is made without {', '.join(missing)}",
                mend=f"write {', '.join(f'{name}=..' for name in missing)} in the call, or give defaults in the class")

@@ -39,6 +39,10 @@ class Field:
     default: Any = _MISSING
 
     @property
+    def has_default(self) -> bool:
+        return self.default is not _MISSING
+
+    @property
     def parameter(self) -> inspect.Parameter:
         """The field as a parameter of the struct's calls."""
         return inspect.Parameter(self.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=self.default)
@@ -164,11 +168,11 @@ def _check_name(cls: type, name: str) -> None:
 def _check_order(cls: type, fields: dict[str, Field]) -> None:
     before = ""
     for field in fields.values():
-        if before and field.default is _MISSING:
+        if before and not field.has_default:
             _wrong(cls, field.name,
                    f"field {field.name!r} of {cls.__name__} has no default and stands behind {before!r}, which has one",
                    "put fields with defaults last, or give this one a default, too")
-        before = field.name if field.default is not _MISSING else before
+        before = field.name if field.has_default else before
 
 
 def _accepted(cls: type, name: str, annotation: Any) -> tuple[type, ...]:
@@ -179,7 +183,7 @@ def _accepted(cls: type, name: str, annotation: Any) -> tuple[type, ...]:
     parts = tuple(types.NoneType if part is None else part for part in parts)
     for part in parts:
         if not (isinstance(part, type) and issubclass(part, (tl.base_value, types.NoneType))):
-            _wrong(cls, name, f"field {name!r} of {cls.__name__} is annotated {_shown(part)}, which is no class of a kernel's values",
+            _wrong(cls, name, f"field {name!r} of {cls.__name__} is annotated {_shown(part)}, no class of a kernel's values",
                    _ANNOTATE)
     return parts
 
