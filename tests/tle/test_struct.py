@@ -261,6 +261,24 @@ def test_a_pipe_carries_a_struct_of_buffers(partitions):
     assert (y == 2 * x).all()
 
 
+@mimw.jit
+def part_of_a_slot(y, N: tl.constexpr):
+    pipe = tle.pipe(Stage(tle.gpu.alloc([1, N, 32], tl.float32), tle.gpu.alloc([1, N, 32], tl.float32), N), capacity=1)
+    writer, reader = pipe.writer(), pipe.reader(fields=("w", ))
+    tl.store(tle.gpu.local_ptr(writer.acquire(0).w), tl.full((N, 32), 3.0, tl.float32))
+    writer.commit(0)
+    found = reader.wait(0)
+    Output(y, N).store(0, tl.load(tle.gpu.local_ptr(found.slot.w)))
+    reader.release(0)
+    tl.static_assert(not hasattr(found.slot, "x"))
+
+
+def test_a_reader_of_some_fields_sees_those():
+    y = np.zeros((16, 32), np.float32)
+    mimw.simulate(part_of_a_slot, (1, ), y, 16)
+    assert (y == 3).all()
+
+
 def test_a_pipe_of_a_struct_is_the_pipe_of_its_fields():
     signature = dict(desc="tensordesc<fp32[16,32]>", y="*fp32", steps="i32")
     ones = [compile_kernel(filled, signature, dict(N=16, PARTITIONS=True)).ttgir,

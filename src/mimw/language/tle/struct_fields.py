@@ -179,7 +179,8 @@ def _accepted(cls: type, name: str, annotation: Any) -> tuple[type, ...]:
     """The classes of an annotation; none for `Any`."""
     if annotation is Any or annotation is tl.base_value:
         return ()
-    parts = typing.get_args(annotation) if isinstance(annotation, (types.UnionType, typing._UnionGenericAlias)) else (annotation, )
+    of_several = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+    parts = typing.get_args(annotation) if of_several else (annotation, )
     parts = tuple(types.NoneType if part is None else part for part in parts)
     for part in parts:
         if not (isinstance(part, type) and issubclass(part, (tl.base_value, types.NoneType))):
