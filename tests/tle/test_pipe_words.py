@@ -8,16 +8,15 @@ import triton
 import triton.language as tl
 
 import mimw
-import mimw.compile
 import mimw.language.tle
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw import errors
-from mimw.analysis import pipe_resources, task_resources
-from mimw.explain.conflicts import conflict_text
-from mimw.passes import check_pipes, drop_unused, expand_pipes
+from mimw.compiler.analysis import pipe_resources, task_resources
+from mimw.compiler.passes import check_pipes, drop_unused, expand_pipes
 from mimw.report import barrier_graph, resource_table
 from mimw.target import target
+from mimw.tools.explain.conflicts import conflict_text
 from tests.kernels import pipes
 from tests.language.harness import USER_LINE, Kernel
 

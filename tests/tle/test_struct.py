@@ -12,9 +12,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw import errors
-from mimw.compile import compile_kernel
-from mimw.frontend.seen import look
-from mimw.frontend.words import uses_words
+from mimw.compiler.frontend.seen import look
+from mimw.compiler.frontend.words import uses_words
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.every import every
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950")
@@ -643,7 +643,7 @@ def stock(x, y):
 
 
 def test_a_kernel_of_triton_may_use_a_struct():
-    from mimw.compile import gpu_target
+    from mimw.compiler.pipeline import gpu_target
     from mimw.target import target
     source = triton.compiler.ASTSource(stock, dict(x="*fp32", y="*fp32"))
     assert "tt.store" in triton.compile(source, target=gpu_target(target("sm_90a"))).asm["ttgir"]
