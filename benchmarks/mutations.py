@@ -23,12 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mimw.check import Search
+from mimw.compiler.passes import run_passes
 from mimw.errors import InvalidProgram, MimwError
-from mimw.passes import run_passes
-from mimw.simulate import Launch, prepare
+from mimw.runtime.simulate import Launch, prepare
 from mimw.simulator import run
 from mimw.target import target
+from mimw.tools.check import Search
 
 from .mutants import Mutant, mutants
 from .mutation_kernels import CASES, ON_SEVERAL_GPUS, Case

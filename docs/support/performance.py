@@ -39,7 +39,7 @@ MACS = {"bf16": "macs_16", "fp8": "macs_8", "tf32": "macs_32"}
 
 def costs() -> dict:
     """The cost model of the chip that the rows are of."""
-    return tomllib.loads((ROOT / "src" / "mimw" / "costs" / "sm_90a.toml").read_text())
+    return tomllib.loads((ROOT / "src" / "mimw" / "simulator" / "costs" / "sm_90a.toml").read_text())
 
 
 @dataclass(frozen=True)

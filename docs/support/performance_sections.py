@@ -58,7 +58,7 @@ class Section:
 
 
 POWER = """Operations at the rate that 700 W sustain with normal numbers, 0.68 of what the tensor cores do at 1980 MHz (`power` in
-src/mimw/costs/sm_90a.toml), twice that for fp8 and half of it for tf32. """
+src/mimw/simulator/costs/sm_90a.toml), twice that for fp8 and half of it for tf32. """
 BEST = ("cuDNN", "FlashAttention", "FlashAttention-3", "FlashAttention-4")
 TORCH = ("torch", "torch.compile")
 
@@ -112,9 +112,9 @@ SECTIONS = (
     Section("Collectives", "python -m benchmarks.distributed_collectives", ("distributed_collectives", ), "", work.collective,
             "GB/s", """
             The link: 18 of 25 GB/s a direction between two H200s, 450 GB/s nominal, of which puts of all SMs get 370 (`link` in
-            src/mimw/costs/sm_90a.toml); the rate is of bytes that leave a GPU. Few bytes are bound by time: a launch in a graph
-            and one way of 1.4 us. All sides are CUDA graphs of several calls, in step, with what they need in L2. `symmetric` is
-            ours on tensors that peers read where they are, `one-shot` and `two-shot` are torch's operators on its symmetric
+            src/mimw/simulator/costs/sm_90a.toml); the rate is of bytes that leave a GPU. Few bytes are bound by time: a launch in a
+            graph and one way of 1.4 us. All sides are CUDA graphs of several calls, in step, with what they need in L2. `symmetric`
+            is ours on tensors that peers read where they are, `one-shot` and `two-shot` are torch's operators on its symmetric
             memory, `copy engine` the driver's copies between two barriers
             (benchmarks/notes/collectives.md, "Collectives between two GPUs").""",
             (Goal(1.3, ("NCCL", ), "^all_reduce-.*-([0-9]+K|1M)$", True),

@@ -19,7 +19,7 @@ import probes  # noqa: E402
 from reflow import reflow  # noqa: E402
 
 import mimw.tlx as tlx  # noqa: E402
-from mimw.passes.check_target import word_targets  # noqa: E402
+from mimw.compiler.passes.check_target import word_targets  # noqa: E402
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
 
@@ -176,7 +176,8 @@ def table(cells_of=cells_of) -> str:
     lines += ["## Types and values", "", "Plain values, wherever Python runs.", "", "| Name | |", "|---|---|"]
     for name in rest:
         lines.append(f"| `{name}{parameters(name)}` | {inspect.getdoc(getattr(tlx, name)).splitlines()[0]} |")
-    lines += ["", "## What the chips lack", "", "Refused before anything else is looked at (`mimw.passes.check_target`).", "",
+    lines += ["", "## What the chips lack", "",
+              "Refused before anything else is looked at (`compiler/passes/check_target.py`).", "",
               "| Word | Chips that have it |", "|---|---|"]
     lines += [f"| `{word}` | {', '.join(chips)} |" for word, chips in word_targets().items()]
     return reflow("\n".join([*lines, "", NOTES]))

@@ -9,7 +9,7 @@ from benchmarks.mutation_kernels import CASES, GPUS, NOT_JUDGED, ON_SEVERAL_GPUS
 from benchmarks.mutation_reasons import NOT_ARGUED
 from benchmarks.mutation_table import score, table
 from benchmarks.mutations import ROWS, judge, main, read_rows
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
 ROOT = Path(__file__).parents[2]

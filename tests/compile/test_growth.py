@@ -13,8 +13,8 @@ import triton.language as tl
 import mimw
 from benchmarks.growth import MOST, seconds
 from mimw import tlx
-from mimw.compile import record_kernel
-from mimw.lowering.emitter import Emitter
+from mimw.compiler.lowering.emitter import Emitter
+from mimw.runtime.compile_kernel import record_kernel
 from tests.lowering.harness import Case
 
 pytestmark = pytest.mark.usefixtures("little_to_collect")

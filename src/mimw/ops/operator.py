@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.fx.node import has_side_effect
 
-from mimw.in_place import InPlace
+from mimw.runtime.in_place import InPlace
 
 from .held import held
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ...analysis.peer_accesses import peer_accesses
+from ...compiler.analysis.peer_accesses import peer_accesses
 from ...ir import Op
-from ...trace import LINKS, Event
+from ...ir.trace import LINKS, Event
 from .queue import Queue
 
 if TYPE_CHECKING:
