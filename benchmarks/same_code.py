@@ -7,8 +7,8 @@
 `note` runs the tests of kernels, tutorials, operators and lowering, `--jobs` modules at a time, each in a process of its own, and
 writes the TTGIR of what they compile and of every kernel of the library and the tutorials that they simulate; then that of the
 cases of benchmarks/mutation_kernels. Nothing goes through LLVM, but for tests that fail without: these run once more as they are.
-Source lines and names do not count (benchmarks/ttgir_text.py). `compare` pairs the kernels of a test, whatever their names are, prints
-a diff for each that differs and exits with 1 if one does, or if a text of before is nowhere after.
+Source lines and names do not count (benchmarks/ttgir_text.py). `compare` pairs the kernels of a test, whatever their names are,
+prints a diff for each that differs and exits with 1 if one does, or if a text of before is nowhere after.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
 from itertools import groupby
@@ -84,21 +84,19 @@ class Launches:
         kind.__init__ = noted
 
     def compile(self) -> None:
-        compile_kernel = import_module("mimw").compile.compile_kernel
         found, self.specialisations = self.specialisations, []
-        for one in found:
-            if one.key not in self.known:
-                self.known.add(one.key)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    try:
-                        compile_kernel(one.fn, one.signature, one.constants, target=one.target, options=dict(one.options), attrs=one.attrs)
-                    except Exception:       # chips without a compiler, tests of refusals: no code, so none to compare
-                        continue
+        new = {one.key: one for one in found if one.key not in self.known}
+        self.known.update(new)
+        compile_kernel = import_module("mimw").compile.compile_kernel
+        for one in new.values():
+            with warnings.catch_warnings(), suppress(Exception):    # chips without a compiler, refusals: no code to compare
+                warnings.simplefilter("ignore")
+                compile_kernel(one.fn, one.signature, one.constants, one.target, dict(one.options), one.attrs)
 
 
 class Noting:
-    """A plugin of pytest: modules of tests run in forks of the process that has collected them, and leave their rows in a folder."""
+    """A plugin of pytest: each module of tests runs in a fork of the process that has collected them, and leaves its rows in a
+    folder."""
 
     def __init__(self, jobs: int, folder: Path, cases: bool) -> None:
         self.jobs, self.folder, self.cases, self.compiled, self.launches = jobs, folder, cases, Compiled(), None
@@ -112,9 +110,10 @@ class Noting:
         modules = sorted((list(items) for _, items in by_path), key=len, reverse=True)
         cases = [partial(self._cases, part) for part in range(PARTS if self.cases else 0)]
         in_forks([*cases, *(partial(self._tests, items) for items in modules)], self.jobs)
-        again = self._failed()
-        self.compiled.whole = True      # a fresh fork: what a module keeps of a compilation has no later stages either
-        in_forks([partial(self._tests, some) for items in modules if (some := [one for one in items if one.nodeid in again])], self.jobs)
+        failed = self._failed()
+        again = [[item for item in items if item.nodeid in failed] for items in modules]
+        self.compiled.whole = True      # in fresh forks: what a module keeps of a compilation has no later stages either
+        in_forks([partial(self._tests, items) for items in again if items], self.jobs)
         self.failed = sorted(self._failed())
         return True
 

@@ -2,8 +2,8 @@
 
     normalised('tt.func @f(%x: i32 loc("x"(#loc1))) {')        'tt.func @f0(%v0: i32) {'
 
-Input: a module as Triton prints it. Output: the same text without locations, its functions and values numbered in the order in which
-they appear. Two texts that are equal up to names become one and the same; everything else stays as it is, so that a diff is readable.
+Input: a module as Triton prints it. Output: the same text without locations, its functions and values numbered in the order in
+which they appear. Two texts that are equal up to names become one and the same; all else stays as it is, so that a diff is readable.
 """
 
 from __future__ import annotations
@@ -59,9 +59,8 @@ class _Names:
         self.count += 1
 
     def line(self, line: str) -> str:
-        for _ in range(len(line) - len(line.lstrip().lstrip("}")) - (len(line) - len(line.lstrip()))):
-            if self.outer:
-                self.values = self.outer.pop()
+        if line.lstrip().startswith("}") and self.outer:
+            self.values = self.outer.pop()
         results = _RESULTS.match(line)
         before, rest = (results.group(), line[results.end():]) if results else ("", line)
         inside = dict(self.values)      # operands of a line that gives a name anew are the old ones
