@@ -3,7 +3,7 @@
     normalised('tt.func @f(%x: i32 loc("x"(#loc1))) {')        'tt.func @f0(%v0: i32) {'
 
 Input: a module as Triton prints it. Output: the same text without locations, its functions and values numbered in the order in
-which they appear. Two texts that are equal up to names become one and the same; all else stays as it is, so that a diff is readable.
+which they appear. Two texts that are equal up to names become one and the same; all else stays, so that a diff is readable.
 """
 
 from __future__ import annotations
