@@ -115,6 +115,7 @@ class Noting:
         self.compiled.whole = True      # in fresh forks: what a module keeps of a compilation has no later stages either
         in_forks([partial(self._tests, items) for items in again if items], self.jobs)
         self.failed = sorted(self._failed())
+        session.testsfailed = len(self.failed)      # for pytest's exit status, which is this program's
         return True
 
     @pytest.hookimpl(hookwrapper=True)
@@ -191,13 +192,13 @@ def note(out: Path, jobs: int, tests: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         noting = Noting(jobs, Path(folder), cases=not tests)
         places = tests or [str(ROOT / place) for place in TESTS]
-        status = pytest.main(["-q", "--cold", "-o", f"cache_dir={folder}/pytest", *places], plugins=[noting])
+        status = pytest.main(["-q", "--cold", "--forked", str(jobs), "-o", f"cache_dir={folder}/pytest", *places], plugins=[noting])
         rows = noting.rows()
     write(out, rows)
     print(f"{len(rows)} kernels of {len({test for test, _, _ in rows})} tests and cases in {out}")
     for test in noting.failed:
         print(f"failed, so nothing is known of what it compiles: {test}")
-    return int(bool(noting.failed) or status not in (0, pytest.ExitCode.NO_TESTS_COLLECTED))
+    return int(status)
 
 
 def write(out: Path, rows: list[Row]) -> None:
