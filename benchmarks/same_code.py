@@ -133,8 +133,9 @@ class Noting:
             at, self.compiled.test = len(self.compiled.rows), item.nodeid
             if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
                 failed.append(item.nodeid)
-                del self.compiled.rows[at:]
-                self.launches.known.clear()
+                if not self.compiled.whole:
+                    del self.compiled.rows[at:]
+                    self.launches.known.clear()
         self._leave(items[0].nodeid.split("::")[0].replace("/", "."), failed)
 
     def _cases(self, part: int) -> None:
@@ -187,7 +188,7 @@ def _to_its_end(task: Callable[[], None]) -> NoReturn:
 
 
 def note(out: Path, jobs: int, tests: list[str]) -> int:
-    """Write to `out` the code of all kernels, or of those in these `tests`. 1 if a test failed: what it compiles is not there."""
+    """Write to `out` the code of all kernels, or of those in these `tests`. 1 if a test failed."""
     sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory() as folder:
         noting = Noting(jobs, Path(folder), cases=not tests)
@@ -197,7 +198,7 @@ def note(out: Path, jobs: int, tests: list[str]) -> int:
     write(out, rows)
     print(f"{len(rows)} kernels of {len({test for test, _, _ in rows})} tests and cases in {out}")
     for test in noting.failed:
-        print(f"failed, so nothing is known of what it compiles: {test}")
+        print(f"failed, so what it compiles behind that is not known: {test}")
     return int(status)
 
 
