@@ -102,9 +102,11 @@ def test_kept_and_compared(tmp_path, capsys):
     before, after = tmp_path / "before.xz", tmp_path / "after.xz"
     same_code.write(before, BEFORE)
     same_code.write(after, [*BEFORE[:2], ("test_b", "norm", "w")])
-    assert same_code.read(before) == BEFORE
+    assert same_code.read(before) == (BEFORE, [])
     assert same_code.main(["compare", str(before), str(before)]) == 0
     assert same_code.main(["compare", str(before), str(after)]) == 1
+    same_code.write(after, BEFORE[2:], ["test_b"])
+    assert same_code.main(["compare", str(before), str(after)]) == 0
     assert "differs: norm of test_b" in (said := capsys.readouterr().out) and "    -z\n    +w" in said
 
 
@@ -114,6 +116,7 @@ def test_noting(tmp_path):
     command = [sys.executable, "-m", "benchmarks.same_code", "note", str(out), "tests/kernels/test_rope.py"]
     done = subprocess.run(command, cwd=same_code.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = same_code.read(out)
+    rows, files = same_code.read(out)
+    assert files == ["tests/kernels/test_rope.py"]
     assert rows and all("tt.func" in text and "loc(" not in text for _, _, text in rows)
     assert any(test.endswith("(simulated)") for test, _, _ in rows)
