@@ -9,13 +9,13 @@ import pytest
 import triton.language as tl
 
 import mimw
-import mimw.search.search as search
+import mimw.tools.search.search as search
 from benchmarks.mutation_kernels import CASES
 from mimw.errors import MimwError
 from mimw.kernels import gemm
-from mimw.search import Search
-from mimw.search.protocol import TileData
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
+from mimw.tools.search import Search
+from mimw.tools.search.protocol import TileData
 
 from .mutated import with_mutants
 

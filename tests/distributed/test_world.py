@@ -26,7 +26,8 @@ from mimw.errors import (  # noqa: E402
     RanksDisagree,
     SimulatorMisuse,
 )
-from mimw.world import reserved, table  # noqa: E402
+from mimw.ir.world import reserved, table  # noqa: E402
+from mimw.runtime.host import element_name, is_array  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 
@@ -50,7 +51,7 @@ def test_asking_a_world_what_it_is_makes_no_heap():
         world = world_of()
         alike = (world.dtype, world.shape, world.stride(), world.element_size(), world.get_device())
         if rank == 0:
-            assert mimw.host.is_array(world) and mimw.host.element_name(world.dtype) == "i64"
+            assert is_array(world) and element_name(world.dtype) == "i64"
         calls = world.meeting.calls
         held = world.table
         return calls, alike == (held.dtype, held.shape, held.stride(), held.element_size(), held.get_device())

@@ -9,9 +9,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.compiler.frontend.record import KernelCompilationError
 from mimw.errors import MimwError, TaskError
-from mimw.frontend.record import KernelCompilationError
+from mimw.runtime.compile_kernel import compile_kernel
 
 HERE = Path(__file__).resolve()
 KERNELS = {}

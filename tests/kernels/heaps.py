@@ -12,7 +12,7 @@ what NVLink adds only two devices show. The grids of all ranks have to fit on th
 
 import numpy as np
 
-from mimw.world import ALIGNED, reserved, table
+from mimw.ir.world import ALIGNED, reserved, table
 
 
 class Heaps:

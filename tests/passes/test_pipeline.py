@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-import mimw.passes.pipeline as pipeline
-from mimw.analysis import Uses
+import mimw.compiler.passes.pipeline as pipeline
+from mimw.compiler.analysis import Uses
+from mimw.compiler.passes import PASS, PASSES, Context, run_passes
 from mimw.errors import ArriveCountMismatch, InvalidProgram, RemarkWarning, TargetError
 from mimw.ir import Op, collected_warnings, verify
-from mimw.passes import PASS, PASSES, Context, run_passes
 from mimw.target import target
 from tests.analysis.building import Kernel, ring_copy
 

@@ -9,10 +9,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.check import Search
-from mimw.passes import run_passes
-from mimw.simulate import prepare
+from mimw.compiler.passes import run_passes
+from mimw.runtime.simulate import prepare
 from mimw.target import target
+from mimw.tools.check import Search
 from tests.compiling import to_assembly, to_ttgir
 from tests.kernels.heaps import Heaps
 from tests.kernels.resharding import M, N, change, changing, constants, grid_of, pieces, shards, shards_of_others

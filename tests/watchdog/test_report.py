@@ -1,8 +1,8 @@
 """The report, from tables of stamps made by hand."""
 
-from mimw.watchdog.hung import Hung
-from mimw.watchdog.report import lines_that_wait, places
-from mimw.watchdog.table import seen, taken_apart
+from mimw.runtime.watchdog.hung import Hung
+from mimw.runtime.watchdog.report import lines_that_wait, places
+from mimw.runtime.watchdog.table import seen, taken_apart
 from tests.kernels.hangs import case
 
 from .fabricated import FIRST_ADDRESS, Table, stamped, word

@@ -6,15 +6,15 @@ import subprocess
 import pytest
 import triton.language as tl
 
+from mimw.compiler.passes.stamp_waits import ENDS, LOOPS, RUNS, WAITS, stamp_waits, stamps
+from mimw.compiler.triton_port.runtime import knobs
 from mimw.errors import TargetError
 from mimw.ir import OPS, WaitTable, verify
 from mimw.ir.wait_table import CTAS, DONE
-from mimw.jit import MockTensor
-from mimw.passes.stamp_waits import ENDS, LOOPS, RUNS, WAITS, stamp_waits, stamps
-from mimw.simulate import prepare
+from mimw.runtime.jit import MockTensor
+from mimw.runtime.simulate import prepare
 from mimw.simulator import run
 from mimw.target import target
-from mimw.triton_port.runtime import knobs
 from tests.kernels.hangs import case, handed_on
 
 from .fabricated import compiled, stamped

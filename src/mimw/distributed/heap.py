@@ -3,7 +3,7 @@
 Input: a world. Output: its heap, made by a call of all ranks; at each the same, or an error at each:
 
     heap = heap_of(world)
-    heap.memory         this rank's bytes: what `mimw.world.reserved` says, then `world.heap` bytes for symmetric tensors
+    heap.memory         this rank's bytes: what `mimw.ir.world.reserved` says, then `world.heap` bytes for symmetric tensors
     heap.table          the table that kernels take, on the world's device
 
 No rank is left with a heap that others do not have: whoever does not come to the last step has none, and all ask again.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import DistributedError, HeapFull
-from ..world import ALIGNED, aligned, reserved, table
+from ..ir.world import ALIGNED, aligned, reserved, table
 from .meeting import named
 from .places import Places
 from .torch_port import allocated, reachable

@@ -19,7 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DistributedError, NotSymmetric, PeerLate, PeerLost, PeerWithoutAccess, SimulatorMisuse
-from ..world import table
+from ..ir.world import table
 from .heap import full, heap_of
 from .meeting import Meeting, named
 from .peers import Peers, myself

@@ -14,8 +14,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mimw.in_place import refuse_leaves, refuse_overlaps, refuse_views_of_several
 from mimw.kernels import rope as library
+from mimw.runtime.in_place import refuse_leaves, refuse_overlaps, refuse_views_of_several
 
 from .launching import Launch
 from .operator import Operator

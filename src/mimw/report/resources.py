@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ..analysis import (
+from ..compiler.analysis import (
     BarrierArray,
     PipeResources,
     Remark,
@@ -21,8 +21,8 @@ from ..analysis import (
     task_resources,
     total_warps,
 )
+from ..compiler.storage import shared_plan
 from ..ir import Program
-from ..storage import shared_plan
 from ..target import Target
 from .table import Table
 from .tensor_memory import column_parts

@@ -10,7 +10,7 @@ room's face: other rooms import from here, and from wings only as docs/ARCHITECT
 of the face, since simulating needs no cost models.
 """
 
-from ..trace import Event, Trace
+from ..ir.trace import Event, Trace
 from . import words  # noqa: F401  the handlers of all ops
 from .cut_short import cut_short
 from .machine.clusters import clusters

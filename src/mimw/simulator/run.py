@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..collector import resting_collector
+from ..compiler.collector import resting_collector
 from ..errors import SimulatorMisuse
 from ..ir import Program, Site
-from ..trace import Trace
+from ..ir.trace import Trace
 from .machine.guide import Guide, Schedule, check_seed
 from .machine.machine import Machine
 from .machine.one_thread import one_thread

@@ -24,8 +24,8 @@ from mimw.distributed import World  # noqa: E402
 from mimw.distributed.meeting import Meeting  # noqa: E402
 from mimw.distributed.places import Places  # noqa: E402
 from mimw.errors import PeerLost  # noqa: E402
+from mimw.ir.world import SCRATCH, reserved  # noqa: E402
 from mimw.ops import distributed  # noqa: E402
-from mimw.world import SCRATCH, reserved  # noqa: E402
 
 from .test_launching import OnAGpu  # noqa: E402
 

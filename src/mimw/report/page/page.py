@@ -17,10 +17,10 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
+from ...compiler.storage import Row
 from ...ir import Program, Site
-from ...storage import Row
+from ...ir.trace import Trace
 from ...target import Target
-from ...trace import Trace
 from ..barriers import barrier_edges, barrier_graph_svg
 from ..resources import resource_parts
 from ..table import Table

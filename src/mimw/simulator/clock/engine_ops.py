@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ...analysis.tile_spaces import PRODUCT, VECTOR
+from ...compiler.analysis.tile_spaces import PRODUCT, VECTOR
 from ...ir import Op, Tensor
 from ...ir.ops import is_pure
 from ...target import GLOBAL

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.needed import Needed
-from ...costs import Model
+from ...compiler.analysis.needed import Needed
 from ...ir import Block, Op, Program, Value
-from ...trace import Trace
+from ...ir.trace import Trace
+from ..costs import Model
 from ..machine.clusters import Cluster
 from ..machine.deadlock import deadlock, livelock
 from ..machine.gpus import Gpu

@@ -11,8 +11,8 @@ Of a pipe's barriers it speaks in the words of the pipe (`analysis.pipe_words`),
 
 from __future__ import annotations
 
-from ...analysis.barrier_ops import BROUGHT, BarrierOp, signals
-from ...analysis.launch_control import EMPTY, miscounted
+from ...compiler.analysis.barrier_ops import BROUGHT, BarrierOp, signals
+from ...compiler.analysis.launch_control import EMPTY, miscounted
 from ...errors import BytesNeverSent, Deadlock, Livelock, RankMissing, SignalNeverSent, TooFewArrivals, WaitCycle
 from .tasks import CALLS
 

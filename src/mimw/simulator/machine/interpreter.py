@@ -16,9 +16,9 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from ...costs.abstract import cost
 from ...errors import MimwError, SimulatorMisuse
 from ...ir import Block, Op, print_op
+from ..costs.abstract import cost
 from .poison import PoisonMet
 from .spreading import spread
 from .table import HANDLERS

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...costs.abstract import transfer
-from ...trace import LINKS, Event
+from ...ir.trace import LINKS, Event
+from ..costs.abstract import transfer
 
 if TYPE_CHECKING:
     from .machine import Machine

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from ...analysis import total_warps
-from ...costs.abstract import TMA_LATENCY
+from ...compiler.analysis import total_warps
 from ...errors import SimulationError
 from ...ir import Block, Op, Program, Site, Value
-from ...memory_model import Order, Unordered
-from ...trace import Event, Trace
+from ...ir.trace import Event, Trace
+from ..costs.abstract import TMA_LATENCY
+from ..memory_model import Order, Unordered
 from .clusters import Cluster, clusters
 from .constants import constants
 from .deadlock import deadlock, livelock

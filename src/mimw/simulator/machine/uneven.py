@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...analysis.barrier_ops import signals
+from ...compiler.analysis.barrier_ops import signals
 from ...errors import Deadlock, RankDied
 from ...ir import Site
 from .deadlock import classed, waiting_lines

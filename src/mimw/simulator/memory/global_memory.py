@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis import makes_pointers
+from ...compiler.analysis import makes_pointers
 from ...errors import OutOfBounds, PeerUnreachable, SimulationError, SimulatorMisuse
 
 _BY_ADDRESS = "; an array that only an address leads to, as one out of a table, has to be in the launch's memory=[...]"

@@ -11,16 +11,16 @@ overwritten before the wait gives wrong numbers here as it does on the GPU.
 
 from __future__ import annotations
 
-from ...costs import abstract as costs
+from ...compiler.triton_port.interpreter import matmul
 from ...errors import AsyncDotReadEarly
-from ...memory_model import ASYNC
-from ...triton_port.interpreter import matmul
+from ..costs import abstract as costs
 from ..machine.guarded import PendingDot
 from ..machine.poison import Poisoned
 from ..machine.table import handles, made_for
 from ..machine.tasks import InFlight, Wait, all_but
 from ..memory.values import numpy_type
 from ..memory.views import View
+from ..memory_model import ASYNC
 
 
 @handles("async_dot", switches=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...errors import BarrierMisuse, OutOfBounds, PeerUnreachable, SimulatorMisuse, fail
 from ...ir import scratch_stride
-from ...world import BASES, CAPACITY, RANK, SCRATCH_BYTES, SIZE, reserved
+from ...ir.world import BASES, CAPACITY, RANK, SCRATCH_BYTES, SIZE, reserved
 from ..machine.operands import position
 from ..machine.ranks import WorldMeeting
 from ..machine.rendezvous import arrive_and_wait
