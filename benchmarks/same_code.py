@@ -3,6 +3,7 @@
     python -m benchmarks.same_code note before.xz               in any checkout; five minutes on two cores
     python -m benchmarks.same_code note after.xz                in the same, after the change, or in another
     python -m benchmarks.same_code compare before.xz after.xz
+    python -m benchmarks.same_code note few.xz tests/kernels/test_gemm.py       of few files, to be compared with the same of before
 
 `note` runs the tests of kernels, tutorials, operators and lowering, `--jobs` modules at a time, each in a process of its own, and
 writes the TTGIR of what they compile and of every kernel of the library and the tutorials that they simulate; then that of the
@@ -25,7 +26,7 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
@@ -49,7 +50,7 @@ class Compiled:
     """What Triton's `compile` gives in this process, as rows: it is replaced wherever a module of the package has it."""
 
     def __init__(self) -> None:
-        import_module("mimw")
+        import_module("mimw").jit       # the package imports what is asked for
         ours = {name: module for name, module in sys.modules.items() if name.startswith("mimw.")}
         port = next(module for name, module in ours.items() if name.endswith(".triton_port.runtime"))
         self.stock, self.test, self.rows, self.whole = port.stock_compile, "", [], False
@@ -133,8 +134,9 @@ class Noting:
             at, self.compiled.test = len(self.compiled.rows), item.nodeid
             if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
                 failed.append(item.nodeid)
-                del self.compiled.rows[at:]
-                self.launches.known.clear()
+                if not self.compiled.whole:
+                    del self.compiled.rows[at:]
+                    self.launches.known.clear()
         self._leave(items[0].nodeid.split("::")[0].replace("/", "."), failed)
 
     def _cases(self, part: int) -> None:
@@ -187,30 +189,31 @@ def _to_its_end(task: Callable[[], None]) -> NoReturn:
 
 
 def note(out: Path, jobs: int, tests: list[str]) -> int:
-    """Write to `out` the code of all kernels, or of those in these `tests`. 1 if a test failed: what it compiles is not there."""
+    """Write to `out` the code of all kernels, or of those in these `tests`. 1 if a test failed."""
     sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory() as folder:
         noting = Noting(jobs, Path(folder), cases=not tests)
         places = tests or [str(ROOT / place) for place in TESTS]
         status = pytest.main(["-q", "--cold", "--forked", str(jobs), "-o", f"cache_dir={folder}/pytest", *places], plugins=[noting])
         rows = noting.rows()
-    write(out, rows)
+    write(out, rows, tests)
     print(f"{len(rows)} kernels of {len({test for test, _, _ in rows})} tests and cases in {out}")
     for test in noting.failed:
-        print(f"failed, so nothing is known of what it compiles: {test}")
+        print(f"failed, so what it compiles behind that is not known: {test}")
     return int(status)
 
 
-def write(out: Path, rows: list[Row]) -> None:
-    """Each text once, compressed: modules differ in few lines."""
+def write(out: Path, rows: list[Row], tests: Sequence[str] = ()) -> None:
+    """Each text once, compressed: modules differ in few lines. `tests` are the files of the rows, if not all."""
     texts = {digest_of(text): text for _, _, text in rows}
     found = [(test, kernel, digest_of(text)) for test, kernel, text in rows]
-    out.write_bytes(lzma.compress(json.dumps({"texts": texts, "found": found}).encode(), preset=1))
+    out.write_bytes(lzma.compress(json.dumps({"texts": texts, "found": found, "tests": list(tests)}).encode(), preset=1))
 
 
-def read(path: Path) -> list[Row]:
+def read(path: Path) -> tuple[list[Row], list[str]]:
+    """The rows, and the files that they are of; none if they are of all."""
     kept = json.loads(lzma.decompress(path.read_bytes()))
-    return [(test, kernel, kept["texts"][digest]) for test, kernel, digest in kept["found"]]
+    return [(test, kernel, kept["texts"][digest]) for test, kernel, digest in kept["found"]], kept.get("tests", [])
 
 
 def digest_of(text: str) -> str:
@@ -259,7 +262,9 @@ def diff_of(before: str, after: str) -> list[str]:
 
 
 def compare(before: Path, after: Path, lines: int) -> int:
-    old, new = read(before), read(after)
+    (old, _), (new, tests) = read(before), read(after)
+    if tests:
+        old = [row for row in old if row[0].startswith(tuple(tests))]
     found = list(differences(old, new))
     for test, kernel, was, now in found:
         print(f"{'differs' if now else 'is gone'}: {kernel} of {test}")
@@ -268,8 +273,8 @@ def compare(before: Path, after: Path, lines: int) -> int:
             print("\n".join(f"    {line}" for line in diff[:lines]))
             if len(diff) > lines:
                 print(f"    ... {len(diff) - lines} lines more")
-    tests = {test for test, _, _ in old} ^ {test for test, _, _ in new}
-    print(f"{len(old)} kernels before, {len(new)} after; {len(found)} differ or are gone; {len(tests)} tests on one side only")
+    alone = {test for test, _, _ in old} ^ {test for test, _, _ in new}
+    print(f"{len(old)} kernels before, {len(new)} after; {len(found)} differ or are gone; {len(alone)} tests on one side only")
     return int(bool(found) or not old or not new)
 
 
