@@ -94,7 +94,7 @@ class Machine:
         self.order = Order(self) if races else Unordered()
         several = len(self.gpus) > 1
         self.uneven = Uneven(self, drawn=self.guide is None and seed != 0) if several else None     # ranks that die, or are late
-        self.links = Links(self) if trace and self.gpus[0].others else None
+        self.links = Links(self.trace) if trace and self.gpus[0].others else None
         self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
 
     # ---- code -------------------------------------------------------------------------------------------------------

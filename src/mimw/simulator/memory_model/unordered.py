@@ -16,6 +16,7 @@ class Unordered:
     """An order in which every access is allowed."""
 
     active = False
+    looks: tuple = ()       # of tasks at words that signals change
 
     # ---- tasks and what they release --------------------------------------------------------------------------------
 
