@@ -5,12 +5,12 @@ import time
 import numpy as np
 import pytest
 import triton.language as tl
-from mimw.compiler.pipeline.targets import chip_of, gpu_target
 
 import mimw
 import mimw.tlx as tlx
 from mimw.compiler.frontend.recorder import Recorder
 from mimw.compiler.pipeline.stages import Kernel, Setting, record
+from mimw.compiler.pipeline.targets import chip_of, gpu_target
 from mimw.compiler.triton_port.runtime import make_backend
 from mimw.target import target
 

@@ -26,10 +26,10 @@ from ...ir import Block, Op, Program, Value
 from ...ir.trace import Trace
 from ..costs import Model
 from ..machine.clusters import Cluster
+from ..machine.code import Code
 from ..machine.deadlock import deadlock, livelock
 from ..machine.gpus import Gpu
 from ..machine.hopes import Hopeless
-from ..machine.interpreter import Code
 from ..machine.machine import POLL_ROUNDS, Machine
 from ..machine.tasks import Cta, InFlight, Task
 from ..memory.global_memory import GlobalMemory
