@@ -3,7 +3,7 @@
 import ast
 import functools
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -413,27 +413,38 @@ def test_what_climbs(target, expected):
     assert climbs("simulator", "mimw.simulator.memory.views", target) is expected
 
 
-# Lines that may replace a part of another object: a private attribute that is set or deleted, an entry of its `vars`, a lambda.
-_PATCH = re.compile(r"(?<!self)(?<!cls)\._[a-z]\w*[^=\n(]* = |\bdel \w+\._|\bvars\(\w+\)\.pop\(|(?<!self)\.\w+[^=\n(]* = lambda")
-_PORTS = ("compiler.triton_port", )             # doors to other packages, in which what is replaced is theirs
+# Lines that may replace a part of another object: a private attribute that is set or deleted, an entry of its `vars`, a function.
+_PATCH = re.compile(r"(?<!self)(?<!cls)\._[a-z]\w*[^=\n(]* = |\bdel \w+\._|\bvars\(\w+\)\.pop\("
+                    r"|(?<!self)\.\w+ = (lambda|[a-z_, A-Z]+$)", re.M)
+_PORTS = ("compiler.triton_port", "runtime.torch_cuda")     # doors to other packages, in which what is replaced is theirs
 _MARKS = ("_dynamo_marked_constant", )          # by which torch knows functions
 
 
 def patches(source: str) -> list[str]:
     """The attributes of other objects that a source replaces: private ones, which it sets or deletes, and any that it makes a
-    lambda. A private name is a file's own if the file defines it, or uses it on `self` or `cls`."""
+    lambda or a function within a function. A private name is a file's own if the file defines it, or uses it on `self` or `cls`."""
     if not _PATCH.search(source):
         return []
     nodes = list(ast.walk(ast.parse(source)))
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     own = {node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")}
-    own |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)} | {*_MARKS}
+    own |= {node.name for node in functions} | {*_MARKS}
     own |= {node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
     found = [ast.unparse(node) for node in attributes
-             if node.attr[0] == "_" and node.attr not in own and not isinstance(node.ctx, ast.Load)]
-    found += [ast.unparse(target) for node in nodes if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
-              for target in node.targets if isinstance(target, ast.Attribute) and ast.unparse(target.value) != "self"]
+             if re.match("_[^_]", node.attr) and node.attr not in own and not isinstance(node.ctx, ast.Load)]
+    inner = {one.name for node in functions for one in node.body if isinstance(one, ast.FunctionDef)}
+    found += [ast.unparse(target) for target, value in assigned(nodes) if isinstance(target, ast.Attribute)
+              and ast.unparse(target.value) != "self" and (isinstance(value, ast.Lambda) or getattr(value, "id", "") in inner)]
     return found + re.findall(r"\bvars\(\w+\)\.pop\(", source)
+
+
+def assigned(nodes: list[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """(target, value) of all assignments, those of tuples one by one."""
+    for node in nodes:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            both = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            yield from zip(target.elts, node.value.elts) if both else [(target, node.value)]
 
 
 def test_no_file_replaces_parts_of_what_another_has_made():
@@ -448,6 +459,7 @@ def test_no_file_replaces_parts_of_what_another_has_made():
     ("vars(machine).pop('code', None)", ["vars(machine).pop("]), ("machine.step = 3", []),
     ("machine.launch_order = lambda: ()", ["machine.launch_order"]),
     ("self.random._state, task._at = 1, 2", ["self.random._state", "task._at"]),
+    ("def f(machine):\n    def code(): pass\n    machine.data, machine.code = False, code", ["machine.code"]),
     ("self.look = lambda: 1", []), ("class A:\n    _kept: int = 0\n\ndef f(a):\n    a._kept = 1", []), ("self._codes = {}", [])])
 def test_which_lines_replace_parts_of_others(source, expected):
     assert patches(source) == expected

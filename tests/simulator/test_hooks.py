@@ -5,6 +5,7 @@ import pytest
 import triton.language as tl
 
 import mimw
+from mimw.errors import UnwrittenRead
 from mimw.runtime.simulate import prepare
 from mimw.simulator import Guide, Hooks, run, watching
 from mimw.simulator.machine.interpreter import prepare as made_ready
@@ -22,7 +23,7 @@ def numbered_by_tasks(y_ptr):
     with async_tasks():
         with async_task("default"):
             tl.store(y_ptr + 2 * tl.program_id(0), 1)
-        with async_task("second", num_warps=4):
+        with async_task(num_warps=4):
             tl.store(y_ptr + 2 * tl.program_id(0) + 1, 1)
 
 
@@ -92,5 +93,5 @@ def test_what_is_skipped_is_not_done():
 def test_what_is_needed_of_what_was_skipped_is_said():
     with pytest.raises(DataNeeded):
         launched(reads_what_nobody_has_written, 16, 1, hooks=Hooks(skipped=Stores()))
-    with pytest.raises(mimw.errors.UnwrittenRead):
+    with pytest.raises(UnwrittenRead):
         launched(reads_what_nobody_has_written, 16, 1)
