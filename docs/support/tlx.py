@@ -16,6 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
 import page  # noqa: E402
 import probes  # noqa: E402
+from reflow import reflow  # noqa: E402
 
 import mimw.tlx as tlx  # noqa: E402
 from mimw.compiler.passes.check_target import word_targets  # noqa: E402
@@ -179,7 +180,7 @@ def table(cells_of=cells_of) -> str:
               "Refused before anything else is looked at (`compiler/passes/check_target.py`).", "",
               "| Word | Chips that have it |", "|---|---|"]
     lines += [f"| `{word}` | {', '.join(chips)} |" for word, chips in word_targets().items()]
-    return "\n".join([*lines, "", NOTES])
+    return reflow("\n".join([*lines, "", NOTES]))
 
 
 def main(arguments: list[str]) -> int:

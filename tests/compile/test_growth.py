@@ -1,7 +1,7 @@
 """Twice the lines cost about twice the CPU time: of recording and checking a kernel, and of lowering it to Triton's first module.
 
 What Triton's passes take is not asked: of a chain of values between two accesses `tritongpu-coalesce` looks at every pair
-(benchmarks/NOTES.md, "Very long kernels").
+(benchmarks/notes/compiler.md, "Very long kernels").
 """
 
 import linecache

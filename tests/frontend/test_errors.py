@@ -251,6 +251,13 @@ def a_run_time_if_in_a_region(x):
                 tl.store(x, 0)
 
 
+@refused("the condition of this `while`, `N`, is a constant", None, N=1)
+def a_while_of_a_constant(x, N: tl.constexpr):
+    tlx.size_of(tl.float32)
+    while N:  # here
+        tl.store(x, 0)
+
+
 @refused("do not nest", MimwError)
 def nested_regions(x):
     with tlx.async_tasks():

@@ -351,6 +351,7 @@ REFUSED = {
     "name": (lambda k: pipe(k, name=3), 'write `name="kv"`'),
     "one_shot": (lambda k: pipe(k, one_shot=1), "write `one_shot=True`"),
     "no field": (lambda k: k(tle.pipe, capacity=2), "among the arguments"),
+    "no struct": (lambda k: k(tle.pipe, buffer(k, 2, 64), capacity=2), "declare a @tle.struct of buffers"),
     "no buffer": (lambda k: k(tle.pipe, capacity=2, x=3), "write `x=tle.gpu.alloc([2, ...], dtype)`"),
     "extent": (lambda k: k(tle.pipe, capacity=2, x=buffer(k, 4, 64)), "one slot a chunk"),
     "readers": (lambda k: pipe(k, readers=()), 'write `readers=("first", )`'),

@@ -7,7 +7,8 @@ object that calls it:
     SQUARE(x)                           the call; under torch.compile, in modes and under transforms it is torch.ops.mimw.square
     torch.ops.mimw.square(x)            the same
 
-The operators are made by `torch.library.Library` itself: a `custom_op` takes 15 us a call more (benchmarks/NOTES.md, "Operators").
+The operators are made by `torch.library.Library` itself: a `custom_op` takes 15 us a call more
+(benchmarks/notes/launching.md, "Operators").
 A call goes past torch's dispatcher where the dispatcher would do nothing, or note a derivative alone: plain tensors, no mode, no
 transform.
 """

@@ -208,7 +208,23 @@ def specialise(fn, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[tupl
     return signature, constants, values
 
 
+def check_structs(parameters: list, args, kwargs) -> None:
+    """LaunchError for the first argument of a launch that is a struct, and no constant."""
+    for parameter, value in (*zip(parameters, args), *((one, kwargs[one.name]) for one in parameters if one.name in kwargs)):
+        _check_struct(parameter, value)
+
+
+def _check_struct(parameter, value: Any) -> None:
+    if getattr(type(value), "__triton_aggregate__", False) and not parameter.is_constexpr:
+        name = parameter.name
+        kind = type(value).__name__
+        raise LaunchError(f"the argument {name!r} is a {kind}, and a kernel takes no struct from its launch",
+                          hint=f"give the fields as arguments, and call {kind}(..) in the kernel; a struct of constants may be "
+                               f"given for a parameter `{name}: tl.constexpr`")
+
+
 def _describe(value, path, parameter, constants, values):
+    _check_struct(parameter, value)
     if parameter.is_constexpr or value is None or _is_compile_time(value):
         constants[path] = value
         return "constexpr"

@@ -66,7 +66,7 @@ from ..target import asking, wanted
 from .before_launch import check_launch, checking
 from .call import MEMORY, Given
 from .decorated import kernel_source, without_source
-from .host import as_bytes, as_launched, check_descriptors, check_on_gpu, meant_bytes
+from .host import as_bytes, as_launched, check_descriptors, check_on_gpu, check_structs, meant_bytes
 from .simulating import simulating
 from .standing_still import meanwhile
 from .watchdog import Launch, seconds
@@ -144,6 +144,7 @@ class MimwFunction(Shown, JITFunction):
                 check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
                 self._refuse_grid(grid, args, kwargs, error)
                 if any(part in str(error) for part in _OF_AN_ARGUMENT):
+                    check_structs(self.params, args, kwargs)
                     check_on_gpu(self.arg_names, args, kwargs)
                 raise
 
@@ -190,6 +191,8 @@ class MimwFunction(Shown, JITFunction):
                 return self._simulated(grid, args, kwargs, memory)
             from .watchdog import watched_simulation
             return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs, memory))
+        if warmup:
+            check_structs(self.params, args, kwargs)
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
         shapes = {name: kwargs[name] for name in CLUSTERS if name in kwargs and name not in self.arg_names}
@@ -213,6 +216,7 @@ class MimwFunction(Shown, JITFunction):
                    current device
         """
         from .freeze import freeze
+        check_structs(self.params, args, kwargs)
         if checking():
             check_launch(self, grid, args, canonical_keywords(kwargs, self.arg_names))
         return freeze(self, grid, args, kwargs)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 
+from ...errors import KernelError
 from ...language.kept import KeptConstant
 from ..triton_port.codegen import constexpr, triton_tuple
 from .assigned import assigned
@@ -61,7 +62,14 @@ class KeptConstants:
         self._with_names_as_they_were(super().visit_For, node)
 
     def visit_While(self, node):
-        self._with_names_as_they_were(super().visit_While, node)
+        try:
+            self._with_names_as_they_were(super().visit_While, node)
+        except AttributeError as error:
+            if getattr(error, "name", None) != "handle" or not isinstance(getattr(error, "obj", None), constexpr):
+                raise
+            raise KernelError(f"the condition of this `while`, `{ast.unparse(node.test)}`, is a constant: the loop would never run "
+                              "or never end.", self.builder.site,
+                              hint="compare a value that the loop changes, as `while n < N`; of a constant make an `if`.") from None
 
     def _with_names_as_they_were(self, visit, node):
         before = self._at_run_time

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from ...language.displays import Display
 from ...language.tle.compile_time import CompileTimeValue
+from .annotated import AnnotatedOnce
 from .carries import DistinctCarries
 from .known import known
 from .python_calls import PythonCalls
+from .structs import Structs
 
 
 class Displays:
@@ -25,7 +27,7 @@ class Displays:
         return Display([(self.visit(key), self.visit(value)) for key, value in zip(node.keys, node.values)])
 
 
-class PlainKernel(Displays, PythonCalls, DistinctCarries):
+class PlainKernel(Displays, PythonCalls, Structs, AnnotatedOnce, DistinctCarries):
     """What Triton's generator has besides for a kernel without ops of ours."""
 
     def get_Attribute(self, lhs, attr):

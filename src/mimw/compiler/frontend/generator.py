@@ -21,6 +21,7 @@ from ...language.names import no_such_name
 from ...language.parts import Parts
 from ...language.tle.body.call import InPlace
 from ...language.tle.gpu.warp_specialize import Partitions
+from ...language.tle.struct import fields_of
 from ...language.tlx.types import CLCPipelineContext
 from ..triton_port.codegen import (
     CodeGenerator,
@@ -35,6 +36,7 @@ from ..triton_port.codegen import (
     tensor_descriptor_base,
 )
 from ..triton_port.plain import DEEPEST, too_deep
+from .annotated import AnnotatedOnce
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
 from .displays import Displays
@@ -46,6 +48,7 @@ from .python_calls import PythonCalls
 from .recorder import Recorder
 from .returns import StructuredReturns
 from .semantic import Semantic
+from .structs import Structs
 from .task_names import TaskNames
 from .tasks import TaskRegions
 
@@ -63,7 +66,7 @@ def _mangled(types) -> list[str]:
 
 
 class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, Displays, KeptConstants, DsaLoops, LoopsOnce,
-                      StructuredReturns, PythonCalls, CodeGenerator):
+                      StructuredReturns, PythonCalls, Structs, AnnotatedOnce, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     statically_implemented_functions = Unhashed(CodeGenerator.statically_implemented_functions)
@@ -93,7 +96,7 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
     def set_value(self, name: str, value) -> None:
         """Assignments name values: the first name that a value gets is the one that reports use."""
         super().set_value(name, value)
-        if isinstance(value, (Parts, CLCPipelineContext)):
+        if isinstance(value, (Parts, CLCPipelineContext)) or fields_of(value) is not None:
             value._set_name(self.builder, name)
         if isinstance(value, base_value) and not isinstance(value, constexpr):
             handles = flatten_values_to_ir([value])

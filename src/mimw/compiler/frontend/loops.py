@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...language.core import HandleValue
+from ...language.tle.struct import field_values, fields_of
 from ..triton_port.codegen import base_value, constexpr, flatten_values_to_ir, tensor, triton_tuple, unflatten_ir_values
 from .assigned import assigned
 from .carries import SteadyTypes
@@ -147,4 +148,6 @@ def _comes_back_whole(value) -> bool:
     assignments keep."""
     if type(value) is triton_tuple:
         return all(_comes_back_whole(item) or type(item) is constexpr for item in value)
+    if fields_of(value) is not None:
+        return all(_comes_back_whole(item) or type(item) is constexpr for item in field_values(value).values())
     return type(value) is tensor or isinstance(value, HandleValue) and vars(value).keys() <= {"handle", "type"}

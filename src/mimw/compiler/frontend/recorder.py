@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 
+from ...errors import KernelError
 from ...ir import OPS, UNKNOWN, Descriptor, LaunchFacts, Pointer, Program, Scalar, Site, Task, Tensor, Type
 from ...ir.mlir_text import MlirFunction, MlirText
 from ...ir.ops import result_types
@@ -257,6 +258,13 @@ class Recorder(Recording):
 
     def create_map_elementwise_ret(self, values: list[Handle]) -> DraftOp:
         return self.record("yield", tuple(values))
+
+    def create_fma(self, x, y, z) -> Handle:
+        element = getattr(x.get_type(), "element", x.get_type())
+        if not element.is_float:
+            raise KernelError(f"tl.fma is a multiplication and addition of floats; these are {element}.", self.site,
+                              hint="write a * b + c, or convert by .to(tl.float32).")
+        return self.record("fma", x, y, z).results[0]
 
     def create_inline_asm(self, *args) -> DraftOp:
         return self.record("inline_asm", *args)

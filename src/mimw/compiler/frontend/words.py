@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 from types import ModuleType
 
+from ...language.tle.struct import methods_of, struct_fields
 from ..triton_port.codegen import JITCallable, parse
 from ..triton_port.origin import is_tritons
 
@@ -52,8 +53,14 @@ def _reaches(value, seen: set[int]) -> bool:
             return True
         return any(_reaches(item, seen) for item in _named(tree, scope))
     if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
-        return any(_reaches(item, seen) for item in vars(value).values())
+        return any(_reaches(item, seen) for item in _members(value))
     return False
+
+
+def _members(cls: type):
+    """All that an aggregate's class has; of a struct what its author wrote, as the rest is ours."""
+    fields = struct_fields(cls)
+    return vars(cls).values() if fields is None else [*methods_of(cls).values(), *(field.default for field in fields.values())]
 
 
 def _is_ours(node: ast.AST, scope: dict) -> bool:

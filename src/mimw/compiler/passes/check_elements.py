@@ -1,9 +1,10 @@
-"""Arithmetic that a chip's compiler has no code for, by element types: on floats of 8 bits, and conversions that it lacks.
+"""Arithmetic that a chip's compiler has no code for: on floats of 8 bits, conversions, loops in reductions, PTX of AMD's chips.
 
 Input: a program and its target. Output: nothing, or a `KernelError` with the line, the types and the mend. For example:
 
     x + x                           refused for fp8: Triton's backends have no addition of them, nor comparisons
     x.to(tl.float64)                refused for fp8: they convert to and from fp16, bf16 and fp32
+    tl.reduce(x, 0, f)              refused where f has a `for` or a `while`: Triton's combiners are straight-line code
 
 Such a kernel has a meaning, which the simulator would give it, and no binary: Triton 3.9 ends in "PassManager::run failed". What is
 said here was tried op by op and type by type (tests/passes/test_compiled_elsewhere.py compiles a kernel of each kind).
@@ -11,11 +12,14 @@ said here was tried op by op and type by type (tests/passes/test_compiled_elsewh
 
 from __future__ import annotations
 
+import re
+
 from ...errors import KernelError
 from ...ir import Op, Program, Scalar, Tensor, Value
 from ...target import Target
 
 _ARITHMETIC = frozenset(("float", "compare", "special", "approximate"))   # what rows say of their cost, of ops on floats
+_PTX = re.compile(r"^\s*(?:\{|\.reg\b)|^\s*\w+\.[\w.:]+\s", re.MULTILINE)     # AMD's mnemonics have no dots
 _TRUNCATE, _EXCHANGE = "RTZ", "XCHG"
 _TRUNCATED = {      # what rounds towards zero on its way to 8 bits
     "cuda": {("fp32", "fp8e5")},
@@ -34,6 +38,10 @@ def check_elements(program: Program, target: Target) -> None:
                               f".to(tl.{_tritons(small)}) for the store.")
     for op in program.where(lambda row: row.cost == "convert"):
         _check_conversion(op, target)
+    for op in program.where(lambda row: "combines" in row.traits):
+        _check_combiner(op)
+    for op in program.where(lambda row: "assembly" in row.traits) if target.backend == "hip" else ():
+        _check_assembly(op, target)
     for op in program.named("atomic_rmw") if target.backend == "hip" else ():
         _check_exchange(op, target)
 
@@ -55,6 +63,20 @@ def _check_conversion(op: Op, target: Target) -> None:
         raise KernelError(f"{target} has no conversion from {source} to {result} that rounds towards zero.", op.site,
                           hint='round to nearest, fp_downcast_rounding="rtne", which is the default'
                           + (", or convert to fp32 first." if source.name == "fp64" else "."))
+
+
+def _check_combiner(op: Op) -> None:
+    """Triton lowers loops to branches before it lowers reductions, whose regions must be one block."""
+    loop = next((one for one in op.walk() if "loop" in one.row.traits), None)
+    if loop is not None:
+        raise KernelError("the function that combines two elements has a loop, and Triton's are straight-line code.", loop.site,
+                          hint="write its trips out: `for i in tl.static_range(n)` does that when compiling.")
+
+
+def _check_assembly(op: Op, target: Target) -> None:
+    if _PTX.search(op.assembly):
+        raise KernelError(f"this assembly is PTX, which {target} does not have.", op.site,
+                          hint="write it in `tl`, or choose by a compile-time parameter: if NVIDIA: ... else: ...")
 
 
 def _check_exchange(op: Op, target: Target) -> None:

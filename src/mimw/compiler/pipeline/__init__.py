@@ -19,15 +19,17 @@ cache, dumps, overrides and listeners at work as always. An example:
 
 from __future__ import annotations
 
+from ...errors import StructError
 from ...ir.wait_table import SLOT_BYTES
 from ..collector import resting_collector
 from ..depth import deep
-from ..frontend.record import compilation_error
+from ..frontend.record import compilation_error, origin
 from ..launch import check_cluster_target
 from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
 from ..passes.stamp_waits import wait_table
 from ..triton_port.cluster import add_metadata, launch_as_compiled
+from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .cache import compiler_hash, keep_warnings, unkept
 from .refusals import check_assembler, check_binary, check_shared_memory, refusing
@@ -59,6 +61,10 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         if (refusal := unkept(error)) is None:
             raise
         raise refusal from error
+    except CompilationError as error:
+        if isinstance(origin(error), StructError) and not isinstance(error, StructError):
+            src.recorded()      # refuses it in our words and with its line; Triton's generator has refused a kernel without words
+        raise
     except RuntimeError:
         if not src.orchestrates():
             src.check_what_triton_refused()

@@ -1,4 +1,4 @@
-"""Kernels without a word of ours: Triton's own path, to the byte, save for five changes.
+"""Kernels without a word of ours: Triton's own path, to the byte, save for six changes.
 
 Input: a JIT function and its specialisation. Output: the TTIR module that Triton would make of it:
 
@@ -8,8 +8,9 @@ The code generator is Triton's over Triton's builder. Loop-carried names that sh
 (`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one; words of ours that leave no op
 behind may take dictionaries (`frontend.displays`), which Triton refuses. And `tl.view` and `tl.cat` keep
 the elements in row-major order, as numpy and the simulator have them, where Triton may take any order that one chip's layouts
-suggest. Two functions of one name are two functions, also where Triton would call the first for both. Floats become whole
-numbers out of an fp32 that LLVM does not see through, since ptxas gets the short way from 16 bits wrong.
+suggest. Two functions of one name are two functions, also where Triton would call the first for both. An annotated assignment
+works its value out once (`frontend.annotated`). Floats become whole numbers out of an fp32 that LLVM does not see through, since
+ptxas gets the short way from 16 bits wrong.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ __all__ = ["PIECES", "PUTTERS", "Configuration", "Workspace", "arguments", "chec
            "positions", "simulated"]
 
 HEAD_DIMS = 64, 128
-PUTTERS = 8     # programs that put: they fill the links of an H200 (357 GB/s each way, benchmarks/NOTES.md)
+PUTTERS = 8     # programs that put: they fill the links of an H200 (357 GB/s each way, benchmarks/notes/transport.md)
 ALIGNED = 128   # a chunk's rows are a multiple of it
 
 

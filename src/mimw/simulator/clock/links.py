@@ -10,7 +10,7 @@ example, on links of 370 GB/s a GPU, of which an SM can take 46:
 
 Every GPU has one way out and one way in, as through a switch; where only some of its SMs are simulated, they have their share. What
 goes to a peer is an event on the lane of that link. A release waits for the stores and bulk copies out of all tasks of its SM, not
-of its own task alone: that was measured (benchmarks/NOTES.md, "What a signal costs").
+of its own task alone: that was measured (benchmarks/notes/dispatch-combine.md, "What a signal costs where others are at work").
 """
 
 from __future__ import annotations

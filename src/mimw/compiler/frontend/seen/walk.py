@@ -13,12 +13,14 @@ import enum
 import inspect
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ....language.tle.body.function import BodyFunction
 from ....language.tle.body.walker import text_of
 from ....language.tle.raw.function import RawFunction
+from ....language.tle.struct import methods_of, struct_fields
+from ....language.tle.struct_fields import Field
 from ...triton_port.codegen import JITCallable, constexpr, parse
 from ...triton_port.runtime import knobs
 from .contents import ADDRESS, MOST, Contents
@@ -130,6 +132,9 @@ class _Walk(Contents):
 
     def members(self, cls: type, where: str) -> None:
         """All that a class of the user's has; its bases likewise."""
+        if (fields := struct_fields(cls)) is not None:
+            self._struct(cls, fields, where)
+            return
         self.note(where, ", ".join(self.content(base, where) for base in cls.__mro__[1:]))
         members = vars(cls)
         if issubclass(cls, enum.Enum):
@@ -147,6 +152,15 @@ class _Walk(Contents):
                 self.note(f"{where} annotations", ADDRESS.sub("", repr(value)))
                 continue
             self.note(f"{where}.{name}", self.read(ITEM, members, name, value, f"{where}.{name}"))
+
+    def _struct(self, cls: type, fields: Mapping[str, Field], where: str) -> None:
+        """The fields of a struct with their defaults, and its methods; what else its class has is ours and Triton's."""
+        for name, field in fields.items():
+            self.note(f"{where}.{name}: {field.annotation}", self.content(field.accepts, where))
+            if field.has_default:
+                self.note(f"{where}.{name}", self.read(OF, field, "default", field.default, f"{where}.{name}"))
+        for name, method in methods_of(cls).items():
+            self.note(f"{where}.{name}", self.read(ITEM, vars(cls), name, method, f"{where}.{name}"))
 
     def _names(self, named: Named, function: types.FunctionType, where: str) -> None:
         """What the chains of names in a function stand for."""
