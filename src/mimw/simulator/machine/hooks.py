@@ -33,11 +33,11 @@ class Skipped(Protocol):
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a caller decides of a run beside its seed.
+    """The part that a caller takes in a run, besides its seed.
 
     clusters   the clusters that run, in the order in which they start, each as the program ids of its CTAs; () for all of the grid
     look       called with the machine before each step, until it returns False; it changes nothing of the machine
-    skipped    what is not computed; None for nothing. A run that needs what it has skipped ends in `poison.DataNeeded`
+    skipped    the ops that are not computed; None for no op. A run that needs what it has skipped ends in `poison.DataNeeded`
     """
 
     clusters: Sequence[Sequence[tuple[int, int, int]]] = ()
