@@ -18,8 +18,8 @@ import numpy as np
 
 from ..errors import DistributedError, HeapFull
 from ..ir.world import ALIGNED, aligned, reserved, table
-from .meeting import Meeting, named
 from .places import Places
+from .rendezvous import Rendezvous, named
 from .torch_port import allocated, reachable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class HeapOwner(Protocol):
     group: Any
     device: torch.device
     heap: int           # bytes for symmetric tensors
-    meeting: Meeting
+    rendezvous: Rendezvous
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ def heap_of(world: HeapOwner) -> Heap:
     errors:    RanksDisagree where ranks ask for different sizes; DistributedError where one has no memory; PeerLate, PeerLost
     """
     import torch
-    first, meeting = reserved(world.size), world.meeting
-    meeting.agree("the bytes of the symmetric heap", world.heap, lambda size: f"{size} bytes")
+    first, rendezvous = reserved(world.size), world.rendezvous
+    rendezvous.agree("the bytes of the symmetric heap", world.heap, lambda size: f"{size} bytes")
     memory = _allocated(world, first + world.heap)
     bases, multicast, within = _without_gpus(world, memory) if world.device.type == "cpu" else _reachable(world, memory)
     held = torch.from_numpy(np.array(table(world.rank, bases, multicast), np.int64)).to(world.device)
     if world.device.type == "cuda":
         torch.cuda.synchronize(world.device)
-    meeting.heard("the symmetric heap", None)       # its pads are zero everywhere
+    rendezvous.heard("the symmetric heap", None)       # its pads are zero everywhere
     return Heap(memory, held, bases, first, within)
 
 
@@ -87,7 +87,7 @@ def _allocated(world: HeapOwner, size: int) -> torch.Tensor:
         memory = torch.from_numpy(aligned(size)) if world.device.type == "cpu" else allocated(size, world.device)
     except (MemoryError, RuntimeError, ValueError) as error:
         problem = f"{type(error).__name__}: {error}".partition("\n")[0]
-    said = world.meeting.heard("memory for the symmetric heap", problem)
+    said = world.rendezvous.heard("memory for the symmetric heap", problem)
     without = [rank for rank, one in enumerate(said) if one is not None]
     if without:
         raise DistributedError(f"{named(without)} of group {world.name!r} found no memory for the symmetric heap, {size} bytes "
@@ -104,7 +104,7 @@ def _without_gpus(world: HeapOwner, memory: torch.Tensor) -> tuple[list[int], in
 def _reachable(world: HeapOwner, memory: torch.Tensor) -> tuple[list[int], int, int]:
     """The same of memory that peers are given a way to."""
     bases, multicast, within = reachable(memory, world.group)
-    world.meeting.agree("where the heap begins in torch's allocation", within, lambda size: f"{size} bytes behind its start")
+    world.rendezvous.agree("where the heap begins in torch's allocation", within, lambda size: f"{size} bytes behind its start")
     if any(base % ALIGNED for base in bases):
         raise DistributedError(f"torch's symmetric memory begins at {list(map(hex, bases))}, not at multiples of {ALIGNED}")
     return bases, multicast, within

@@ -61,7 +61,7 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
         _ASKED["started"] = True
     world = world_of()
     if timeout is not None:
-        world.limit = world.meeting.limit = float(timeout)
+        world.limit = world.rendezvous.limit = float(timeout)
     if heap is not None and heap != world.heap:
         if world._memory is not None:
             raise DistributedError(f"the symmetric heap of {world} has {world.heap} bytes, and {heap} are asked for",

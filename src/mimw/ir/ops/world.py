@@ -23,7 +23,7 @@ define("signal_wait", "pointer:ptr value:int compare:#str sem:#str scope:#str", 
        doc="Until the word at `pointer` compares so with `value`: eq, ne, ge, gt, le or lt, with u "
        "before it of words without a sign. sem: acquire or relaxed; scope: gpu or sys.")
 define("world_barrier", "world:ptr gpus:#shape?", None, "none", "sync", ours=True, needs="peers", releases=True,
-       blocks="meeting", time="wait",
+       blocks="rendezvous", time="wait",
        cost="sync",
        doc="Among the programs with this program id at the ranks given (None: all), through the signal pads at the start of the "
        "symmetric heaps; nothing happens at the other ranks.")

@@ -38,7 +38,7 @@ def _is_among_gpus(row) -> bool:
 def refuse_if_ctas_talk(launch: Launch) -> None:
     """Raise SimulatorMisuse if what a CTA of `launch` does may depend on CTAs outside of its cluster."""
     program = launch.program
-    meeting = next((op for op in program.walk() if op.row.blocks in ("meeting", "poll") and not op.row.peers
+    meeting = next((op for op in program.walk() if op.row.blocks in ("rendezvous", "poll") and not op.row.peers
                     and not (launch.gpus > 1 and _is_among_gpus(op.row))), None)
     if program.cooperative or meeting is not None:
         what = "CTAs outside of its cluster are waited for" if meeting else "its CTAs run together, and may wait for each other"
