@@ -1,1 +1,1 @@
-"""What is measured, each table by one command. Rows of every run stay in `results/`, findings in NOTES.md."""
+"""What is measured, each table by one command. Rows of every run stay in `results/`, findings in `notes/`."""

@@ -21,8 +21,8 @@ import numpy as np
 from triton import knobs
 
 import mimw
-from mimw.compile import compile_kernel
-from mimw.simulate import prepare
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.simulate import prepare
 
 from .blackwell_kernels import KERNELS, Kernel
 from .driver import RESULTS, command, machine

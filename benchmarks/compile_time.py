@@ -28,8 +28,8 @@ from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from mimw.compile import compile_kernel
 from mimw.kernels.gemm.kernel import gemm as mimw_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 
 from .driver import RESULTS, command, in_turn, keep_row
 from .gluon_gemm import gemm as gluon_kernel

@@ -48,7 +48,7 @@ class Notes:
     def pytest_collection_finish(self) -> None:
         import tests.compiling
         tests.compiling.whole = True    # also where a test reads an early stage only
-        compiler = import_module("mimw.compile")
+        compiler = import_module("mimw.compiler.pipeline")
         stock = compiler.stock_compile
 
         def noted(src, **keywords):

@@ -1,6 +1,6 @@
 """What lies between two GPUs of one host: latencies of signals and barriers, bandwidth by loads and stores, by TMA and by the
 copy engines as a function of SMs and bytes, how far apart ranks start. The constants of docs/SCALING.md and of the table `[link]`
-of src/mimw/costs/sm_90a.toml.
+of src/mimw/simulator/costs/sm_90a.toml.
 
     python -m benchmarks.distributed_constants [--gpus 2] [--results FILE] [NAME...]     starts a process a GPU by torchrun
 

@@ -20,8 +20,8 @@ from unittest.mock import patch
 import numpy as np
 
 import mimw
-from mimw.costs import Model, model
 from mimw.kernels import moe_combine, moe_dispatch
+from mimw.simulator.costs import Model, model
 
 from .driver import RESULTS
 
@@ -112,7 +112,7 @@ def predicted(launch: tuple, programs: int = PROGRAMS) -> mimw.timing.Prediction
     """The prediction of a launch of `Ranks` for its part of the chip."""
     kernel, grid, args, meta = launch
     chip = part_of(model("sm_90a"), programs)
-    with patch.object(import_module("mimw.timing.predict"), "model", lambda target: chip):
+    with patch.object(import_module("mimw.tools.timing.predict"), "model", lambda target: chip):
         return mimw.predict(kernel, grid, *args, target="sm_90a", **meta)
 
 

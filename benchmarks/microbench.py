@@ -1,4 +1,4 @@
-"""Small kernels that measure what one thing costs on a GPU: the figures of src/mimw/costs/sm_90a.toml.
+"""Small kernels that measure what one thing costs on a GPU: the figures of src/mimw/simulator/costs/sm_90a.toml.
 
     python -m benchmarks.microbench [--results FILE] [NAME...]     one JSON row a measurement; needs torch and a CUDA device
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
+from mimw.compiler.passes import drop_unused, expand_pipes
 from mimw.ir import OPS, Block, Op, Program, Value
 from mimw.ir.types import I32
-from mimw.passes import drop_unused, expand_pipes
 
 # Synchronising by the table, but nothing that a program can get wrong by leaving it out: regions, allocations, clocks, votes.
 _NOT_MUTATED = {"warp_specialize", "alloc_barriers", "clock64", "vote_ballot", "barrier", "grid_dependency_wait",

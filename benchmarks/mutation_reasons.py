@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import linecache
 
-from mimw.passes.expand_pipes import expand_pipes
-from mimw.passes.fence_deliveries import fence_deliveries
+from mimw.compiler.passes.expand_pipes import expand_pipes
+from mimw.compiler.passes.fence_deliveries import fence_deliveries
 
 from .mutants import Mutant
 

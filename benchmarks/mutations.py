@@ -1,6 +1,7 @@
 """How many wrong kernels does `mimw.check` notice? Every synchronising word of a kernel is changed, one at a time.
 
     python -m benchmarks.mutations [--kernels TEXT...] [--seeds 200] [--out docs/MUTATIONS.md]
+    python -m benchmarks.mutations --list [--kernels TEXT...]       what became of each mutant, by the rows: nothing is run
 
 The kernel itself is checked on `--seeds` seeds. A mutant changes one source line in every place where it was inlined. One
 is *caught* if the compiler refuses it or a few seeds and the systematic search find something. One that is not caught
@@ -22,17 +23,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mimw.check import Search
+from mimw.compiler.passes import run_passes
 from mimw.errors import InvalidProgram, MimwError
-from mimw.passes import run_passes
-from mimw.simulate import Launch, prepare
+from mimw.runtime.simulate import Launch, prepare
 from mimw.simulator import run
 from mimw.target import target
+from mimw.tools.check import Search
 
 from .mutants import Mutant, mutants
 from .mutation_kernels import CASES, ON_SEVERAL_GPUS, Case
 from .mutation_reasons import reason
-from .mutation_table import table
+from .mutation_table import listing, table
 
 ROWS = Path(__file__).parent / "results" / "mutations.jsonl"
 SEEDS, RUNS = 8, 8       # seeds, and then systematic runs at most, that a mutant has to be caught in; 8 is `check`'s own number
@@ -112,19 +113,23 @@ def read_rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--kernels", nargs="*", default=[""], metavar="TEXT")
     options.add_argument("--seeds", type=int, default=200)
     options.add_argument("--out", type=Path)
     options.add_argument("--rows", type=Path, default=ROWS)
-    options = options.parse_args()
-    for case in (*CASES, *ON_SEVERAL_GPUS):
-        if any(text.lower() in case.name.lower() for text in options.kernels):
-            new = measure(case, options.seeds)
-            kept = [row for row in read_rows(options.rows) if row["kernel"] != case.name]
-            options.rows.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in (*kept, *new)))
-            print(json.dumps(new[0], sort_keys=True), flush=True)
+    options.add_argument("--list", action="store_true", help="print what became of each mutant by the rows, and run nothing")
+    options = options.parse_args(words)
+    chosen = [case for case in (*CASES, *ON_SEVERAL_GPUS) if any(text.lower() in case.name.lower() for text in options.kernels)]
+    if options.list:
+        sys.stdout.write(listing(read_rows(options.rows), [case.name for case in chosen]))
+        return
+    for case in chosen:
+        new = measure(case, options.seeds)
+        kept = [row for row in read_rows(options.rows) if row["kernel"] != case.name]
+        options.rows.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in (*kept, *new)))
+        print(json.dumps(new[0], sort_keys=True), flush=True)
     text = table(read_rows(options.rows), [case.name for case in (*CASES, *ON_SEVERAL_GPUS)])
     if options.out:
         options.out.write_text(text)

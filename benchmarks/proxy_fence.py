@@ -2,9 +2,10 @@
 
     python -m benchmarks.proxy_fence [--rounds 200] [--out benchmarks/results/proxy_fence.jsonl]
 
-Input: the ring kernel below, compiled as it is and with the compiler's fences taken out (`src/mimw/passes/fence_handovers.py`).
-Output: a line of JSON for each variant: how many words of how many were not what the slot held when it was read (the hazard of
-rule 20 in docs/MEMORY_MODEL.md), and the time of the same ring with little work a slot, with and without the fence.
+Input: the ring kernel below, compiled as it is and with the compiler's fences taken out
+(`src/mimw/compiler/passes/fence_handovers.py`). Output: a line of JSON for each variant: how many words of how many were
+not what the slot held when it was read (the hazard of rule 20 in docs/MEMORY_MODEL.md), and the time of the same ring with little
+work a slot, with and without the fence.
 
 The hazard: readers load a slot into registers and arrive at once, before any use of the loads; the filler waits for nothing
 else and its copies hit L2. Every tile of the source holds its own number, so a word of another tile is a slot overwritten early.
@@ -17,7 +18,7 @@ import contextlib
 import triton.language as tl
 
 import mimw
-import mimw.passes.pipeline
+import mimw.compiler.passes.pipeline as pipeline
 import mimw.tlx as tlx
 from mimw.testing.benchmark import alternate
 
@@ -62,12 +63,12 @@ def ring(x_desc, wrong_ptr, out_ptr, steps, R: tl.constexpr, C: tl.constexpr, ST
 @contextlib.contextmanager
 def variant(fenced: bool):
     """While it is open, kernels are compiled with or without the compiler's fences at hand-overs."""
-    saved = mimw.passes.pipeline.PASSES
-    mimw.passes.pipeline.PASSES = tuple(step for step in saved if fenced or step.name != "fence_handovers")
+    saved = pipeline.PASSES
+    pipeline.PASSES = tuple(step for step in saved if fenced or step.name != "fence_handovers")
     try:
         yield
     finally:
-        mimw.passes.pipeline.PASSES = saved
+        pipeline.PASSES = saved
 
 
 def launcher(x, wrong, out, steps: int, programs: int, check: bool, fenced: bool, shape: dict):

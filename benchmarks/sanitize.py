@@ -8,7 +8,7 @@ Each is compiled first without the sanitizer; then `--groups` processes for each
 each tensor memory of its own, so memcheck sees what lies behind it. A table goes to the screen, one JSON object for each kernel and
 tool to `--results`. What `EXPLAINED` knows is printed with its reason and not counted. The exit status is 1 if memcheck or
 synccheck found anything else: racecheck accuses kernels that meet on mbarriers, so each of its findings is for somebody to read,
-with the lines of source beside it in the report (NOTES.md, "compute-sanitizer").
+with the lines of source beside it in the report (benchmarks/notes/sanitizer.md, "compute-sanitizer").
 """
 
 from __future__ import annotations

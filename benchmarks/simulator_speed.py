@@ -22,7 +22,7 @@ import numpy as np
 
 import mimw
 from mimw.kernels import attention, gemm
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.simulator import run
 from tests.kernels.rings import summed
 

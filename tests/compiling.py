@@ -14,8 +14,9 @@ from contextlib import contextmanager
 
 from triton import knobs
 
-from mimw.compile import Compiled, compile_kernel
-from mimw.triton_port.allocation import allocation
+from mimw.compiler.triton_port.allocation import allocation
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.compiled import Compiled
 
 ASSEMBLY = ("ptx", "amdgcn")
 _STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "cubin", "hsaco")     # those of both vendors, in order

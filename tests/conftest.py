@@ -37,7 +37,7 @@ from hypothesis import settings  # noqa: E402
 from hypothesis.internal.conjecture import providers  # noqa: E402
 from triton.runtime.cache import triton_key  # noqa: E402
 
-from mimw.compile import compiler_hash  # noqa: E402
+from mimw.compiler.pipeline import compiler_hash  # noqa: E402
 from mimw.testing import Golden, gpu_available  # noqa: E402
 from mimw.testing.machines import Gpu, Simulator  # noqa: E402
 from tests.process_server import PRELOADED  # noqa: E402

@@ -7,9 +7,9 @@ Input: the collected tests. Output: pytest's own reports and warnings, as if one
 all tests takes as long as a thousand tests: it is done once, and what a worker says of a test that passes is a few numbers. A
 worker takes one module of tests after the other, so that what a module shares is made once, and at the end half of what another
 has left. Where a signal ends one another takes its place and runs that test again: ended twice, the test fails, by name; once, a
-warning says so. Both have the modules that the process had run, in their order, and where Python was. (Once in some 10^4 tests
-LLVM ends with a signal where nothing is wrong that could be found, benchmarks/NOTES.md.) Where there is a CUDA device all tests
-run in the process that collects: a device's driver does not survive a fork.
+warning says so. Both have the modules that the process had run, in their order, and where Python was. (One
+that ended so was found: benchmarks/notes/test-suite.md, "A worker that died".) Where there is a CUDA device all tests run in the
+process that collects: a device's driver does not survive a fork.
 """
 
 from __future__ import annotations

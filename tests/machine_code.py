@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 from triton import knobs
 
-from mimw.compile import Compiled
+from mimw.runtime.compiled import Compiled
 
 _SECTION = "<IIQQQQIIQQ"    # of a header of ELF64: name, type, flags, address, offset, size, link, info, alignment, entry size
 

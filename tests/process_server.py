@@ -16,9 +16,10 @@ import sys
 import threading
 from importlib import import_module
 
-PRELOADED = ("triton.backends.compiler", "triton.backends.amd.compiler", "triton.backends.nvidia.compiler", "mimw", "mimw.aliases",
-             "mimw.autotune", "mimw.check", "mimw.cli.probes", "mimw.compile", "mimw.simulate", "mimw.timing", "mimw.tle",
-             "mimw.tlx", "mimw.watchdog", "rich.console", "rich.table",
+PRELOADED = ("triton.backends.compiler", "triton.backends.amd.compiler", "triton.backends.nvidia.compiler", "mimw",
+             "mimw.compiler.pipeline", "mimw.runtime.aliases", "mimw.runtime.autotune", "mimw.runtime.simulate",
+             "mimw.runtime.watchdog", "mimw.tools.check", "mimw.tools.timing", "mimw.tle", "mimw.tlx", "mimw.cli.probes",
+             "rich.console", "rich.table",
              *(f"mimw.cli.{name}" for name in ("check", "compile", "doctor", "explain", "run", "simulate", "timeline")))
 
 
@@ -32,7 +33,7 @@ def serve() -> None:
         import_module(name)
     from triton.runtime.cache import triton_key
 
-    from mimw.compile import compiler_hash
+    from mimw.compiler.pipeline import compiler_hash
     triton_key(), compiler_hash()  # what the first compilation of each would read all of Triton for
     gc.freeze()
     while line := asked.readline():

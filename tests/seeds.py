@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mimw.findings import Report
+from mimw.tools.findings import Report
 
 
 def shows(kind: str, check: Callable[[list[int]], Report], seeds: int) -> bool:

@@ -7,7 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.host import HostArray, as_bytes
+from mimw.runtime.host import HostArray, as_bytes
 from mimw.testing import gpu_available
 
 

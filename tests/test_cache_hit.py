@@ -14,10 +14,11 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel, pipeline
+from mimw.compiler.pipeline import stages as pipeline
+from mimw.compiler.triton_port.runtime import MockTensor
 from mimw.errors import GlobalChanged, KernelWarning, RemarkWarning
 from mimw.kernels.gemm.kernel import gemm
-from mimw.triton_port.runtime import MockTensor
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import stopping
 
 MARGIN = 5      # how many times cheaper than recording alone a hit is at least; measured: 30 to 40

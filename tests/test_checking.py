@@ -9,8 +9,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw import checking
 from mimw.errors import CheckFailed, KernelWarning
+from mimw.tools import checking
 from tests.processes import mimw as command
 
 ROOT = Path(__file__).parent.parent

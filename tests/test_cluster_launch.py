@@ -7,9 +7,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.compiler.launch import canonical_keywords, check_grid, cluster_shape
 from mimw.errors import LaunchError, TargetError
-from mimw.launch import canonical_keywords, check_grid, cluster_shape
+from mimw.runtime.compile_kernel import compile_kernel
 
 
 @mimw.jit

@@ -5,7 +5,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly, to_ttgir
 
 TYPES = {"x": "*fp16", "y": "*fp16"}

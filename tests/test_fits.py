@@ -14,12 +14,13 @@ from triton.backends.nvidia.compiler import CUDABackend
 import mimw
 import mimw.tlx as tlx
 from mimw.cli import main
-from mimw.compile import compile_kernel, refusals
+from mimw.compiler.pipeline import refusals
+from mimw.compiler.triton_port.allocation import surely_fits
+from mimw.compiler.triton_port.codegen import mlir_context
+from mimw.compiler.triton_port.text import module_of
 from mimw.errors import OutOfSharedMemory
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.target import target
-from mimw.triton_port.allocation import surely_fits
-from mimw.triton_port.codegen import mlir_context
-from mimw.triton_port.text import module_of
 
 TYPES = {"x": "*fp16", "y": "*fp16", "n": "i32"}
 FEW_EACH = dict(num_warps=8)      # the fewer elements a thread has, the less LLVM has to do
@@ -92,7 +93,7 @@ def test_it_is_tritons_out_of_resources_too():
 @pytest.fixture
 def no_gpu(monkeypatch):
     monkeypatch.setenv("MIMW_SIMULATE", "1")
-    monkeypatch.setattr(sys.modules["mimw.jit"], "gpu_is_active", lambda: False)
+    monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "gpu_is_active", lambda: False)
     crowded.device_caches.clear()
     yield
     crowded.device_caches.clear()

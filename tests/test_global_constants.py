@@ -8,9 +8,9 @@ import triton.language as tl
 
 import mimw
 from mimw import tlx
-from mimw.compile import compile_kernel
+from mimw.compiler.triton_port.runtime import MockTensor
 from mimw.errors import GlobalChanged
-from mimw.triton_port.runtime import MockTensor
+from mimw.runtime.compile_kernel import compile_kernel
 
 SCALE = tl.constexpr(2)
 OF_HELPER = tl.constexpr(1)

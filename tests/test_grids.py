@@ -9,11 +9,11 @@ import pytest
 import triton.language as tl
 
 import mimw
+from mimw.compiler.launch import grid_extents
+from mimw.compiler.triton_port.runtime import GPUTarget
 from mimw.errors import LaunchError, SimulationError
-from mimw.launch import grid_extents
 from mimw.simulator.machine.clusters import clusters
 from mimw.target import TARGETS
-from mimw.triton_port.runtime import GPUTarget
 
 
 @mimw.jit
@@ -105,7 +105,7 @@ def test_a_launch_that_the_driver_refuses_for_its_grid_says_so(grid, error, text
     def driver(self, *args, **keywords):
         raise error
 
-    jit = sys.modules["mimw.jit"]       # `mimw.jit` is the decorator
+    jit = sys.modules["mimw.runtime.jit"]       # `mimw.jit` is the decorator
     monkeypatch.setattr(jit, "_LAUNCH", driver)
     monkeypatch.setattr(jit, "simulating", lambda: False)
     monkeypatch.setattr(jit, "active_target", lambda: GPUTarget("cuda", 90, 32))

@@ -5,12 +5,14 @@ import json
 import subprocess
 import sys
 import textwrap
+from importlib import import_module
 
 import pytest
 
 import mimw
 
-SAME_NAME = ("autotune", "check", "explain", "jit", "simulate")     # functions in modules of their own name
+PUBLIC = {"autotune": "runtime.autotune", "check": "tools.check", "compile": "runtime.ahead", "explain": "tools.explain",
+          "jit": "runtime.jit", "simulate": "runtime.simulate"}
 BOUND_S = {"import mimw": 0.3, "from mimw.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass": 0.2}
 
 
@@ -62,12 +64,13 @@ def test_import_loads_nothing_else():
 
 
 def test_a_name_loads_what_it_stands_for():
-    """And not the second of each pair."""
-    pairs = [("mimw.tlx", "mimw.simulator"), ("mimw.jit\nmimw.autotune", "mimw.simulator"), ("mimw.jit\nmimw.check", "mimw.timing"),
-             ("mimw.jit\nmimw.simulate", "mimw.check")]
-    loaded = map(modules_in, forked(*(f"import mimw\n{names}{_TELL}" for names, _ in pairs)))
-    for (names, other), modules in zip(pairs, loaded, strict=True):
-        assert other not in modules and names.split()[-1] in modules
+    """And nothing that only other names need."""
+    cases = [("mimw.tlx", "tlx", "simulator"), ("mimw.jit\nmimw.autotune", "runtime.autotune", "simulator"),
+             ("mimw.jit\nmimw.check", "tools.check", "tools.timing"),
+             ("mimw.jit\nmimw.simulate", "runtime.simulate", "tools.check")]
+    loaded = map(modules_in, forked(*(f"import mimw\n{names}{_TELL}" for names, *_ in cases)))
+    for (_, home, other), modules in zip(cases, loaded, strict=True):
+        assert f"mimw.{other}" not in modules and f"mimw.{home}" in modules
 
 
 def test_help_loads_the_commands_alone():
@@ -95,30 +98,34 @@ def test_cost(program):
 
 
 ORDERS = [
-    "import mimw.check, mimw.jit, mimw.simulate, mimw.autotune, mimw",
-    "import mimw.autotune\nimport mimw.simulate as one\nimport mimw.jit\nfrom mimw import check\nimport mimw.check",
-    "from mimw.check import Search\nfrom mimw.jit import MimwFunction\nfrom mimw.simulate import prepare\n"
-    "from mimw.autotune import Config\nimport mimw",
-    "import mimw\nmimw.jit, mimw.check\nimport mimw.check, mimw.jit\nimport mimw.simulate\nmimw.simulate\nimport mimw.autotune",
-    "import importlib\nfor name in ('simulate', 'autotune', 'check', 'jit'): importlib.import_module(f'mimw.{name}')\nimport mimw",
-    "from mimw.compile import Compiled\nfrom mimw import *\nimport mimw, mimw.testing, mimw.kernels.gemm, mimw.cli.check",
+    "import mimw.tools.check, mimw.runtime.jit, mimw.runtime.simulate, mimw.runtime.autotune, mimw",
+    "import mimw.runtime.autotune\nimport mimw.runtime.simulate as one\nfrom mimw import check\nimport mimw.tools.check",
+    "from mimw.runtime.jit import MimwFunction\nfrom mimw.runtime.simulate import prepare\nimport mimw",
+    "import mimw\nmimw.jit, mimw.check\nimport mimw.tools.check, mimw.runtime.jit\nmimw.simulate\nimport mimw.runtime.autotune",
+    "from mimw.runtime.compiled import Compiled\nfrom mimw import *\nimport mimw, mimw.testing, mimw.kernels.gemm, mimw.cli.check",
 ]
 
 
 def test_names_stay_functions():
     forked(*(f"""{order}
 import sys
-for name in {SAME_NAME}:
+for name, home in {PUBLIC}.items():
     value = getattr(mimw, name)
     assert not isinstance(value, type(sys)), name
-    assert value is getattr(sys.modules['mimw.' + name], name), name
+    assert value is getattr(sys.modules['mimw.' + home], name), name
     scope = {{}}
-    exec(f'from mimw import {{name}} as one\\nimport mimw.{{name}} as two', scope)
-    assert scope['one'] is scope['two'] is value, name
-import mimw.compile, mimw.compile.pipeline
-from mimw.compile import compile_kernel
-assert mimw.compile is sys.modules['mimw.ahead'].compile and mimw.compile.compile_kernel is compile_kernel
+    exec(f'from mimw import {{name}} as one', scope)
+    assert scope['one'] is value, name
+import mimw.compiler.pipeline
+from mimw.runtime.compile_kernel import compile_kernel
+assert mimw.compile is sys.modules['mimw.runtime.ahead'].compile and mimw.compile.compile_kernel is compile_kernel
 """ for order in ORDERS))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_function_is_no_module(name):
+    with pytest.raises(ModuleNotFoundError, match=f"mimw.{name}"):
+        import_module(f"mimw.{name}")
 
 
 def test_pickles_and_patches():
@@ -180,4 +187,4 @@ def test_type_checkers_see_every_name():
     (block, ) = [node for node in tree.body if isinstance(node, ast.If)]
     seen = {alias.name: node.module for node in block.body for alias in node.names}
     assert seen == {**mimw._HOMES, "tle": None, "tlx": None}
-    assert sorted([*seen, "__version__"]) == mimw.__all__
+    assert sorted([*seen, "__version__", "install_aliases"]) == mimw.__all__

@@ -16,10 +16,10 @@ from triton import knobs
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.compiler.triton_port.runtime import JITFunction, MockTensor
 from mimw.errors import LaunchError
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.testing import gpu_available
-from mimw.triton_port.runtime import JITFunction, MockTensor
 from tests.processes import python
 
 ROOT = Path(__file__).parent.parent

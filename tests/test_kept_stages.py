@@ -10,7 +10,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDABackend
 
 import mimw
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests import kept_stages
 from tests.kept_stages import FIFTY, STAGES, Kept
 

@@ -6,9 +6,9 @@ import triton
 import triton.language as tl
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.errors import LaunchError, SimulatorMisuse, TargetError
-from mimw.jit import triton_compile
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.jit import triton_compile
 
 TOOLS = (mimw.simulate, mimw.check, mimw.predict, mimw.compile, mimw.explain)
 X = np.zeros(4, np.float32)

@@ -7,7 +7,7 @@ import triton.language as tl
 from triton.tools.disasm import get_sass
 
 import mimw
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.machine_code import Expected, disassembled, instructions, matching
 
 

@@ -8,11 +8,11 @@ import triton.language as tl
 
 import mimw
 from mimw.cli import main
-from mimw.compile import compile_kernel, record_kernel
+from mimw.compiler.triton_port.recording_backend import RecordingBackend
+from mimw.compiler.triton_port.runtime import GPUTarget, make_backend
 from mimw.errors import TargetError
+from mimw.runtime.compile_kernel import compile_kernel, record_kernel
 from mimw.target import TARGETS
-from mimw.triton_port.recording_backend import RecordingBackend
-from mimw.triton_port.runtime import GPUTarget, make_backend
 from tests.kernels.one_word import CASES
 
 CHIP = "ascend_910b"

@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 import mimw.tle as tle
-from mimw.spaces import DSA, TITLES, Path
 from mimw.target import TARGETS
+from mimw.target.spaces import DSA, TITLES, Path
 
 ASCEND = TARGETS["ascend_910b"]
 

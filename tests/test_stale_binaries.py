@@ -99,6 +99,29 @@ CASES = {
         def kernel(x, y): tl.store(y + tl.arange(0, AT), helper(tl.load(x + tl.arange(0, AT))))
         TOLD = [multiplied(kernel)]
     """,
+    "a_struct_and_its_default": """
+        import mimw.tle as tle
+        @tle.struct
+        class Scaled:
+            v: tl.tensor
+            factor: tl.constexpr = VALUE
+        @mimw.jit
+        def kernel(x, y):
+            one = Scaled(tl.load(x + tl.arange(0, AT)))
+            tl.store(y + tl.arange(0, AT), one.v * one.factor)
+        TOLD = [multiplied(kernel)]
+    """,
+    "a_struct_and_its_method": """
+        import mimw.tle as tle
+        @tle.struct
+        class Scaled:
+            v: tl.tensor
+            @triton.jit
+            def scaled(self): return self.v * CONSTANT
+        @mimw.jit
+        def kernel(x, y): tl.store(y + tl.arange(0, AT), Scaled(tl.load(x + tl.arange(0, AT))).scaled())
+        TOLD = [multiplied(kernel)]
+    """,
     "a_function_and_its_global": OF_A_FUNCTION.format(body="return n * VALUE"),
     "a_function_and_a_class": OF_A_FUNCTION.format(body="return n * Settings.value"),
     "a_function_and_an_object": OF_A_FUNCTION.format(body="return n * HELD.value"),

@@ -5,8 +5,8 @@ import re
 import pytest
 from triton.compiler.errors import CompilationError
 
+from mimw.compiler.passes.check_target import word_targets
 from mimw.errors import TargetError
-from mimw.passes.check_target import word_targets
 from mimw.target import FEATURES, TARGETS
 from tests.kernels.one_word import ANYWHERE, CASES
 

@@ -12,10 +12,11 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.compiler.triton_port.runtime import TensorDescriptor as Stock
 from mimw.errors import KernelError, LaunchError
-from mimw.tensor_map import MOST, block_problem, tensor_problem
-from mimw.triton_port.runtime import TensorDescriptor as Stock
+from mimw.ir.tensor_map import MOST, block_problem, tensor_problem
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.host import HostArray
 from tests.compiling import to_ttgir
 
 
@@ -125,7 +126,7 @@ def test_elements_of_one_bit():
 
 @pytest.mark.parametrize("kernel", [by_words, plain])
 @pytest.mark.parametrize("make", [mimw.TensorDescriptor.from_tensor, lambda x, block: Stock(
-    mimw.host.HostArray(x), list(x.shape), [step // x.itemsize for step in x.strides], block)], ids=["ours", "Triton's"])
+    HostArray(x), list(x.shape), [step // x.itemsize for step in x.strides], block)], ids=["ours", "Triton's"])
 def test_narrow_blocks_are_refused_when_simulating(kernel, make):
     x, y = np.arange(64 * 8, dtype=np.float32).reshape(64, 8), np.zeros((16, 4), np.float32)
     mimw.simulate(kernel, (1, ), make(x, [16, 4]), y, R=16, C=4)
@@ -135,22 +136,22 @@ def test_narrow_blocks_are_refused_when_simulating(kernel, make):
 
 
 def test_what_tritons_class_leaves_to_the_driver_is_refused_when_simulating():
-    descriptor = Stock(mimw.host.HostArray(np.zeros((2, 64), np.float16)), [2, 64], [1 << 39, 1], [1, 64])
+    descriptor = Stock(HostArray(np.zeros((2, 64), np.float16)), [2, 64], [1 << 39, 1], [1, 64])
     with pytest.raises(LaunchError, match="the tensor descriptor given as 'x_desc' cannot be: the stride of its dimension 0"):
         mimw.simulate(plain, (1, ), descriptor, np.zeros(64, np.float16), R=1, C=64)
 
 
 def test_an_error_of_the_driver_is_told_in_our_words(monkeypatch):
     """A launch that ends in Triton's error is looked at again; other errors stay what they are."""
-    bad = Stock(mimw.host.HostArray(np.zeros((2, 64), np.float16)), [2, 64], [1 << 39, 1], [1, 64])
+    bad = Stock(HostArray(np.zeros((2, 64), np.float16)), [2, 64], [1 << 39, 1], [1, 64])
     tensor = SimpleNamespace(dtype=np.dtype(np.float16), data_ptr=lambda: 256)
     good, in_numpy = Stock(tensor, [2, 64], [64, 1], [1, 64]), Stock(bad.base, [2, 64], [64, 1], [1, 64])
 
     def launch(*args, **kwargs):
         raise RuntimeError("Triton Error [CUDA]: Failed to create tensor map descriptor")
 
-    monkeypatch.setattr(sys.modules["mimw.jit"], "_LAUNCH", launch)
-    monkeypatch.setattr(sys.modules["mimw.jit"], "simulating", lambda: False)
+    monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "_LAUNCH", launch)
+    monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "simulating", lambda: False)
     monkeypatch.setattr(type(plain), "_refuse_grid", lambda *args: None)        # it asks the GPU
     with pytest.raises(LaunchError, match="given as 'x_desc' cannot be: the stride"):
         plain[(1, )](bad, None, R=1, C=64)

@@ -14,9 +14,9 @@ import mimw
 import mimw.tlx as tlx
 from mimw.cli import main
 from mimw.cli.compile import STAGES
+from mimw.compiler.triton_port.runtime import knobs
 from mimw.errors import LaunchError, SimulatorMisuse, TargetError
-from mimw.tool import SHARED
-from mimw.triton_port.runtime import knobs
+from mimw.runtime.call import SHARED
 from tests.every import every
 
 TOOLS = (mimw.simulate, mimw.check, mimw.predict, mimw.profile, mimw.compile, mimw.explain)

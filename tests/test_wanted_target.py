@@ -10,13 +10,14 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel, device_numbers, gpu_target
+from mimw.compiler.pipeline import device_numbers, gpu_target
+from mimw.compiler.triton_port import no_gpu as stand_ins
+from mimw.compiler.triton_port.no_gpu import NoGpuDriver, answer_for
+from mimw.compiler.triton_port.runtime import GPUTarget
 from mimw.errors import TargetError
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.target import TARGETS, asked, asking, target, wanted
 from mimw.testing import gpu_available
-from mimw.triton_port import no_gpu as stand_ins
-from mimw.triton_port.no_gpu import NoGpuDriver, answer_for
-from mimw.triton_port.runtime import GPUTarget
 from tests.processes import mimw as command
 from tests.processes import python
 

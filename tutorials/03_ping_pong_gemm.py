@@ -129,7 +129,7 @@ def arguments(a, b, c, programs, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=5):
 #     1632.7 us 673 TFLOP/s; cuBLAS 1672.2 us 658 TFLOP/s (ratio 1.024)
 #
 # At this K the epilogue of tutorial 02 is 2 % of the time and the larger tile makes up for it, so the two are equal.
-# Where K is short ping-pong wins: 1.06 to 1.08 at K = 1024, in the library's form (benchmarks/NOTES.md).
+# Where K is short ping-pong wins: 1.06 to 1.08 at K = 1024, in the library's form (benchmarks/notes/gemm.md).
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
 # Prediction: a third less traffic between L2 and the SMs, which is no bottleneck here, so the ratio of tutorial 02 and
 # a little power saved. Side by side in one process: 02 gives 1.025, this 1.027. The first version gave 0.66: an arrival
 # on another CTA's barrier waited each time until all earlier writes of the thread had reached the L2 cache, half a
-# microsecond. There are none to wait for, and the compiler now sees that (src/mimw/passes/narrow_releases.py).
+# microsecond. There are none to wait for, and the compiler now sees that (src/mimw/compiler/passes/narrow_releases.py).
 
 
 if __name__ == "__main__":

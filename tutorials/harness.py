@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import mimw
-from mimw.simulating import simulating
+from mimw.runtime.simulating import simulating
 from mimw.testing import gpu_available
 
 

@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 from textwrap import wrap
 
-from mimw.findings import Finding
-from mimw.trace import Event, Trace
+from mimw.ir.trace import Event, Trace
+from mimw.tools.findings import Finding
 
 from .gallery_picture import Mark, Note, View, picture
 

@@ -23,6 +23,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[2] / "src")]
 
 from docs.support.gallery_cases import CASES, Case
+from docs.support.reflow import reflow
 
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "docs" / "gallery"
@@ -150,7 +151,8 @@ def pages() -> dict[str, str]:
     """File name -> text."""
     shown = tutorials()
     around = zip([None, *shown], [*shown[1:], None])
-    return {"README.md": listing(shown)} | {f"{one.number}.md": page(one, both) for one, both in zip(shown, around)}
+    made = {"README.md": listing(shown)} | {f"{one.number}.md": page(one, both) for one, both in zip(shown, around)}
+    return {name: reflow(text) for name, text in made.items()}
 
 
 def draw() -> int:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from mimw.ir.trace import Event, Trace
 from mimw.report import svg
-from mimw.trace import Event, Trace
 
 WIDTH, ROW, BAR, HEAD, FOOT, MARGIN = 700.0, 21.0, 15.0, 34.0, 34.0, 10.0
 MEANING = {"run": "works", "wait": "waits", "copy": "copy in flight", "dot": "tensor cores", "store": "store", "pipe": "pipe"}

@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("src", "docs", "tutorials", "tests", "benchmarks", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in",
           "Makefile", "README.md", "pyproject.toml")
 # What a user looks for after `pip install`, and in the source package.
-IN_WHEEL = ("mimw/py.typed", "mimw/cli/starts/gemm.py", "mimw/triton_port/borrowed.txt", "mimw/costs/sm_90a.toml",
-            "mimw/kernels/gemm/configs.json", "mimw/tlx/__init__.pyi")
+IN_WHEEL = ("mimw/py.typed", "mimw/cli/starts/gemm.py", "mimw/compiler/triton_port/borrowed.txt",
+            "mimw/simulator/costs/sm_90a.toml", "mimw/kernels/gemm/configs.json", "mimw/tlx/__init__.pyi")
 IN_SOURCE = ("README.md", "CHANGELOG.md", "LICENSE", "docs/PACKAGE.md", "docs/CLI.md", "tutorials/01_pipelined_gemm.py",
              "tests/conftest.py", "tests/export/driver.c", "benchmarks/driver.py", "src/mimw/py.typed")
 _LINK = re.compile(r"(!\[[^\]]*)?(\]\()(?!https?://|#|mailto:)([^)\s]+)\)")      # where it is a picture its words, the address

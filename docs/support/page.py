@@ -20,8 +20,8 @@ import numpy as np
 import triton
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.errors import NotYet, TargetError
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.target import target as chip
 
 PAGES = Path(__file__).parent.parent

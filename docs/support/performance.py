@@ -28,6 +28,7 @@ from docs.support.performance_counters import newest_counters, said_of
 from docs.support.performance_explained import EXPLAINED, EXPLAINED_ELSEWHERE
 from docs.support.performance_rows import Row, mean, newest
 from docs.support.performance_sections import SECTIONS, Goal, Section
+from docs.support.reflow import reflow
 from mimw.kernels import measured
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ MACS = {"bf16": "macs_16", "fp8": "macs_8", "tf32": "macs_32"}
 
 def costs() -> dict:
     """The cost model of the chip that the rows are of."""
-    return tomllib.loads((ROOT / "src" / "mimw" / "costs" / "sm_90a.toml").read_text())
+    return tomllib.loads((ROOT / "src" / "mimw" / "simulator" / "costs" / "sm_90a.toml").read_text())
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def other_page(other: OtherChip) -> dict[str, str]:
              f"Made by `python docs/support/performance.py` from benchmarks/results/{other.folder}/*.jsonl, as [the page of the "
              f"H200](performance.md), which says what rows, ratios and `shipped` are. The ceiling's bytes are over "
              f"{other.memory / 1e9:.0f} GB/s, what a copy reaches. Configurations are those that were searched on an H200, "
-             "but where NOTES says otherwise.", ""]
+             "but where benchmarks/notes says otherwise.", ""]
     for section in SECTIONS:
         rows = in_order([row for file in section.files for row in files.get(file, []) if row.name.startswith(section.starts)])
         if rows:
@@ -199,7 +200,7 @@ def pages() -> dict[str, str]:
     made = page()
     for other in OTHERS:
         made |= other_page(other)
-    return made
+    return {name: reflow(text) if name.endswith(".md") else text for name, text in made.items()}
 
 
 def page() -> dict[str, str]:
@@ -223,7 +224,7 @@ def page() -> dict[str, str]:
         f"at 700 W with normal numbers, {operations['bf16'] / 1e12:.0f} TFLOP/s (bf16, fp16) and "
         f"{operations['fp8'] / 1e12:.0f} (fp8) and {operations['tf32'] / 1e12:.0f} (tf32). "
         "Bytes are the least there are: each operand and each result once. What was tried, with predictions and failures, is in "
-        "benchmarks/NOTES.md; what the words cost, in TIMING.md. Lines \"Counters\" are of one launch under ncu, with "
+        "benchmarks/notes; what the words cost, in TIMING.md. Lines \"Counters\" are of one launch under ncu, with "
         "cold caches and the clock as it is (`python -m benchmarks.counters`): shares of what each unit can do while the kernel "
         "runs, the reasons for which warps wait (shares of their time), and how even their work is. Under "
         "ncu a kernel runs alone on a cooler chip than in the tables.", "",

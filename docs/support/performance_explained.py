@@ -5,7 +5,7 @@ Input: nothing. Output: EXPLAINED, a text for the title of a section. For exampl
     EXPLAINED["Few rows"]       "Ours and cuBLAS have the memory equally busy ..."
 
 The figures are those of the lines "Counters" on the page (benchmarks/results/counters.jsonl, runs of 2026-11-22 and 23): one
-launch each, alone under ncu. What other counters said before stands in benchmarks/NOTES.md.
+launch each, alone under ncu. What other counters said before stands in benchmarks/notes/counters.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ EXPLAINED = {
         told, 46 us after the start by `mimw.profile`, and end when the last has come; a signal to a peer waits for all that its
         multiprocessor has on its way, 5 to 7 us. `dispatch_rows` leaves all that out, tells once, and is 0.88 to 0.91 of the
         link: 10 us over what its bytes take at 370 GB/s, for a start, the last row's way, and a signal. Experts pay for it: a
-        first product that reads rows by number takes 17 % longer (NOTES). Combine: what leaves takes 191 of deepseek's 207 us
+        first product that reads rows by number takes 17 % longer
+        (benchmarks/notes/dispatch-combine.md). Combine: what leaves takes 191 of deepseek's 207 us
         by itself and 94 of mixtral's 101, what stays 112 and 46 beside it, telling the weights 7; programs that push have the
         link to 83 %. Few tokens are a chain: a launch, weights or ids there, a sum or a row, a signal, the sum at home.""",
     "Products over several GPUs": """
@@ -112,6 +113,6 @@ EXPLAINED_ELSEWHERE: dict[tuple[str, str], str] = {
         on; read in place, as `symmetric` does, all-gather and reduce-scatter are 1.02 to 1.11 of it.""",
     ("H100", "Tokens to experts on other GPUs"): """
         Between two GPUs rows by expert and combine are bound by the memory: 704 and 646 MB of the deepseek shape take 235 and
-        215 us at a copy's 3.0 TB/s, where the link takes 154. Between four the link bounds. NOTES, "Whole rows, timed", has the
-        search.""",
+        215 us at a copy's 3.0 TB/s, where the link takes 154. Between four the link bounds. The search:
+        benchmarks/notes/dispatch-combine.md, "Whole rows, timed".""",
 }

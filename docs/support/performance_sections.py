@@ -58,7 +58,7 @@ class Section:
 
 
 POWER = """Operations at the rate that 700 W sustain with normal numbers, 0.68 of what the tensor cores do at 1980 MHz (`power` in
-src/mimw/costs/sm_90a.toml), twice that for fp8 and half of it for tf32. """
+src/mimw/simulator/costs/sm_90a.toml), twice that for fp8 and half of it for tf32. """
 BEST = ("cuDNN", "FlashAttention", "FlashAttention-3", "FlashAttention-4")
 TORCH = ("torch", "torch.compile")
 
@@ -67,7 +67,7 @@ SECTIONS = (
             POWER + """
             What is above it ran before the clock fell. A tile of 128 x 128 reads 1/64 byte of L2 an operation; larger tiles
             read less and hide less of their epilogue, so ping-pong wins where K is short and cooperative 256 x 128 at GH6
-            (NOTES, "GEMM").""",
+            (benchmarks/notes/gemm.md, "GEMM, bf16, against cuBLAS").""",
             (Goal(1.05, ("cuBLAS", ), "gemm-(bf16|fp16)-GH"), Goal(0.98, ("cuBLAS", ), "gemm-(bf16|fp16)-GH", True),
              Goal(1.03, ("cuBLAS", ), "gemm-tf32-GH")),
             curves=(("gemm", "gemm-bf16-GH"), )),
@@ -85,18 +85,19 @@ SECTIONS = (
             "TFLOP/s", """
             As the GEMM. What an epilogue once seemed to cost was the host's time of its launch; a bias is free, gelu is 19
             instructions an element that stand between a consumer and its next product where K is short, and a residual is read
-            once more (NOTES, "What the GEMM does on the way out").""",
+            once more (benchmarks/notes/gemm.md, "What the GEMM does on the way out").""",
             (Goal(1.0, ("plain", ), "bias|residual", True), Goal(1.03, ("torch", ), "fp8"))),
     Section("Groups", "python -m benchmarks.grouped_gemm", ("grouped_gemm", ), "grouped_gemm-", work.product, "TFLOP/s",
             """
-            Large groups as the GEMM; with 128 rows and fewer a group, the bytes of the weights (NOTES, "Groups").""",
+            Large groups as the GEMM; with 128 rows and fewer a group, the bytes of the weights
+            (benchmarks/notes/gemm-groups-batches-few-rows.md, "Groups").""",
             (Goal(1.1, ("torch", )), Goal(1.0, ("torch", ), every=True)), curves=(("grouped", "grouped_gemm-"), )),
     Section("Batches", "python -m benchmarks.batched_gemm", ("batched_gemm", ), "batched_gemm-", work.product, "TFLOP/s", """
             As the GEMM; of K = 128 the stores.""", (Goal(1.0, ("torch", )), )),
     Section("Few rows", "python -m benchmarks.skinny_gemm", ("skinny_gemm", ), "skinny_gemm-", work.product, "GB/s", """
             The bytes of the weights. Behind a flush of L2 by writing, 30 to 50 MB of it are still to be written back when the
             weights come: 8 of the 45 us at N = 8192, for cuBLAS as for us, so that 1.05 of cuBLAS is the most that can be
-            reached there (NOTES, "Few rows").""",
+            reached there (benchmarks/notes/gemm-groups-batches-few-rows.md, "Few rows").""",
             (Goal(1.1, ("cuBLAS", ), "x8192$"), Goal(1.0, ("cuBLAS", ), "x28672$")),
             curves=(("skinny-8192", r"skinny_gemm-\d+x8192"), ("skinny-28672", r"skinny_gemm-\d+x28672"))),
     Section("Products over several GPUs", "python -m benchmarks.distributed_gemm", ("distributed-gemm", ), "distributed-gemm-",
@@ -104,17 +105,18 @@ SECTIONS = (
             The rate is one GPU's. All-gather GEMM: `alone` is the product of rows that are all there, which is the least that is
             left to do, so a ratio of 1 to it is a gather that costs nothing; its goal is 1 / 1.08. The reductions are held
             against what computes the same. Copy engines carry their sums, which costs nothing; our product alone, of which no
-            sums travel, is 1.13 to 1.15 of torch's fused one at three of the four shapes, so more is not to be had there (NOTES,
-            "Sums carried by copy engines").""",
+            sums travel, is 1.13 to 1.15 of torch's fused one at three of the four shapes, so more is not to be had there
+            (benchmarks/notes/distributed-gemm.md, "Sums carried by copy engines").""",
             (Goal(0.926, ("cuBLAS alone", ), "gather", True), Goal(0.926, ("mimw GEMM alone", ), "gather", True),
              Goal(1.15, ("cuBLAS, NCCL", "torch fused"), "scatter", True))),
     Section("Collectives", "python -m benchmarks.distributed_collectives", ("distributed_collectives", ), "", work.collective,
             "GB/s", """
             The link: 18 of 25 GB/s a direction between two H200s, 450 GB/s nominal, of which puts of all SMs get 370 (`link` in
-            src/mimw/costs/sm_90a.toml); the rate is of bytes that leave a GPU. Few bytes are bound by time: a launch in a graph
-            and one way of 1.4 us. All sides are CUDA graphs of several calls, in step, with what they need in L2. `symmetric` is
-            ours on tensors that peers read where they are, `one-shot` and `two-shot` are torch's operators on its symmetric
-            memory, `copy engine` the driver's copies between two barriers (NOTES, "Collectives between two GPUs").""",
+            src/mimw/simulator/costs/sm_90a.toml); the rate is of bytes that leave a GPU. Few bytes are bound by time: a launch in a
+            graph and one way of 1.4 us. All sides are CUDA graphs of several calls, in step, with what they need in L2. `symmetric`
+            is ours on tensors that peers read where they are, `one-shot` and `two-shot` are torch's operators on its symmetric
+            memory, `copy engine` the driver's copies between two barriers
+            (benchmarks/notes/collectives.md, "Collectives between two GPUs").""",
             (Goal(1.3, ("NCCL", ), "^all_reduce-.*-([0-9]+K|1M)$", True),
              Goal(1.0, ("NCCL", ), "^all_reduce-.*-([0-9][0-9]+|[4-9])M$", True),
              Goal(1.0, ("NCCL", ), "^(all_gather|reduce_scatter)", True), Goal(1.0, ("one-shot", "two-shot"), "^all_reduce", True)),
@@ -126,13 +128,15 @@ SECTIONS = (
             as many bytes. With 8 choices of a token the memory is as near: dispatch writes 470 MB of
             rows by expert, reads 117 MB and stages 59, combine reads 470 MB and moves 175 more, which takes 150 us at 4.3 TB/s
             where the link takes 154. `NCCL` moves a row a choice and knows beforehand how many. 128 tokens are bound by what
-            follows each other: ids, a copy, a signal of 1.4 us, a copy home (NOTES, "Tokens to experts on other GPUs").""",
+            follows each other: ids, a copy, a signal of 1.4 us, a copy home
+            (benchmarks/notes/dispatch-combine.md, "Tokens to experts on other GPUs").""",
             (Goal(0.9, ("link", ), every=True), Goal(2.0, ("NCCL", ), every=True)), link=True),
     Section("A mixture of experts over two GPUs", "python -m benchmarks.distributed_moe --what layer", ("distributed_moe_layer", ),
             "moe_layer-", work.layer, "TFLOP/s", """
             Dispatch, both products of the experts of one GPU, combine; `rows by number` has rows that stay where they come, which
             the first product reads by their numbers, `grouped_matmul` rows by expert and SwiGLU in a launch of its own. Few tokens
-            are bound by the matrices of the experts that they choose (NOTES, "Tokens to experts on other GPUs").""",
+            are bound by the matrices of the experts that they choose
+            (benchmarks/notes/dispatch-combine.md, "Tokens to experts on other GPUs").""",
             (Goal(1.0, ("grouped_matmul", "rows by number"), every=True), )),
     Section("A layer of experts in fp8, in micro-batches", "python -m benchmarks.distributed_layer --parts",
             ("distributed_layer", ), "moe_layer_fp8-", work.layer, "TFLOP/s", """
@@ -145,7 +149,8 @@ SECTIONS = (
             "TFLOP/s", POWER + """
             Each product of a chunk of K is waited for and added up in fp32 before its registers are free: tensor cores 84 %
             busy, 94 % in our product without, at the 1400 MHz that 700 W leave either; busy all the time they would do 1517
-            TFLOP/s (NOTES, "Scales of blocks"). Published is what DeepGEMM says of an H800, a figure of another machine.""",
+            TFLOP/s (benchmarks/notes/block-scaled-gemm.md, "What bounds it"). Published is what DeepGEMM says of an H800, a
+            figure of another machine.""",
             (Goal(1.0, ("torch", )), Goal(1.0, ("DeepGEMM, H800", ), every=True)), "fp8",
             published=lambda row: published(row.name.removeprefix("block_scaled_gemm-"))),
     Section("Words of local memories", "python -m benchmarks.local_memories", ("local_memories", ), "local_memories-", work.product,
@@ -156,7 +161,8 @@ SECTIONS = (
             work.attention,
             "TFLOP/s", POWER + """
             From length 4096 on the clock is 1410 to 1470 MHz and the tensor cores are busy 81 % of the time; at 1024 the
-            clock is 1590 MHz and latency decides (NOTES, "Attention forward").""", (Goal(1.05, BEST, every=True), ),
+            clock is 1590 MHz and latency decides
+            (benchmarks/notes/attention-forward.md, "Attention forward").""", (Goal(1.05, BEST, every=True), ),
             curves=(("attention-full", "attention-bf16-full"), ("attention-causal", "attention-bf16-causal"))),
     Section("Attention, backward", "python -m benchmarks.attention --backward", ("attention-backward-bf16", ),
             "attention-backward-",
@@ -164,14 +170,15 @@ SECTIONS = (
             By ncu, full at 4096, shared memory is busy 80 % of the time and the tensor cores 70 % (cuDNN: 68 and 65 %): a block of
             64 x 128 takes 3300 cycles where the products need 2560, and dS^T and the shares of dQ go through shared memory
             beside the products' own reads. A program's start and end are 2.5 us, the launches for delta
-            and dQ, at the speed of a copy, 18 % at 1024 and 5 % at 4096 (NOTES, "Attention backward"; of wide heads, which have
-            seven products, "Gradients of packed sequences, and of wide heads").""", (Goal(1.05, BEST, every=True), ),
+            and dQ, at the speed of a copy, 18 % at 1024 and 5 % at 4096 (benchmarks/notes/attention-backward.md,
+            "Attention backward"; of wide heads, which have seven products, "Wide heads, 129 to 256").""",
+            (Goal(1.05, BEST, every=True), ),
             curves=(("attention-backward-full", "attention-backward-bf16-full"),
                     ("attention-backward-causal", "attention-backward-bf16-causal"))),
     Section("Attention, packed sequences", "python -m benchmarks.attention --varlen [--backward]",
             ("attention_varlen-bf16", "attention_varlen_backward-bf16"), "attention_varlen", work.varlen, "TFLOP/s", """
             As attention: pairs of queries and keys that see each other count. Gradients as the dense ones
-            (NOTES, "Sequences packed one behind the other", "Gradients of packed sequences").""",
+            (benchmarks/notes/varlen.md).""",
             (Goal(1.05, (*BEST, "torch varlen", "cuDNN, dense"), every=True), )),
     Section("Attention over several GPUs", "python -m benchmarks.distributed_attention [--backward]", ("distributed-attention", ),
             "distributed-attention-", work.attention_of_ranks, "TFLOP/s", POWER + """
@@ -179,18 +186,20 @@ SECTIONS = (
             of 1 to it is keys that come for nothing. They come beside the products, forward and for the gradients, whose shares of
             dK and dV go to their ranks beside the products, too, and are added up at the end: all that costs up to 2.3 %. A
             consumer over two GPUs has the loops of the one alone (`python -m benchmarks.loops`); why the gradients of 32768 rows
-            take no longer than alone, nobody has measured (NOTES, "Attention over two GPUs").""",
+            take no longer than alone, nobody has measured
+            (benchmarks/notes/ring-attention.md, "Attention over two GPUs").""",
             (Goal(0.97, ("mimw alone", ), every=True), Goal(1.05, ("NCCL, cuDNN", "ring"), every=True))),
     Section("Attention, decoding", "python -m benchmarks.attention_decode", ("attention_decode", ), "attention_decode", work.decode,
             "GB/s", """
             The bytes of keys and values. Under ncu the SMs of 8 x 8192 are active 86 % of the time (sm__cycles_active), cuDNN's
-            91 %: some get 15 % more of the memory than others, and shares are equal (NOTES, "Attention with a cache").""",
+            91 %: some get 15 % more of the memory than others, and shares are equal
+            (benchmarks/notes/decode.md, "Attention with a cache").""",
             (Goal(1.05, (*BEST, "torch", "FlashInfer")), )),
     Section("Norms", "python -m benchmarks.norm [--backward] [--kind rms_norm]", ("norm", ), "", work.norm, "GB/s", """
             Bytes: x read and y written, or x, dy and dx. A copy by the same ring, without a sum, reaches 0.93 of the device
             copy with the 120 SMs that clusters of 4 and 8 leave, 0.95 with all. The gradients of LayerNorm are bound by
-            issue and by what a row waits for its sums, not by the memory. Few rows are bound by their launch (NOTES,
-            "Norms").""",
+            issue and by what a row waits for its sums, not by the memory. Few rows are bound by their launch
+            (benchmarks/notes/norms.md, "Norms").""",
             (Goal(1.1, (*TORCH, "Quack"), "LN[123]$", True), Goal(0.95, ("copy", ), "LN[4567]$", True)),
             curves=(("layer-norm", "layer_norm-forward-LN"), ("rms-norm", "rms_norm-forward-LN"),
                     ("layer-norm-backward", "layer_norm-backward-LN"), ("rms-norm-backward", "rms_norm-backward-LN"))),
@@ -200,14 +209,16 @@ SECTIONS = (
     Section("Cross entropy", "python -m benchmarks.cross_entropy --kind fused forward backward", ("cross_entropy", ),
             "cross_entropy-",
             work.cross_entropy, "GB/s", """
-            Bytes: each logit read, and where there is a gradient written, once (NOTES, "Cross entropy").""",
+            Bytes: each logit read, and where there is a gradient written, once
+            (benchmarks/notes/cross-entropy.md, "Cross entropy").""",
             (Goal(1.0, (*TORCH, "Quack"), every=True), ), curves=(("cross-entropy", "cross_entropy-fused"), )),
     Section("Rotary embedding", "python -m benchmarks.rope", ("rope", ), "rope-", work.rope, "GB/s", """
-            Bytes: queries and keys read once and written once (NOTES, "Rotary embedding").""", (Goal(1.0, (*TORCH, "Quack"),
+            Bytes: queries and keys read once and written once
+            (benchmarks/notes/rope.md, "Rotary embedding").""", (Goal(1.0, (*TORCH, "Quack"),
             every=True), )),
     Section("Top-k", "python -m benchmarks.topk", ("topk", ), "topk-", work.topk, "GB/s", """
             Bytes where rows are long; else the launch and the rounds over digits: some 90 instructions a number, many
-            around atomics (NOTES, "Top-k").""",
+            around atomics (benchmarks/notes/topk.md, "Top-k against torch.topk").""",
             (Goal(1.5, ("torch", ), every=True), ), curves=(("topk", "topk-fp32"), )),
     Section("Top-k selector", "python -m benchmarks.topk_selector", ("topk_selector", ), "topk_selector", work.topk, "GB/s",
             """
@@ -217,12 +228,13 @@ SECTIONS = (
     Section("2-simplicial attention", "python -m benchmarks.simplicial_attention [--backward]", ("simplicial_attention", ),
             "simplicial_attention", work.simplicial, "TFLOP/s", """
             The tensor cores, as attention; what each change of the second key costs besides, 1.4 blocks of keys for every four
-            (NOTES, "2-simplicial attention").""",
+            (benchmarks/notes/simplicial-attention.md, "2-simplicial attention").""",
             (Goal(1.0, ("Triton, keys outside", "Triton, second keys outside", "Triton, published split"), every=True), ),
             curves=(("simplicial-attention", "simplicial_attention"), )),
     Section("Sparse MLA", "python -m benchmarks.sparse_mla", ("sparse_mla", ), "sparse_mla-", work.sparse_mla, "TFLOP/s", """
             The products; in these rows the latency of gathered rows before that: device memory is 3 to 6 % busy, the tensor
-            cores 57 % (pipe), 32 and 33 %, and warps wait for loads (NOTES, "Sparse MLA prefill"). The forms are
+            cores 57 % (pipe), 32 and 33 %, and warps wait for loads
+            (benchmarks/notes/sparse-mla.md, "Sparse MLA prefill"). The forms are
             columns beside each other, and no baselines: each is held against what is published of it on an H800, whose tensor
             cores, clocks and L2 are an H200's, so that its time counts as it is where the cache fits into L2, and 0.70 times,
             the ratio of the memories, where it does not.""",
@@ -231,7 +243,7 @@ SECTIONS = (
     Section("Mixture of experts", "python -m benchmarks.moe", ("moe-bf16", ), "moe-", work.experts, "TFLOP/s", """
             Up to some 100 rows an expert the bytes of the matrices that tokens choose; then the tensor cores as in a GEMM,
             rows of padding, half a block an expert, and the matrices once more for its second block, since L2 has lost them
-            (19 to 31 % of hits at deepseek-4096; NOTES, "A mixture of experts").""",
+            (19 to 31 % of hits at deepseek-4096; benchmarks/notes/moe.md, "A mixture of experts as one call").""",
             (Goal(1.0, ("torch", "triton")), Goal(1.0, ("torch", "triton"), every=True)),
             curves=tuple((f"moe-{model}", f"moe-{model}-") for model in ("deepseek", "qwen", "mixtral"))),
     Section("Mixture of experts, fp8", "python -m benchmarks.moe --fp8", ("moe-fp8", ), "moe-fp8-", work.experts, "TFLOP/s",

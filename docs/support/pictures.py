@@ -25,7 +25,7 @@ if __name__ == "__main__":
 import mimw
 from docs.support import gallery_picture
 from mimw.report import barrier_graph_svg, svg
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 
 FOLDER = Path(__file__).resolve().parents[1] / "concepts"
 BLUE, ORANGE, GREEN, GREY = "#3b6fb6", "#e08e2b", "#2f8f5b", "#e3e6eb"

@@ -15,6 +15,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
 import page  # noqa: E402
 import tle_probes  # noqa: E402
+from reflow import reflow  # noqa: E402
 
 import mimw.tle as tle  # noqa: E402
 
@@ -28,6 +29,72 @@ there, and the call is refused with its line.
 
 TLE words and TLX words may stand in one kernel. One pipeline written three ways: docs/THREE_WAYS.md. Where copies by a tensor
 descriptor can begin (`tle.gpu.copy`) is one rule for all words: docs/tlx.md, "Said once".
+"""
+STRUCTS = """## Structs
+
+A struct gives values that belong together one name: `@tle.struct` over a class of annotated fields. The class is called in a
+kernel; its values go to helpers and back, through loops and branches, into tasks and partitions, and into other structs. In the
+compiled kernel nothing is left of them.
+
+```python
+@tle.struct
+class Stage:
+    a: tle.gpu.buffered_tensor
+    b: tle.gpu.buffered_tensor
+    SIZE: tl.constexpr
+
+    @mimw.jit
+    def fill(self, x, chunk):
+        at = tl.arange(0, self.SIZE)
+        tl.store(tle.gpu.local_ptr(self.a), tl.load(x + chunk * self.SIZE + at))
+        tl.store(tle.gpu.local_ptr(self.b), tl.load(x + chunk * self.SIZE + at) * 2)
+
+
+@tle.struct
+class Sums:
+    total: tl.tensor
+    chunks: tl.tensor = 0
+
+    @mimw.jit
+    def add(self, stage):
+        tile = tl.load(tle.gpu.local_ptr(stage.a)) + tl.load(tle.gpu.local_ptr(stage.b))
+        return Sums(self.total + tile, self.chunks + 1)
+
+
+@mimw.jit
+def kernel(x, y, chunks, SIZE: tl.constexpr):
+    stages = Stage(tle.gpu.alloc([2, SIZE], tl.float32), tle.gpu.alloc([2, SIZE], tl.float32), SIZE)
+    pipe = tle.pipe(stages, capacity=2)
+    writer, reader = pipe.writer(), pipe.reader()
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            sums = Sums(tl.zeros((SIZE, ), tl.float32))
+            for chunk in range(chunks):
+                sums = sums.add(reader.wait(chunk).slot)
+                reader.release(chunk)
+            tl.store(y + tl.arange(0, SIZE), sums.total / sums.chunks)
+        with tlx.async_task(num_warps=4):
+            for chunk in range(chunks):
+                writer.acquire(chunk).fill(x, chunk)
+                writer.commit(chunk)
+
+
+x, y = np.arange(4 * 128, dtype=np.float32), np.zeros(128, np.float32)
+mimw.simulate(kernel, (1, ), x, y, 4, 128)
+assert np.allclose(y, 3 * x.reshape(4, 128).mean(0))
+```
+
+* A pipe that is given a struct of buffers, `tle.pipe(stages, capacity=2)`, has the struct's fields, and its slots are such structs
+  of one stage each: `acquire(i)` and `wait(i).slot` have the methods. Constants among the fields are every slot's.
+* `tl.tensor` is a tile, a scalar or a pointer; a number that is given for it becomes a value of the run, as in `n = 0`. A loop
+  may so carry it. `tl.constexpr` stays known when compiling; a loop cannot change it. `tl.tensor | tl.constexpr` and `Any` leave
+  a number what it is: a launch's argument 1 is a constant. `A | None` takes None. Any other class of values takes these.
+* Methods are functions of `@mimw.jit` (`__add__` and the like among them) or of `@triton.constexpr_function`. Structs have no
+  `__init__`: a value that takes some work is made by a function. They may inherit from structs.
+* A field is never assigned: `sums = sums.replace(chunks=0)` is a copy with another field. `a if c else b` between structs takes
+  a `c` that is known when compiling; write `if c: sums = ..`.
+* A launch takes no struct, only the fields, of which the kernel makes one. A struct of constants may be made outside of
+  kernels: a kernel names it as a global, or is given it for a parameter `TILES: tl.constexpr`.
 """
 
 
@@ -57,6 +124,7 @@ def table(cells_of=cells_of) -> str:
     lines = [PREFACE, "## Where the words work", "", f"| Word | {' | '.join(TARGETS)} | simulator |"]
     lines.append("|---" * (len(TARGETS) + 2) + "|")
     lines += [f"| `{name}` | {' | '.join(cells_of(name))} |" for name in tle_probes.PROBES]
+    lines += ["", *STRUCTS.splitlines()]
     for title, room in (("`tle`", tle), ("`tle.gpu`", tle.gpu), ("`tle.dsa`", tle.dsa), ("`tle.raw`", tle.raw)):
         lines += ["", f"## Names of {title}", "", "| Name | |", "|---|---|"]
         for name in sorted(room.__all__, key=str.lower):
@@ -66,7 +134,7 @@ def table(cells_of=cells_of) -> str:
             else:
                 call = _call(item) if callable(item) else ""
                 lines.append(f"| `{name}{call}` | {_first_line(item) if callable(item) else f'`{item}`'} |")
-    return "\n".join([*lines, ""])
+    return reflow("\n".join([*lines, ""]))
 
 
 def main(arguments: list[str]) -> int:

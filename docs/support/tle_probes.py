@@ -66,6 +66,24 @@ def pipe(x, y):
         reader.release(step)
 
 
+@tle.struct
+class _Row:
+    tile: tl.tensor
+    scale: tl.constexpr = 2
+
+    @mimw.jit
+    def scaled(self):
+        return self.tile * self.scale
+
+
+@probe("struct")
+def struct(x, y):
+    row = _Row(tl.load(x + tl.arange(0, 128)))
+    for _ in range(4):
+        row = row.replace(tile=row.scaled())
+    tl.store(y + tl.arange(0, 128), row.tile)
+
+
 @probe("gpu.alloc, gpu.local_ptr")
 def local(x, y):
     at = tl.arange(0, 128)

@@ -16,9 +16,10 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
 import page  # noqa: E402
 import probes  # noqa: E402
+from reflow import reflow  # noqa: E402
 
 import mimw.tlx as tlx  # noqa: E402
-from mimw.passes.check_target import word_targets  # noqa: E402
+from mimw.compiler.passes.check_target import word_targets  # noqa: E402
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
 
@@ -175,10 +176,11 @@ def table(cells_of=cells_of) -> str:
     lines += ["## Types and values", "", "Plain values, wherever Python runs.", "", "| Name | |", "|---|---|"]
     for name in rest:
         lines.append(f"| `{name}{parameters(name)}` | {inspect.getdoc(getattr(tlx, name)).splitlines()[0]} |")
-    lines += ["", "## What the chips lack", "", "Refused before anything else is looked at (`mimw.passes.check_target`).", "",
+    lines += ["", "## What the chips lack", "",
+              "Refused before anything else is looked at (`compiler/passes/check_target.py`).", "",
               "| Word | Chips that have it |", "|---|---|"]
     lines += [f"| `{word}` | {', '.join(chips)} |" for word, chips in word_targets().items()]
-    return "\n".join([*lines, "", NOTES])
+    return reflow("\n".join([*lines, "", NOTES]))
 
 
 def main(arguments: list[str]) -> int:

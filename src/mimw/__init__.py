@@ -4,11 +4,7 @@ Input: a public name. Output: the function, the class or the module of that name
 time:
 
     import mimw                 loads nothing else, neither Triton nor numpy
-    mimw.jit, from mimw ...     loads the module that defines the name: here mimw/jit.py
-
-A name such as `check` is both a function and a module: `mimw.check` is always the function, whichever module has imported the
-module `mimw.check`, and in whatever order. `mimw.compile` is one, too, beside the package of the compiler, from which names are
-imported as from any: `from mimw.compile import compile_kernel`.
+    mimw.jit, from mimw ...     loads the module that defines the name: here mimw/runtime/jit.py
 """
 
 from __future__ import annotations
@@ -16,23 +12,21 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import tle, tlx
-    from .ahead import compile
-    from .aliases import install_aliases
-    from .autotune import Config, autotune
-    from .check import check
-    from .compile_ahead import compile_ahead
-    from .explain import explain
-    from .host import TensorDescriptor
-    from .jit import jit
-    from .simulate import simulate
-    from .timing.predict import predict
-    from .timing.profile import profile
-    from .world import World
+    from .ir.world import World
+    from .runtime.ahead import compile
+    from .runtime.autotune import Config, autotune
+    from .runtime.host import TensorDescriptor
+    from .runtime.jit import jit
+    from .runtime.simulate import simulate
+    from .tools.check import check
+    from .tools.compile_ahead import compile_ahead
+    from .tools.explain import explain
+    from .tools.timing.predict import predict
+    from .tools.timing.profile import profile
 
 __version__ = "0.1.0"
 
@@ -57,37 +51,39 @@ __all__ = [
 
 # Public name -> the module that defines it; the names that are not here are modules themselves.
 _HOMES = {
-    "Config": "autotune",
-    "TensorDescriptor": "host",
-    "World": "world",
-    "autotune": "autotune",
-    "check": "check",
-    "compile": "ahead",
-    "compile_ahead": "compile_ahead",
-    "explain": "explain",
-    "install_aliases": "aliases",
-    "jit": "jit",
-    "predict": "timing.predict",
-    "profile": "timing.profile",
-    "simulate": "simulate",
+    "Config": "runtime.autotune",
+    "TensorDescriptor": "runtime.host",
+    "World": "ir.world",
+    "autotune": "runtime.autotune",
+    "check": "tools.check",
+    "compile": "runtime.ahead",
+    "compile_ahead": "tools.compile_ahead",
+    "explain": "tools.explain",
+    "jit": "runtime.jit",
+    "predict": "tools.timing.predict",
+    "profile": "tools.timing.profile",
+    "simulate": "runtime.simulate",
 }
 
 # What else of the package is for users, as modules: `from mimw import ops`. Those that need torch are no part of a star import.
 _MODULES = ("distributed", "errors", "kernels", "ops", "testing")
 
 
-class _Package(ModuleType):
-    """Python's import sets every submodule as an attribute of its package; where the attribute is a function, it stays one."""
+def install_aliases() -> None:
+    """Let published TLX and TLE sources import under their own names in this process.
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and name in _HOMES:
-            if _HOMES[name] != name:
-                return          # the function is another module's; `__getattr__` finds it when it is asked for
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules, and two of these
+    are also `triton.language.extra.subtile_ops` and `triton.language.extra.cuda.inline_ptx_lib`;
+    `triton.experimental.tle` and `triton.experimental.tle.language` become `mimw.tle`, with `gpu`, `dsa` and `raw` below both, and
+    `triton.experimental.flagtree.edsl` and `.language` `mimw.tle.raw` and `mimw.tle`; `mlir`, `mlir.ir` and `mlir.dialects`, where
+    they are not installed, become what raw bodies need of them;
+    `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become ours (Config also where scripts import it from
+    `triton.runtime`). Where launches are simulated, `triton.runtime.driver.active` answers for the target that is simulated
+    (MIMW_TARGET), and so do `torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name`. Idempotent; call it
+    before importing the sources: a module that took `triton.jit` by name earlier keeps the stock one.
+    """
+    from .runtime.aliases import answer_published
+    answer_published(sys.modules[__name__])
 
 
 def __getattr__(name: str) -> Any:

@@ -21,6 +21,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── AsyncDotMisuse          AsyncDotReadEarly
     │   │   └── WaitCycle
     │   ├── TaskError          what tasks may hold and capture
+    │   ├── StructError        a `tle.struct` that cannot be: its class, a call of the class, a name that it does not have
     │   ├── AssemblerError     the assembler in use is known to get such a kernel wrong
     │   ├── AliasError         buffers that share storage in a way that cannot be
     │   ├── RemoteTwice        a pointer that leads to another GPU is made one of another GPU's once more
@@ -204,6 +205,10 @@ class AsyncDotMisuse(ProtocolError):
 
 class TaskError(KernelError):
     """A region of tasks holds or captures what it must not."""
+
+
+class StructError(KernelError):
+    """A `tle.struct` that cannot be, or a use of one: its class, the fields that it is given, a name that it does not have."""
 
 
 class AliasError(KernelError):

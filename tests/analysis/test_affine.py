@@ -3,8 +3,8 @@
 import pytest
 import triton.language as tl
 
-from mimw.analysis.affine import Affine, affine
-from mimw.analysis.uses import Uses
+from mimw.compiler.analysis.affine import Affine, affine
+from mimw.compiler.analysis.uses import Uses
 from tests.language.harness import Kernel
 
 

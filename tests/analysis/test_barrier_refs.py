@@ -1,8 +1,8 @@
 """What a value that is a barrier stands for, and what the two readers make of it."""
 
-from mimw.analysis import barrier_arrays
-from mimw.analysis.barrier_ops import signals, waits
-from mimw.analysis.barrier_refs import BarrierRef, barrier_refs
+from mimw.compiler.analysis import barrier_arrays
+from mimw.compiler.analysis.barrier_ops import signals, waits
+from mimw.compiler.analysis.barrier_refs import BarrierRef, barrier_refs
 from mimw.ir import parse_program
 
 KERNEL = """kernel k(%n: i32, %flag: i1) on 4 warps {

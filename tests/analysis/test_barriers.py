@@ -1,6 +1,6 @@
 """Who does what to which barriers."""
 
-from mimw.analysis import Symbols, Uses, barrier_arrays, ring_of_wait, task_label
+from mimw.compiler.analysis import Symbols, Uses, barrier_arrays, ring_of_wait, task_label
 from tests.analysis.building import I32, Kernel, Pointer, ring_copy
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mimw.analysis import Uses, constant_of, first_value, never_runs
+from mimw.compiler.analysis import Uses, constant_of, first_value, never_runs
 from mimw.ir import LaunchFacts
 from tests.analysis.building import I1, I32, Kernel, Scalar
 

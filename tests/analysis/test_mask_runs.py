@@ -2,8 +2,8 @@
 
 import pytest
 
-from mimw.analysis import Uses
-from mimw.analysis.mask_runs import mask_run
+from mimw.compiler.analysis import Uses
+from mimw.compiler.analysis.mask_runs import mask_run
 from mimw.ir import Tensor
 from tests.analysis.building import I1, I32, Kernel
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mimw.analysis.needed import needed
-from mimw.simulate import prepare
+from mimw.compiler.analysis.needed import needed
+from mimw.runtime.simulate import prepare
 from tests.kernels.drawn_tiles import drawn
 from tests.kernels.product import product_case
 from tests.kernels.rounds_by_data import branches, told_in_tiles, until_small

@@ -6,8 +6,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.analysis.operand_reads import reads_become_operands
-from mimw.simulate import prepare
+from mimw.compiler.analysis.operand_reads import reads_become_operands
+from mimw.runtime.simulate import prepare
 
 
 @mimw.jit

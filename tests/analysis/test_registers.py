@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.analysis import register_plan, total_warps
+from mimw.compiler.analysis import register_plan, total_warps
 from mimw.target import target
 from tests.analysis.building import Kernel
 

@@ -1,6 +1,6 @@
 """What each task has and does."""
 
-from mimw.analysis import task_resources
+from mimw.compiler.analysis import task_resources
 from mimw.target import target
 from tests.analysis.building import ACC, Kernel, ring_copy
 

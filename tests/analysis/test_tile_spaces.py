@@ -7,8 +7,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.analysis.tile_spaces import TileSpaces
-from mimw.simulate import prepare
+from mimw.compiler.analysis.tile_spaces import TileSpaces
+from mimw.runtime.simulate import prepare
 
 
 @mimw.jit

@@ -5,8 +5,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.analysis import Uses, loops_of, rounds
-from mimw.simulate import prepare
+from mimw.compiler.analysis import Uses, loops_of, rounds
+from mimw.runtime.simulate import prepare
 
 
 @mimw.jit

@@ -1,6 +1,6 @@
 """Definitions, uses, parents and tasks."""
 
-from mimw.analysis import Uses, task_label
+from mimw.compiler.analysis import Uses, task_label
 from tests.analysis.building import Kernel, ring_copy
 
 

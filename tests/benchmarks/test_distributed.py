@@ -13,8 +13,8 @@ from benchmarks.distributed import MOST_ROUNDS, agreed_rounds, meet, worst
 from benchmarks.distributed_moe_candidates import candidates
 from docs.support.performance_choices import shipped
 from docs.support.performance_sections import SECTIONS
-from mimw.costs import model
 from mimw.kernels.collectives import COLLECTIVES, arguments
+from mimw.simulator.costs import model
 
 
 @pytest.mark.parametrize("per_round, at_least, rounds", [

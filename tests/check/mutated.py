@@ -9,8 +9,8 @@ import random
 import warnings
 
 from benchmarks.mutants import mutants
+from mimw.compiler.passes import run_passes
 from mimw.errors import MimwError
-from mimw.passes import run_passes
 from mimw.target import target
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 import mimw
-import mimw.simulate
+import mimw.runtime.simulate
 
-SIMULATE = sys.modules["mimw.simulate"]     # the name `mimw.simulate` is the function's
+SIMULATE = sys.modules["mimw.runtime.simulate"]     # the name `mimw.simulate` is the function's
 
 SWITCHES = (False, True)
 TABLES = {}     # name -> (the ops the table is about, a function that gives the launch with all switches on)

@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mimw.memory_model.shadow import Shadow
-from mimw.search import arrays
-from mimw.search.arrays import Arrays, Blocks
+from mimw.simulator.memory_model.shadow import Shadow
+from mimw.tools.search import arrays
+from mimw.tools.search.arrays import Arrays, Blocks
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, ml_dtypes.bfloat16])

@@ -10,7 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw import errors
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.kernels.clusters import sent_to_who_leaves
 from tests.kernels.lines import line_of, lines_with
 from tests.kernels.tma_pipeline import pipeline, pipeline_arguments

@@ -8,13 +8,13 @@ import pytest
 
 import mimw
 from benchmarks.mutants import mutants
-from mimw.check import Search
+from mimw.compiler.passes import run_passes
+from mimw.compiler.passes.expand_pipes import expand_pipes
 from mimw.errors import KernelError
 from mimw.ir import OPS
-from mimw.passes import run_passes
-from mimw.passes.expand_pipes import expand_pipes
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.target import target
+from mimw.tools.check import Search
 
 from .tables import TABLES, as_written
 

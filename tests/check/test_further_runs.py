@@ -9,13 +9,13 @@ import pytest
 import triton.language as tl
 
 import mimw
-import mimw.search.search as search
+import mimw.tools.search.search as search
 from benchmarks.mutation_kernels import CASES
 from mimw.errors import MimwError
 from mimw.kernels import gemm
-from mimw.search import Search
-from mimw.search.protocol import TileData
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
+from mimw.tools.search import Search
+from mimw.tools.search.protocol import TileData
 
 from .mutated import with_mutants
 
@@ -82,15 +82,16 @@ def report(launch, quick: float, monkeypatch, jobs: int = 1, shrink: bool = True
 
 @pytest.fixture
 def left_out(monkeypatch):
-    """The machines that left tile data out."""
-    machines, leave_out = [], TileData.leave_out
+    """The hooks of the runs that left tile data out."""
+    found, run = [], search.run
 
-    def noting(data, machine):
-        machines.append(machine)
-        leave_out(data, machine)
+    def noting(*args, hooks, **keywords):
+        if hooks.skipped is not None:
+            found.append(hooks)
+        return run(*args, hooks=hooks, **keywords)
 
-    monkeypatch.setattr(TileData, "leave_out", noting)
-    return machines
+    monkeypatch.setattr(search, "run", noting)
+    return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -7,7 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.simulator import run, watching
 from tests.kernels.made_anew import WIDTH, everything, of_everything
 

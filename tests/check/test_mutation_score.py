@@ -8,8 +8,8 @@ from benchmarks.mutants import mutants
 from benchmarks.mutation_kernels import CASES, GPUS, NOT_JUDGED, ON_SEVERAL_GPUS
 from benchmarks.mutation_reasons import NOT_ARGUED
 from benchmarks.mutation_table import score, table
-from benchmarks.mutations import ROWS, judge, read_rows
-from mimw.simulate import prepare
+from benchmarks.mutations import ROWS, judge, main, read_rows
+from mimw.runtime.simulate import prepare
 from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
 ROOT = Path(__file__).parents[2]
@@ -65,3 +65,22 @@ def test_the_score_as_measured(measured):
 
 def test_the_page_is_what_was_measured(measured):
     assert (ROOT / "docs" / "MUTATIONS.md").read_text() == table(measured, [case.name for case in (*CASES, *ON_SEVERAL_GPUS)])
+
+
+def test_what_became_of_each_mutant_is_printed(measured, capsys):
+    """Without a run; those that were not caught one by one, the others by the class that caught them."""
+    main(["--list", "--kernels", "tutorial 10"])
+    told = capsys.readouterr().out
+    rows = [row for row in measured if row["kind"] == "mutant" and row["kernel"] == "Tutorial 10"]
+    assert told.startswith("## Tutorial 10 (`tutorials/10_blackwell_attention.py`)\n") and told.count("\n## ") == 0
+    assert told.count("| missed |") == sum(row["verdict"] == "missed" for row in rows) == 4
+    assert told.count("| equivalent |") == sum(row["verdict"] == "equivalent" for row in rows) > 0
+    assert all(row["by"] in told for row in rows)
+
+
+def test_all_mutants_are_printed_where_no_kernel_is_named(measured, capsys):
+    main(["--list"])
+    told = capsys.readouterr().out
+    assert told.count("\n## ") + 1 == sum(row["kind"] == "kernel" for row in measured)
+    assert told.count("| missed |") + told.count("| equivalent |") == sum(
+        row["kind"] == "mutant" and row["verdict"] != "caught" for row in measured)

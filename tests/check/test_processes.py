@@ -16,9 +16,9 @@ import pytest
 
 import mimw
 from mimw.errors import SimulatorMisuse
-from mimw.search import processes
-from mimw.search.arrays import Arrays
-from mimw.search.processes import Crew, job_count
+from mimw.tools.search import processes
+from mimw.tools.search.arrays import Arrays
+from mimw.tools.search.processes import Crew, job_count
 from tests.kernels import tma_pipeline
 from tests.processes import python
 
@@ -173,7 +173,8 @@ def in_a_fork(code: str) -> str:
 
 def test_a_plain_process_may_fork_though_numpy_has_threads():
     assert in_python("import numpy as np; a = np.ones((512, 512)); a @ a\n"
-                     "from mimw.search.processes import may_fork; print(may_fork()); print((a @ a).sum())") == "True\n134217728.0"
+                     "from mimw.tools.search.processes import may_fork; print(may_fork()); "
+                     "print((a @ a).sum())") == "True\n134217728.0"
 
 
 def test_a_thread_that_has_ended_leaves_the_systems_list_later(monkeypatch):
@@ -192,7 +193,7 @@ def test_one_process_where_a_copy_would_not_work(why):
     """A thread of Python, also one that only waits; a daemon; no fork; a thread that Python does not know."""
     code = f"""
 import ctypes, multiprocessing.process as multiprocessing, os, threading
-from mimw.search.processes import may_fork
+from mimw.tools.search.processes import may_fork
 event = threading.Event()
 def native_thread():
     libc, handle = ctypes.CDLL(None), ctypes.c_ulong()
@@ -275,7 +276,7 @@ def test_the_command_takes_jobs_and_really_uses_them():
     """In a process of its own, since copies are made by processes without threads only."""
     code = f"""
 import contextlib, io, json, os
-import mimw.search.processes as processes
+import mimw.tools.search.processes as processes
 from mimw.cli import main
 processes.START = processes.WORTH = 0.0
 forked, fork = [], os.fork

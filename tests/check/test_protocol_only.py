@@ -7,9 +7,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.search import Search
-from mimw.search.protocol import TileData
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
+from mimw.tools.search import Search
+from mimw.tools.search.protocol import TileData
 
 
 @mimw.jit

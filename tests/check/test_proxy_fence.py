@@ -5,7 +5,7 @@ import pytest
 
 import mimw
 from benchmarks.proxy_fence import SHAPES, TILES, launcher, ring, variant
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 
 SMALL = dict(R=16, C=16, STAGES=2, READERS=2)
 

@@ -10,10 +10,10 @@ import mimw
 import mimw.tlx as tlx
 from mimw.errors import SimulatorMisuse
 from mimw.ir import LaunchFacts
-from mimw.search.sample import Sample, chosen, cluster_at, cluster_count, cluster_of
-from mimw.search.stores import meeting_stores
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.simulator.machine.clusters import clusters
+from mimw.tools.search.sample import Sample, chosen, cluster_at, cluster_count, cluster_of
+from mimw.tools.search.stores import meeting_stores
 from tests.kernels.small_gemm import gemm_arguments
 
 PROGRAMS = 40
@@ -177,7 +177,7 @@ def test_a_sample_has_the_first_the_last_and_another_with_each_seed():
 def test_only_these_run_in_the_grid_as_it_is():
     seen = floats()
     launch = prepare(rows, (PROGRAMS, ), (seen, ), dict(STEP=16, SIZE=16))
-    from mimw.search import Search
+    from mimw.tools.search import Search
     search = Search(launch, ctas=chosen("sample", launch))
     assert search.attempt(1) is None
     ran = [cluster[0][0] for cluster in Sample()(1, launch)]

@@ -7,11 +7,11 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.errors import SimulatorMisuse, TargetError
-from mimw.search.clusters import cluster_at
-from mimw.search.protocol import TileData
-from mimw.search.sample import chosen
-from mimw.search.together import together
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
+from mimw.tools.search.clusters import cluster_at
+from mimw.tools.search.protocol import TileData
+from mimw.tools.search.sample import chosen
+from mimw.tools.search.together import together
 from tests.kernels.several_gpus import gathering
 
 

@@ -10,7 +10,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.cli import main
 from mimw.errors import SimulatorMisuse
-from mimw.search import Meter, search
+from mimw.tools.search import Meter, search
 from tests.kernels import tma_pipeline
 from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
@@ -60,8 +60,8 @@ def test_a_long_run_tells_from_within():
 
 
 def test_the_command_tells_on_stderr(monkeypatch, capsys):
-    monkeypatch.setattr("mimw.search.meter.QUIET", 0.0)
-    monkeypatch.setattr("mimw.search.meter.BETWEEN", 0.0)
+    monkeypatch.setattr("mimw.tools.search.meter.QUIET", 0.0)
+    monkeypatch.setattr("mimw.tools.search.meter.BETWEEN", 0.0)
     assert main(["check", f"{KERNELS}:released_before_the_wait", "--seeds", "3", "--jobs", "1"]) == 1
     told = capsys.readouterr().err.splitlines()
     assert any(line.startswith("mimw: 3 of 3 runs, 1 found, ") and line.endswith("operations/s") for line in told)

@@ -11,11 +11,11 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from benchmarks.mutants import mutants
+from mimw.compiler.passes import PASSES, Context, run_passes
 from mimw.errors import KernelError
-from mimw.passes import PASSES, Context, run_passes
-from mimw.search import Search
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.target import target
+from mimw.tools.search import Search
 
 from .tables import SWITCHES, right, states
 

@@ -13,7 +13,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from tests.kernels.lines import line_of
 
 from . import tables

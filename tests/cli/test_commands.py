@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import mimw
 import mimw.cli
 from mimw.cli import COMMANDS, doctor, main
 from mimw.cli.errors import CommandError
@@ -20,8 +21,8 @@ def compiler(monkeypatch, tmp_path):
         asked.append((kernel.fn.__name__, signature, constexprs, target, options))
         return SimpleNamespace(stages={"ttgir": "module {}", "ptx": ".version 8.8\n", "cubin": b"\x7fELF"})
 
-    monkeypatch.setitem(sys.modules, "mimw.compile", SimpleNamespace(compile_kernel=compile_kernel))
-    monkeypatch.setattr(mimw.aliases, "install_aliases", lambda: None)
+    monkeypatch.setattr("mimw.runtime.compile_kernel.compile_kernel", compile_kernel)
+    monkeypatch.setattr(mimw, "install_aliases", lambda: None)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "add.py").write_text("from types import SimpleNamespace\n"
                                      "def add(x, n, B=1): pass\n"
@@ -101,7 +102,7 @@ def test_doctor_says_what_does_not_work_and_goes_on(monkeypatch, capsys):
     def refuse(*args, **kwargs):
         raise RuntimeError("no compiler today")
 
-    monkeypatch.setitem(sys.modules, "mimw.compile", SimpleNamespace(compile_kernel=refuse))
+    monkeypatch.setattr("mimw.runtime.compile_kernel.compile_kernel", refuse)
     monkeypatch.setitem(sys.modules, "mimw.cli.probes", SimpleNamespace(
         copy_plain=None, copy_between_tasks=None, SIGNATURE={}))
     monkeypatch.setattr(mimw.cli, "probes", sys.modules["mimw.cli.probes"], raising=False)

@@ -198,9 +198,9 @@ def test_what_takes_long_says_so_and_what_is_soon_done_does_not(stream, expected
 def test_a_launch_on_a_gpu_without_torch_says_what_is_missing(monkeypatch):
     import sys
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr("mimw.triton_port.runtime.gpu_is_active", lambda: True)
+    monkeypatch.setattr("mimw.compiler.triton_port.runtime.gpu_is_active", lambda: True)
     with pytest.raises(CommandError, match="wants torch"):
         on_gpu(1)
-    monkeypatch.setattr("mimw.triton_port.runtime.gpu_is_active", lambda: False)
+    monkeypatch.setattr("mimw.compiler.triton_port.runtime.gpu_is_active", lambda: False)
     with pytest.raises(CommandError, match="MIMW_SIMULATE=0 asks for a launch on a GPU, and there is none"):
         on_gpu(1)

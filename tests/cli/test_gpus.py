@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-import mimw.aliases
+import mimw
 from mimw.cli import main
 from tests.compiling import to_ttgir
 
@@ -28,7 +28,7 @@ if __name__ == "__main__":
 def script(tmp_path, monkeypatch):
     for name in ("MIMW_GPUS", "MIMW_SIMULATE", "MIMW_TIMELINE"):
         monkeypatch.setenv(name, "")      # what the command sets is undone
-    monkeypatch.setattr(mimw.aliases, "install_aliases", lambda: None)
+    monkeypatch.setattr(mimw, "install_aliases", lambda: None)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "case.py").write_text(CASE)
     return str(tmp_path / "case.py")
@@ -65,7 +65,7 @@ def test_timeline(script, tmp_path, capsys):
 
 def test_compile(script, capsys, monkeypatch):
     """And so `explain`, which names the kernel in the same way."""
-    monkeypatch.setattr("mimw.compile.compile_kernel", to_ttgir)
+    monkeypatch.setattr("mimw.runtime.compile_kernel.compile_kernel", to_ttgir)
     assert main(["compile", f"{script}:case", "--gpus", "2", "--emit", "recorded"]) == 0
     assert "peer_pointer" in capsys.readouterr().out
 

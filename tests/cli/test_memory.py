@@ -8,10 +8,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
-from mimw.explain.memory import memory_text
-from mimw.storage import compiled_rows, shared_plan
-from mimw.triton_port.allocation import Piece, allocation
+from mimw.compiler.storage import compiled_rows, shared_plan
+from mimw.compiler.triton_port.allocation import Piece, allocation
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.tools.explain.memory import memory_text
 
 
 @mimw.jit

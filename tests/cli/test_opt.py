@@ -5,8 +5,8 @@ import io
 import pytest
 
 from mimw.cli import main
+from mimw.compiler.passes import OPTIONAL, PASSES
 from mimw.ir import parse_program, print_program
-from mimw.passes import OPTIONAL, PASSES
 from tests.kernels import two_tasks
 
 TEXT = """\

@@ -12,9 +12,9 @@ import triton.language as tl
 
 import mimw
 from mimw.cli import doctor, main
-from mimw.compile import compile_kernel
+from mimw.compiler.triton_port.runtime import MockTensor
 from mimw.errors import CacheError, SimulatorMisuse
-from mimw.triton_port.runtime import MockTensor
+from mimw.runtime.compile_kernel import compile_kernel
 
 PROBE = ["mimw.cli.probes:copy_between_tasks", "--signature", "*fp32, *fp32"]
 
@@ -89,7 +89,7 @@ def test_what_the_system_says(number, kind, text, monkeypatch):
     def stock(*args, **keywords):
         raise OSError(number, os.strerror(number), "ptxas" if number == errno.ENOENT else None)
 
-    monkeypatch.setattr(sys.modules["mimw.compile"], "stock_compile", stock)
+    monkeypatch.setattr(sys.modules["mimw.compiler.pipeline"], "stock_compile", stock)
     with pytest.raises(kind, match=text):
         compile_kernel(one, {"x": "*fp32"})
 

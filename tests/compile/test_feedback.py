@@ -6,8 +6,8 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
-from mimw.compile.feedback import LESSONS, Feedback
+from mimw.compiler.pipeline.feedback import LESSONS, Feedback
+from mimw.runtime.compile_kernel import compile_kernel
 
 DIVISIBLE = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
 

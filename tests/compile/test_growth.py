@@ -1,7 +1,7 @@
 """Twice the lines cost about twice the CPU time: of recording and checking a kernel, and of lowering it to Triton's first module.
 
 What Triton's passes take is not asked: of a chain of values between two accesses `tritongpu-coalesce` looks at every pair
-(benchmarks/NOTES.md, "Very long kernels").
+(benchmarks/notes/compiler.md, "Very long kernels").
 """
 
 import linecache
@@ -13,8 +13,8 @@ import triton.language as tl
 import mimw
 from benchmarks.growth import MOST, seconds
 from mimw import tlx
-from mimw.compile import record_kernel
-from mimw.lowering.emitter import Emitter
+from mimw.compiler.lowering.emitter import Emitter
+from mimw.runtime.compile_kernel import record_kernel
 from tests.lowering.harness import Case
 
 pytestmark = pytest.mark.usefixtures("little_to_collect")

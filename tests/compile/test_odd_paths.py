@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 
 TEXT = """import mimw, triton.language as tl
 from mimw import tlx

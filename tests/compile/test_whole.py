@@ -7,8 +7,8 @@ import pytest
 import triton.language as tl
 
 from mimw import jit, tlx
-from mimw.compile import compile_kernel
-from mimw.triton_port.runtime import keep_text, kept_text
+from mimw.compiler.triton_port.runtime import keep_text, kept_text
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.every import every
 
 
@@ -61,7 +61,7 @@ def test_a_kernel_without_digests_gets_them_and_a_cache_may_be_read_only(tmp_pat
     digests.unlink()
     assert stages(plain) == whole and digests.exists()
     digests.unlink()
-    monkeypatch.setattr(sys.modules["mimw.compile.whole"], "keep_beside", _refuse)
+    monkeypatch.setattr(sys.modules["mimw.compiler.pipeline.whole"], "keep_beside", _refuse)
     assert stages(plain) == whole and not digests.exists()
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mimw.constraints.bank_conflicts import BankAccess, choose, cost
+from mimw.compiler.constraints.bank_conflicts import BankAccess, choose, cost
 from mimw.ir.layouts import Blocked, LinearShared, NvmmaShared, SwizzledShared
 from mimw.ir.linear import linear_of
 

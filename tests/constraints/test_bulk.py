@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.constraints.solver import solve_layouts
+from mimw.compiler.constraints.solver import solve_layouts
 from mimw.errors import LayoutConflict
 from mimw.ir import Descriptor, Pointer
 from mimw.ir.layouts import SwizzledShared

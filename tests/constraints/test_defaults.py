@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mimw.constraints.defaults import default_blocked, default_shared, nvmma_shared, plain_shared
+from mimw.compiler.constraints.defaults import default_blocked, default_shared, nvmma_shared, plain_shared
 from mimw.ir.layouts import Blocked, NvmmaShared, SwizzledShared
 from mimw.ir.types import I1, I64, Pointer, Scalar
 

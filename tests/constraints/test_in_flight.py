@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.constraints import solve_layouts
+from mimw.compiler.constraints import solve_layouts
 from mimw.errors import LayoutConflict, TargetError
 from mimw.ir import Tensor
 from mimw.ir.layouts import Mma

@@ -6,11 +6,11 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
-from mimw.constraints.pinned import resolved
+from mimw.compiler.constraints.pinned import resolved
 from mimw.errors import LayoutConflict
 from mimw.ir import Op
 from mimw.ir.layouts import Linear, ThreadValue
+from mimw.runtime.compile_kernel import compile_kernel
 
 
 class Tiles:

@@ -1,7 +1,7 @@
 """Register layouts of hand-built programs."""
 
-from mimw.constraints import solve_layouts
-from mimw.constraints.defaults import default_blocked
+from mimw.compiler.constraints import solve_layouts
+from mimw.compiler.constraints.defaults import default_blocked
 from mimw.ir import Tensor
 from mimw.ir.layouts import Blocked, DotOperand, Mma, Slice
 from mimw.ir.types import I1, I32

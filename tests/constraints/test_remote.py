@@ -6,9 +6,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import LayoutConflict
 from mimw.ir.layouts import Blocked, NvmmaShared, SwizzledShared
+from mimw.runtime.compile_kernel import compile_kernel
 
 
 @mimw.jit

@@ -1,6 +1,6 @@
 """Every op of the table has a layout rule, and every rule an op."""
 
-from mimw.constraints.rules import RULES
+from mimw.compiler.constraints.rules import RULES
 from mimw.ir import OPS
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from mimw.constraints import solve_layouts, wanted_alignments
+from mimw.compiler.constraints import solve_layouts, wanted_alignments
+from mimw.compiler.passes import place_aliases
 from mimw.errors import LayoutConflict
 from mimw.ir import Buffer
 from mimw.ir.byte_maps import agree, byte_map
 from mimw.ir.layouts import NvmmaShared, SwizzledShared
-from mimw.passes import place_aliases
 
 from .building import BF16, FP32, Kernel, named
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.constraints.wgmma import accumulator_layout, operand_k_width
+from mimw.compiler.constraints.wgmma import accumulator_layout, operand_k_width
 from mimw.errors import LayoutConflict
 from mimw.ir import Scalar, Site, Tensor
 from mimw.ir.layouts import Mma

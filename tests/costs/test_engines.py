@@ -2,10 +2,10 @@
 
 import pytest
 
-from mimw.costs import EngineModel, model
 from mimw.ir import Op, Scalar, Tensor, Value
-from mimw.spaces import ASCEND_220X
+from mimw.simulator.costs import EngineModel, model
 from mimw.target import TARGETS
+from mimw.target.spaces import ASCEND_220X
 
 FP16, FP32 = Scalar("fp16"), Scalar("fp32")
 MODEL = model("ascend_910b")

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import mimw.costs
-from mimw.costs import model
+import mimw.simulator.costs as costs
 from mimw.errors import TargetError
 from mimw.ir import Op, Scalar, Tensor, Value
+from mimw.simulator.costs import model
 from mimw.target import TARGETS
 
-CHIPS = sorted(path.stem for path in Path(mimw.costs.__file__).parent.glob("*.toml"))
+CHIPS = sorted(path.stem for path in Path(costs.__file__).parent.glob("*.toml"))
 FP32, I32 = Scalar("fp32"), Scalar("i32")
 
 

@@ -15,7 +15,7 @@ from mimw.distributed import watch as watches  # noqa: E402
 from mimw.distributed import world_of  # noqa: E402
 from mimw.distributed.pads import told, waits  # noqa: E402
 from mimw.distributed.watch import GRACE, REST, Watch  # noqa: E402
-from mimw.world import PROGRAMS  # noqa: E402
+from mimw.ir.world import PROGRAMS  # noqa: E402
 from tests.ranks import Ranks  # noqa: E402
 
 LIMIT, STREAM = 60.0, 7

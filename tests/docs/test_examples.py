@@ -57,8 +57,10 @@ def test_calls_in_it_can_be_made(word):
 
 
 def _calls(tree: ast.AST) -> tuple[list[str], list[ast.Call]]:
-    """The names of TLX and TLE that are called, and the calls."""
-    found = [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    """The names of TLX and TLE that are called, decorators of classes among them, and the calls."""
+    decorated = [ast.Call(one, [node], []) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+                 for one in node.decorator_list]
+    found = [(ast.unparse(node.func), node) for node in (*ast.walk(tree), *decorated) if isinstance(node, ast.Call)]
     ours = [(name, node) for name, node in found if name.rpartition(".")[0] in FAMILIES]
     return [name for name, _ in ours], [node for _, node in ours]
 

@@ -3,7 +3,7 @@
 from docs.support import gallery
 from docs.support.gallery_cases import CASES
 from docs.support.gallery_picture import Mark, Note, View, picture
-from mimw.trace import Event, Trace
+from mimw.ir.trace import Event, Trace
 
 
 def test_every_tutorial_has_a_page_and_a_small_picture():

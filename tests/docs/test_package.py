@@ -9,8 +9,8 @@ from pathlib import Path
 import mimw
 from docs.support import package
 from mimw.cli.starts import gemm
-from mimw.export import export
-from mimw.triton_port import borrowed
+from mimw.compiler.triton_port import borrowed
+from mimw.runtime.export import export
 from tests import versions
 from tests.export.building import COMPILER, CUDA, needs_compiler
 

@@ -109,8 +109,9 @@ def test_what_is_not_there_is_warned_of(tmp_path):
     """A word, a page and an anchor that are none; a module, and what an entry has, are no mistakes."""
     (tmp_path / "conf.py").write_text(f"import sys\nsys.path[:0] = [{str(ROOT / 'docs' / 'support')!r}]\n"
                                       "extensions = ['myst_parser', 'sphinx_mimw']\nmyst_heading_anchors = 2\n")
-    (tmp_path / "index.md").write_text("# Page\n\n`tlx.barrier_wiat`, [a](NOWHERE.md), [b](#nothing), `mimw.passes.check_target`, "
-                                       "`tlx.barrier_wait(bar, 0)`, `mimw chekc`\n\n```{words} mimw.tlx\nbarrier_wait\n```\n")
+    (tmp_path / "index.md").write_text("# Page\n\n`tlx.barrier_wiat`, [a](NOWHERE.md), [b](#nothing), "
+                                       "`mimw.compiler.passes.check_target`, `tlx.barrier_wait(bar, 0)`, `mimw chekc`\n\n"
+                                       "```{words} mimw.tlx\nbarrier_wait\n```\n")
     done = python("-m", "sphinx", "-q", "-n", "-b", "dummy", tmp_path, tmp_path / "out", timeout=SECONDS)
     warned = done.stderr.splitlines()
     assert [text for text in ("mimw.tlx.barrier_wiat", "NOWHERE.md", "nothing") if not any(text in line for line in warned)] == []

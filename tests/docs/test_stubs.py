@@ -13,7 +13,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 from docs.support.stubs import HIDDEN, ROOT, stubs
-from mimw.jit import MimwFunction
+from mimw.runtime.jit import MimwFunction
 from tests.every import every
 
 STUBS = stubs()

@@ -11,11 +11,11 @@ import triton.language as tl
 
 import mimw
 from mimw.errors import LaunchError, TargetError
-from mimw.export import export
-from mimw.export.arguments import Described, Number, Pointer
-from mimw.export.facts import Facts
-from mimw.export.header import header
-from mimw.export.launcher import launcher
+from mimw.runtime.export import export
+from mimw.runtime.export.arguments import Described, Number, Pointer
+from mimw.runtime.export.facts import Facts
+from mimw.runtime.export.header import header
+from mimw.runtime.export.launcher import launcher
 from tests.export.building import lines, needs_compiler
 from tests.kernels import exported as shelf
 from tests.kernels.changing import CASES
@@ -70,8 +70,8 @@ def test_an_export_is_of_what_the_kernel_names_now(monkeypatch):
 
 @functools.cache
 def _compiled():
-    from mimw.compile import compile_kernel
-    from mimw.simulate import prepare
+    from mimw.runtime.compile_kernel import compile_kernel
+    from mimw.runtime.simulate import prepare
     found = prepare(*shelf.case()[:3], shelf.case()[3], "sm_90a").specialisation
     constants = {found.fn.arg_names[path[0]]: value for path, value in found.constants.items()}
     return compile_kernel(found.fn, found.signature, constants, target="sm_90a", options=found.options, attrs=found.attrs)

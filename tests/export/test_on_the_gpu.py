@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from mimw.export import export, torch_op
+from mimw.runtime.export import export, torch_op
 from tests.export.building import COMPILER, CUDA, HERE, driver_library, needs_compiler
 from tests.kernels import exported as shelf
 

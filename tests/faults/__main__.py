@@ -23,8 +23,8 @@ from tests.ranks import RankFailed, Ranks
 from .cases import CASES
 
 # What the processes that are forked have: no kernel, since making one looks for a GPU.
-LOADED = ("torch", "torch.distributed", "triton.backends.nvidia.compiler", "mimw.distributed", "mimw.compile", "mimw.jit",
-          "mimw.tlx")
+LOADED = ("torch", "torch.distributed", "triton.backends.nvidia.compiler", "mimw.distributed", "mimw.compiler.pipeline",
+          "mimw.runtime.jit", "mimw.tlx")
 GENTLE, ROUGH = 60.0, 35.0      # seconds for those of each kind together
 
 
@@ -39,7 +39,7 @@ def main() -> int:
     began = time.monotonic()
     for name in LOADED:
         import_module(name)
-    triton_key(), import_module("mimw.compile").compiler_hash()
+    triton_key(), import_module("mimw.compiler.pipeline").compiler_hash()
     print(f"loaded after {time.monotonic() - began:.0f} s", flush=True)
     running = [(Ranks(2, partial(_programs, [name]), ROUGH * options.slower, gpus=True), [name]) for name in rough]
     bad = sum((_told(*one, began) for one in running), [])

@@ -16,7 +16,7 @@ import pytest
 from triton import knobs
 from triton.backends.nvidia import driver as nvidia
 
-from mimw.triton_port.runtime import GPUTarget, driver, gpu_is_active
+from mimw.compiler.triton_port.runtime import GPUTarget, driver, gpu_is_active
 from tests.compiling import _nothing, _only_metadata
 
 

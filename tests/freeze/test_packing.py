@@ -13,8 +13,8 @@ from triton.runtime import _allocation
 
 import mimw
 from mimw.errors import LaunchError
-from mimw.freeze.route import KEPT_MAPS
-from mimw.freeze.slots import slot_of
+from mimw.runtime.freeze.route import KEPT_MAPS
+from mimw.runtime.freeze.slots import slot_of
 from tests.freeze.fake_gpu import Held
 from tests.kernels.frozen import add, pairs, scale
 
@@ -223,7 +223,7 @@ def test_hooks(scaled):
 def test_a_watchdog_watches_frozen_launches(scaled, monkeypatch):
     gpu, _, frozen = scaled
     seen = []
-    monkeypatch.setattr("mimw.watchdog.watched",
+    monkeypatch.setattr("mimw.runtime.watchdog.watched",
                         lambda launch, limit, run: seen.append((limit, launch.args[0].data_ptr(), launch.grid)))
     monkeypatch.setenv("MIMW_WATCHDOG", "3")
     frozen()
@@ -247,7 +247,7 @@ def test_another_device_is_current(scaled):
 
 
 def test_where_there_is_one_device_nobody_asks_which_is_current(gpu, monkeypatch):
-    monkeypatch.setattr("mimw.freeze.quick.current_device", lambda: None)
+    monkeypatch.setattr("mimw.runtime.freeze.quick.current_device", lambda: None)
     frozen = scale().freeze((4, 2), *FIRST, BLOCK=128)
     monkeypatch.setattr(gpu, "get_current_device", lambda: pytest.fail("asked"))
     frozen()
@@ -335,7 +335,7 @@ def test_an_address_of_scales_is_one_of_bytes():
 def test_the_number_of_addresses(scaled, gpu, monkeypatch):
     with pytest.raises(TypeError, match="launch_arrays"):
         scaled[2].launch_arrays(70, 0x1000)
-    monkeypatch.setattr("mimw.freeze.launcher_of", lambda compiled: None)
+    monkeypatch.setattr("mimw.runtime.freeze.launcher_of", lambda compiled: None)
     with pytest.raises(TypeError, match="scale has 2 arrays and descriptors; 1 were given"):
         scale().freeze((4, 2), *FIRST, BLOCK=128).launch_arrays(70, 0x1000)
 

@@ -13,9 +13,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel, gpu_target
+from mimw.compiler.pipeline import gpu_target
+from mimw.compiler.triton_port.runtime import ASTSource, stock_compile
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.target import target as find_target
-from mimw.triton_port.runtime import ASTSource, stock_compile
 from tests.compiling import to_ttgir
 
 

@@ -7,7 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.ir import print_program
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 
 
 @mimw.jit

@@ -10,7 +10,7 @@ import triton.language as tl
 
 import mimw
 from mimw import tlx
-from mimw.depth import LIMIT, deep
+from mimw.compiler.depth import LIMIT, deep
 from tests.compiling import to_ttgir
 
 STARTS = {"plain": "", "ours": "    tile = tlx.local_alloc((16, ), tl.float32, 1)\n"}

@@ -11,7 +11,7 @@ from triton.compiler.errors import CompileTimeAssertionFailure
 import mimw
 import mimw.tlx as tlx
 from mimw import errors
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 
 
 @mimw.jit

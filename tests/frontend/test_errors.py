@@ -9,9 +9,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.compiler.frontend.record import KernelCompilationError
 from mimw.errors import MimwError, TaskError
-from mimw.frontend.record import KernelCompilationError
+from mimw.runtime.compile_kernel import compile_kernel
 
 HERE = Path(__file__).resolve()
 KERNELS = {}
@@ -249,6 +249,13 @@ def a_run_time_if_in_a_region(x):
         if tl.program_id(0) == 0:  # here
             with tlx.async_task("default"):
                 tl.store(x, 0)
+
+
+@refused("the condition of this `while`, `N`, is a constant", None, N=1)
+def a_while_of_a_constant(x, N: tl.constexpr):
+    tlx.size_of(tl.float32)
+    while N:  # here
+        tl.store(x, 0)
 
 
 @refused("do not nest", MimwError)

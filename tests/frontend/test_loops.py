@@ -8,7 +8,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 
 
 @mimw.jit

@@ -8,11 +8,11 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile.pipeline import Kernel, Setting, record
-from mimw.compile.targets import chip_of, gpu_target
-from mimw.frontend.recorder import Recorder
+from mimw.compiler.frontend.recorder import Recorder
+from mimw.compiler.pipeline.stages import Kernel, Setting, record
+from mimw.compiler.pipeline.targets import chip_of, gpu_target
+from mimw.compiler.triton_port.runtime import make_backend
 from mimw.target import target
-from mimw.triton_port.runtime import make_backend
 
 
 @mimw.jit

@@ -7,8 +7,8 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
-from mimw.frontend.plain_pointers import mend_of_pointers
+from mimw.compiler.frontend.plain_pointers import mend_of_pointers
+from mimw.runtime.compile_kernel import compile_kernel
 
 X = np.zeros((64, 32), np.float16)
 

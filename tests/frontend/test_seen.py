@@ -18,11 +18,11 @@ import triton.language as tl
 
 import mimw
 import tests.kernels
-from mimw.frontend.seen import content_of, look
-from mimw.frontend.seen.names import named_in_code, named_in_tree
-from mimw.frontend.seen.still import CONTENT
-from mimw.frontend.words import uses_words
-from mimw.triton_port.runtime import JITFunction, driver
+from mimw.compiler.frontend.seen import content_of, look
+from mimw.compiler.frontend.seen.names import named_in_code, named_in_tree
+from mimw.compiler.frontend.seen.still import CONTENT
+from mimw.compiler.frontend.words import uses_words
+from mimw.compiler.triton_port.runtime import JITFunction, driver
 from tests.processes import python
 
 MODULE = types.ModuleType("a_module_of_the_users")
@@ -162,7 +162,7 @@ def asking(body):
              "Path": Path, "driver": driver}
     text = f"def number(n):\n    {body}\ndef kernel(x):\n    tl.store(x, number(1))\n"
     exec(text, scope)
-    from mimw.decorated import kernel_source
+    from mimw.runtime.decorated import kernel_source
     scope["number"] = triton.constexpr_function(kernel_source(scope["number"], {}, text)[0])
     return look([mimw.jit(scope["kernel"], source=text)])
 

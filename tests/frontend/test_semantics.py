@@ -10,8 +10,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
-from mimw.host import specialise
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.host import specialise
 
 EIGHT = tl.constexpr(8)
 TABLE = tl.constexpr((1, 2, 4))
@@ -106,7 +106,7 @@ def compiles(kernel, **arguments):
     named = {kernel.arg_names[path[0]]: value for path, value in constants.items() if len(path) == 1}
     nested = {path: value for path, value in constants.items() if len(path) > 1}
     if nested:  # constants inside tuples come only through a launch
-        from mimw.compile import MimwSource, compile_source, gpu_target
+        from mimw.compiler.pipeline import MimwSource, compile_source, gpu_target
         from mimw.target import target
         source = MimwSource(kernel, signature, constants)
         assert compile_source(source, gpu_target(target("sm_90a")), {"enable_fp_fusion": True}).asm["cubin"]

@@ -8,10 +8,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.compiler.passes import pipeline
 from mimw.errors import InvalidProgram
 from mimw.kernels.gemm.kernel import gemm
-from mimw.passes import pipeline
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_ttgir
 
 HERE = Path(__file__).resolve()

@@ -8,8 +8,8 @@ import pytest
 import triton.language as tl
 
 import mimw
-from mimw.frontend.words import uses_words
-from mimw.triton_port.origin import is_tritons
+from mimw.compiler.frontend.words import uses_words
+from mimw.compiler.triton_port.origin import is_tritons
 from tests.compiling import to_ttgir
 
 _SOURCE = '''

@@ -142,7 +142,7 @@ def missing(sources: Iterable[str]) -> list[str]:
 def ops_of(program, kernel) -> set[str]:
     """The ops of a program as its author wrote it, and as the passes leave it."""
     import mimw
-    from mimw.simulate import prepare
+    from mimw.runtime.simulate import prepare
 
     from .launch import arrays_of, bound, launch_meta
 

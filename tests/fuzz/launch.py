@@ -204,7 +204,7 @@ def read_back(program: Program, kernel) -> Outcome:
     import mimw
     from tests.ir.same import same_text
 
-    prepare = importlib.import_module("mimw.simulate").prepare
+    prepare = importlib.import_module("mimw.runtime.simulate").prepare
     arguments = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
     same_text(prepare(kernel, program.launched, arguments, launch_meta(program), program.chip))
     return Outcome("text", "ok")

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mimw.triton_port import interpreter
+from mimw.compiler.triton_port import interpreter
 from tests.fuzz.__main__ import main
 from tests.fuzz.draws import Draws
 from tests.fuzz.edges import EDGES

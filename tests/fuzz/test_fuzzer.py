@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mimw.compile import pipeline
+from mimw.compiler.pipeline import stages as pipeline
 from mimw.errors import OutOfSharedMemory, TooFewRegisters, TooManyWarps
 from mimw.ir import print_program
 from mimw.simulator.machine.table import HANDLERS, Handler
@@ -117,7 +117,7 @@ def test_a_bug_of_the_simulator_is_found_and_shrunk(family, monkeypatch, tmp_pat
 
 
 def test_a_refusal_is_a_failure(monkeypatch, tmp_path):
-    import mimw.passes
+    import mimw.compiler.passes
     from mimw.errors import InvalidProgram
 
     def refuse(program, target, observer=None):

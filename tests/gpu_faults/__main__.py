@@ -19,7 +19,8 @@ import numpy as np
 
 from .rows import HANGS, ROWS, Row
 
-LOADED = ("torch", "triton.backends.nvidia.compiler", "mimw.compile", "mimw.jit", "mimw.tlx", "mimw.testing.machines")
+LOADED = ("torch", "triton.backends.nvidia.compiler", "mimw.compiler.pipeline", "mimw.runtime.jit", "mimw.tlx",
+          "mimw.testing.machines")
 READY, HUNG = 120.0, 40.0   # seconds for starting CUDA, and then for compiling and the launch, which take two
 FAULTS = ("an illegal instruction", "misaligned address", "an illegal memory access", "unspecified launch failure",
           "an invalid program counter", "invalid address space", "an illegal barrier", "device-side assert triggered")

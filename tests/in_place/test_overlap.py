@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from mimw.in_place.overlap import overlap, overlaps_itself, span
+from mimw.runtime.in_place.overlap import overlap, overlaps_itself, span
 
 
 def places(extents, strides):

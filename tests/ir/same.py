@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mimw.compiler.passes import run_passes
+from mimw.compiler.triton_port.enumerations import enumeration_member
 from mimw.ir import Op, Program, Value, parse_program, print_program, verify
-from mimw.passes import run_passes
 from mimw.target import target
-from mimw.triton_port.enumerations import enumeration_member
 
 
 def differences(one: Program, other: Program, numbers: bool = True) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.frontend.recorder import Recorder
+from mimw.compiler.frontend.recorder import Recorder
 from mimw.ir import UNKNOWN, LaunchFacts
 
 

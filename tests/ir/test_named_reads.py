@@ -17,7 +17,7 @@ FILES = sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
 # Files that read by position all the same.
 ARGUED = {
     "ir/core.py": "reads by name are made of reads by position here",
-    "frontend/drafts.py": "drafts are what ops are made of",
+    "compiler/frontend/drafts.py": "drafts are what ops are made of",
     "language/tle/pipe_reads.py": "works on drafts, until pipes are ops",
     "language/tle/pipe_window.py": "works on drafts, until pipes are ops",
 }

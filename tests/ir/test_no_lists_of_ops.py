@@ -21,21 +21,21 @@ SOURCE = Path(mimw.__file__).parent
 FILES = sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
 
 # Where each op has an entry of its own: its row, what it is lowered to, and what it does when it is simulated.
-TABLES = ("ir/ops/", "lowering/", "simulator/words/")
+TABLES = ("ir/ops/", "compiler/lowering/", "simulator/words/")
 
 # Files that name several ops at once all the same, each with its reason.
 ARGUED = {
-    "analysis/affine.py": "one rule of arithmetic for each op, as an emission or a meaning is one",
-    "analysis/mask_runs.py": "as affine.py: one rule for each op",
-    "passes/check_scratch.py": "names of Triton's ops that take scratch, not of ours",
-    "passes/stamp_time.py": "values of the fact `time`, two of which are op names too",
+    "compiler/analysis/affine.py": "one rule of arithmetic for each op, as an emission or a meaning is one",
+    "compiler/analysis/mask_runs.py": "as affine.py: one rule for each op",
+    "compiler/passes/check_scratch.py": "names of Triton's ops that take scratch, not of ours",
+    "compiler/passes/stamp_time.py": "values of the fact `time`, two of which are op names too",
     "report/timeline.py": "as stamp_time.py: the kinds of time that a timeline shows",
     "language/tle/body/arith.py": "names of MLIR's ops, and which op of ours records each",
     "language/tle/body/atomics.py": "kinds of atomics, as MLIR names them",
     "language/tle/body/math.py": "as arith.py",
     "language/tle/body/expressions.py": "Python's operators, and which op of MLIR's each is",
-    "export/arguments.py": "words that C and C++ keep for themselves",
-    "frontend/plain_pointers.py": "methods of Triton's descriptors",
+    "runtime/export/arguments.py": "words that C and C++ keep for themselves",
+    "compiler/frontend/plain_pointers.py": "methods of Triton's descriptors",
     "language/descriptor_methods.py": "kinds of reductions, as TLX names them",
     "language/tlx/multimem.py": "kinds of reductions, as PTX names them",
     "simulator/memory/global_tensors.py": "kinds of reductions, as TMA has them",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mimw.compiler.triton_port.enumerations import enumeration_member
 from mimw.errors import IRSyntaxError
 from mimw.ir import (
     OPS,
@@ -37,7 +38,6 @@ from mimw.ir.layouts import (
 from mimw.ir.lexer import Line
 from mimw.ir.printer import print_constant
 from mimw.ir.type_parser import begins_type, parse_type
-from mimw.triton_port.enumerations import enumeration_member
 from tests.ir.same import differences
 
 RING = """\

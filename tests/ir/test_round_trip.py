@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import Kernel, gpu_target
+from mimw.compiler.pipeline import Kernel, gpu_target
+from mimw.compiler.triton_port.codegen import mlir_context
+from mimw.compiler.triton_port.runtime import make_backend
 from mimw.ir import ALONE
 from mimw.simulator import run
 from mimw.target import target
-from mimw.triton_port.codegen import mlir_context
-from mimw.triton_port.runtime import make_backend
 from tests.fuzz.fixed import SEEDS
 from tests.fuzz.launch import arrays_of, bound, launch_meta, shared
 from tests.ir.same import read_back, same_text
 from tests.kernels import test_attention, test_gemm, test_moe_align, test_sparse_mla, test_topk
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-prepare = importlib.import_module("mimw.simulate").prepare
+prepare = importlib.import_module("mimw.runtime.simulate").prepare
 TUTORIALS = sorted((Path(__file__).parents[2] / "tutorials").glob("[0-9]*.py"))
 
 

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 AT = tl.constexpr(4)
@@ -50,6 +51,38 @@ def in_place(n):
 @triton.constexpr_function
 def of_default(n, factor=3):
     return n * factor
+
+
+@tle.struct
+class Scaled:
+    v: tl.tensor
+    factor: tl.constexpr = 3
+
+    @triton.jit
+    def by_default(self):
+        return self.v * self.factor
+
+    @triton.jit
+    def by_method(self):
+        return self.v * 3
+
+
+def scaled_by_five():
+    """The class with another default and another method."""
+    @tle.struct
+    class Scaled:
+        v: tl.tensor
+        factor: tl.constexpr = 5
+
+        @triton.jit
+        def by_default(self):
+            return self.v * self.factor
+
+        @triton.jit
+        def by_method(self):
+            return self.v * 5
+
+    return Scaled
 
 
 def plain_python(n):
@@ -122,6 +155,16 @@ def k_class(x, y):
 
 
 @mimw.jit
+def k_struct_default(x, y):
+    tl.store(y + tl.arange(0, AT), Scaled(tl.load(x + tl.arange(0, AT))).by_default())
+
+
+@mimw.jit
+def k_struct_method(x, y):
+    tl.store(y + tl.arange(0, AT), Scaled(tl.load(x + tl.arange(0, AT))).by_method())
+
+
+@mimw.jit
 def k_helper(x, y):
     tl.store(y + tl.arange(0, AT), helper(tl.load(x + tl.arange(0, AT))))
 
@@ -177,6 +220,8 @@ CASES = {    # kernel, what makes the factor 5
     "module": (k_module, lambda patch: patch.setattr(OF_MODULE, "factor", tl.constexpr(5))),
     "module, in a helper": (k_module_in_helper, lambda patch: patch.setattr(OF_MODULE, "factor", tl.constexpr(5))),
     "class": (k_class, lambda patch: patch.setattr(Settings, "factor", 5)),
+    "a struct's default": (k_struct_default, setting("Scaled", scaled_by_five())),
+    "a struct's method": (k_struct_method, lambda patch: patch.setattr(Scaled, "by_method", scaled_by_five().by_method)),
     "a helper that is defined again": (k_helper, setting("helper", replaced_helper())),
     "a compile-time function that is defined again": (k_number, setting("of_global", replaced_number())),
     "its global": (k_number, setting("FACTOR", 5)),

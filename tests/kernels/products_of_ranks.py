@@ -17,10 +17,10 @@ import numpy as np
 import triton.language as tl
 
 import mimw
+from mimw.ir.world import PerRank
 from mimw.kernels import all_gather_gemm, gemm_reduce_scatter
 from mimw.kernels.all_gather_gemm.kernel import all_gather_gemm as gather
 from mimw.kernels.gemm_reduce_scatter.kernel import reduce_scatter_gemm as scatter
-from mimw.world import PerRank
 
 C = 2, 3        # where C's descriptor stands among the arguments: of the sums, of the gathered rows
 

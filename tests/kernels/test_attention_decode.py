@@ -15,7 +15,7 @@ from mimw.kernels import attention_decode
 from mimw.kernels.attention_decode import Configuration, flags_for, room_for
 from mimw.kernels.attention_decode import columns as side
 from mimw.kernels.attention_decode.pairs import halves
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from tests.compiling import to_assembly
 
 SMALL = Configuration(bn=32, stages=2, streams=2, least=1)

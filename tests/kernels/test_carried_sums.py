@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.check import Search
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
+from mimw.tools.check import Search
 
 from .carried_sums import carrying
 from .products_of_ranks import error_of

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.kernels import gather_matmul_scatter as fused
 from mimw.kernels.gather_matmul_scatter import Configuration
+from mimw.runtime.compile_kernel import compile_kernel
 
 TYPES = {  # inputs, output, error against fp32 relative to the largest value
     "bf16": (ml_dtypes.bfloat16, ml_dtypes.bfloat16, 5e-3),

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.kernels import moe_align
 from mimw.kernels.moe_align import Configuration, kernel
 from mimw.kernels.moe_align.configs import CLUSTER_SIZE
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.testing.machines import Simulator
 
 FORMS = {

@@ -6,7 +6,7 @@ import pytest
 
 from mimw.kernels import norm_backward
 from mimw.kernels.norm import Configuration
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from tests.compiling import to_assembly
 from tests.lowering.assembly import assembled
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.check import Search
 from mimw.kernels import all_gather_gemm, gemm_reduce_scatter
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
+from mimw.tools.check import Search
 
 from .products_of_ranks import error_of, gathering, matrices, scattering
 

@@ -6,8 +6,8 @@ import triton.language as tl
 from triton.language.semantic import TritonSemantic
 
 from mimw import ir
-from mimw.frontend.drafts import Handle
-from mimw.frontend.recorder import Recorder
+from mimw.compiler.frontend.drafts import Handle
+from mimw.compiler.frontend.recorder import Recorder
 from mimw.ir.site import Site
 
 USER_LINE = Site("kernel.py", 7)

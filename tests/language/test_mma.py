@@ -4,8 +4,8 @@ import pytest
 import triton.language as tl
 
 import mimw.tlx as tlx
+from mimw.compiler.passes import check_target
 from mimw.errors import KernelError, TargetError
-from mimw.passes import check_target
 from mimw.target import target
 
 from .harness import Kernel

@@ -7,8 +7,8 @@ import triton.language as tl
 
 import mimw
 from mimw import tle, tlx
-from mimw.compile import compile_kernel
-from mimw.triton_port.runtime import MockTensor
+from mimw.compiler.triton_port.runtime import MockTensor
+from mimw.runtime.compile_kernel import compile_kernel
 
 
 @mimw.jit

@@ -8,7 +8,9 @@ from typing import Any
 from triton._C.libtriton import ir as mlir
 from triton.compiler import make_backend
 
-from mimw.compile import Compiled, Kernel, compile_kernel, gpu_target
+from mimw.compiler.pipeline import Kernel, gpu_target
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.compiled import Compiled
 from mimw.target import target as find_target
 
 

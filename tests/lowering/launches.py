@@ -7,7 +7,7 @@ Input: a kernel of the library, the args and meta that its `arguments` gives. Ou
 
 from __future__ import annotations
 
-from mimw.host import specialise
+from mimw.runtime.host import specialise
 from tests.compiling import to_assembly
 
 

@@ -1,10 +1,10 @@
 """Prints which of our register layouts are, as linear maps, what Triton makes of them; run by test_pins."""
 
+from mimw.compiler.triton_port.builder import new_module, to_gluon
+from mimw.compiler.triton_port.codegen import mlir_context
+from mimw.compiler.triton_port.runtime import GPUTarget, make_backend
 from mimw.ir.layouts import Blocked, DotOperand, Mma, Slice
 from mimw.ir.linear import linear_of
-from mimw.triton_port.builder import new_module, to_gluon
-from mimw.triton_port.codegen import mlir_context
-from mimw.triton_port.runtime import GPUTarget, make_backend
 
 ROWS, COLUMNS = Blocked((1, 4), (4, 8), (2, 2), (1, 0)), Blocked((2, 1), (8, 4), (1, 4), (0, 1))
 ACC = Mma((4, 1), (16, 64, 16))

@@ -2,10 +2,10 @@
 
 import pytest
 
+from mimw.compiler.lowering.addresses import inverse, moves
 from mimw.ir import Buffer, Scalar
 from mimw.ir.byte_maps import byte_map
 from mimw.ir.layouts import NvmmaShared, SwizzledShared
-from mimw.lowering.addresses import inverse, moves
 
 PLAIN = SwizzledShared(1, 1, 1, (1, 0))
 

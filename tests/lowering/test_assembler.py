@@ -7,9 +7,10 @@ import triton.language as tl
 
 import mimw
 from mimw import tle
-from mimw.compile import compile_kernel, refusals
+from mimw.compiler.pipeline import refusals
+from mimw.compiler.triton_port.assembler import FIXED, kept_operands, ptxas_release
 from mimw.errors import AssemblerError, KernelWarning
-from mimw.triton_port.assembler import FIXED, kept_operands, ptxas_release
+from mimw.runtime.compile_kernel import compile_kernel
 
 SIGNATURE = {"b": "*i32", "x": "*fp16", "c": "*fp16", "y": "*fp32", "n": "i32"}
 ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(4)}

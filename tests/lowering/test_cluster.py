@@ -7,10 +7,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
-from mimw.constraints.defaults import nvmma_shared
+from mimw.compiler.constraints.defaults import nvmma_shared
+from mimw.compiler.lowering.hopper.boxes import boxes
 from mimw.ir import Descriptor, Scalar
-from mimw.lowering.hopper.boxes import boxes
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.kernels import clusters as kernels
 
 PAIR = {"ctas_per_cga": (2, 1, 1)}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import mimw.lowering  # noqa: F401
+import mimw.compiler.lowering  # noqa: F401
+from mimw.compiler.lowering.emitter import EMISSIONS
 from mimw.ir import OPS
-from mimw.lowering.emitter import EMISSIONS
 from mimw.target import TARGETS
 
 PACKAGE = Path(__file__).parents[2] / "src" / "mimw"

@@ -8,11 +8,11 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.compile import compile_kernel
+from mimw.compiler.triton_port.accesses import stored_layouts, tile_layouts
+from mimw.compiler.triton_port.text import ModuleText
 from mimw.ir.byte_maps import byte_offset
 from mimw.ir.linear import linear_of, positions
-from mimw.triton_port.accesses import stored_layouts, tile_layouts
-from mimw.triton_port.text import ModuleText
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly, to_ttgir
 from tests.kernels.swizzled import swizzled
 

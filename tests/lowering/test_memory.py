@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from mimw.triton_port.allocation import allocation
+from mimw.compiler.triton_port.allocation import allocation
 from tests.compiling import to_ttgir
 from tests.kernels import staging
 from tests.lowering.harness import Case

@@ -11,10 +11,11 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import MimwSource, compile_kernel, key_of_values, launch_key
+from mimw.compiler.pipeline import MimwSource, key_of_values, launch_key
+from mimw.compiler.triton_port.runtime import ContentKeys
 from mimw.errors import LayoutConflict, RawCodeError
-from mimw.explain import Explanation
-from mimw.triton_port.runtime import ContentKeys
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.tools.explain import Explanation
 from tests.compiling import to_assembly, to_ttgir
 
 Input, InOut, Output = tle.raw.Input, tle.raw.InOut, tle.raw.Output

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw import guard
-from mimw.analysis import order
-from mimw.compile import compile_kernel, pipeline
+from mimw.compiler import guard
+from mimw.compiler.analysis import order
+from mimw.compiler.pipeline import stages as pipeline
+from mimw.compiler.triton_port.text import module_of
 from mimw.errors import OrderChanged
-from mimw.triton_port.text import module_of
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_ttgir
 from tests.kernels import ordered_effects as ordered
 
@@ -198,7 +199,7 @@ def delayed(module, copy):
 
 
 def test_explain_says_which_loops_triton_pipelines():
-    from mimw.explain.loops import loop_text
+    from mimw.tools.explain.loops import loop_text
     first, second = loop_text(compiled(ordered.own_loop_beside_words, num_stages=3)).splitlines()
     assert "pipelined by Triton: 2 loads start iterations ahead" in first
     assert "in order, since local_store at" in second and "a pipe" in second

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from mimw.compiler.lowering.blackwell.matrices import instruction, kind, operand
 from mimw.ir import types
 from mimw.ir.layouts import NvmmaShared
-from mimw.lowering.blackwell.matrices import instruction, kind, operand
 
 from .native_pairs import BITS, Product, Told, native
 

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from mimw.compile import Compiled, compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.compiled import Compiled
 from tests.compiling import to_assembly
 from tests.kernels import plain_tl as plain
 from tests.lowering.assembly import assembled

@@ -9,10 +9,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.analysis import register_plan
-from mimw.compile import compile_kernel
+from mimw.compiler.analysis import register_plan
 from mimw.errors import RemarkWarning, TooFewRegisters
 from mimw.report import resource_table
+from mimw.runtime.compile_kernel import compile_kernel
 
 
 @mimw.jit

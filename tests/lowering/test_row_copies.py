@@ -7,8 +7,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import LayoutConflict
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.kernels.row_copies import by_registers, gathered_from, moved, moved_by_tasks, own_descriptors
 
 POINTERS = {"from_ptr": "*i32", "to_ptr": "*i32", "column": "i32"}

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mimw.lowering import asm
-from mimw.lowering.hopper import narrow_rows, row_copies
+from mimw.compiler.lowering import asm
+from mimw.compiler.lowering.hopper import narrow_rows, row_copies
 from tests.words.test_row_copies import moved
 
 from .harness import Case

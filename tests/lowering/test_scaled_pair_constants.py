@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from mimw.compiler.lowering.blackwell.matrices import operand, packed_scales, scaled_instructions, scaled_kind
 from mimw.ir import types
 from mimw.ir.layouts import NvmmaShared
-from mimw.lowering.blackwell.matrices import operand, packed_scales, scaled_instructions, scaled_kind
 
 from .native_scaled_pairs import ScaledProduct, Told, native, native_tile
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from mimw.compiler.native import cuda, nvrtc, unit_of_code
+from mimw.compiler.native.messages import CompilerError, refused_by
 from mimw.errors import RawCodeError
 from mimw.ir.raw_code import RawCode
-from mimw.native import cuda, nvrtc, unit_of_code
-from mimw.native.messages import CompilerError, refused_by
 from mimw.target import target
 
 CHIP = target("sm_90a")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from mimw.compiler.native import unit_of_code
 from mimw.errors import RawCodeError
 from mimw.ir.raw_code import RawCode
-from mimw.native import unit_of_code
 from mimw.target import target
 
 TEXT = """

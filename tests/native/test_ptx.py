@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import mimw.tle as tle
-from mimw.native.ptx import Param, PtxError, parse
-from mimw.native.unit import chosen, unit_of
+from mimw.compiler.native.ptx import Param, PtxError, parse
+from mimw.compiler.native.unit import chosen, unit_of
 from tests.compiling import to_assembly
 from tests.kernels import raw_cuda
 

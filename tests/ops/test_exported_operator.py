@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="operators of torch need torch")
 
 from mimw.errors import LaunchError  # noqa: E402
-from mimw.export import export, torch_op  # noqa: E402
-from mimw.export.arguments import Number, Pointer  # noqa: E402
-from mimw.export.torch_cpp import check_for_torch  # noqa: E402
+from mimw.runtime.export import export, torch_op  # noqa: E402
+from mimw.runtime.export.arguments import Number, Pointer  # noqa: E402
+from mimw.runtime.export.torch_cpp import check_for_torch  # noqa: E402
 from tests.kernels import exported as shelf  # noqa: E402
 
 SCHEMA = ("scaled(Tensor source, Tensor(a!) target, float factor, SymInt rows, SymInt grid_x, SymInt grid_y=1, SymInt grid_z=1)"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mimw.compiler.passes import check_arrivals
 from mimw.errors import ArriveCountMismatch
-from mimw.passes import check_arrivals
 from mimw.target import target
 from tests.analysis.building import I1, Kernel, ring_copy
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mimw.compiler.passes import check_async_dot
 from mimw.errors import AsyncDotReadEarly
-from mimw.passes import check_async_dot
 from mimw.target import target
 from tests.analysis.building import ACC, Kernel
 

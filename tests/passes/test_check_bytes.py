@@ -2,9 +2,9 @@
 
 import pytest
 
+from mimw.compiler.passes import check_bytes
 from mimw.errors import ExpectedBytesMismatch
 from mimw.ir import Descriptor
-from mimw.passes import check_bytes
 from mimw.target import target
 from tests.analysis.building import BF16, BLOCK, I1, Kernel, ring_copy
 

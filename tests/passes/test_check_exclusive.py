@@ -2,8 +2,8 @@
 
 import pytest
 
+from mimw.compiler.passes import check_exclusive
 from mimw.errors import TaskError
-from mimw.passes import check_exclusive
 from mimw.target import target
 from tests.analysis.building import Kernel
 

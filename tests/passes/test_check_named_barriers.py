@@ -2,8 +2,8 @@
 
 import pytest
 
+from mimw.compiler.passes import check_named_barriers
 from mimw.errors import ProtocolError
-from mimw.passes import check_named_barriers
 from mimw.target import target
 from tests.analysis.building import Kernel
 

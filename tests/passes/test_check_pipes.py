@@ -1,10 +1,10 @@
 """What `check_pipes` costs: loops in loops are gone through once where no product outlives a round. What the pass refuses is in the
 goldens, tests/golden/passes/pipes."""
 
+from mimw.compiler.passes.check_pipes import _Products, check_pipes
+from mimw.compiler.triton_port.enumerations import enumeration_member
 from mimw.ir import parse_program
-from mimw.passes.check_pipes import _Products, check_pipes
 from mimw.target import target
-from mimw.triton_port.enumerations import enumeration_member
 
 DEPTH = 10
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.passes import check_registers
+from mimw.compiler.passes import check_registers
 from mimw.target import target
 from tests.analysis.building import Kernel
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from mimw.compiler.passes import check_scratch, may_not_fit
+from mimw.compiler.triton_port.allocation import Piece
 from mimw.errors import OutOfSharedMemory
-from mimw.passes import check_scratch, may_not_fit
 from mimw.target import target
-from mimw.triton_port.allocation import Piece
 from tests.analysis.building import BF16, F32, Kernel, Tensor
 
 SM90 = target("sm_90a")

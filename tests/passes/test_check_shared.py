@@ -2,8 +2,8 @@
 
 import pytest
 
+from mimw.compiler.passes import check_shared
 from mimw.errors import OutOfSharedMemory
-from mimw.passes import check_shared
 from mimw.target import target
 from tests.analysis.building import BF16, BLOCK, F32, Kernel
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from mimw.compiler.passes import check_target
 from mimw.errors import TargetError
 from mimw.ir import I32, Pointer, Scalar
-from mimw.passes import check_target
 from mimw.target import TARGETS, target
 from tests.analysis.building import ACC, BLOCK, F32, Kernel
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mimw.compiler.passes import check_tasks
 from mimw.errors import TaskError, TooManyWarps
-from mimw.passes import check_tasks
 from mimw.target import target
 from tests.analysis.building import ACC, F32, Kernel, Pointer, Tensor
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mimw.compiler.passes import check_waits
 from mimw.errors import WaitCycle
-from mimw.passes import check_waits
 from mimw.target import target
 from tests.analysis.building import Kernel
 

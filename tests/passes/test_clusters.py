@@ -6,8 +6,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import KernelError, ProtocolError
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_ttgir
 from tests.kernels import clusters as kernels
 

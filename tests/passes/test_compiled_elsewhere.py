@@ -91,6 +91,55 @@ def scaled(x, y, ROWS: tl.constexpr):
     tl.store(y + rows * 64 + columns, tl.dot_scaled(a, ones, "fp16", b, tl.full((64, 2), 127, tl.uint8), "e4m3"))
 
 
+@mimw.jit
+def multiplied_and_added(x, y, WORD: tl.constexpr):
+    at = tl.arange(0, 32)
+    tl.store(y + at, tl.fma(tl.load(x + at), tl.load(x + at), tl.load(x + at)))
+
+
+@triton.jit
+def _sum_by_trips(a, b):
+    n = 0
+    while n < 2:
+        a += b
+        n += 1
+    return a
+
+
+@triton.jit
+def _sum_by_ranges(a, b):
+    for _ in range(2):
+        a += b
+    return a
+
+
+@triton.jit
+def _sum_written_out(a, b):
+    for _ in tl.static_range(2):
+        a += b
+    if a > 100:
+        a = b
+    return a
+
+
+@mimw.jit
+def combined(x, y, HOW: tl.constexpr):
+    at = tl.arange(0, 32)
+    if HOW == 0:
+        tl.store(y, tl.reduce(tl.load(x + at), 0, _sum_by_trips))
+    elif HOW == 1:
+        tl.store(y + at, tl.associative_scan(tl.load(x + at), 0, _sum_by_ranges))
+    else:
+        tl.store(y, tl.reduce(tl.load(x + at), 0, _sum_written_out))
+
+
+@mimw.jit
+def in_assembly(x, y, WORD: tl.constexpr):
+    at = tl.arange(0, 32)
+    tl.store(y + at, tl.inline_asm_elementwise("add.f16x2 $0, $1, $1;", "=r,r", [tl.load(x + at)], dtype=tl.float16, is_pure=True,
+                                               pack=2))
+
+
 ROWS = {      # kernel, type of x, type of y, its constant, the targets without a binary, a part of what is said
     "added": (added, FP8, FP8, False, EVERY, "no arithmetic"),
     "added beside a word": (added, FP8, FP8, True, EVERY, "no arithmetic"),
@@ -106,6 +155,12 @@ ROWS = {      # kernel, type of x, type of y, its constant, the targets without 
     "truncated from fp64": (truncated, FP64, FP32, 0, EVERY, "rounds towards zero"),
     "exchanged": (exchanged, FP64, FP64, 0, AMD, "no exchange of fp64"),
     "summed as fp64": (summed_as, np.float16, FP64, tl.float64, EVERY, "summed as fp32 or fp16, not as fp64"),
+    "fma of whole numbers": (multiplied_and_added, np.int32, np.int32, 0, EVERY, "these are i32"),
+    "fma of floats": (multiplied_and_added, FP32, FP32, 0, set(), ""),
+    "reduced by a while": (combined, FP32, FP32, 0, EVERY, "has a loop"),
+    "scanned by a for": (combined, FP32, FP32, 1, EVERY, "has a loop"),
+    "reduced by an if": (combined, FP32, FP32, 2, set(), ""),
+    "PTX": (in_assembly, np.float16, np.float16, 0, AMD, "is PTX"),
     "summed as fp16": (summed_as, np.float16, FP32, tl.float16, set(), ""),
     "scaled fp16": (scaled, np.uint8, FP32, 128, {"sm_100a"}, "multiplies no more than 8 bits"),
     "scaled fp16 of few rows": (scaled, np.uint8, FP32, 64, set(), ""),

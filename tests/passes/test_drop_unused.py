@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mimw.compiler.passes import drop_unused
 from mimw.ir import OPS, print_program, verify
-from mimw.passes import drop_unused
 from tests.analysis.building import F32, I32, Kernel, Pointer
 
 

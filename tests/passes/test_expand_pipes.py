@@ -7,11 +7,11 @@ import triton.language as tl
 
 import mimw.tle as tle
 from mimw import ir
-from mimw.analysis.pipes import pipe_label, pipes_of
+from mimw.compiler.analysis.pipes import pipe_label, pipes_of
+from mimw.compiler.passes import check_pipes, drop_unused, expand_pipes
 from mimw.errors import KernelError, ProtocolError, TaskError
 from mimw.ir import Barrier, Block, Op, Pipe, Program, Task, Value, parse_program, print_program, verify
 from mimw.ir.types import I1, I32, Buffer, Scalar, Tensor
-from mimw.passes import check_pipes, drop_unused, expand_pipes
 from mimw.target import target
 from tests.language.harness import Kernel
 

@@ -1,6 +1,6 @@
 """One fence after barriers that stand together, where copies will count on them."""
 
-from mimw.passes import fence_barriers
+from mimw.compiler.passes import fence_barriers
 from tests.analysis.building import Kernel, ring_copy
 
 

@@ -169,7 +169,7 @@ def test_the_instruction_covers_the_cluster_where_another_ctas_memory_was_read()
 
 
 def test_a_program_without_copies_stays_as_it_is():
-    from mimw.passes import fence_handovers
+    from mimw.compiler.passes import fence_handovers
     from tests.analysis.building import Kernel
     k = Kernel()
     k.barriers("full", 2)

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from mimw.compiler.passes import OPTIONAL, PASSES, Context
+from mimw.compiler.triton_port.enumerations import enumeration_member
 from mimw.errors import KernelError, MimwError
 from mimw.ir import Program, parse_program, print_program, verify
-from mimw.passes import OPTIONAL, PASSES, Context
 from mimw.target import target
-from mimw.triton_port.enumerations import enumeration_member
 
 FOLDER = Path(__file__).parents[1] / "golden" / "passes"
 STEPS = {step.name: step for step in (*PASSES, *OPTIONAL)}

@@ -2,10 +2,10 @@
 
 import pytest
 
+from mimw.compiler.passes import check_aliases, check_shared, place_aliases
 from mimw.errors import AliasError, OutOfSharedMemory
 from mimw.ir import Buffer, Scalar
 from mimw.ir.layouts import NvmmaShared
-from mimw.passes import check_aliases, check_shared, place_aliases
 from mimw.target import target
 from tests.constraints.building import Kernel, named
 

@@ -6,8 +6,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import BytesNeverSent, BytesNotExpected, TooFewArrivals, TooManyArrivals, WaitCycle
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.kernels.multicast_ring import HALF, RIGHT, exchange, ring
 
 

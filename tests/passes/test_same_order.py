@@ -1,7 +1,7 @@
 """What may become of a tree of effects, and what may not: trees by hand."""
 
-from mimw.passes.same_order import Changed, order_change
-from mimw.triton_port.order import Node
+from mimw.compiler.passes.same_order import Changed, order_change
+from mimw.compiler.triton_port.order import Node
 
 FIXED = {3, 4, 7, 8}
 

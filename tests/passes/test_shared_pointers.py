@@ -55,6 +55,6 @@ def test_a_kernel_without_pointers_is_untouched():
         buffer = tle.gpu.alloc([16], tl.float32)
         tle.gpu.copy(x + tl.arange(0, 16), buffer, [16])
 
-    from mimw.passes import shared_pointers, slot_arrays
+    from mimw.compiler.passes import shared_pointers, slot_arrays
     program = to_ttgir(plain, {"x": "*fp32"}).program
     assert shared_pointers(program) is program and slot_arrays(program) is program

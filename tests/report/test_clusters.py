@@ -4,7 +4,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.analysis import barrier_arrays, register_plan, task_resources
+from mimw.compiler.analysis import barrier_arrays, register_plan, task_resources
 from mimw.report import barrier_graph, resource_table
 from tests.kernels.multicast_ring import RIGHT, exchange, ring
 from tests.passes.test_protocol_in_clusters import compiled

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.analysis import task_resources
+from mimw.compiler.analysis import task_resources
 from mimw.report import barrier_graph, resource_table
 from tests.kernels.one_word import CASES
 

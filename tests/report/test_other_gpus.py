@@ -1,7 +1,7 @@
 """What `mimw explain` says of a kernel that reaches other GPUs."""
 
 from mimw.report import resource_table
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.target import target
 from tests.kernels.several_gpus import exchanging, streaming
 

@@ -11,11 +11,11 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.ir import Site
+from mimw.ir.trace import Event, Trace
 from mimw.report.page import Note, Page
 from mimw.report.page.lanes import MOST_EVENTS, MOST_LANES, Lanes
 from mimw.report.page.lines import Lines
 from mimw.report.page.runs import alike, most_events
-from mimw.trace import Event, Trace
 from tests.kernels import tma_pipeline
 from tests.kernels.lines import line_of
 from tests.report.pages import TWO, page, read, report

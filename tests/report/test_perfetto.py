@@ -2,8 +2,8 @@
 
 import json
 
+from mimw.ir.trace import Event, Trace
 from mimw.report import chrome_trace
-from mimw.trace import Event, Trace
 
 
 def test_events_lanes_and_bubbles():

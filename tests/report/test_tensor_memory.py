@@ -4,8 +4,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.report import resource_table
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.target import target
 from tests.analysis.building import Kernel
 

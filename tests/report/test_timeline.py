@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 import pytest
 
 from mimw.ir import Site
+from mimw.ir.trace import Event, Trace
 from mimw.report import timeline_svg
 from mimw.report.utilisation import busy
-from mimw.trace import Event, Trace
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from mimw.ir import Site
+from mimw.ir.trace import LINKS, Event, Trace
 from mimw.report import chrome_trace, timeline_svg
 from mimw.report.utilisation import bubbles, busy, shares, utilisation_table
-from mimw.timing.result import Timeline
-from mimw.trace import LINKS, Event, Trace
+from mimw.tools.timing.result import Timeline
 
 FULL, FREE = Site("/home/me/gemm.py", 55), Site("/home/me/gemm.py", 140)
 TRACE = Trace([Event(0, "mma", "wait", 10, 30, "'full'[0] parity 0", FULL), Event(0, "mma", "dot", 30, 60, "64 x 64 x 64"),

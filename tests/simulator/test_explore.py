@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.memory_model.past import ARRIVE, READ, WAIT, WRITE, Past, Thing
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.simulator import run
 from mimw.simulator.machine.guide import Guide, Step
+from mimw.simulator.memory_model.past import ARRIVE, READ, WAIT, WRITE, Past, Thing
 from mimw.simulator.search.explore import _reversals
 from tests.kernels.rings import summed
 

@@ -13,8 +13,8 @@ import pytest
 
 import mimw
 from benchmarks.growth import seconds
-from mimw.collector import resting_collector
-from mimw.simulate import prepare
+from mimw.compiler.collector import resting_collector
+from mimw.runtime.simulate import prepare
 from mimw.simulator import run
 from mimw.simulator.machine import machine as machines
 from mimw.simulator.machine.machine import Machine

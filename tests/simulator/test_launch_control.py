@@ -7,14 +7,14 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw import errors
-from mimw.analysis.needed import needed
+from mimw.compiler.analysis.needed import needed
 from mimw.errors import CopyReadEarly, UnwrittenRead
-from mimw.search.sample import chosen
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.simulator.machine.launches import Waiting, asks, crowd
 from mimw.simulator.machine.machine import Machine
 from mimw.simulator.memory.arguments import bind
 from mimw.simulator.memory.global_memory import GlobalMemory
+from mimw.tools.search.sample import chosen
 
 CHIP = dict(target="sm_100a")
 

@@ -16,7 +16,7 @@ import triton.language.extra.libdevice as generic
 from triton.language import core
 
 import mimw
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.simulator.words.libdevice import function
 from mimw.testing.machines import Gpu
 

@@ -4,11 +4,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mimw.compiler.triton_port.interpreter import TileBuilder
 from mimw.errors import OutOfBounds, SimulatorMisuse
 from mimw.ir import Scalar
 from mimw.simulator import HANDLERS
 from mimw.simulator.words.tiles import tile_op
-from mimw.triton_port.interpreter import TileBuilder
 
 from .programs import BF16, FP16, FP32, I1, I8, I32, I64, Sketch, Tensor, line_of
 

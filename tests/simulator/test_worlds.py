@@ -8,8 +8,8 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.errors import OutOfBounds, PeerUnreachable, SimulatorMisuse
+from mimw.ir.trace import LINKS
 from mimw.report import timeline_svg
-from mimw.trace import LINKS
 
 RING = tle.device_mesh({"device": 4})
 NODES = tle.device_mesh({"node": 2, "device": 2})

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mimw.storage import Group, Leaf, alias_map, place_group, place_peers
-from mimw.storage.aliases import leaves_of, size_of
+from mimw.compiler.storage import Group, Leaf, alias_map, place_group, place_peers
+from mimw.compiler.storage.aliases import leaves_of, size_of
 
 
 def f32(key, *shape, num=2):

@@ -1,6 +1,6 @@
 """Bytes and lifetimes in shared memory."""
 
-from mimw.storage import shared_plan
+from mimw.compiler.storage import shared_plan
 from tests.analysis.building import BF16, F32, Kernel, ring_copy
 
 

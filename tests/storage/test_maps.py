@@ -1,6 +1,6 @@
 """The map of shared memory as text: offsets, kinds, lifetimes, and what is in use at one time."""
 
-from mimw.storage import StorageEntry, storage_map
+from mimw.compiler.storage import StorageEntry, storage_map
 
 
 def test_the_storage_map():

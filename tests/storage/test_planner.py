@@ -2,9 +2,9 @@
 
 import pytest
 
+from mimw.compiler.storage import plan_storages
 from mimw.errors import AliasError
 from mimw.ir import Buffer, Op, Place, Scalar, Storage, Value
-from mimw.storage import plan_storages
 from tests.analysis.building import Kernel
 
 F32 = Scalar("fp32")

@@ -8,8 +8,8 @@ import pytest
 import triton.language as tl
 
 import mimw
-from mimw.costs import Figure, Model
 from mimw.errors import SimulatorMisuse, TargetError
+from mimw.simulator.costs import Figure, Model
 from tests.kernels.clusters import swap
 from tests.kernels.drawn_tiles import drawn
 from tests.kernels.lines import line_of
@@ -39,7 +39,7 @@ def chip(monkeypatch):
     def change(**figures):
         found = ROUND | {name.replace("__", "."): value for name, value in figures.items()}
         made = Model("sm_90a", "round figures", {name: Figure(value, "", "a test") for name, value in found.items()})
-        monkeypatch.setattr(import_module("mimw.timing.predict"), "model", lambda target: made)
+        monkeypatch.setattr(import_module("mimw.tools.timing.predict"), "model", lambda target: made)
     return change
 
 

@@ -9,7 +9,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw.cli import main
-from mimw.costs import model
+from mimw.simulator.costs import model
 
 CHIP = "ascend_910b"
 UB, L1, L0A, L0B, L0C = (getattr(tle.dsa.ascend, name) for name in ("UB", "L1", "L0A", "L0B", "L0C"))
@@ -137,7 +137,7 @@ def test_a_kernel_without_products_has_the_vector_cores():
 
 
 def multiplied_program():
-    from mimw.simulate import prepare
+    from mimw.runtime.simulate import prepare
     a, c = np.empty(64 * 256, np.float16), np.empty(64 * 64, np.float32)
     return prepare(product, (1, ), (a, a, c), dict(K=256, SCALED=False), CHIP).program
 

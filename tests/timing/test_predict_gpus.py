@@ -9,8 +9,8 @@ import mimw
 from benchmarks import link_kernels
 from benchmarks.link_kernels import launch_of
 from mimw.errors import SimulatorMisuse, TargetError
+from mimw.ir.trace import LINKS
 from mimw.kernels import collectives
-from mimw.trace import LINKS
 from tests.check.test_several_gpus import grouped, passed
 from tests.kernels import spread_experts
 from tests.kernels.several_gpus import gathering
@@ -77,7 +77,7 @@ def test_programs_that_wait_for_others_are_all_run(links, monkeypatch):
     assert found.simulated == (4, 4) and len(found.trace.ranks) == 8
     one = mimw.predict(*grouped(programs=8, wide=1))
     assert one.simulated == (2, 2)
-    monkeypatch.setattr(import_module("mimw.timing.predict"), "MOST_STEPS", 50)
+    monkeypatch.setattr(import_module("mimw.tools.timing.predict"), "MOST_STEPS", 50)
     with pytest.raises(SimulatorMisuse, match="to run all 4 clusters of 2 GPUs takes more than 50 steps"):
         mimw.predict(kernel, grid, *args)
 

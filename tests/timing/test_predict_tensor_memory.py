@@ -10,8 +10,8 @@ import triton.language as tl
 
 import mimw
 from mimw import tlx
-from mimw.costs import Figure, Model
 from mimw.kernels import gather_matmul_scatter as fused
+from mimw.simulator.costs import Figure, Model
 from tests.kernels.lines import line_of
 from tests.kernels.tensor_product import READS, WAITS, tensor_product, tensor_product_case
 from tests.timing.test_predict import ROUND
@@ -29,7 +29,7 @@ def chip(monkeypatch):
     def change(**figures):
         found = BLACKWELL | {name.replace("__", "."): value for name, value in figures.items()}
         made = Model("sm_100a", "round figures", {name: Figure(value, "", "a test") for name, value in found.items()})
-        monkeypatch.setattr(import_module("mimw.timing.predict"), "model", lambda target: made)
+        monkeypatch.setattr(import_module("mimw.tools.timing.predict"), "model", lambda target: made)
     return change
 
 

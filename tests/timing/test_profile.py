@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
+from mimw.compiler.passes.stamp_time import BEGIN, END, stamp_time
 from mimw.errors import NotYet, SimulatorMisuse, TargetError
 from mimw.ir import verify
-from mimw.passes.stamp_time import BEGIN, END, stamp_time
-from mimw.simulate import prepare
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.simulate import prepare
 from mimw.target import target
-from mimw.timing.profile import _decoded
+from mimw.tools.timing.profile import _decoded
 from tests.kernels.drawn_tiles import drawn
 from tests.kernels.lines import line_of
 from tests.kernels.product import WAITS, product, product_case

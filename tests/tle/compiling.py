@@ -3,7 +3,7 @@
 import pytest
 from triton.compiler.errors import CompilationError
 
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 
 
 def refused(error, match, kernel, signature, options=None, **constants):
@@ -18,7 +18,7 @@ def refused(error, match, kernel, signature, options=None, **constants):
 
 def launched(kernel, signature, constants):
     """(warps, CTAs of a program, shared bytes) as Triton's launcher is told, for a kernel compiled without a GPU."""
-    from mimw.compile import MimwSource, compile_source, gpu_target
+    from mimw.compiler.pipeline import MimwSource, compile_source, gpu_target
     from mimw.target import target
     paths = {(kernel.arg_names.index(name), ): value for name, value in constants.items()}
     types = {name: "constexpr" if name in constants else signature[name] for name in kernel.arg_names}

@@ -6,8 +6,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.compile import compile_kernel
 from mimw.errors import TargetError
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.kernels.swizzled import swizzled
 
 

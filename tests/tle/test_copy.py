@@ -6,7 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly
 
 
@@ -149,7 +149,7 @@ def test_tma_and_its_fences_in_the_right_order():
 
 def test_a_pipe_takes_the_load():
     """Between a pipe's acquire and its commit, a load into the slot is the pipe's to complete; others complete by themselves."""
-    from mimw.passes import drop_unused, expand_pipes
+    from mimw.compiler.passes import drop_unused, expand_pipes
     from tests.language.harness import Kernel
     kernel = Kernel()
     desc, pointers = kernel.descriptor("desc", tl.float16, 16, 32), kernel.tensor("x", tl.pointer_type(tl.float16), 16, 32)

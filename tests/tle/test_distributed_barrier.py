@@ -7,8 +7,8 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import Deadlock
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.tle.compiling import refused
 
 SQUARE = tle.device_mesh({"block_cluster": [("row", 2), ("column", 2)]})

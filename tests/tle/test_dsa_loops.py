@@ -8,9 +8,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.explain.loops import own_loop_text
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.testing.machines import Gpu
+from mimw.tools.explain.loops import own_loop_text
 from tests.compiling import to_assembly
 
 UB = tle.dsa.ascend.UB

@@ -6,7 +6,7 @@ from triton.compiler.errors import CompilationError
 
 import mimw
 import mimw.tle as tle
-from mimw.compile import record_kernel
+from mimw.runtime.compile_kernel import record_kernel
 
 UB = tle.dsa.ascend.UB
 SIGNATURE = {"x": "*fp32", "i": "*i32", "n": "i32"}

@@ -7,7 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.kernels.swizzled import swizzled
 from tests.tle.compiling import refused
 

@@ -9,7 +9,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.jit import MockTensor
+from mimw.runtime.jit import MockTensor
 
 SEED = {"node": [("node_x", 2), ("node_y", 2)], "device": 4, "block_cluster": [("cluster_x", 2), ("cluster_y", 2)], "block": 4}
 
@@ -148,7 +148,7 @@ def test_two_sub_meshes_have_two_cached_binaries(monkeypatch, tmp_path):
 
 
 def test_a_global_mesh_is_part_of_the_hash():
-    from mimw.compile import MimwSource
+    from mimw.compiler.pipeline import MimwSource
     scope = number_of_a_global.fn.__globals__
     kept, hashes = scope["ROWS"], []
     try:

@@ -12,7 +12,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw import errors
-from mimw.analysis import PipeSide
+from mimw.compiler.analysis import PipeSide
 from mimw.report import chrome_trace, timeline_svg
 from mimw.report.utilisation import bubbles, shares
 
@@ -152,8 +152,8 @@ def test_what_the_compiler_knows():
 
 
 def test_barriers_of_the_authors_own_keep_their_words():
-    from mimw.analysis import pipe_sides
-    from mimw.simulate import prepare
+    from mimw.compiler.analysis import pipe_sides
+    from mimw.runtime.simulate import prepare
     from tests.kernels.pipes import ring as other
     program = prepare(other, (1, ), (arguments()[0], arguments()[1], 6), dict(N=16, M=32, CAPACITY=2)).program
     sides = {side.side: side for side in pipe_sides(program).values()}
@@ -217,8 +217,8 @@ def test_a_timeline_has_each_commit_and_release_once():
 
 
 def test_where_a_launch_may_wait():
-    from mimw.simulate import prepare
-    from mimw.watchdog.report import lines_that_wait
+    from mimw.runtime.simulate import prepare
+    from mimw.runtime.watchdog.report import lines_that_wait
     x, y = arguments()
     told = lines_that_wait(prepare(ring, (1, ), (x, y, 6), dict(WRITER="", READER="", READERS=1)).program)
     assert "acquire on pipe 'ring', in task 'give'" in told and "wait on pipe 'ring', in task 'take'" in told
@@ -227,7 +227,7 @@ def test_where_a_launch_may_wait():
 
 def test_what_a_watchdog_says_of_a_chunk():
     """Slot and parity are all that a stamp has: with them the chunk is known up to two rounds of the slots."""
-    from mimw.watchdog.report import places
+    from mimw.runtime.watchdog.report import places
     from tests.watchdog.fabricated import Table, stamped
     table = Table(stamped((ring, (1, ), (*arguments(), 6), dict(WRITER="", READER="", READERS=1))), 1)
     rows = {(alloc.attrs["side"], index): row for row, (alloc, index) in enumerate(table.rows)}

@@ -8,16 +8,15 @@ import triton
 import triton.language as tl
 
 import mimw
-import mimw.compile
 import mimw.language.tle
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw import errors
-from mimw.analysis import pipe_resources, task_resources
-from mimw.explain.conflicts import conflict_text
-from mimw.passes import check_pipes, drop_unused, expand_pipes
+from mimw.compiler.analysis import pipe_resources, task_resources
+from mimw.compiler.passes import check_pipes, drop_unused, expand_pipes
 from mimw.report import barrier_graph, resource_table
 from mimw.target import target
+from mimw.tools.explain.conflicts import conflict_text
 from tests.kernels import pipes
 from tests.language.harness import USER_LINE, Kernel
 
@@ -352,6 +351,7 @@ REFUSED = {
     "name": (lambda k: pipe(k, name=3), 'write `name="kv"`'),
     "one_shot": (lambda k: pipe(k, one_shot=1), "write `one_shot=True`"),
     "no field": (lambda k: k(tle.pipe, capacity=2), "among the arguments"),
+    "no struct": (lambda k: k(tle.pipe, buffer(k, 2, 64), capacity=2), "declare a @tle.struct of buffers"),
     "no buffer": (lambda k: k(tle.pipe, capacity=2, x=3), "write `x=tle.gpu.alloc([2, ...], dtype)`"),
     "extent": (lambda k: k(tle.pipe, capacity=2, x=buffer(k, 4, 64)), "one slot a chunk"),
     "readers": (lambda k: pipe(k, readers=()), 'write `readers=("first", )`'),

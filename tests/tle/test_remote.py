@@ -9,8 +9,8 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import KernelError
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.tle.compiling import refused
 
 FOUR = tle.device_mesh({"block_cluster": 4})

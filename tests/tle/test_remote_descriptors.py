@@ -8,7 +8,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.kernels.remote_tile import fetch
 from tests.tle.compiling import refused
 

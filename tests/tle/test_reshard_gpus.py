@@ -9,10 +9,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.check import Search
-from mimw.passes import run_passes
-from mimw.simulate import prepare
+from mimw.compiler.passes import run_passes
+from mimw.runtime.simulate import prepare
 from mimw.target import target
+from mimw.tools.check import Search
 from tests.compiling import to_assembly, to_ttgir
 from tests.kernels.heaps import Heaps
 from tests.kernels.resharding import M, N, change, changing, constants, grid_of, pieces, shards, shards_of_others
@@ -180,7 +180,7 @@ def test_a_world_without_room_for_the_scratch():
     have, want = rows(GPUS)["gather"]
     (kernel, grid, args, _), _ = changing(have, want)
     small = mimw.World(4, scratch=256)
-    with pytest.raises(mimw.errors.SimulatorMisuse, match="of 512 bytes of scratch are 512 bytes, and the world has 256"):
+    with pytest.raises(mimw.errors.SimulatorMisuse, match="of 512 bytes of workspace are 512 bytes, and the world has 256"):
         mimw.simulate(kernel, grid, *args[:2], small, *args[3:])
 
 

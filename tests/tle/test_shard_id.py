@@ -6,7 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.tle.compiling import launched, refused
 
 PAIR = tle.device_mesh({"block_cluster": 2})

@@ -6,7 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.frontend.words import uses_words
+from mimw.compiler.frontend.words import uses_words
 from tests.compiling import to_assembly
 from tests.language.harness import Kernel
 

@@ -8,7 +8,6 @@ import triton
 import triton.language as tl
 
 import mimw
-import mimw.compile
 import mimw.tle as tle
 import mimw.tlx as tlx
 

@@ -1,6 +1,6 @@
 """Every name that we borrow from Triton's private modules, so that a new release says here what it changed.
 
-Names and parameters are those of `mimw.triton_port.borrowed`; here is what only tests ask besides.
+Names and parameters are those of `mimw.compiler.triton_port.borrowed`; here is what only tests ask besides.
 """
 
 import inspect
@@ -16,14 +16,14 @@ from triton._C.libtriton.gluon_ir import GluonOpBuilder
 
 import mimw
 from mimw.cli import main
-from mimw.compile import gpu_target
-from mimw.frontend.recorder import Recorder
+from mimw.compiler.frontend.recorder import Recorder
+from mimw.compiler.pipeline import gpu_target
+from mimw.compiler.triton_port import borrowed
+from mimw.compiler.triton_port.passes import OURS, amd_passes, nvidia_passes
+from mimw.compiler.triton_port.runtime import Language, TensorDescriptor, driver, make_backend
+from mimw.compiler.triton_port.runtime import triton as triton_of_the_port
 from mimw.ir import OPS
 from mimw.target import target as find_target
-from mimw.triton_port import borrowed
-from mimw.triton_port.passes import OURS, amd_passes, nvidia_passes
-from mimw.triton_port.runtime import Language, TensorDescriptor, driver, make_backend
-from mimw.triton_port.runtime import triton as triton_of_the_port
 
 ROOT = Path(mimw.__file__).parent
 TRITON = Path(triton.__file__).parent

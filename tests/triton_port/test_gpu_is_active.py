@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.triton_port import runtime
+from mimw.compiler.triton_port import runtime
 
 
 class Driver:

@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from mimw.triton_port.mlir_complaints import MlirProblem, complaints
-from mimw.triton_port.mlir_effects import facts
-from mimw.triton_port.mlir_functions import Machine, MlirSource, body, new_context
-from mimw.triton_port.mlir_splice import Splice, spliced
-from mimw.triton_port.text import module_of
+from mimw.compiler.triton_port.mlir_complaints import MlirProblem, complaints
+from mimw.compiler.triton_port.mlir_effects import facts
+from mimw.compiler.triton_port.mlir_functions import Machine, MlirSource, body, new_context
+from mimw.compiler.triton_port.mlir_splice import Splice, spliced
+from mimw.compiler.triton_port.text import module_of
 
 _POINTERS = """tt.func @f(%p: !tt.ptr<f32>, %q: !tt.ptr<f32>, %r: !tt.ptr<f32>, %n: i32) {
   %c0 = arith.constant 0 : i32

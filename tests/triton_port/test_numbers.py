@@ -1,8 +1,8 @@
 """The numbers that a walk through a module finds at its ops are those that stand in the module's text, op by op."""
 
-from mimw.triton_port.codegen import mlir_context
-from mimw.triton_port.order import Effects, Node
-from mimw.triton_port.text import ModuleText, located, module_of
+from mimw.compiler.triton_port.codegen import mlir_context
+from mimw.compiler.triton_port.order import Effects, Node
+from mimw.compiler.triton_port.text import ModuleText, located, module_of
 
 MODULE = '''
 #loc = loc("kernel.py":1:1)

@@ -8,9 +8,9 @@ import triton
 import triton.language as tl
 
 import mimw
-from mimw.compile import gpu_target
+from mimw.compiler.pipeline import gpu_target
+from mimw.compiler.triton_port.runtime import ASTSource, stock_compile
 from mimw.target import target as find_target
-from mimw.triton_port.runtime import ASTSource, stock_compile
 from tests.compiling import stopping, to_assembly, to_ttgir
 from tests.kernels.undecorated import KERNELS
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mimw.triton_port.codegen import mlir_context
-from mimw.triton_port.text import ModuleText, Rewrite, located, module_of, rewritten
+from mimw.compiler.triton_port.codegen import mlir_context
+from mimw.compiler.triton_port.text import ModuleText, Rewrite, located, module_of, rewritten
 
 TEXT = """#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 #loc = loc("kernel.py":3:0)

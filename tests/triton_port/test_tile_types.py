@@ -1,7 +1,7 @@
 """Types of tiles as text: read, changed, and made into types again."""
 
-from mimw.triton_port.codegen import mlir_context
-from mimw.triton_port.tile_types import Tile, contiguous, lying_along, number, numbers, types
+from mimw.compiler.triton_port.codegen import mlir_context
+from mimw.compiler.triton_port.tile_types import Tile, contiguous, lying_along, number, numbers, types
 
 BLOCKED = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>"
 MMA = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 4], instrShape = [16, 8]}>"

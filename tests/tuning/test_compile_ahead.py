@@ -6,8 +6,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import pipeline
-from mimw.triton_port.runtime import MockTensor
+from mimw.compiler.pipeline import stages as pipeline
+from mimw.compiler.triton_port.runtime import MockTensor
 
 
 @mimw.jit

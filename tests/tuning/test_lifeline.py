@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from mimw.lifeline import end_with_parent
-from mimw.search import processes
-from mimw.search.processes import Crew
-from mimw.tuning.processes import run
+from mimw.tools.lifeline import end_with_parent
+from mimw.tools.processes import run
+from mimw.tools.search import processes
+from mimw.tools.search.processes import Crew
 
 LIMIT = 20.0        # seconds in which a machine that does other things, too, should have ended a process
 

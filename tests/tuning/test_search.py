@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from mimw.tools.processes import touched_a_gpu
 from mimw.tuning import TuningError, engine, tune
-from mimw.tuning.processes import touched_a_gpu
 from tests.tuning.fakes import Fake, compiled, predicted
 
 pytestmark = pytest.mark.skipif(touched_a_gpu(), reason="steps are replaced here, which only a fork inherits")

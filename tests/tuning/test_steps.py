@@ -7,15 +7,15 @@ import pytest
 import triton.language as tl
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.kernels import measured
 from mimw.kernels.gemm import configs
 from mimw.kernels.gemm.configs import Configuration
 from mimw.kernels.measured import ByChip
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.tools.processes import run
 from mimw.tuning import TuningError, find, work, write
 from mimw.tuning.binary import resources
 from mimw.tuning.journal import Journal
-from mimw.tuning.processes import run
 from mimw.tuning.prune import by_prediction
 from mimw.tuning.store import _read
 

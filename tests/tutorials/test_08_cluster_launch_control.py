@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 
 CHIP = dict(target="sm_100a")
 

@@ -68,7 +68,7 @@ def test_a_fence_that_is_left_out_is_put_in(edited):
     ("(q_tiles[1], tlx.local_trans(k_tiles[slot])", "(q_tiles[0], tlx.local_trans(k_tiles[slot])"),
     ("v_tiles[last]", "v_tiles[(last + 1) % STAGES]")], ids=["first scores", "scores of tile 0", "scores of tile 1", "last values"])
 def test_a_wrong_operand_that_only_numbers_show(edited, old, new):
-    """The four mutants that docs/MUTATIONS.md lists as missed: the other tile is there, too, and nobody overwrites it."""
+    """The four missed mutants of `benchmarks.mutations --list`: the other tile is there, too, and nobody overwrites it."""
     tutorial = edited(old, new)
     q, k, v, o, lse = tutorial.problem(1, 256, 16)
     grid, args, meta = tutorial.arguments(q, k, v, o, lse, BN=64, PARTS=1)

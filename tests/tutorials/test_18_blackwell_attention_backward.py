@@ -61,7 +61,7 @@ def test_a_fence_that_is_left_out_is_put_in(edited):
     ("tlx.local_trans(q_tiles[after])", "tlx.local_trans(q_tiles[(after + 1) % STAGES])"),
     ("(ds[0], q_tiles[slot]", "(ds[0], q_tiles[(slot + 1) % STAGES]")], ids=["scores", "dK"])
 def test_a_wrong_operand_that_only_numbers_show(edited, old, new):
-    """The two mutants that docs/MUTATIONS.md lists as missed: the other queries are there, too, and nobody overwrites them."""
+    """The two missed mutants of `benchmarks.mutations --list`: the other queries are there, too, and nobody overwrites them."""
     tutorial = edited(old, new)
     arrays, wanted = tutorial.problem(1, 256, 16, False)
     grid, args, meta = tutorial.arguments(*arrays, False, PARTS=2)

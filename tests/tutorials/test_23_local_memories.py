@@ -7,7 +7,7 @@ import pytest
 
 import mimw
 from mimw.errors import IllegalPath
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.testing import compare
 from tests.compiling import to_assembly
 

@@ -2,15 +2,16 @@
 
 import numpy as np
 
-from mimw.compile import Kernel, compile_kernel, gpu_target
-from mimw.host import specialise
+from mimw.compiler.passes.stamp_waits import barrier_rows, stamps, wait_table
+from mimw.compiler.pipeline import Kernel, gpu_target
+from mimw.compiler.triton_port.runtime import make_backend
 from mimw.ir import Program
 from mimw.ir.wait_table import DONE, LOOKED, MADE
-from mimw.passes.stamp_waits import barrier_rows, stamps, wait_table
-from mimw.simulate import resolve
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.host import specialise
+from mimw.runtime.simulate import resolve
+from mimw.runtime.watchdog.hung import lanes_of
 from mimw.target import target
-from mimw.triton_port.runtime import make_backend
-from mimw.watchdog.hung import lanes_of
 
 FIRST_ADDRESS = 0x400
 

@@ -10,16 +10,16 @@ import pytest
 import triton.language as tl
 
 import mimw
-from mimw.compile import Kernel, gpu_target
+from mimw.compiler.pipeline import Kernel, gpu_target
 from mimw.errors import LaunchError
-from mimw.host import HostArray, TensorDescriptor
-from mimw.simulate import resolve
+from mimw.runtime.host import HostArray, TensorDescriptor
+from mimw.runtime.simulate import resolve
+from mimw.runtime.watchdog import guard as guards
+from mimw.runtime.watchdog.arguments import TooLarge, on_the_host
+from mimw.runtime.watchdog.guard import Guard
+from mimw.runtime.watchdog.launch import Launch
+from mimw.runtime.watchdog.verdict import verdict
 from mimw.target import target
-from mimw.watchdog import guard as guards
-from mimw.watchdog.arguments import TooLarge, on_the_host
-from mimw.watchdog.guard import Guard
-from mimw.watchdog.launch import Launch
-from mimw.watchdog.verdict import verdict
 from tests.kernels.hangs import case
 
 from .fabricated import Table, stamped
@@ -215,7 +215,7 @@ def test_no_verdict(monkeypatch):
         raise TooLarge("its arrays hold 300 MB, and up to 256 MB are copied")
 
     assert "could not be copied (its arrays hold 300 MB" in verdict(launch, refuses, 10.0, [], "sm_90a")
-    monkeypatch.setattr("mimw.watchdog.verdict._LIMITS", (0.05, 0.05))
+    monkeypatch.setattr("mimw.runtime.watchdog.verdict._LIMITS", (0.05, 0.05))
     assert "has not finished the same launch within 0.05 s" in verdict(launch, lambda: time.sleep(0.5), 1.0, [], "sm_90a")
 
 

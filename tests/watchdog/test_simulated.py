@@ -8,8 +8,8 @@ import pytest
 
 import mimw
 from mimw.errors import LaunchError
-from mimw.watchdog import Launch, has_hung, seconds, watched_simulation
-from mimw.watchdog.notes import file, remember
+from mimw.runtime.watchdog import Launch, has_hung, seconds, watched_simulation
+from mimw.runtime.watchdog.notes import file, remember
 from tests.kernels.hangs import case, handed_on, tuned
 from tests.processes import mimw as command
 

@@ -6,15 +6,15 @@ import subprocess
 import pytest
 import triton.language as tl
 
+from mimw.compiler.passes.stamp_waits import ENDS, LOOPS, RUNS, WAITS, stamp_waits, stamps
+from mimw.compiler.triton_port.runtime import knobs
 from mimw.errors import TargetError
 from mimw.ir import OPS, WaitTable, verify
 from mimw.ir.wait_table import CTAS, DONE
-from mimw.jit import MockTensor
-from mimw.passes.stamp_waits import ENDS, LOOPS, RUNS, WAITS, stamp_waits, stamps
-from mimw.simulate import prepare
+from mimw.runtime.jit import MockTensor
+from mimw.runtime.simulate import prepare
 from mimw.simulator import run
 from mimw.target import target
-from mimw.triton_port.runtime import knobs
 from tests.kernels.hangs import case, handed_on
 
 from .fabricated import compiled, stamped
@@ -116,9 +116,9 @@ def test_waits_of_one_instruction_stand_between_two_stamps(name, op):
 
 def test_the_table_says_which_ops_wait():
     assert {name: row.blocks for name, row in OPS.items() if row.blocks} == {
-        "barrier_wait": "barrier", "named_barrier_wait": "named barrier", "cluster_barrier": "cluster", "group_barrier": "meeting",
-        "grid_barrier": "meeting", "atomic_poll": "poll", "grid_dependency_wait": "before",
-        "signal_wait": "poll", "world_barrier": "meeting"}
+        "barrier_wait": "barrier", "named_barrier_wait": "named barrier", "cluster_barrier": "cluster",
+        "group_barrier": "rendezvous", "grid_barrier": "rendezvous", "atomic_poll": "poll", "grid_dependency_wait": "before",
+        "signal_wait": "poll", "world_barrier": "rendezvous"}
 
 
 def test_a_stamped_program_computes_the_same():

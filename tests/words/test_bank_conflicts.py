@@ -6,7 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.constraints.bank_conflicts import free_buffers
+from mimw.compiler.constraints.bank_conflicts import free_buffers
 from tests.compiling import to_ttgir
 
 DIVISIBLE = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}

@@ -6,8 +6,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import KernelError
+from mimw.runtime.compile_kernel import compile_kernel
 
 ROWS, COLS = 32, 64
 # Elements of a row in pairs of columns swapped: an order that is no other layout's.

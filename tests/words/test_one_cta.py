@@ -10,8 +10,8 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import KernelError, OutOfBounds
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.kernels import clusters as kernels
 
 from .test_cluster import numbers

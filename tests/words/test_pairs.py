@@ -12,7 +12,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly
 from tests.kernels import pair_multicast_gemm
 from tests.kernels.pair_gemm import launch, pair_gemm

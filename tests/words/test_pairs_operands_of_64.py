@@ -9,8 +9,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import NotYet
+from mimw.runtime.compile_kernel import compile_kernel
 
 PAIR = {"ctas_per_cga": (2, 1, 1)}
 

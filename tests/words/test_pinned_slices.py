@@ -7,7 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from mimw.runtime.compile_kernel import compile_kernel
 
 LAYOUTS = {
     "linear": tlx.shared_linear_layout_encoding([[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [1, 0], [2, 0], [4, 0], [8, 0]]),

@@ -8,8 +8,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import LayoutConflict
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly
 
 CLUSTER = {"ctas_per_cga": (2, 1, 1)}

@@ -11,7 +11,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from tests.check.tables import rows
 from tests.compiling import to_assembly
 from tests.words.test_tensor_memory_scaled import elements, packed, reference, scales

@@ -12,8 +12,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.errors import LayoutConflict, OutOfTensorMemory
+from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly
 from tests.lowering.harness import Case
 

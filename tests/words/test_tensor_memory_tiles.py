@@ -6,7 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
 from mimw.tlx import subtile_ops
 from tests.lowering.harness import Case
 

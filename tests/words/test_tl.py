@@ -5,8 +5,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
-from mimw.host import specialise
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.host import specialise
 from mimw.testing import compare
 from tests.compiling import to_assembly
 

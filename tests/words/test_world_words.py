@@ -8,7 +8,7 @@ import pytest
 
 import mimw
 import mimw.tle as tle
-from mimw.world import BASES, PROGRAMS
+from mimw.ir.world import BASES, PROGRAMS
 from tests.kernels.several_gpus import TWO, exchange, exchanged, exchanging, gathered, gathering, streaming
 
 CLUSTERS = tle.device_mesh({"device": 2, "block_cluster": 2})

@@ -74,9 +74,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from ..check import check
-    from ..search import Meter
-    from ..tool import Given
+    from ..runtime.call import Given
+    from ..tools.check import check
+    from ..tools.search import Meter
 
     check_page(options)
     kernel, grid, args, meta = launch_of(options)
@@ -160,7 +160,7 @@ def argument(text: str, filled: bool = True) -> Any:
     import ml_dtypes  # noqa: F401  numpy learns its types
     import numpy as np
 
-    from ..host import TensorDescriptor
+    from ..runtime.host import TensorDescriptor
     if match[1] not in _TYPES:
         raise CommandError(f"{match[1]!r} is no element type. There are {', '.join(_TYPES)}.")
     shape, dtype = _numbers(match[2], f"--args {text!r}: "), np.dtype(_TYPES[match[1]])

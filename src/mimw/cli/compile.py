@@ -47,7 +47,7 @@ def execute(options: Namespace) -> int:
     recorded = options.emit == "recorded"
     chip = wanted(options.target)
     if not chip.binary and options.emit not in ("recorded", "ir"):      # what comes before a compiler is there for every chip
-        from ..compile import check_binary
+        from ..compiler.pipeline import check_binary
         check_binary(chip, f"the stage {options.emit!r}")
     with working(f"compiling {options.kernel}"):
         compiled = compile_named(options, **({"dump": True} if recorded else {}))

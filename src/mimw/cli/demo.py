@@ -93,9 +93,9 @@ def _simulate(grid, args, meta, check, seed: int):
 def _compile(args, meta) -> None:
     from mimw.kernels import gemm
 
-    from ..compile import compile_kernel
-    from ..host import specialise
     from ..report import resource_table
+    from ..runtime.compile_kernel import compile_kernel
+    from ..runtime.host import specialise
 
     print(f"2  Compile for {_TARGET}, without a GPU", flush=True)
     kernel = gemm.kernel

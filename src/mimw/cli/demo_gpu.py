@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 
-from ..lifeline import end_with_parent
 from ..testing import compare
 from ..testing.benchmark import alternate
+from ..tools.lifeline import end_with_parent
 
 _SHAPE = (8192, 8192, 2048)
 

@@ -78,7 +78,7 @@ def execute(options: Namespace) -> int:
 
 def _of_triton(as_json: bool) -> int:
     """Say what of the borrowed names is missing or has other parameters."""
-    from ..triton_port.borrowed import broken, names
+    from ..compiler.triton_port.borrowed import broken, names
 
     wrong, version = broken(), _version("triton")
     if as_json:
@@ -117,7 +117,7 @@ def _version(package: str) -> str:
 
 
 def _tool(tools, name: str) -> str:
-    from ..triton_port.assembler import FIXED
+    from ..compiler.triton_port.assembler import FIXED
 
     try:
         tool = getattr(tools, name)
@@ -153,7 +153,7 @@ def _simulate(kernel: str = "copy_between_tasks", chip: str | None = None) -> st
 
 
 def _compile(chip: str, kernel: str) -> str:
-    from ..compile import compile_kernel
+    from ..runtime.compile_kernel import compile_kernel
     from . import probes
 
     stages = compile_kernel(getattr(probes, kernel), probes.SIGNATURE, {}, target=chip).stages

@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from ..explain import Explanation
+    from ..tools.explain import Explanation
 
     if options.svg:
         check_output(options.svg)

@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from ..export import export, export_compiled
+    from ..runtime.export import export, export_compiled
     from ..target import wanted
 
     writes = None if options.writes is None else [name.strip() for name in options.writes.split(",")]

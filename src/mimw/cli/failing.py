@@ -42,7 +42,7 @@ def refusal(error: BaseException | None) -> Exception | None:
     raised from each other it is the first; it has the kernel's line, which Triton's own, further down, has not."""
     triton = sys.modules.get("triton")
     refusals = (MimwError, CommandError, triton.CompilationError) if triton else (MimwError, CommandError)
-    recording = sys.modules.get("mimw.frontend.record")
+    recording = sys.modules.get("mimw.compiler.frontend.record")
     settled = (MimwError, recording.KernelCompilationError) if recording else MimwError
     found = None
     for one in causes(error):

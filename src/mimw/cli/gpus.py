@@ -45,7 +45,7 @@ def several(options: Namespace) -> None:
 
 def on_ranks(args: list, meta: dict[str, Any], gpus: int) -> tuple[list, dict[str, Any]]:
     """Arguments of a kernel, for `gpus` ranks."""
-    from ..world import World
+    from ..ir.world import World
 
     world = World(gpus)
     return [_on_ranks(arg, world) for arg in args], {name: _on_ranks(value, world) for name, value in meta.items()}
@@ -66,6 +66,6 @@ def _on_ranks(value: Any, world: Any) -> Any:
     if isinstance(value, np.ndarray):
         return world.each(lambda rank: value.copy())
     if hasattr(value, "block_shape"):
-        from ..host import TensorDescriptor
+        from ..runtime.host import TensorDescriptor
         return world.each(lambda rank: TensorDescriptor.from_tensor(value.base.array.copy(), value.block_shape))
     return value

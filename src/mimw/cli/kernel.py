@@ -49,9 +49,9 @@ def compile_named(options: Namespace, **keywords: Any) -> Any:
     several(options)
     chip = wanted(options.target)
     if chip.binary:
-        from ..compile import compile_kernel as make
+        from ..runtime.compile_kernel import compile_kernel as make
     else:
-        from ..compile import record_kernel as make
+        from ..runtime.compile_kernel import record_kernel as make
     options.target = chip.name
     named = load(options.kernel)
     if names_launch(named):
@@ -75,7 +75,7 @@ def compile_named(options: Namespace, **keywords: Any) -> Any:
 
 def _compile_launch(function: Any, make: Callable[..., Any], options: Namespace, keywords: dict[str, Any]) -> Any:
     """Compile the kernel as the launch that `function` names specialises it: by its arrays, their addresses, and its options."""
-    from ..simulate import prepare
+    from ..runtime.simulate import prepare
 
     if options.signature or options.constexpr:
         raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no --signature and no "

@@ -32,7 +32,7 @@ def load(name: str) -> Any:
     A file is imported, not run as `__main__`: code under `if __name__ == "__main__"` does not run. CommandError where there is no
     such file, module or name, and where the import fails.
     """
-    from ..aliases import install_aliases
+    from .. import install_aliases
 
     place, colon, attribute = name.rpartition(":")
     if not colon or not place or not attribute:

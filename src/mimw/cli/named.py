@@ -26,7 +26,7 @@ def is_name(script: str | None) -> bool:
 def launched(options: Namespace) -> Any:
     """Make the launch that `options.script` names, with `options.rest` as its words; what the launch returns, or None if the
     function has launched by itself. CommandError if there was no launch."""
-    from ..simulate import prepared
+    from ..runtime.simulate import prepared
     from .check import launch_of
 
     name = options.script
@@ -59,7 +59,7 @@ def _words(options: Namespace) -> Namespace:
 
 
 def _launch(kernel, grid, args, meta) -> Any:
-    from ..simulating import simulating
+    from ..runtime.simulating import simulating
     from .on_gpu import on_gpu
 
     if not simulating():

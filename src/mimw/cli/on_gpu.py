@@ -16,7 +16,7 @@ def on_gpu(value: Any) -> Any:
     """A torch tensor of the GPU for a numpy array, also in a descriptor. CommandError without a GPU, or without torch."""
     import numpy as np
 
-    from ..triton_port.runtime import gpu_is_active
+    from ..compiler.triton_port.runtime import gpu_is_active
 
     if not gpu_is_active():
         raise CommandError("MIMW_SIMULATE=0 asks for a launch on a GPU, and there is none here. Without MIMW_SIMULATE it is "
@@ -27,7 +27,7 @@ def on_gpu(value: Any) -> Any:
         raise CommandError("a launch on a GPU of what is named here wants torch, for its arrays: pip install 'mimw[torch]'. With "
                            "MIMW_SIMULATE=1 it is simulated.") from None
 
-    from ..host import HostArray, TensorDescriptor
+    from ..runtime.host import HostArray, TensorDescriptor
 
     if isinstance(value, TensorDescriptor) and isinstance(value.base, HostArray):
         return TensorDescriptor.from_tensor(on_gpu(value.base.array), value.block_shape, value.padding)

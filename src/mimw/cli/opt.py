@@ -42,8 +42,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
+    from ..compiler.passes import Context
     from ..ir import print_program
-    from ..passes import Context
     from ..target import wanted
 
     if options.list:
@@ -78,7 +78,7 @@ def execute(options: Namespace) -> int:
 
 
 def _list() -> int:
-    from ..passes import OPTIONAL, PASSES
+    from ..compiler.passes import OPTIONAL, PASSES
 
     width = max(len(step.name) for step in (*PASSES, *OPTIONAL))
     for step in PASSES:
@@ -90,7 +90,7 @@ def _list() -> int:
 
 
 def _steps(names: list[str] | None) -> list[Any]:
-    from ..passes import OPTIONAL, PASSES
+    from ..compiler.passes import OPTIONAL, PASSES
 
     if names is None:
         return list(PASSES)
@@ -111,7 +111,7 @@ def _read(file: str) -> Any:
 
 
 def _enumeration_member(enumeration: str, member: str) -> Any:
-    from ..triton_port.enumerations import enumeration_member  # imports Triton, which few texts need
+    from ..compiler.triton_port.enumerations import enumeration_member  # imports Triton, which few texts need
 
     return enumeration_member(enumeration, member)
 

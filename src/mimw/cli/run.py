@@ -37,8 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from ..aliases import install_aliases
-    from ..simulating import simulating
+    from .. import install_aliases
+    from ..runtime.simulating import simulating
 
     aim(options)
     reach()

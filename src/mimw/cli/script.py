@@ -69,7 +69,7 @@ def watch(options: Namespace) -> None:
     """Have launches watched, in this process and those that it starts, if `--watchdog` asks for it."""
     if options.watchdog is None:
         return
-    from ..watchdog import keep_stderr, seconds
+    from ..runtime.watchdog import keep_stderr, seconds
     os.environ["MIMW_WATCHDOG"] = options.watchdog
     seconds()       # refuses what is no number before the script starts
     keep_stderr()

@@ -46,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from ..aliases import install_aliases
+    from .. import install_aliases
 
     aim(options)
     reach()

@@ -66,16 +66,16 @@ def execute(options: Namespace) -> int:
 
 
 def _predicted(options: Namespace):
-    from ..timing import predict
-    from ..tool import Given
+    from ..runtime.call import Given
+    from ..tools.timing import predict
 
     kernel, grid, args, meta = launch_of(options, filled=False)
     return predict(Given(kernel, meta), grid, *args, target=options.target, megahertz=options.mhz)
 
 
 def _measured(options: Namespace):
-    from ..simulating import simulating
-    from ..timing import profile
+    from ..runtime.simulating import simulating
+    from ..tools.timing import profile
     from .on_gpu import on_gpu
 
     if simulating():

@@ -10,7 +10,7 @@ Input: sizes. Output: offsets, multiples of 256:
 
 from __future__ import annotations
 
-from ..world import ALIGNED
+from ..ir.world import ALIGNED
 
 
 class Places:

@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from ..triton_port.cuda import Cuda
-from ..watchdog.limit import STATUS, end_process, tell
-from ..world import PROGRAMS
+from ..compiler.triton_port.cuda import Cuda
+from ..ir.world import PROGRAMS
+from ..runtime.watchdog.limit import STATUS, end_process, tell
 from . import pads
 
 POLL = 0.2          # seconds between two looks

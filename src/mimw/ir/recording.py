@@ -4,8 +4,8 @@
     semantic.builder.site                                              kernel.py:17, for an error
     semantic.builder.launch_facts = semantic.builder.launch_facts.with_mesh(4)
 
-Input: the calls of a word. Output: a draft op, of which the word takes the results. `mimw.frontend.recorder` implements the class;
-`language` knows nothing else of it.
+Input: the calls of a word. Output: a draft op, of which the word takes the results. `compiler.frontend.recorder` implements the
+class; `language` knows nothing else of it.
 """
 
 from __future__ import annotations

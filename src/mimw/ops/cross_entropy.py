@@ -14,9 +14,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mimw.in_place import refuse_leaves, refuse_overlaps
 from mimw.kernels import cross_entropy as library
 from mimw.kernels.norm.configs import plain_configuration
+from mimw.runtime.in_place import refuse_leaves, refuse_overlaps
 
 from .contract import Contract
 from .launching import Launch, is_hopper, programs

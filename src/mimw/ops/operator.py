@@ -7,7 +7,8 @@ object that calls it:
     SQUARE(x)                           the call; under torch.compile, in modes and under transforms it is torch.ops.mimw.square
     torch.ops.mimw.square(x)            the same
 
-The operators are made by `torch.library.Library` itself: a `custom_op` takes 15 us a call more (benchmarks/NOTES.md, "Operators").
+The operators are made by `torch.library.Library` itself: a `custom_op` takes 15 us a call more
+(benchmarks/notes/launching.md, "Operators").
 A call goes past torch's dispatcher where the dispatcher would do nothing, or note a derivative alone: plain tensors, no mode, no
 transform.
 """
@@ -23,7 +24,7 @@ from torch import Tensor
 from torch.fx.node import has_side_effect
 from torch.utils.flop_counter import register_flop_formula
 
-from mimw.in_place import InPlace
+from mimw.runtime.in_place import InPlace
 
 from .contract import Contract
 from .held import held

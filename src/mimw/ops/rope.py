@@ -15,8 +15,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from mimw.in_place import refuse_leaves, refuse_overlaps, refuse_views_of_several
 from mimw.kernels import rope as library
+from mimw.runtime.in_place import refuse_leaves, refuse_overlaps, refuse_views_of_several
 
 from .contract import Contract
 from .launching import Launch

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..analysis import BarrierAccess, BarrierArray, barrier_arrays, task_label
+from ..compiler.analysis import BarrierAccess, BarrierArray, barrier_arrays, task_label
 from ..ir import Program, Site
 from . import svg
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 
-from ..trace import Trace
+from ..ir.trace import Trace
 from .utilisation import busy
 
 

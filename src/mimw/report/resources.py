@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ..analysis import (
+from ..compiler.analysis import (
     BarrierArray,
     PipeResources,
     Remark,
@@ -21,8 +21,8 @@ from ..analysis import (
     task_resources,
     total_warps,
 )
+from ..compiler.storage import shared_plan
 from ..ir import Program
-from ..storage import shared_plan
 from ..target import Target
 from .table import Table
 from .tensor_memory import column_parts
@@ -78,7 +78,7 @@ def _other_gpus(program: Program) -> str:
     if not any("world" in op.row.places for op in ops):
         return ""
     counts = {"pointers to a peer": sum(bool(op.row.pointer_of) for op in ops), "waits for signals": sum(
-        op.row.blocks == "poll" for op in ops), "barriers": sum(op.row.blocks == "meeting" for op in ops)}
+        op.row.blocks == "poll" for op in ops), "barriers": sum(op.row.blocks == "rendezvous" for op in ops)}
     return "other GPUs: " + ", ".join(f"{what} {count}" for what, count in counts.items())
 
 

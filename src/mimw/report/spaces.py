@@ -11,8 +11,8 @@ Input: a program after the passes, and a chip. Output: text, for `mimw explain` 
 
 from __future__ import annotations
 
+from ..compiler.storage import use_of
 from ..ir import Program
-from ..storage import use_of
 from ..target import GLOBAL, Target
 from .table import table
 

@@ -9,8 +9,8 @@ Input: a program after the passes, and the chip. Output: a table with a row for 
 
 from __future__ import annotations
 
+from ..compiler.storage import TensorArray, allocated_columns, columns, tensor_arrays
 from ..ir import Program
-from ..storage import TensorArray, allocated_columns, columns, tensor_arrays
 from ..target import Target
 from .table import Table
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ..trace import Event, Trace
+from ..ir.trace import Event, Trace
 from . import svg
 from .utilisation import all_shares, busy_share
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ..ir.site import Site
-from ..trace import BY_PRODUCTS, LINKS, Trace
+from ..ir.trace import BY_PRODUCTS, LINKS, Trace
 from .table import table
 
 Lane = tuple[int, str]

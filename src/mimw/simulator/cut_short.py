@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..trace import Trace
+from ..ir.trace import Trace
 
 FOR_EVER = 0.06     # of the run, which the waits of a deadlock are drawn beyond the last thing that happened
 

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 
-from ..triton_port.devices import AMD_DEVICES
+from ..compiler.triton_port.devices import AMD_DEVICES
 
 _COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import pytest
 
-from ..check import check
-from ..findings import Report
+from ..tools.check import check
+from ..tools.findings import Report
 
 
 @pytest.fixture

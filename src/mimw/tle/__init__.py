@@ -19,7 +19,7 @@ __all__ = [*_words, "jit"]
 
 def jit(fn=None, **options):
     """`mimw.jit` under the name that TLE has for it."""
-    from ..jit import jit as decorate
+    from ..runtime.jit import jit as decorate
     return decorate(fn, **options)
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "reshard",
     "shard_id",
     "sharding",
+    "struct",
 ]
 
 B: Any
@@ -141,6 +142,8 @@ def load(
 def make_sharded_tensor(handle: Any, sharding: Any, shape: Any = None) -> ShardedTensor: ...
 
 def pipe(
+    buffers: Any = None,
+    /,
     *,
     capacity: Any,
     scope: Any = 'cta',
@@ -220,3 +223,5 @@ def reshard(tensor: Any, spec: Any) -> ShardedTensor: ...
 def shard_id(mesh: Any, axis: Any) -> Any: ...
 
 def sharding(mesh: Any, split: Any = None, partial: Any = None) -> Any: ...
+
+def struct(cls) -> Any: ...

@@ -22,16 +22,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..compile import content_key
+from ..compiler.pipeline import content_key
 from ..errors import TuningError
-from ..search.processes import job_count
 from ..target import wanted
 from ..testing.benchmark import versions
+from ..tools.processes import DONE, alone, run
+from ..tools.search.processes import job_count
 from . import work
 from .journal import Journal
 from .operator import Operator, Problem, values_of, with_fields
 from .operators import find
-from .processes import DONE, alone, run
 from .prune import by_prediction
 from .report import MEASURED, PRUNED, RANKED, REFUSED, SPILLS, WRONG, Candidate, Report, rank, said_of
 

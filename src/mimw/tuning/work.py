@@ -15,18 +15,18 @@ import warnings
 from collections.abc import Iterator
 from math import prod
 
-from ..analysis import register_plan
-from ..analysis.registers import own_regions
+from ..compiler.analysis import register_plan
+from ..compiler.analysis.registers import own_regions
+from ..compiler.storage import shared_plan
+from ..compiler.triton_port.codegen import CompilationError
+from ..compiler.triton_port.no_gpu import stand_in
 from ..errors import MimwError, OutOfSharedMemory, ResourceError, TuningError
 from ..ir import Block, Op, Program, Tensor
 from ..ir.types import element_of
-from ..jit import wanted_numbers, wanted_target
-from ..simulate import prepare
-from ..storage import shared_plan
+from ..runtime.jit import wanted_numbers, wanted_target
+from ..runtime.simulate import prepare
 from ..target import Target, target
-from ..timing import predict
-from ..triton_port.codegen import CompilationError
-from ..triton_port.no_gpu import stand_in
+from ..tools.timing import predict
 from .binary import resources
 from .operator import Operator, Problem
 

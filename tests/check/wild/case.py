@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import mimw
-from mimw.check import Search
-from mimw.simulate import prepare
+from mimw.runtime.simulate import prepare
+from mimw.tools.check import Search
 
 describe = mimw.TensorDescriptor.from_tensor
 CASES: list["Case"] = []

@@ -23,7 +23,9 @@ import mimw
 
 ORDERS = "auto", "heads", "lengths"
 RUNNING = 132   # programs at a time, of an H200: one on each multiprocessor
-FEW = 0.2       # of `end_of`; measured: above it by lengths is 5 to 37 % faster, below it up to 2 % slower (benchmarks/NOTES.md)
+# Of `end_of`; measured: above it by lengths is 5 to 37 % faster, below it up to 2 % slower (benchmarks/notes/attention-backward.md,
+# "The order of programs under a causal mask").
+FEW = 0.2
 
 
 def end_of(blocks: int, heads: int) -> float:

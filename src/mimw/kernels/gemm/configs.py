@@ -50,7 +50,7 @@ class Configuration:
         """How many programs best share out the output tiles of the last round (tail.py); None where whole tiles are as good.
 
         A chunk takes the tensor cores 512 cycles for each 128 x 128. Who ends a tile waits for the sums of each program in front,
-        one after the other: so measured by shapes that gain nothing (benchmarks/NOTES.md).
+        one after the other: so measured by shapes that gain nothing (benchmarks/notes/gemm.md).
         """
         steps, tiles = -(-k * in_bytes // RING_BYTES_PER_ROW), -(-m // self.bm) * -(-n // self.bn)
         left, size = tiles % programs, self.bm * self.bn / (128 * 128)

@@ -62,7 +62,7 @@ def configuration(row_bytes: int, tables: int = 0, k: int = 8, ranks: int = 2) -
     """The configuration for rows of so many bytes, scales included, beside `tables` bytes in shared memory; of k experts a token.
 
     Two warps take whole rows home. Peers are told the less often the more they are, since a rank sends each of them fewer rows, and
-    of rows with few places here, which are on their way together (benchmarks/NOTES.md, "Whole rows, timed")."""
+    of rows with few places here, which are on their way together (benchmarks/notes/dispatch-combine.md, "Whole rows, timed")."""
     slots, pairs = (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length()), max(1, ranks // 2)
     if slots < 6:
         raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "

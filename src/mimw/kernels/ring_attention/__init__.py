@@ -36,7 +36,7 @@ __all__ = ["CONTRACT", "FITS", "PIECES", "PUTTERS", "Configuration", "Workspace"
            "positions", "simulated"]
 
 HEAD_DIMS = 64, 128
-PUTTERS = 8     # programs that put: they fill the links of an H200 (357 GB/s each way, benchmarks/NOTES.md)
+PUTTERS = 8     # programs that put: they fill the links of an H200 (357 GB/s each way, benchmarks/notes/transport.md)
 ALIGNED = 128   # a chunk's rows are a multiple of it
 FITS = (        # lines of contracts
     "q: bf16|fp16 (batch, heads, length, dim) tma-all", "k: =q (batch, kv_heads, length, dim) tma-all",

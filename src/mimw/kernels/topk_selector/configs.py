@@ -17,7 +17,7 @@ MOST_CTAS = 16          # of one cluster
 RESIDENT = 128          # CTAs that run at a time: one a multiprocessor, since what each does once takes as long as its numbers
 LEAST_A_CTA = 1 << 14   # numbers, below which a cluster costs more than it saves
 FEWEST, MOST = 1024, 4096   # candidates, unless k is larger: room for twice k of one digit
-MANY, MANY_LONGER, ALL_LONGER = 32, 1 << 14, 1 << 17      # measured on an H200: benchmarks/NOTES.md
+MANY, MANY_LONGER, ALL_LONGER = 32, 1 << 14, 1 << 17      # measured on an H200: benchmarks/notes/topk.md
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,12 @@ from .remote import remote
 from .reshard import reshard
 from .shard_id import shard_id
 from .sharding import B, P, S, ShardedTensor, ShardingSpec, make_sharded_tensor, sharding
+from .struct import struct
 from .tiles import extract_tile, insert_tile
 
 __all__ = [
     "B", "P", "S", "ShardedTensor", "ShardingSpec", "bind_mesh", "call", "cumsum", "device_mesh",
     "distributed_barrier", "distributed_dot", "dsa", "extract_tile", "gpu", "hardware_constraint", "insert_tile",
     "load", "make_sharded_tensor", "pipe", "pipe_reader", "pipe_slot", "pipe_value", "pipe_wait_result",
-    "pipe_writer", "raw", "remote", "reshard", "shard_id", "sharding",
+    "pipe_writer", "raw", "remote", "reshard", "shard_id", "sharding", "struct",
 ]

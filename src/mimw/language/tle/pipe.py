@@ -21,14 +21,18 @@ from ..tlx.arguments import is_int, predicate_handle
 from .gpu.types import buffered_tensor
 from .pipe_record import PipeHandleType, PipeRecord, chunk_of
 from .pipe_values import Described, pipe_slot, pipe_wait_result
+from .struct import field_values, fields_of
+from .struct_fields import is_known
 
 
 @word
-def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.constexpr = None, readers: tl.constexpr = None,
-         one_shot: tl.constexpr = False, over=None, _semantic=None, **fields):
+def pipe(buffers=None, /, *, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.constexpr = None,
+         readers: tl.constexpr = None, one_shot: tl.constexpr = False, over=None, _semantic=None, **fields):
     """Name the buffers that carry one chunk from a producer to its consumers, and make the barriers between them.
 
-    args:      capacity - chunks that fit, int >= 1
+    args:      buffers  - (opt) a struct of buffers, whose fields are the pipe's; slots are then such structs, of one stage each.
+                          What it holds besides, constants, each slot has
+               capacity - chunks that fit, int >= 1
                scope    - "cta"
                name     - (opt) for messages and reports
                readers  - (opt) names of the consumers, each of which reads every chunk; without, there is one without a name.
@@ -42,20 +46,31 @@ def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.conste
     lowers to: ttng.init_barrier
     example:   tiles = tle.pipe(capacity=2, k=tle.gpu.alloc([2, 64, 64], tl.float16))
     """
+    if buffers is not None:
+        fields = _of_struct(buffers, fields)
     _check(capacity, scope, name, readers, one_shot, fields)
     _check_over(over, capacity, readers, one_shot)
     builder = _semantic.builder
     readers, names = None if readers is None else tuple(readers), tuple(fields)
     attrs = {"readers": readers} if readers else {}
     attrs |= {"one_shot": True} if one_shot else {}
-    buffers = tuple(buffer.handle for buffer in fields.values())
+    handles = tuple(buffer.handle for buffer in fields.values())
     below = () if over is None else (over._parts["_"].handle, )
-    handle = builder.record("pipe_make", buffers, capacity, *below, names=names, **attrs).results[0]
-    record = PipeRecord(name, capacity, names, readers, one_shot, builder, handle, builder.site, over is not None)
+    handle = builder.record("pipe_make", handles, capacity, *below, names=names, **attrs).results[0]
+    record = PipeRecord(name, capacity, names, readers, one_shot, builder, handle, builder.site, over is not None, buffers)
     value = pipe_value(record, {"_": PipeHandleType(record).value(handle), **fields})
     if name:
         value._set_name(builder, name)
     return value
+
+
+def _of_struct(buffers: Any, fields: dict) -> dict[str, Any]:
+    """The buffers of a struct by the names of its fields."""
+    if fields_of(buffers) is None or fields:
+        refuse(ValueError, "tle.pipe: its buffers are given by name, or all of them as one struct; got "
+                           f"{buffers}{' and ' if fields else ''}{', '.join(fields)}",
+               mend="write `name=buffer` for each, or declare a @tle.struct of buffers and give one value of it")
+    return {name: value for name, value in field_values(buffers).items() if not is_known(value)}
 
 
 def _check(capacity, scope, name, readers, one_shot, fields: dict) -> None:
@@ -180,10 +195,14 @@ class _Endpoint(Described):
         chunk, unsigned = chunk_of(self._owner, iter, semantic)
         return semantic.builder.record(name, self._parts["_"].handle, chunk, *more, **unsigned, **attrs).results
 
-    def _slot(self, handles: list) -> pipe_slot:
-        """The visible fields of the slot whose buffers, one a field of the pipe, are given."""
+    def _slot(self, handles: list) -> Any:
+        """The visible fields of the slot whose buffers, one a field of the pipe, are given: as a struct, if the pipe is made of one
+        and all are visible."""
         shown = {name: handle for name, handle in zip(self._owner.fields, handles) if name in self._fields}
-        return pipe_slot(self._owner, {name: self._fields[name].type.slot().value(handle) for name, handle in shown.items()})
+        buffers = {name: self._fields[name].type.slot().value(handle) for name, handle in shown.items()}
+        if self._owner.struct is not None and len(buffers) == len(self._owner.fields):
+            return self._owner.struct.replace(**buffers)
+        return pipe_slot(self._owner, buffers)
 
 
 class pipe_writer(_Endpoint):

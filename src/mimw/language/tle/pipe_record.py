@@ -32,6 +32,7 @@ class PipeRecord:
     handle: Any     # of the `pipe_make`
     site: Site
     over: bool = False      # its chunks are written over those of another pipe
+    struct: Any = None      # the value of a `tle.struct` that holds its buffers, if it was made of one
 
     @property
     def label(self) -> str:

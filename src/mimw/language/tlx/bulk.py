@@ -15,7 +15,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ...tensor_map import bulk_problem
+from ...ir.tensor_map import bulk_problem
 from ..core import word
 from ..refuse import refuse
 from .arguments import EVICTION_POLICIES, cache_policy, is_int, needs_hopper, single_barrier, single_buffer

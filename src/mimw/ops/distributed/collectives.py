@@ -20,8 +20,8 @@ from torch import Tensor
 
 import mimw
 from mimw.errors import NotSymmetric
-from mimw.in_place import refuse_leaves
 from mimw.kernels import collectives as library
+from mimw.runtime.in_place import refuse_leaves
 
 from ..operator import Operator
 from ..plans import look

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from itertools import groupby
 
-from ...trace import Event, Trace
+from ...ir.trace import Event, Trace
 from .. import svg
 from ..utilisation import all_shares, busy_share
 from .lines import Lines

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ...analysis import uses_of
-from ...analysis.memory_uses import memory_uses
+from ...compiler.analysis import uses_of
+from ...compiler.analysis.memory_uses import memory_uses
+from ...compiler.storage import Row, allocated_columns, tensor_arrays, use_of
 from ...ir import Program, Site, Value
-from ...storage import Row, allocated_columns, tensor_arrays, use_of
 from ...target import GLOBAL, SHARED, TENSOR, Target
 from .. import svg
 from .lines import Lines

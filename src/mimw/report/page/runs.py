@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...trace import Trace
+from ...ir.trace import Trace
 from .lanes import BAR, KINDS, MOST_EVENTS, ROW, SHARE, TOP, Lanes
 
 _LEAST_EVENTS = 1_000

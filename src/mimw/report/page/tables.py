@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from ...analysis import barrier_arrays, uses_of
-from ...analysis.barrier_ops import task_names
+from ...compiler.analysis import barrier_arrays, uses_of
+from ...compiler.analysis.barrier_ops import task_names
 from ...ir import Program
 from ..table import Table
 from .lines import Lines, attribute

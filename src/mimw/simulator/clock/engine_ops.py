@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from math import prod
 
-from ...analysis.tile_spaces import PRODUCT, VECTOR
+from ...compiler.analysis.tile_spaces import PRODUCT, VECTOR
 from ...ir import Op, Tensor
 from ...ir.ops import is_pure
 from ...target import GLOBAL
-from ..machine.interpreter import PLAIN, SWITCHING
+from ..machine.code import PLAIN, SWITCHING
 from ..machine.operands import enabled, position
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...analysis.tile_spaces import VECTOR, TileSpaces
-from ...costs.engines import split_loops
+from ...compiler.analysis.tile_spaces import VECTOR, TileSpaces
 from ...ir import Op, Program, Tensor, Value
 from ...ir.flow import bounds, induction
-from ...memory_model.shadow import address_of
 from ...target import GLOBAL, TARGETS
+from ..costs.engines import split_loops
 from ..machine.tasks import InFlight, Task
+from ..memory_model.shadow import address_of
 
 SCALAR = "Scalar"           # the lane of the task itself
 KINDS = {"Vector": "run", "Cube": "dot", "MTE3": "store", "FixPipe": "store"}    # of events; all others copy

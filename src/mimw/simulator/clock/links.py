@@ -10,27 +10,40 @@ example, on links of 370 GB/s a GPU, of which an SM can take 46:
 
 Every GPU has one way out and one way in, as through a switch; where only some of its SMs are simulated, they have their share. What
 goes to a peer is an event on the lane of that link. A release waits for the stores and bulk copies out of all tasks of its SM, not
-of its own task alone: that was measured (benchmarks/NOTES.md, "What a signal costs").
+of its own task alone: that was measured (benchmarks/notes/dispatch-combine.md, "What a signal costs where others are at work").
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ...analysis.peer_accesses import peer_accesses
-from ...ir import Op
-from ...trace import LINKS, Event
+from ...compiler.analysis.peer_accesses import peer_accesses
+from ...ir import Op, Program
+from ...ir.trace import LINKS, Event, Trace
+from ..costs import Model
+from .conditions import Conditions
 from .queue import Queue
+from .tasks import TimedTask
 
-if TYPE_CHECKING:
-    from .machine import TimedMachine, TimedTask
+
+class Linked(Protocol):
+    """The machine between whose GPUs the links are: `clock.machine` has it."""
+
+    program: Program
+    trace: Trace
+    model: Model
+    conditions: Conditions
+
+    def cycles(self, figure: str) -> float: ...
+
+    def unit(self, task: TimedTask, name: str) -> Queue: ...
 
 
 class Ways:
     """The ways out of and into the GPUs of one machine, of which `share` of the SMs are simulated."""
 
-    def __init__(self, machine: TimedMachine, share: float):
+    def __init__(self, machine: Linked, share: float):
         self.machine, self.share = machine, share
         self.makers = peer_accesses(machine.program)
         self.out: dict[int, Queue] = defaultdict(Queue)

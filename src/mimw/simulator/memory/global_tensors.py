@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ...memory_model import ASYNC, GENERIC
-from ...memory_model.shadow import address_of
-from ...triton_port.interpreter import round_f32_to_tf32
+from ...compiler.triton_port.interpreter import round_f32_to_tf32
+from ..memory_model import ASYNC, GENERIC
+from ..memory_model.shadow import address_of
 from .descriptor_places import DescriptorPlace
 from .global_memory import GlobalMemory
 

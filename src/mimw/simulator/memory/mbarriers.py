@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...analysis import PipeSide
-from ...analysis.launch_control import FULL, miscounted
+from ...compiler.analysis import PipeSide
+from ...compiler.analysis.launch_control import FULL, miscounted
 from ...errors import BytesNotExpected, TooManyArrivals, fail
 from ...ir import Barrier, Site, Value
-from ...trace import BY_PRODUCTS
+from ...ir.trace import BY_PRODUCTS
 from ..machine.tasks import InFlight, Task
 
 

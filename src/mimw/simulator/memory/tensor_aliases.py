@@ -19,9 +19,9 @@ import numpy as np
 
 from ...ir import Op, Place
 from ...ir.tensor_memory import COLUMN_BYTES
-from ...memory_model.shadow import address_of
 from ..machine.poison import Origin, Poisoned, data_of, mask_of
 from ..machine.tasks import Task
+from ..memory_model.shadow import address_of
 from .views import Allocation, View
 
 BAND = 64                       # lanes: of the shortest buffer of a product

@@ -20,9 +20,9 @@ from functools import cache
 
 import numpy as np
 
+from ...compiler.triton_port.interpreter import NUMPY
 from ...errors import SimulatorMisuse
 from ...ir import Pointer, Tensor, Type
-from ...triton_port.interpreter import NUMPY
 
 
 def element_name(type_: Type) -> str:

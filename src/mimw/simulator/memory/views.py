@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import CopyReadEarly, fail
-from ...memory_model import GENERIC
-from ...memory_model.shadow import address_of, owner_of
 from ..machine.poison import Origin, Poisoned, poisoned
 from ..machine.tasks import InFlight
+from ..memory_model import GENERIC
+from ..memory_model.shadow import address_of, owner_of
 from .values import numpy_type
 
 WRITTEN = -1                  # marks are integers as wide as an element, and alike in each byte: 0 is fresh, 0xFF written

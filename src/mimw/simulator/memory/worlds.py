@@ -21,7 +21,7 @@ from typing import Any
 
 from ...errors import SimulatorMisuse
 from ...ir import Program, Value
-from ...world import PerRank, World, at_rank
+from ...ir.world import PerRank, World, at_rank
 from ..machine.gpus import Gpu
 from .arguments import bind
 from .global_memory import GlobalMemory, Multicast

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...analysis.barrier_ops import waits
+from ...compiler.analysis.barrier_ops import waits
 from ...ir import Block, Op, Program, Value
 from ...ir.types import I32
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
-from ...memory_model.past import Past, Thing
 from ..machine.guide import Guide, Schedule, Step
+from ..memory_model.past import Past, Thing
 
 
 def explore(run: Callable[[Guide], None], limit: int) -> Iterator[Guide]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...triton_port.interpreter import as_signed, as_unsigned
+from ...compiler.triton_port.interpreter import as_signed, as_unsigned
 
 
 def _of_unsigned(function):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...analysis import pipe_side
-from ...analysis.launch_control import clc_side
+from ...compiler.analysis import pipe_side
+from ...compiler.analysis.launch_control import clc_side
 from ...errors import BarrierMisuse, OutOfBounds, fail
 from ...target import NVIDIA_WARP
 from ..machine.operands import enabled, position

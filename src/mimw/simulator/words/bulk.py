@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...costs.abstract import TMA_LATENCY
 from ...errors import IllegalCopy, SimulatorMisuse, fail
-from ...memory_model import ASYNC
-from ...tensor_map import bulk_problem
+from ...ir.tensor_map import bulk_problem
+from ..costs.abstract import TMA_LATENCY
 from ..machine.operands import position
 from ..machine.table import handles
 from ..memory.mbarriers import single
+from ..memory_model import ASYNC
 from .copies import issue
 
 

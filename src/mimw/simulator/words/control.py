@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...analysis.barrier_ops import task_names
+from ...compiler.analysis.barrier_ops import task_names
 from ...ir import Block
 from ...ir.flow import bounds, terminator
 from ..machine.guarded import PerThread

@@ -14,15 +14,15 @@ from math import prod
 
 import numpy as np
 
-from ...costs.abstract import COPY_LATENCY, TMA_LATENCY, transfer
 from ...errors import IllegalCopy, SimulatorMisuse, fail
 from ...ir import Op
-from ...memory_model import ASYNC
-from ...tensor_map import corner_problem
+from ...ir.tensor_map import corner_problem
+from ..costs.abstract import COPY_LATENCY, TMA_LATENCY, transfer
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task, Wait, all_but
 from ..memory.mbarriers import single
+from ..memory_model import ASYNC
 
 
 def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, land, label: str, **fields) -> InFlight:

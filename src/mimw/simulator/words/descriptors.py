@@ -9,7 +9,7 @@ Input: a task at an op of `ir/ops/descriptors.py`. Output: a descriptor, a tile,
 from __future__ import annotations
 
 from ...errors import SimulatorMisuse, fail
-from ...tensor_map import tensor_problem
+from ...ir.tensor_map import tensor_problem
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..memory.descriptor_places import DescriptorPlace, own_place

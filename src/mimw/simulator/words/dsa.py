@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...costs.abstract import COPY_LATENCY
 from ...errors import OutOfBounds, PartlyOverwritten, fail
 from ...ir import Op
-from ...memory_model.shadow import address_of
+from ..costs.abstract import COPY_LATENCY
 from ..machine.operands import enabled, position
 from ..machine.poison import Poisoned, elementwise
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task
 from ..memory.views import View
+from ..memory_model.shadow import address_of
 from .copies import issue
 
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import RequestAfterRefusal, fail
-from ...memory_model import ASYNC
-from ...memory_model.shadow import address_of
 from ..machine.operands import enabled
 from ..machine.table import handles
 from ..machine.tasks import Cta, InFlight, Task
 from ..memory.mbarriers import Mbarrier, single
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.views import View
+from ..memory_model import ASYNC
+from ..memory_model.shadow import address_of
 from .copies import issue
 
 KIND = "cluster launch request"

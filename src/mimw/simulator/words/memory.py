@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...costs.abstract import POLL
 from ...ir.types import Pointer
+from ..costs.abstract import POLL
 from ..machine.poison import Poisoned, data_of, poisoned
 from ..machine.table import handles
 from ..memory.values import numpy_type

@@ -18,14 +18,14 @@ from functools import lru_cache
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
+from ...compiler.triton_port.mlir_complaints import MlirProblem
+from ...compiler.triton_port.mlir_functions import Machine, MlirSource
+from ...compiler.triton_port.mlir_tree import Block as Nodes
+from ...compiler.triton_port.mlir_tree import Node, tree
 from ...ir import OPS, Block, Op, Scalar, Site, Tensor, Type, Value
 from ...ir.mlir_text import MlirText
 from ...ir.mlir_types import buffer_alias, in_some_layout, type_of
 from ...ir.raw_code import RawCode
-from ...triton_port.mlir_complaints import MlirProblem
-from ...triton_port.mlir_functions import Machine, MlirSource
-from ...triton_port.mlir_tree import Block as Nodes
-from ...triton_port.mlir_tree import Node, tree
 
 # The op of ours that takes the same operands in the same order.
 _TWINS = {

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...compiler.triton_port.interpreter import as_signed, as_unsigned
 from ...errors import SimulatorMisuse, fail
-from ...triton_port.interpreter import as_signed, as_unsigned
-from ...world import BASES, MULTICAST, RANK, SIZE
+from ...ir.world import BASES, MULTICAST, RANK, SIZE
 from ..machine.table import handles
 from ..memory.values import numpy_type
 from .memory import signalled

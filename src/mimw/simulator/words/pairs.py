@@ -14,10 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...costs import abstract as costs
-from ...costs.abstract import TMA_LATENCY
-from ...memory_model import ASYNC
-from ...triton_port.interpreter import matmul
+from ...compiler.triton_port.interpreter import matmul
+from ..costs import abstract as costs
+from ..costs.abstract import TMA_LATENCY
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import handles
 from ..machine.tasks import Cta, InFlight
@@ -25,6 +24,7 @@ from ..memory.mbarriers import single
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.values import numpy_type
 from ..memory.views import View
+from ..memory_model import ASYNC
 from .copies import check_block, issue
 from .tensor_memory import GROUP, by_its_barriers, check_queued, last, left_of, queued
 

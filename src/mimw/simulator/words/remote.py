@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...costs.abstract import COPY_LATENCY, TMA_LATENCY
-from ...memory_model import ASYNC, GENERIC
 from ...target import NVIDIA_WARP
+from ..costs.abstract import COPY_LATENCY, TMA_LATENCY
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import handles
 from ..machine.tasks import Cta, InFlight, Task
 from ..memory.mbarriers import Mbarrier, single
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.views import View
+from ..memory_model import ASYNC, GENERIC
 from .copies import check_block, issue
 
 

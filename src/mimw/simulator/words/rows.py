@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...costs.abstract import TMA_LATENCY
 from ...errors import DataRace, IllegalCopy, SimulatorMisuse, fail
-from ...memory_model import ASYNC
-from ...tensor_map import rows_problem
+from ...ir.tensor_map import rows_problem
+from ..costs.abstract import TMA_LATENCY
 from ..machine.operands import enabled
 from ..machine.table import handles
 from ..machine.tasks import InFlight
 from ..memory.mbarriers import single
+from ..memory_model import ASYNC
 from .copies import issue
 
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from ...costs import abstract as costs
+from ...compiler.triton_port.interpreter import matmul, unpack_e2m1
 from ...ir.tensor_memory import is_repeated
-from ...triton_port.interpreter import matmul, unpack_e2m1
+from ..costs import abstract as costs
 from ..machine.operands import enabled
 from ..machine.table import handles
 from ..memory.peers import peer

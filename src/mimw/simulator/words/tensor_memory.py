@@ -15,15 +15,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...costs import abstract as costs
-from ...memory_model import ASYNC
-from ...triton_port.interpreter import matmul
+from ...compiler.triton_port.interpreter import matmul
+from ..costs import abstract as costs
 from ..machine.operands import enabled
 from ..machine.table import handles
 from ..machine.tasks import Cta, InFlight, Wait
 from ..memory.mbarriers import single
 from ..memory.peers import check_there
 from ..memory.values import numpy_type
+from ..memory_model import ASYNC
 
 GROUP = "tcgen05"
 

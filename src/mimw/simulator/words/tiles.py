@@ -11,10 +11,10 @@ import operator
 
 import numpy as np
 
+from ...compiler.triton_port.interpreter import Handle, TileBuilder, triton_type
 from ...errors import OutOfBounds, fail
 from ...ir import Tensor, Type, Value
 from ...ir.types import Pointer
-from ...triton_port.interpreter import Handle, TileBuilder, triton_type
 from ..machine.guarded import PerThread
 from ..machine.table import handles, made_for
 from ..memory.values import element_name, filled, numpy_type

@@ -1,0 +1,91 @@
+"""The sources of the package, read once: each file with its tree, each function with its place.
+
+    for function in functions(files("kernels", "ops")):
+        function.is_jit, function.parameters, function.place        True, ("a", "b"), "src/mimw/kernels/gemm/kernel.py:45"
+
+Input: names of folders under src/mimw. Output: frozen records of files and functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import io
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "mimw"
+_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class File:
+    path: Path
+    text: str
+    tree: ast.Module
+
+    def place(self, node: ast.AST) -> str:
+        path = self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path
+        return f"{path}:{getattr(node, 'lineno', 1)}"
+
+    def code_lines(self) -> set[int]:
+        """Lines that hold more than comments and docstrings."""
+        lines: set[int] = set()
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type not in _NO_CODE:
+                lines.update(range(token.start[0], token.end[0] + 1))
+        for node in ast.walk(self.tree):
+            if isinstance(node, Definition | ast.Module) and ast.get_docstring(node) is not None:
+                lines -= _lines(node.body[0])
+        return lines
+
+
+@dataclass(frozen=True)
+class Function:
+    file: File
+    node: ast.FunctionDef
+
+    @property
+    def place(self) -> str:
+        return f"{self.file.place(self.node)} {self.node.name}"
+
+    @property
+    def is_jit(self) -> bool:
+        """True of `@mimw.jit` and `@triton.jit`, with or without arguments."""
+        heads = (one.func if isinstance(one, ast.Call) else one for one in self.node.decorator_list)
+        return any(getattr(head, "attr", getattr(head, "id", "")) == "jit" for head in heads)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        args = self.node.args
+        return tuple(one.arg for one in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+
+    def lines(self) -> set[int]:
+        """Of the function with its decorators."""
+        return _lines(self.node).union(*map(_lines, self.node.decorator_list))
+
+
+def _lines(node: ast.AST) -> set[int]:
+    return set(range(node.lineno, node.end_lineno + 1))
+
+
+@functools.cache
+def read(path: Path) -> File:
+    text = path.read_text()
+    return File(path, text, ast.parse(text))
+
+
+def files(*folders: str, package: Path = PACKAGE) -> list[File]:
+    """Of these folders of the package, or of all of it."""
+    return [read(path) for folder in folders or (".", ) for path in sorted((package / folder).rglob("*.py"))]
+
+
+def functions(sources: Iterable[File]) -> Iterator[Function]:
+    for file in sources:
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.FunctionDef):
+                yield Function(file, node)

@@ -1,0 +1,51 @@
+"""Contexts of cluster launch control: how many consumers each was told of, and how many there are.
+
+Input: a program, and one of a context's arrays of barriers. Output: a sentence for reports, "" if the numbers agree. For example:
+
+    miscounted(program, empty)      "clc_create_context at k.py:15 was told of num_consumers=3, and 2 tasks call clc_consumer ..."
+
+A context's barriers are those of one `alloc_barriers` with the attribute `clc`, `empty` or `full`, and of the other one at the same
+place of the source.
+"""
+
+from __future__ import annotations
+
+from ...ir import Op, Program, Value
+from .barrier_ops import signals
+
+EMPTY, FULL = "empty", "full"
+
+
+def clc_side(op: Op) -> str:
+    """What the barriers of an `alloc_barriers` are to their context, `empty` or `full`; "" if they are of none."""
+    return op.attrs.get("clc", "")
+
+
+def empty_of(program: Program, root: Value) -> Op | None:
+    """The `alloc_barriers` of the empty barriers of the context to which the array `root` belongs; None if it is of no context."""
+    makers = [op for op in program.where(lambda row: row.allocates == "barriers") if clc_side(op)]
+    own = next((op for op in makers if op.result is root), None)
+    return own and next((op for op in makers if clc_side(op) == EMPTY and op.site == own.site), None)
+
+
+def miscounted(program: Program, root: Value) -> str:
+    """What is wrong with the number of consumers of the context to which the array `root` belongs; "" if nothing is."""
+    empty = empty_of(program, root)
+    if empty is None:
+        return ""
+    consumers = [one for one in signals(program) if one.barrier.root is empty.result]
+    names = list(dict.fromkeys(one.task or "the kernel's body" for one in consumers))
+    ctas = program.cluster_size if any(one.is_remote for one in consumers) else 1
+    if empty.arrive_count == len(names) * ctas:
+        return ""
+    tasks = " and ".join(map(repr, names)) or "none"
+    many = f" in each of the {ctas} CTAs of a cluster, {len(names) * ctas} in all" if ctas > 1 else ""
+    return (f"clc_create_context at {empty.site} was told of num_consumers={empty.arrive_count}, and {len(names)} "
+            f"task{'s call' if len(names) != 1 else ' calls'} clc_consumer on it{many}: {tasks}")
+
+
+def miscounted_by(program: Program, op: Op) -> str:
+    """The same for the context into whose response a request `op` asks."""
+    found = next((one for one in signals(program) if one.op is op), None)
+    return miscounted(program, found.barrier.root) if found is not None else ""
+

@@ -1,0 +1,60 @@
+"""Matrix products and the wait for asynchronous ones.
+
+Input: a product. Output: a layout for its accumulator, and for operands in registers:
+
+    %acc2 = async_dot %a %b %acc        %acc2 and %acc in mma(...) of wgmma.py; %a, if it is a tile, as its dot operand
+"""
+
+from __future__ import annotations
+
+from ....errors import TargetError
+from ....ir.core import Op
+from ....ir.layouts import DotOperand
+from ....ir.types import Tensor
+from ..explain import at
+from ..tiles import Choice, Strength, Tiles
+from ..wgmma import accumulator_layout, operand_k_width
+from .registry import rule
+
+
+@rule("dot")
+def dot(op: Op, tiles: Tiles) -> None:
+    """`tl.dot`: a default accumulator; Triton's accelerate_matmul turns it into a tensor-core one."""
+    chosen = tiles.default(op.result.type.shape)
+    for index, name in enumerate(("a", "b")):
+        tiles.want_named(op, name, DotOperand(index, chosen.layout))
+    tiles.want_named(op, "acc", chosen.layout)
+    tiles.give(op.result, chosen)
+
+
+@rule("mma")
+def mma(op: Op, tiles: Tiles) -> None:
+    """`async_dot`: a tensor-core accumulator in and out, a register operand A as operand of it."""
+    if not tiles.target.has("wgmma"):
+        raise TargetError(f"{at(op.site)} async_dot needs wgmma, which this target does not have")
+    if op.attrs.get("emulated"):
+        return _emulated(op, tiles)
+    a = op.a.type
+    layout = accumulator_layout(op.result.type, a.element, a.shape[-1], tiles.num_warps, op.site)
+    if isinstance(a, Tensor):
+        tiles.want_named(op, "a", DotOperand(0, layout, operand_k_width(a.element)))
+    if op.acc is not None:
+        tiles.want_named(op, "acc", layout)
+    tiles.give(op.result, Choice(layout, Strength.MMA, op, f"{at(op.site)} async_dot accumulates in it"))
+
+
+def _emulated(op: Op, tiles: Tiles) -> None:
+    """As `tl.dot`, perhaps without an accumulator."""
+    chosen = tiles.default(op.result.type.shape)
+    for index, name in enumerate(("a", "b")):
+        tiles.want_named(op, name, DotOperand(index, chosen.layout))
+    if op.acc is not None:
+        tiles.want_named(op, "acc", chosen.layout)
+    tiles.give(op.result, chosen)
+
+
+@rule("mma_wait")
+def mma_wait(op: Op, tiles: Tiles) -> None:
+    """The same layout in and out: the registers are still being written on the way in."""
+    tiles.want_named(op, "value", tiles[op.value].layout)
+    tiles.give(op.result, tiles[op.value])

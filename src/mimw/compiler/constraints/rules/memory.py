@@ -1,0 +1,77 @@
+"""Tiles that are made from nothing, or come from memory, or go there.
+
+Input: an op. Output: the layout of its tiles, mostly the default of their shape:
+
+    %x = local_load %tile        fp32[1024] on 4 warps: blocked([4], [32], [4], [0]), 16 bytes a thread
+"""
+
+from __future__ import annotations
+
+from ....ir.core import Op
+from ....ir.layouts import Blocked
+from ....ir.linear import linear_of
+from ..explain import at
+from ..pinned import resolved
+from ..tiles import Choice, Strength, Tiles
+from .registry import rule
+
+_WIDEST = 16  # bytes: PTX ISA, ld.shared.v4.b32
+
+
+@rule("memory", "inferred", "once")
+def memory(op: Op, tiles: Tiles) -> None:
+    """Everything in the default of its shape. Triton's coalesce pass knows the strides of an access and improves on it; of what is
+    `inferred` Triton derives what lies between, and lowering converts the result; `once` wants the default of a flat tile, in which
+    thread t holds element t of every round, or a copy of an earlier one's."""
+    for index, value in tiles.operands(op):
+        tiles.want(op, index, tiles.default(value.type.shape).layout)
+    for result in tiles.results(op):
+        tiles.give(result, tiles.default(result.type.shape))
+
+
+@rule("free")
+def free(op: Op, tiles: Tiles) -> None:
+    """The layout that the author pinned on the op (attrs: layout), else the default of the shape."""
+    pinned = op.attrs.get("layout")
+    for result in tiles.results(op):
+        if pinned is None:
+            tiles.give(result, tiles.default(result.type.shape))
+        else:
+            layout = resolved(pinned, op, result.type.shape, tiles)
+            tiles.give(result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} pins it"))
+
+
+@rule("stored")
+def stored(op: Op, tiles: Tiles) -> None:
+    """`local_store`: any layout will do. A masked store has value and mask in the layout in which Triton's passes would store the
+    tile, else in the stronger one of the two layouts, as long as its map is known."""
+    if op.mask is None:
+        return
+    chosen = tiles.stored.get(op) or tiles.strongest([op.value, op.mask]).layout
+    if linear_of(chosen, op.value.type.shape) is None:
+        chosen = tiles.default(op.value.type.shape).layout
+    for name in ("value", "mask"):
+        tiles.want_named(op, name, chosen)
+
+
+@rule("vectors")
+def vectors(op: Op, tiles: Tiles) -> None:
+    """`local_load`: as `free`, but rows of shared memory are read in wide pieces."""
+    if op.attrs.get("layout") is None:
+        tiles.give(op.result, _wide(op, tiles))
+    else:
+        free(op, tiles)
+
+
+def _wide(op: Op, tiles: Tiles) -> Choice:
+    """Rows of shared memory are read 16 bytes at a time if every thread has as much; what is computed from them follows.
+
+    Of rank 1 only: from rank 2 on swizzles and what the tile is for decide, and Triton's passes look after it.
+    """
+    shape, size = op.result.type.shape, op.result.type.element.bytes
+    default = tiles.default(shape)
+    each = min(_WIDEST // size, shape[0] // (tiles.warp_size * tiles.num_warps)) if len(shape) == 1 else 1
+    if each <= 1:
+        return default
+    layout = Blocked((each, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, ))
+    return Choice(layout, Strength.VECTOR, op, f"{at(op.site)} local_load reads {each * size} bytes a thread")

@@ -1,0 +1,87 @@
+"""Ops that change a tile's shape.
+
+Input: an op. Output: the layout of its result, from its operand's where one follows from the other:
+
+    %y = expand_dims %x 1        %x in slice(1, mma(...)): %y in mma(...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....ir.core import Op
+from ....ir.layouts import Blocked, Slice, TensorMemoryTile
+from ....ir.linear import coordinates, linear_of, positions
+from ....ir.types import Tensor
+from ..explain import at
+from ..tiles import Tiles
+from .memory import memory
+from .registry import rule
+
+
+@rule("expand")
+def expand(op: Op, tiles: Tiles) -> None:
+    """The operand is the result with the new axis sliced away; a slice along that axis gives back its parent."""
+    axis = op.axis % len(op.result.type.shape)
+    layout, choice = tiles[op.value].layout, tiles.default(op.result.type.shape)
+    if isinstance(layout, Slice) and layout.axis == axis:
+        choice = tiles[op.value].becomes(layout.parent)
+    tiles.give(op.result, choice)
+    tiles.want_named(op, "value", Slice(axis, choice.layout))
+
+
+@rule("reduce")
+def reduce(op: Op, tiles: Tiles) -> None:
+    """All operands in one layout; what is left when the axis goes is the result's."""
+    axis = op.axis % len(op.values[0].type.shape)
+    chosen = tiles.strongest(list(op.values))
+    for index, _ in tiles.operands(op):
+        tiles.want(op, index, chosen.layout)
+    sliced = chosen.becomes(Slice(axis, chosen.layout))
+    for result in tiles.results(op):
+        tiles.give(result, replace(sliced, origin=sliced.origin or op,
+                                   reason=sliced.reason or f"{at(op.site)} {op.name} along axis {axis} leaves it"))
+
+
+@rule("moved")
+def moved(op: Op, tiles: Tiles) -> None:
+    """`reshape`, `trans`: as `inferred`, but a tile from tensor memory stays where it is: its rows are the lanes of a warp, which
+    reductions over a warp rely on, and to move it would take shared memory."""
+    value = op.value
+    known = linear_of(tiles[value].layout, value.type.shape) if isinstance(value.type, Tensor) else None
+    if known is None or not isinstance(tiles[value].layout, TensorMemoryTile):
+        memory(op, tiles)
+        return
+    shape, order = op.result.type.shape, getattr(op, "order", None) if "order" in op.row.places else None
+
+    def there(bases):
+        if order is not None:
+            return tuple(tuple(basis[axis] for axis in order) for basis in bases)
+        return tuple(coordinates(position, shape) for position in positions(bases, value.type.shape))
+
+    layout = TensorMemoryTile(there(known.registers), there(known.lanes), there(known.warps), shape)
+    tiles.want_named(op, "value", tiles[value].layout)
+    tiles.give(op.result, tiles[value].becomes(layout))
+
+
+@rule("pairs")
+def pairs(op: Op, tiles: Tiles) -> None:
+    """`split`: as `inferred`, of pairs that lie in one thread each."""
+    layout, pair = tiles[op.value].layout, (*(0, ) * (len(op.value.type.shape) - 1), 1)
+    if isinstance(layout, TensorMemoryTile) and pair in layout.registers:
+        tiles.want_named(op, "value", layout)
+        registers = tuple(basis[:-1] for basis in layout.registers if basis != pair)
+        lanes, warps = (tuple(basis[:-1] for basis in bases) for bases in (layout.lanes, layout.warps))
+        for result in tiles.results(op):
+            tiles.give(result, tiles[op.value].becomes(TensorMemoryTile(registers, lanes, warps, layout.shape[:-1])))
+        return
+    memory(op, tiles)
+    tiles.want_named(op, "value", _pairs_in_threads(op.value.type.shape, tiles))
+
+
+def _pairs_in_threads(shape: tuple[int, ...], tiles: Tiles) -> Blocked:
+    """`tt.split` wants both halves of a pair in one thread: two elements along the last dimension, which is the fastest."""
+    if len(shape) == 1:
+        return Blocked((2, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, ))
+    rest = tiles.default(shape[:-1]).layout
+    return Blocked((*rest.size_per_thread, 2), (*rest.threads_per_warp, 1), (*rest.warps, 1), (len(shape) - 1, *rest.order))

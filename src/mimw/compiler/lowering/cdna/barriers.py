@@ -1,0 +1,30 @@
+"""Fences.
+
+Input: an op. Output: assembly that writes caches back as far as the scope's other readers need, waits, and invalidates what may be
+stale (LLVM's AMDGPU guide, memory models of gfx942, which gfx950 shares, and of gfx12):
+
+    fence "gpu"        buffer_wbl2 sc1; s_waitcnt vmcnt(0) lgkmcnt(0); buffer_inv sc1
+"""
+
+from __future__ import annotations
+
+from ....ir import Op
+from ..emitter import Emitter, emits
+
+_GFX9 = "buffer_wbl2 {0}\ns_waitcnt vmcnt(0) lgkmcnt(0)\nbuffer_inv {0}"
+_GFX12 = ("global_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0\n"
+          "global_inv scope:{0}\ns_wait_loadcnt 0x0")
+
+
+@emits("fence", assembly="gfx9")
+def fence_gfx9(emitter: Emitter, op: Op):
+    _fence(emitter, _GFX9.format({"gpu": "sc1", "sys": "sc0 sc1"}[op.scope]))
+
+
+@emits("fence", assembly="gfx12")
+def fence_gfx12(emitter: Emitter, op: Op):
+    _fence(emitter, _GFX12.format({"gpu": "SCOPE_DEV", "sys": "SCOPE_SYS"}[op.scope]))
+
+
+def _fence(emitter: Emitter, assembly: str) -> None:
+    emitter.builder.create_threadwise_inline_asm(assembly, "~{memory}", [], [], False)

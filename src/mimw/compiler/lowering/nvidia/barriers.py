@@ -1,0 +1,31 @@
+"""The hardware's numbered barriers, and fences.
+
+Input: an op. Output: PTX:
+
+    named_barrier_wait 9 256        barrier.sync 9, 256;
+    fence "gpu"                     fence.acq_rel.gpu;
+"""
+
+from __future__ import annotations
+
+from ....ir import Op
+from ..asm import ptx
+from ..emitter import Emitter, emits
+
+
+@emits("named_barrier_wait", "named_barrier_arrive")
+def named_barrier(emitter: Emitter, op: Op):
+    """After lane-divergent code the warp first comes together again. The form that is not `aligned` stays right if LLVM
+    duplicates it."""
+    kind = "sync" if op.name == "named_barrier_wait" else "arrive"
+    ptx(emitter, f"bar.warp.sync 0xffffffff;\nbarrier.{kind} {op.barrier}, {op.threads};", [], [])
+
+
+@emits("fence", assembly="ptx")
+def fence(emitter: Emitter, op: Op):
+    """Acquire and release at the scope, by every thread (PTX ISA, membar / fence)."""
+    if op.scope in ("async_shared", "delivery", "handover"):
+        emitter.builder.create_fence_async_shared(op.attrs.get("cluster", False))
+        return
+    proxies = "\nfence.proxy.async.global;" if op.attrs.get("proxy") else ""
+    ptx(emitter, f"fence.acq_rel.{op.scope};{proxies}", [], [])

@@ -1,0 +1,163 @@
+"""Asynchronous copies: cp.async, TMA, and the register form of descriptors (`desc.load`, `desc.store`).
+
+Input: an op that copies. Output: Triton's ops of the copy engines:
+
+    tma_load %descriptor (%row, %column) %full %tile        ttng.async_tma_copy_global_to_local, on the barrier %full
+"""
+
+from __future__ import annotations
+
+from ....ir import Op, Tensor
+from ....ir.layouts import SharedLayout
+from ...triton_port.builder import mlir
+from ..constants import scalar_constant
+from ..emitter import Emitter, emits
+from ..hopper.descriptor_address import is_hinted_reduction
+from ..hopper.reduction import hinted_reduction
+from ..predicates import predicate
+from . import fetches
+
+_REDUCE = {"add": "ADD", "min": "MIN", "max": "MAX", "and": "AND", "or": "OR", "xor": "XOR"}
+
+
+def _policy(emitter: Emitter, policy):
+    modifier, eviction = (policy or ("cache", "none", "evict_normal"))[1:3]
+    return emitter.builder.get_cache_policy((modifier or "none").removeprefix("."), eviction or "evict_normal")
+
+
+@emits("async_load")
+def async_load(emitter: Emitter, op: Op):
+    """cp.async fills what it does not read with zeros and moves 4 bytes at least; all else goes through registers."""
+    if op in emitter.by_registers or op.other is not None:
+        _by_registers(emitter, op)
+        return []
+    none, masked = mlir.value(), op.mask is not None
+    filler = masked and not emitter.target.has("zero_fill")
+    emitter.builder.create_async_copy_global_to_local(
+        emitter.of(op.buffer), emitter.operand(op, "pointer"), emitter.operand(op, "mask") if masked else none,
+        _zeros(emitter, op) if filler else none, _policy(emitter, op.cache_policy), bool(op.is_volatile))
+    return []
+
+
+def _by_registers(emitter: Emitter, op: Op) -> None:
+    """The same elements at once: an ordinary load and an ordinary store, which the group's wait finds done."""
+    address, hint = emitter.operand(op, "pointer"), _policy(emitter, op.cache_policy)
+    if op.mask is None:
+        tile = emitter.builder.create_load(address, hint, bool(op.is_volatile))
+    else:
+        filler = _zeros(emitter, op) if op.other is None else emitter.operand(op, "other")
+        tile = emitter.builder.create_masked_load(address, emitter.operand(op, "mask"), filler, hint, bool(op.is_volatile))
+    emitter.builder.create_local_store(emitter.of(op.buffer), tile)
+
+
+def _zeros(emitter: Emitter, op: Op):
+    """As many zeros as the pointers of a copy read elements."""
+    tile = Tensor(op.pointer.type.element.pointee, op.pointer.type.shape)
+    return emitter.builder.create_splat(emitter.types.tensor(tile, emitter.wanted(op, "pointer")),
+                                        scalar_constant(emitter.builder, 0, tile.element))
+
+
+@emits("async_commit")
+def async_commit(emitter: Emitter, op: Op):
+    emitter.builder.create_async_commit_group()
+    return []
+
+
+@emits("async_wait")
+def async_wait(emitter: Emitter, op: Op):
+    emitter.builder.create_async_wait_group(op.pending)
+    return []
+
+
+@emits("tma_load")
+def tma_load(emitter: Emitter, op: Op):
+    """Triton's op takes a buffer of lower rank than the block, which has ones before its extents, as it is; so does a store."""
+    policy = (None, None, *op.cache_policy[2:]) if op.cache_policy else None  # TMA has eviction policies of L2, no cache modifiers
+    emitter.builder.create_async_tma_copy_global_to_local(
+        emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.barrier), emitter.of(op.buffer),
+        predicate(emitter, op.predicate), False, None, _policy(emitter, policy))
+
+
+@emits("tma_store")
+def tma_store(emitter: Emitter, op: Op):
+    if is_hinted_reduction(op):
+        hinted_reduction(emitter, op)
+        return
+    target, coordinates, source = emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.buffer)
+    if op.reduce:
+        kind = getattr(mlir.DESCRIPTOR_REDUCE_KIND, _REDUCE[op.reduce])
+        emitter.builder.create_async_tma_reduce(kind, target, coordinates, source)
+    else:
+        emitter.builder.create_async_tma_copy_local_to_global(target, coordinates, source, _policy(emitter, op.cache_policy))
+
+
+@emits("tma_store_wait")
+def tma_store_wait(emitter: Emitter, op: Op):
+    emitter.builder.create_async_tma_store_wait(op.pending, False)
+
+
+def _staging(emitter: Emitter, type_, layout: SharedLayout):
+    """Memory for one call; it is given back when the call's copy is complete."""
+    return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, type_.shape, layout))
+
+
+@emits("descriptor_load")
+def descriptor_load(emitter: Emitter, op: Op):
+    """`desc.load(offsets)`: a TMA load into a tile of its own, waited for by the calling task, then read."""
+    tile = _staging(emitter, op.descriptor.type, emitter.layouts.descriptors[op.descriptor])
+    _fetch(emitter, op, tile, op.descriptor.type.block_bytes)
+    value = emitter.builder.create_local_load(emitter.mlir_type(op.result), tile)
+    emitter.builder.create_local_dealloc(tile)
+    return value
+
+
+@emits("tma_fetch")
+def tma_fetch(emitter: Emitter, op: Op):
+    """The fence orders what threads wrote there before; Triton's barrier between their accesses and the copy follows it."""
+    size = op.attrs.get("bytes", op.descriptor.type.block_bytes)
+    if size:
+        emitter.builder.create_fence_async_shared(False)
+    _fetch(emitter, op, emitter.of(op.buffer), size, op.attrs.get("more", False))
+
+
+def _fetch(emitter: Emitter, op: Op, tile, size: int, more: bool = False) -> None:
+    """A TMA load that completes on a barrier of its own, and the wait for it.
+
+    A run of loads has one barrier: the first has the `size` of all, the others 0; all but the last have `more` to follow.
+    """
+    always = emitter.builder.get_int1(True)
+    emitter.builder.create_async_tma_copy_global_to_local(
+        emitter.of(op.descriptor), emitter.of(op.offsets), fetches.begin(emitter, size, always), tile, always, False, None,
+        _policy(emitter, op.cache_policy))
+    if not more:
+        fetches.end(emitter, always)
+
+
+def _staged(emitter: Emitter, op: Op):
+    """The register tile `op.value` in shared memory, fenced for the async proxy."""
+    tile = _staging(emitter, op.descriptor.type, emitter.layouts.descriptors[op.descriptor])
+    emitter.builder.create_local_store(tile, emitter.operand(op, "value"))
+    emitter.builder.create_fence_async_shared(False)
+    return tile
+
+
+@emits("descriptor_store")
+def descriptor_store(emitter: Emitter, op: Op):
+    """`desc.store(offsets, value)`: through a tile of its own and a TMA store, complete when the call returns."""
+    tile = _staged(emitter, op)
+    emitter.builder.create_async_tma_copy_local_to_global(emitter.of(op.descriptor), emitter.of(op.offsets), tile,
+                                                          _policy(emitter, None))
+    _finish(emitter, tile)
+
+
+@emits("descriptor_reduce")
+def descriptor_reduce(emitter: Emitter, op: Op):
+    tile = _staged(emitter, op)
+    emitter.builder.create_async_tma_reduce(op.kind, emitter.of(op.descriptor), emitter.of(op.offsets), tile)
+    _finish(emitter, tile)
+
+
+def _finish(emitter: Emitter, tile) -> None:
+    """Wait for the store; only then may the memory be used for something else."""
+    emitter.builder.create_async_tma_store_wait(0, False)
+    emitter.builder.create_local_dealloc(tile)

@@ -1,0 +1,102 @@
+"""Tile arithmetic: Triton's ops, replayed by name.
+
+Input: an op of Triton's. Output: what the builder's method of that name makes of the op's arguments:
+
+    %sum = fadd %a %b        builder.create_fadd(a, b)
+"""
+
+from __future__ import annotations
+
+from ....ir import OPS, Tensor, Type, Value
+from ...triton_port.builder import mlir
+from ..anchor import anchored
+from ..constants import scalar_constant
+from ..emitter import EMISSIONS, Emitter, emits
+
+# The layout rules by which Triton derives the layout of the result.
+_DERIVED = ("inferred", "pairs")
+
+
+def _argument(emitter: Emitter, op, arg, operands):
+    if isinstance(arg, Value):
+        return next(operands)
+    if isinstance(arg, Type):
+        return (emitter.types.tensor(arg, emitter.layouts.registers[op.result]) if isinstance(arg, Tensor)
+                else emitter.types.element(arg))
+    if isinstance(arg, tuple):
+        if arg and arg[0] == "cache":
+            return emitter.builder.get_cache_policy(*arg[1:])
+        return [_argument(emitter, op, item, operands) for item in arg]
+    return arg
+
+
+def replay(emitter: Emitter, op) -> list:
+    """Call the builder's method of the op's name with the op's arguments."""
+    operands = iter(emitter.operands(op))
+    args = [_argument(emitter, op, arg, operands) for arg in op.args]
+    returned = getattr(emitter.builder, f"create_{op.name}")(*args)
+    if hasattr(returned, "get_num_results"):
+        returned = [returned.get_result(i) for i in range(returned.get_num_results())]
+    results = list(returned) if isinstance(returned, (list, tuple)) else [returned] if op.results else []
+    if op.row.layout in _DERIVED:
+        results = [_normalised(emitter, value, mlir_value) for value, mlir_value in zip(op.results, results)]
+    return results
+
+
+def _normalised(emitter: Emitter, value: Value, mlir_value):
+    """A result whose layout Triton derived, in the layout that the solver chose for it."""
+    if not isinstance(value.type, Tensor):
+        return mlir_value
+    type_ = emitter.mlir_type(value)
+    return emitter.builder.create_convert_layout(type_, mlir_value)
+
+
+@emits("constant")
+def constant(emitter: Emitter, op):
+    type_ = op.type
+    scalar = scalar_constant(emitter.builder, op.value, type_.element if isinstance(type_, Tensor) else type_)
+    if isinstance(type_, Tensor):
+        filled = emitter.builder.create_splat(emitter.mlir_type(op.result), scalar)
+        return anchored(emitter, filled, type_, emitter.layouts.registers[op.result]) if op.attrs.get("layout") else filled
+    emitter.constants[op.result] = op
+    return scalar
+
+
+@emits("splat")
+def splat(emitter: Emitter, op):
+    return emitter.builder.create_splat(emitter.mlir_type(op.result), emitter.of(op.value))
+
+
+@emits("broadcast")
+def broadcast(emitter: Emitter, op):
+    return emitter.builder.create_broadcast(emitter.operand(op, "value"), emitter.mlir_type(op.result))
+
+
+@emits("histogram")
+def histogram(emitter: Emitter, op):
+    value, mask = emitter.operand(op, "value"), emitter.operand(op, "mask")
+    return emitter.builder.create_histogram(value, op.bins, mask, emitter.types.attribute(emitter.layouts.registers[op.result]))
+
+
+@emits("hint")
+def hint(emitter: Emitter, op):
+    mlir_value = emitter.of(op.value)
+    mlir_value.set_attr(op.attribute, mlir.make_attr(list(op.numbers), mlir_value.get_context()))
+
+
+@emits("extern_elementwise")
+def extern_elementwise(emitter: Emitter, op):
+    return emitter.builder.create_extern_elementwise(op.library, op.path, op.symbol, emitter.operands(op, "values"),
+                                                     emitter.mlir_type(op.result), op.is_pure)
+
+
+@emits("inline_asm")
+def inline_asm(emitter: Emitter, op):
+    types = [emitter.mlir_type(result) for result in op.results]
+    values = emitter.operands(op, "values")
+    created = emitter.builder.create_inline_asm(op.assembly, op.constraints, values, types, op.is_pure, op.pack)
+    return [created.get_result(i) for i in range(len(types))]
+
+
+# Every op of Triton's that is emitted nowhere by a function of its own; those of other files are registered after these.
+emits(*(name for name, row in OPS.items() if not row.ours and (name, "") not in EMISSIONS))(replay)

@@ -1,0 +1,41 @@
+"""An arrival on another CTA's barrier releases at cluster scope only where there is something for another CTA to read.
+
+Input: a program. Output: the program with attrs["scope"] = "cta" on its remote arrivals, or the same object:
+
+    local_load tile; remote_arrive %free 1 %rank       the arrival tells that a read is over: "cta"
+    store %p %x; remote_arrive %full 1 %rank           another CTA may read %p: the scope stays the cluster's
+
+A release at cluster scope waits until the thread's writes have reached the L2 cache, about half a microsecond; in a
+multicast GEMM once a slot. There nothing is written but the CTA's own shared memory, which no instruction of another
+CTA reads (a load through `tle.remote` would), and what the copy engines move, which barriers and bulk groups finish.
+Such arrivals tell that reads are over, and for that release at CTA scope is enough (so does CUTLASS,
+`ClusterBarrier::arrive`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir import Block, OpDef, Program
+
+
+def narrow_releases(program: Program) -> Program:
+    """The program with attrs["scope"] = "cta" on its remote arrivals, unless it writes to global or other CTAs' memory
+    by ordinary instructions: anywhere, as a release also passes on what others have released."""
+    if not program.named("remote_arrive") or program.where(_is_released):
+        return program
+    return replace(program, body=_narrowed(program.body))
+
+
+def _is_released(row: OpDef) -> bool:
+    """True if another CTA reads by a release what an op of that row writes, or if the op reads so itself. False of writes into this
+    CTA's shared memory, and of what a copy engine moves."""
+    if any(access == "peer-read" for _, access in row.touches):
+        return True
+    moved = row.copy in ("in", "out") or row.barrier == "complete"
+    return "write" in row.effects and not (row.allocates or row.stores_registers or moved)
+
+
+def _narrowed(block: Block) -> Block:
+    ops = (op.with_attrs(scope="cta") if op.name == "remote_arrive" else op.with_blocks(_narrowed) for op in block.ops)
+    return block.with_ops(ops)

@@ -1,0 +1,87 @@
+"""The compiler on a page.
+
+    record    a JIT function and its specialisation -> IR without layouts        frontend              pipeline.stages
+    check     resources, protocol, captures; drop what is unused                 passes                pipeline.stages
+    solve     a layout for every tile and buffer                                 constraints           pipeline.stages
+    lower     TTGIR through Triton's Gluon builder                               lowering              pipeline.stages
+    optimise  Triton's own passes, in our order                                  triton_port.passes    pipeline.stages
+    learn     what only the optimised module shows, and back to solve            pipeline.feedback
+    finish    Triton's backend: LLVM, PTX or AMDGCN, cubin or hsaco              stock                 pipeline.source, .cache
+
+Input: a source, which is a kernel with one specialisation of it, and a target; no GPU. Output: what Triton's `compile` gives, its
+cache, dumps, overrides and listeners at work as always. An example:
+
+    compiled = compile_source(MimwSource(gemm, signature, constants, attrs), gpu_target(chip), options)
+    compiled.asm["ptx"]
+
+`mimw.jit` hands a kernel to it, and so does `runtime.compile_kernel`, from any machine for any target.
+"""
+
+from __future__ import annotations
+
+from ...errors import StructError
+from ...ir.wait_table import SLOT_BYTES
+from ..collector import resting_collector
+from ..depth import deep
+from ..frontend.record import compilation_error, origin
+from ..launch import check_cluster_target
+from ..passes import too_few_registers
+from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
+from ..passes.stamp_waits import wait_table
+from ..triton_port.cluster import add_metadata, launch_as_compiled
+from ..triton_port.codegen import CompilationError
+from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
+from .cache import compiler_hash, keep_warnings, unkept
+from .refusals import check_assembler, check_binary, check_shared_memory, refusing
+from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
+from .source import CLUSTER, PREFERRED, STAMPS, WAITS, MimwSource
+from .stages import Kernel
+from .targets import chip_of, device_numbers, gpu_target
+from .whole import whole
+
+__all__ = [
+    "CLUSTER", "Kernel", "MimwSource", "PREFERRED", "Rebind", "STAMPS", "WAITS", "check_binary", "check_seen", "chip_of",
+    "compile_source", "compiler_hash", "content_key", "device_numbers", "gpu_target", "key_of_values", "launch_key", "refusing",
+    "seen_by",
+]
+
+
+@resting_collector()
+@deep()
+def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
+    """Triton's `compile`, told which target and options the source is for."""
+    check_binary(chip_of(target))
+    src.target, src.options = target, options
+    if src.cluster is not None:
+        check_cluster_target(src.cluster, None, chip_of(target))
+    try:
+        compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
+        keep_warnings(src, compiled)
+    except OSError as error:
+        if (refusal := unkept(error)) is None:
+            raise
+        raise refusal from error
+    except CompilationError as error:
+        if isinstance(origin(error), StructError) and not isinstance(error, StructError):
+            src.recorded()      # refuses it in our words and with its line; Triton's generator has refused a kernel without words
+        raise
+    except RuntimeError:
+        if not src.orchestrates():
+            src.check_what_triton_refused()
+        raise
+    except PTXASError as error:
+        refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
+        if refusal is None:
+            raise
+        raise compilation_error(src.fn, refusal) from refusal
+    check_shared_memory(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
+    check_assembler(src, compiled.asm.get("ptx"), target.arch)
+    add_metadata(compiled, ctas_per_cga=src.cluster, preferred_ctas_per_cga=src.preferred)
+    if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
+        compiled.stamped = src.kernel.program
+        add_metadata(compiled, profile_scratch_size=stamp_bytes(compiled.stamped), profile_scratch_align=RECORD_BYTES)
+    if src.waits and src.orchestrates():
+        compiled.stamped = src.kernel.program
+        add_metadata(compiled, profile_scratch_size=wait_table(compiled.stamped).cta_bytes, profile_scratch_align=SLOT_BYTES)
+    launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
+    return compiled

@@ -1,0 +1,135 @@
+"""In which layouts a finished kernel reads and writes its buffers: what Triton's passes made of the tiles on either side.
+
+Input: a module after Triton's passes. Output: by the number of a recorded op, the layouts of tiles:
+
+    buffer_accesses(module)[12]        [BufferAccess(blocked([1, 8], ...), transposed=False)], of the array that op 12 allocates
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from ...ir.layouts import Blocked, Linear, Mma, RegisterLayout, Slice
+from .numbers import number_of
+from .text import ModuleText
+
+_VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans")
+_ACCESSES = ("ttg.local_load", "ttg.local_store")
+_STORE = re.compile(r"^ *ttg\.local_store .* : (tensor<.*>) -> .* loc\((#loc\d*)\)$", re.MULTILINE)
+_TENSOR = re.compile(r"tensor<((?:\d+x)+)[^,]+, (#.*)>$")
+
+
+@dataclass(frozen=True)
+class BufferAccess:
+    """One read or write of a 2-D tile: its layout (None for a kind not read here), and whether the buffer is seen transposed."""
+
+    layout: RegisterLayout | None
+    transposed: bool
+
+
+@dataclass
+class _Walk:
+    """What one walk over a module finds: values by their identity."""
+
+    allocs: dict[int, int | None] = field(default_factory=dict)
+    root: dict[int, int] = field(default_factory=dict)  # view -> what it is a view of
+    uses: list[tuple] = field(default_factory=list)  # (op, value) for each use of a memory descriptor
+    blocks: dict[int, object] = field(default_factory=dict)  # region -> its block
+    partitions: list = field(default_factory=list)
+
+    def visit(self, op) -> None:
+        name, block = op.get_name(), op.get_block()
+        if block is not None:
+            self.blocks.setdefault(block.get_parent().id(), block)
+        if name == "ttg.warp_specialize.partitions":
+            self.partitions.append(op)
+        elif name == "ttg.local_alloc":
+            self.allocs[op.get_result(0).id()] = number_of(op.get_result(0))
+        elif name in _VIEWS:
+            self.root[op.get_result(0).id()] = op.get_operand(0).id()
+        if name not in _VIEWS and name != "ttg.local_dealloc" and name != "ttg.warp_specialize.partitions":
+            for index in range(op.get_num_operands()):
+                value = op.get_operand(index)
+                if str(value.get_type()).startswith("!ttg.memdesc"):
+                    self.uses.append((op, value))
+
+    def alloc_of(self, value: int) -> int | None:
+        while value in self.root:
+            value = self.root[value]
+        return value if value in self.allocs else None
+
+
+def buffer_accesses(module) -> dict[int, list[BufferAccess]]:
+    """For each recorded op that allocates a buffer array, by its number, all that the module does to the array.
+
+    Only arrays that nothing but reads and writes of whole buffers touches; none at all if some access cannot be followed to its
+    array.
+    """
+    walk = _Walk()
+    module.walk(walk.visit)
+    for op in walk.partitions:
+        for number in range(op.get_num_regions()):
+            block = walk.blocks[op.get_region(number).id()]
+            for index in range(op.get_num_operands()):
+                walk.root[block.get_argument(index).id()] = op.get_operand(index).id()
+    found: dict[int, list[BufferAccess] | None] = {alloc: [] for alloc in walk.allocs}
+    for op, value in walk.uses:
+        alloc = walk.alloc_of(value.id())
+        if alloc is None:
+            return {}
+        if op.get_name() not in _ACCESSES:
+            found[alloc] = None
+        elif found[alloc] is not None:
+            tile = op.get_result(0) if op.get_name() == "ttg.local_load" else op.get_operand(0)
+            found[alloc].append(BufferAccess(_tile(str(tile.get_type())), _is_transposed(str(value.get_type()))))
+    numbers = list(walk.allocs.values())
+    return {number: found[alloc] for alloc, number in walk.allocs.items()
+            if number is not None and numbers.count(number) == 1 and found[alloc] is not None}
+
+
+def stored_layouts(module) -> dict[int, RegisterLayout | None]:
+    """For each recorded op that stores a whole tile, by its number, the layout of the tile (None: a kind that is not read here).
+
+    Read from the module's text: an op without results tells its place nowhere else.
+    """
+    text, found = ModuleText(module), {}
+    for type_, where in _STORE.findall(text.text):
+        found.setdefault(text.number(where), tile_layouts(text, type_)[0])
+    return found
+
+
+def tile_layouts(text: ModuleText, types: str) -> list[RegisterLayout | None]:
+    """The layouts of the tiles in `types`, a list as it stands in a module's text, which has the long names of its layouts."""
+    names = text.layouts
+    spelled = re.sub(r"#\w+\b(?!\.)", lambda name: names.get(name[0], name[0]), types)
+    return [_tile(tensor) for tensor in re.findall(r"tensor<[^#]*#(?:[^<>]|<[^<>]*(?:<[^<>]*>[^<>]*)*>)*>", spelled)]
+
+
+def _is_transposed(buffer: str) -> bool:
+    order = re.search(r"order = \[(\d+)", buffer)
+    return order[1] == "0" if order else "transposed = true" in buffer
+
+
+def _tile(type_: str) -> RegisterLayout | None:
+    extents, encoding = _TENSOR.match(type_).groups()
+    return _layout(encoding, tuple(int(extent) for extent in extents.split("x") if extent))
+
+
+def _layout(text: str, shape: tuple[int, ...]) -> RegisterLayout | None:
+    if text.startswith("#ttg.blocked"):
+        return Blocked(*(tuple(_numbers(name, text)) for name in ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")))
+    if text.startswith("#ttg.linear"):
+        return Linear(*(tuple(map(tuple, _numbers(name, text))) for name in ("register", "lane", "warp")), shape)
+    if found := re.match(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>$", text):
+        axis = int(found[1])
+        parent = _layout(found[2], (*shape[:axis], 1, *shape[axis:]))
+        return None if parent is None else Slice(axis, parent)
+    if text.startswith("#ttg.nvidia_mma") and "versionMajor = 3" in text:
+        return Mma(tuple(_numbers("warpsPerCTA", text)), tuple(_numbers("instrShape", text)))
+    return None
+
+
+def _numbers(name: str, text: str) -> list:
+    return json.loads(re.search(name + r" = (\[[\d, \[\]]*\])", text)[1])

@@ -1,0 +1,129 @@
+"""What `mimw.simulate`, `check`, `predict`, `profile`, `compile` and `explain` have in common: how they are called.
+
+Input: a function that takes a kernel, a grid and arguments. Output: the same function under the call that all six share:
+
+    @tool
+    def simulate(kernel, grid, *args, target=None, num_warps=None, num_stages=None, seed=None, **meta): ...
+    simulate(dropout, grid, x, y, num_warps=8, seed=7)      7 is `dropout`'s argument if it has a parameter `seed`
+
+`resolve` finds the kernel's own function under autotuners and heuristics, `bound` its arguments by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, ParamSpec, TypeVar
+
+from ..errors import SimulatorMisuse
+
+_UNKNOWN = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SHARED = ("kernel", "grid", "args", "target", "num_warps", "num_stages", "meta")     # the parameters of every tool
+LAUNCH_OPTIONS = ("num_warps", "num_stages")    # those of them that a launch takes, too
+MEMORY = "memory"       # of a launch: arrays that only addresses lead to. For the simulator, a GPU reaches all of its memory
+
+
+@dataclass(frozen=True)
+class Given:
+    """A kernel with some of its arguments or launch options, by name."""
+
+    fn: Any
+    given: dict[str, Any]
+
+
+def tool(function: Callable[P, R]) -> Callable[P, R]:
+    """`function(kernel, grid, *args, **keywords)` for kernels with parameters of any names: a keyword that `kernel` has a parameter
+    for, and no positional argument, is the kernel's, also where `function` has one of that name. `num_warps` and `num_stages` reach
+    `function` with the kernel, as options of the launch; None is the kernel's own, or Triton's. `memory`, which only the simulator
+    needs, every tool takes.
+
+    errors:    TypeError without a kernel or a grid; SimulatorMisuse for what is neither
+    """
+    own = {name for name, parameter in inspect.signature(function).parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    name = f"mimw.{function.__name__}"
+
+    @functools.wraps(function)
+    def call(*args, **keywords):
+        args = list(args)
+        for place in ("kernel", "grid")[len(args):]:
+            if place not in keywords:
+                raise TypeError(f"{name}(kernel, grid, *args, **meta) is called without `{place}`" + (
+                    ": 1 to 3 ints, or a function of the arguments that gives them" if place == "grid" else ""))
+            args.append(keywords.pop(place))
+        kernel, grid, *args = args
+        _check_grid(name, grid)
+        theirs = (own | {"kernel", "grid"}).intersection(keywords, getattr(kernel, "arg_names", ())[len(args):])
+        options = {option for option in LAUNCH_OPTIONS if option in keywords and option not in theirs}
+        given = {one: keywords.pop(one) for one in sorted(theirs | options)}
+        given = {one: value for one, value in given.items() if one in theirs or value is not None}
+        if MEMORY not in own and MEMORY not in getattr(kernel, "arg_names", ()):
+            keywords.pop(MEMORY, None)      # of those that run nothing on the simulator
+        try:
+            return function(Given(kernel, given) if given else kernel, grid, *args, **keywords)
+        except KeyError as error:       # of a keyword that nobody knows: it may be meant as one of the tool's own
+            unknown = _UNKNOWN.fullmatch(str(next(iter(error.args), "")))
+            close = get_close_matches(unknown[1], own, n=1) if unknown else []
+            if not close:
+                raise
+            raise KeyError(f"{unknown[0]}; {name} has {close[0]}") from None
+
+    return call
+
+
+def _check_grid(name: str, grid: Any) -> None:
+    """Refuse what surely is an argument of the kernel: an array, if not of three whole numbers or fewer, or a descriptor of one."""
+    numbers = getattr(getattr(grid, "dtype", None), "kind", "") in ("i", "u") and grid.size <= 3
+    if hasattr(grid, "dtype") and not numbers or hasattr(grid, "block_shape") or isinstance(grid, str):
+        raise SimulatorMisuse(f"{name} got {_shown(grid)} where the grid belongs",
+                              hint=f"call {name}(kernel, grid, *args): the grid is 1 to 3 ints, or a function that gives them")
+
+
+def resolve(kernel, args, meta):
+    """The JIT function under autotuners and heuristics, with the meta-parameters that these would supply."""
+    while not hasattr(kernel, "params"):
+        if isinstance(kernel, Given):
+            meta = {**kernel.given, **meta}
+        elif hasattr(kernel, "configs"):
+            config = kernel.configs[0]
+            meta = {**config.all_kwargs(), **meta}
+            hooks = [config.pre_hook, kernel.pre_hook if kernel.user_defined_pre_hook else None]
+            for hook in filter(None, hooks):
+                hook({**dict(zip(kernel.arg_names, args)), **meta})
+        elif hasattr(kernel, "values"):
+            for name, heuristic in kernel.values.items():
+                meta = {**meta, name: heuristic({**dict(zip(kernel.arg_names, args)), **meta})}
+        if not hasattr(kernel, "fn"):
+            raise SimulatorMisuse(f"{_shown(kernel)} is not a kernel", hint=_mend(kernel))
+        kernel = kernel.fn
+    return kernel, args, meta
+
+
+def _mend(value: Any) -> str:
+    if "__getitem__" in getattr(value, "__qualname__", ""):
+        return "pass the kernel itself, and the grid after it: mimw.simulate(kernel, grid, *args), not kernel[grid]"
+    if isinstance(value, str):
+        return "pass the function itself; the commands of the terminal take FILE:KERNEL"
+    return "decorate the function with `mimw.jit`"
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"an array of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}" if hasattr(value, "block_shape") else repr(value)
+
+
+def bound(fn, args, meta: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the JIT function `fn` by name, defaults included. TypeError names what is missing or too much."""
+    try:
+        found = fn.signature.bind(*args, **meta)
+    except TypeError as error:
+        raise TypeError(f"{fn.__name__}({', '.join(fn.arg_names)}): {error}") from None
+    found.apply_defaults()
+    return dict(found.arguments)

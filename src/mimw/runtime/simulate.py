@@ -1,0 +1,351 @@
+"""`mimw.simulate`: run a kernel on the CPU, the same program with the same source lines, without a GPU.
+
+Input: a kernel, a grid, and numpy arrays or torch CPU tensors and numbers. Output: a `Run`; the arrays are written. For
+example:
+
+    run = mimw.simulate(double, (2, ), x, 256, BLOCK=128)
+    run.cycles, x[:3]                               about 533, and [2. 2. 2.] where x held ones
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ..compiler.analysis import makes_pointers
+from ..compiler.depth import deep
+from ..compiler.launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, check_numbers, grid_extents
+from ..compiler.passes import run_passes
+from ..compiler.pipeline import Kernel, gpu_target, refusing, seen_by
+from ..compiler.triton_port.no_gpu import answer_for
+from ..compiler.triton_port.runtime import make_backend
+from ..errors import Deadlock, SimulationError, SimulatorMisuse
+from ..ir import Program
+from ..ir.shown import Shown
+from ..ir.world import PerRank, at_rank, gpus_of
+from ..report import chrome_trace, timeline_svg
+from ..simulator import Run, cut_short, live_tensors, run, watching
+from ..target import Target, asked, asking, wanted
+from .call import MEMORY, bound, resolve, tool
+from .fits import Specialisation
+from .host import is_aligned, is_array, specialise
+
+
+@dataclass(frozen=True)
+class SimulatedRun(Run, Shown):
+    """What `mimw.simulate` returns: the run, and for its page the `program` that ran by the rules of `target`, and in `launched`
+    with which grid and seed. `error` is what ended the run, of which there is nothing but the page that MIMW_TIMELINE asks for."""
+
+    name: str = field(default="", compare=False)
+    launched: tuple[str, ...] = field(default=(), compare=False)
+    program: Program | None = field(default=None, repr=False, compare=False)
+    target: Target | None = field(default=None, repr=False, compare=False)
+    error: SimulationError | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}, {', '.join(self.launched)}: {self.summary}"
+
+    @property
+    def summary(self) -> str:
+        """What a run that came to its end has to say."""
+        return f"{sum(self.counts.values())} ops in {self.cycles:,.0f} abstract cycles, nothing wrong in this run"
+
+    def _page(self):
+        from ..report.page import Note, Page
+        from ..report.table import Table
+
+        if (error := self.error) is not None:
+            note = Note(type(error).__name__, error.message, error.sites, error.hint, f"Shown by {', '.join(self.launched[1:])}.",
+                        len(error.sites) if isinstance(error, Deadlock) else 2)
+            return Page(self.name, self.launched, "ended in an error", False, (note, ), self.program, self.target, self.trace,
+                        self.cycles)
+        ops = Table(("op", "ran"), tuple(sorted(self.counts.items(), key=lambda item: -item[1])), ("ran", ))
+        return Page(self.name, (*self.launched, f"{self.cycles:,.0f} cycles"), program=self.program, target=self.target,
+                    trace=self.trace, no_trace="This run kept no timeline: mimw.simulate(..., trace=True) does.",
+                    worked=dict(self.lines), tables=(("Operations", ops), ))
+
+
+@dataclass(frozen=True)
+class SimulatedLaunch(SimulatedRun):
+    """What `kernel[grid](...)` returns on the simulator: the run, and the kernel that a GPU would have run, compiled when
+    somebody asks for it."""
+
+    compile: Callable[[], Any] = field(default=lambda: None, repr=False, compare=False)
+
+    @functools.cached_property
+    def kernel(self):
+        """Triton's compiled kernel for MIMW_TARGET, by default sm_90a."""
+        return self.compile()
+
+    @property
+    def asm(self):
+        """The text or binary after each stage: "ttgir", "ptx", ..."""
+        return self.kernel.asm
+
+    @property
+    def metadata(self):
+        return self.kernel.metadata
+
+
+@tool
+def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
+             gpus: int | Any = None, seed: int | tuple | Any = None, trace: bool | Any = False, races: bool | Any = None,
+             memory: Sequence[Any] | Any = (), **meta: Any) -> SimulatedRun:
+    """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
+
+    args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
+               grid     1 to 3 ints, or a function of the arguments giving them
+               args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
+               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its words and limits; and what host code
+                        that the launch calls (a grid, a heuristic, a `constexpr_function`) learns of Triton's driver
+               num_warps, num_stages   as for a launch: warps of the default task, and stages of Triton's pipelining; by default an
+                        autotuned kernel's, or Triton's 4 and 3
+               gpus     how many GPUs run the launch side by side, each over the whole grid; by default as many as the `mimw.World`
+                        of the arguments has, else 1. Arrays are then a World's, one for each rank (docs/DISTRIBUTED.md)
+               seed     picks the interleaving of tasks and the landing times of copies; same seed, same run;
+                        by default MIMW_SEED or 0; a tuple is a schedule as `mimw.check` finds them
+               trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html, .svg, .json) also drawn there
+               races    also look for accesses that nothing orders, whether or not they went wrong in this run;
+                        by default MIMW_RACES or False
+               memory   arrays and tensors that are no arguments, which the kernel reaches by addresses that it reads, as from a
+                        table of `data_ptr()`s (int64 or uint64); on several GPUs a World's arrays. Their memory is read and
+                        written as that of arguments. An address in no array is an error. With MIMW_MEMORY=tensors, as under
+                        `mimw run`, every tensor of torch that is alive and on the CPU is memory of a launch on one GPU, too
+               meta     compile-time parameters and launch options (ctas_per_cga, maxnreg, ...). Where the kernel has a parameter
+                        `seed`, `trace`, `races`, `target`, `gpus` or `memory`, the keyword is the kernel's
+    returns:   SimulatedRun, with cycles, op counts and the trace; `save_html` writes its page
+    errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
+    """
+    launch = prepare(kernel, grid, args, meta, target, gpus, memory)
+    seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
+    races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
+    picture = os.environ.get("MIMW_TIMELINE")
+    chip = wanted(target)
+    about = dict(name=launch.name, launched=(f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"),
+                 program=launch.program, target=chip)
+    machines: list = []
+    try:
+        with _seen(machines) if picture else nullcontext():
+            found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
+                        gpus=launch.gpus, memory=launch.memory)
+    except SimulationError as error:
+        if machines:
+            until, at = cut_short(machines[0])
+            _draw(SimulatedRun(at, Counter(), until, **about, error=error), picture)
+        raise
+    done = SimulatedRun(**vars(found), **about)
+    if picture:
+        _draw(done, picture)
+    return done
+
+
+@contextmanager
+def _seen(machines: list) -> Iterator[None]:
+    """The machines of runs inside are put into the list, and whoever watches already sees them, too."""
+    before = watching.get()
+
+    def watch(machine) -> None:
+        machines.append(machine)
+        if before is not None:
+            before(machine)
+
+    token = watching.set(watch)
+    try:
+        yield
+    finally:
+        watching.reset(token)
+
+
+def _draw(done: SimulatedRun, path: str) -> None:
+    """What MIMW_TIMELINE asks for: by the suffix of the path the page, or the timeline alone."""
+    draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(path).suffix)
+    try:
+        if draw is None:
+            done.save_html(path)
+        else:
+            Path(path).write_text(draw(done.trace, " ".join([done.name, "on", *done.launched[1:]])))
+    except OSError as error:
+        raise SimulatorMisuse(f"MIMW_TIMELINE: the timeline cannot be written to {path}: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch made ready: the checked program, and what its parameters are bound to, by path. `recorded` is the program as
+    the author wrote it, before any pass; `specialisation` what it takes to compile it; `gpus` how many ranks run it, for which
+    `values` has a `world.PerRank` each where they differ; `memory` are further arrays, which the kernel reaches by addresses."""
+
+    name: str
+    program: Program
+    grid: tuple[int, ...]
+    values: dict[tuple[int, ...], Any]
+    recorded: Program
+    specialisation: Specialisation
+    gpus: int = 1
+    memory: tuple[Any, ...] = ()
+
+    def arrays(self) -> list[Any]:
+        """All values among which the launch may write arrays."""
+        return [*self.values.values(), *self.memory]
+
+
+@dataclass
+class Prepared:
+    """How many launches this process has made ready: a command that finds none has done nothing."""
+
+    launches: int = 0
+
+
+prepared = Prepared()
+
+
+def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None, gpus: int | None = None,
+            memory: Sequence[Any] = ()) -> Launch:
+    """What `simulate` runs; arguments and errors as there. Host code that is called on the way, as a grid that is a function, sees
+    the target that was asked for."""
+    prepared.launches += 1
+    chip = wanted(target)
+    answer_for(_asked)
+    with asking(chip):
+        return _prepared(kernel, grid, args, meta, chip, gpus, memory)
+
+
+def _asked():
+    """The target of the launch or compilation under way as Triton names it."""
+    chip = asked()
+    return None if chip is None else gpu_target(chip)
+
+
+def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: int | None, memory: Sequence[Any]) -> Launch:
+    kernel, args, meta = resolve(kernel, args, meta)
+    memory = memory_of(meta, kernel.arg_names) or memory
+    specialisation, arguments, values, gpus = specialised(kernel, args, meta, chip, wanted)
+    options = specialisation.options
+    program, recorded = _program(specialisation.fn, specialisation.signature, specialisation.constants, options, chip)
+    first = {name: at_rank(value, 0) for name, value in arguments.items()}
+    extents = grid_extents(grid(first) if callable(grid) else grid)
+    if program.launch_facts.grid_of_clusters:
+        extents = (extents[0] * program.cluster_size, *extents[1:])
+    check_grid(grid_extents(extents, chip.max_grid), program.cluster)
+    check_grid(extents, options.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
+    return Launch(specialisation.fn.__name__, program, extents, values, recorded, specialisation, gpus,
+                  (*_listed(memory), *_alive(program, gpus)))
+
+
+def memory_of(meta: dict[str, Any], own: Sequence[str]) -> Sequence[Any]:
+    """The arrays of the launch keyword `memory=`, which leaves `meta`; () without. `own` are the kernel's parameters: a keyword of
+    that name is the kernel's."""
+    return meta.pop(MEMORY, ()) if MEMORY not in own else ()
+
+
+def _listed(memory: Any) -> Sequence[Any]:
+    """`memory=` as it may be: arrays in a list or tuple. An array alone would be taken for a list of its rows."""
+    if isinstance(memory, PerRank) or not isinstance(memory, (list, tuple)):
+        raise SimulatorMisuse(f"memory= is a {type(memory).__name__}", hint="give a list of arrays: memory=[x, y]")
+    return memory
+
+
+def _alive(program: Program, gpus: int) -> list[Any]:
+    """The tensors of the process that this launch may reach, if all are its memory: where it makes pointers of what it reads. A
+    launch on several GPUs reaches none: no tensor says on which of them it is."""
+    everything = os.environ.get("MIMW_MEMORY") or ""
+    if everything not in ("", "tensors"):
+        raise SimulatorMisuse(f"MIMW_MEMORY is {everything!r}", hint="MIMW_MEMORY=tensors: every live tensor of torch is memory")
+    return live_tensors() if everything and gpus == 1 and makes_pointers(program) else []
+
+
+def specialised(kernel, args, meta: dict[str, Any], chip: Target,
+                gpus: int | None = None) -> tuple[Specialisation, dict[str, Any], dict[tuple[int, ...], Any], int]:
+    """How a launch of `kernel` specialises it, without recording it.
+
+    returns:   the specialisation; the arguments by name; the run-time values by path, as `Launch` has them; how many GPUs
+    """
+    fn, args, meta = resolve(kernel, args, meta)
+    seen_by(fn)     # the signature says the defaults of now
+    meta = canonical_keywords(meta, fn.arg_names)
+    memory_of(meta, fn.arg_names)
+    options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
+    arguments = bound(fn, args, meta)
+    gpus = gpus_of(list(arguments.values()), gpus)
+    signature, constants, values = _specialised(fn, arguments, gpus)
+    attrs = {path: [["tt.divisibility", 16]] for path, value in values.items()
+             if is_aligned(at_rank(value, 0), fn.params[path[0]])}
+    return Specialisation(fn, signature, constants, attrs, options, chip.name), arguments, values, gpus
+
+
+def _specialised(fn, arguments: dict[str, Any], gpus: int):
+    """As `host.specialise`, of a launch on several GPUs: one program for all ranks, and values that are `PerRank` for arrays."""
+    if gpus == 1:
+        return specialise(fn, {name: at_rank(value, 0) for name, value in arguments.items()})
+    found = []
+    for rank in range(gpus):
+        signature, constants, values = specialise(fn, {name: at_rank(value, rank) for name, value in arguments.items()})
+        aligned = {path for path, value in values.items() if is_aligned(value, fn.params[path[0]])}
+        found.append((repr(signature), repr(sorted(constants.items(), key=str)), aligned, signature, constants, values))
+    for rank, one in enumerate(found):
+        if one[:3] != found[0][:3]:
+            raise SimulatorMisuse(f"ranks 0 and {rank} would run different programs: their arguments differ in type, in what is 1 "
+                                  "or in what is a multiple of 16",
+                                  hint=f"name the argument that differs in do_not_specialize of {fn.__name__}, or make it alike")
+    values = {}
+    for path, value in found[0][5].items():
+        given = arguments[fn.params[path[0]].name]
+        for index in path[1:]:
+            given = given if isinstance(given, PerRank) else given[index]
+        if isinstance(given, PerRank):
+            values[path] = given if len(path) == 1 else PerRank([one[5][path] for one in found], given.name, given.is_symmetric)
+        elif is_array(value) or hasattr(value, "block_shape"):
+            raise SimulatorMisuse(f"argument {fn.params[path[0]].name!r} is one array for {gpus} GPUs, of which each has "
+                                  "memory of its own",
+                                  hint="pass world.each(...) or world.symmetric(...), with an array for each rank")
+        else:
+            values[path] = value
+    return found[0][3], found[0][4], values
+
+
+@deep()
+def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
+    """(the checked program, the recorded one), kept per specialisation on the function itself."""
+    seen = seen_by(fn, constants)
+    key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
+        options.items(), key=str)), chip.name, seen.digest, seen.native_key())
+    cache = fn.__dict__.setdefault("_simulated_programs", {})
+    if key not in cache or seen.unknown:    # what cannot be told from what it was is recorded each time
+        options = dict(options)
+        cluster = options.pop("ctas_per_cga", None)
+        check_cluster_target(cluster, options.pop("preferred_ctas_per_cga", None), chip)
+        backend = make_backend(gpu_target(chip))
+        # Assertions are checked here even where a launch leaves them out; integer overflow only if the launch checks it.
+        debugging = {"debug": True, "sanitize_overflow": bool(options.get("debug"))}
+        check_options(fn, options, backend)
+        parsed = backend.parse_options({"enable_fp_fusion": True, **debugging, **options})
+        kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
+        recorded = {}
+        program = kernel.record(chip, parsed, backend, lambda stage, one: recorded.setdefault("recorded", one))
+        if not program.orchestrates():
+            with refusing(fn):
+                program = run_passes(program, chip)
+        cache[key] = program, recorded["recorded"]
+    return cache[key]
+
+
+def check_options(fn, options: dict[str, Any], backend) -> None:
+    """KeyError, as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of Triton's;
+    LaunchError for an option that is no such number."""
+    check_numbers(options)
+    known = backend.parse_options({"enable_fp_fusion": True}).__dict__
+    unknown = next((name for name in options if name not in known and name not in CLUSTERS), None)
+    if unknown is not None:
+        close = get_close_matches(unknown, [*fn.arg_names, *known, *CLUSTERS], n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise KeyError(f"Keyword argument {unknown} was specified but unrecognised{meant}")
+
+
+def _key(value) -> str:
+    return getattr(value, "cache_key", None) or repr(value)
