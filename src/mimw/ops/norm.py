@@ -27,7 +27,7 @@ _FP32_EPS = torch.finfo(torch.float32).eps
 
 
 def _contract(name: str, added: bool) -> Contract:
-    """That of one of the four norms: of a sum or not, centred or not."""
+    """The contract of one of the four norms: of a sum or not, centred or not."""
     residual, total = ["residual: float (*rows, *n)"], ["-> total: =x+residual (*rows, *n)"]
     bias, mean = (["bias?: float (*n)"], ["-> mean: fp32 (*rows)"]) if name == "layer_norm" else ([], [])
     return Contract(name, "x: float (*rows, *n[dims])", *residual * added, "weight?: float (*n)", *bias, "-> y: =x (*rows, *n)",
