@@ -1,4 +1,4 @@
-"""What a launch asks for besides its arguments: clusters, grids and numbers of warps, and which of them are refused beforehand.
+"""Launch keywords of a kernel: clusters, grids and numbers of warps, and the checks that refuse bad ones beforehand.
 
 Input: a launch's keywords, its grid, and the chip. Output: the cluster's shape as (x, y, z), or a `LaunchError`. For
 example:

@@ -105,7 +105,8 @@ class _Evaluator:
         return row.folds(lhs, rhs)
 
     def of_cluster(self, op: Op) -> int | None:
-        """What an op gives in the CTA `rank`, as far as its place in its cluster decides: rank and `program_id % size`."""
+        """The constant result of `op` in the CTA `rank` where rank and cluster size determine it: the rank, or `program_id %
+        size`; else None."""
         cluster = self.uses.program.cluster
         if op.name == "cluster_cta_rank":
             return self.rank
@@ -115,7 +116,7 @@ class _Evaluator:
         return None
 
     def entering(self, value: Value):
-        """What a loop's block argument is in the first round."""
+        """The value of a loop's block argument in the first round; None if `value` is no such argument."""
         place = self.uses.argument.get(value)
         loop = place.parent if place else None
         return entering(loop, value) if loop is not None and "loop" in loop.row.traits else None

@@ -17,7 +17,8 @@ EMPTY, FULL = "empty", "full"
 
 
 def clc_side(op: Op) -> str:
-    """What the barriers of an `alloc_barriers` are to their context, `empty` or `full`; "" if they are of none."""
+    """The role of an `alloc_barriers` in its context of launch control, `empty` or `full`; "" if the barriers belong to no
+    context."""
     return op.attrs.get("clc", "")
 
 
@@ -29,7 +30,8 @@ def empty_of(program: Program, root: Value) -> Op | None:
 
 
 def miscounted(program: Program, root: Value) -> str:
-    """What is wrong with the number of consumers of the context to which the array `root` belongs; "" if nothing is."""
+    """The complaint about the number of consumers of the context to which the array `root` belongs; "" if the number is
+    right."""
     empty = empty_of(program, root)
     if empty is None:
         return ""

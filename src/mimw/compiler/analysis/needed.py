@@ -1,4 +1,4 @@
-"""Which values decide the course of a kernel: where only time matters, all other values can be left out.
+"""Values that decide the course of a kernel: a run that only measures time can leave out all other values.
 
 Input: a program. Output: a `Needed` with the values that have to be computed, the stores that those values are read
 from, and the branches and loop bounds that depend on the kernel's data. For example:
@@ -122,13 +122,13 @@ class _Search(Flows):
 
 
 def _is_data(op: Op) -> bool:
-    """Whether no index arithmetic can stand in for the results: products, what copies bring, and what other CTAs hold."""
+    """True if index arithmetic cannot give the results of `op`: products, data that copies bring, and memory of other CTAs."""
     row = op.row
     return not row.traits.isdisjoint(("dot", "declared")) or row.copy == "in" or bool(row.peers and row.reads)
 
 
 def _stores_a_tile(op: Op) -> bool:
-    """Whether `op` stores a tile through pointers, all at once."""
+    """True if `op` stores a whole tile through pointers at once."""
     row = op.row
     return bool(row.stores and not row.loads and "pointer" in row.places and "atomic" not in row.traits
                 and isinstance(op.value.type, Tensor))

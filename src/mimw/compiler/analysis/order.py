@@ -1,4 +1,5 @@
-"""What no pass may reorder: how each op of a program stands in the order of memory accesses and synchronisation.
+"""Order constraints of ops: the place of each op in the order of memory accesses and synchronisation, which no pass may
+change.
 
 Input: an op or a program. Output: an `Order` for the op, or one `LoopPlan` for each `for` loop of the program. The
 order follows from the effects, touches and traits of the op's row:
@@ -27,7 +28,7 @@ _ORDERED = ("ACQUIRE", "RELEASE")  # the parts of a memory order's name that mak
 
 
 class Order(Enum):
-    """How an op stands in the order of memory accesses."""
+    """The freedom of an op to move among memory accesses."""
 
     FREE = "free"
     ACCESS = "access"

@@ -1,12 +1,13 @@
-"""Which accesses go to other GPUs, and what decides to which.
+"""Accesses to memory of other GPUs, with the op that decides which GPU.
 
-Input: a program. Output: for each op that reaches memory through a peer's pointer the op that made it a peer's. For example:
+Input: a program. Output: for each op that reaches memory through a peer's pointer, the `peer_pointer` that made the pointer.
+For example:
 
     there = tlx.peer_pointer(x, peer, world)
     tl.store(there + at, tile)                  peer_accesses(program)[store] is the peer_pointer, its `gpu` the rank
 
-Pointers are followed through arithmetic, descriptors and control flow. One that may be a peer's or this rank's own counts as the
-peer's.
+Pointers are followed through arithmetic, descriptors and control flow. A pointer that may be a peer's or this rank's own
+counts as the peer's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which buffer each pointer into shared memory points into.
+"""Resolution of pointers into shared memory to the buffer that they point into.
 
 Input: a program, and what its control flow hands on. Output: a `Family` for every value that is such a pointer, or a
 `KernelError`:

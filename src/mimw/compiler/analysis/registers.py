@@ -81,11 +81,12 @@ def register_plan(program: Program, target: Target) -> tuple[TaskRegisters, ...]
 
 
 def requests(program: Program, target: Target) -> dict[Op, tuple[int | None, ...]]:
-    """What to ask of the hardware for each task of each region, default task first, so that every task gets what it is granted.
+    """The register requests to the hardware for each task of each region, default task first, so that every task gets its
+    grant.
 
-    Triton only takes requests of the other tasks and leaves the rest to the default one. So where the default task asks, the
-    others ask for what they are granted, and the default task hands back what is then left above its own request; None is
-    no request. A region whose requests do not fit asks for nothing.
+    Triton passes on the requests of the other tasks only and leaves the rest to the default task. So where the default task
+    asks, the others request their grants, and the default task returns the registers above its own request; None stands for
+    no request. A region whose requests do not fit requests nothing.
     """
     launch, asked = launch_registers(program, target), {}
     for number, region in enumerate(regions(program)):

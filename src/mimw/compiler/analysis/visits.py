@@ -34,8 +34,9 @@ def ring_of_wait(uses: Uses, wait: BarrierAccess) -> int | None:
 
 
 def ring_of_filler(uses: Uses, wait: BarrierAccess) -> int | None:
-    """As `ring_of_wait`, for who fills empty slots: visit `v` certainly needs `v` completed phases, so the first one passes at
-    once. Recognised are the same phases, flipped: `((x // n) & 1) ^ 1`, `1 - (x & 1)`, a flag that starts at 1."""
+    """The number of barriers in the ring of a wait that fills empty slots: visit `v` certainly needs `v` completed phases, so
+    the first visit passes at once. Recognised are the phases of `ring_of_wait`, flipped: `((x // n) & 1) ^ 1`, `1 - (x & 1)`,
+    a flag that starts at 1. None for other phases."""
     phase = _plain(uses, wait.op.phase)
     op = uses.definition[phase] if isinstance(phase, Value) else None
     if op is not None and (op.name == "xor" and constant_of(uses, op.rhs) == 1):

@@ -40,7 +40,7 @@ Cost = tuple[int, int]  # wavefronts of one warp, then instructions
 
 @dataclass(frozen=True)
 class BankAccess:
-    """Where the bits of register, lane and warp lead in a tile of the allocation."""
+    """The positions in a tile of the allocation to which the bits of register, lane and warp lead."""
 
     registers: tuple[Position, ...]
     lanes: tuple[Position, ...]

@@ -75,7 +75,8 @@ def _picks(op: Op) -> bool:
 
 
 class _Same:
-    """Which descriptors may be one: those that control flow hands on, and those of one block in the slots of one allocation."""
+    """Classes of descriptors that may be one: those that control flow hands on, and those of one block in the slots of one
+    allocation."""
 
     def __init__(self, program: Program):
         self._parent: dict[object, object] = {}

@@ -1,4 +1,4 @@
-"""What authors pin: their layouts as linear maps for a tile and a task, and the checks on the solver's answer.
+"""Layouts that authors pin: linear maps for a tile and a task, and the checks on the solver's answer.
 
 Input: a layout as the author wrote it, and the tile. Output: a `Linear` layout, or a `LayoutConflict`. An example:
 

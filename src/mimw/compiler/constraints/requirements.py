@@ -1,4 +1,4 @@
-"""What ops demand of buffers, as data: the op, its line, the layouts that the op can work with, and why.
+"""Requirements of ops on buffers, as data: the op, its line, the layouts that the op can work with, and the reason.
 
 Input: a shared layout. Output: whether a requirement accepts it. An example:
 

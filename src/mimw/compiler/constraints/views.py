@@ -1,4 +1,4 @@
-"""Which allocations a buffer value may be a part of, and along which dimensions the value runs.
+"""Views of allocations: the allocations of which a buffer value may be a part, and the dimensions along which the value runs.
 
 Input: a program. Output: for each buffer value its views. An example:
 

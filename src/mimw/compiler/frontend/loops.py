@@ -112,7 +112,7 @@ class LoopsOnce(SteadyTypes):
         return changed
 
     def visit_compound_statement(self, stmts):
-        """What Triton visits may be the body that is recorded already: then it goes into the loop that Triton has made."""
+        """Visit statements, or insert the body that is recorded already into the loop that Triton has made for it."""
         body = self._recorded
         if body is None or stmts is not body.statements:
             return super().visit_compound_statement(stmts)

@@ -17,9 +17,9 @@ from ..triton_port.mlir_functions import Machine, MlirSource
 
 def read_mlir(text: MlirText, function: MlirFunction, num_warps: int, warp_size: int = 32
               ) -> tuple[tuple[frozenset[str], ...], bool]:
-    """As `Recording.read_mlir`. Raises `MlirError` with the author's line and column.
+    """Implement `Recording.read_mlir`. Raises `MlirError` with the author's line and column.
 
-    How buffers will lie nobody knows yet: here they lie somehow.
+    The layouts of buffers are not solved yet: here each buffer has some valid layout.
     """
     given = {parameter.type for parameter in function.parameters}
     if unknown := [one for one in text.buffers if one not in given]:

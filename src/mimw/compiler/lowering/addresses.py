@@ -1,4 +1,4 @@
-"""Where the elements of a flat buffer lie: XOR-linear maps of their row-major numbers.
+"""Byte addresses in flat buffers: XOR-linear maps of the row-major numbers of the elements.
 
 Input: a buffer whose layout is solved. Output: for each bit of an element's number, the bytes by which it moves the element; these
 are XORed. For bf16[8, 64] in the 128-byte swizzle:

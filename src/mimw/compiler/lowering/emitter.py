@@ -46,7 +46,7 @@ def emission_of(name: str, assembly: str) -> Emission:
 
 @dataclass(frozen=True)
 class Placement:
-    """How a buffer's MLIR value lies in memory: its layout, and the shape of the tile that it is a view of.
+    """The position of a buffer's MLIR value in memory: its layout, and the shape of the tile that it is a view of.
 
     An array whose buffers do not simply follow each other has its `place` in shared storage; with `storage_bytes` its MLIR
     value is that storage itself.

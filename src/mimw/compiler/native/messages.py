@@ -1,6 +1,6 @@
-"""What compilers say, with the line of the author's file that they say it of.
+"""Complaints of compilers, with the line of the author's file that each complaint is about.
 
-Input: the output of a compiler. Output: a `CompilerError` with the first error in it. For example, of nvcc's
+Input: the output of a compiler. Output: a `CompilerError` with the first error in the output. For example, for nvcc's
 
     /home/you/scale.cu(7): error: identifier "y" is undefined
 

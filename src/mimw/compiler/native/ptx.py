@@ -63,7 +63,7 @@ class Function:
 
 @dataclass
 class Module:
-    """What a text defines and declares. `variables` and `functions` are in the order of the text."""
+    """The definitions and declarations of a text. `variables` and `functions` are in the order of the text."""
 
     functions: dict[str, Function] = field(default_factory=dict)
     declared: dict[str, Function] = field(default_factory=dict)

@@ -60,7 +60,7 @@ class Unit:
 
     @property
     def pieces(self) -> range:
-        """Where the 64-bit pieces of a structure that is returned begin, in bytes."""
+        """The offsets in bytes of the 64-bit pieces of a structure that is returned."""
         return range(0, self.result_bytes, 8)
 
     def call(self, arguments: list[str], words: dict[str, str]) -> str:

@@ -1,6 +1,7 @@
-"""What a later trip of a loop would load, computed now: which copies can run ahead, and the ops that their addresses take.
+"""Loads for a later trip of a loop, computed early: the copies that can run ahead, and the ops that compute their addresses.
 
-Input: a `for` op and copies in its body. Output: why one has to stay where it is, or the `Ahead` of the others. For example:
+Input: a `for` op and copies in its body. Output: the reason for which a copy has to stay in place, or the `Ahead` of the
+others. For example:
 
     for %i, (%p): dsa_load (addptr %p, %i), %a, ..;  %q = addptr %p, %n;  yield %q
     run_ahead(uses, loop, copies)       ops: addptr %p, %i and addptr %p, %n; carried: %p, whose next value is %q
@@ -92,7 +93,7 @@ class _Slice:
 
 
 def run_ahead(uses: Uses, loop: Op, copies: list[Op]) -> Ahead:
-    """What the addresses of these copies take."""
+    """The ops and carried values that compute the addresses of these copies."""
     found = _Slice(uses, loop)
     for copy in copies:
         for value in _addresses(copy):
@@ -105,7 +106,7 @@ def _addresses(copy: Op) -> tuple[Value, ...]:
 
 
 def why_in_order(uses: Uses, loop: Op, copy: Op, target: Target) -> str:
-    """Why a copy of a loop's body cannot run ahead of its trip; "" if it can."""
+    """The reason for which a copy of a loop's body cannot run ahead of its trip; "" if the copy can."""
     if target.binary and target.assembly != "ptx":
         return f"{target} has no asynchronous copies here"
     if target.binary and getattr(copy.pointer.type, "shape", None) != padded(copy.buffer.type.shape):

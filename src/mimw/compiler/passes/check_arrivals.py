@@ -150,7 +150,7 @@ def _unreleased_slots(array: BarrierArray, wait: BarrierAccess, arrivals: list[B
 
 
 def _rounds(uses: Uses, access: BarrierAccess) -> int | None:
-    """How often an op in one loop is passed, if that is certain."""
+    """The number of times that an op in one loop is passed, if that is certain; else None."""
     loops = uses.loops(access.op)
     if len(loops) != 1 or loops[0].name != "for":
         return None
@@ -159,7 +159,8 @@ def _rounds(uses: Uses, access: BarrierAccess) -> int | None:
 
 
 def _slot(uses: Uses, symbols: Symbols, access: BarrierAccess) -> tuple[tuple | None, int]:
-    """Which barrier of its ring an access is at, comparable (None: unknown), and where in the array the ring starts."""
+    """The barrier of its ring that an access uses, in a form to compare (None: unknown), and the index in the array where the
+    ring starts."""
     if access.index is None:
         return None, 0
     value, offset = split_offset(uses, access.index)
@@ -220,19 +221,19 @@ def _condition(symbols: Symbols, access: BarrierAccess) -> tuple | None:
 
 
 def _may_wait(op: Op) -> bool:
-    """Whether the task may be held up at the op, or at one inside it."""
+    """True if the task may be held up at the op, or at one inside it."""
     return any("sync" in one.row.effects or one.attrs.get("waits") for one in op.walk())
 
 
 def _waits_for_the_first(uses: Uses, wait: BarrierAccess) -> bool:
-    """Whether it surely waits, at first for the first phase."""
+    """True if the op surely waits, and the first time for the first phase."""
     if wait.predicate is not None and not constant_of(uses, wait.predicate):
         return False
     return (constant_of if uses.conditional(wait.op) else first_value)(uses, wait.op.phase) == 0
 
 
 def _committed(uses: Uses, one: BarrierAccess) -> str:
-    """What lets the commit happen: the product of its line, or the word itself."""
+    """The cause of a commit, in words: the product of its line, or the word itself."""
     products = (op for op in uses.place[one.op].block.ops if "dot" in op.row.traits)
     return "a product" if any(op.site == one.op.site for op in products) else "a tcgen05_commit"
 

@@ -80,7 +80,7 @@ def _refuse(array: BarrierArray, group: list[BarrierAccess], expected: int, copi
 
 
 def _why(copies: list[BarrierAccess]) -> str:
-    """Why the copies bring so many bytes."""
+    """The reason for which the copies bring their number of bytes."""
     if any("steals" in one.op.row.traits for one in copies):
         return _ANSWER
     return _WHOLE if any(one.times > 1 for one in copies) else _BLOCK

@@ -43,7 +43,7 @@ def _check(op: Op, layout: PaddedShared, tile: RegisterLayout | None, transposed
 
 
 def _together(layout: PaddedShared, tile: RegisterLayout | None, transposed: bool) -> int:
-    """How many elements that follow each other in the buffer one thread holds; 1 where that is not known."""
+    """The number of elements that follow each other in the buffer and that one thread holds; 1 if unknown."""
     shape = layout.shape[::-1] if transposed else layout.shape
     linear = linear_of(tile, shape) if tile is not None else None
     held = {basis[::-1] if transposed else tuple(basis) for basis in linear.registers} if linear else set()

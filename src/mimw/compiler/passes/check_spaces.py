@@ -31,7 +31,7 @@ def check_spaces(program: Program, target: Target) -> None:
 
 
 def _mend(use: SpaceUse) -> str:
-    """How far the buffers are too large, in words that help to pick others."""
+    """The mend: the factor by which blocks must shrink, and the buffers with several slots."""
     part = -(-use.peak // use.space.bytes)
     slots = [entry for entry in use.at_peak if entry.count > 1]
     fewer = ", or fewer stages: " + ", ".join(f"{entry.name!r} has {entry.count} slots" for entry in slots) if slots else ""

@@ -1,4 +1,4 @@
-"""Which buffers of local memories are tiles in registers on a GPU, and arithmetic on such tiles.
+"""Buffers of local memories that are tiles in registers on a GPU, and arithmetic on such tiles.
 
 Input: the uses of a program's values. Output: the buffers that need no memory, and slots of rings that are read from there once.
 For example:

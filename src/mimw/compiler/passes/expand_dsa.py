@@ -139,7 +139,8 @@ class _Expander:
         return self.writer.reshaped(self.writer.now(op.pointer), getattr(op.pointer.type, "shape", (1, ) * rank), op.site)
 
     def mask(self, op: Op, extents: tuple, shape: tuple[int, ...], room: tuple[int, ...]) -> Value | None:
-        """Where a tile of `shape` is in the leading box, of which each extent is at most `room`'s; None if it is all of it."""
+        """A mask of the elements of a tile of `shape` in the leading box, whose extents are at most `room`'s; None if the box
+        is all of it."""
         return self.places.leading(self.writer.now(extents), shape, room, op.site)
 
     def loaded(self, op: Op, pointers: Value, mask: Value | None) -> Value:

@@ -36,7 +36,7 @@ def _may_read(row: OpDef) -> bool:
 
 
 def _reads_by_copy(op: Op) -> bool:
-    """Whether the op reads global memory in the asynchronous proxy; a TMA reduction does."""
+    """True if the op reads global memory in the asynchronous proxy; a TMA reduction does."""
     reduces = "reduces" in op.row.traits and (op.name != "tma_store" or bool(op.reduce))
     return reduces or any(entry in op.row.touches for entry in _READS)
 

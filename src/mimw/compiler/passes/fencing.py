@@ -26,8 +26,8 @@ NONE: Touched = frozenset()
 
 
 def releases(op: Op) -> bool:
-    """Whether the op may let others go on, and a fence can stand before it: native code has arrived when what it is declared to do
-    comes."""
+    """True if the op may let other tasks go on and a fence can stand before it. Native code has no such place: its declared
+    effects are recorded where the code has arrived already."""
     if "declared" in op.row.traits:
         return False
     if op.row.releases:
@@ -45,15 +45,15 @@ class Fencer:
         self.program, self.roots = program, memory_roots(program)
 
     def touches(self, op: Op) -> Touched:
-        """What the op touches that has to be fenced."""
+        """The accesses of the op that need a fence."""
         raise NotImplementedError
 
     def needs_fence(self, op: Op, touched: Touched) -> bool:
-        """Whether a fence has to stand before the op."""
+        """True if a fence has to stand before the op."""
         raise NotImplementedError
 
     def is_over(self, op: Op) -> bool:
-        """Whether nothing behind the op, in the kernel's body, needs a fence: it is the last op that does."""
+        """True if the op may need a fence; no fence is put behind the last such op of the kernel's body."""
         raise NotImplementedError
 
     def buffers(self, op: Op, how: str) -> frozenset[Value]:

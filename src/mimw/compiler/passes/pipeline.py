@@ -89,7 +89,7 @@ def warn(found: Remark) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """What passes may know besides the program: the chip, and where remarks go."""
+    """The inputs of a pass besides the program: the chip, and the function that receives remarks."""
 
     target: Target
     remark: Callable[[Remark], None] = warn
@@ -233,19 +233,19 @@ PASS = MappingProxyType({step.name: step for step in PASSES})
 
 
 def remarks(program: Program, target: Target) -> tuple[Remark, ...]:
-    """What the checks have to say of a recorded program that they let pass."""
+    """The remarks of the checks on a recorded program that they accept."""
     return (*check_cluster(program, target), *check_aliases(program, target), *check_registers(program, target),
             *late_commits(pair_commits(program), target))
 
 
 def declared_effects(program: Program) -> tuple[str, ...]:
-    """What the authors of native code declare that it does, which all checks take as the truth."""
+    """The declared effects of native code in the program, which all checks take as the truth."""
     return tuple(dict.fromkeys(effects_of(op) for op in program.named("raw_call")))
 
 
 def check_copies(program: Program, target: Target) -> None:
-    """What is refused, by the errors of those checks, also of a kernel that no pass of ours rewrites: copies by its tensor
-    descriptors that the chip's TMA cannot do."""
+    """Refuse copies by tensor descriptors that the chip's TMA cannot do, with the errors of those checks, also in a kernel
+    that no pass of ours rewrites."""
     check_descriptors(program, target)
     check_rows(program, target)
 

@@ -108,7 +108,7 @@ class _Around:
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a node stood: the structures around it, outermost first, and its position at each level."""
+    """The position of a node: the structures around it, outermost first, and its position at each level."""
 
     around: tuple[_Around, ...]
     key: Key

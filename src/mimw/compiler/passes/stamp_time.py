@@ -79,7 +79,7 @@ class _Stamper:
         return self.events
 
     def label(self, op: Op) -> str:
-        """What an op waits for or works on, by the user's name where there is one."""
+        """A name of the object that an op waits for or works on, with the user's name where there is one."""
         if "dot" in op.row.traits:
             return " x ".join(map(str, (*(op.result if op.results else op.acc).type.shape, op.a.type.shape[-1])))
         for operand in _NAMED:

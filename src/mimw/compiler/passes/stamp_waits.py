@@ -28,7 +28,7 @@ RUNS, LOOPS, WAITS, ENDS = "runs", "loops", "waits", "ends"
 
 @dataclass(frozen=True)
 class Stamp:
-    """What the number of a stamp means: the lane (0 the kernel's body, then the tasks of each region in program order), the
+    """The meaning of a stamp's number: the lane (0 the kernel's body, then the tasks of each region in program order), the
     state, and the op that is waited for or looped in."""
 
     lane: int

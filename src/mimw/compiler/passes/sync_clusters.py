@@ -38,7 +38,7 @@ def sync_clusters(program: Program) -> Program:
 
 
 def ends_apart(program: Program) -> bool:
-    """Whether the author guarantees that at the end of a kernel with tensor memory no CTA touches another one."""
+    """True if the author guarantees that at the end of a kernel with tensor memory no CTA touches another one."""
     regions = [op for op in program.named("warp_specialize") if not op.attrs.get("internal")]
     return any(op.attrs.get("no_ending_sync") for op in regions) and any(
         getattr(op.result.type, "space", "") == "tmem" for op in program.where(lambda row: row.allocates))

@@ -1,4 +1,4 @@
-"""What a finished kernel takes of each thread: registers, and bytes of stack. Read from the binary, so no GPU is asked.
+"""Resources of a finished kernel: registers and bytes of stack of each thread. They are read from the binary and need no GPU.
 
 Input: a cubin, or the assembly text of an AMD kernel. Output: `Taken`. For example:
 

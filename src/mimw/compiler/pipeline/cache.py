@@ -1,4 +1,4 @@
-"""What the caches of compiled kernels know of ours: this package's version as a part of the key, and the warnings beside a binary.
+"""The package's part in the caches of compiled kernels: its version in the key, and the warnings beside a binary.
 
     compiler_hash()         a new release of this package meets no binary of an old one
     keep_warnings(source, compiled)     a kernel that was found compiled warns as its compile did

@@ -25,7 +25,7 @@ from ..triton_port.passes import unfit_copies
 
 @dataclass(frozen=True)
 class Feedback:
-    """What earlier lowerings of a program showed, by the numbers of its ops.
+    """The findings of earlier lowerings of a program, by the numbers of its ops.
 
     `masked_stores`: masked `local_store` -> the layout in which Triton's passes would store its tile. `copies_by_registers`: the
     `async_load`s that the chip's asynchronous copy cannot do. `free_buffers`: `local_alloc` of an array without demands -> the

@@ -1,4 +1,4 @@
-"""What was recorded, as a part of the key that a binary is kept under; found without recording where nothing has changed.
+"""The digest of the recorded program, a part of the key of a binary; it is found without recording if nothing has changed.
 
     recorded_digest(source, given)      the digest of the program's text
 
@@ -42,7 +42,7 @@ def recorded_digest(source: MimwSource, given: str) -> str:
 
 
 def _text(source: MimwSource) -> str:
-    """What the binary is made of; where it stands in files `seen.places` says."""
+    """The text from which the binary is made, without positions in files, which `seen.places` has."""
     if source.has_program():
         return print_program(source.recorded(), sites=False)
     backend, context = make_backend(source.target), mlir_context()

@@ -1,4 +1,4 @@
-"""What a kernel's recording looks at, kept with the kernel and looked at anew as soon as something of it is another one.
+"""Inputs of a kernel's recording, kept with the kernel and read anew as soon as one of them has changed.
 
     seen_by(kernel, {(2, ): helper})        `frontend.seen.Seen`: a digest, what has no digest, and whether all is as it was
     launch_key(kernel)                      what a launch asks in nanoseconds; None for a kernel of which nothing can change
@@ -29,7 +29,7 @@ _NUMBERS = (type(None), bool, int, float, str)
 
 
 def seen_by(fn, constants: dict | None = None) -> Seen:
-    """What recording `fn` for these compile-time arguments looks at now."""
+    """The current inputs of recording `fn` for these compile-time arguments."""
     roots = (fn, *_followed((constants or {}).values()))
     kept = fn.__dict__.setdefault("_mimw_seen", {})
     key = tuple(map(id, roots))

@@ -45,8 +45,8 @@ Observer = Callable[[str, Any], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a kernel is compiled for and with: the chip, Triton's options and backend for it, an MLIR context once there is one, and
-    an observer, which is called with the name and the result of each stage and pass."""
+    """The setting of a compilation: the chip, Triton's options and backend for it, an MLIR context once there is one, and an
+    observer, which is called with the name and the result of each stage and pass."""
 
     chip: Target
     options: Any

@@ -1,4 +1,4 @@
-"""What Triton's allocator made of a program: its pieces of shared memory, named after the author's allocations and lines.
+"""Pieces of shared memory from Triton's allocator, named after the author's allocations and lines.
 
 Input: a program, its shared plan and the pieces (`triton_port.allocation.Piece`). Output: rows, one for each allocation
 and one for each line that needs scratch:

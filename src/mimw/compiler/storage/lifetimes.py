@@ -81,7 +81,7 @@ def stored_bytes(alloc: Op) -> int:
 
 
 def _goes_on(op: Op) -> bool:
-    """Whether an op may touch the memory after it is over, or another CTA may touch it."""
+    """True if the op may touch the memory after it is over, or another CTA may touch it."""
     row = op.row
     return "async" in row.effects or bool(row.copy and "dsa" not in row.traits or row.peers)
 
@@ -102,7 +102,8 @@ def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
 
 
 def _end(use: Op, alloc: Op, uses: Uses) -> int:
-    """Where a use ends: itself, or the outermost loop around it (and not the allocation), whose next round uses it too."""
+    """The position where a use ends: the op itself, or the outermost loop around it (and not the allocation), whose next
+    round uses the memory too."""
     around = set(uses.loops(alloc))
     outer = [loop for loop in uses.loops(use) if loop not in around]
     return uses.last[outer[0]] if outer else uses.position[use]

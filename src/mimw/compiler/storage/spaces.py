@@ -1,4 +1,4 @@
-"""Where the buffers of one memory space may lie: a place for each, in the order of the program, and what is needed together.
+"""Places of the buffers of one memory space, in the order of the program, and the bytes that are needed together.
 
 Input: a program and a `Space` of the chip. Output: a `SpaceUse`, with the bytes of the moment that needs most. For example, of a
 kernel with two buffers of 50 halves in the unified buffer that are needed at once:
@@ -67,5 +67,5 @@ class SpaceUse:
 
 
 def use_of(program: Program, space: Space) -> SpaceUse:
-    """What a program has in one space of a chip."""
+    """The use of one space of a chip by a program."""
     return SpaceUse(space, shared_plan(program, space=space.name).entries)

@@ -31,7 +31,7 @@ class BufferAccess:
 
 @dataclass
 class _Walk:
-    """What one walk over a module finds: values by their identity."""
+    """The findings of one walk over a module: values by their identity."""
 
     allocs: dict[int, int | None] = field(default_factory=dict)
     root: dict[int, int] = field(default_factory=dict)  # view -> what it is a view of

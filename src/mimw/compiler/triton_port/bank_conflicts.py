@@ -1,4 +1,4 @@
-"""How often a shared-memory access is held up because lanes meet in one bank, as Triton counts it.
+"""Bank conflicts of shared-memory accesses, as Triton counts them.
 
 Input: the layouts of a tile and of a buffer, the shape, the bits of an element. Output: the excess accesses of one wavefront:
 

@@ -1,4 +1,4 @@
-"""What an author's MLIR function does to the memory of its parameters, read from its ops.
+"""Effects of an author's MLIR function on the memory of its parameters, read from its ops.
 
 Input: an `MlirSource`. Output: "read" and "write" for each parameter, and whether the function only computes; or `MlirProblem`:
 
@@ -25,8 +25,8 @@ _SEEN = ("tt.assert", "tt.print")     # what somebody outside of the kernel sees
 
 @lru_cache(maxsize=256)
 def facts(source: MlirSource) -> tuple[tuple[frozenset[str], ...], bool]:
-    """What the function that is called does to the memory of each of its parameters: "read", "write", both or nothing; and whether
-    it does nothing but compute."""
+    """The effects of the function that is called on the memory of each of its parameters: "read", "write", both or nothing;
+    and True if it does nothing but compute."""
     found = body(source, new_context())
     function, ops = found.function, ops_of(found.module)
     roots: dict[int, frozenset[int]] = {}

@@ -52,7 +52,7 @@ _STAGES = "tt.num_stages"
 
 @dataclass(frozen=True)
 class Machine:
-    """What the functions are compiled for: the warps of the task that calls, and the chip as Triton names it."""
+    """The machine for which the functions are compiled: the warps of the task that calls, and the chip as Triton names it."""
 
     num_warps: int
     warp_size: int = 32
@@ -88,7 +88,7 @@ class MlirSource:
         return self.aliases.count("\n") + 3
 
     def position(self, line: int, column: int) -> tuple[int, int]:
-        """Where in the author's lines a line of the module stands."""
+        """The position in the author's lines of a position in the module."""
         lines = self.bodies.count("\n") + 1
         return (line, column) if line <= self.before - 2 else (min(max(line - self.before, 1), lines), column)
 

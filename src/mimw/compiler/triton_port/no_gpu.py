@@ -1,4 +1,4 @@
-"""What host code learns of the device where launches are simulated: a driver that stands in for Triton's, so that such code runs.
+"""A driver in place of Triton's where launches are simulated, so that host code that asks about the device runs.
 
 Input: what host code asks of Triton's driver. Output: an answer for the target that is simulated, or an error with the question:
 
@@ -38,7 +38,7 @@ class Cpu:
 
 
 class Properties(dict):
-    """What is known of the device, by the names of Triton's `get_device_properties`."""
+    """The known properties of the device, by the names of Triton's `get_device_properties`."""
 
     def __missing__(self, name: str):
         raise KeyError(f"{name}: launches are simulated here, and of the device only these are known: {', '.join(self)}")

@@ -51,7 +51,8 @@ def read_operands(module) -> None:
 
 @dataclass(frozen=True)
 class _Way:
-    """How an operand came to be: read from a buffer, or else converted, then cast; `turned` if what was read is transposed.
+    """The origin of an operand: read from a buffer, or else converted, then cast; `turned` if the tile that was read is
+    transposed.
 
     `tile` is the type in which it begins. Every value on the way has one user.
     """
@@ -206,7 +207,7 @@ class _Reads:
     # ---- ops --------------------------------------------------------------------------------------------------------
 
     def _rebuilt(self, way: _Way, layout: str):
-        """What the way leads to, with all its tiles in this layout."""
+        """The operand built anew, with all tiles on its way in this layout."""
         tiles = [Tile.of(op.get_result(0).get_type()) for op in (way.begin, *way.casts)]
         shape = tiles[0].shape[::-1] if way.turned else tiles[0].shape
         first, *others = types([Tile(shape, tile.element, layout) for tile in tiles], self.context)
@@ -222,7 +223,7 @@ class _Reads:
         return value
 
     def _stand_behind(self, op) -> None:
-        """What is made next stands behind `op`, and comes from where `op` does."""
+        """Insert the next ops behind `op`, with the location of `op`."""
         self.builder.set_insertion_point_after(op)
         self.builder.set_loc(self.builder.get_loc())
 

@@ -1,4 +1,4 @@
-"""Whether a function or class is the installed Triton's own, by the file that defines the function or class.
+"""Test for the installed Triton's own functions and classes, by the file that defines them.
 
 Input: a Python function, or a class. Output: a bool:
 

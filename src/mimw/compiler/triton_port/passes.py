@@ -90,7 +90,8 @@ def _joined(name: str, add):
 
 
 def _tidied():
-    """What stock Triton has done before layouts come in, and coalesce counts on: bounds and steps as plain constants."""
+    """Yield the passes that stock Triton has run before layouts come in, and on which coalesce relies: constant bounds and
+    steps."""
     yield "canonicalizer", passes.gluon.add_canonicalizer
     yield from _joined("loop_aware_cse", passes.ttir.add_loop_aware_cse)
     yield "loop_unroll", passes.ttir.add_loop_unroll  # tl.range(loop_unroll_factor=): whole bodies, one after the other

@@ -153,7 +153,7 @@ def compiling_anew() -> Iterator[None]:
 
 
 def about_kept_files(error: Exception) -> bool:
-    """Whether an error comes from reading what the cache on disk has of a kernel: metadata cut short, a text that is none."""
+    """True if an error comes from reading a kernel's files in the cache on disk: metadata cut short, or an invalid text."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code is not CompiledKernel.__init__.__code__:
         trace = trace.tb_next

@@ -84,7 +84,7 @@ class ModuleText:
 
     @cached_property
     def locations(self) -> dict[str, str]:
-        """What each alias of a location stands for: "#loc3" -> '"kernel.py":9:13'."""
+        """The definition of each alias of a location: "#loc3" -> '"kernel.py":9:13'."""
         return {found[1]: found[2] for line in self.lines if (found := _ALIAS.match(line))}
 
     @cached_property
@@ -115,7 +115,7 @@ class ModuleText:
 
     @cached_property
     def layouts(self) -> dict[str, str]:
-        """What each alias of a layout stands for: "#blocked" -> "#ttg.blocked<...>"."""
+        """The definition of each alias of a layout: "#blocked" -> "#ttg.blocked<...>"."""
         return {found[1]: found[2] for line in self.lines if (found := _LAYOUT.match(line))}
 
     def number(self, location: str) -> int:

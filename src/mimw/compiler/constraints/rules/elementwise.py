@@ -27,7 +27,8 @@ def same(op: Op, tiles: Tiles) -> None:
 
 @rule("scan")
 def scan(op: Op, tiles: Tiles) -> None:
-    """As `same`, but Triton scans blocked tiles only: one that is part of another tile, or comes from a product, is converted."""
+    """Like `same`, but Triton scans blocked tiles only: a tile that is part of another tile, or comes from a product, is
+    converted."""
     values = [value for _, value in tiles.operands(op)]
     chosen = tiles.strongest(values)
     if not isinstance(chosen.layout, Blocked):

@@ -44,7 +44,7 @@ MOST = 1000     # things; whoever reaches more reaches most likely into a packag
 
 
 class Contents:
-    """What a walk has met so far, and the content of values. A subclass follows functions and classes: `jit_function`,
+    """The state of a walk, and the content of values. A subclass follows functions and classes: `jit_function`,
     `compile_time_function`, `python_function`, `raw_function`, `members`."""
 
     def __init__(self, follow: bool = True, own_kernels: bool = False):
@@ -59,7 +59,7 @@ class Contents:
         return "?"
 
     def is_settled(self, thing: Any) -> bool:
-        """Whether versions tell the content of a module or a function, so that nobody need follow it."""
+        """True if versions determine the content of a module or a function, so that the walk need not follow it."""
         if isinstance(thing, types.ModuleType):
             return is_settled_module(thing) and not (self.own_kernels and thing.__name__.startswith(_OWN_KERNELS))
         return is_settled_thing(thing) and not (self.own_kernels and thing.__module__.startswith(_OWN_KERNELS))
@@ -80,7 +80,7 @@ class Contents:
         """Follow a class of the user's."""
 
     def content(self, value: Any, where: str) -> str:
-        """What tells a value from another one. Functions, classes and modules are followed later."""
+        """A text that differs for values that differ. Functions, classes and modules are followed later."""
         kind = type(value)
         if kind in PLAIN:
             return f"{kind.__name__} {value!r}"

@@ -1,4 +1,4 @@
-"""What a function names: chains of a name and the attributes taken of it, in the text of a kernel or the code of a Python function.
+"""Names in a function: chains of a name and its attributes, in the text of a kernel or the code of a Python function.
 
 Input: the syntax tree of a JIT function, or a code object. Output: `Named`. For example, of `x * consts.C + len(SIZES)`:
 

@@ -1,12 +1,13 @@
-"""Whether all that a kernel's recording looked at is as it was: a function written for it, asked at every launch.
+"""A test that everything that a kernel's recording has read is unchanged: a function generated for the kernel, called at
+every launch.
 
-Input: what was read, as (kind, holder, name, value). Output: a function of no arguments:
+Input: the reads, as (kind, holder, name, value). Output: a function of no arguments:
 
-    still = asks([(ITEM, vars(consts), "C", 3.0), (CELL, cell, "", helper)], told)
+    still = asks([(ITEM, vars(consts), "C", 3.0), (CELL, cell, "", helper)], held_now)
     still()         True: two lookups and two comparisons by identity, some ten nanoseconds each
 
-What can change in place (lists, dictionaries, objects) is asked for its items by identity, in some thirty nanoseconds each; what
-keeps its content elsewhere (arrays, objects with slots) is told by its content each time, which takes longer.
+Lists, dictionaries and objects, which can change in place, are compared item by item by identity, in some thirty nanoseconds
+each. Arrays and objects with slots, which keep their content elsewhere, are compared by their content, which takes longer.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def asks(reads: list[tuple[int, Any, str, Any]], told: Callable[[Any], str]) -> 
 
 
 def items_of(holder: Any) -> list | None:
-    """What a container or an object holds, keys and names first; None if it keeps that elsewhere. The objects themselves, not their
-    numbers, which a later object could have."""
+    """The items of a container or an object, keys and names first; None for a kind that keeps its content elsewhere. The list
+    has the objects themselves, not their ids, which a later object could have."""
     kind = type(holder)
     if kind is dict:
         return [*holder, *holder.values()]

@@ -163,7 +163,7 @@ class _Walk(Contents):
             self.note(f"{where}.{name}", self.read(ITEM, vars(cls), name, method, f"{where}.{name}"))
 
     def _names(self, named: Named, function: types.FunctionType, where: str) -> None:
-        """What the chains of names in a function stand for."""
+        """Follow the values of the chains of names in a function."""
         self.attributes |= named.attributes
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
         for chain in named.chains:
@@ -234,7 +234,7 @@ class _Walk(Contents):
 
 
 def _is_written(name: str, member: Any) -> bool:
-    """Whether `dataclasses` wrote a method: what it does follows from the fields."""
+    """True if `dataclasses` generated a method, whose behaviour follows from the fields."""
     code = getattr(inspect.unwrap(member), "__code__", None) if isinstance(member, types.FunctionType) else None
     return name in _WRITTEN and code is not None and code.co_filename == "<string>"
 

@@ -1,5 +1,5 @@
-"""How tensor cores are told of a product: the descriptors of its operands in shared memory, and that of the instruction; of a copy
-to tensor memory those of what it reads.
+"""Descriptors for tensor cores: those of a product's operands in shared memory and of the instruction; for a copy to tensor
+memory, those of its source.
 
 Input: types and layouts of a product's operands. Output: constants. An example, A (128, 64) of bf16 with a swizzle of 128 bytes:
 
@@ -46,7 +46,7 @@ class Operand:
 
 
 def operand(layout: NvmmaShared, shape: tuple[int, int], allocated: tuple[int, int], element: Scalar, k_axis: int) -> Operand:
-    """How tensor cores read a buffer.
+    """The form in which tensor cores read a buffer.
 
     args:      shape      of the operand: (M, K) with `k_axis` 1, (K, N) with `k_axis` 0
                allocated  shape of the tile that the buffer is a view of
@@ -83,8 +83,8 @@ def instruction(a: Scalar, b: Scalar, a_k_major: bool, b_k_major: bool, rows: in
 
 @dataclass(frozen=True)
 class Scaled:
-    """What one instruction of a product with block scales is told, besides its operands: the instruction descriptor, and the first
-    column of the scales of A and of B, counted from the start of their tables."""
+    """The inputs of one instruction of a product with block scales, besides its operands: the instruction descriptor, and the
+    first column of the scales of A and of B, counted from the start of their tables."""
 
     instruction: int
     a_scale: int

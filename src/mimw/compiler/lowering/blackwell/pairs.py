@@ -1,4 +1,5 @@
-"""What a pair of CTAs does together, where each CTA is a program of its own: PTX, as Triton has it only for programs of two CTAs.
+"""Joint operations of a pair of CTAs, where each CTA is a program of its own: PTX, as Triton has it only for programs of two
+CTAs.
 
 Input: a `tcgen05_mma_pair`, `tcgen05_commit_pair`, `tma_load_pair` or `tma_load_pair_multicast`. Output: assembly:
 

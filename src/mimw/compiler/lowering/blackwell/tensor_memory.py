@@ -63,7 +63,7 @@ def buffer_index(emitter: Emitter, op: Op):
 
 
 def _step(emitter: Emitter, number, place: Place):
-    """Which buffer-sized piece of the allocation buffer `number` is."""
+    """The index of buffer `number` among the buffer-sized pieces of the allocation."""
     builder, group = emitter.builder, place.group_size
     step = number
     if not place.is_contiguous:

@@ -1,4 +1,4 @@
-"""What one TMA instruction moves of a descriptor's block.
+"""Boxes of TMA: the part of a descriptor's block that one instruction moves.
 
 Triton splits a block into boxes of at most 256 elements a dimension, and of as many consecutive bytes as the swizzle is wide.
 Input: a descriptor's type and layout. Output: the extents of a box, where each box begins, and where it lies in a buffer:
@@ -27,8 +27,8 @@ def box(type_: Descriptor, layout: NvmmaShared) -> list[int]:
 
 
 def counted(layout: NvmmaShared) -> int:
-    """How many elements of the innermost dimension TMA counts for one of the descriptor's: two of padded fp4, which is packed in
-    bytes (PTX ISA, ".b4x16_p64")."""
+    """The number of elements of the innermost dimension that TMA counts for one of the descriptor's: two for padded fp4,
+    which is packed in bytes (PTX ISA, ".b4x16_p64"), else one."""
     return 2 if layout.fp4_padded else 1
 
 

@@ -1,4 +1,5 @@
-"""What PTX can do with an mbarrier and Triton's ops do not offer: bytes without an arrival, waits that sleep, arrivals of threads.
+"""Operations on mbarriers that PTX has and Triton's ops do not offer: bytes without an arrival, waits that sleep, arrivals of
+threads.
 
 Input: MLIR values of a barrier and its operands. Output: assembly:
 

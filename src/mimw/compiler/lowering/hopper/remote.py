@@ -87,7 +87,7 @@ def _step(size: int) -> str:
 
 
 def _follow(stretches: list[tuple[int, int]]) -> bool:
-    """Whether all of them are one."""
+    """True if the stretches follow each other without a gap, as one stretch."""
     return all(start + size == following for (start, size), (following, _) in pairwise(stretches))
 
 

@@ -62,7 +62,7 @@ class _Call:
         return [self._narrowed(made)] if results else []
 
     def _arguments(self) -> list[str]:
-        """What stands for each parameter of the function."""
+        """The texts that replace the parameters of the function, in their order."""
         widths = self.unit.widths
         whole = sum(_parameters(form) for form in self.forms)
         bare = len(widths) == len(self.forms) and whole != len(widths)
@@ -200,5 +200,5 @@ class _Call:
 
 
 def _parameters(form: Form) -> int:
-    """How many parameters of a function a whole operand takes."""
+    """The number of parameters of a function that a whole operand takes."""
     return 3 + 2 * len(form.shape) if form.kind == "memref" else 1

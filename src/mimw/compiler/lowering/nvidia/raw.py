@@ -50,7 +50,7 @@ def _address(emitter: Emitter, place: Value):
 
 @emits("raw_arrives", "raw_loads", "raw_reads", "raw_stores", "raw_writes")
 def declaration(emitter: Emitter, op: Op) -> None:
-    """What an author declares is for those who read the program."""
+    """Emit nothing: an author's declaration is for those who read the program."""
 
 
 @emits("raw_call")

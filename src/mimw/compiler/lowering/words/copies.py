@@ -51,7 +51,7 @@ def _by_registers(emitter: Emitter, op: Op) -> None:
 
 
 def _zeros(emitter: Emitter, op: Op):
-    """As many zeros as the pointers of a copy read elements."""
+    """A tile of zeros, as many as the elements that the pointers of a copy read."""
     tile = Tensor(op.pointer.type.element.pointee, op.pointer.type.shape)
     return emitter.builder.create_splat(emitter.types.tensor(tile, emitter.wanted(op, "pointer")),
                                         scalar_constant(emitter.builder, 0, tile.element))

@@ -49,7 +49,8 @@ def local_load(emitter: Emitter, op: Op):
 
 @emits("local_gather")
 def local_gather(emitter: Emitter, op: Op):
-    """Where a mask is false the index is one inside the buffer, and a `select` drops what was read."""
+    """Read a buffer at indices. Where the mask of a gather is false, the index is one inside the buffer, and a `select` drops
+    the value."""
     return emitter.builder.create_local_gather(emitter.mlir_type(op.result), emitter.of(op.buffer),
                                                emitter.operand(op, "indices"), op.axis)
 
