@@ -79,7 +79,7 @@ class ArgumentReader:
 
 
 def separated(line: Line, closing: str, read: Callable[[], Any]) -> Iterator[Any]:
-    """What `read` gives for each item up to the closing mark."""
+    """Yield the result of `read` for each item up to the closing mark."""
     first = True
     while not line.skip(closing):
         if not first:

@@ -1,4 +1,4 @@
-"""Where the bytes of a tile lie under a layout, to see whether two types of one piece of memory mean the same bytes.
+"""Addresses of a tile's bytes under a layout, to see if two types of one piece of memory mean the same bytes.
 
 Input: a buffer type and a layout. Output: the place of each byte, as a map of bits. For example, of fp16[64, 64] and of
 i32[64, 32]:

@@ -1,4 +1,4 @@
-"""How regions hand values on: which operand becomes which block argument, and which yielded value becomes which result.
+"""Flow of values through regions: which operand becomes which block argument, and which yielded value becomes which result.
 
 Input: an op with regions, or a program. Output: `Carry`s, `LoopCarry`s, and the types that a region's block takes and yields. The
 rows of the op table say it (`hands_on`), this file reads the rows, and no other file knows. For example:
@@ -103,7 +103,7 @@ def loop_carry(loop: Op, value: Value) -> LoopCarry | None:
 
 
 def entering(op: Op, argument: Value) -> Value | None:
-    """What a block argument is when the block runs for the first time: the start of a `for` for its induction variable."""
+    """The value of a block argument when the block runs for the first time: for the induction variable of a `for`, the start."""
     if op.name == "for" and argument is induction(op):
         return op.start
     return next((carry.source for carry in carries(op) if carry.target is argument), None)

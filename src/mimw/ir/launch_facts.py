@@ -1,4 +1,4 @@
-"""What a kernel asks of its launch, as one frozen value: noted while the kernel is recorded, kept by its `Program`.
+"""Requests of a kernel to its launch, as one frozen value: noted while the kernel is recorded, kept by its `Program`.
 
     facts = LaunchFacts(cluster=(1, 1, 1))      what the launch keywords ask for
     facts = facts.with_mesh(4)                  a `tle.device_mesh` of 4 CTAs is used: clusters of (4, 1, 1), counted by the grid

@@ -230,7 +230,7 @@ class _Parser:
 
     @contextmanager
     def scope(self):
-        """What is defined inside is not known outside."""
+        """Forget, at the end of the block, the values that were defined in it."""
         outside, self.values = self.values, dict(self.values)
         yield
         self.values = outside

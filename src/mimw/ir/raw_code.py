@@ -49,7 +49,8 @@ class RawCode:
 
     @cached_property
     def key(self) -> str:
-        """What tells this code from any other in this process, with its place and its reference."""
+        """A digest that differs from that of any other code in this process; the code's place and its reference are part of
+        it."""
         return hashlib.sha256(repr((self.content, self.file, self.line, id(self.reference))).encode()).hexdigest()[:16]
 
 
@@ -66,9 +67,9 @@ def code_of(op) -> RawCode:
 
 @dataclass(frozen=True)
 class Form:
-    """How an operand of a call is handed over: a `value`, a `pointer` into global memory, a `memref` (a buffer of shared memory
-    with extents and strides in elements) or a `barrier`. `effect` is what the code does with the memory: in, out, inout; or
-    arrive1, arrive2, ..; "" for values."""
+    """The form in which an operand of a call is handed over: a `value`, a `pointer` into global memory, a `memref` (a buffer
+    of shared memory with extents and strides in elements) or a `barrier`. `effect` is the code's use of the memory: in, out,
+    inout; or arrive1, arrive2, ..; "" for values."""
 
     effect: str
     kind: str
@@ -97,7 +98,7 @@ class Form:
 
     @property
     def arrivals(self) -> int:
-        """How many times the code arrives on the barrier."""
+        """The number of times that the code arrives on the barrier."""
         return int(self.effect.removeprefix("arrive")) if self.effect.startswith("arrive") else 0
 
 

@@ -174,7 +174,7 @@ class DescriptorSlots(Type):
 
 @dataclass(frozen=True)
 class Token(Type):
-    """What an async copy, commit or wait hands on; it has no value at run time."""
+    """The result of an async copy, commit or wait; it has no value at run time."""
 
     def __str__(self) -> str:
         return "token"

@@ -29,7 +29,7 @@ class WaitTable:
 
     @property
     def slots(self) -> int:
-        """Where the warps' slots begin in a CTA's part."""
+        """The offset of the warps' slots in a CTA's part."""
         return -(-ROW_BYTES * self.barriers // SLOT_BYTES) * SLOT_BYTES
 
     @property

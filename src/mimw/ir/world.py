@@ -131,7 +131,7 @@ def reserved(gpus: int, scratch: int = SCRATCH) -> int:
 
 
 def gpus_of(arguments: Sequence[Any], wanted: int | None) -> int:
-    """How many GPUs a launch runs on: `wanted`, or as many as its arguments have ranks. Misuse if these differ."""
+    """The number of GPUs of a launch: `wanted`, or the number of ranks of its arguments. SimulatorMisuse if these differ."""
     counts = {len(value): value for value in per_rank(arguments)}
     if len(counts) > 1:
         raise SimulatorMisuse(f"arguments of one launch are for {' and for '.join(map(str, sorted(counts)))} ranks",
@@ -154,7 +154,7 @@ def per_rank(values: Any) -> Iterator[PerRank]:
 
 
 def at_rank(value: Any, rank: int) -> Any:
-    """What an argument is at a rank."""
+    """The value of an argument at a rank."""
     if isinstance(value, PerRank):
         return value[rank]
     if isinstance(value, (tuple, list)) and any(True for _ in per_rank(value)):

@@ -32,7 +32,7 @@ def suggesting(family: str, names: Iterable[str]) -> Callable[[str], Any]:
 
 
 def no_such_name(family: str, name: str, names: Iterable[str] | None = None) -> str:
-    """What to say of a name that `family`, which has `names`, does not have."""
+    """The message about a name that `family`, which has `names`, does not have."""
     elsewhere = [f"{other}.{name}" for other, words in _FAMILIES.items() if other != family and name in words]
     if elsewhere:
         return f"{family} has no {name!r}. There is {' and '.join(elsewhere)}"

@@ -1,4 +1,5 @@
-"""What each op is: one row per op, by family. This table is the language of the waist; every reader of the IR goes by it.
+"""Definitions of all ops: one row per op, by family. This table is the language of the waist; every reader of the IR goes by
+it.
 
 Input: the declarations in the files of this folder. Output: `OPS`, a row (`OpDef`) for each op name, which is `op.row` of every op.
 A row gives the op's operands in order and its attributes (the notation is `ir.operands`; `verify` holds every op to it), its *type

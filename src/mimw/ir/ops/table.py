@@ -75,7 +75,7 @@ class OpDef:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where among an op's arguments each operand stands."""
+        """The position of each operand among an op's arguments."""
         return {name: place for place, name in enumerate(self.params)}
 
     @property

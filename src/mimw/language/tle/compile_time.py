@@ -23,7 +23,7 @@ class CompileTimeValue(tl.base_value):
     cache_key: str
 
     def __setattr__(self, name: str, value) -> None:
-        """What a value holds is set once, since it is hashed, and kernels are compiled for it."""
+        """Set an attribute once: a value is hashed, and kernels are compiled for it, so it cannot change."""
         if name in self.__dict__:
             raise AttributeError(f"{type(self).__name__}.{name} cannot be changed; make another {type(self).__name__}")
         super().__setattr__(name, value)

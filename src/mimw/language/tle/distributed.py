@@ -103,8 +103,8 @@ def _on_every_gpu(word_name: str, mesh: bound_mesh, places: Places) -> tuple[int
 
 @contextmanager
 def _members(places: Places, semantic) -> Iterator[None]:
-    """What is recorded within is for the CTAs and clusters of the mesh; nobody else does any of it, and so nobody else is waited
-    for."""
+    """Record the ops within for the CTAs and clusters of the mesh only; other programs skip them, and no program waits for
+    those."""
     conditions = places.conditions()
     if not conditions:
         yield

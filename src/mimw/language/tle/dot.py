@@ -68,7 +68,7 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
 
 
 def plan(a: ShardingSpec, b: ShardingSpec) -> tuple[ShardingSpec, ShardingSpec]:
-    """How the operands have to be spread so that each CTA can multiply what it has."""
+    """The distributions of the operands with which each CTA can multiply its shards."""
     (rows, inner), (other_inner, columns) = (_pair(spec) for spec in (a, b))
     for one, other in ((a, b), (b, a)):
         for name in one.partial:

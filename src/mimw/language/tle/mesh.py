@@ -103,7 +103,7 @@ class device_mesh(CompileTimeValue):
         return self._derived([size for size, _ in kept], [name for _, name in kept], ids)
 
     def _selected(self, axis: int, entry) -> int | range:
-        """What one entry of a key selects of its axis: an index, and the axis goes; or a range of them."""
+        """The part of its axis that one entry of a key selects: an index, which removes the axis, or a range of indices."""
         extent = self.shape[axis]
         if isinstance(entry, (slice, tl.slice)):
             return range(*slice(*(unwrap(bound) for bound in (entry.start, entry.stop, entry.step))).indices(extent))

@@ -119,7 +119,7 @@ def _one_gpu(shard_id, scope: bound_mesh, semantic) -> tuple:
 
 
 def _descriptor(descriptors: tuple, shard_id, scope: bound_mesh, semantic):
-    """That of the GPU of that number, or of those coordinates, in `scope`."""
+    """The descriptor of the GPU with that number, or at those coordinates, in `scope`."""
     number, gpus = _one_gpu(shard_id, scope, semantic)
     types = {str(one.type) for one in descriptors if isinstance(one, tl.tensor_descriptor_base)}
     if len(types) != 1 or not all(isinstance(one, tl.tensor_descriptor_base) for one in descriptors):
@@ -298,7 +298,7 @@ def _on_one_gpu(name: str, sharded: ShardedTensor, semantic) -> tuple[tuple[str,
 
 
 def tensor_coordinate(spec: ShardingSpec, axis: int, coordinates: dict, semantic):
-    """Which piece of tensor axis `axis` belongs to the shard at those mesh coordinates: an int or an i32 scalar."""
+    """The piece of tensor axis `axis` that belongs to the shard at those mesh coordinates: an int or an i32 scalar."""
     number: int | tl.tensor = 0
     for name in spec.split[axis] if axis < len(spec.split) else ():
         number = total(product(number, spec.extent(name), semantic), coordinates[name], semantic)

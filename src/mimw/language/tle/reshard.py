@@ -81,7 +81,7 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
 
 
 def resharded(name: str, tensor: ShardedTensor, spec: ShardingSpec, semantic) -> ShardedTensor:
-    """What `reshard` does, for the word `name`."""
+    """Reshard a tensor, in messages under the name `name`."""
     have, mesh, bound = tensor.spec, tensor.spec.mesh, tensor.bound
     check_transition(name, have, spec)
     places = Places(mesh, bound, semantic)
@@ -192,7 +192,7 @@ class _Exchange:
         return total
 
     def _loaded(self, pointers: tl.tensor) -> tl.tensor:
-        """What lies there. A program that is not in the mesh has met nobody, so it reads nothing."""
+        """The values at the pointers. A program outside the mesh reads nothing, since it did not take part in the barrier."""
         semantic, mask = self.semantic, self.places.is_member
         if mask is None:
             return tl.load(pointers, _semantic=semantic)

@@ -57,8 +57,8 @@ class Scratch:
         return self.semantic.mul(program, self.step, False)
 
     def _at(self, gpu) -> tl.tensor:
-        """Where the scratch of a GPU begins. Of a tile of ranks it is picked from those that there are, not loaded: so Triton sees
-        which neighbours have one GPU, and makes one access of them."""
+        """The start of the scratch of a GPU. For a tile of ranks the start is chosen among the mesh's GPUs, not loaded: so
+        Triton sees which neighbours have one GPU, and makes one access of them."""
         def start_of(rank):
             return peer_pointer(self.start, rank, self.world, _semantic=self.semantic)
 

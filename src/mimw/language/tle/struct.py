@@ -72,7 +72,7 @@ def fields_of(value: Any) -> Mapping[str, Field] | None:
 
 
 def field_values(value: Any) -> dict[str, tl.base_value]:
-    """What the fields of a struct's value hold."""
+    """The values of the fields of a struct's value."""
     return {name: getattr(value, name) for name in fields_of(value) or ()}
 
 
@@ -181,7 +181,7 @@ def _replace(self, *, _semantic=None, **changes):
 
 
 def _in_recording(semantic: Any) -> AbstractContextManager:
-    """Where a refusal finds the user's line; Triton's own builder has none to tell."""
+    """The context in which a refusal finds the user's line; Triton's own builder has no line."""
     builder = getattr(semantic, "builder", None)
     return inside(builder) if isinstance(builder, Recording) else nullcontext()
 

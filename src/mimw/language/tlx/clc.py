@@ -215,7 +215,7 @@ def _warn_of_clusters(semantic) -> None:
 
 
 def _of_cluster(multi_ctas: bool, semantic) -> bool:
-    """Whether the CTAs of a cluster ask together."""
+    """True if the CTAs of a cluster request work together."""
     return bool(multi_ctas) and semantic.builder.launch_facts.cluster_size > 1
 
 

@@ -321,7 +321,7 @@ class shared_linear_layout_encoding(shared_layout_encoding):
 
 @host_constructible
 class TMemCTAMode(Enum):
-    """How the two CTAs of a pair share an accumulator in tensor memory.
+    """The distribution of an accumulator in tensor memory over the two CTAs of a pair.
 
     example:   tlx.tensor_memory_layout_encoding(128, 64, 1, 1, 1, tlx.TMemCTAMode.DEFAULT)
     """

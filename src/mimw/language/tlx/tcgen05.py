@@ -98,7 +98,7 @@ def _check_types(a: tl.dtype, b: tl.dtype, acc: tl.dtype, out_dtype) -> None:
 
 
 def check_pair(word: str, a: buffered_tensor, b: buffered_tensor) -> None:
-    """What a pair of CTAs cannot do, besides."""
+    """Refuse products that a pair of CTAs cannot do although one CTA can."""
     for name, operand in (("A", a), ("B", b)):
         inner = operand.type.order[0] if operand.type.storage is storage_kind.smem else None
         size = 0 if inner is None else operand.shape[inner] * operand.dtype.primitive_bitwidth // 8

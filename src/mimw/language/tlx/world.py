@@ -39,7 +39,7 @@ def world_rank(world, _semantic=None) -> tl.tensor:
 
 @word
 def world_size(world, _semantic=None) -> tl.tensor:
-    """How many GPUs there are, an i32 scalar.
+    """The number of GPUs, an i32 scalar.
 
     args:      world - the pointer to this rank's table, of int64
     errors:    TypeError for anything else

@@ -103,7 +103,7 @@ class BodyCall:
         return value if order is None else self.semantic.permute(value, tuple(order.index(axis) for axis in range(len(order))))
 
     def position(self, memory: Any) -> int:
-        """Which argument the body has returned."""
+        """The index of the argument that the body has returned."""
         found = next((index for index, one in self.memories.items() if one is memory), None)
         if found is None:
             refuse(ValueError, f"{self.function.name} returns {memory!r}; a body returns memrefs among its parameters")

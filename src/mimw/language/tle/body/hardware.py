@@ -109,7 +109,8 @@ def barrier0(body, **given):
 
 @op("nvvm", "barrier", classes=("BarrierOp", ))
 def nvvm_barrier(body, barrier_id=None, number_of_threads=None, **given):
-    """As barrier0. Barriers with numbers, and of some of the threads, are words of the kernel (tlx.named_barrier_wait)."""
+    """The same as barrier0. Barriers with numbers, and of some of the threads, are words of the kernel
+    (tlx.named_barrier_wait)."""
     if barrier_id is not None or number_of_threads is not None:
         body.fail("nvvm.barrier: in a raw body all threads meet, at barrier 0", "leave the number and the count out")
     meet(body, "nvvm.barrier")
@@ -117,7 +118,7 @@ def nvvm_barrier(body, barrier_id=None, number_of_threads=None, **given):
 
 @op("gpu", "barrier")
 def gpu_barrier(body, **given):
-    """As nvvm.barrier0."""
+    """The same as nvvm.barrier0."""
     meet(body, "gpu.barrier")
 
 
@@ -141,7 +142,7 @@ def bar_warp_sync(body, mask=None):
 
 
 class ShflKind(enum.IntEnum):
-    """Which thread of the warp the number comes from."""
+    """The thread of the warp from which the number comes."""
 
     bfly, up, down, idx = range(4)
 

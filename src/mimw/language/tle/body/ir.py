@@ -57,11 +57,11 @@ class DenseI32ArrayAttr(Attribute):
 
 
 class ShapedType(types._Shaped):
-    """What shaped types share."""
+    """The base of shaped types."""
 
     @staticmethod
     def get_dynamic_size() -> int:
-        """What stands for an extent that is only known at run time."""
+        """The number that stands for an extent that is only known at run time."""
         return types.DYNAMIC
 
 

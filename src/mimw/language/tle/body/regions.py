@@ -1,4 +1,5 @@
-"""What the ops of `scf` share: blocks that statements go into, regions and what they yield, values of a type around handles.
+"""Tools that the ops of `scf` share: blocks that statements go into, regions and what they yield, values of a type around
+handles.
 
 Input: statements of a raw body. Output: a `Region` with what it has handed on, and blocks of the recorder. For example:
 
@@ -92,7 +93,7 @@ def run(body, statements: list[ast.stmt], what: str, assign: Callable[[], None] 
 
 
 def yielded(body, region: Region, count: int, what: str) -> list[Number]:
-    """What the region hands on, in place: `count` values."""
+    """The `count` values that the region yields."""
     values = list(region.yielded or ())
     if len(values) != count:
         body.fail(f"{what} yields {len(values)} values, and {count} are wanted", "end the region with scf.yield_([..])")
@@ -121,7 +122,7 @@ def loop(threads, inits: list[Number], first, second):
 
 @op("scf", "yield_", classes=("YieldOp", ))
 def yield_(body, results_=(), results=None):
-    """What the region hands on; its last statement."""
+    """Set the values that the region yields; its last statement."""
     values = results if results is not None else results_
     values = list(values) if isinstance(values, (list, tuple)) else [values]
     body.threads.regions[-1].yielded = [body.threads.number(value, None, "scf.yield_: a value") for value in values]

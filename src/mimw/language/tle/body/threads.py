@@ -137,7 +137,7 @@ class Threads:
         return self.compare("NE", self.over_all(ones, "or"), self.constant(0, I32))
 
     def over_all(self, value: Number, combine: str) -> Number:
-        """What an op makes of all threads' integers, the same in all threads."""
+        """A reduction of all threads' integers by an op; the result is the same in all threads."""
         def both(op):
             builder = self.builder
             point = builder.get_insertion_point()

@@ -147,12 +147,12 @@ _NAMES = {str(dtype): name for name, dtype in _DTYPES.items() if name != "index"
 
 
 def dtype_of(type_: Type) -> tl.dtype:
-    """What Triton calls a number of this type."""
+    """Triton's dtype of a number of this type."""
     return _DTYPES[str(type_)]
 
 
 def type_of(dtype: tl.dtype) -> Type:
-    """What MLIR calls a number of this dtype. ValueError if raw bodies have none."""
+    """MLIR's type of a number of this dtype. ValueError if raw bodies have none."""
     if str(dtype) not in _NAMES:
         raise ValueError(f"raw MLIR bodies have no numbers of the type {dtype}")
     return parse(_NAMES[str(dtype)])

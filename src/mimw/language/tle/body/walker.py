@@ -155,7 +155,7 @@ class Walker(Expressions):
             visit(statement)
 
     def at(self, node: ast.AST) -> None:
-        """What is recorded, or refused, from here on is about this place in the body."""
+        """Set the place in the body to which the following ops and refusals belong."""
         builder = self.threads.builder
         builder.set_loc(self.function.__code__.co_filename, self.line + node.lineno, self.column + node.col_offset + 1)
 

@@ -29,7 +29,8 @@ from .values import Number, Region
 
 @dataclass(frozen=True)
 class _Condition:
-    """What the first region ends in: go on? And values for the second, each a carried one (its place) or a new one."""
+    """The end of the first region: a flag for one more trip, and the values for the second region, each a carried one (its
+    place) or a new one."""
 
     flags: Number
     values: list[Number]

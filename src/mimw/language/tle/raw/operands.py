@@ -51,7 +51,7 @@ class Operands:
             self._refuse(f"returns {self.result.text}; a result is a number, and what is written comes back by InOut parameters")
 
     def wanted(self, outputs: tuple[int, ...] | None) -> list[int]:
-        """Which arguments' new values the call gives."""
+        """The indices of the arguments whose new values the call gives."""
         if outputs is None:
             if self.function.options.get("deferred"):
                 self._refuse("is deferred: the call needs output_indices=[..], the positions of the arguments whose new values "
