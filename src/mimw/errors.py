@@ -348,9 +348,9 @@ class PartlyOverwritten(SimulationError, AliasError):
 
 
 class UnwrittenRead(SimulationError):
-    """What nobody has written in shared or tensor memory is used: read, and then stored in global memory, taken as an address, mask
-    or condition, or given to a product that keeps it. Or it is read where a copy has not landed yet. Reading it, and computing with
-    what was read, is no mistake. The sites are those of the read and of the use."""
+    """A use of shared or tensor memory that nobody has written: read, and then stored in global memory, taken as an address,
+    mask or condition, or given to a product that keeps it. Or a read where a copy has not landed yet. Reading such memory,
+    and computing with the values, is no mistake. The sites are those of the read and of the use."""
 
 
 class CopyReadEarly(DataRace, UnwrittenRead):
@@ -425,14 +425,14 @@ def fail(kind: type[SimulationError], task, op, message: str, *sites, hint: str 
 
 
 class LaunchError(MimwError, ValueError):
-    """What a launch cannot be given: a cluster shape, a grid that it does not divide, a descriptor that TMA cannot have."""
+    """A launch that cannot be: a cluster shape, a grid that the cluster does not divide, a descriptor that TMA cannot have."""
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
 class CheckFailed(LaunchError, RuntimeError):
-    """What MIMW_CHECK=1 found in a kernel before its launch, which then did not happen. `report` is that of `mimw.check`."""
+    """Findings of MIMW_CHECK=1 in a kernel, which was therefore not launched. `report` is that of `mimw.check`."""
 
     def __init__(self, kernel, report):
         self.kernel, self.report = kernel, report
@@ -444,7 +444,7 @@ class CheckFailed(LaunchError, RuntimeError):
 
 
 class NotAKernel(LaunchError, TypeError):
-    """What `mimw.jit` cannot make a kernel of: a lambda, a class, a function whose source Python does not know."""
+    """An object of which `mimw.jit` cannot make a kernel: a lambda, a class, a function whose source Python does not know."""
 
 
 class OutsideKernel(LaunchError, RuntimeError):
@@ -457,7 +457,7 @@ class GlobalChanged(LaunchError, RuntimeError):
 
 
 class DistributedError(MimwError, RuntimeError):
-    """What the processes of several GPUs cannot do together. `ranks` are those of the group that the message is about."""
+    """A failure of the processes of several GPUs to work together. `ranks` are those of the group that the message is about."""
 
     def __init__(self, message: str, *, hint: str = "", ranks=()):
         self.ranks = tuple(ranks)

@@ -1,4 +1,4 @@
-"""Who waits for whom at the barriers of a world, read off the signal pads.
+"""Waits between ranks at the barriers of a world, read off the signal pads.
 
 Input: a world's pads, this rank's and its peers', as numpy arrays of (programs, ranks). Output: for each peer the programs
 that have come to a barrier where the peer has not:

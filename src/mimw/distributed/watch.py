@@ -120,7 +120,7 @@ class Watch:
                 time.sleep(POLL)
 
     def look(self, now: float) -> bool:
-        """Whether this process has to end; it has said why."""
+        """True if this process has to end; the reason has been reported then."""
         self._follow(now)
         self._notice(now)
         self._tell_peers(now)
@@ -175,7 +175,7 @@ class Watch:
                     self.lost[rank] = how
 
     def _at_work(self, now: float) -> float:
-        """Once a peer is lost: for how many seconds the device has not come to rest."""
+        """The seconds for which the device has not come to rest since a peer was lost; 0 if no peer is lost."""
         if not self.lost:
             return 0.0
         if self._probe is None or self._probe[1].is_set():

@@ -105,7 +105,7 @@ class World:
         return self._memory[at:at + size].view(dtype).view(shape)
 
     def _agree_on(self, name: str, look: str, at: int | None) -> None:
-        """What a symmetric tensor is, and where it will lie, the same at all ranks."""
+        """Check that a symmetric tensor, and its offset, are the same at all ranks; RanksDisagree if not."""
         said = self.meeting.heard(f"the symmetric tensor {name!r}", [look, at])
         if any(one != said[0] for one in said):
             alike = all(one[0] == look for one in said)
@@ -128,7 +128,7 @@ class World:
         self._finish()
 
     def offset_of(self, tensor: torch.Tensor) -> int:
-        """Where in the heap a tensor begins, in bytes; NotSymmetric for one that is not in it."""
+        """The offset of a tensor in the heap, in bytes; NotSymmetric for a tensor that is not in it."""
         self.check_symmetric(tensor)
         return _address(tensor) - self._memory.data_ptr()
 
@@ -196,7 +196,7 @@ class World:
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the table, as `shape` and the following: who asks an argument what it is makes no heap."""
+        """The dtype of the table, like `shape` and the following: a caller that inspects an argument makes no heap."""
         import torch
         return torch.int64
 
@@ -230,7 +230,7 @@ class World:
 
     @property
     def lost(self) -> bool:
-        """Whether a peer's process has ended, other than by leaving when its work was done."""
+        """True if a peer's process has ended, other than by leaving when its work was done."""
         return bool(self._watch is not None and self._watch.lost)
 
     @property
@@ -297,7 +297,7 @@ class World:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Where a tensor begins; torch says 0 of one without elements."""
+    """The address of a tensor's start; torch says 0 of one without elements."""
     return tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size()
 
 

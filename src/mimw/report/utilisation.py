@@ -81,7 +81,7 @@ def bubbles(trace: Trace, lane: Lane | None = None) -> list[Bubble]:
 
 
 def _thing(label: str) -> str:
-    """What a wait is for, without the numbers of barriers, chunks and slots."""
+    """The object of a wait, without the numbers of barriers, chunks and slots."""
     if label.startswith("pipe "):
         return re.sub(r"\bslot \d+", "a slot", re.sub(r", chunk \d+", "", label))
     name = label.split("[")[0].replace("'", "")

@@ -1,4 +1,4 @@
-"""Where one test case of a kernel runs: on the simulator, or on a GPU with the same numpy arguments.
+"""Machines for one test case of a kernel: the simulator, or a GPU with the same numpy arguments.
 
 Input: a kernel, a grid and numpy arguments. Output: the results, in the arrays that were given:
 

@@ -80,7 +80,7 @@ def tune(operator: Operator | str, shapes: Sequence[str | Problem], dtype: str |
 
 
 def _device(operator: Operator, tell: Callable[[str], None]) -> dict | None:
-    """What the GPU of this machine is, asked in a process of its own: one that has asked cannot fork any more."""
+    """The facts of this machine's GPU, asked in a process of its own: a process that has asked cannot fork any more."""
     ended = alone(work.described, operator, limit=START_LIMIT)
     if ended.how != DONE:
         tell(f"the device does not answer ({ended.how}: {ended.text}), so nothing is measured")
@@ -88,7 +88,7 @@ def _device(operator: Operator, tell: Callable[[str], None]) -> dict | None:
 
 
 class _Search:
-    """What all problems of a search share."""
+    """The state that all problems of a search share."""
 
     def __init__(self, operator: Operator, chip: str, device: dict | None, journal: Journal, fields: Mapping[str, tuple],
                  keep: float, least: int, jobs: int, time_limit: float, compile_limit: float, at_least_ms: float, spills: int,
@@ -134,7 +134,7 @@ class _Search:
         return found
 
     def key(self, problem: Problem, chosen, kernels: list) -> str:
-        """What tells apart candidates whose outcomes may differ."""
+        """A digest that differs between candidates whose outcomes may differ."""
         facts = (self.operator.name, str(problem), sorted(values_of(chosen).items()), [content_key(kernel) for kernel in kernels],
                  self.chip, self.sms, sorted(versions().items()))
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]

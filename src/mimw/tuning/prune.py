@@ -1,6 +1,7 @@
-"""Which candidates are worth compiling, by their predicted times.
+"""Pruning of candidates by their predicted times: those that are worth compiling.
 
-Input: predicted microseconds by candidate. Output: those that are kept, and of each other one why it is not. For example:
+Input: predicted microseconds by candidate. Output: the candidates that are kept, and for each other one the reason. For
+example:
 
     kept, dropped = by_prediction({"a": 100.0, "b": 150.0, "c": 101.0}, share=0.5, least=2)
     kept                            ["a", "c"]

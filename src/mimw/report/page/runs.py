@@ -32,7 +32,7 @@ class Run:
 
 
 def most_events(number: int, runs: int) -> int:
-    """How many events of run `number` are kept: all further runs together have as much room as the first."""
+    """The number of events that are kept of run `number`: all further runs together keep as many as the first."""
     return MOST_EVENTS if number == 0 else max(_LEAST_EVENTS, MOST_EVENTS // (runs - 1))
 
 

@@ -26,8 +26,8 @@ _TOLD = 0.03        # the share from which on waits and work are told beside the
 
 
 def told_beside(waited: Mapping[str, float], worked: Mapping[str, float]) -> dict[str, str]:
-    """What is told beside a line, by its key: `waited` is the share of the time that the task waits there which waits most, and
-    `worked` the line's share of all work."""
+    """The texts beside the lines, by key: `waited` is the part of its time that the task that waits most at the line waits
+    there, and `worked` the line's part of all work."""
     told = {key: f"waits {100 * share:.0f} %" for key, share in waited.items() if share >= _TOLD}
     for key, share in worked.items():
         if share >= _TOLD:
