@@ -38,7 +38,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── BytesNeverSent
     │   │   ├── RankMissing             a barrier of several GPUs to which a rank comes no more
     │   │   ├── SignalNeverSent         a wait for a signal that comes no more
-    │   │   └── Livelock                tasks spin on memory that nobody changes
+    │   │   └── Livelock                tasks spin on memory that does not change
     │   │       └── EndlessLoop         a loop took more trips than a task may take in the simulator
     │   ├── DataRace           two accesses that nothing orders
     │   │   ├── MissingFence            ordered, but for the wrong proxy
@@ -48,7 +48,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── SlotReusedEarly         written before another task is known to have read it
     │   │   ├── ScopeTooNarrow          two GPUs, ordered only by atomics whose scope ends at the GPU
     │   │   ├── MissingSystemFence      two GPUs, ordered only by relaxed atomics with no fence of system scope
-    │   │   ├── SignalOvertakesData     a peer is told of a copy that need not have ended
+    │   │   ├── SignalOvertakesData     a peer gets a signal about a copy that need not have ended
     │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
     │   ├── PartlyOverwritten  an operation of a local memory writes a part of what it reads; the compiler raises it, too
     │   ├── UnwrittenRead
@@ -282,19 +282,19 @@ class RankMissing(Deadlock):
 
 
 class RankDied(Deadlock):
-    """A simulated GPU has died, as its `mimw.World` was told, and others wait for it."""
+    """A simulated GPU has died, as configured in its `mimw.World`, and others wait for it."""
 
 
 class SignalNeverSent(Deadlock):
-    """A task waits for a signal that nobody sends any more."""
+    """A task waits for a signal that no task sends any more."""
 
 
 class BytesNeverSent(Deadlock, ExpectedBytesMismatch):
-    """A phase was told to expect bytes that no copy brings."""
+    """A phase expects bytes that no copy brings."""
 
 
 class Livelock(Deadlock):
-    """Tasks spin on global memory that nobody changes any more. `sites` are the loops in which they do, then other waits."""
+    """Tasks spin on global memory that does not change any more. `sites` are the loops in which they do, then other waits."""
 
 
 class EndlessLoop(Livelock):
@@ -331,11 +331,11 @@ class ScopeTooNarrow(DataRace):
 
 
 class MissingSystemFence(DataRace):
-    """Two GPUs access one place, and what tells the one of the other is relaxed, with no fence of system scope."""
+    """Two GPUs access one place, ordered only by a relaxed signal, with no fence of system scope."""
 
 
 class SignalOvertakesData(DataRace):
-    """A peer is told of data while the copy that brings the data need not have ended."""
+    """A peer gets a signal about data while the copy that brings the data need not have ended."""
 
 
 class UnfinishedAtExit(DataRace):
@@ -348,7 +348,7 @@ class PartlyOverwritten(SimulationError, AliasError):
 
 
 class UnwrittenRead(SimulationError):
-    """A use of shared or tensor memory that nobody has written: read, and then stored in global memory, taken as an address,
+    """A use of shared or tensor memory that was never written: read, and then stored in global memory, taken as an address,
     mask or condition, or given to a product that keeps it. Or a read where a copy has not landed yet. Reading such memory,
     and computing with the values, is no mistake. The sites are those of the read and of the use."""
 
@@ -383,7 +383,7 @@ class TooManyArrivals(BarrierMisuse, ArriveCountMismatch):
 
 
 class BytesNotExpected(BarrierMisuse, ExpectedBytesMismatch):
-    """A phase got more bytes than it was told to expect."""
+    """A phase got more bytes than it expects."""
 
 
 class PhaseMissed(BarrierMisuse):
@@ -407,7 +407,7 @@ class PeerExited(SimulationError):
 
 
 class WorkLost(SimulationError):
-    """A CTA has got the work of a cluster that will not start, and ends without a look at the answer: nobody does that work."""
+    """A CTA has got the work of a cluster that will not start, and ends without a look at the answer: no CTA does that work."""
 
 
 class RequestAfterRefusal(SimulationError):

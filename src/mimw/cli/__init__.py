@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _failed(error: Exception, refused: int, script: bool) -> int:
-    """Tell `error` in the fewest words that say all, and give the exit status: `refused`. The errors of a script that a command
+    """Print `error` in the fewest words that say all, and return the exit status: `refused`. The errors of a script that a command
     runs are the script's, unless they are refusals of ours."""
     if isinstance(error, BrokenPipeError) and stdout_is_closed():
         stdout_error()

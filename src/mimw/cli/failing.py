@@ -75,7 +75,7 @@ def _behind(frames: list) -> list:
 
 
 def unforeseen(error: Exception) -> str:
-    """One line of an error that nobody has foreseen, with the line of our own that raised it."""
+    """One line about an unforeseen error, with the line of our own that raised it."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(_PACKAGE)]
     where = f" at {Path(frames[-1].filename).relative_to(Path(_PACKAGE).parent)}:{frames[-1].lineno}" if frames else ""
     message = " ".join(str(error).split())

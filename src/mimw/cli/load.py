@@ -123,7 +123,7 @@ def _module(name: str) -> ModuleType:
 
 @contextmanager
 def _importing(what: str) -> Iterator[None]:
-    """Tell in one line why a file or module does not import: the error, and the line of the last frame in user code."""
+    """Say in one line why a file or module does not import: the error, and the line of the last frame in user code."""
     try:
         yield
     except CommandError:

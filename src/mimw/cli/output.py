@@ -56,7 +56,7 @@ def stdout_is_closed() -> bool:
     """True if standard output is a pipe whose reader has gone: another pipe or socket of a script may break, too."""
     try:
         poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)       # errors are always told
+        poll.register(sys.stdout.fileno(), 0)       # errors are always reported
         return any(event & select.POLLERR for _, event in poll.poll(0))
     except (OSError, ValueError):
         return False

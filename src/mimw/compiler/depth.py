@@ -35,7 +35,7 @@ def deep() -> Iterator[None]:
     finally:
         with _LOCK:
             _blocks -= 1
-            if _blocks == 0 and sys.getrecursionlimit() == max(_before, LIMIT):     # else somebody has set another one
+            if _blocks == 0 and sys.getrecursionlimit() == max(_before, LIMIT):     # else other code has set another one
                 sys.setrecursionlimit(_before)
 
 

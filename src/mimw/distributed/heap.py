@@ -6,7 +6,7 @@ Input: a world. Output: its heap, made by a call of all ranks; at each the same,
     heap.memory         this rank's bytes: what `mimw.ir.world.reserved` says, then `world.heap` bytes for symmetric tensors
     heap.table          the table that kernels take, on the world's device
 
-No rank is left with a heap that others do not have: whoever does not come to the last step has none, and all ask again.
+No rank is left with a heap that others do not have: a rank that does not come to the last step has none, and all ranks ask again.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ FIRST_LOOK, SLOWEST_LOOK = 0.0002, 0.01     # seconds between two looks into the
 
 
 class Meeting:
-    """`ended` tells of ranks whose processes are known to have ended: {rank: how that is known}. `limit` is in seconds."""
+    """`ended` gives the ranks whose processes are known to have ended: {rank: the evidence}. `limit` is in seconds."""
 
     def __init__(self, store: Any, rank: int, size: int, group: str, limit: float,
                  ended: Callable[[], Mapping[int, str]] = dict, ended_soon: Callable[[], Mapping[int, str]] | None = None):

@@ -37,7 +37,7 @@ class Peers:
         return len(self.looked_at) == len(self.facts) - 1
 
     def ended(self) -> dict[int, str]:
-        """Ranks whose processes on this machine have ended, also such as nobody has waited for yet."""
+        """Ranks whose processes on this machine have ended, also those that no rank has waited for yet."""
         return {rank: f"its process {self.facts[rank]['pid']} has ended" for rank in self.looked_at
                 if _since(self.facts[rank]["pid"]) != self.facts[rank]["since"]}
 

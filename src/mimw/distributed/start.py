@@ -160,8 +160,8 @@ def bind(mesh: Any, group: Any = None) -> World:
 
 @atexit.register
 def leave() -> None:
-    """The end of this process as a rank: launches come back, peers are told, then the process group ends that `init` has started;
-    but not where peers are lost, for whom NCCL's end may wait."""
+    """The end of this process as a rank: launches come back, peers get a notice, then the process group ends that `init` has
+    started; but not where peers are lost, for whom NCCL's end may wait."""
     worlds = {world for world in _WORLDS.values() if world.process == os.getpid()}      # a process that is forked has none
     for world in worlds:
         world.close()

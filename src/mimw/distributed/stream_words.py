@@ -7,8 +7,8 @@ Input: a stream's handle, operations on words of 32 bits. Output: they are in th
     steps = words.steps(waits(done, 12), sets(done, 0))         done: the address of an integer in this GPU's memory
     words.put(stream, steps)                                    the stream goes on when 12 have come, and leaves 0
 
-A wait is of this GPU's memory. What a stream sets, here or at a peer, comes behind a fence of the system's scope: whoever sees it
-sees what the stream has copied before.
+A wait is of this GPU's memory. What a stream sets, here or at a peer, comes behind a fence of the system's scope: a reader that
+sees it sees what the stream has copied before.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Watch:
         self.noted: set[int] = set()        # streams with launches behind which there is no event yet
         self._again: set[int] = set()       # those that get another one
         self.launches, self.last = 0, ""
-        self.lost: dict[int, str] = {}      # ranks that ended without leaving: whoever launches for them is refused
+        self.lost: dict[int, str] = {}      # ranks that ended without leaving: launches that need them are refused
         self.finishing = threading.Event()
         self._streams: dict[int, Stream] = {}
         self._gone: dict[int, tuple[str, float]] = {}       # ranks that have ended: how, and since when that is known
@@ -94,13 +94,13 @@ class Watch:
         self.noted.add(stream)
 
     def finish(self) -> None:
-        """At the end of the process: tell the peers that this rank leaves, once its launches have come back."""
+        """At the end of the process: let the peers know that this rank leaves, once its launches have come back."""
         self.finishing.set()
         if self.thread.is_alive():
             self.thread.join()
             if self._probe is None or self._probe[1].is_set():      # no thread of this uses it any more
                 _IDLE.setdefault(self.device.index, []).append(self.device)
-        # Who ends for an error that nobody caught has not left: its peers may wait for what it had yet to do.
+        # A process that ends by an uncaught error has not left: its peers may wait for what it had yet to do.
         if not hasattr(sys, "last_value"):
             self._asked_of_the_store(lambda: self.store.set(f"left/{self.rank}", "1"))
 
@@ -150,7 +150,7 @@ class Watch:
                 if not self.device.capturing(stream):
                     held = self._streams.setdefault(stream, Stream(since=now))
                     held.events.append(self.device.record(stream))
-            except RuntimeError:        # a stream of somebody's that is no more
+            except RuntimeError:        # a stream that does not exist any more
                 continue
         for stream, held in list(self._streams.items()):
             while held.events and self._done(held.events[0]):
@@ -160,7 +160,7 @@ class Watch:
                 del self._streams[stream]
 
     def _done(self, event: Any) -> bool:
-        """A kernel that failed has come back, too: the script's next call tells its error."""
+        """A kernel that failed has come back, too: the script's next call reports its error."""
         try:
             return self.device.done(event)
         except RuntimeError:

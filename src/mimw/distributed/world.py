@@ -63,7 +63,7 @@ class World:
         self.meeting = Meeting(self._store(), self.rank, self.size, self.name, self.limit)
         try:
             self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device, share)), self.rank)
-        except PeerLate:        # whoever asks again is to meet those who come later
+        except PeerLate:        # a process that asks again is to find those that come later
             births.add(mine, -1)
             raise
         self.meeting.ended, self.meeting.ended_soon = self.peers.ended, self.peers.ended_soon
@@ -114,7 +114,7 @@ class World:
 
     def free(self, tensor: torch.Tensor) -> None:
         """Give back what `symmetric` made, at all ranks together: each finishes all that it has launched, and zeroes the
-        tensor. Whoever holds it must not use it any more, nor replay a CUDA graph in which it is.
+        tensor. The caller must not use it any more, nor replay a CUDA graph in which it is.
 
         errors:    NotSymmetric for a tensor that `symmetric` did not give; RanksDisagree where ranks free different ones
         """

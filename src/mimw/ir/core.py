@@ -223,8 +223,8 @@ class Program:
         return iter(self._ops)
 
     def kept(self, make: Callable[[Program], Answer]) -> Answer:
-        """`make(self)`, made when it is asked for the first time: a program never changes, so neither does an answer about it.
-        Nobody may change what comes back."""
+        """`make(self)`, made at the first request: a program never changes, so neither does a fact about it.
+        Callers must not change the result."""
         if make not in self._answers:
             self._answers[make] = make(self)
         return self._answers[make]

@@ -80,7 +80,7 @@ def _fitted(built: _Map, shape: tuple[int, ...], order=None) -> Linear:
 
 
 def _sliced(whole: Linear, axis: int) -> Linear:
-    """Without one dimension; registers that told only it apart go."""
+    """The layout without one dimension; registers that only move along that dimension go."""
 
     def drop(basis: Basis) -> Basis:
         return basis[:axis] + basis[axis + 1:]

@@ -30,7 +30,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand or attribute of a row: `text` is its declaration, `accepts` tells whether an argument fits."""
+    """One operand or attribute of a row: `text` is its declaration, `accepts` is a test of an argument."""
 
     name: str
     text: str

@@ -3,7 +3,7 @@
 Input: how many barriers and warps a CTA has. Output: where each thing lies, in bytes from the start of the table.
 
     table = WaitTable(barriers=4, warps=8)
-    table.row(cta, 2)       # of barrier 2: its address | MADE, and | LOOKED with its word when somebody last looked (u64 each)
+    table.row(cta, 2)       # of barrier 2: its address | MADE, and | LOOKED with its word at the last look (u64 each)
     table.slot(cta, 5)      # of warp 5: stamp, CTA number + 1, parity, barrier's address (u32 each), began, its word (u64 each)
 
 A grid of more than CTAS programs uses the places in turn: a place belongs to the CTA whose number is in it until the warp has

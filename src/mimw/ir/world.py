@@ -10,7 +10,7 @@ example:
 
 In a kernel a `PerRank` is the array of its own rank, and the world is a pointer to a table of int64, which says who this rank is
 and where the heaps of all ranks begin. `mimw.tlx.peer_pointer` and `mimw.tle.remote` find a peer's copy of a symmetric array by
-that table, `mimw.tle.distributed_barrier` meets on the signal pads that lie at the start of each heap.
+that table, `mimw.tle.distributed_barrier` uses the signal pads that lie at the start of each heap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import SimulatorMisuse
 
 HEAP = 1 << 28          # bytes of a rank's arrays; the system gives memory only to what is touched
-PROGRAMS = 4096         # programs of a launch that may meet with their like on other ranks
+PROGRAMS = 4096         # programs of a launch that may synchronise with their counterparts on other ranks
 ALIGNED = 256           # where symmetric arrays begin
 SCRATCH = 1 << 24       # bytes behind the pads through which words that move tiles between GPUs (`tle.reshard`) pass them
 # The table of a rank: its rank, how many there are, PROGRAMS, then where each rank's heap begins (as this rank reaches it), and
@@ -84,7 +84,7 @@ class World(PerRank):
         self._used = reserved(gpus, scratch)
         self.heaps = [aligned(self._used + heap) for _ in range(gpus)]
         bases = [array.ctypes.data for array in self.heaps]
-        # Bytes that nobody touches, for their addresses; of a single GPU the address of all heaps is that of its own.
+        # Bytes that are never accessed, for their addresses; of a single GPU the address of all heaps is that of its own.
         self.everyone = None if not multicast else aligned(self._used + heap) if gpus > 1 else self.heaps[0]
         above = self.everyone.ctypes.data if multicast else 0
         super().__init__([np.array(table(rank, bases, above, scratch), np.int64) for rank in range(gpus)], "world")

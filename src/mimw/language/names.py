@@ -24,7 +24,7 @@ def suggesting(family: str, names: Iterable[str]) -> Callable[[str], Any]:
     _FAMILIES[family] = tuple(names)
 
     def __getattr__(name: str):
-        if name.startswith("_"):        # no word is; asked for by whoever looks at all that a module holds
+        if name.startswith("_"):        # no word is; tools that list a module ask for such names
             raise AttributeError(f"{family} has no {name!r}")
         raise AttributeError(no_such_name(family, name))
 

@@ -4,7 +4,7 @@ Input: a program. Output: `BarrierEdge`s, or the graph as text, an edge a line, 
 
     barrier_graph(program)        load --full[4]--> mma (expect 32768 B + TMA)
 
-A barrier on which nobody arrives, or for which nobody waits, has an edge from or to `nobody`, so that the graph shows
+A barrier without arrivals, or without waits, has an edge from or to `nobody`, so that the graph shows
 the gap.
 """
 

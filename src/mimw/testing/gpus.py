@@ -42,7 +42,7 @@ def gpu_available() -> bool:
 
 
 def _driver() -> ctypes.CDLL | None:
-    """The library of the CUDA driver, which nobody has started yet."""
+    """The library of the CUDA driver, which is not started yet."""
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:

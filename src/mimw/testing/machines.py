@@ -57,7 +57,7 @@ class Gpu:
 
 
 def _to_torch(torch, array: np.ndarray):
-    """A copy on the GPU, its rows as far apart as the array's: kernels are told the strides."""
+    """A copy on the GPU, its rows as far apart as the array's: kernels get the strides."""
     name = _TORCH_TYPES.get(array.dtype.name, array.dtype.name)
     dtype = getattr(torch, "bool" if name == "bool" else name)
     if not array.size:

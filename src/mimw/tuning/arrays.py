@@ -2,7 +2,7 @@
 
 Input: a shape and a type by its short name. Output: an array. For example:
 
-    empty((4096, 4096), "bf16")         numpy; costs no memory until somebody writes it
+    empty((4096, 4096), "bf16")         numpy; costs no memory until it is written
     normal((4096, 4096), "bf16")        torch, on the GPU, standard normal
 """
 

@@ -57,7 +57,7 @@ def tune(operator: Operator | str, shapes: Sequence[str | Problem], dtype: str |
                journal        a file; a search that finds it there goes on where it ended. `restart` begins anew
                target         the chip, by default the GPU's, or MIMW_TARGET's where there is none
                measure        False compiles and ranks only, as where there is no GPU
-               tell           takes lines about how far the search is
+               tell           takes lines about the progress of the search
     returns:   Report; where there is no GPU its candidates are ranked by prediction, and nothing was measured
     errors:    TuningError for shapes, types and fields that the operator does not have, and for a journal that is none
     """
@@ -196,8 +196,8 @@ class _Search:
 
     def each(self, problem: Problem, step: str, candidates: list[Candidate], function: Callable, args: tuple, processes: int,
              limit: float) -> Iterator[tuple[Candidate, dict]]:
-        """One step of each candidate: its outcome from the journal, or from a process. What was refused, wrong, failed, crashed or
-        hung is told to the candidate, too."""
+        """One step of each candidate: its outcome from the journal, or from a process. A refusal, wrong result, failure, crash
+        or hang is noted in the candidate, too."""
         known = [(one, self.journal.of(one.key, step)) for one in candidates]
         for one, outcome in known:
             if outcome is not None:

@@ -120,7 +120,7 @@ class Operator:
         return ""
 
     def row(self, problem: Problem, chosen) -> dict:
-        """One row of `file`: what tells problems apart, and `configuration`."""
+        """One row of `file`: the fields that identify a problem, and `configuration`."""
         raise TuningError(f"{self.name} chooses by a rule in its configs.py and reads no file, so there is nothing to write to",
                           hint="take the best from the report, or from the journal")
 

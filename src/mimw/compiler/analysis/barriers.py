@@ -43,8 +43,8 @@ class BarrierAccess:
 
 @dataclass(frozen=True)
 class BarrierArray:
-    """One `alloc_barriers`, as all CTAs see it, or as those with the `ranks` do. `escapes` is true if a barrier goes where it is
-    not followed, through a loop for instance: then what arrives there is not all known, and nobody may draw conclusions."""
+    """One `alloc_barriers`, as all CTAs see it, or as those with the `ranks` do. `escapes` is true if the analysis loses a barrier,
+    in a loop for instance: then not all of its arrivals are known, and a check must not conclude anything."""
 
     root: Value
     op: Op

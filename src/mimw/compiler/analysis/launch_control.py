@@ -1,4 +1,4 @@
-"""Contexts of cluster launch control: how many consumers each was told of, and how many there are.
+"""Contexts of cluster launch control: the declared number of consumers of each context, and the actual one.
 
 Input: a program, and one of a context's arrays of barriers. Output: a sentence for reports, "" if the numbers agree. For example:
 

@@ -9,7 +9,7 @@ from, and the branches and loop bounds that depend on the kernel's data. For exa
 
 Loop bounds, branch conditions, phases, indices, offsets and predicates are needed, with every value that they are
 computed from; the tiles that a kernel is about mostly are not. A tile that is stored into an argument is needed where the
-kernel loads such values from that argument, as what one GPU tells another about its tokens. A needed value that comes out of
+kernel loads such values from that argument, as the counts of tokens that one GPU sends to another. A needed value that comes out of
 a product, out of a copy or from another CTA cannot be known without computing everything: a branch on it is listed in
 `unknown`, a loop bounded by it in `bounds`.
 """

@@ -28,7 +28,7 @@ GROUP = 4  # warps whose registers are moved together
 class TaskRegisters:
     """One task: its warps, its first warp in the CTA, what it asked for and what it gets (registers per thread).
 
-    `region` numbers the kernel's task regions. `moved` is false where nobody asked, or where the requests do not fit
+    `region` numbers the kernel's task regions. `moved` is false without requests, or where the requests do not fit
     and every thread keeps the share `launch` that it started with.
     """
 

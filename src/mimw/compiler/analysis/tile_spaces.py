@@ -48,7 +48,7 @@ class TileSpaces:
         return self._spaces.get(value)
 
     def is_data(self, value: Value) -> bool:
-        """True if somebody computes with the value, stores it or copies it, and not only goes by it to find data."""
+        """True if an op computes with the value, stores it or copies it, and does not only find data by it."""
         return value in self._data
 
     def maker(self, value: Value) -> Op | None:

@@ -119,7 +119,7 @@ class Uses:
 
 
 def task_label(task: Task | None) -> str:
-    """A task's name for people; replicas are told apart, and `kernel` is what runs outside of all tasks."""
+    """A task's name for people, with the number of a replica; `kernel` is the code outside of all tasks."""
     if task is None:
         return "kernel"
     return f"{task.name}[{task.replica}]" if task.replicas > 1 else task.name

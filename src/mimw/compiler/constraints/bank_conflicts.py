@@ -76,7 +76,7 @@ def fewer_conflicts(program: Program, shared: dict[Value, SharedLayout],
 
 
 def free_buffers(program: Program) -> frozenset[Value]:
-    """The arrays of 2-D tiles that are only read and written whole, in a layout that nobody demands."""
+    """The arrays of 2-D tiles that are only read and written whole, in a layout that no op demands."""
     views = find_views(program)
     bound = {demand.alloc for demand in find_requirements(program, views)}
     bound |= {end for link in find_links(program, views) for end in (link.one, link.other)}

@@ -10,7 +10,7 @@ For example:
 Triton's generator finds the names that a loop carries by visiting the body once and comparing each name's handle before
 and after. After `prev = it`, both names have one handle; if the body says `prev = it; it += 1`, `prev` still has that
 handle at the end of the dry run, so Triton 3.6 to 3.9 take `prev` for unchanged and compile a loop in which `prev`
-never moves. Giving each such name a handle of its own for the dry run makes the comparison tell the truth; the real
+never moves. Giving each such name a handle of its own for the dry run makes the comparison right; the real
 handles go into the loop.
 """
 

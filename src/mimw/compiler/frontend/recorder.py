@@ -52,7 +52,7 @@ class Recorder(Recording):
         self.launch_facts = LaunchFacts()
         self.task: Task | None = None  # the task whose body is being recorded
         self.loop_kinds: list[str | None] = []  # of the loops that are being recorded: what words of ours ask of each
-        self.warned: set = set()  # what the author has been told of, and where
+        self.warned: set = set()  # the warnings given so far, each with its place
         self.carried: dict[tuple, set[str]] = {}  # (loop, calls that led there) -> what it carries, where that was guessed wrong
 
     # ---- where we are -----------------------------------------------------------------------------------------------

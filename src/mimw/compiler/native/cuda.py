@@ -35,7 +35,7 @@ MEND = ("install one: pip install nvidia-cuda-nvrtc (NVRTC, nothing else needed)
 
 @dataclass(frozen=True)
 class Compiler:
-    """One that was found: `kind` is nvcc, nvrtc or clang; `version` tells releases apart."""
+    """A compiler that was found: `kind` is nvcc, nvrtc or clang; `version` differs between releases."""
 
     kind: str
     path: str

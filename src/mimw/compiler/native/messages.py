@@ -19,7 +19,7 @@ _SAID = (
 
 
 class CompilerError(Exception):
-    """A compiler refuses a text, or there is none. `file` and `line` say where, "" and 0 if nobody said."""
+    """A compiler refuses a text, or there is none. `file` and `line` give the position, "" and 0 if it is not known."""
 
     def __init__(self, message: str, file: str = "", line: int = 0, mend: str = ""):
         self.message, self.file, self.line, self.mend = message, file, line, mend

@@ -1,4 +1,4 @@
-"""PTX functions as a kernel takes them in: names that nobody else has, and the text of a call.
+"""PTX functions as a kernel takes them in: names that are unique, and the text of a call.
 
 Input: the parts of a PTX text and the name of the function to call. Output: a `Unit`: what goes to the module's top, and the
 function's body as straight text where that is possible. For example, of `.func f(.param .b64 x) { ld.param.u64 %rd1, [x]; .. }`:

@@ -6,7 +6,7 @@ Input: a program. Output: nothing, or `TooFewArrivals` or `TooManyArrivals` with
 
 A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it
 lets pass may still hang, and the simulator is the place to find that. It is certain of four things: more arrivals at
-once than a phase takes; commits of one stretch of a task that complete two phases, so that nobody can see the first
+once than a phase takes; commits of one stretch of a task that complete two phases, so that no task can see the first
 of them in time; a wait for a phase that all the arrivals of the kernel together, each as often as its loops go
 round, do not complete; and slots that no task gives back, so that the task that fills them passes once round the ring
 and then never again.
@@ -179,8 +179,8 @@ def _too_many(uses: Uses, array: BarrierArray) -> None:
 
 
 def _committed_twice(uses: Uses, array: BarrierArray) -> None:
-    """Refuse a barrier that a product is given, and a commit behind it: two phases, with nothing between that could let whoever
-    waits for the first one look."""
+    """Refuse a barrier that a product is given, and a commit behind it: two phases, with nothing between that could let the
+    task that waits for the first one see it."""
     stretch = _stretch_of_commits(uses, array)
     if array.pipe is not None or sum(one.count for one in stretch) < 2 * array.arrive_count:
         return

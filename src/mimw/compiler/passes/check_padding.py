@@ -2,7 +2,7 @@
 
 Triton reads and writes a padded buffer as wide as an interval allows, up to 16 bytes at a time, and does not look at where the
 padding puts the next interval: 8 bytes of padding behind 16 make every other 16-byte access one at a multiple of 8, and the GPU
-stops with "misaligned address". How wide the accesses are only the finished layouts tell.
+stops with "misaligned address". Only the finished layouts determine the width of the accesses.
 Input: the program, the chosen shared layouts, and for each array its accesses (tile's layout, seen transposed). Output: nothing, or
 a `KernelError`:
 

@@ -6,7 +6,7 @@ GPU one with `local_alloc`, `load`, `store` and arithmetic on tiles. For example
     %a = local_alloc buffer<fp32[50] in ub>         %a = local_alloc buffer<fp32[64]>
     dsa_load %p, %a, [50]                           %v = masked_load %p, ..;    local_store %a, %v
 
-A buffer's extents become powers of two, and the elements beyond the author's belong to nobody. A buffer whose accesses all stand in
+A buffer's extents become powers of two, and the elements beyond the author's are padding. A buffer whose accesses all stand in
 one block, whole, is a tile in registers (`dsa_tiles`): then no memory is made for it. L1 and the L0 memories are shared memory, so
 a `dot` of what lies there is one that the tensor core reads where it lies (`shared_operands`).
 """

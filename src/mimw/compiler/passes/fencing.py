@@ -1,7 +1,7 @@
 """The walk of passes that put proxy fences in: what each task has touched since its last fence, block by block.
 
 Input: a program, and a subclass that says which accesses count and before which ops a fence has to stand. Output: the blocks with
-fences, as few as the walk can tell. For example, for what must be fenced before others go on:
+fences, as few as the walk can prove enough. For example, for writes that must be fenced before other tasks go on:
 
     local_store %tile %x                   local_store %tile %x
     barrier_arrive %full     becomes       fence "delivery"; barrier_arrive %full

@@ -2,13 +2,13 @@
 
 Input: a program. Output: the program with attrs["scope"] = "cta" on its remote arrivals, or the same object:
 
-    local_load tile; remote_arrive %free 1 %rank       the arrival tells that a read is over: "cta"
+    local_load tile; remote_arrive %free 1 %rank       the arrival announces the end of a read: "cta"
     store %p %x; remote_arrive %full 1 %rank           another CTA may read %p: the scope stays the cluster's
 
 A release at cluster scope waits until the thread's writes have reached the L2 cache, about half a microsecond; in a
 multicast GEMM once a slot. There nothing is written but the CTA's own shared memory, which no instruction of another
 CTA reads (a load through `tle.remote` would), and what the copy engines move, which barriers and bulk groups finish.
-Such arrivals tell that reads are over, and for that release at CTA scope is enough (so does CUTLASS,
+Such arrivals announce the end of reads, for which release at CTA scope is enough (so does CUTLASS,
 `ClusterBarrier::arrive`).
 """
 

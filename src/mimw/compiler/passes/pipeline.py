@@ -6,8 +6,8 @@ fails. For example:
     run_passes(program, target("sm_90a"))                              all of them
     PASS["drop_unused"](program, Context(target("sm_90a")))            one, by name
 
-A check gives its program back, and tells the context its remarks. A rewrite gives another program, or the same object where it has
-nothing to change.
+A check returns its program, and gives its remarks to the context. A rewrite returns another program, or the same object where it
+has nothing to change.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ fixed place. Output: None, or the first two recorded ops whose order changed. An
     before   loop 1 { if 2 { op 3 }  op 5 }
     after    loop 1 { op 5  if 2 { op 3 } }        Changed(5, 3): op 5 stands elsewhere with respect to op 3
 
-Passes may drop an access that nobody uses, repeat the body of a loop that they unroll, take a loop of one trip or an `if` of a
-known condition apart, and join neighbouring `if`s. Every fixed op keeps its place among the fixed ops, in the same loops and
+Passes may drop an access whose result is not used, repeat the body of a loop that they unroll, take a loop of one trip or an `if`
+of a known condition apart, and join neighbouring `if`s. Every fixed op keeps its place among the fixed ops, in the same loops and
 `if`s; every access stays between the fixed ops that it stood between. Loops and `if`s with no fixed op in them are no places: an
 access may move in them, which is how Triton pipelines loops that are its own.
 """

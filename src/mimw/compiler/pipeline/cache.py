@@ -58,7 +58,8 @@ def keep_warnings(src: MimwSource, compiled) -> None:
 
 
 def unkept(error: OSError) -> CacheError | None:
-    """`error` in the user's words, if it is about files that Triton writes; a folder where none can be made is told as missing."""
+    """`error` in the user's words, if it is about files that Triton writes; a folder where none can be made is reported as
+    missing."""
     path, folder = str(error.filename or "-"), knobs.cache.dir
     no_folder = error.errno == ENOENT and (path.startswith(folder) or folder.startswith(path))
     if error.errno not in _UNWRITABLE and not no_folder:

@@ -63,8 +63,8 @@ def layouts_need_feedback(program: Program, chip: Target) -> bool:
 
 
 def accesses_of(program: Program, module) -> dict[Value, list[tuple[RegisterLayout | None, bool]]]:
-    """The accesses of an optimised module to each array of buffers of whose accesses the module tells all: the layout of each tile
-    that is read or written, and whether the buffer is seen transposed."""
+    """The accesses of an optimised module to each array of buffers whose accesses the module shows completely: the layout of each
+    tile that is read or written, and whether the buffer is seen transposed."""
     found = buffer_accesses(module)
     return {op.result: [(access.layout, access.transposed) for access in found[number]]
             for number, op in enumerate(program.walk()) if op.name == "local_alloc" and number in found}

@@ -28,7 +28,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def recorded_digest(source: MimwSource, given: str) -> str:
-    """The digest of what `source` records, for its target and options; `given` tells its specialisation from others."""
+    """The digest of what `source` records, for its target and options; `given` identifies its specialisation."""
     if not source.has_program() and not source.seen.unknown:
         return source.seen.digest       # Triton's own, which makes its IR of the same texts and values, and of nothing else
     asked = repr((given, source.seen.digest, source.target, sorted(source.options.items(), key=str)))
@@ -52,5 +52,5 @@ def _text(source: MimwSource) -> str:
 
 
 def content_of_constants(constants: dict) -> list[tuple]:
-    """Compile-time arguments by content; functions among them are told apart by what they look at."""
+    """Compile-time arguments by content; functions among them differ by what they read."""
     return sorted((path, content_of(value)) for path, value in constants.items())

@@ -57,7 +57,7 @@ def launch_key(fn) -> Callable[[], str] | None:
 
 
 def key_of_values(values: Iterable[Any]) -> tuple[str, Callable[[], str] | None]:
-    """(a text that tells functions among `values` apart by all that they look at, as `launch_key` if that can change)."""
+    """(a text that differs for functions among `values` that read different things, and a `launch_key` if that can change)."""
     followed = _followed(values)
     if not followed:
         return "", None

@@ -49,7 +49,7 @@ def _digests(compiled) -> dict[str, str]:
 
 
 def _known(compiled) -> dict[str, str] | None:
-    """The digests of what was written; None if nobody has kept them; of a file that is damaged itself, those of nothing."""
+    """The digests of what was written; None if there are none; an empty table if the file of digests is damaged."""
     try:
         text = kept_beside(compiled, _DIGESTS)
         return None if text is None else json.loads(text)

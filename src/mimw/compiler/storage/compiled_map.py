@@ -41,7 +41,7 @@ class Row:
 
 
 def compiled_rows(program: Program, plan: SharedPlan, pieces: Iterable[Any]) -> list[Row]:
-    """All rows by offset, the largest of one place first. An allocation that Triton found nobody to use has none."""
+    """All rows by offset, the largest of one place first. An allocation without a use in Triton's module has none."""
     ops = list(program.walk())
     entries = {entry.value: entry for entry in plan.entries}
     rows: list[Row] = []

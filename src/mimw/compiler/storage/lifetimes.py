@@ -62,8 +62,8 @@ class SharedPlan:
 
 
 def shared_plan(program: Program, uses: Uses | None = None, space: str = SHARED) -> SharedPlan:
-    """The shared-memory allocations of a program, or those of another `space`; of tensor memory, which is counted in columns,
-    `tensor_columns` tells."""
+    """The shared-memory allocations of a program, or those of another `space`; for tensor memory, which is counted in columns,
+    see `tensor_columns`."""
     uses = uses or uses_of(program)
     entries, numbers = [], {"buffer": 0, "barriers": 0, "storage": 0}
     for op in uses.ops:

@@ -92,7 +92,7 @@ def buffer_accesses(module) -> dict[int, list[BufferAccess]]:
 def stored_layouts(module) -> dict[int, RegisterLayout | None]:
     """For each recorded op that stores a whole tile, by its number, the layout of the tile (None: a kind that is not read here).
 
-    Read from the module's text: an op without results tells its place nowhere else.
+    Read from the module's text: an op without results has its place nowhere else.
     """
     text, found = ModuleText(module), {}
     for type_, where in _STORE.findall(text.text):

@@ -38,7 +38,7 @@ _PTX = 86  # the version of PTX that the pass asks for; nothing here depends on 
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) for one op, with its source line and column from 1 (line 0: nobody's), and the number of the recorded
+    """Bytes [start, end) for one op, with its source line and column from 1 (line 0: unknown), and the number of the recorded
     op that it comes from (-1: of none)."""
 
     op: str
@@ -59,7 +59,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Allocation:
-    """The shared memory of one CTA: all bytes, and the pieces in program order, read off the allocated module when somebody asks.
+    """The shared memory of one CTA: all bytes, and the pieces in program order, read off the allocated module on first use.
     Pieces that are not needed together may overlap."""
 
     total: int

@@ -51,7 +51,7 @@ def _parsed(source: str) -> ast.Module:
 
 
 def parse(fn) -> ast.FunctionDef:
-    """The syntax tree of a JIT function; nobody may change it. Triton parses anew at every call of a helper."""
+    """The syntax tree of a JIT function; callers must not change it. Triton parses anew at every call of a helper."""
     (node, ) = _parsed(fn.src).body
     return node
 

@@ -27,7 +27,7 @@ from .runtime import CompiledKernel, driver, knobs
 class Launcher:
     """`call` is Triton's C function. Its arguments are the grid, the stream, `head`, hooks and scratch, `tail` and the kernel's
     arguments: a tuple of the shape of the kernel's signature, in which pointers are ints, anything stands for a constant, and for a
-    descriptor its map, shape and strides. `maps` tells how each descriptor is encoded, in the order of the signature."""
+    descriptor its map, shape and strides. `maps` gives the encoding of each descriptor, in the order of the signature."""
 
     call: Callable
     head: tuple

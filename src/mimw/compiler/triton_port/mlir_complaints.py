@@ -43,7 +43,7 @@ def ops_of(module) -> list:
 def places_of(module) -> list[tuple[int, int]]:
     """The line and column of each op in the text that was parsed, in the order of a walk; `NOWHERE` for the module.
 
-    Triton's builder takes the location of the op that it is set behind, which tells of ops without results, too.
+    Triton's builder takes the location of the op that it is set behind, so ops without results have one, too.
     """
     builder, places = mlir.builder(module.context), []
     for op in ops_of(module):

@@ -20,7 +20,7 @@ _ACCESSES = {"tt.load": {0: "read"}, "tt.store": {0: "write"}, "tt.atomic_rmw": 
              "tt.atomic_cas": {0: "read write"}, "ttg.local_load": {0: "read"}, "ttg.local_gather": {0: "read"},
              "ttg.local_store": {1: "write"}, "ttg.local_scatter": {0: "write"},
              "ttng.warp_group_dot": {0: "read", 1: "read"}}
-_SEEN = ("tt.assert", "tt.print")     # what somebody outside of the kernel sees
+_SEEN = ("tt.assert", "tt.print")     # what is seen outside of the kernel
 
 
 @lru_cache(maxsize=256)

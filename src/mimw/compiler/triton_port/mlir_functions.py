@@ -226,7 +226,7 @@ def _without_casts(text: str) -> str:
 
 
 def _without_stages(text: str) -> str:
-    """Loops that Triton leaves in order, unless the author asks for stages: what it would move, it asks nobody about."""
+    """Keep Triton from pipelining loops, unless the author asks for stages: it would move effects without a check."""
     lines, open_loops = text.splitlines(), []
     for place, line in enumerate(lines):
         if found := _LOOP.match(line):

@@ -90,9 +90,9 @@ def active_target() -> GPUTarget:
 
 class ContentKeys(dict):
     """The keys of a function's kernels in memory, by specialisation and options. Triton makes them with `repr`, which need not
-    tell compile-time values apart; one that has a `cache_key` puts that into the key as well, and so does `of(values)`: what the
-    functions among them look at, and a function that says that at a launch if it can change. `now` gives what the kernels depend on
-    besides: "" as long as that is as it was at first."""
+    differ between compile-time values; one that has a `cache_key` puts that into the key as well, and so does `of(values)`: what
+    the functions among them look at, and a function that says that at a launch if it can change. `now` gives what the kernels
+    depend on besides: "" as long as that is as it was at first."""
 
     def __init__(self, now: Callable[[], str] | None = None, of: Callable | None = None):
         super().__init__()
@@ -123,7 +123,7 @@ def content_key(value) -> str:
 
 def keep_defaults(function) -> bool:
     """Have a JIT function take the defaults that its Python function has now, where it still has those of its definition; True if
-    they were others. Whoever has bound arguments before has to bind them again."""
+    they were others. Arguments bound before have to be bound again."""
     parameters = function.signature.parameters.values()
     positional = tuple(one.default for one in parameters if one.kind is not one.KEYWORD_ONLY and one.default is not one.empty)
     by_name = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is not one.empty}

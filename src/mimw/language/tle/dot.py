@@ -89,7 +89,7 @@ def _pair(spec: ShardingSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _with_shape(name: str, operand: ShardedTensor) -> ShardedTensor:
-    """The operand with its logical shape, which a tile or buffer that is its shard tells."""
+    """The operand with its logical shape, which follows from the tile or buffer of its shard."""
     shape, handle = operand.shape, operand.handle
     if shape is None:
         local = tuple(getattr(handle, "shape", ()))

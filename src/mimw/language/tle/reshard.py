@@ -7,11 +7,11 @@ ops that bring the elements. For example, an all-gather over a mesh axis x of a 
                                             local_ptr, remote_ptr, load; distributed_barrier
     tle.reshard(t, tle.sharding(bound))     world_scratch, store; world_barrier; peer_pointer, load; world_barrier
 
-Every shard puts its elements where its peers reach them, all meet, and every shard reads the elements of its new piece from
-their owners: one access is enough, because a pointer into another CTA carries the rank with the position, and one into another
-GPU is an address. Within a cluster that place is shared memory, between GPUs and in a grid the scratch of the symmetric heap. What
-changes along axes of both kinds goes in two steps, where each can be done by itself. Partial sums are added in the order of the
-ranks, so all shards get the same bits.
+Every shard puts its elements where its peers reach them, all shards pass a barrier, and every shard reads the elements of its new
+piece from their owners: one access is enough, because a pointer into another CTA carries the rank with the position, and one into
+another GPU is an address. Within a cluster that place is shared memory, between GPUs and in a grid the scratch of the symmetric
+heap. What changes along axes of both kinds goes in two steps, where each can be done by itself. Partial sums are added in the
+order of the ranks, so all shards get the same bits.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
 
                         from    to      what happens
                         S       B       all-gather
-                        B       S       each takes its slice; nobody is waited for
+                        B       S       each takes its slice; no shard waits
                         P       B       all-reduce: the sum
                         P       S       reduce-scatter
                         S       S       of another tensor axis: all-to-all
                         P       P       stays a partial sum
                         B, S    P       ValueError
     returns:   ShardedTensor of the same logical shape; its handle is this shard in registers. Of a part of a mesh, made with [],
-               programs that are not in it may call, too: they meet nobody, and what they get is of no use
+               programs that are not in it may call, too: they synchronise with no program, and their result is of no use
     orders:    the call itself, before and after: no barrier is needed around it. Sums are in the order of the ranks, in fp32 for
                narrow floats: all shards get the same bits
     errors:    TypeError: no ShardedTensor, no spec. ValueError: another mesh, a mesh of blocks that is not bound to GPUs, a row

@@ -80,8 +80,10 @@ B = _Broadcast()
 
 
 class ShardingSpec(CompileTimeValue):
-    """The distribution of a tensor. `split`: per tensor axis, the mesh axes that cut it, outermost first; `partial`: the mesh
-    axes whose shards add up; `broadcast`: the mesh axes along which all shards are equal.
+    """The distribution of a tensor over a mesh.
+
+    `split`: per tensor axis, the mesh axes that cut it, outermost first; `partial`: the mesh axes whose shards add up;
+    `broadcast`: the mesh axes along which all shards are equal.
 
     example:   rows = tle.sharding(mesh, [tle.S("x"), None])
     """
@@ -109,7 +111,7 @@ class ShardingSpec(CompileTimeValue):
 
     @property
     def cache_key(self) -> str:
-        """All that tells this spec from others; `repr` does not."""
+        """A text that differs between specs, which `repr` need not."""
         return f"sharding({self.mesh.cache_key}, {self.split}, {self.partial})"
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ def struct(cls: type) -> Any:
                    size: tl.constexpr = 2
     """
     fields = declared_fields(cls, sys._getframe(1))
-    cls.__annotations__ = dict.fromkeys(inspect.get_annotations(cls), tl.base_value)    # which `Field` tells apart
+    cls.__annotations__ = dict.fromkeys(inspect.get_annotations(cls), tl.base_value)    # which `Field` distinguishes
     cls.__init__ = _initialiser(cls.__name__, fields)
     made = aggregate(cls)
     made.hash_attrs = list(methods_of(made).values())       # what a kernel of `triton.jit` looks at

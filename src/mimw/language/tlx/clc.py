@@ -144,8 +144,8 @@ def _alloc_clc_responses(num: tl.constexpr, _semantic=None) -> clc_response:
 def _clc_issue(response, barrier, _semantic=None) -> None:
     """Ask for the work of a cluster that has not started, for this CTA alone; one thread of the task asks.
 
-    args:      response - one response, which nobody reads or asks into meanwhile
-               barrier  - one mbarrier of this CTA, which completes the 16 bytes; somebody expects them
+    args:      response - one response, which no task reads and no other request fills meanwhile
+               barrier  - one mbarrier of this CTA, which completes the 16 bytes; a task has to expect them
     orders:    the answer -> what a task does after waiting on `barrier`
     errors:    KernelError unless both are one thing each of its kind; TargetError below sm_100, NotImplementedError on
                AMD

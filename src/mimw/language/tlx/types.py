@@ -275,8 +275,7 @@ class _CLCPipelineContextType(CompositeType):
 
 @host_constructible
 class CLCPipelineContext(tl.base_value):
-    """The state that a producer and the consumers of stolen tiles share: per stage an empty and a full barrier, and a
-    response.
+    """The shared state of producer and consumers of stolen tiles: per stage an empty and a full barrier, and a response.
 
     example:   context = tlx.clc_create_context(num_consumers=1)
     """

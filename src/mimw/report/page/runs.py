@@ -37,8 +37,8 @@ def most_events(number: int, runs: int) -> int:
 
 
 def runs_data(runs: Sequence[tuple[int, Lanes]], told: Sequence[Mapping[str, str]]) -> dict:
-    """Everything that the page's JavaScript draws from; of each run the number of its finding (0: of none), and what is `told`
-    beside lines."""
+    """Everything that the page's JavaScript draws from; of each run the number of its finding (0: of none), and the texts beside
+    lines (`told`)."""
     labels: dict[str, int] = {}
     sets: dict[str, int] = {}
     found = [{"note": note, "told": dict(said), **lanes.data(labels, sets)} for (note, lanes), said in zip(runs, told, strict=True)]

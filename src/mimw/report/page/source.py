@@ -1,6 +1,6 @@
 """The source pane: the functions that ran, line by line, with each finding below the line where the finding shows.
 
-Input: the lines of the page, its notes, and what is told beside lines of waits and work. Output: HTML, a section a file:
+Input: the lines of the page, its notes, and the texts beside lines of waits and work. Output: HTML, a section a file:
 
     source_pane(lines, notes, told_beside(waited, worked))
     <section><h3>gemm.py</h3> ... <div class="ln at" id="L0.33" data-l="0.33"><b>33</b><code>acc = ...</code></div> ...
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .page import Note
 
 _AROUND = 6         # lines on each side, of text that is no Python
-_TOLD = 0.03        # the share from which on waits and work are told beside their line
+_TOLD = 0.03        # the share from which on waits and work are noted beside their line
 
 
 def told_beside(waited: Mapping[str, float], worked: Mapping[str, float]) -> dict[str, str]:
@@ -36,7 +36,7 @@ def told_beside(waited: Mapping[str, float], worked: Mapping[str, float]) -> dic
 
 
 def source_pane(lines: Lines, notes: Sequence[Note], told: Mapping[str, str]) -> str:
-    """All files of the page; `told` is what stands beside a line, by its key."""
+    """All files of the page; `told` has the text beside each line, by the line's key."""
     at: dict[str, list[tuple[int, Note, bool]]] = {}
     for number, note in enumerate(notes, 1):
         for place, site in enumerate(note.sites):

@@ -7,8 +7,8 @@ Input: a value that a kernel, or a function that it calls, names. Output: a text
     SimpleNamespace(held=[3])       class types.SimpleNamespace(held=list [int 3])
     helper                          @4: the fourth thing that was met, whose text and names are followed later
 
-What is met again is told by the number of its first place, so rings end. An object whose content nobody can tell is noted as
-unknown.
+A second visit of an object gives the number of its first place, so rings end. An object whose content cannot be read is noted
+as unknown.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _NUMBERS = (int, float, complex, str, bytes)
 _CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial, classmethod, staticmethod,
               property, functools.cached_property)
 _OWN_KERNELS = "mimw.kernels."
-# Kinds of settled modules: those that are told by their `repr`, by their name, by what they hold, some of them for good.
+# Kinds of settled modules: those compared by their `repr`, by their name, by their content, some of them for good.
 _BY_REPR = ("torch.dtype", "torch.device", "numpy.dtype", "typing.", "types.GenericAlias", "types.UnionType", "re.Pattern", "ast.",
             "inspect.Signature")
 _BY_NAME = ("builtins.wrapper_descriptor", "builtins.method_descriptor", "builtins.classmethod_descriptor",
             "builtins.method-wrapper", "builtins.getset_descriptor", "builtins.member_descriptor", "_collections._tuplegetter")
 _CONSTANT = ("triton.language.", "mimw.", "fractions.Fraction", "decimal.Decimal", "dataclasses.", "builtins.object")
 _BY_ATTRIBUTES = (*_CONSTANT, "types.SimpleNamespace")
-MOST = 1000     # things; whoever reaches more reaches most likely into a package that is no part of the kernel
+MOST = 1000     # things; a walk that reaches more most likely reaches into a package that is no part of the kernel
 
 
 class Contents:
@@ -224,7 +224,7 @@ def _listed(slots) -> tuple:
 
 
 def content_of(value: Any) -> str:
-    """The content of one value, the same in every process; functions in it are told by their order alone."""
+    """The content of one value, the same in every process; of functions in it only their order counts."""
     return Contents().content(value, "")
 
 

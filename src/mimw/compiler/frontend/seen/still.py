@@ -23,8 +23,8 @@ _ASKS = {ITEM: "h{0}[{1!r}] is v{0}", ABSENT: "{1!r} not in h{0}", CELL: "h{0}.c
 
 
 def asks(reads: list[tuple[int, Any, str, Any]], told: Callable[[Any], str]) -> Callable[[], bool]:
-    """A function that is True as long as every read gives the same object, and what can change in place holds what it held; `told`
-    gives the content of what has no items."""
+    """A function that returns True as long as every read gives the same object, and objects that can change in place have the
+    same items; `told` gives the content of an object without items."""
     scope: dict[str, Any] = {"told": told, "has": _has}
     tests = []
     for index, (kind, holder, name, value) in enumerate(reads):

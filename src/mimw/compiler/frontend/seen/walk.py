@@ -71,7 +71,7 @@ class _Walk(Contents):
         return content
 
     def finish(self) -> None:
-        """Follow all that was met, then ask the modules that are handed on for every attribute that somebody takes."""
+        """Follow everything found, then read from modules that are passed on as values every attribute that the code names."""
         asked: set[tuple[int, str]] = set()
         while True:
             while self.todo:
@@ -111,7 +111,7 @@ class _Walk(Contents):
         self._body(function.fn, where)
 
     def _body(self, function: types.FunctionType, where: str) -> None:
-        """A function that is read and not run; its text is what it was when somebody first read it."""
+        """A function that is read and not run; its text is that of the first read."""
         self._text(where, *text_of(function))
         self.note(where, self.content(function, where))
 

@@ -100,7 +100,7 @@ def scaled_kind(a_format: str, b_format: str, block: int) -> str:
 
 def scaled_instructions(a_format: str, b_format: str, block: int, a_k_major: bool, b_k_major: bool, rows: int, columns: int,
                         table_rows: tuple[int, int], steps: int) -> Iterator[Scaled]:
-    """Of each of the `steps` along K what its instruction is told.
+    """The inputs of the instruction for each of the `steps` along K.
 
     args:      rows, columns  of the product, those of all CTAs that work on it
                table_rows     of the tables of A's and of B's scales: 4 scales of a row are one column of tensor memory, for 32 rows

@@ -100,7 +100,7 @@ def _begin(emitter: Emitter, op: Op, tile, shape: Rows, predicate: Value | None)
     thread, start = inputs.add(thread_in_task(emitter)), inputs.add(own_address(emitter, tile))
     column = emitter.builder.create_int_cast(emitter.of(op.column), emitter.builder.get_int32_ty(), True)
     pointing = point_at(emitter, op.descriptor, "map", inputs)
-    # The shuffle tells ptxas that a warp has one number.
+    # The shuffle shows ptxas that a warp has one number.
     lines = [".reg .pred on;", ".reg .b64 map;", ".reg .b32 warp, part, home, place, column;", *pointing,
              f"shr.u32 warp, {thread}, 5;", "shfl.sync.idx.b32 warp, warp, 0, 31, 0xffffffff;",
              f"and.b32 part, warp, {shape.warps - 1};", f"mad.lo.u32 home, part, {32 * shape.pitch}, {start};",

@@ -1,4 +1,4 @@
-"""Mbarriers: made, told of bytes, waited for, arrived at.
+"""Mbarriers: initialisation, expected bytes, waits, arrivals.
 
 Input: an op on a barrier. Output: Triton's mbarrier ops; what these do not offer is PTX of `hopper.mbarrier`:
 

@@ -1,4 +1,4 @@
-"""A raw function with a Python body: what a call of it records, and what tells two of them apart.
+"""A raw function with a Python body: the ops that a call of it records, and its key.
 
 Input: the decorated function, and the arguments of a call. Output: the ops of the body, between two barriers of the threads. For
 example,

@@ -38,7 +38,7 @@ _TEXTS: WeakKeyDictionary = WeakKeyDictionary()      # a function kept alive wou
 
 
 def text_of(function: FunctionType) -> tuple[str, int]:
-    """The function's text, as it was when somebody first asked, and the line of the file where it begins."""
+    """The function's text, as it was at the first request, and the line of the file where it begins."""
     if function in _TEXTS:
         return _TEXTS[function]
     try:

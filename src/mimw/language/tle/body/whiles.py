@@ -179,7 +179,7 @@ def _as(threads: Threads, value: Number, wide: bool) -> Number:
 
 
 def _nothing(threads: Threads, like: Number) -> Number:
-    """A value of the same type, which nobody will ask for."""
+    """A value of the same type, which will not be used."""
     if not isinstance(like.type, PointerType):
         return threads.constant(0, like.type)
     zero = threads.semantic.scalar_constant(0, tl.int64)
