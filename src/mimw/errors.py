@@ -5,7 +5,7 @@ that says where the mistake is, the facts with their sum, and the mend. For exam
 
     except mimw.errors.TooFewArrivals as error: error.sites         the lines of the kernel
 
-This file has all kinds in one place, so that every room raises the same kind for the same mistake:
+This file has all kinds in one place, so that every package folder raises the same kind for the same mistake:
 
     MimwError
     ├── KernelError            a kernel that cannot be right; names the user's lines
@@ -74,7 +74,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   ├── MeshTooLarge            a mesh of more GPUs than the world has
     │   ├── NotSymmetric            a tensor that peers do not reach, where one is wanted that they do
     │   ├── PeerWithoutAccess       a GPU that cannot reach another one's memory
-    │   ├── HeapFull                the symmetric heap has no room; the message holds the sum
+    │   ├── HeapFull                the symmetric heap is full; the message holds the sum
     │   ├── RanksDisagree           ranks ask for different things in one collective call
     │   └── PeerLate                a rank did not come within the time limit
     │       └── PeerLost                its process has ended
@@ -225,7 +225,7 @@ class IllegalPath(KernelError):
 
 
 class LayoutConflict(KernelError):
-    """No layout suits everything that is done with one buffer or tile."""
+    """A buffer or tile for which no layout suits all of its uses."""
 
 
 class RawCodeError(KernelError):
@@ -259,8 +259,8 @@ class SimulationError(MimwError):
 
 
 class Deadlock(SimulationError):
-    """No task can go on: who waits for what, where, in which phase, and who could have arrived. `begun` says that the phase waited
-    for has got some of its arrivals, so that it is the right one."""
+    """A state in which no task can go on: each wait with its object, place and phase, and the tasks that could have arrived.
+    `begun` says that the phase waited for has got some of its arrivals, so that it is the right one."""
 
     begun = False
 
@@ -304,7 +304,7 @@ class EndlessLoop(Livelock):
 class DataRace(SimulationError):
     """Two accesses to one place, one of them a write, that no barrier, wait or fence orders. It need not show in this
     run: the order is what is missing. `sites` are those of the earlier and the later access, then of what could order them; `space`
-    says in which memory they meet, shared or global."""
+    is the memory of both, shared or global."""
 
     space = "shared"
 
@@ -403,7 +403,7 @@ class AsyncDotReadEarly(SimulationError, AsyncDotMisuse):
 
 
 class PeerExited(SimulationError):
-    """Another CTA's barrier or shared memory is touched after that CTA has left the kernel."""
+    """An access to another CTA's barrier or shared memory after that CTA has left the kernel."""
 
 
 class WorkLost(SimulationError):
@@ -465,7 +465,7 @@ class DistributedError(MimwError, RuntimeError):
 
 
 class NoProcessGroup(DistributedError):
-    """There is no process group of torch.distributed, or this process is not in it."""
+    """A missing process group of torch.distributed, or one that this process is not in."""
 
 
 class MeshTooLarge(DistributedError, ValueError):
@@ -481,7 +481,7 @@ class PeerWithoutAccess(DistributedError):
 
 
 class HeapFull(DistributedError, MemoryError):
-    """The symmetric heap has no room left: `needed` bytes where `free` are."""
+    """The symmetric heap is full: `needed` bytes were requested where `free` bytes are left."""
 
     def __init__(self, message: str, *, hint: str = "", needed: int = 0, free: int = 0):
         self.needed, self.free = needed, free

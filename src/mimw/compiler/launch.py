@@ -101,8 +101,8 @@ def _check_preferred(preferred: Shape, shape: Shape, target: Target) -> None:
     may be (CUDA driver API, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION).
 
     A preference that is kept to that changes nothing: Triton's launcher passes no such attribute, and the PTX says by
-    `.reqnctapercluster` how many CTAs a cluster has, which ranks and meetings are compiled for. The hardware may launch regular
-    clusters at any time, so a kernel for which it always does is one that it may meet anyway.
+    `.reqnctapercluster` how many CTAs a cluster has, which ranks and cluster barriers are compiled for. The hardware may launch
+    regular clusters at any time, so such a launch is possible for any kernel.
     """
     if any(wide % extent for wide, extent in zip(preferred, shape)):
         raise LaunchError(f"preferred_ctas_per_cga={preferred} is no multiple of ctas_per_cga={shape}, whose clusters it would put "

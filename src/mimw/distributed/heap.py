@@ -92,7 +92,7 @@ def _without_gpus(world: World, memory: torch.Tensor) -> tuple[list[int], int, i
 
 
 def _reachable(world: World, memory: torch.Tensor) -> tuple[list[int], int, int]:
-    """The same of memory that peers are given a way to."""
+    """The addresses of memory that peers are to reach, as `reachable` gives them. DistributedError if one is not aligned."""
     bases, multicast, within = reachable(memory, world.group)
     world.meeting.agree("where the heap begins in torch's allocation", within, lambda size: f"{size} bytes behind its start")
     if any(base % ALIGNED for base in bases):

@@ -54,7 +54,7 @@ class StreamWords:
         self._done("cuStreamBatchMemOp", self._batch(stream, len(steps), steps, 0))
 
     def copy(self, stream: int, to: int, source: int, size: int) -> None:
-        """So many bytes, by a copy engine where the two are of different GPUs."""
+        """Copy `size` bytes, by a copy engine where the two are of different GPUs."""
         self._done("cuMemcpyDtoDAsync", self._copy(to, source, size, stream))
 
     def _done(self, name: str, status: int) -> None:

@@ -94,7 +94,7 @@ class Watch:
         self.noted.add(stream)
 
     def finish(self) -> None:
-        """At the end of the process: let the peers know that this rank leaves, once its launches have come back."""
+        """Let the peers know, at the end of the process, that this rank leaves, once its launches have come back."""
         self.finishing.set()
         if self.thread.is_alive():
             self.thread.join()
@@ -227,7 +227,7 @@ class Watch:
                  f"{self.limit():g} s (mimw.distributed.init(timeout=)), {GRACE:g} s once a peer has ended.")
 
     def waits(self) -> dict[int, list[int]]:
-        """By peer, the programs of this rank that wait for it at a barrier."""
+        """The programs of this rank that wait at a barrier for each peer."""
         size, until = PROGRAMS * self.size * 4, time.monotonic() + COPY_SECONDS
         found = {}
         for rank, base in enumerate(self.bases):

@@ -28,7 +28,7 @@ def agree(one: SharedLayout, one_type: Buffer, other: SharedLayout, other_type: 
 
 
 def byte_map(layout: SharedLayout, type_: Buffer) -> tuple[int, ...]:
-    """For each bit of a byte's row-major number in the tile (in the whole array, if it is one) the offset that it adds."""
+    """The offset that each bit of a byte's row-major number in the tile (in the whole array, if it is one) adds."""
     element, shape = type_.element.bytes, type_.shape
     total = element * prod(shape) * max(1, type_.count)
     return tuple(byte_offset(layout, shape, element, 1 << bit) for bit in range((total - 1).bit_length()))

@@ -110,12 +110,12 @@ def entering(op: Op, argument: Value) -> Value | None:
 
 
 def argument_types(op: Op) -> tuple[tuple[Type, ...] | None, ...]:
-    """For each block of an op the types of the arguments that the block has to take; None where the op's row leaves them open."""
+    """The types of the arguments that each block of an op has to take; None where the op's row leaves them open."""
     return tuple(_argument_types(op, index) for index in range(len(op.blocks)))
 
 
 def yielded_types(op: Op) -> tuple[tuple[Type, ...] | None, ...]:
-    """For each block of an op the types of the values that the block has to hand on; None where nothing takes them."""
+    """The types of the values that each block of an op has to hand on; None where nothing takes them."""
     return tuple(_yielded_types(op, index) for index in range(len(op.blocks)))
 
 

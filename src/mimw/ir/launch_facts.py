@@ -46,5 +46,5 @@ class LaunchFacts:
         return replace(self, suspend_ns=known)
 
     def with_grid_barrier(self) -> LaunchFacts:
-        """These facts for a kernel whose whole grid meets."""
+        """These facts for a kernel with a barrier of the whole grid."""
         return replace(self, grid_meets=True)

@@ -165,7 +165,7 @@ class ThreadValue(RegisterLayout):
 
 @dataclass(frozen=True)
 class PaddedShared(SharedLayout):
-    """After every `interval` elements `padding` unused ones, for each pair (Triton `#padded_shared`).
+    """Rows with padding: after every `interval` elements `padding` unused ones, for each pair (Triton `#padded_shared`).
 
     `bases`: the coordinate that each bit of the offset before padding stands for.
     """

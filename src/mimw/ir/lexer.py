@@ -57,7 +57,7 @@ class Line:
 
     @property
     def column(self) -> int:
-        """Of the next token, from 1."""
+        """The column of the next token, from 1."""
         return self.tokens[self.place][2]
 
     def after(self, count: int = 1) -> str:

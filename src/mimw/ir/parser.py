@@ -10,7 +10,7 @@ Input: text as `print_program` makes it. Output: an equal `Program`. An example,
 
 `parse_program(text, "k.ir")` gives the program; an op without `# file:line` has its place in the text as its site. What is wrong
 is an `IRSyntaxError` with line and column: unknown ops, operands that do not fit the row, values that are not defined. `verify`
-then looks at regions. Enumerations of Triton's are found by `enumerations(class, member)`, since this room does not know Triton.
+then looks at regions. Enumerations of Triton's are found by `enumerations(class, member)`, since this folder does not know Triton.
 """
 
 from __future__ import annotations

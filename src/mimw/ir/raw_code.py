@@ -39,12 +39,12 @@ class RawCode:
 
     @property
     def content(self) -> tuple:
-        """All that a compiled kernel depends on."""
+        """The facts on which a compiled kernel depends."""
         return self.name, self.dialect, self.text, self.symbol, self.flags, self.included
 
     @cached_property
     def digest(self) -> str:
-        """Of the content: part of the names that the code has in a kernel."""
+        """A digest of the content: part of the names that the code has in a kernel."""
         return hashlib.sha256(repr(self.content).encode()).hexdigest()[:16]
 
     @cached_property

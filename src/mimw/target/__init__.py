@@ -114,7 +114,7 @@ class Target:
 
     def space(self, name: str) -> int:
         """The bytes that a unit (a CTA, a core) may have of the on-chip space of that name, one of those of `Buffer.space`: 0
-        where the chip does not have it. What else is known of it is `spaces[name]`."""
+        where the chip does not have it. Its other facts are in `spaces[name]`."""
         if name not in (SHARED, TENSOR, *DSA):
             raise KeyError(name)
         return self.spaces[name].bytes if name in self.spaces else 0

@@ -29,7 +29,7 @@ def first_value(uses: Uses, value: Value | int | None) -> int | None:
 
 
 def _evaluator(uses: Uses, in_loops: bool, rank: int | None) -> _Evaluator:
-    """The one of these questions: what it has found for one value helps with all others that follow from that."""
+    """The kept evaluator for these arguments: its result for one value helps with all others that follow from that value."""
     if (found := uses.known.get(("numbers", in_loops, rank))) is None:
         found = uses.known["numbers", in_loops, rank] = _Evaluator(uses, in_loops, rank)
     return found

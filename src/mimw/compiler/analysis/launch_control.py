@@ -47,7 +47,7 @@ def miscounted(program: Program, root: Value) -> str:
 
 
 def miscounted_by(program: Program, op: Op) -> str:
-    """The same for the context into whose response a request `op` asks."""
+    """The complaint of `miscounted` for the context into whose response a request `op` writes; "" if there is none."""
     found = next((one for one in signals(program) if one.op is op), None)
     return miscounted(program, found.barrier.root) if found is not None else ""
 

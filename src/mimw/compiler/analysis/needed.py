@@ -83,7 +83,7 @@ class _Search(Flows):
         return [store for array in self.touched(op, op.row.reads) for store in self.stores.get(array, ())]
 
     def told(self, tainted: set[Value]) -> dict[Value, list[Op]]:
-        """By argument the ops that store tiles there which do not depend on data."""
+        """The ops that store tiles into each argument and do not depend on data."""
         found: dict[Value, list[Op]] = {}
         for op in self.program.walk():
             if _stores_a_tile(op) and tainted.isdisjoint(op.operands):
@@ -92,7 +92,7 @@ class _Search(Flows):
         return found
 
     def stores_told(self, op: Op, told: dict[Value, list[Op]]) -> list[Op]:
-        """Those of `told` that store what `op` may load."""
+        """The stores in `told` of data that `op` may load."""
         if not op.row.loads or "pointer" not in op.row.places:
             return []
         return [store for array in self.global_arrays.behind(op.pointer) for store in told.get(array, ())]

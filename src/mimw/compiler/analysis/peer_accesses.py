@@ -18,7 +18,7 @@ from .flows import Flows
 
 
 def peer_accesses(program: Program) -> dict[Op, Op]:
-    """By the op that accesses, the `peer_pointer` behind its pointer or descriptor."""
+    """The `peer_pointer` behind the pointer or descriptor of each op that accesses memory of a peer."""
     flows: Flows = program.kept(Flows)
     makers: dict[Value, Op | None] = {}
     found = {}

@@ -101,7 +101,7 @@ class PipeSide:
         return f"it has been given back {'once' if phase == 1 else f'{phase} times'}{begun}"
 
     def too_many(self, index: int, chunk: int) -> tuple[str, str]:
-        """(what is wrong, the mend) of an arrival more than a phase takes."""
+        """The fault and its mend, for an arrival more than a phase takes."""
         if self.side == FULL:
             return (f"commits {self.slot(index)} again, for chunk {chunk}: a chunk is committed there and not complete yet",
                     "commit each chunk once, behind its own acquire")

@@ -1,4 +1,4 @@
-"""In which memory space of a chip with cores of its own each tile lies: the chip has no registers that hold tiles.
+"""Placement of tiles in memory spaces, for a chip with cores of its own, which has no registers that hold tiles.
 
 Input: a program. Output: a `TileSpaces`. For example, of `z = dot(load(x), to_tensor(b)) * 2`, with b in L0B:
 

@@ -211,8 +211,8 @@ class _Rows:
 
 
 def _searched(shape: tuple[int, ...], element: int, total: Callable) -> Iterator[_Rows]:
-    """For each order of the last two dimensions and width of an access: from plain rows, the flip that helps most, again and
-    again."""
+    """Yield layouts: for each order of the last two dimensions and width of an access, start from plain rows and add the flip
+    that helps most, again and again."""
     rank, bits, line = len(shape), prod(shape).bit_length() - 1, (_LINE // element).bit_length() - 1
     for order in (tuple(reversed(range(rank))), (rank - 2, rank - 1, *reversed(range(rank - 2)))):
         for size in (WIDEST, 8, WORD):

@@ -150,8 +150,8 @@ def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
 
 
 def _check_start(op: Op, cut: Op, offset: int | Value, extent: int) -> None:
-    """In rows without a swizzle TMA begins at multiples of 128 bytes. An offset known only at run
-    time is a multiple of the slice's extent."""
+    """Refuse a slice at which TMA cannot begin: in rows without a swizzle it begins at multiples of 128 bytes. An offset
+    known only at run time is a multiple of the slice's extent."""
     source = cut.buffer.type
     first, what = (offset, f"offset {offset}") if isinstance(offset, int) else (extent, f"a multiple of {extent}")
     size = first * source.element.bytes

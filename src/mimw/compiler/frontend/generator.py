@@ -181,8 +181,8 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         return super().visit_Assign(node)
 
     def visit_For(self, node):
-        """Behind its loop the induction variable is a value that must not be used; stock leaves the handle that stood for it there,
-        which here would still mean the loop's own. A later loop may carry the name anew."""
+        """Visit a loop, then make its induction variable a value that must not be used: stock leaves the handle that stood
+        for it there, which here would still mean the loop's own. A later loop may carry the name anew."""
         super().visit_For(node)
         value = self.lscope.get(node.target.id)
         if isinstance(value, base_value) and not isinstance(value, constexpr) and value.handle.final() is not value.handle:

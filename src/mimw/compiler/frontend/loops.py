@@ -130,8 +130,8 @@ def _has_handles(value) -> bool:
 
 
 def _first_guess(values: Collection[str], liveins: dict[str, Any]) -> set[str]:
-    """Those of the assigned names that get arguments at first. A value that does not come back whole gets one only once it is known
-    to change, as the code may depend on what is lost; or if it shares a handle with another name, which would hide a change."""
+    """The assigned names that get arguments at first. A value that does not come back whole gets one only once it is known to
+    change, as the code may depend on what is lost; or if it shares a handle with another name, which would hide a change."""
     carried = {name for name in values if _comes_back_whole(liveins[name])}
     if len(carried) < len(values):
         seen: set[Handle] = set()

@@ -58,7 +58,7 @@ def _reaches(value, seen: set[int]) -> bool:
 
 
 def _members(cls: type):
-    """All that an aggregate's class has; of a struct what its author wrote, as the rest is ours."""
+    """The members of an aggregate's class; for a struct those that its author wrote, as the rest is ours."""
     fields = struct_fields(cls)
     return vars(cls).values() if fields is None else [*methods_of(cls).values(), *(field.default for field in fields.values())]
 

@@ -139,7 +139,7 @@ def _unreleased(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> None:
 
 
 def _unreleased_slots(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:
-    """The same of a pipe's slots, in its user's words."""
+    """Refuse a pipe's slots that are not released, in the words of the pipe's user."""
     pipe, sites = array.pipe, [one.op.site for one in arrivals]
     come = f"only {len(arrivals)} of the {array.arrive_count} readers" if arrivals else "no reader"
     raise TooFewArrivals(
@@ -200,8 +200,8 @@ def _committed_twice(uses: Uses, array: BarrierArray) -> None:
 
 
 def _stretch_of_commits(uses: Uses, array: BarrierArray) -> list[BarrierAccess]:
-    """All that can arrive at a barrier of the array, if that is known to be commits that one task issues one after the other,
-    without a wait between; else nothing."""
+    """The arrivals at a barrier of the array, if all of them are commits that one task issues one after the other, without a
+    wait between; else an empty list."""
     arrivals, symbols = _arriving(uses, array), Symbols(uses)
     if len(arrivals) < 2 or any(one.kind != "commit" for one in arrivals):
         return []
@@ -216,7 +216,7 @@ def _stretch_of_commits(uses: Uses, array: BarrierArray) -> list[BarrierAccess]:
 
 
 def _condition(symbols: Symbols, access: BarrierAccess) -> tuple | None:
-    """Under which predicate an access happens, comparable (None: unknown)."""
+    """The predicate under which an access happens, in a form to compare (None: unknown)."""
     return ("always", ) if access.predicate is None else symbols.of(access.predicate)
 
 

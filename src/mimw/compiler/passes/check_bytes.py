@@ -51,7 +51,8 @@ def _certain(uses: Uses, array: BarrierArray) -> list[BarrierAccess] | None:
 
 
 def _groups(uses: Uses, traffic: list[BarrierAccess]) -> list[list[BarrierAccess]]:
-    """By barrier where every index is a number, else all together: a ring may be filled a round ahead of its expect."""
+    """The accesses by barrier where every index is a number, else all together: a ring may be filled a round ahead of its
+    expect."""
     numbers = [constant_of(uses, one.index) for one in traffic]
     if None in numbers:
         return [traffic]

@@ -35,7 +35,8 @@ class Rewrites:
     cas: Callable[[Accesses, Op], None]
 
     def of(self, op: Op) -> Callable[[Accesses, Op], None] | None:
-        """The one for an op; None for an op that is no such access. A poll of shared memory is none: it has no form for buffers."""
+        """The function that rewrites an op; None for an op that is no such access. A poll of shared memory is none: it has no
+        form for buffers."""
         access = dict(op.row.touches).get("pointer") if not op.row.copy and op.row.blocks != "poll" else None
         if access == "read":
             return self.load

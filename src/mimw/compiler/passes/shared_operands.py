@@ -52,8 +52,8 @@ class _Rewriter:
         self.found = {op: operands for op in self.uses.ops if op.name == "dot" and (operands := self._operands(op)) is not None}
 
     def _unfenced(self) -> dict[Value, set]:
-        """For every view of an allocation: the tasks that write it whole, and "picked" if a task writes it element by element or
-        from another CTA."""
+        """The writers of the allocation behind every view: the tasks that write it whole, and "picked" if a task writes it
+        element by element or from another CTA."""
         views = self.views
         flat = {op.result: op.buffer for op in self.uses.ops if op.row.view == "flat"}
         writers: dict[Value, set] = {}

@@ -72,8 +72,8 @@ def key_of_values(values: Iterable[Any]) -> tuple[str, Callable[[], str] | None]
 
 
 def content_key(fn) -> str:
-    """All that recording `fn` looks at now, kernels of this package by their content, too: for what is kept from release to
-    release."""
+    """A digest of the inputs of recording `fn`, kernels of this package by their content, too: for files that are kept from
+    release to release."""
     seen = look([fn], own_kernels=True)
     return hashlib.sha256(f"{seen.digest}{seen.native_key()}".encode()).hexdigest()
 
@@ -112,7 +112,7 @@ def _is_current(seen: Seen) -> bool:
 
 
 def _followed(values: Iterable[Any]) -> list[Any]:
-    """Of compile-time arguments those that are more than a number or a text, which every key holds by itself."""
+    """The compile-time arguments that are more than a number or a text, which every key holds by itself."""
     found = []
     for value in values:
         inner = getattr(value, "value", value) if type(value).__name__ == "constexpr" else value

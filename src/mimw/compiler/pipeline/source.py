@@ -166,7 +166,7 @@ class MimwSource(ASTSource):
 
     def check_plain_copies(self, chip: Target, options, module) -> None:
         """IllegalCopy for a kernel that is Triton's alone and copies by a tensor descriptor where the chip's TMA cannot: Triton
-        makes the instruction, and the launch ends in a fault. What cannot be recorded is left to Triton."""
+        makes the instruction, and the launch ends in a fault. A kernel that cannot be recorded is left to Triton."""
         if not chip.has("tma") or "tt.descriptor_" not in str(module):
             return
         backend = make_backend(self.target)

@@ -79,7 +79,7 @@ class Kernel:
     @resting_collector()
     @deep()
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
-        """The stages of FRONT. What they warn of is said once for a kernel, also if its binary was there before."""
+        """The stages of FRONT. Their warnings are given once for a kernel, also if its binary was there before."""
         setting = Setting(chip, options, backend, observer=observer)
         program = None
         with collected_warnings(aloud=self.warned is None) as self.warned:

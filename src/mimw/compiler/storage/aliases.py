@@ -49,7 +49,8 @@ class AliasPlan:
 
 
 def place_peers(leaves: list[Leaf]) -> AliasPlan:
-    """Without a tree every array starts at 0, its buffers one after the other; the largest array decides the size."""
+    """Place arrays without a tree: every array starts at 0, its buffers one after the other; the largest array decides the
+    size."""
     places = {leaf.key: Place(0, leaf.size, leaf.size, leaf.count) for leaf in leaves}
     total = max((place.end for place in places.values()), default=0)
     return AliasPlan(total, 1, total, places)

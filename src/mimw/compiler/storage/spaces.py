@@ -6,8 +6,9 @@ kernel with two buffers of 50 halves in the unified buffer that are needed at on
     use_of(program, target("ascend_910b").spaces["ub"]).peak        256: each takes a multiple of 32 bytes
     use_of(program, ...).map()                                      0 .. 128  a  buffer  128 bytes  |####....| ..
 
-Buffers whose lives do not meet may lie in the same bytes, as the allocator of a chip with such memories lays them. The places are
-the lowest that are free; where they end beyond the space although `peak` does not, another allocator may find better ones.
+Buffers whose lifetimes do not overlap may lie in the same bytes, as the allocator of a chip with such memories lays them. The
+places are the lowest that are free; where they end beyond the space although `peak` does not, another allocator may find better
+ones.
 """
 
 from __future__ import annotations

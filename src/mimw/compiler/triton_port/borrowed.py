@@ -58,7 +58,7 @@ def names() -> tuple[str, ...]:
 
 
 def broken() -> dict[str, str]:
-    """By name, what the Triton that is installed has otherwise; empty if nothing."""
+    """The names that the installed Triton lacks or has in another form, each with the difference; empty if there are none."""
     found = {}
     for name in (*imported(), *built()):
         wrong = missing(name)

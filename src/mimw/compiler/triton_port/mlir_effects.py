@@ -51,8 +51,8 @@ def _only_computes(op) -> bool:
 
 
 def _spread(ops: list, roots: dict[int, frozenset[int]]) -> bool:
-    """Hand on which parameters' memory each value may be in; whether anything was new. What goes into a loop, or comes out of a
-    block, may be in the memory of all that goes there."""
+    """Hand on which parameters' memory each value may be in; return True if anything was new. A
+    value that goes into a loop, or comes out of a block, may be in the memory of all values that go there."""
     changed, around = False, _around(ops)
 
     def note(values: Iterable, new: frozenset[int]) -> None:

@@ -139,7 +139,7 @@ def keep_defaults(function) -> bool:
 
 
 def around_launches(before, behind) -> None:
-    """From now on every launch of Triton's calls `before(metadata)` just ahead of the driver's, and `behind(metadata)` after it."""
+    """Have every launch of Triton's call `before(metadata)` just ahead of the driver's, and `behind(metadata)` after it."""
     knobs.runtime.launch_enter_hook.add(before)
     knobs.runtime.launch_exit_hook.add(behind)
 

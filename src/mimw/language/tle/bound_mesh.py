@@ -9,9 +9,9 @@ take in place of a mesh. For example, with NODES = tle.device_mesh({"node": 2, "
     tle.distributed_barrier(mesh[0])                 world_barrier %world gpus=(0, 1, 2, 3)
 
 An axis is one of devices if its name has neither "cluster" nor "block" in it. The others mean the CTAs of each GPU, as in a mesh
-that is not bound: the launch is then made of such clusters, or its whole grid meets. Which GPU has which rank is row-major over the
-device axes. TLE as published says how a kernel names GPUs, and leaves to its runtime how a kernel learns of them; here that is an
-argument.
+that is not bound: the launch is then made of such clusters, or its barriers are of the whole grid. Which GPU has which rank is
+row-major over the device axes. TLE as published says how a kernel names GPUs, and leaves to its runtime how a kernel learns of
+them; here that is an argument.
 """
 
 from __future__ import annotations

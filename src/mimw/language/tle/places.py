@@ -9,7 +9,7 @@ ranks. For example, on a mesh {"device": 2, "cluster": 4} that is bound:
     places.cta(coordinates)         the rank in the cluster: coordinates["cluster"]
 
 Axes are of three kinds. A step along one of "devices" leads to another GPU, if the mesh is bound; along one "inside", to another
-CTA of the cluster, or of the grid; all others, "outside", count clusters, and programs of different clusters do not meet.
+CTA of the cluster, or of the grid; all others, "outside", count clusters, and programs of different clusters do not synchronise.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
                scope    - (opt) the mesh; the launch is then made of its clusters. Of a ShardedTensor by default its own. One whose
                           device axes are GPUs is made by `bind_mesh`
     returns:   what `tensor` is, remote. Pointers that are remote come back as they are for shard 0.
-    orders:    nothing: the owner writes, all meet in a distributed_barrier, others read, all meet before the owner writes again
+    orders:    nothing: the owner writes, all pass a distributed_barrier, others read, all pass another before the owner writes
+               again
     not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
     errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative
                int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is

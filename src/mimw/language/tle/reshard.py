@@ -212,7 +212,8 @@ class _Exchange:
         return {"run": whole & -whole}
 
     def _sources(self) -> tuple[dict, tl.tensor | None]:
-        """For each element of the new shard: the mesh coordinates of its owner, and its position in the owner's shard."""
+        """The mesh coordinates of the owner of each element of the new shard, and the element's position in the owner's
+        shard."""
         semantic = self.semantic
         mine = self.places.own
         owners, position = dict(mine), None

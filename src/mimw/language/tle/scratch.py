@@ -7,8 +7,8 @@ have put there. For example:
     scratch.put(tile)                           %p, %s = world_scratch %world bytes; store %p + program * %s + ..
     scratch.pointer(coordinates, positions, False)      peer_pointer %p ..; add_ptr
 
-Between the two all have to meet, and again before anybody puts something else there. Where the scratch is, tables of ranks say
-(docs/DISTRIBUTED.md); how much each program has is the most that the kernel asks for anywhere.
+Between the two all programs have to pass a barrier, and again before a program puts something else there. Tables of ranks give the
+address of the scratch (docs/DISTRIBUTED.md); how much each program has is the most that the kernel asks for anywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .places import Places
 
 
 class Scratch:
-    """Room for one tile of `tile`'s shape and dtype in each program."""
+    """Memory for one tile of `tile`'s shape and dtype in each program."""
 
     def __init__(self, tile: tl.tensor, places: Places, semantic):
         self.places, self.semantic, self.world = places, semantic, places.bound.world

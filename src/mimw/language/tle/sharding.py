@@ -102,7 +102,7 @@ class ShardingSpec(CompileTimeValue):
         return "S" if any(name in names for names in self.split) else "P" if name in self.partial else "B"
 
     def factor(self, axis: int) -> int:
-        """In how many pieces tensor axis `axis` is cut."""
+        """The number of pieces into which tensor axis `axis` is cut."""
         return prod(self.extent(name) for name in self.split[axis]) if axis < len(self.split) else 1
 
     def extent(self, name: str) -> int:

@@ -1,4 +1,5 @@
-"""In which steps a tensor goes from one distribution over a mesh to another one: what leaves the GPU apart from what does not.
+"""Steps that take a tensor from one distribution over a mesh to another: those that leave the GPU apart from those that do
+not.
 
 Input: two `ShardingSpec`s, and which axes of their mesh are GPUs. Output: the specs on the way, the last one the wanted one. For
 example, on a mesh {"device": 2, "cluster": 4}:

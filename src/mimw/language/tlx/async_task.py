@@ -32,7 +32,7 @@ class Region:
                              "@mimw.jit, and put `async_task` blocks directly within `async_tasks`")
 
     def __exit__(self, *error) -> None:
-        """Never reached: entering raises."""
+        """Leave the block; never reached, since entering raises."""
 
 
 @host_constructible

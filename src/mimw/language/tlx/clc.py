@@ -128,7 +128,7 @@ def clc_consumer(context, p_consumer=None, multi_ctas: tl.constexpr = True, k=0,
 
 @word
 def _alloc_clc_responses(num: tl.constexpr, _semantic=None) -> clc_response:
-    """Reserve room for `num` answers of 16 bytes; subscript with `responses[i]`.
+    """Reserve memory for `num` answers of 16 bytes; subscript with `responses[i]`.
 
     errors:    ValueError unless `num` is an int > 0; TargetError below sm_100, NotImplementedError on AMD
     lowers to: ttg.local_alloc of two i64

@@ -136,7 +136,7 @@ def wait_signal(pointer, value, compare: tl.constexpr = "ge", sem: tl.constexpr 
 
 @word
 def world_barrier(world, _semantic=None) -> None:
-    """Meet the programs that have this program's id on all other GPUs.
+    """Synchronise with the programs that have this program's id on all other GPUs.
 
     args:      world - the pointer to this rank's table
     orders:    all that any of these programs did before -> what they do after. TMA stores have to be waited for before.

@@ -97,7 +97,7 @@ class Moe(Operator):
 
 
 def rows_of(problem: Problem) -> int:
-    """Those that an expert has on average, if it has any."""
+    """The rows that an expert has on average, if it has any."""
     tokens, experts, k, *_ = problem.extents
     return -(-tokens * k // min(tokens * k, experts))
 

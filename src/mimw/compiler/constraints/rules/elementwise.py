@@ -52,4 +52,4 @@ def broadcast(op: Op, tiles: Tiles) -> None:
 
 @rule("none")
 def none(op: Op, tiles: Tiles) -> None:
-    """Any layout will do, and nothing is made."""
+    """Accept any layout for the operands; the op has no results."""

@@ -47,7 +47,7 @@ class Seen:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything but the places of functions in their files."""
+        """A digest of everything but the places of functions in their files."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
 
     @cached_property

@@ -38,14 +38,14 @@ def is_settled(module: str) -> bool:
 
 
 def is_settled_module(module: ModuleType) -> bool:
-    """The same of a module that is there; a user's may be called `triton.language.extra...`, too."""
+    """True if versions determine the content of a loaded module; a user's may be called `triton.language.extra...`, too."""
     name = module.__name__
     return is_tritons_module(module) if name.partition(".")[0] == "triton" else is_settled(name)
 
 
 def is_settled_thing(thing: Any) -> bool:
-    """The same of a function or class. A function is its module's own if its globals are that module's: a copy that was made of the
-    text elsewhere may say something else."""
+    """True if versions determine the content of a function or class. A function belongs to its module if its globals are that
+    module's: a copy that was made of the text elsewhere may say something else."""
     module = getattr(thing, "__module__", None) or ""
     if hasattr(thing, "__globals__") and thing.__globals__ is not getattr(sys.modules.get(module), "__dict__", None):
         return False

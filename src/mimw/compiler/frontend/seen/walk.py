@@ -1,4 +1,5 @@
-"""From a kernel to everything that recording it may look at: by names, attributes, closures, defaults, helpers and what they call.
+"""Walk from a kernel to everything that recording it may read: by names, attributes, closures, defaults, helpers and their
+callees.
 
 Input: the kernel's JIT function and its compile-time arguments. Output: `Seen`. For example:
 
@@ -131,7 +132,7 @@ class _Walk(Contents):
                 self.note(f"{where} {name}", self.read(OF, function, name, given, f"{where}: {name}"))
 
     def members(self, cls: type, where: str) -> None:
-        """All that a class of the user's has; its bases likewise."""
+        """Note the members of a class of the user's, and its bases."""
         if (fields := struct_fields(cls)) is not None:
             self._struct(cls, fields, where)
             return

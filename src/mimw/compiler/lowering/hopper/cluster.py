@@ -36,7 +36,8 @@ def cluster_barrier(emitter: Emitter, op: Op):
 
 @emits("fence_mbarrier_init")
 def fence_mbarrier_init(emitter: Emitter, op: Op):
-    """By the thread that makes the barriers, or after it: the sync brings the others' before the fence."""
+    """Fence by the thread that makes the barriers, or after it: the sync brings the barriers of other threads before the
+    fence."""
     sync(emitter)
     ptx(emitter, "{\n.reg .pred first;\nsetp.eq.s32 first, $0, 0;\n@first fence.mbarrier_init.release.cluster;\n}", ["r"],
         [thread_in_task(emitter)])
@@ -44,7 +45,7 @@ def fence_mbarrier_init(emitter: Emitter, op: Op):
 
 @emits("remote_view")
 def remote_view(emitter: Emitter, op: Op):
-    """No word reads through a view; where control flow carries one, the barrier that it names stands for it."""
+    """Return the barrier, for control flow that carries a view: no word reads through a view."""
     return emitter.of(op.barrier)
 
 

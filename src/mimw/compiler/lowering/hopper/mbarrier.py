@@ -15,7 +15,7 @@ from ..predicates import predicate
 
 
 def announce(emitter: Emitter, barrier, size: int) -> None:
-    """By one thread. PTX ISA, mbarrier.expect_tx: no arrival, so the copies may also come first."""
+    """Announce bytes, by one thread. PTX ISA, mbarrier.expect_tx: no arrival, so the copies may also come first."""
     ptx(emitter, "{\n.reg .pred first;\nsetp.eq.s32 first, $0, 0;\n"
         f"@first mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$1], {size};\n}}", ["r", "r"],
         [thread_in_task(emitter), own_address(emitter, barrier)])

@@ -82,7 +82,7 @@ def async_remote_copy(emitter: Emitter, op: Op):
 
 
 def _step(size: int) -> str:
-    """Behind an address: so many bytes on."""
+    """The text behind an address for an offset of `size` bytes."""
     return f"+{size}" if size else ""
 
 

@@ -188,7 +188,7 @@ class _Call:
             at += size
 
     def _check_scope(self) -> None:
-        """No wider synchronisation than was declared."""
+        """Refuse synchronisation that is wider than declared."""
         declared = self.op.attrs.get("sync_scope")
         if declared in _SCOPES and _SCOPES.index(self.unit.scope) > _SCOPES.index(declared):
             self._refuse(f"the declared sync_scope is {declared!r}, and the code has a barrier of the {self.unit.scope}",

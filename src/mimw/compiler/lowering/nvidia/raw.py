@@ -5,8 +5,8 @@ Input: a `raw_call` and the declarations around it. Output: what the dialect's e
     @calls("ptx")
     def call_ptx(emitter, op, code): ..         code is the op's `RawCode`; gives the MLIR value of each result
 
-Triton's barrier insertion sees nothing of what native code does to shared memory, so all threads of the task meet before the code
-and behind it.
+Triton's barrier insertion sees nothing of what native code does to shared memory, so all threads of the task pass a barrier before
+the code and behind it.
 """
 
 from __future__ import annotations

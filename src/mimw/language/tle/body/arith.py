@@ -122,7 +122,7 @@ def _rounded(body, name: str, lhs, rhs, down: bool) -> Number:
 
 @op("arith")
 def ceildivui(body, lhs, rhs):
-    """Of numbers without a sign, upwards."""
+    """Divide numbers without a sign, upwards."""
     threads = body.threads
     a, b = operands(body, "arith.ceildivui", (lhs, rhs), "integer")
     b = safe(body, b)

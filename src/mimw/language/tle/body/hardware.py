@@ -1,4 +1,4 @@
-"""The dialects `nvvm` and `gpu`: who a thread is, meetings of all threads, and numbers from other threads of the warp.
+"""The dialects `nvvm` and `gpu`: numbers of threads, barriers of all threads, and values from other threads of the warp.
 
 Input: nothing, or numbers of a body. Output: ops of `mimw.ir`. For example, with 128 threads:
 
@@ -98,12 +98,12 @@ def lane_id(body, upper_bound=None):
     return body.threads.resized(_in_warp(body), INDEX)
 
 
-# ---- meetings -----------------------------------------------------------------------------------------------------------
+# ---- barriers -----------------------------------------------------------------------------------------------------------
 
 
 @op("nvvm")
 def barrier0(body, **given):
-    """All threads meet; what each has written before, all see after."""
+    """Record a barrier of all threads; the writes of each before the barrier are visible to all behind it."""
     meet(body, "nvvm.barrier0")
 
 
@@ -135,7 +135,7 @@ def meet(body, what: str) -> None:
 
 @op("nvvm", "bar_warp_sync", classes=("SyncWarpOp", ))
 def bar_warp_sync(body, mask=None):
-    """Threads of a warp meet. A body is done op by op for all threads, which is stronger: nothing is recorded."""
+    """Synchronise the threads of a warp. A body is done op by op for all threads, which is stronger: nothing is recorded."""
 
 
 # ---- from other threads of the warp ---------------------------------------------------------------------------------------

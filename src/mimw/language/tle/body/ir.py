@@ -24,7 +24,7 @@ class Attribute:
 
     @classmethod
     def get(cls, first, second=None, context=None) -> Attribute:
-        """Of a type and a value; of a value alone, where the type is clear."""
+        """Make an attribute of a type and a value; of a value alone, where the type is clear."""
         return cls(None, first) if second is None else cls(first, second)
 
     @classmethod

@@ -43,7 +43,7 @@ class Declared:
     what: Any = None
 
     def __call__(self):
-        """Nothing to call: Python's typing module wants annotations that it can."""
+        """Refuse a call. The method exists because Python's typing module wants annotations that can be called."""
         raise TypeError("the declaration of a parameter of native code cannot be called")
 
 

@@ -30,7 +30,7 @@ _NAMES = {"i1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64":
 
 
 class Operands:
-    """Those of one call. `forms` and `handles` are those of its `raw_call`, once `before` has run."""
+    """The operands of one call. `forms` and `handles` are those of its `raw_call`, once `before` has run."""
 
     def __init__(self, function, args: list, in_place: bool, semantic, outputs: tuple[int, ...] | None = None):
         self.function, self.semantic, self.builder = function, semantic, semantic.builder
