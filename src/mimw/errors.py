@@ -110,7 +110,7 @@ class MimwError(Exception):
 
     @property
     def kind(self) -> str:
-        """The name of the error's class: what reports and `mimw check --json` call it."""
+        """The name of the error's class, in reports and in `mimw check --json`."""
         return type(self).__name__
 
 
@@ -204,7 +204,7 @@ class AsyncDotMisuse(ProtocolError):
 
 
 class TaskError(KernelError):
-    """A region of tasks holds or captures what it must not."""
+    """A region of tasks with a content or a capture that it must not have."""
 
 
 class StructError(KernelError):
@@ -229,7 +229,7 @@ class LayoutConflict(KernelError):
 
 
 class RawCodeError(KernelError):
-    """Raw code of the author's that cannot be: its text, its types, or what it is given. Names the line in the raw code."""
+    """A fault in raw code of the author's: in its text, its types, or its arguments. Names the line in the raw code."""
 
 
 class UnknownSymbolError(RawCodeError):

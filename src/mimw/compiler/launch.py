@@ -68,8 +68,8 @@ def canonical_keywords(keywords: Mapping[str, Any], own: Container[str] = ()) ->
 
 
 def check_numbers(options: Mapping[str, Any], own: Container[str] = ()) -> None:
-    """LaunchError for a launch option of Triton's that is no number of what it counts, or no truth value. None is the default;
-    `own` are the kernel's parameters, whose names are theirs."""
+    """Raise LaunchError for a launch option of Triton's that is no number of its unit, or no truth value. None is the
+    default; `own` are the kernel's parameters, whose names are not options."""
     for name, value in options.items():
         if name in own or value is None:
             continue
@@ -97,7 +97,7 @@ def check_cluster_target(shape: Shape | None, preferred: Shape | None, target: T
 
 
 def _check_preferred(preferred: Shape, shape: Shape, target: Target) -> None:
-    """Refuse what the driver does not take for a preferred cluster: it is a multiple of the regular one, no larger than a cluster
+    """Refuse a preferred cluster that the driver does not take: it is a multiple of the regular one, no larger than a cluster
     may be (CUDA driver API, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION).
 
     A preference that is kept to that changes nothing: Triton's launcher passes no such attribute, and the PTX says by
@@ -148,8 +148,8 @@ def check_grid(grid: Sequence[int], shape: Shape | None, keyword: str = "ctas_pe
 
 
 def divided_grid(grid: Sequence[int] | Callable, shapes: Mapping[str, Shape]) -> Sequence[int] | Callable:
-    """`grid`, checked against the clusters that keywords ask for; if it is a function of the arguments, one that checks what it
-    gives."""
+    """The `grid`, checked against the clusters of the keywords; for a function of the arguments, a function that checks its
+    result."""
     if callable(grid):
         def checked(arguments):
             found = grid(arguments)

@@ -69,7 +69,7 @@ def full(world: World, places: Places, size: int, name: str) -> HeapFull:
 
 
 def _allocated(world: World, size: int) -> torch.Tensor:
-    """This rank's memory, once every rank has its own: what follows is a call of all."""
+    """Allocate this rank's memory, once every rank has its own: the next call is one of all ranks."""
     import torch
     memory: Any = None
     problem = None

@@ -116,7 +116,7 @@ class Meeting:
         return said[1:] if said[:1] == b"1" else None
 
     def difference(self, problem: str, said: list[str]) -> RanksDisagree:
-        """The error, with who says what."""
+        """The error, with the text of each rank."""
         groups: dict[str, list[int]] = {}
         for rank, text in enumerate(said):
             groups.setdefault(text, []).append(rank)

@@ -140,7 +140,7 @@ class Watch:
             return False
 
     def _follow(self, now: float) -> None:
-        """Record events behind what was noted, and drop those that have passed."""
+        """Record events behind the launches noted, and drop those that have passed."""
         noted, again = set(), self._again
         while self.noted:                   # launches go on beside this, adding to it
             noted.add(self.noted.pop())
@@ -208,7 +208,7 @@ class Watch:
     # ---- the report -------------------------------------------------------------------------------------------------
 
     def report(self, seconds: float) -> None:
-        """Say what is known, in parts: the first is what surely comes."""
+        """Report the known facts, in parts: the first is the one that surely comes."""
         kind = "PeerLost" if self._gone else "PeerLate"
         what = f"{self.last!r}, the {_ordinal(self.launches)} launch of several GPUs here," if self.last else "a launch"
         self.say(f"\nmimw: {kind}: rank {self.rank} of group {self.group!r} does not go on: {what} has not come back for "

@@ -1,4 +1,4 @@
-"""`World`: what one process knows of a process group whose GPUs reach each other's memory.
+"""`World`: one process's knowledge of a process group whose GPUs reach each other's memory.
 
 Input: a process group of torch.distributed. Output: this rank, the table that kernels take, and symmetric tensors:
 
@@ -187,7 +187,7 @@ class World:
         return self._table
 
     def data_ptr(self) -> int:
-        """The address of the table: what a launch passes."""
+        """The address of the table, which a launch passes."""
         held = self.table
         self.launched("")       # a launch asks for the address just before it is made
         if self.size > 1 and self.device.type == "cpu":

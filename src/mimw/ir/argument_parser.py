@@ -36,7 +36,7 @@ class ArgumentReader:
         self.used, self.enumerations = used, enumerations
 
     def read(self, line: Line, operand: Operand | None = None) -> Any:
-        """The next argument. `operand` says what is wanted, where that decides how a word is read."""
+        """The next argument. `operand` is the declared operand, where that decides how a word is read."""
         if line.kind == "value":
             return self.used(line)
         if line.skip("["):

@@ -52,7 +52,7 @@ class Block:
         return self.ops[-1].operands if self.ops and self.ops[-1].name == "yield" else ()
 
     def with_ops(self, ops: Iterable[Op]) -> Block:
-        """The block with these ops; the same object if they are the block's own, so that what is known of a block stays known."""
+        """The block with these ops; the same object if they are the block's own, so that facts known of a block stay known."""
         ops = tuple(ops)
         return self if len(ops) == len(self.ops) and all(map(is_, ops, self.ops)) else replace(self, ops=ops)
 
@@ -171,7 +171,7 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel: its run-time parameters, its body, the warps of its default task, and what it asks of its launch.
+    """One kernel: its run-time parameters, its body, the warps of its default task, and its requests to the launch.
 
     `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
     """

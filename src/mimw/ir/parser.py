@@ -143,7 +143,7 @@ class _Parser:
         return names
 
     def operands(self, line: Line, row: OpDef) -> tuple[tuple, dict[str, Any]]:
-        """The arguments in the order of the row, None for what is left out; and the attributes."""
+        """The arguments in the order of the row, None for an omitted one; and the attributes."""
         args: list[Any] = [None] * len(row.operands)
         attrs: dict[str, Any] = {}
         following = 0

@@ -23,9 +23,9 @@ _CODES: dict[str, RawCode] = {}
 
 @dataclass(frozen=True)
 class RawCode:
-    """A function in another language. Line 1 of `text` is line `line` of `file`; `symbol` is the function's name in the text, ""
-    for the only one there; `flags` go to the compiler of the dialect; `included` are files that the
-    text includes, with digests of their contents; `reference` is what the simulator runs."""
+    """A function in another language. Line 1 of `text` is line `line` of `file`; `symbol` is the function's name in the text,
+    "" for the only one there; `flags` go to the compiler of the dialect; `included` are files that the text includes, with
+    digests of their contents; `reference` is the function that the simulator runs."""
 
     name: str
     dialect: str

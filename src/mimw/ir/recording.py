@@ -1,4 +1,4 @@
-"""The door between words and the recorder: what a word may ask of the object that records its kernel.
+"""The protocol between words and the recorder: the requests that a word may make of the object that records its kernel.
 
     op = semantic.builder.record("barrier_wait", barrier, phase)       one op of the table at the current source line
     semantic.builder.site                                              kernel.py:17, for an error

@@ -1,4 +1,4 @@
-"""`save_html`, `_repr_html_`, `_repr_pretty_`: what reports, runs, predictions, explanations and kernels have in common.
+"""The common methods of reports, runs, predictions, explanations and kernels: `save_html`, `_repr_html_`, `_repr_pretty_`.
 
 Input: an object with `_page`, which makes its `Page`. Output: a file, or the frame that a notebook shows. For example:
 

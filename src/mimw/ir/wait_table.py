@@ -1,4 +1,4 @@
-"""The table in which a watched kernel notes who waits for what: its layout, which the compiler and the watchdog agree on.
+"""The table in which a watched kernel notes its waits: its layout, for the compiler and the watchdog.
 
 Input: how many barriers and warps a CTA has. Output: where each thing lies, in bytes from the start of the table.
 

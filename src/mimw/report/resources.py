@@ -1,4 +1,4 @@
-"""The resource table: what every task has and does, and where the shared memory goes.
+"""The resource table: resources and work of every task, and the use of the shared memory.
 
 Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, tensor memory, pipes, barriers and
 shared memory:

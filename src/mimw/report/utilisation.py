@@ -1,4 +1,4 @@
-"""A timeline in numbers: how busy each lane was, for what the lane waited, how often and how long.
+"""A timeline in numbers: the busy time of each lane, and number, length and cause of its waits.
 
 Input: the `Trace` of a run. Output: shares of the time of a lane by kind of event, its waits as `Bubble`s, or a table
 of all lanes:

@@ -25,7 +25,7 @@ class Simulator:
 
 
 class Gpu:
-    """Runs kernels on the GPU: numpy arguments go there and what was written comes back into them."""
+    """Runs kernels on the GPU: numpy arguments go there, and written arrays come back into them."""
 
     name = "gpu"
 

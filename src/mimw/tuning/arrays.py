@@ -39,7 +39,7 @@ def normal(shape: tuple[int, ...], dtype: str):
 
 
 def blank(shape: tuple[int, ...], dtype: str):
-    """NaN everywhere on the GPU, so that what a launch leaves out shows."""
+    """Fill an array on the GPU with NaN, so that elements that a launch leaves out show."""
     import torch
     return torch.full(shape, float("nan"), device="cuda", dtype=torch_type(dtype))
 

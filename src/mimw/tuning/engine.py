@@ -119,7 +119,7 @@ class _Search:
         return found
 
     def candidates(self, problem: Problem) -> list[Candidate]:
-        """The operator's candidates, and what the library uses today; those with no launch are refused at once."""
+        """The operator's candidates, and the library's present choice; those with no launch are refused at once."""
         used, given = self.operator.used(problem, self.sms), self.operator.candidates(problem, self.sms)
         chosen = with_fields(self.operator, given, self.fields) if self.fields else list(dict.fromkeys(given))
         found = []

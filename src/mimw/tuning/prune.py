@@ -15,8 +15,8 @@ from math import ceil
 
 
 def by_prediction(times: Mapping[Hashable, float], share: float, least: int) -> tuple[list, dict[Hashable, str]]:
-    """(those kept, the best first, {one that is not: why}): the best `share` of all, `least` at least, and what is predicted to be
-    just as good as the last of these."""
+    """(those kept, the best first, {one that is not: why}): the best `share` of all, `least` at least, and those whose
+    prediction is just as good as the last of these."""
     order = sorted(times, key=times.get)
     if not order:
         return [], {}

@@ -65,7 +65,8 @@ def rank(candidate: Candidate) -> tuple:
 
 @dataclass
 class Report:
-    """All problems of a search. `device` is the name of the GPU, None where nothing was measured; `chip` what was compiled for."""
+    """All problems of a search. `device` is the name of the GPU, None where nothing was measured; `chip` the target of the
+    compilation."""
 
     operator: Operator
     chip: str

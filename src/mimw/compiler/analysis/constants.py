@@ -1,4 +1,4 @@
-"""Scalars whose value is certain: constants, arithmetic on them, and what a value is in the first round of its loops.
+"""Scalars whose value is certain: constants, arithmetic on constants, and values in the first round of the loops around them.
 
 Input: the def-use index and a value. Output: a number, or None. For example, for `i` of `for i in range(n)`:
 

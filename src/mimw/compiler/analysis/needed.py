@@ -28,8 +28,9 @@ from .global_arrays import GlobalArrays
 
 @dataclass(frozen=True)
 class Needed:
-    """`values` have to be computed, and what the ops in `stores` write into shared memory, or as tiles into global memory, be
-    there; `unknown` are the branches that depend on data, `bounds` the sites of loops that do."""
+    """The parts of a program that decide its course: `values` have to be computed, and the stores in `stores`, into shared
+    memory or of tiles into global memory, have to be made; `unknown` are the branches that depend on data, `bounds` the sites
+    of loops whose bounds do."""
 
     values: frozenset[Value]
     stores: frozenset[Op]

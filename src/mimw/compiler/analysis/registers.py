@@ -1,4 +1,4 @@
-"""Registers per thread of every task: what the author asked for and what the hardware will give.
+"""Registers per thread of every task: the author's request and the hardware's grant.
 
 Input: a program and its target. Output: a `TaskRegisters` for each task. For example, for a default task of 4 warps
 beside one of 4:
@@ -26,7 +26,7 @@ GROUP = 4  # warps whose registers are moved together
 
 @dataclass(frozen=True)
 class TaskRegisters:
-    """One task: its warps, its first warp in the CTA, what it asked for and what it gets (registers per thread).
+    """One task: its warps, its first warp in the CTA, its request and its grant (registers per thread).
 
     `region` numbers the kernel's task regions. `moved` is false without requests, or where the requests do not fit
     and every thread keeps the share `launch` that it started with.

@@ -47,7 +47,8 @@ def ring_of_filler(uses: Uses, wait: BarrierAccess) -> int | None:
 
 
 def _ring(uses: Uses, wait: BarrierAccess, phase, first: int) -> int | None:
-    """The ring of a wait whose flag, if it carries one, starts at `first`, and whose counter, if that is what it has, at 0."""
+    """The number of barriers in the ring of a wait whose flag, if it carries one, starts at `first`, and whose counter, if it
+    carries one, starts at 0; None if the phases are not certain."""
     if wait.predicate is not None or uses.conditional(wait.op) or wait.index is None:
         return None
     if constant_of(uses, wait.index) is not None:

@@ -20,7 +20,7 @@ from ..triton_port.codegen import base_value, flatten_values_to_ir, unflatten_ir
 
 
 class SteadyTypes:
-    """Mixin over Triton's `CodeGenerator`: what a loop carries keeps its type, also where it is no tensor."""
+    """Mixin over Triton's `CodeGenerator`: a loop-carried value keeps its type, also if it is no tensor."""
 
     def _verify_loop_carried_variable(self, name, loop_value, live_value):
         super()._verify_loop_carried_variable(name, loop_value, live_value)
@@ -42,7 +42,7 @@ class DistinctCarries(SteadyTypes):
         return names, [originals.get(handle.id(), handle) for handle in handles], types
 
     def _give_aliases_their_own_handles(self, liveins):
-        """The live-ins with fresh handles where a handle came up before, and what each fresh handle stands for."""
+        """The live-ins with a fresh handle in place of each repeated one, and the original of each fresh handle."""
         distinct, originals, seen = dict(liveins), {}, set()
         for name, value in liveins.items():
             if not isinstance(value, base_value):

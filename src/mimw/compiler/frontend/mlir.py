@@ -1,4 +1,4 @@
-"""An author's MLIR text, read while the kernel is recorded: what MLIR's parser refuses, the author hears at once.
+"""Reader of an author's MLIR text while the kernel is recorded: a refusal by MLIR's parser reaches the author at once.
 
 Input: a text, the function that is called, the warps that call it. Output: what the function does to the memory of each parameter,
 and whether it only computes:

@@ -64,7 +64,8 @@ def _members(cls: type):
 
 
 def _is_ours(node: ast.AST, scope: dict) -> bool:
-    """True of what only we understand, whatever names stand in it: methods, keywords, comprehensions over ranges."""
+    """True if the generator of stock Triton does not know this syntax, whatever names stand in it: methods, keywords,
+    comprehensions over ranges."""
     if isinstance(node, ast.Attribute):
         return node.attr in _METHODS or node.attr in _PERHAPS and not isinstance(_resolve(node.value, scope), ModuleType)
     if isinstance(node, ast.ListComp):

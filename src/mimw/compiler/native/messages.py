@@ -27,7 +27,7 @@ class CompilerError(Exception):
 
 
 def refused_by(compiler: str, output: str) -> CompilerError:
-    """The first error in what the compiler printed."""
+    """The first error in the output of the compiler."""
     for pattern in _SAID:
         if match := pattern.search(output):
             more = len(pattern.findall(output)) - 1

@@ -34,8 +34,9 @@ _MARK = re.compile("\x01(\\w+)\x02")
 
 @dataclass(frozen=True)
 class Unit:
-    """A function ready to be called: `returns` are the bits of a number that it returns (0: none), `result_bytes` the size of a
-    structure. `cta_wide` is what it does for a whole CTA that cannot be done for the threads of one task."""
+    """A function ready to be called: `returns` is the number of bits of a number that it returns (0: none), `result_bytes`
+    the size of a structure. `cta_wide` names an operation on a whole CTA in it that cannot be done for the threads of one
+    task."""
 
     symbol: str
     parameters: tuple[Param, ...]

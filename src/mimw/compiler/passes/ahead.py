@@ -20,14 +20,14 @@ from .dsa_places import padded
 
 @dataclass(frozen=True)
 class Ahead:
-    """Pure ops of a loop's body, in order, that give addresses and the next values of what the loop carries for them: `carried`
-    from each such argument of the body to what the body yields for it."""
+    """Pure ops of a loop's body, in order, that compute addresses and the next values of the carried values in them:
+    `carried` maps each such argument of the body to the value that the body yields for it."""
 
     ops: tuple[Op, ...]
     carried: dict[Value, Value]
 
     def values(self, writer: Builder, env: dict[Value, Value]) -> dict[Value, Value]:
-        """The ops once more, for the trip whose arguments are in `env`; what they give, by the values of the loop."""
+        """The ops once more, for the trip whose arguments are in `env`; returns the new values, by the values of the loop."""
         found = dict(env)
         for op in self.ops:
             args = _replaced(op.args, found, writer)
@@ -77,8 +77,8 @@ class _Slice:
                     left += op.operands
 
     def _may_fail(self, op: Op) -> bool:
-        """True of what is undefined for some operands, which a trip behind the last one may have: elements picked by number, and a
-        divisor that changes in the loop."""
+        """True for an op that is undefined for some operands, which a trip behind the last one may have: elements picked by
+        number, and a divisor that changes in the loop."""
         if op.row.cost != "division":
             return bool(op.row.traits & {"dsa", "collective"})
         divisor = op.rhs
@@ -139,7 +139,7 @@ def _made(loop: Op) -> set[Value]:
 
 
 def _has_a_place(op: Op) -> bool:
-    """True of what other tasks may see, or wait for: no copy goes past it."""
+    """True for an op whose effect other tasks may see, or that waits: no copy passes it."""
     return bool(op.row.effects & {"sync", "async"} or op.row.releases or "atomic" in op.row.traits)
 
 

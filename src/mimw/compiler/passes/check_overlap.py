@@ -48,7 +48,7 @@ def _meet(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
 
 
 def check_overlap(program: Program, target: Target) -> None:
-    """Raise `PartlyOverwritten` for the first operation that writes a part of what it reads."""
+    """Raise `PartlyOverwritten` for the first operation that writes a part of its own input."""
     if target.binary:
         return
     uses = uses_of(program)

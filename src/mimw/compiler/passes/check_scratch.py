@@ -35,7 +35,7 @@ _OTHER_MEND = "use smaller tiles there."
 
 
 def check_scratch(program: Program, target: Target, total: int, pieces: Iterable[Any]) -> None:
-    """Raise `OutOfSharedMemory` if `total` bytes are more than `target.shared_bytes`; `pieces` are what they consist of."""
+    """Raise `OutOfSharedMemory` if `total` bytes are more than `target.shared_bytes`; `pieces` are the parts of the total."""
     if total <= target.shared_bytes:
         return
     rows, excess = compiled_rows(program, shared_plan(program), pieces), total - target.shared_bytes

@@ -19,7 +19,8 @@ from ..storage import SpaceUse, use_of
 
 
 def check_spaces(program: Program, target: Target) -> None:
-    """Raise `OutOfLocalMemory` for the first space of a chip with own spaces that cannot hold what is needed in it together."""
+    """Raise `OutOfLocalMemory` for the first space of a chip with own spaces whose buffers, as far as they are needed
+    together, do not fit."""
     for name, space in {} if target.binary else target.spaces.items():
         use = None if name == GLOBAL else use_of(program, space)
         if use is not None and use.peak > space.bytes:

@@ -118,7 +118,7 @@ class Places:
     # ---- accesses ---------------------------------------------------------------------------------------------------
 
     def read(self, place: Place, site: Site) -> Value:
-        """The box, as a tile of its extents rounded up; what lies beyond is any."""
+        """The box, as a tile of its extents rounded up; elements beyond the box are undefined."""
         if place.is_whole:
             return self.writer.emit("local_load", (self.writer.now(place.root), None), site, layout=None)
         shape = padded(place.shape)

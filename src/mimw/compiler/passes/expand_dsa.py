@@ -100,7 +100,7 @@ class _Expander:
             self.writer.env[op.result] = self.writer.emit("local_alloc", (type_, None), op.site, layout=None, label=op.result.name)
 
     def local_ptr(self, op: Op) -> None:
-        """Pointers into a subview are pointers into what it is a view of."""
+        """Rewrite pointers into a subview as pointers into the buffer behind it."""
         place = self.places.of(op.buffer)
         if place.is_whole:
             self.writer.copy(op, op.args)
@@ -113,7 +113,7 @@ class _Expander:
     # ---- values -----------------------------------------------------------------------------------------------------
 
     def read(self, buffer: Value, op: Op) -> Value:
-        """A tile of the buffer's extents rounded up; what lies beyond the buffer's own is any."""
+        """A tile of the buffer's extents rounded up; elements beyond the buffer's own are undefined."""
         if buffer in self.registers:
             if buffer not in self.tiles and not self.uses.definition[buffer].row.allocates:     # a slot that a copy has filled
                 self.tiles[buffer] = self.places.read(self.places.of(buffer), op.site)

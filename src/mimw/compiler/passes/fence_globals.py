@@ -25,7 +25,8 @@ _READS = (("descriptor", "async-read"), ("pointer", "async-read"))
 
 
 def fence_globals(program: Program) -> Program:
-    """The program with attrs["proxy"] on such fences; the same object if no copy reads what the kernel could have written."""
+    """The program with attrs["proxy"] on such fences; the same object if no copy reads memory that the kernel could have
+    written."""
     if not program.where(lambda row: ("pointer", "write") in row.touches) or not any(map(_reads_by_copy, program.where(_may_read))):
         return program
     return replace(program, body=_marked(program.body))

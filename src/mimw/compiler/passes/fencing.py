@@ -1,4 +1,4 @@
-"""The walk of passes that put proxy fences in: what each task has touched since its last fence, block by block.
+"""The walk of passes that put proxy fences in: the memory that each task has touched since its last fence, block by block.
 
 Input: a program, and a subclass that says which accesses count and before which ops a fence has to stand. Output: the blocks with
 fences, as few as the walk can prove enough. For example, for writes that must be fenced before other tasks go on:
@@ -72,7 +72,7 @@ class Fencer:
         return replace(self.program, body=replace(body, ops=(*before.ops, *body.ops[last + 1:])))
 
     def _block(self, block: Block, touched: Touched, outermost: bool = False) -> tuple[Block, Touched]:
-        """The block with its fences, and what the task has touched at its end."""
+        """The block with its fences, and the memory that the task has touched at its end."""
         ops: list[Op] = []
         for index, op in enumerate(block.ops):
             if touched and self.needs_fence(op, touched):

@@ -28,8 +28,8 @@ def narrow_releases(program: Program) -> Program:
 
 
 def _is_released(row: OpDef) -> bool:
-    """True if another CTA reads by a release what an op of that row writes, or if the op reads so itself. False of writes into this
-    CTA's shared memory, and of what a copy engine moves."""
+    """True if another CTA reads the memory that an op of that row writes after a release, or if the op itself reads so. False
+    for writes into this CTA's shared memory, and for data that a copy engine moves."""
     if any(access == "peer-read" for _, access in row.touches):
         return True
     moved = row.copy in ("in", "out") or row.barrier == "complete"

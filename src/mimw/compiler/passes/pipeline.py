@@ -103,8 +103,9 @@ class Context:
 
 @dataclass(frozen=True)
 class Pass:
-    """One step. `function` takes the program, then what it `needs` of the context. `after` are the passes that run before this one,
-    for the reason that `doc` gives; a step that `rewrites` gives a program, any other raises, or gives remarks or nothing."""
+    """One step. `function` takes the program, then the entries `needs` of the context. `after` are the passes that run before
+    this one, for the reason in `doc`; a step that `rewrites` returns a program, any other raises, or returns remarks or
+    nothing."""
 
     name: str
     function: Callable[..., Any]

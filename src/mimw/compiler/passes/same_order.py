@@ -82,7 +82,8 @@ def _identity(node) -> int:
 
 
 def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
-    """The tree with what has a place marked; what had one before, `held`, still has one, though an unrolled `if` may be empty."""
+    """The tree with the nodes that have a place marked; a node that had one before, `held`, keeps it, though an unrolled `if`
+    may be empty."""
     found = []
     for node in nodes:
         blocks = [_nodes(block, fixed, held) for block in node.blocks]
@@ -95,7 +96,7 @@ def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
 
 @dataclass(frozen=True)
 class _Around:
-    """One structure around a node: what may stand for it now, and whether it may be gone.
+    """One structure around a node: the structures that may stand for it now, and True if it may be gone.
 
     A loop may have been taken apart; an `if`, too, or be joined to another one, under the number of either (which may have become
     its neighbour only when the `if`s around them were joined); and the `if`s of an unrolled loop may be gone in some of its rounds.
@@ -217,7 +218,7 @@ def _changes(nodes: list[_Node], path: Path, places, ahead: Key | None = None, b
 
 
 def _regrouped(nodes: list[_Node], path: Path, places) -> list[_Node]:
-    """The nodes of a block, where what is left over of an unrolled loop, its body behind the loop, is a loop again."""
+    """The nodes of a block, where the remainder of an unrolled loop, its body behind the loop, is a loop again."""
     made: list[_Node] = []
     loop, rest = None, None  # the last loop that stands here, and what is left over of it
     for node in nodes:

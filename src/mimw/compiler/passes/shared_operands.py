@@ -152,8 +152,8 @@ class _Rewriter:
 
 
 def _unseen(op: Op) -> bool:
-    """True if an op writes a buffer so that Triton does not see it: element by element, under a mask, or in another CTA. Triton
-    fences what the product's own task writes as a whole."""
+    """True if an op writes a buffer so that Triton does not see the write: element by element, under a mask, or in another
+    CTA. Triton fences writes of whole buffers by the product's own task."""
     return "whole" not in op.row.traits or op.name == "local_store" and op.mask is not None
 
 

@@ -39,7 +39,8 @@ def compiler_hash() -> str:
 
 
 def keep_warnings(src: MimwSource, compiled) -> None:
-    """Keep what was said of the lines of a kernel that was compiled now, and say it of one that was compiled before."""
+    """Keep the warnings about the lines of a kernel that was compiled now, and repeat those of a kernel that was compiled
+    before."""
     if src.kernel.warned is not None:
         if src.kernel.warned:
             keep_beside(compiled, _WARNED, json.dumps([src.fn.file_name, *map(asdict, src.kernel.warned)]))

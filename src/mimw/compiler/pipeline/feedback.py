@@ -1,4 +1,4 @@
-"""The feedback stage: what only an optimised module shows, for the next lowering of the same program.
+"""The feedback stage: facts that only an optimised module shows, for the next lowering of the same program.
 
     learned = BANK_CONFLICTS.learn(program, layouts, module, chip)      {12: a swizzled layout}, 12 the number of a `local_alloc`
     feedback = replace(Feedback(), free_buffers=learned)                lowering begins again with it

@@ -79,7 +79,7 @@ def content_key(fn) -> str:
 
 
 def check_seen(fn, before: Seen, constants: dict) -> None:
-    """GlobalChanged if what a kernel looked at when it was compiled is another one now."""
+    """Raise GlobalChanged if a value that a kernel read when it was compiled is another one now."""
     if changed := before.changed(seen_by(fn, constants)):
         raise GlobalChanged(f"{fn.__name__} was compiled with {changed}",
                             hint="compile, freeze or launch it again; what changes often is a parameter `NAME: tl.constexpr`")

@@ -1,4 +1,4 @@
-"""The stages of a kernel of ours, as data, and the loop that runs them again with what an optimised module has shown.
+"""The stages of a kernel of ours, as data, and the loop that runs them again with the facts of an optimised module.
 
     record      a JIT function and its specialisation -> a program without layouts       FRONT, once a kernel
     check       the program, without what is unused; or a refusal
@@ -150,7 +150,7 @@ FRONT: tuple[Callable[[Kernel, Setting, Program | None], Program], ...] = (recor
 
 
 def solve(program: Program, chip: Target, feedback: Feedback | None = None) -> Layouts:
-    """The layouts of a program on one of our targets, with what earlier lowerings of it have shown."""
+    """The layouts of a program on one of our targets, with the findings of earlier lowerings."""
     feedback = feedback or Feedback()
     choices = {op.result: choice for op, choice in feedback.of_ops(program, "free_buffers").items()}
     return solve_layouts(program, chip, bank_choices=choices, stored=feedback.of_ops(program, "masked_stores"))

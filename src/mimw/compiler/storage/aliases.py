@@ -40,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True)
 class AliasPlan:
-    """The placement of all leaves: slot `s` of the tree starts at `s * stride`; `total` is what the memory must hold."""
+    """The placement of all leaves: slot `s` of the tree starts at `s * stride`; `total` is the size of the memory."""
 
     stride: int
     slots: int

@@ -24,8 +24,8 @@ _LIBRARY = "/triton/language/"
 
 @dataclass(frozen=True)
 class Row:
-    """Bytes [start, end) and what they are for: `entry` is the author's allocation, None for the scratch of Triton's `op`;
-    `sites` holds its line, if there is one. Scratch that is not needed at one time shares its bytes."""
+    """Bytes [start, end) and their use: `entry` is the author's allocation, None for the scratch of Triton's `op`; `sites`
+    holds its line, if there is one. Pieces of scratch that are not needed together share bytes."""
 
     name: str
     kind: str

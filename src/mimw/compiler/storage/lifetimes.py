@@ -20,10 +20,9 @@ BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
 
 @dataclass(frozen=True)
 class SharedEntry:
-    """One allocation. `first` and `last` are positions in `Program.walk()`, both needed; `pinned` allocations are
-    needed for the whole kernel: barriers, what tasks or asynchronous copies and dots touch, and what is handed on where
-    it cannot be followed.
-    """
+    """One allocation. `first` and `last` are positions in `Program.walk()`, both needed; `pinned` allocations are needed for
+    the whole kernel: barriers, memory that tasks or asynchronous copies and dots touch, and views that control flow hands on
+    out of sight."""
 
     name: str
     kind: str  # "buffer", "barriers" or "storage", which arrays share
@@ -41,8 +40,8 @@ class SharedEntry:
 
 @dataclass(frozen=True)
 class SharedPlan:
-    """All allocations in program order. `total` is their sum; `peak` the most bytes that are needed at once, which is
-    what no planner can do without (alignment comes on top); `at_peak` are the entries needed then."""
+    """All allocations in program order. `total` is their sum; `peak` the most bytes that are needed at once, the least for
+    any planner (alignment comes on top); `at_peak` are the entries needed then."""
 
     entries: tuple[SharedEntry, ...]
 

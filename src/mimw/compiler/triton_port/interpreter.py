@@ -136,7 +136,7 @@ def _of_unsigned(method):
 
 
 def _compare(function, unordered: bool):
-    """A float comparison that says what it makes of NaN."""
+    """A float comparison with a defined result for NaN."""
 
     def op(self, lhs, rhs):
         nan = np.isnan(lhs.data) | np.isnan(rhs.data)

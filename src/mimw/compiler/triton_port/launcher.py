@@ -1,4 +1,5 @@
-"""Triton's launcher of NVIDIA kernels, without its Python front: the C function, what it takes, and how descriptors are encoded.
+"""Triton's launcher of NVIDIA kernels, without its Python front: the C function, its arguments, and the encoding of
+descriptors.
 
 Input: a compiled kernel. Output: a `Launcher`, or None for a kernel that only the front can launch:
 
@@ -73,8 +74,8 @@ def _descriptors(kind: Any) -> int:
 
 
 def launch(compiled: CompiledKernel, grid: tuple[int, int, int], stream: int, values: Sequence[Any]) -> None:
-    """Launch a compiled kernel by Triton's front, with its hooks: what `kernel[grid](...)` does once the kernel is found. `values`
-    are those of all parameters, in order."""
+    """Launch a compiled kernel by Triton's front, with its hooks, as `kernel[grid](...)` does once the kernel is found.
+    `values` are those of all parameters, in order."""
     told = compiled.launch_metadata(grid, stream, *values)
     compiled.run(*grid, stream, compiled.function, compiled.packed_metadata, told, knobs.runtime.launch_enter_hook,
                  knobs.runtime.launch_exit_hook, *values)

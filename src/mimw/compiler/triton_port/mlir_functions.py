@@ -108,7 +108,7 @@ class Body:
 
     @property
     def results(self) -> list:
-        """The MLIR types of what the function returns."""
+        """The MLIR types of the function's results."""
         (last, ) = _named(self.module, "tt.return")
         return [last.get_operand(index).get_type() for index in range(last.get_num_operands())]
 

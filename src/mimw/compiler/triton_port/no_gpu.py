@@ -64,8 +64,8 @@ class NoGpuUtils:
 
 
 class NoGpuDriver:
-    """The little of Triton's `DriverBase` that makes sense without a device. `wanted` gives the target that is simulated, `numbers`
-    what is known of its device."""
+    """The little of Triton's `DriverBase` that makes sense without a device. `wanted` gives the target that is simulated,
+    `numbers` the known facts of its device."""
 
     def __init__(self, wanted: Callable[[], GPUTarget], numbers: Numbers = dict):
         self.wanted, self.numbers = wanted, numbers
@@ -105,8 +105,8 @@ def _no_gpu(question: str, name: str) -> Exception:
 
 
 def stand_in(wanted: Callable[[], GPUTarget], numbers: Numbers = dict, beside_a_gpu: bool = False) -> None:
-    """Make Triton's active driver the stand-in, once, where there is no GPU, or `beside_a_gpu` if all launches of the process are
-    simulated; `wanted` gives the target that it names, `numbers` what it knows of the device.
+    """Make Triton's active driver the stand-in, once, where there is no GPU, or `beside_a_gpu` if all launches of the process
+    are simulated; `wanted` gives the target that it names, `numbers` the known facts of the device.
 
     Called while kernels are decorated, so it only looks for device files: asking Triton would load its driver and open
     the device, and a process that has done so cannot fork workers any more.

@@ -133,7 +133,7 @@ def _descriptor(descriptors: tuple, shard_id, scope: bound_mesh, semantic):
 
 
 def remote_pointer(pointer: tl.tensor, rank: tl.tensor, semantic, **known) -> tl.tensor:
-    """The same elements of CTA `rank`'s buffer; `known` is what is known of the pointers (attrs of `remote_ptr`)."""
+    """The same elements of CTA `rank`'s buffer; `known` are the known facts of the pointers (attrs of `remote_ptr`)."""
     handle = semantic.builder.record("remote_ptr", pointer.handle, rank.handle, **known).results[0]
     there = tl.pointer_type(pointer.dtype.element_ty, "cluster")
     return tl.tensor(handle, tl.block_type(there, list(pointer.type.shape)) if pointer.type.is_block() else there)
@@ -257,8 +257,8 @@ def _refuse_registers() -> None:
 
 
 def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semantic) -> tl.tensor:
-    """Pointers to the elements that a shard owns of a tensor in global memory, for the word `name`: of the whole, or of what one
-    GPU has of it."""
+    """Pointers to the elements that a shard owns of a tensor in global memory, for the word `name`: of the whole tensor, or
+    of one GPU's part of it."""
     spec, shape = sharded.spec, sharded.shape
     if shape is None:
         refuse(ValueError, f"{name}: the ShardedTensor has a pointer for a handle and no shape; give make_sharded_tensor the shape")
@@ -285,7 +285,7 @@ def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semanti
 
 
 def _on_one_gpu(name: str, sharded: ShardedTensor, semantic) -> tuple[tuple[str, ...], ...]:
-    """The split of what one GPU has: without the axes of devices."""
+    """The split of one GPU's part: without the axes of devices."""
     spec = sharded.spec
     if sharded.bound is None:
         return spec.split

@@ -133,7 +133,7 @@ def own_shard(name: str, tensor: ShardedTensor, semantic, places: Places | None 
 
 
 class _Exchange:
-    """One change of distribution: what each element of the new shard is, in terms of who has it and where."""
+    """One change of distribution: for each element of the new shard its owner and its position there."""
 
     def __init__(self, name: str, tile: tl.tensor, have: ShardingSpec, want: ShardingSpec, shape: tuple[int, ...], places: Places,
                  semantic):

@@ -22,7 +22,7 @@ from .sharding import ShardingSpec
 
 
 def crossed(have: ShardingSpec, want: ShardingSpec) -> tuple[str, ...]:
-    """The mesh axes along which what a shard is to have may lie with another one."""
+    """The mesh axes along which the elements of a new shard may lie in another shard."""
     found = [name for name in have.partial if name not in want.partial]
     for axis in range(len(have.split)):
         old, new = have.split[axis], want.split[axis] if axis < len(want.split) else ()

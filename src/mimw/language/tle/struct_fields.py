@@ -1,4 +1,4 @@
-"""The fields of a `tle.struct`: what its class declares, and what each field takes.
+"""The fields of a `tle.struct`: the declarations of its class, and the values that each field takes.
 
 Input: a class, and the values of a call. Output: `Field`s by name, values that fit, or a StructError at the line. For example:
 

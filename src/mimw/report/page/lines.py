@@ -1,4 +1,4 @@
-"""Source positions as keys: what happens at a line, and in helpers that the line calls, is linked to the line.
+"""Source positions as keys: the events at a line, and in helpers that the line calls, are linked to the line.
 
 Input: the sites of ops, events and findings. Output: keys for attributes of the page, such as "0.33" for line 33 of its first file:
 

@@ -1,4 +1,4 @@
-"""The timelines of several runs, one a finding, as one piece of data: what all runs share stands once.
+"""The timelines of several runs, one a finding, as one piece of data: common parts stand once.
 
 Input: the runs with their `Lanes`. Output: plain data for JSON, from which the page draws the run that a reader chooses:
 

@@ -68,7 +68,7 @@ def _file(file: str, number: int, lines: Lines, at: Mapping, told: Mapping[str, 
 
 
 def _spans(text: list[str], used: set[int]) -> list[tuple[int, int]]:
-    """First and last lines of what is shown: the outermost functions around the lines in use, with their decorators."""
+    """First and last lines of the functions to show: the outermost functions around the lines in use, with their decorators."""
     try:
         tree = ast.parse("".join(text)).body
     except (SyntaxError, ValueError):

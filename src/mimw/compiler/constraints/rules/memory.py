@@ -64,7 +64,8 @@ def vectors(op: Op, tiles: Tiles) -> None:
 
 
 def _wide(op: Op, tiles: Tiles) -> Choice:
-    """Rows of shared memory are read 16 bytes at a time if every thread has as much; what is computed from them follows.
+    """A layout that reads rows of shared memory 16 bytes at a time if every thread has as much; tiles computed from the rows
+    follow.
 
     Of rank 1 only: from rank 2 on swizzles and what the tile is for decide, and Triton's passes look after it.
     """

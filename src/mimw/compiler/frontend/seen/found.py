@@ -52,7 +52,7 @@ class Seen:
 
     @cached_property
     def places(self) -> str:
-        """The digest of the texts and lines of all functions: what locations in a binary are made of."""
+        """The digest of the texts and lines of all functions: the source of the locations in a binary."""
         return hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
 
     @cached_property

@@ -37,7 +37,7 @@ _ATOM_BYTES, _ATOMS = 128, 8        # of the address that a descriptor's base of
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand in shared memory: the upper word of its descriptors, and of each step along K what is added to the lower word,
+    """An operand in shared memory: the upper word of its descriptors, and for each step along K the addend of the lower word,
     whose low bits are the buffer's address in units of 16 bytes."""
 
     high: int
@@ -116,8 +116,8 @@ def scaled_instructions(a_format: str, b_format: str, block: int, a_k_major: boo
 
 
 def packed_scales(rows: int, columns: int) -> Iterator[tuple[int, int, int]]:
-    """(upper word of the descriptor, what is added to its lower word, column in the table) of each copy of a block of packed
-    scales, of a table of `rows` x `columns`."""
+    """(upper word of the descriptor, addend of its lower word, column in the table) of each copy of a block of packed scales,
+    of a table of `rows` x `columns`."""
     down, across = rows // _BLOCK_ROWS, columns // _BLOCK_COLUMNS
     for column in range(across):
         for row in range(down):

@@ -74,7 +74,7 @@ def multiply(emitter: Emitter, op: Op, inputs: Inputs, kind: str, instructions: 
 
 
 def by_one(emitter: Emitter, op: Op, lines: list[str], inputs: Inputs) -> None:
-    """Assembly that ends for all but the elected thread, behind what the task did before."""
+    """Assembly that ends for all but the elected thread, behind the earlier work of the task."""
     if op.attrs.get("fences"):      # by each thread for its own writes, before all have come
         emitter.builder.create_fence_async_shared(False)
     sync(emitter)

@@ -19,7 +19,7 @@ _MOST = 256  # elements of a box in one dimension: PTX ISA, "Tensors", bounding 
 
 
 def box(type_: Descriptor, layout: NvmmaShared) -> list[int]:
-    """Extents of what one TMA instruction moves: at most 256 a dimension, and one swizzle width of the innermost."""
+    """Extents of one TMA instruction: at most 256 a dimension, and one swizzle width of the innermost."""
     extents = [min(extent, _MOST) for extent in type_.shape]
     if layout.swizzle:
         extents[-1] = 8 * layout.swizzle // type_.element.bits // counted(layout)

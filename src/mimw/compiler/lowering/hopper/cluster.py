@@ -61,8 +61,8 @@ setp.eq.s32 on, $0, 0;{condition}
 
 @emits("remote_arrive")
 def remote_arrive(emitter: Emitter, op: Op):
-    """The sync brings what all threads of the task did before the one arrival that releases it. On a per-thread barrier each
-    thread releases what it did itself."""
+    """Arrive after a sync, which brings the earlier work of all threads of the task before the one arrival that releases it.
+    On a per-thread barrier each thread releases its own work."""
     everybody = op.barrier.type.per_thread
     chosen = emitter.builder.get_int32(0) if everybody else thread_in_task(emitter)
     operands = [chosen, emitter.of(op.barrier), emitter.of(op.rank)]

@@ -64,7 +64,8 @@ def test(emitter: Emitter, op: Op):
 
 
 def arrive_per_thread(emitter: Emitter, barrier, count: int, when) -> None:
-    """Every thread for itself, without a sync: what it read or wrote before is released by its own arrive."""
+    """Arrive with every thread by itself, without a sync: the arrival of a thread releases that thread's earlier reads and
+    writes."""
     address = own_address(emitter, barrier)
     arrive = "mbarrier.arrive.release.cta.shared::cta.b64 _, [$0]" + (f", {count};" if count > 1 else ";")
     if when is None:

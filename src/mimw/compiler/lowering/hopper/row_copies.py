@@ -65,7 +65,7 @@ class Rows:
 
 
 def rows_of(emitter: Emitter, op: Op, allocated: tuple[int, ...] = ()) -> Rows:
-    """The rows that `op` copies from or to a tile; `allocated` is the shape of what the tile is a view of."""
+    """The rows that `op` copies from or to a tile; `allocated` is the shape of the buffer behind the tile."""
     (count, ), type_ = op.rows.type.shape, op.descriptor.type
     size, swizzle, lines = type_.element.bytes, emitter.layouts.descriptors[op.descriptor].swizzle, 1
     for extent in allocated[:-1] or (count, ):

@@ -47,7 +47,7 @@ def multicast_pointer(emitter: Emitter, op: Op):
 
 
 class _Groups:
-    """The assembly of an op: what a thread does for each group of neighbours that it holds."""
+    """The assembly of an op: a thread's instructions for each group of neighbours that it holds."""
 
     def __init__(self, emitter: Emitter, op: Op, results: int = 0):
         self.emitter, self.op = emitter, op

@@ -168,7 +168,8 @@ class _Call:
         return {"tid": number, "ntid": str(threads), "sync": sync}
 
     def _check_pieces(self) -> None:
-        """A structure that is returned is the descriptors of what was written: the code traps if it is another place."""
+        """Check that the structure that is returned is the descriptors of the buffers written: the code traps if a descriptor
+        points elsewhere."""
         if not self.unit.result_bytes:
             return
         written = [form for form in self.forms if form.kind == "memref" and form.writes]

@@ -27,7 +27,8 @@ def _policy(emitter: Emitter, policy):
 
 @emits("async_load")
 def async_load(emitter: Emitter, op: Op):
-    """cp.async fills what it does not read with zeros and moves 4 bytes at least; all else goes through registers."""
+    """Copy by cp.async, which fills unread elements with zeros and moves 4 bytes at least; all other copies go through
+    registers."""
     if op in emitter.by_registers or op.other is not None:
         _by_registers(emitter, op)
         return []

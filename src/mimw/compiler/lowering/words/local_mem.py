@@ -63,7 +63,7 @@ def local_scatter(emitter: Emitter, op: Op):
 
 @emits("local_store")
 def local_store(emitter: Emitter, op: Op):
-    """A trial lowering stores without the mask: what it is for is the layout that Triton's passes give the tile."""
+    """Store a tile. A trial lowering stores without the mask, to see the layout that Triton's passes give the tile."""
     if op.mask is not None and not emitter.trial:
         masked_store(emitter, op)
         return

@@ -75,7 +75,7 @@ class BodyCall:
         self.buffers: dict[int, Any] = {}
 
     def record(self, extents: tuple[int, ...] | None, read_only) -> Any:
-        """Record the body for threads of these extents, by default those that there are: what it returns."""
+        """Record the body for threads of these extents, by default the task's threads; return its results."""
         semantic, builder = self.semantic, self.builder
         for index, (arg, form) in enumerate(zip(self.given, self.operands.forms)):
             if form.kind == "memref":

@@ -131,7 +131,7 @@ op("tensor", "dim")(_dim)
 
 @op("memref", classes=("AtomicRMWOp", ))
 def atomic_rmw(body, kind, value, memref, indices):
-    """Combine each thread's value with the element, in one step; gives what was there before."""
+    """Combine each thread's value with the element, in one step; give the element's old value."""
     pointer = place(body, memref, indices, "memref.atomic_rmw")
     value = body.threads.number(value, _element(memref))
     if value.type != _element(memref):
@@ -236,7 +236,7 @@ def _steps(body, address: Number, type_: VectorType) -> list[tl.tensor]:
 
 @op("llvm", classes=("AtomicRMWOp", ))
 def atomicrmw(body, bin_op, ptr, val, ordering=None, **hints):
-    """Combine each thread's value with the number at its address, in one step; gives what was there before."""
+    """Combine each thread's value with the number at its address, in one step; give the old number."""
     address = pointer(body, ptr, "llvm.atomicrmw")
     value = body.threads.number(val, address.pointee)
     order = order_of(body, ordering, "llvm.atomicrmw")

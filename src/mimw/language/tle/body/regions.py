@@ -84,7 +84,8 @@ class Structured:
 
 
 def run(body, statements: list[ast.stmt], what: str, assign: Callable[[], None] | None = None) -> Region:
-    """Walk the statements of a region, after `assign` has bound names in it. The region with what it yields."""
+    """Walk the statements of a region, after `assign` has bound names in it. Returns the region with the values that it
+    yields."""
     with body.threads.inside(Region(what)) as region:
         if assign is not None:
             assign()
@@ -130,7 +131,7 @@ def yield_(body, results_=(), results=None):
 
 @op("scf")
 def condition(body, condition, args_=(), args=None):
-    """Ends the first region of an scf.while_: go on? And what the second region, or the op, gets."""
+    """End the first region of an scf.while_: the flag for one more trip, and the values for the second region, or for the op."""
     values = args if args is not None else args_
     threads = body.threads
     flags = threads.number(condition, I1, "scf.condition: the condition")

@@ -1,4 +1,4 @@
-"""The threads of a raw body as the lanes of tiles, and what is recorded for them.
+"""The threads of a raw body as the lanes of tiles, and the ops that are recorded for them.
 
 Input: how many threads, and the semantic of the kernel. Output: ops of `mimw.ir`. For example, with 128 threads:
 

@@ -76,7 +76,7 @@ F16Type, BF16Type, F32Type, F64Type = map(_float, ("f16", "bf16", "f32", "f64"))
 
 @dataclass(frozen=True)
 class PointerType(Type):
-    """An address; what it points to, the op says."""
+    """An address; the op names the type of the data at it."""
 
     space: int = 0
 

@@ -21,7 +21,7 @@ from .types import MemRefType, Type
 
 
 class Region:
-    """A region of the body while it is walked: `yielded` is what it has handed on, once it has."""
+    """A region of the body while it is walked: `yielded` are its yielded values, once it has any."""
 
     def __init__(self, what: str):
         self.what, self.yielded, self.condition = what, None, None

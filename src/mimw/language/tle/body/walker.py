@@ -57,7 +57,7 @@ def _parsed(function: FunctionType) -> tuple[ast.FunctionDef, int, int]:
 
 
 class Walker(Expressions):
-    """Walks one body. Ops reach the threads, and what belongs to the whole body, through it."""
+    """Walker of one body. Ops reach the threads, and the state of the whole body, through it."""
 
     def __init__(self, function: FunctionType, threads: Threads, allocate: Callable, widest: str = "block", depth: int = 0):
         self.function, self.threads, self._allocate, self.widest, self._depth = function, threads, allocate, widest, depth
@@ -103,7 +103,7 @@ class Walker(Expressions):
         return self._allocate(type_, by_thread)
 
     def until_steady(self, statements: list[ast.stmt], lanes: tuple, record: Callable[[tuple], tuple | None]) -> None:
-        """Record a loop, again and again until no more of what it carries has to be a tile."""
+        """Record a loop, again and again until no more of its carried values have to become tiles."""
         known = self.widened.get(id(statements))
         lanes = tuple(a or b for a, b in zip(lanes, known)) if known else lanes
         kept = dict(self.names)
@@ -114,7 +114,7 @@ class Walker(Expressions):
     # ---- statements ---------------------------------------------------------------------------------------------------
 
     def walk(self, arguments: dict[str, Any]) -> Any:
-        """Record the body for these values of its parameters: what it returns."""
+        """Record the body for these values of its parameters; return its results."""
         builder = self.threads.builder
         saved = builder.enter_function(self.function.__name__)
         try:

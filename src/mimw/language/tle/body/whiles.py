@@ -140,7 +140,8 @@ class While(Structured):
         return [around(self.threads, handle, init, wide) for handle, init, wide in zip(handles, self.inits, lanes)]
 
     def _masked(self, condition: _Condition) -> None:
-        """Each thread goes on for itself. Besides what is carried, the loop holds what the condition gave last, and who goes on."""
+        """Record a loop in which each thread goes on for itself. Besides the carried values, the loop holds the last values
+        of the condition, and a mask of the threads that go on."""
         threads, builder, count = self.threads, self.threads.builder, len(self.inits)
         everyone = threads.mask if threads.mask is not None else threads.constant(True, I1)
         shown = condition.new

@@ -69,7 +69,7 @@ class Operands:
         return () if self.result is None or self.result.kind != "value" else (_NAMES[self.result.element].to_ir(self.builder), )
 
     def before(self) -> None:
-        """Put tiles into shared memory and declare what is read."""
+        """Put tiles into shared memory and declare the memory that is read."""
         for index, (arg, form) in enumerate(zip(self.given, self.forms)):
             if form.kind == "memref" and isinstance(arg, tl.tensor):
                 self.memory[index] = alloc(list(form.shape), arg.dtype, _semantic=self.semantic)
@@ -81,7 +81,7 @@ class Operands:
                 self.builder.record("raw_reads" if form.kind == "memref" else "raw_loads", place.handle)
 
     def after(self) -> None:
-        """Declare what has been written."""
+        """Declare the memory that has been written."""
         for place, form in zip(self.memory, self.forms):
             if form.writes:
                 self.builder.record("raw_writes" if form.kind == "memref" else "raw_stores", place.handle)
