@@ -1,14 +1,14 @@
-"""A tile that all GPUs of a world reach for a while: each program's part of the scratch that lies in every symmetric heap.
+"""A tile that all GPUs of a world reach for a while: each program's part of the workspace that lies in every symmetric heap.
 
 Input: a tile of a kernel, and the places of a bound mesh. Output: ops that put the tile there, and pointers to what other programs
 have put there. For example:
 
-    scratch = Scratch(tile, places, semantic)
-    scratch.put(tile)                           %p, %s = world_scratch %world bytes; store %p + program * %s + ..
-    scratch.pointer(coordinates, positions, False)      peer_pointer %p ..; add_ptr
+    workspace = Workspace(tile, places, semantic)
+    workspace.put(tile)                           %p, %s = world_scratch %world bytes; store %p + program * %s + ..
+    workspace.pointer(coordinates, positions, False)      peer_pointer %p ..; add_ptr
 
 Between the two all programs have to pass a barrier, and again before a program puts something else there. Tables of ranks give the
-address of the scratch (docs/DISTRIBUTED.md); how much each program has is the most that the kernel asks for anywhere.
+address of the workspace (docs/DISTRIBUTED.md); how much each program has is the most that the kernel asks for anywhere.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from math import prod
 
 import triton.language.core as tl
 
-from ...ir.scratch import ALIGNED
+from ...ir.workspace import ALIGNED
 from ..tlx.world import peer_pointer
 from .places import Places
 
 
-class Scratch:
+class Workspace:
     """Memory for one tile of `tile`'s shape and dtype in each program."""
 
     def __init__(self, tile: tl.tensor, places: Places, semantic):
@@ -57,7 +57,7 @@ class Scratch:
         return self.semantic.mul(program, self.step, False)
 
     def _at(self, gpu) -> tl.tensor:
-        """The start of the scratch of a GPU. For a tile of ranks the start is chosen among the mesh's GPUs, not loaded: so
+        """The start of the workspace of a GPU. For a tile of ranks the start is chosen among the mesh's GPUs, not loaded: so
         Triton sees which neighbours have one GPU, and makes one access of them."""
         def start_of(rank):
             return peer_pointer(self.start, rank, self.world, _semantic=self.semantic)
