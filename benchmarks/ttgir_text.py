@@ -101,7 +101,8 @@ def normalised(text: str) -> str:
 
 
 def with_constants_inside(text: str) -> str:
-    """A normalised text with each constant in place of its name: in which order a block's constants stand says nothing of the code."""
+    """A normalised text with each constant in place of its name: in which order a block's constants stand says nothing of the
+    code."""
     constants = dict(_CONSTANTS.findall(text))
     kept = "\n".join(line for line in text.splitlines() if not _CONSTANTS.match(line))
     numbers: dict[str, str] = {}

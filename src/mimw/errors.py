@@ -5,7 +5,7 @@ that says where the mistake is, the facts with their sum, and the mend. For exam
 
     except mimw.errors.TooFewArrivals as error: error.sites         the lines of the kernel
 
-This file has all kinds in one place, so that every room raises the same kind for the same mistake:
+This file has all kinds in one place, so that every package folder raises the same kind for the same mistake:
 
     MimwError
     ├── KernelError            a kernel that cannot be right; names the user's lines
@@ -38,7 +38,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── BytesNeverSent
     │   │   ├── RankMissing             a barrier of several GPUs to which a rank comes no more
     │   │   ├── SignalNeverSent         a wait for a signal that comes no more
-    │   │   └── Livelock                tasks spin on memory that nobody changes
+    │   │   └── Livelock                tasks spin on memory that does not change
     │   │       └── EndlessLoop         a loop took more trips than a task may take in the simulator
     │   ├── DataRace           two accesses that nothing orders
     │   │   ├── MissingFence            ordered, but for the wrong proxy
@@ -48,7 +48,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── SlotReusedEarly         written before another task is known to have read it
     │   │   ├── ScopeTooNarrow          two GPUs, ordered only by atomics whose scope ends at the GPU
     │   │   ├── MissingSystemFence      two GPUs, ordered only by relaxed atomics with no fence of system scope
-    │   │   ├── SignalOvertakesData     a peer is told of a copy that need not have ended
+    │   │   ├── SignalOvertakesData     a peer gets a signal about a copy that need not have ended
     │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
     │   ├── PartlyOverwritten  an operation of a local memory writes a part of what it reads; the compiler raises it, too
     │   ├── UnwrittenRead
@@ -74,7 +74,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   ├── MeshTooLarge            a mesh of more GPUs than the world has
     │   ├── NotSymmetric            a tensor that peers do not reach, where one is wanted that they do
     │   ├── PeerWithoutAccess       a GPU that cannot reach another one's memory
-    │   ├── HeapFull                the symmetric heap has no room; the message holds the sum
+    │   ├── HeapFull                the symmetric heap is full; the message holds the sum
     │   ├── RanksDisagree           ranks ask for different things in one collective call
     │   └── PeerLate                a rank did not come within the time limit
     │       └── PeerLost                its process has ended
@@ -110,7 +110,7 @@ class MimwError(Exception):
 
     @property
     def kind(self) -> str:
-        """The name of the error's class: what reports and `mimw check --json` call it."""
+        """The name of the error's class, in reports and in `mimw check --json`."""
         return type(self).__name__
 
 
@@ -204,7 +204,7 @@ class AsyncDotMisuse(ProtocolError):
 
 
 class TaskError(KernelError):
-    """A region of tasks holds or captures what it must not."""
+    """A region of tasks with a content or a capture that it must not have."""
 
 
 class StructError(KernelError):
@@ -225,11 +225,11 @@ class IllegalPath(KernelError):
 
 
 class LayoutConflict(KernelError):
-    """No layout suits everything that is done with one buffer or tile."""
+    """A buffer or tile for which no layout suits all of its uses."""
 
 
 class RawCodeError(KernelError):
-    """Raw code of the author's that cannot be: its text, its types, or what it is given. Names the line in the raw code."""
+    """A fault in raw code of the author's: in its text, its types, or its arguments. Names the line in the raw code."""
 
 
 class UnknownSymbolError(RawCodeError):
@@ -259,8 +259,8 @@ class SimulationError(MimwError):
 
 
 class Deadlock(SimulationError):
-    """No task can go on: who waits for what, where, in which phase, and who could have arrived. `begun` says that the phase waited
-    for has got some of its arrivals, so that it is the right one."""
+    """A state in which no task can go on: each wait with its object, place and phase, and the tasks that could have arrived.
+    `begun` says that the phase waited for has got some of its arrivals, so that it is the right one."""
 
     begun = False
 
@@ -282,19 +282,19 @@ class RankMissing(Deadlock):
 
 
 class RankDied(Deadlock):
-    """A simulated GPU has died, as its `mimw.World` was told, and others wait for it."""
+    """A simulated GPU has died, as configured in its `mimw.World`, and others wait for it."""
 
 
 class SignalNeverSent(Deadlock):
-    """A task waits for a signal that nobody sends any more."""
+    """A task waits for a signal that no task sends any more."""
 
 
 class BytesNeverSent(Deadlock, ExpectedBytesMismatch):
-    """A phase was told to expect bytes that no copy brings."""
+    """A phase expects bytes that no copy brings."""
 
 
 class Livelock(Deadlock):
-    """Tasks spin on global memory that nobody changes any more. `sites` are the loops in which they do, then other waits."""
+    """Tasks spin on global memory that does not change any more. `sites` are the loops in which they do, then other waits."""
 
 
 class EndlessLoop(Livelock):
@@ -304,7 +304,7 @@ class EndlessLoop(Livelock):
 class DataRace(SimulationError):
     """Two accesses to one place, one of them a write, that no barrier, wait or fence orders. It need not show in this
     run: the order is what is missing. `sites` are those of the earlier and the later access, then of what could order them; `space`
-    says in which memory they meet, shared or global."""
+    is the memory of both, shared or global."""
 
     space = "shared"
 
@@ -331,11 +331,11 @@ class ScopeTooNarrow(DataRace):
 
 
 class MissingSystemFence(DataRace):
-    """Two GPUs access one place, and what tells the one of the other is relaxed, with no fence of system scope."""
+    """Two GPUs access one place, ordered only by a relaxed signal, with no fence of system scope."""
 
 
 class SignalOvertakesData(DataRace):
-    """A peer is told of data while the copy that brings the data need not have ended."""
+    """A peer gets a signal about data while the copy that brings the data need not have ended."""
 
 
 class UnfinishedAtExit(DataRace):
@@ -348,9 +348,9 @@ class PartlyOverwritten(SimulationError, AliasError):
 
 
 class UnwrittenRead(SimulationError):
-    """What nobody has written in shared or tensor memory is used: read, and then stored in global memory, taken as an address, mask
-    or condition, or given to a product that keeps it. Or it is read where a copy has not landed yet. Reading it, and computing with
-    what was read, is no mistake. The sites are those of the read and of the use."""
+    """A use of shared or tensor memory that was never written: read, and then stored in global memory, taken as an address,
+    mask or condition, or given to a product that keeps it. Or a read where a copy has not landed yet. Reading such memory,
+    and computing with the values, is no mistake. The sites are those of the read and of the use."""
 
 
 class CopyReadEarly(DataRace, UnwrittenRead):
@@ -383,7 +383,7 @@ class TooManyArrivals(BarrierMisuse, ArriveCountMismatch):
 
 
 class BytesNotExpected(BarrierMisuse, ExpectedBytesMismatch):
-    """A phase got more bytes than it was told to expect."""
+    """A phase got more bytes than it expects."""
 
 
 class PhaseMissed(BarrierMisuse):
@@ -403,11 +403,11 @@ class AsyncDotReadEarly(SimulationError, AsyncDotMisuse):
 
 
 class PeerExited(SimulationError):
-    """Another CTA's barrier or shared memory is touched after that CTA has left the kernel."""
+    """An access to another CTA's barrier or shared memory after that CTA has left the kernel."""
 
 
 class WorkLost(SimulationError):
-    """A CTA has got the work of a cluster that will not start, and ends without a look at the answer: nobody does that work."""
+    """A CTA has got the work of a cluster that will not start, and ends without a look at the answer: no CTA does that work."""
 
 
 class RequestAfterRefusal(SimulationError):
@@ -425,14 +425,14 @@ def fail(kind: type[SimulationError], task, op, message: str, *sites, hint: str 
 
 
 class LaunchError(MimwError, ValueError):
-    """What a launch cannot be given: a cluster shape, a grid that it does not divide, a descriptor that TMA cannot have."""
+    """A launch that cannot be: a cluster shape, a grid that the cluster does not divide, a descriptor that TMA cannot have."""
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
 class CheckFailed(LaunchError, RuntimeError):
-    """What MIMW_CHECK=1 found in a kernel before its launch, which then did not happen. `report` is that of `mimw.check`."""
+    """Findings of MIMW_CHECK=1 in a kernel, which was therefore not launched. `report` is that of `mimw.check`."""
 
     def __init__(self, kernel, report):
         self.kernel, self.report = kernel, report
@@ -444,7 +444,7 @@ class CheckFailed(LaunchError, RuntimeError):
 
 
 class NotAKernel(LaunchError, TypeError):
-    """What `mimw.jit` cannot make a kernel of: a lambda, a class, a function whose source Python does not know."""
+    """An object of which `mimw.jit` cannot make a kernel: a lambda, a class, a function whose source Python does not know."""
 
 
 class OutsideKernel(LaunchError, RuntimeError):
@@ -457,7 +457,7 @@ class GlobalChanged(LaunchError, RuntimeError):
 
 
 class DistributedError(MimwError, RuntimeError):
-    """What the processes of several GPUs cannot do together. `ranks` are those of the group that the message is about."""
+    """A failure of the processes of several GPUs to work together. `ranks` are those of the group that the message is about."""
 
     def __init__(self, message: str, *, hint: str = "", ranks=()):
         self.ranks = tuple(ranks)
@@ -465,7 +465,7 @@ class DistributedError(MimwError, RuntimeError):
 
 
 class NoProcessGroup(DistributedError):
-    """There is no process group of torch.distributed, or this process is not in it."""
+    """A missing process group of torch.distributed, or one that this process is not in."""
 
 
 class MeshTooLarge(DistributedError, ValueError):
@@ -481,7 +481,7 @@ class PeerWithoutAccess(DistributedError):
 
 
 class HeapFull(DistributedError, MemoryError):
-    """The symmetric heap has no room left: `needed` bytes where `free` are."""
+    """The symmetric heap is full: `needed` bytes were requested where `free` bytes are left."""
 
     def __init__(self, message: str, *, hint: str = "", needed: int = 0, free: int = 0):
         self.needed, self.free = needed, free

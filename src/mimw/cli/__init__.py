@@ -4,7 +4,7 @@ Input: a command line. Output: the text of one command, and an exit status. For 
 
     main(["compile", "add.py:nokernel"])        1; on stderr "mimw: add.py has no 'nokernel'. It has: kernel."
 
-Each command is a module of this room with `HELP`, `EXAMPLES`, `add_arguments(parser)` and `execute(options) -> int`,
+Each command is a module of this folder with `HELP`, `EXAMPLES`, `add_arguments(parser)` and `execute(options) -> int`,
 named as the command. A command's module is imported when the command is asked for, all of them for `mimw --help`; the
 modules import the rest of the package, Triton and numpy when a command runs, so that every `--help` is instant.
 """
@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _failed(error: Exception, refused: int, script: bool) -> int:
-    """Tell `error` in the fewest words that say all, and give the exit status: `refused`. The errors of a script that a command
+    """Print `error` in the fewest words that say all, and return the exit status: `refused`. The errors of a script that a command
     runs are the script's, unless they are refusals of ours."""
     if isinstance(error, BrokenPipeError) and stdout_is_closed():
         stdout_error()

@@ -46,7 +46,7 @@ _TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bflo
 
 
 def add_launch_arguments(parser: ArgumentParser) -> None:
-    """What names a launch."""
+    """Add the arguments that name a launch."""
     parser.add_argument("kernel", metavar="FILE:KERNEL",
                         help="the kernel, or a function that returns (kernel, grid, args, meta); also MODULE:NAME")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the kernel's arguments, as below")

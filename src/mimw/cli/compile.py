@@ -76,7 +76,7 @@ def execute(options: Namespace) -> int:
 
 
 def _told(options: Namespace, compiled: Any, note: str) -> dict[str, Any]:
-    """What is said of a compiled kernel besides the stage."""
+    """The facts that are printed of a compiled kernel besides the stage."""
     told = {"kernel": options.kernel, "target": options.target, "stage": options.emit, "note": note}
     if compiled.target.binary:
         told |= {"warps": compiled.warps, "registers": compiled.registers, "stack_bytes": compiled.stack_bytes,

@@ -57,7 +57,7 @@ def execute(options: Namespace) -> int:
 
 
 def _words() -> dict[str, dict[str, str]]:
-    """By command, each option and each fixed value of a positional argument, with its help."""
+    """The options and fixed values of positional arguments of each command, with their help."""
     from . import parser_of
 
     found = {}

@@ -129,7 +129,8 @@ def _tool(tools, name: str) -> str:
 
 
 def _writable(folder: str) -> bool:
-    """Whether something can be written there, or in what there is of its path: tried, since root has all permissions in /proc."""
+    """True if a file can be written in the folder, or in the existing part of its path: tried, since root has all permissions
+    in /proc."""
     while not os.path.exists(folder):
         folder = os.path.dirname(folder)
     try:
@@ -170,7 +171,7 @@ def _launch() -> str:
 
 
 def _tried(probe: Callable[[], str]) -> tuple[str, bool]:
-    """What a probe says, and whether it works."""
+    """The report of a probe, and True if it works."""
     start = time.perf_counter()
     try:
         text = probe()

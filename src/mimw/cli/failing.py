@@ -1,4 +1,4 @@
-"""How an error reaches the terminal: in the fewest words that say all, and never with a traceback through our own files.
+"""Reports of errors on the terminal: in the fewest words that say all, and never with a traceback through our own files.
 
 Input: an exception of a command. Output: text for stderr:
 
@@ -23,12 +23,13 @@ _PACKAGE = str(Path(__file__).parent.parent)
 
 
 def wanted_whole() -> bool:
-    """Whether the environment asks for Python's own tracebacks."""
+    """True if the environment asks for Python's own tracebacks."""
     return bool(os.environ.get("MIMW_TRACEBACK"))
 
 
 def one_line(error: Exception, of_a_script: bool = False) -> str | None:
-    """What is said of a refusal: ours, Triton's of a kernel, or the system's of a file, if that is not the script's own."""
+    """The message of a refusal: ours, Triton's of a kernel, or the system's of a file that is not the script's own; None for
+    other errors."""
     ours = refusal(error)
     if ours is not None:
         return str(ours)
@@ -74,7 +75,7 @@ def _behind(frames: list) -> list:
 
 
 def unforeseen(error: Exception) -> str:
-    """One line of an error that nobody has foreseen, with the line of our own that raised it."""
+    """One line about an unforeseen error, with the line of our own that raised it."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(_PACKAGE)]
     where = f" at {Path(frames[-1].filename).relative_to(Path(_PACKAGE).parent)}:{frames[-1].lineno}" if frames else ""
     message = " ".join(str(error).split())

@@ -87,7 +87,7 @@ def _compile_launch(function: Any, make: Callable[..., Any], options: Namespace,
 
 
 def alignment_note(compiled: Any) -> str:
-    """What to say of code in which addresses count as unaligned; "" if every pointer's type says what divides it."""
+    """The note on code in which addresses count as unaligned; "" if every pointer's type says what divides it."""
     names = getattr(compiled, "unaligned", ())
     return (f"{', '.join(names)}: addresses count as unaligned, so this code differs from what a launch gets, which sees the "
             "addresses. Write '*fp32:16' for a pointer, and i32:16 for an integer, that is a multiple of 16.") if names else ""

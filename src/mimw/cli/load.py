@@ -56,7 +56,7 @@ def kernel_of(value: Any, name: str) -> Any:
 
 
 def names_launch(value: Any) -> bool:
-    """Whether `value` is a function that can say what to launch: no kernel, and one that takes nothing."""
+    """True if `value` is a function that can return a launch: it is no kernel, and needs no arguments."""
     if not isinstance(value, FunctionType):
         return False
     return all(parameter.default is not parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
@@ -72,13 +72,14 @@ def launch_named(function: Any, name: str) -> tuple:
 
 
 def is_launch(value: Any) -> bool:
-    """Whether `value` is (kernel, grid, args, meta)."""
+    """True if `value` is (kernel, grid, args, meta)."""
     return (isinstance(value, tuple) and len(value) == 4 and (hasattr(value[0], "fn") or hasattr(value[0], "params"))
             and isinstance(value[2], (tuple, list)) and isinstance(value[3], dict))
 
 
 def called(function: Any, name: str) -> Any:
-    """What `function()` returns. CommandError in one line if it is no function or raises what is no refusal of ours."""
+    """The result of `function()`. CommandError in one line if it is no such function or raises an error that is no refusal of
+    ours."""
     if not names_launch(function):
         raise CommandError(f"{name} is {_shown(function)}, and should be a function without arguments that returns (kernel, grid, "
                            "args, meta).")
@@ -122,7 +123,7 @@ def _module(name: str) -> ModuleType:
 
 @contextmanager
 def _importing(what: str) -> Iterator[None]:
-    """Tell in one line why a file or module does not import: the error, and the line of the last frame in user code."""
+    """Say in one line why a file or module does not import: the error, and the line of the last frame in user code."""
     try:
         yield
     except CommandError:
@@ -136,7 +137,7 @@ def _importing(what: str) -> Iterator[None]:
 
 
 def _line_of(error: Exception) -> str:
-    """Where an import failed, less Python's own import machinery and this file."""
+    """The position at which an import failed, without Python's own import machinery and this file."""
     if isinstance(error, SyntaxError):
         return ""           # its message says where
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
@@ -155,7 +156,7 @@ def _functions(module: ModuleType) -> list[str]:
 
 
 def _there_are(file: str) -> str:
-    """What a file defines, read without running it; "" for what is no file of Python."""
+    """The functions that a file defines, as a text, read without running the file; "" for a file that is not Python."""
     try:
         with open(file, encoding="utf-8") as text:
             body = ast.parse(text.read()).body

@@ -19,7 +19,7 @@ from .load import called, is_launch, load, names_launch
 
 
 def is_name(script: str | None) -> bool:
-    """Whether a script's name is FILE:FUNCTION or MODULE:FUNCTION."""
+    """True if a script's name is FILE:FUNCTION or MODULE:FUNCTION."""
     return bool(script) and ":" in script
 
 
@@ -68,6 +68,6 @@ def _launch(kernel, grid, args, meta) -> Any:
 
 
 def _on_gpu_since(function: Any) -> bool:
-    """Whether a kernel that the function's module knows has been launched on a GPU: it then has a compiled kernel."""
+    """True if a kernel that the function's module knows has been launched on a GPU: it then has a compiled kernel."""
     kernels = (value for value in function.__globals__.values() if hasattr(value, "device_caches"))
     return any(cache[0] for kernel in kernels for cache in kernel.device_caches.values())

@@ -127,7 +127,7 @@ def _verified(program: Any, known: set, whose: str) -> None:
 
 
 def _run(step: Any, program: Any, context: Any) -> Any:
-    """The program after one pass; what the pass refuses is one line and its mend."""
+    """The program after one pass; a refusal of the pass is one line and its mend."""
     from ..errors import KernelError, TargetError
 
     try:

@@ -1,4 +1,5 @@
-"""Where commands write: a file that cannot be written is one line, and so is a terminal, pipe or disk that takes no more.
+"""Output of commands: a file that cannot be written is an error of one line, and so is a terminal, pipe or disk that takes no
+more.
 
 Input: a path, or nothing for standard output. Output: a `CommandError` of one line, or the error of standard output:
 
@@ -52,10 +53,10 @@ def stdout_error() -> OSError | None:
 
 
 def stdout_is_closed() -> bool:
-    """Whether standard output is a pipe whose reader has gone: another pipe or socket of a script may break, too."""
+    """True if standard output is a pipe whose reader has gone: another pipe or socket of a script may break, too."""
     try:
         poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)       # errors are always told
+        poll.register(sys.stdout.fileno(), 0)       # errors are always reported
         return any(event & select.POLLERR for _, event in poll.poll(0))
     except (OSError, ValueError):
         return False

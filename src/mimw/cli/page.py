@@ -32,7 +32,7 @@ def check_page(options: Namespace) -> None:
 
 
 def write_page(options: Namespace, found: Any) -> None:
-    """Before anything is printed: where standard output goes to a pipe that closes (`| head`), the page is there all the same."""
+    """Write the page, before anything is printed: so it is there also if standard output is a pipe that closes (`| head`)."""
     if options.html:
         with writing(options.html):
             found.save_html(options.html)

@@ -1,4 +1,4 @@
-"""Where things are, as a reader at the terminal looks for them: files below the current folder without that folder.
+"""Paths for a reader at the terminal: files below the current folder are named without that folder.
 
 Input: a text of ours, whose paths are absolute. Output: the same text, in which paths begin where the terminal stands:
 

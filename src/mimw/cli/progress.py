@@ -1,11 +1,12 @@
-"""What a command says while it takes long: on stderr, after two seconds, what it does and for how long it has.
+"""Progress of a command that takes long: on stderr, after two seconds, its present work and the time so far.
 
-Input: what is done, and the work as the body of a `with`. Output: lines on stderr, none for work that is soon done:
+Input: a name of the work, and the work as the body of a `with`. Output: lines on stderr, none for work that is soon done:
 
     with working("compiling gemm.py:case"): ...         mimw: compiling gemm.py:case, 2 s
 
-On a terminal it is one line, written anew each second and gone at the end; elsewhere there is a line after 2, 4, 8, ... seconds.
-Commands that know how far they are (`check`, `tune`) say more, and say it themselves. MIMW_PROGRESS=0 has this one say nothing.
+On a terminal it is one line, written anew each second and gone at the end; elsewhere there is a line after 2, 4, 8, ...
+seconds. Commands that can measure their progress (`check`, `tune`) report it themselves. MIMW_PROGRESS=0 silences this
+report.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def execute(options: Namespace) -> int:
 
 
 def _simulate(options: Namespace) -> None:
-    """The script, or the launch that is named; what they print."""
+    """Run the script, or the launch that is named, and print the launch's result."""
     if is_name(options.script):
         with working(f"simulating {options.script}"):
             run = launched(options)

@@ -98,7 +98,7 @@ def _search(options: Namespace, operator, journal: Path):
 
 
 def _written(asked: Path | None, operator) -> Path | None:
-    """Where `--write` goes; CommandError before the search where that cannot be."""
+    """The path for `--write`, or None; CommandError before the search if the rows cannot be written there."""
     if asked is None:
         return None
     if asked != Path():
@@ -109,7 +109,7 @@ def _written(asked: Path | None, operator) -> Path | None:
 
 
 def _command(options: Namespace) -> str:
-    """What makes such rows again."""
+    """The command that makes these rows again."""
     fields = [f"{name}={','.join(map(str, values))}" for name, values in options.fields]
     words = ["mimw", "tune", options.operator, "--shapes", *options.shapes]
     words += ["--dtype", options.dtype] if options.dtype else []

@@ -1,7 +1,7 @@
 """The compiler: from the source of a kernel to what Triton's backend takes.
 
 Input: a JIT function and one specialisation of it. Output: TTGIR, and what stock Triton makes of it. The folders in the order in
-which a kernel meets them:
+which a kernel passes through them:
 
     frontend        Python source to IR without layouts
     passes          checks and rewrites of IR, with `analysis` and `storage` to ask

@@ -1,4 +1,4 @@
-"""Room for kernels that are deep: long expressions, and helpers that call helpers, each of them inlined while it is recorded.
+"""Stack for kernels that are deep: long expressions, and helpers that call helpers, each of them inlined while it is recorded.
 
 Input: a block of code. Output: the same results where Python's own limit of 1000 calls inside each other would end it:
 
@@ -35,7 +35,7 @@ def deep() -> Iterator[None]:
     finally:
         with _LOCK:
             _blocks -= 1
-            if _blocks == 0 and sys.getrecursionlimit() == max(_before, LIMIT):     # else somebody has set another one
+            if _blocks == 0 and sys.getrecursionlimit() == max(_before, LIMIT):     # else other code has set another one
                 sys.setrecursionlimit(_before)
 
 

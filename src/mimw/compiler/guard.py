@@ -40,7 +40,7 @@ def optimise_in_order(program: Program, lower: Callable[[], Any], listed: Callab
 
 
 class _Guard:
-    """The numbers of one program's effects, and what is said of a change. `recorded` names the recorded op of each number."""
+    """The numbers of one program's effects, and the reports of changes. `recorded` names the recorded op of each number."""
 
     def __init__(self, program: Program, recorded: Mapping[int, int] | None = None):
         self.program, self.ops = program, list(program.walk())

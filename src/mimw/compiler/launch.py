@@ -1,4 +1,4 @@
-"""What a launch asks for besides its arguments: clusters, grids and numbers of warps, and which of them are refused beforehand.
+"""Launch keywords of a kernel: clusters, grids and numbers of warps, and the checks that refuse bad ones beforehand.
 
 Input: a launch's keywords, its grid, and the chip. Output: the cluster's shape as (x, y, z), or a `LaunchError`. For
 example:
@@ -68,8 +68,8 @@ def canonical_keywords(keywords: Mapping[str, Any], own: Container[str] = ()) ->
 
 
 def check_numbers(options: Mapping[str, Any], own: Container[str] = ()) -> None:
-    """LaunchError for a launch option of Triton's that is no number of what it counts, or no truth value. None is the default;
-    `own` are the kernel's parameters, whose names are theirs."""
+    """Raise LaunchError for a launch option of Triton's that is no number of its unit, or no truth value. None is the
+    default; `own` are the kernel's parameters, whose names are not options."""
     for name, value in options.items():
         if name in own or value is None:
             continue
@@ -97,12 +97,12 @@ def check_cluster_target(shape: Shape | None, preferred: Shape | None, target: T
 
 
 def _check_preferred(preferred: Shape, shape: Shape, target: Target) -> None:
-    """Refuse what the driver does not take for a preferred cluster: it is a multiple of the regular one, no larger than a cluster
+    """Refuse a preferred cluster that the driver does not take: it is a multiple of the regular one, no larger than a cluster
     may be (CUDA driver API, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION).
 
     A preference that is kept to that changes nothing: Triton's launcher passes no such attribute, and the PTX says by
-    `.reqnctapercluster` how many CTAs a cluster has, which ranks and meetings are compiled for. The hardware may launch regular
-    clusters at any time, so a kernel for which it always does is one that it may meet anyway.
+    `.reqnctapercluster` how many CTAs a cluster has, which ranks and cluster barriers are compiled for. The hardware may launch
+    regular clusters at any time, so such a launch is possible for any kernel.
     """
     if any(wide % extent for wide, extent in zip(preferred, shape)):
         raise LaunchError(f"preferred_ctas_per_cga={preferred} is no multiple of ctas_per_cga={shape}, whose clusters it would put "
@@ -148,8 +148,8 @@ def check_grid(grid: Sequence[int], shape: Shape | None, keyword: str = "ctas_pe
 
 
 def divided_grid(grid: Sequence[int] | Callable, shapes: Mapping[str, Shape]) -> Sequence[int] | Callable:
-    """`grid`, checked against the clusters that keywords ask for; if it is a function of the arguments, one that checks what it
-    gives."""
+    """The `grid`, checked against the clusters of the keywords; for a function of the arguments, a function that checks its
+    result."""
     if callable(grid):
         def checked(arguments):
             found = grid(arguments)

@@ -6,7 +6,7 @@ Input: a world. Output: its heap, made by a call of all ranks; at each the same,
     heap.memory         this rank's bytes: what `mimw.ir.world.reserved` says, then `world.heap` bytes for symmetric tensors
     heap.table          the table that kernels take, on the world's device
 
-No rank is left with a heap that others do not have: whoever does not come to the last step has none, and all ask again.
+No rank is left with a heap that others do not have: a rank that does not come to the last step has none, and all ranks ask again.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def full(world: HeapOwner, places: Places, size: int, name: str) -> HeapFull:
 
 
 def _allocated(world: HeapOwner, size: int) -> torch.Tensor:
-    """This rank's memory, once every rank has its own: what follows is a call of all."""
+    """Allocate this rank's memory, once every rank has its own: the next call is one of all ranks."""
     import torch
     memory: Any = None
     problem = None
@@ -102,7 +102,7 @@ def _without_gpus(world: HeapOwner, memory: torch.Tensor) -> tuple[list[int], in
 
 
 def _reachable(world: HeapOwner, memory: torch.Tensor) -> tuple[list[int], int, int]:
-    """The same of memory that peers are given a way to."""
+    """The addresses of memory that peers are to reach, as `reachable` gives them. DistributedError if one is not aligned."""
     bases, multicast, within = reachable(memory, world.group)
     world.rendezvous.agree("where the heap begins in torch's allocation", within, lambda size: f"{size} bytes behind its start")
     if any(base % ALIGNED for base in bases):

@@ -1,4 +1,4 @@
-"""Who waits for whom at the barriers of a world, read off the signal pads.
+"""Waits between ranks at the barriers of a world, read off the signal pads.
 
 Input: a world's pads, this rank's and its peers', as numpy arrays of (programs, ranks). Output: for each peer the programs
 that have come to a barrier where the peer has not:
@@ -18,7 +18,7 @@ import numpy as np
 
 
 def waits(me: int, pads: Mapping[int, np.ndarray]) -> dict[int, list[int]]:
-    """By peer, the programs of `me` that wait for it. Peers whose pads could not be read are not among `pads`."""
+    """The programs of `me` that wait for each peer. Peers whose pads could not be read are not among `pads`."""
     found = {}
     for peer, theirs in pads.items():
         if peer != me:
@@ -29,7 +29,7 @@ def waits(me: int, pads: Mapping[int, np.ndarray]) -> dict[int, list[int]]:
 
 
 def told(me: int, waiting: Mapping[int, list[int]]) -> str:
-    """In words; one line a peer."""
+    """A description of the waits in words; one line a peer."""
     return "\n".join(f"{_programs(programs)} of rank {me} came to a world barrier, and rank {peer} did not" for peer, programs in
                      waiting.items())
 

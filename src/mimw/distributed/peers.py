@@ -1,11 +1,12 @@
-"""Where the ranks of a group run, and which of their processes have ended.
+"""Processes of the ranks of a group: the machines where they run, and those that have ended.
 
-Input: what each rank says of itself, `myself()`. Output: the ranks that have ended, with how that is known:
+Input: the facts that each rank reports of itself, `myself()`. Output: the ranks that have ended, each with the evidence:
 
     peers = Peers(rendezvous.heard("who is where", myself(device)), rank=0)
     peers.ended()       {2: "its process 4711 has ended"}
 
-A process is looked at through /proc, which is asked of processes on this machine only: a rank elsewhere is missed by time limits.
+A process is looked at through /proc, which is asked of processes on this machine only: a rank elsewhere is missed by time
+limits.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ class Peers:
                           and one["since"] is not None]
 
     def on_this_machine(self) -> bool:
-        """Whether all ranks are, so that each is seen to end."""
+        """True if all ranks run on this machine, so that the end of each is seen."""
         return len(self.looked_at) == len(self.facts) - 1
 
     def ended(self) -> dict[int, str]:
-        """Ranks whose processes on this machine have ended, also such as nobody has waited for yet."""
+        """Ranks whose processes on this machine have ended, also those that no rank has waited for yet."""
         return {rank: f"its process {self.facts[rank]['pid']} has ended" for rank in self.looked_at
                 if _since(self.facts[rank]["pid"]) != self.facts[rank]["since"]}
 
     def ended_soon(self, seconds: float = 1.0) -> dict[int, str]:
-        """As `ended`, after a connection was lost: a process that ends closes its connections before it is seen to have."""
+        """The same as `ended`, after a connection was lost: a process that ends closes its connections before its end can be
+        seen."""
         until = time.monotonic() + seconds
         while not (found := self.ended()) and time.monotonic() < until:
             time.sleep(0.01)
@@ -66,8 +68,8 @@ class Peers:
 
 @cache
 def _machine(pid: int) -> str:
-    """What processes have in common that see each other's numbers: the boot of the machine, and the space of process numbers.
-    `pid` makes a forked process ask anew."""
+    """A text that is the same for processes that see each other's process numbers: the boot of the machine, and the space of
+    process numbers. `pid` makes a forked process ask anew."""
     try:
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -75,7 +77,7 @@ def _machine(pid: int) -> str:
 
 
 def _since(pid: int) -> str | None:
-    """When a process began, in the system's ticks; None if it has ended. Numbers of processes are used again."""
+    """The start of a process, in the system's ticks; None if it has ended. Numbers of processes are used again."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -84,7 +86,7 @@ def _since(pid: int) -> str | None:
 
 
 def _unique(device: Any) -> str | None:
-    """What names a CUDA device among all machines' devices."""
+    """A name of a CUDA device that is unique among all machines' devices; None for other devices."""
     if device is None or device.type != "cuda":
         return None
     import torch

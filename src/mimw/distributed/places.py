@@ -1,4 +1,4 @@
-"""Which bytes of a heap are given away: arithmetic alone, the same at every rank, since every rank makes the same calls.
+"""Allocation of the bytes of a heap: arithmetic alone, the same at every rank, since every rank makes the same calls.
 
 Input: sizes. Output: offsets, multiples of 256:
 
@@ -38,7 +38,7 @@ class Places:
         return self.taken.pop(offset)
 
     def holds(self, offset: int, size: int) -> bool:
-        """Whether `take(size)` gave this offset."""
+        """True if `take(size)` gave this offset."""
         return self.taken.get(offset) == _rounded(max(size, 1))
 
     @property

@@ -1,6 +1,7 @@
-"""What the ranks of a group tell each other on the host, by torch's store: who comes late or differs is named, nobody hangs.
+"""Rendezvous of the ranks of a group on the host, by torch's store: an error names a rank that comes late or differs, and no
+rank hangs.
 
-Input: a store, this rank, and how many there are. Output: what all ranks said; or an error that names ranks:
+Input: a store, this rank, and the number of ranks. Output: the values of all ranks; or an error that names ranks:
 
     rendezvous = Rendezvous(store, rank=0, size=4, group="0", limit=30.0, ended=lambda: {})
     rendezvous.heard("who is where", {"pid": 17})      a list: what each rank gave, plain data
@@ -8,8 +9,8 @@ Input: a store, this rank, and how many there are. Output: what all ranks said; 
     rendezvous.from_first("the sums", lambda: [b"of rank 0", ...])     what rank 0 made for this rank
     ... PeerLate: rank 2 of group '0' has not come to symmetric 'x' within 30 s; ranks 0, 1 and 3 are there.
 
-Every rank makes the same calls in the same order; the number of the call is in the keys. A key is removed two calls later, when
-all ranks are known to have read it.
+Every rank makes the same calls in the same order; the number of the call is in the keys. A key is removed two calls later,
+when all ranks are known to have read it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ FIRST_LOOK, SLOWEST_LOOK = 0.0002, 0.01     # seconds between two looks into the
 
 
 class Rendezvous:
-    """`ended` tells of ranks whose processes are known to have ended: {rank: how that is known}. `limit` is in seconds."""
+    """Calls of all ranks of a group, by a store.
+
+    `ended` gives the ranks whose processes are known to have ended: {rank: the evidence}. `limit` is in seconds.
+    """
 
     def __init__(self, store: Any, rank: int, size: int, group: str, limit: float,
                  ended: Callable[[], Mapping[int, str]] = dict, ended_soon: Callable[[], Mapping[int, str]] | None = None):
@@ -35,7 +39,7 @@ class Rendezvous:
         self.calls, self.process = 0, os.getpid()
 
     def heard(self, what: str, mine: Any) -> list[Any]:
-        """What each rank gave in this call, by rank.
+        """The values that the ranks gave in this call, by rank.
 
         args:      what   names the call in messages; the same at all ranks
                    mine   plain data, as JSON has it: tuples come back as lists
@@ -115,7 +119,7 @@ class Rendezvous:
         return said[1:] if said[:1] == b"1" else None
 
     def difference(self, problem: str, said: list[str]) -> RanksDisagree:
-        """The error, with who says what."""
+        """The error, with the text of each rank."""
         groups: dict[str, list[int]] = {}
         for rank, text in enumerate(said):
             groups.setdefault(text, []).append(rank)
@@ -129,7 +133,7 @@ class Rendezvous:
         return f"{number}/{rank}"
 
     def _await(self, number: int, what: str) -> None:
-        """Until all ranks have come to a call."""
+        """Wait until all ranks have come to a call."""
         until, pause, missing = time.monotonic() + self.limit, FIRST_LOOK, [rank for rank in range(self.size) if rank != self.rank]
         while missing:
             missing = [rank for rank in missing if not self.store.check([self._key(number, rank)])]

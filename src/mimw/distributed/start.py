@@ -1,4 +1,4 @@
-"""Where a process begins to be one of several: the process group, the device, and the worlds of groups.
+"""Start of a process as one of several: the process group, the device, and the worlds of groups.
 
 Input: the environment that torchrun sets, or a process group that is there. Output: a `GroupWorld`:
 
@@ -71,8 +71,8 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
 
 
 def _a_gpu_each() -> bool:
-    """Whether the ranks of this machine have GPUs of their own, which NCCL asks for. Where they may not share one they have to: the
-    world refuses the others, with the mend."""
+    """True if each rank of this machine has a GPU of its own, which NCCL needs. True also where ranks may not share a GPU:
+    the world then refuses ranks without one, with the mend."""
     import torch
     here = next((_number(name) for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE") if name in os.environ), 1)
     return torch.cuda.is_available() and (not _shares_gpus() or here <= torch.cuda.device_count())
@@ -84,8 +84,8 @@ def _shares_gpus() -> bool:
 
 
 def _started_by_torchrun() -> bool:
-    """Whether the environment says which rank this is. Half of that is a mistake: each process would be a world of one, and compute
-    by itself."""
+    """True if the environment says which rank this is. DistributedError if it says only half: each process would be a world
+    of one, and compute by itself."""
     given = [name for name in ("RANK", "WORLD_SIZE") if name in os.environ]
     if len(given) == 1:
         missing = "WORLD_SIZE" if given == ["RANK"] else "RANK"
@@ -98,7 +98,7 @@ def _started_by_torchrun() -> bool:
 
 
 def _number(name: str) -> int:
-    """What the environment says, a number from 0 on."""
+    """The value of an environment variable, a number from 0 on. DistributedError for any other text."""
     text = os.environ[name]
     if not text.isdecimal():
         raise DistributedError(f"the environment has {name}={text!r}, which is no number", hint="torchrun sets it")
@@ -160,8 +160,8 @@ def bind(mesh: Any, group: Any = None) -> GroupWorld:
 
 @atexit.register
 def leave() -> None:
-    """The end of this process as a rank: launches come back, peers are told, then the process group ends that `init` has started;
-    but not where peers are lost, for whom NCCL's end may wait."""
+    """The end of this process as a rank: launches come back, peers get a notice, then the process group ends that `init` has
+    started; but not where peers are lost, for whom NCCL's end may wait."""
     worlds = {world for world in _WORLDS.values() if world.process == os.getpid()}      # a process that is forked has none
     for world in worlds:
         world.close()

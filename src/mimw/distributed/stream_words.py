@@ -7,8 +7,8 @@ Input: a stream's handle, operations on words of 32 bits. Output: they are in th
     steps = words.steps(waits(done, 12), sets(done, 0))         done: the address of an integer in this GPU's memory
     words.put(stream, steps)                                    the stream goes on when 12 have come, and leaves 0
 
-A wait is of this GPU's memory. What a stream sets, here or at a peer, comes behind a fence of the system's scope: whoever sees it
-sees what the stream has copied before.
+A wait is of this GPU's memory. What a stream sets, here or at a peer, comes behind a fence of the system's scope: a reader that
+sees it sees what the stream has copied before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Step(ctypes.Structure):
 
 
 def waits(address: int, number: int) -> Step:
-    """Until the word is at least `number`, as signed numbers' difference."""
+    """A step that waits until the word is at least `number`, by the sign of their difference."""
     return Step(_WAIT_VALUE_32, address, number, _AT_LEAST)
 
 
@@ -54,7 +54,7 @@ class StreamWords:
         self._done("cuStreamBatchMemOp", self._batch(stream, len(steps), steps, 0))
 
     def copy(self, stream: int, to: int, source: int, size: int) -> None:
-        """So many bytes, by a copy engine where the two are of different GPUs."""
+        """Copy `size` bytes, by a copy engine where the two are of different GPUs."""
         self._done("cuMemcpyDtoDAsync", self._copy(to, source, size, stream))
 
     def _done(self, name: str, status: int) -> None:

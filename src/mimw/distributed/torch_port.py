@@ -19,7 +19,7 @@ from ..errors import NoProcessGroup
 
 
 def is_there() -> bool:
-    """Whether torch.distributed has a default group."""
+    """True if torch.distributed has a default group."""
     import torch.distributed as dist
     return dist.is_available() and dist.is_initialized()
 
@@ -61,13 +61,14 @@ def store_of(group: Any) -> Any:
 
 
 def uses_gpus(group: Any) -> bool:
-    """Whether a group is one of CUDA devices, too."""
+    """True if a group has CUDA devices, too."""
     import torch
     return any(device.type == "cuda" for device in group._device_types) and torch.cuda.is_available()
 
 
 def asked_on_every_launch() -> tuple[Callable[[], bool], Callable[[int], int]]:
-    """Whether the current stream records a graph; the handle of a CUDA device's current stream. Builds for the CPU lack them."""
+    """Two functions: one that returns True if the current stream records a graph, and one that gives the handle of a CUDA
+    device's current stream. Builds for the CPU lack them."""
     import torch
     return torch._C._cuda_isCurrentStreamCapturing, torch._C._cuda_getCurrentRawStream
 
@@ -83,9 +84,9 @@ def allocated(size: int, device: Any) -> Any:
 
 
 def reachable(memory: Any, group: Any) -> tuple[list[int], int, int]:
-    """Where each rank's part of what all have `allocated` begins as this process reaches it; where all of them begin for multimem
-    instructions, 0 without multicast; and at which byte of torch's allocation that is here. All ranks call it, with memory of one
-    size."""
+    """Addresses of the memory that all ranks have `allocated`: the start of each rank's part as this process reaches it; the
+    start of all of them for multimem instructions, 0 without multicast; and the byte of torch's allocation at which the
+    memory begins. All ranks call this function, with memory of one size."""
     from torch.distributed import _symmetric_memory as symmetric
     handle = symmetric.rendezvous(memory, group.group_name)
     within = memory.data_ptr() - handle.buffer_ptrs[handle.rank]      # the same at all ranks, else heap.py refuses it

@@ -77,7 +77,7 @@ class Watch:
         self.noted: set[int] = set()        # streams with launches behind which there is no event yet
         self._again: set[int] = set()       # those that get another one
         self.launches, self.last = 0, ""
-        self.lost: dict[int, str] = {}      # ranks that ended without leaving: whoever launches for them is refused
+        self.lost: dict[int, str] = {}      # ranks that ended without leaving: launches that need them are refused
         self.finishing = threading.Event()
         self._streams: dict[int, Stream] = {}
         self._gone: dict[int, tuple[str, float]] = {}       # ranks that have ended: how, and since when that is known
@@ -94,13 +94,13 @@ class Watch:
         self.noted.add(stream)
 
     def finish(self) -> None:
-        """At the end of the process: tell the peers that this rank leaves, once its launches have come back."""
+        """Let the peers know, at the end of the process, that this rank leaves, once its launches have come back."""
         self.finishing.set()
         if self.thread.is_alive():
             self.thread.join()
             if self._probe is None or self._probe[1].is_set():      # no thread of this uses it any more
                 _IDLE.setdefault(self.device.index, []).append(self.device)
-        # Who ends for an error that nobody caught has not left: its peers may wait for what it had yet to do.
+        # A process that ends by an uncaught error has not left: its peers may wait for what it had yet to do.
         if not hasattr(sys, "last_value"):
             self._asked_of_the_store(lambda: self.store.set(f"left/{self.rank}", "1"))
 
@@ -120,7 +120,7 @@ class Watch:
                 time.sleep(POLL)
 
     def look(self, now: float) -> bool:
-        """Whether this process has to end; it has said why."""
+        """True if this process has to end; the reason has been reported then."""
         self._follow(now)
         self._notice(now)
         self._tell_peers(now)
@@ -140,7 +140,7 @@ class Watch:
             return False
 
     def _follow(self, now: float) -> None:
-        """Record events behind what was noted, and drop those that have passed."""
+        """Record events behind the launches noted, and drop those that have passed."""
         noted, again = set(), self._again
         while self.noted:                   # launches go on beside this, adding to it
             noted.add(self.noted.pop())
@@ -150,7 +150,7 @@ class Watch:
                 if not self.device.capturing(stream):
                     held = self._streams.setdefault(stream, Stream(since=now))
                     held.events.append(self.device.record(stream))
-            except RuntimeError:        # a stream of somebody's that is no more
+            except RuntimeError:        # a stream that does not exist any more
                 continue
         for stream, held in list(self._streams.items()):
             while held.events and self._done(held.events[0]):
@@ -160,7 +160,7 @@ class Watch:
                 del self._streams[stream]
 
     def _done(self, event: Any) -> bool:
-        """A kernel that failed has come back, too: the script's next call tells its error."""
+        """A kernel that failed has come back, too: the script's next call reports its error."""
         try:
             return self.device.done(event)
         except RuntimeError:
@@ -175,7 +175,7 @@ class Watch:
                     self.lost[rank] = how
 
     def _at_work(self, now: float) -> float:
-        """Once a peer is lost: for how many seconds the device has not come to rest."""
+        """The seconds for which the device has not come to rest since a peer was lost; 0 if no peer is lost."""
         if not self.lost:
             return 0.0
         if self._probe is None or self._probe[1].is_set():
@@ -208,7 +208,7 @@ class Watch:
     # ---- the report -------------------------------------------------------------------------------------------------
 
     def report(self, seconds: float) -> None:
-        """Say what is known, in parts: the first is what surely comes."""
+        """Report the known facts, in parts: the first is the one that surely comes."""
         kind = "PeerLost" if self._gone else "PeerLate"
         what = f"{self.last!r}, the {_ordinal(self.launches)} launch of several GPUs here," if self.last else "a launch"
         self.say(f"\nmimw: {kind}: rank {self.rank} of group {self.group!r} does not go on: {what} has not come back for "
@@ -227,7 +227,7 @@ class Watch:
                  f"{self.limit():g} s (mimw.distributed.init(timeout=)), {GRACE:g} s once a peer has ended.")
 
     def waits(self) -> dict[int, list[int]]:
-        """By peer, the programs of this rank that wait for it at a barrier."""
+        """The programs of this rank that wait at a barrier for each peer."""
         size, until = PROGRAMS * self.size * 4, time.monotonic() + COPY_SECONDS
         found = {}
         for rank, base in enumerate(self.bases):

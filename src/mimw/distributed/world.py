@@ -1,4 +1,4 @@
-"""`GroupWorld`: what one process knows of a process group whose GPUs reach each other's memory.
+"""`GroupWorld`: one process's knowledge of a process group whose GPUs reach each other's memory.
 
 Input: a process group of torch.distributed. Output: this rank, the table that kernels take, and symmetric tensors:
 
@@ -64,7 +64,7 @@ class GroupWorld:
         self.rendezvous = Rendezvous(self._store(), self.rank, self.size, self.name, self.limit)
         try:
             self.peers = Peers(self.rendezvous.heard("where each rank runs", myself(self.device, share)), self.rank)
-        except PeerLate:        # whoever asks again is to meet those who come later
+        except PeerLate:        # a process that asks again is to find those that come later
             births.add(mine, -1)
             raise
         self.rendezvous.ended, self.rendezvous.ended_soon = self.peers.ended, self.peers.ended_soon
@@ -106,7 +106,7 @@ class GroupWorld:
         return self._memory[at:at + size].view(dtype).view(shape)
 
     def _agree_on(self, name: str, look: str, at: int | None) -> None:
-        """What a symmetric tensor is, and where it will lie, the same at all ranks."""
+        """Check that a symmetric tensor, and its offset, are the same at all ranks; RanksDisagree if not."""
         said = self.rendezvous.heard(f"the symmetric tensor {name!r}", [look, at])
         if any(one != said[0] for one in said):
             alike = all(one[0] == look for one in said)
@@ -115,7 +115,7 @@ class GroupWorld:
 
     def free(self, tensor: torch.Tensor) -> None:
         """Give back what `symmetric` made, at all ranks together: each finishes all that it has launched, and zeroes the
-        tensor. Whoever holds it must not use it any more, nor replay a CUDA graph in which it is.
+        tensor. The caller must not use it any more, nor replay a CUDA graph in which it is.
 
         errors:    NotSymmetric for a tensor that `symmetric` did not give; RanksDisagree where ranks free different ones
         """
@@ -129,7 +129,7 @@ class GroupWorld:
         self._finish()
 
     def offset_of(self, tensor: torch.Tensor) -> int:
-        """Where in the heap a tensor begins, in bytes; NotSymmetric for one that is not in it."""
+        """The offset of a tensor in the heap, in bytes; NotSymmetric for a tensor that is not in it."""
         self.check_symmetric(tensor)
         return _address(tensor) - self._memory.data_ptr()
 
@@ -188,7 +188,7 @@ class GroupWorld:
         return self._table
 
     def data_ptr(self) -> int:
-        """The address of the table: what a launch passes."""
+        """The address of the table, which a launch passes."""
         held = self.table
         self.launched("")       # a launch asks for the address just before it is made
         if self.size > 1 and self.device.type == "cpu":
@@ -197,7 +197,7 @@ class GroupWorld:
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the table, as `shape` and the following: who asks an argument what it is makes no heap."""
+        """The dtype of the table, like `shape` and the following: a caller that inspects an argument makes no heap."""
         import torch
         return torch.int64
 
@@ -231,7 +231,7 @@ class GroupWorld:
 
     @property
     def lost(self) -> bool:
-        """Whether a peer's process has ended, other than by leaving when its work was done."""
+        """True if a peer's process has ended, other than by leaving when its work was done."""
         return bool(self._watch is not None and self._watch.lost)
 
     @property
@@ -298,7 +298,7 @@ class GroupWorld:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Where a tensor begins; torch says 0 of one without elements."""
+    """The address of a tensor's start; torch says 0 of one without elements."""
     return tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size()
 
 

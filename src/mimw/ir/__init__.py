@@ -1,6 +1,6 @@
 """The waist: tasks, buffers, barriers, copies, dots and the tile arithmetic between them, without layouts.
 
-Input: what the frontend records, or text. Output: a `Program`, which every later room reads. For example:
+Input: what the frontend records, or text. Output: a `Program`, which every later stage reads. For example:
 
     program = parse_program(text); verify(program); print_program(program) == text
 """

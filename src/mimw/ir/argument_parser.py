@@ -36,7 +36,7 @@ class ArgumentReader:
         self.used, self.enumerations = used, enumerations
 
     def read(self, line: Line, operand: Operand | None = None) -> Any:
-        """The next argument. `operand` says what is wanted, where that decides how a word is read."""
+        """The next argument. `operand` is the declared operand, where that decides how a word is read."""
         if line.kind == "value":
             return self.used(line)
         if line.skip("["):
@@ -79,7 +79,7 @@ class ArgumentReader:
 
 
 def separated(line: Line, closing: str, read: Callable[[], Any]) -> Iterator[Any]:
-    """What `read` gives for each item up to the closing mark."""
+    """Yield the result of `read` for each item up to the closing mark."""
     first = True
     while not line.skip(closing):
         if not first:

@@ -149,7 +149,7 @@ class Builder:
         return self.params[-1].value
 
     def program(self, name: str, num_warps: int, site: Site | None = None, launch_facts: LaunchFacts = LaunchFacts()) -> Program:
-        """What was built, as a program; its values are numbered as they are printed."""
+        """The ops built so far, as a program; its values are numbered in the order in which they are printed."""
         program = Program(name, tuple(self.params), Block((), _finished(self.ops)), num_warps, site or self.site,
                           launch_facts=launch_facts)
         values = [param.value for param in self.params]

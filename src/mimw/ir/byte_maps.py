@@ -1,4 +1,4 @@
-"""Where the bytes of a tile lie under a layout, to see whether two types of one piece of memory mean the same bytes.
+"""Addresses of a tile's bytes under a layout, to see if two types of one piece of memory mean the same bytes.
 
 Input: a buffer type and a layout. Output: the place of each byte, as a map of bits. For example, of fp16[64, 64] and of
 i32[64, 32]:
@@ -28,7 +28,7 @@ def agree(one: SharedLayout, one_type: Buffer, other: SharedLayout, other_type: 
 
 
 def byte_map(layout: SharedLayout, type_: Buffer) -> tuple[int, ...]:
-    """For each bit of a byte's row-major number in the tile (in the whole array, if it is one) the offset that it adds."""
+    """The offset that each bit of a byte's row-major number in the tile (in the whole array, if it is one) adds."""
     element, shape = type_.element.bytes, type_.shape
     total = element * prod(shape) * max(1, type_.count)
     return tuple(byte_offset(layout, shape, element, 1 << bit) for bit in range((total - 1).bit_length()))

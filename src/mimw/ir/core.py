@@ -48,11 +48,11 @@ class Block:
 
     @property
     def yielded(self) -> tuple[Value, ...]:
-        """What the block gives to its parent op."""
+        """The values that the block gives to its parent op."""
         return self.ops[-1].operands if self.ops and self.ops[-1].name == "yield" else ()
 
     def with_ops(self, ops: Iterable[Op]) -> Block:
-        """The block with these ops; the same object if they are the block's own, so that what is known of a block stays known."""
+        """The block with these ops; the same object if they are the block's own, so that facts known of a block stay known."""
         ops = tuple(ops)
         return self if len(ops) == len(self.ops) and all(map(is_, ops, self.ops)) else replace(self, ops=ops)
 
@@ -108,16 +108,16 @@ class Op:
 
     @property
     def viewed(self) -> Value | None:
-        """What the result is a view of; None for an op that is no view, and for an array with memory of its own."""
+        """The value of which the result is a view; None for an op that is no view, and for an array with memory of its own."""
         return getattr(self, self.row.view_of) if self.row.view_of else None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What pickles: an op's row has functions in it, and is found again by the op's name."""
+        """The state to pickle: without an op's row, which has functions in it and is found again by the op's name."""
         return {name: value for name, value in self.__dict__.items() if name != "row"}
 
     @cached_property
     def row(self) -> OpDef:
-        """What the op table says of ops of this name."""
+        """The row of the op table for ops of this name."""
         return OPS[self.name]
 
     @cached_property
@@ -126,7 +126,7 @@ class Op:
         return tuple(_values(self.args))
 
     def index_of(self, operand: str) -> int:
-        """Where in `operands` the operand of that name stands; of a tuple, its first value."""
+        """The index in `operands` of the operand of that name; for a tuple, of its first value."""
         return sum(1 for _ in _values(self.args[:self.row.places[operand]]))
 
     @cached_property
@@ -145,7 +145,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Task:
-    """What one region of a `warp_specialize` op runs on.
+    """The warps that run one region of a `warp_specialize` op.
 
     `registers` is the author's request per thread, or None. `replica` counts the copies of one `async_task` block.
     """
@@ -171,7 +171,7 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel: its run-time parameters, its body, the warps of its default task, and what it asks of its launch.
+    """One kernel: its run-time parameters, its body, the warps of its default task, and its requests to the launch.
 
     `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
     """
@@ -223,8 +223,8 @@ class Program:
         return iter(self._ops)
 
     def kept(self, make: Callable[[Program], Answer]) -> Answer:
-        """`make(self)`, made when it is asked for the first time: a program never changes, so neither does an answer about it.
-        Nobody may change what comes back."""
+        """`make(self)`, made at the first request: a program never changes, so neither does a fact about it.
+        Callers must not change the result."""
         if make not in self._answers:
             self._answers[make] = make(self)
         return self._answers[make]

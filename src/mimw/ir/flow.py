@@ -1,4 +1,4 @@
-"""How regions hand values on: which operand becomes which block argument, and which yielded value becomes which result.
+"""Flow of values through regions: which operand becomes which block argument, and which yielded value becomes which result.
 
 Input: an op with regions, or a program. Output: `Carry`s, `LoopCarry`s, and the types that a region's block takes and yields. The
 rows of the op table say it (`hands_on`), this file reads the rows, and no other file knows. For example:
@@ -103,19 +103,19 @@ def loop_carry(loop: Op, value: Value) -> LoopCarry | None:
 
 
 def entering(op: Op, argument: Value) -> Value | None:
-    """What a block argument is when the block runs for the first time: the start of a `for` for its induction variable."""
+    """The value of a block argument when the block runs for the first time: for the induction variable of a `for`, the start."""
     if op.name == "for" and argument is induction(op):
         return op.start
     return next((carry.source for carry in carries(op) if carry.target is argument), None)
 
 
 def argument_types(op: Op) -> tuple[tuple[Type, ...] | None, ...]:
-    """For each block of an op the types of the arguments that the block has to take; None where the op's row leaves them open."""
+    """The types of the arguments that each block of an op has to take; None where the op's row leaves them open."""
     return tuple(_argument_types(op, index) for index in range(len(op.blocks)))
 
 
 def yielded_types(op: Op) -> tuple[tuple[Type, ...] | None, ...]:
-    """For each block of an op the types of the values that the block has to hand on; None where nothing takes them."""
+    """The types of the values that each block of an op has to hand on; None where nothing takes them."""
     return tuple(_yielded_types(op, index) for index in range(len(op.blocks)))
 
 

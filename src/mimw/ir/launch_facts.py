@@ -1,4 +1,4 @@
-"""What a kernel asks of its launch, as one frozen value: noted while the kernel is recorded, kept by its `Program`.
+"""Requests of a kernel to its launch, as one frozen value: noted while the kernel is recorded, kept by its `Program`.
 
     facts = LaunchFacts(cluster=(1, 1, 1))      what the launch keywords ask for
     facts = facts.with_mesh(4)                  a `tle.device_mesh` of 4 CTAs is used: clusters of (4, 1, 1), counted by the grid
@@ -46,5 +46,5 @@ class LaunchFacts:
         return replace(self, suspend_ns=known)
 
     def with_grid_barrier(self) -> LaunchFacts:
-        """These facts for a kernel whose whole grid meets."""
+        """These facts for a kernel with a barrier of the whole grid."""
         return replace(self, grid_meets=True)

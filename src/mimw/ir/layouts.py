@@ -37,7 +37,7 @@ class Blocked(RegisterLayout):
 
 @dataclass(frozen=True)
 class Slice(RegisterLayout):
-    """What is left of `parent` when dimension `axis` is dropped (Triton `#slice`)."""
+    """The layout that is left of `parent` without dimension `axis` (Triton `#slice`)."""
 
     axis: int
     parent: RegisterLayout
@@ -128,7 +128,7 @@ class Linear(RegisterLayout):
 
 @dataclass(frozen=True)
 class TensorMemoryTile(Linear):
-    """How a tile that comes from tensor memory, or goes there, is spread: each warp reaches a quarter of the lanes."""
+    """The layout of a tile that comes from tensor memory, or goes there: each warp reaches a quarter of the lanes."""
 
     def __str__(self) -> str:
         return f"tensor memory tile(registers {list(self.registers)}, lanes {list(self.lanes)}, warps {list(self.warps)})"
@@ -136,8 +136,9 @@ class TensorMemoryTile(Linear):
 
 @dataclass(frozen=True)
 class TensorMemory(SharedLayout):
-    """How a buffer lies in tensor memory: row r of a block in lane r, its elements packed into columns of 32 bits (Triton
-    `#ttng.tensor_memory_encoding`); with `scales`, as a table of block scales does (`#ttng.tensor_memory_scales_encoding`)."""
+    """The layout of a buffer in tensor memory: row r of a block in lane r, its elements packed into columns of 32 bits
+    (Triton `#ttng.tensor_memory_encoding`); with `scales`, that of a table of block scales
+    (`#ttng.tensor_memory_scales_encoding`)."""
 
     rows: int
     columns: int
@@ -149,9 +150,10 @@ class TensorMemory(SharedLayout):
 
 @dataclass(frozen=True)
 class ThreadValue(RegisterLayout):
-    """As an author writes it: modes (extent, stride) of threads and of values over the row-major positions of a tile.
+    """A layout in the author's notation: modes (extent, stride) of threads and of values over the row-major positions of a
+    tile.
 
-    Which thread bits are lanes depends on the chip, how many there are on the task; the solver makes a `Linear` of it.
+    Which thread bits are lanes depends on the chip, and their number on the task; the solver makes a `Linear` of it.
     """
 
     threads: tuple[tuple[int, int], ...]
@@ -163,7 +165,7 @@ class ThreadValue(RegisterLayout):
 
 @dataclass(frozen=True)
 class PaddedShared(SharedLayout):
-    """After every `interval` elements `padding` unused ones, for each pair (Triton `#padded_shared`).
+    """Rows with padding: after every `interval` elements `padding` unused ones, for each pair (Triton `#padded_shared`).
 
     `bases`: the coordinate that each bit of the offset before padding stands for.
     """

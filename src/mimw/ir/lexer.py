@@ -57,7 +57,7 @@ class Line:
 
     @property
     def column(self) -> int:
-        """Of the next token, from 1."""
+        """The column of the next token, from 1."""
         return self.tokens[self.place][2]
 
     def after(self, count: int = 1) -> str:
@@ -66,7 +66,7 @@ class Line:
         return self.tokens[place][1] if place < len(self.tokens) else ""
 
     def take(self, kind: str, what: str = "") -> str:
-        """The next token, which has to be of that kind; `what` says what is wanted."""
+        """The next token, which has to be of that kind; `what` names the token that is wanted."""
         found, text, _ = self.tokens[self.place]
         if found != kind:
             self.fail(f"{what or 'a ' + kind} is expected, not {self.shown()}")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from .. import errors
 from .site import Site
 
-_SHOWN: dict[str, dict] = {"RemarkWarning": {}}     # what this process has shown, so that the filters can tell a repetition
+_SHOWN: dict[str, dict] = {"RemarkWarning": {}}     # what this process has shown, so that the filters recognise a repetition
 _LISTENER: ContextVar[tuple[list[LineWarning], bool] | None] = ContextVar("mimw_line_warnings", default=None)
 
 

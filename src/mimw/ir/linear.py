@@ -67,7 +67,8 @@ class _Map:
 
 
 def _fitted(built: _Map, shape: tuple[int, ...], order=None) -> Linear:
-    """Bases beyond the tile become zero; what is not covered is repeated in registers, the fastest dimension first."""
+    """Fit bases to a tile: bases beyond the tile become zero; positions that are not covered are repeated in registers, the
+    fastest dimension first."""
     order = order or tuple(reversed(range(len(shape))))
     for axis in order:
         while built.covered[axis] < shape[axis]:
@@ -80,7 +81,7 @@ def _fitted(built: _Map, shape: tuple[int, ...], order=None) -> Linear:
 
 
 def _sliced(whole: Linear, axis: int) -> Linear:
-    """Without one dimension; registers that told only it apart go."""
+    """The layout without one dimension; registers that only move along that dimension go."""
 
     def drop(basis: Basis) -> Basis:
         return basis[:axis] + basis[axis + 1:]

@@ -30,7 +30,7 @@ _SPELLINGS = ((re.compile(r"\bfunc\.func\b"), "tt.func"), (re.compile(r"\bfunc\.
 
 
 class MlirError(Exception):
-    """What is wrong with a text, at which line and column of it, both from 1 on."""
+    """A fault in a text, with its line and column, both from 1 on."""
 
     def __init__(self, what: str, line: int = 1, column: int = 1):
         self.what, self.line, self.column = what, line, column
@@ -208,7 +208,7 @@ class _Reader:
         return self._closing(body) + 1
 
     def _body(self, at: int) -> int:
-        """Where the `{` or `attributes` behind the result types stands."""
+        """The index of the `{` or `attributes` behind the result types."""
         depth = 0
         while at < len(self.code) and not (depth == 0 and (self.code[at] == "{" or self.code.startswith("attributes", at))):
             depth += self._step(at)

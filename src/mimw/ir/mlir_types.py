@@ -65,7 +65,7 @@ def type_of(written: str) -> Type | None:
 
 
 def spelled(type_: Type) -> str:
-    """How MLIR writes a type, layouts left out."""
+    """A type in MLIR's notation, without layouts."""
     match type_:
         case Scalar(name):
             return _NAMES.get(name, name)

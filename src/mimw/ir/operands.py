@@ -30,7 +30,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand or attribute of a row: `text` is its declaration, `accepts` tells whether an argument fits."""
+    """One operand or attribute of a row: `text` is its declaration, `accepts` is a test of an argument."""
 
     name: str
     text: str
@@ -49,7 +49,7 @@ def parse(declaration: str) -> tuple[Operand, ...]:
 
 
 def problem(operands: tuple[Operand, ...], args: tuple[Any, ...]) -> str:
-    """What is wrong with the arguments of an op, "" if nothing is."""
+    """The first fault in the arguments of an op, "" if there is none."""
     if len(args) > len(operands):
         return f"{len(args)} arguments for the operands {' '.join(operand.name for operand in operands)}"
     for operand, arg in zip(operands, args):
@@ -60,7 +60,7 @@ def problem(operands: tuple[Operand, ...], args: tuple[Any, ...]) -> str:
 
 
 def attribute_problem(attributes: dict[str, Operand], attrs) -> str:
-    """What is wrong with the attributes of an op, "" if nothing is."""
+    """The first fault in the attributes of an op, "" if there is none."""
     for name, given in attrs.items():
         known = attributes.get(name)
         if known is None:

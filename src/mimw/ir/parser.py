@@ -10,7 +10,7 @@ Input: text as `print_program` makes it. Output: an equal `Program`. An example,
 
 `parse_program(text, "k.ir")` gives the program; an op without `# file:line` has its place in the text as its site. What is wrong
 is an `IRSyntaxError` with line and column: unknown ops, operands that do not fit the row, values that are not defined. `verify`
-then looks at regions. Enumerations of Triton's are found by `enumerations(class, member)`, since this room does not know Triton.
+then looks at regions. Enumerations of Triton's are found by `enumerations(class, member)`, since this folder does not know Triton.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class _Parser:
         return names
 
     def operands(self, line: Line, row: OpDef) -> tuple[tuple, dict[str, Any]]:
-        """The arguments in the order of the row, None for what is left out; and the attributes."""
+        """The arguments in the order of the row, None for an omitted one; and the attributes."""
         args: list[Any] = [None] * len(row.operands)
         attrs: dict[str, Any] = {}
         following = 0
@@ -230,7 +230,7 @@ class _Parser:
 
     @contextmanager
     def scope(self):
-        """What is defined inside is not known outside."""
+        """Forget, at the end of the block, the values that were defined in it."""
         outside, self.values = self.values, dict(self.values)
         yield
         self.values = outside

@@ -1,4 +1,4 @@
-"""Where the buffers of an array lie in storage that several arrays share: data on an op, once offsets are known.
+"""Placement of the buffers of an array in storage that several arrays share: data on an op, once offsets are known.
 
 Input: offset, stride, size, count and group size, from `storage`. Output: where each buffer starts. For example:
 
@@ -35,11 +35,11 @@ class Place:
 
     @property
     def boundary(self) -> int:
-        """What every start is a multiple of; 0 if the only one is 0."""
+        """The number that divides every start; 0 if the only start is 0."""
         return gcd(self.offset, self.stride if self.slots > 1 else 0, self.size if self.group_size > 1 else 0)
 
     def start(self, index: int) -> int:
-        """Where buffer `index` starts."""
+        """The start of buffer `index`."""
         slot, part = divmod(index, self.group_size)
         return slot * self.stride + self.offset + part * self.size
 
@@ -49,7 +49,7 @@ class Place:
 
     @property
     def span(self) -> int:
-        """How many buffers fit between the first start and the last end, gaps included."""
+        """The number of buffers that fit between the first start and the last end, gaps included."""
         return (self.end - self.offset) // self.size
 
     def __str__(self) -> str:

@@ -56,7 +56,7 @@ def print_constant(constant: Any) -> str:
 
 
 class _Sites:
-    """Sites as text: a file by as much of the end of its path as tells it from the others."""
+    """Sites as text: a file by the shortest end of its path that no other file has."""
 
     def __init__(self, program: Program):
         self.function = program.site.function

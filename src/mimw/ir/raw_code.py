@@ -23,9 +23,9 @@ _CODES: dict[str, RawCode] = {}
 
 @dataclass(frozen=True)
 class RawCode:
-    """A function in another language. Line 1 of `text` is line `line` of `file`; `symbol` is the function's name in the text, ""
-    for the only one there; `flags` go to the compiler of the dialect; `included` are files that the
-    text includes, with digests of their contents; `reference` is what the simulator runs."""
+    """A function in another language. Line 1 of `text` is line `line` of `file`; `symbol` is the function's name in the text,
+    "" for the only one there; `flags` go to the compiler of the dialect; `included` are files that the text includes, with
+    digests of their contents; `reference` is the function that the simulator runs."""
 
     name: str
     dialect: str
@@ -39,17 +39,18 @@ class RawCode:
 
     @property
     def content(self) -> tuple:
-        """All that a compiled kernel depends on."""
+        """The facts on which a compiled kernel depends."""
         return self.name, self.dialect, self.text, self.symbol, self.flags, self.included
 
     @cached_property
     def digest(self) -> str:
-        """Of the content: part of the names that the code has in a kernel."""
+        """A digest of the content: part of the names that the code has in a kernel."""
         return hashlib.sha256(repr(self.content).encode()).hexdigest()[:16]
 
     @cached_property
     def key(self) -> str:
-        """What tells this code from any other in this process, with its place and its reference."""
+        """A digest that differs from that of any other code in this process; the code's place and its reference are part of
+        it."""
         return hashlib.sha256(repr((self.content, self.file, self.line, id(self.reference))).encode()).hexdigest()[:16]
 
 
@@ -66,9 +67,9 @@ def code_of(op) -> RawCode:
 
 @dataclass(frozen=True)
 class Form:
-    """How an operand of a call is handed over: a `value`, a `pointer` into global memory, a `memref` (a buffer of shared memory
-    with extents and strides in elements) or a `barrier`. `effect` is what the code does with the memory: in, out, inout; or
-    arrive1, arrive2, ..; "" for values."""
+    """The form in which an operand of a call is handed over: a `value`, a `pointer` into global memory, a `memref` (a buffer
+    of shared memory with extents and strides in elements) or a `barrier`. `effect` is the code's use of the memory: in, out,
+    inout; or arrive1, arrive2, ..; "" for values."""
 
     effect: str
     kind: str
@@ -97,7 +98,7 @@ class Form:
 
     @property
     def arrivals(self) -> int:
-        """How many times the code arrives on the barrier."""
+        """The number of times that the code arrives on the barrier."""
         return int(self.effect.removeprefix("arrive")) if self.effect.startswith("arrive") else 0
 
 

@@ -1,4 +1,4 @@
-"""The door between words and the recorder: what a word may ask of the object that records its kernel.
+"""The protocol between words and the recorder: the requests that a word may make of the object that records its kernel.
 
     op = semantic.builder.record("barrier_wait", barrier, phase)       one op of the table at the current source line
     semantic.builder.site                                              kernel.py:17, for an error
@@ -52,8 +52,8 @@ class Recording(ABC):
 
     @abstractmethod
     def read_mlir(self, text: MlirText, function: MlirFunction) -> tuple[tuple[frozenset[str], ...], bool]:
-        """What a function in MLIR text does to the memory of each of its parameters, "read" and "write", and whether it only
-        computes. Raises `MlirError`."""
+        """The effects of a function in MLIR text on the memory of each of its parameters, "read" and "write", and True if the
+        function only computes. Raises `MlirError`."""
 
     @abstractmethod
     def constant(self, value, type_: Type):

@@ -1,4 +1,4 @@
-"""`save_html`, `_repr_html_`, `_repr_pretty_`: what reports, runs, predictions, explanations and kernels have in common.
+"""The common methods of reports, runs, predictions, explanations and kernels: `save_html`, `_repr_html_`, `_repr_pretty_`.
 
 Input: an object with `_page`, which makes its `Page`. Output: a file, or the frame that a notebook shows. For example:
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Shown:
-    """What can be shown as a page."""
+    """The base of objects that can be shown as a page."""
 
     __slots__ = ()
 
@@ -23,7 +23,7 @@ class Shown:
         cls._repr_pretty_ = Shown._repr_pretty_
 
     def _page(self) -> Any:
-        """What the page shows, a `report.page.Page`."""
+        """The page of the object, a `report.page.Page`."""
         raise NotImplementedError
 
     def save_html(self, path: str | Path) -> None:
@@ -38,5 +38,5 @@ class Shown:
         return self._page().fragment()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython shows in a terminal, and a notebook where it shows no HTML: the text, as `print` does."""
+        """Print the text as `print` does, for IPython in a terminal, and for a notebook that shows no HTML."""
         printer.text(str(self))

@@ -1,4 +1,4 @@
-"""Where in the user's source an operation came from.
+"""Source positions of operations in the user's code.
 
 Input: file, line, column, and the call that led there. Output: a `Site`, which every op carries and every report ends
 in:
@@ -37,7 +37,7 @@ class Site:
 
 
 def site_of(function: Any) -> Site:
-    """Where a Python function begins, its decorators included."""
+    """The first line of a Python function, its decorators included."""
     code = function.__code__
     return Site(code.co_filename, code.co_firstlineno, 0, function.__name__)
 

@@ -1,5 +1,6 @@
-"""What a TMA descriptor can describe, and what TMA and bulk copies can do with it: the limits of the driver's encoder and of the
-instructions, told before either is asked. The compiler asks here of what it knows, the simulator of each copy of a run.
+"""Limits of TMA: the tensors that a descriptor can describe, and the copies that TMA and the bulk copy engine can do. The
+functions report a fault before the driver's encoder or the instruction does: the compiler checks the numbers that it knows,
+the simulator each copy of a run.
 
 Input: the numbers of a descriptor or of a copy. Output: None, or (what is wrong, how to mend it):
 
@@ -28,7 +29,7 @@ ILLEGAL = 'the GPU ends such a launch with "an illegal instruction"'
 
 
 def block_problem(block: Sequence[int], element_bytes: int) -> Problem:
-    """What TMA cannot copy as a block of elements of so many bytes."""
+    """The reason for which TMA cannot copy a block of elements of `element_bytes` bytes; None if it can."""
     if not RANKS[0] <= len(block) <= RANKS[1]:
         return _rank(len(block))
     row = block[-1] * element_bytes
@@ -40,7 +41,8 @@ def block_problem(block: Sequence[int], element_bytes: int) -> Problem:
 
 
 def tensor_problem(address: int, shape: Sequence[int], strides: Sequence[int], rank: int, element_bytes: int) -> Problem:
-    """What TMA cannot describe of a tensor; `strides` count elements, `rank` is that of the block."""
+    """The reason for which TMA cannot describe a tensor; `strides` count elements, `rank` is that of the block. None if it
+    can."""
     if not len(shape) == len(strides) == rank:
         return (f"it has {len(shape)} extents, {len(strides)} strides and a block of {rank}",
                 "give one of each for every dimension")
@@ -62,14 +64,14 @@ def tensor_problem(address: int, shape: Sequence[int], strides: Sequence[int], r
 
 
 def extent_problem(dim: int, extent: int) -> Problem:
-    """What is wrong with the extent of a dimension."""
+    """The fault in the extent of a dimension; None if there is none."""
     if 1 <= extent <= MOST:
         return None
     return f"its dimension {dim} has extent {extent}, and extents are 1 to {MOST}", "describe a part that has these extents"
 
 
 def stride_problem(dim: int, stride: int, element_bytes: int) -> Problem:
-    """What is wrong with the stride, in elements, of any dimension but the last."""
+    """The fault in the stride, in elements, of any dimension but the last; None if there is none."""
     size = stride * element_bytes
     facts = f"the stride of its dimension {dim} is {stride} elements x {element_bytes} bytes = {size} bytes"
     if size % ROW_BYTES:
@@ -82,8 +84,8 @@ def stride_problem(dim: int, stride: int, element_bytes: int) -> Problem:
 
 
 def corner_problem(corner: Numbers, shape: Numbers | None, element_bytes: int, *, writes: bool) -> Problem:
-    """What is wrong with where a copy of a block begins: `corner` in elements of a tensor of that `shape`, None where a number is
-    not known.
+    """The fault in the start of a block's copy; None if there is none. `corner` is in elements of a tensor of that `shape`;
+    None stands for a number that is not known.
 
     CUDA Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator": a block that is read may reach over each
     edge of the tensor, also begin in front of it; one that is written, or combined with what is there, may reach over the far edges
@@ -105,8 +107,8 @@ def corner_problem(corner: Numbers, shape: Numbers | None, element_bytes: int, *
 
 
 def rows_problem(column: int | None, row: int | None, shape: Numbers | None, element_bytes: int, *, writes: bool) -> Problem:
-    """As `corner_problem`, of picked rows: `column` is where in each row a copy begins, `row` the lowest of their numbers. They are
-    copied by blocks of one row."""
+    """The same as `corner_problem`, for picked rows: `column` is the start of the copy in each row, `row` the lowest of the
+    rows' numbers. The rows are copied by blocks of one row."""
     problem = corner_problem((row, column), shape, element_bytes, writes=writes)
     if problem is None or row is None or row >= 0 or column is not None and column * element_bytes % ROW_BYTES:
         return problem
@@ -114,7 +116,7 @@ def rows_problem(column: int | None, row: int | None, shape: Numbers | None, ele
 
 
 def begin_problem(coordinate: int, element_bytes: int) -> Problem:
-    """What is wrong with the last coordinate of a copy, the verb first: of whole blocks as of picked rows."""
+    """The fault in the last coordinate of a copy, the verb first: the same for whole blocks and for picked rows."""
     begin = coordinate * element_bytes
     if begin % ROW_BYTES == 0:
         return None
@@ -124,8 +126,8 @@ def begin_problem(coordinate: int, element_bytes: int) -> Problem:
 
 
 def bulk_problem(size: int | None, address: int | None = None, place: int | None = None, what: str = "a bulk copy") -> Problem:
-    """What is wrong with a copy of `size` consecutive bytes between the global `address` and the `place` in shared memory. PTX ISA,
-    "cp.async.bulk": all three are multiples of 16."""
+    """The fault in a copy of `size` consecutive bytes between the global `address` and the `place` in shared memory; None if
+    there is none. PTX ISA, "cp.async.bulk": all three are multiples of 16."""
     if size is not None and (size <= 0 or size % ROW_BYTES):
         return f"{what} of {size} bytes, and such copies move multiples of {ROW_BYTES}", "copy a multiple of 16 bytes"
     for where, kind in ((address, "global address"), (place, "place in shared memory")):

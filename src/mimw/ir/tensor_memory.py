@@ -58,9 +58,9 @@ def columns_of(type_: Buffer) -> int:
 
 
 def is_packed(shape: tuple[int, ...], rows: int, columns: int) -> bool:
-    """Whether a buffer of that shape in shared memory may hold a table of scales in the order in which tcgen05.cp takes it: blocks
-    of 128 rows and 4 columns, 512 bytes each, in which the four groups of 32 rows lie side by side (PTX ISA, "Scale factor
-    layouts")."""
+    """True if a buffer of that shape in shared memory may hold a table of scales in the order in which tcgen05.cp takes it:
+    blocks of 128 rows and 4 columns, 512 bytes each, in which the four groups of 32 rows lie side by side (PTX ISA, "Scale
+    factor layouts")."""
     if rows % _BLOCK_ROWS or columns % _SCALE_COLUMNS:
         return False
     down, across = rows // _BLOCK_ROWS, columns // _SCALE_COLUMNS
@@ -74,7 +74,7 @@ def whole_columns(columns: int) -> int:
 
 
 def is_repeated(shape: tuple[int, ...], rows: int, columns: int) -> bool:
-    """Whether a buffer of that shape holds 32 rows that tcgen05.cp repeats for each of the four warps."""
+    """True if a buffer of that shape holds 32 rows that tcgen05.cp repeats for each of the four warps."""
     return rows == _BLOCK_ROWS and columns % 16 == 0 and tuple(shape) == (_SCALE_ROWS * (columns // 16), 16)
 
 
@@ -84,13 +84,13 @@ def row_groups(rows: int) -> int:
 
 
 def layout_of(type_: Buffer) -> TensorMemory:
-    """How an allocation of that type lies; its slices keep the layout."""
+    """The layout of an allocation of that type; its slices keep the layout."""
     return TensorMemory(*type_.shape, holds_scales(type_))
 
 
 def tile_of(type_: Buffer, num_warps: int, atom: str = "32x32b", in_pairs: bool = False) -> TensorMemoryTile | None:
-    """How the tile of a buffer is spread over the threads of `num_warps` warps by one of `ATOMS`, the shapes of `tcgen05.ld`;
-    None if so many warps cannot reach it, or the atom does not fit. `in_pairs`: in a kernel of pairs of CTAs."""
+    """The layout of a buffer's tile over the threads of `num_warps` warps by one of `ATOMS`, the shapes of `tcgen05.ld`; None
+    if that number of warps cannot reach it, or the atom does not fit. `in_pairs`: in a kernel of pairs of CTAs."""
     lies = lying(type_, in_pairs)
     if lies != type_:
         tile, moved = tile_of(lies, num_warps, atom), {(LANES // 2, 0): (0, lies.shape[1])}

@@ -1,4 +1,4 @@
-"""What a run looked like in time: one event per stretch of time in which a task, a copy or a dot was busy or waiting.
+"""Timeline of a run: one event per stretch of time in which a task, a copy or a dot was busy or waiting.
 
 Input: events, from a simulated, predicted or measured run. Output: lanes and their events, for reports. For example:
 
@@ -48,7 +48,7 @@ class Trace:
         return list(dict.fromkeys((event.cta, event.lane) for event in sorted(self.events, key=lambda e: (e.cta, e.start))))
 
     def place(self, cta: int) -> str:
-        """What a lane's first part is called: "cta 3", "rank 1, cta 3", or "links"."""
+        """The first part of a lane's name: "cta 3", "rank 1, cta 3", or "links"."""
         if cta == LINKS:
             return "links"
         return f"rank {self.ranks[cta]}, cta {cta}" if cta in self.ranks else f"cta {cta}"

@@ -9,7 +9,7 @@ Input: elements, shapes and counts. Output: frozen values that print as IR text 
     Barrier     mbarriers in shared memory        barrier<x 4>                  or barrier<x 4> per thread; count 0 = a single one
     Pipe        a ring of slots, each a buffer a field   pipe<4 x (buffer<bf16[128, 64]>)>
     Descriptor  a TMA descriptor of a block       desc<bf16[128, 64]>
-    Slots       room for TMA descriptors          slots<x 4>                    count 0 = a single one
+    Slots       memory for TMA descriptors        slots<x 4>                    count 0 = a single one
     Token       an order between async copies     token
     Storage     memory that buffer arrays share   storage
 """
@@ -174,7 +174,7 @@ class DescriptorSlots(Type):
 
 @dataclass(frozen=True)
 class Token(Type):
-    """What an async copy, commit or wait hands on; it has no value at run time."""
+    """The result of an async copy, commit or wait; it has no value at run time."""
 
     def __str__(self) -> str:
         return "token"

@@ -58,8 +58,8 @@ def _complain(op: Op, what: str) -> None:
 
 
 def _block(block: Block, defined: set[Value], in_task: bool, known: set[Op]) -> set[Value]:
-    """What the block uses of what is outside of it. `defined` are the values that may be used where the block begins, and again
-    when it has been looked at."""
+    """The values that the block uses from outside. `defined` are the values that may be used where the block begins, and the
+    same values again when the block has been checked."""
     blocks = known.blocks if isinstance(known, Known) else {}
     if (seen := blocks.get((block, in_task))) is not None and defined.issuperset(seen):
         return seen
@@ -97,12 +97,12 @@ def _block(block: Block, defined: set[Value], in_task: bool, known: set[Op]) -> 
 
 
 def _face(op: Op) -> tuple:
-    """What `_op` looks at of an op with regions: equal of two ops if only what is in their regions differs."""
+    """The key of the checks of `_op` on an op with regions: equal for two ops that differ only inside their regions."""
     return op.name, op.args, op.results, id(op.attrs), tuple((block.args, terminator(block)) for block in op.blocks)
 
 
 def _op(op: Op) -> None:
-    """What can be said of an op without what is around it."""
+    """Check an op by itself, without its context."""
     row = OPS.get(op.name)
     if row is None:
         raise InvalidProgram(f"no op is named {op.name!r}", op=op.name, site=op.site)

@@ -1,9 +1,9 @@
-"""The table in which a watched kernel notes who waits for what: its layout, which the compiler and the watchdog agree on.
+"""The table in which a watched kernel notes its waits: its layout, for the compiler and the watchdog.
 
 Input: how many barriers and warps a CTA has. Output: where each thing lies, in bytes from the start of the table.
 
     table = WaitTable(barriers=4, warps=8)
-    table.row(cta, 2)       # of barrier 2: its address | MADE, and | LOOKED with its word when somebody last looked (u64 each)
+    table.row(cta, 2)       # of barrier 2: its address | MADE, and | LOOKED with its word at the last look (u64 each)
     table.slot(cta, 5)      # of warp 5: stamp, CTA number + 1, parity, barrier's address (u32 each), began, its word (u64 each)
 
 A grid of more than CTAS programs uses the places in turn: a place belongs to the CTA whose number is in it until the warp has
@@ -29,7 +29,7 @@ class WaitTable:
 
     @property
     def slots(self) -> int:
-        """Where the warps' slots begin in a CTA's part."""
+        """The offset of the warps' slots in a CTA's part."""
         return -(-ROW_BYTES * self.barriers // SLOT_BYTES) * SLOT_BYTES
 
     @property

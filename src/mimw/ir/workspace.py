@@ -1,11 +1,11 @@
-"""The workspace for other GPUs that each program of a launch has: the most that any `world_scratch` of the kernel asks for.
+"""Size of each program's workspace for other GPUs: the most that any `world_scratch` of the kernel asks for.
 
 Input: a program. Output: bytes, a multiple of 256. For example:
 
     %p, %s = world_scratch %world 4000; ...; %q, %t = world_scratch %world 100      workspace_stride(program) == 4096
 
-One number for the whole kernel, since programs are not together: one may be at the first op while another is at the second, and
-what they have there must not overlap. The ops of one program take turns.
+One number serves the whole kernel, since programs do not run in step: one may be at the first op while another is at the
+second, and their parts of the workspace must not overlap. The ops of one program take turns.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ example:
 
 In a kernel a `PerRank` is the array of its own rank, and the world is a pointer to a table of int64, which says who this rank is
 and where the heaps of all ranks begin. `mimw.tlx.peer_pointer` and `mimw.tle.remote` find a peer's copy of a symmetric array by
-that table, `mimw.tle.distributed_barrier` meets on the signal pads that lie at the start of each heap.
+that table, `mimw.tle.distributed_barrier` uses the signal pads that lie at the start of each heap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import SimulatorMisuse
 
 HEAP = 1 << 28          # bytes of a rank's arrays; the system gives memory only to what is touched
-PROGRAMS = 4096         # programs of a launch that may meet with their like on other ranks
+PROGRAMS = 4096         # programs of a launch that may synchronise with their counterparts on other ranks
 ALIGNED = 256           # where symmetric arrays begin
 WORKSPACE = 1 << 24       # bytes behind the pads through which words that move tiles between GPUs (`tle.reshard`) pass them
 # The table of a rank: its rank, how many there are, PROGRAMS, then where each rank's heap begins (as this rank reaches it), and
@@ -84,7 +84,7 @@ class World(PerRank):
         self._used = reserved(gpus, scratch)
         self.heaps = [aligned(self._used + heap) for _ in range(gpus)]
         bases = [array.ctypes.data for array in self.heaps]
-        # Bytes that nobody touches, for their addresses; of a single GPU the address of all heaps is that of its own.
+        # Bytes that are never accessed, for their addresses; of a single GPU the address of all heaps is that of its own.
         self.everyone = None if not multicast else aligned(self._used + heap) if gpus > 1 else self.heaps[0]
         above = self.everyone.ctypes.data if multicast else 0
         super().__init__([np.array(table(rank, bases, above, scratch), np.int64) for rank in range(gpus)], "world")
@@ -131,7 +131,7 @@ def reserved(gpus: int, workspace: int = WORKSPACE) -> int:
 
 
 def gpus_of(arguments: Sequence[Any], wanted: int | None) -> int:
-    """How many GPUs a launch runs on: `wanted`, or as many as its arguments have ranks. Misuse if these differ."""
+    """The number of GPUs of a launch: `wanted`, or the number of ranks of its arguments. SimulatorMisuse if these differ."""
     counts = {len(value): value for value in per_rank(arguments)}
     if len(counts) > 1:
         raise SimulatorMisuse(f"arguments of one launch are for {' and for '.join(map(str, sorted(counts)))} ranks",
@@ -154,7 +154,7 @@ def per_rank(values: Any) -> Iterator[PerRank]:
 
 
 def at_rank(value: Any, rank: int) -> Any:
-    """What an argument is at a rank."""
+    """The value of an argument at a rank."""
     if isinstance(value, PerRank):
         return value[rank]
     if isinstance(value, (tuple, list)) and any(True for _ in per_rank(value)):

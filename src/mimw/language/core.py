@@ -70,7 +70,8 @@ def _family(module: str) -> str:
 
 
 def word(fn: Callable[..., R]) -> Callable[..., R]:
-    """Make `fn` callable in a kernel as `tlx.<its name>`, or `tle.`, `tle.gpu.`, `tle.dsa.`, `tle.raw.` for words of those rooms.
+    """Make `fn` callable in a kernel as `tlx.<its name>`, or `tle.`, `tle.gpu.`, `tle.dsa.`, `tle.raw.` for words of those
+    namespaces.
 
     args:  fn   - takes its arguments unwrapped; those annotated `tl.constexpr` are known at compile time; `_semantic` is
                   Triton's semantic over our recorder, `_generator` (if declared) the code generator

@@ -1,4 +1,4 @@
-"""What tensor descriptors can do as methods besides Triton's own: a store that combines with what is there.
+"""Methods of tensor descriptors besides Triton's own: a store that combines the tile with the memory's content.
 
 Input: a descriptor, and the arguments of a kernel's call of its method. Output: an op of `ir/ops/descriptors.py`. For example:
 

@@ -24,7 +24,7 @@ def suggesting(family: str, names: Iterable[str]) -> Callable[[str], Any]:
     _FAMILIES[family] = tuple(names)
 
     def __getattr__(name: str):
-        if name.startswith("_"):        # no word is; asked for by whoever looks at all that a module holds
+        if name.startswith("_"):        # no word is; tools that list a module ask for such names
             raise AttributeError(f"{family} has no {name!r}")
         raise AttributeError(no_such_name(family, name))
 
@@ -32,7 +32,7 @@ def suggesting(family: str, names: Iterable[str]) -> Callable[[str], Any]:
 
 
 def no_such_name(family: str, name: str, names: Iterable[str] | None = None) -> str:
-    """What to say of a name that `family`, which has `names`, does not have."""
+    """The message about a name that `family`, which has `names`, does not have."""
     elsewhere = [f"{other}.{name}" for other, words in _FAMILIES.items() if other != family and name in words]
     if elsewhere:
         return f"{family} has no {name!r}. There is {' and '.join(elsewhere)}"

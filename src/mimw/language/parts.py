@@ -18,7 +18,8 @@ from .core import identifier
 
 @dataclass(frozen=True)
 class PartsType(CompositeType):
-    """The type of a value that is made of others: `kind` is its class, `owner` and `detail` what else tells it apart."""
+    """The type of a value that is made of others: `kind` is its class, `owner` and `detail` distinguish it from others of the
+    class."""
 
     kind: type
     owner: Any

@@ -4,7 +4,7 @@ Input: a program. Output: `BarrierEdge`s, or the graph as text, an edge a line, 
 
     barrier_graph(program)        load --full[4]--> mma (expect 32768 B + TMA)
 
-A barrier on which nobody arrives, or for which nobody waits, has an edge from or to `nobody`, so that the graph shows
+A barrier without arrivals, or without waits, has an edge from or to `nobody`, so that the graph shows
 the gap.
 """
 
@@ -83,7 +83,7 @@ def _note(array: BarrierArray, accesses: list[BarrierAccess]) -> str:
 
 
 def _copy(access: BarrierAccess) -> str:
-    """What brings the bytes, and to whom if not only to the own CTA."""
+    """The source of the bytes, and the number of CTAs if they do not only go to the own CTA."""
     if access.op.row.copy == "peer":
         return "copies to other CTAs"
     what = "answer" if "steals" in access.op.row.traits else "TMA"
@@ -116,7 +116,7 @@ class _Picture:
 
     @staticmethod
     def caption_text(edge: BarrierEdge) -> str:
-        """What is written on the edge: the barrier, and how it is arrived at."""
+        """The text on the edge: the barrier, and the note about its arrivals."""
         return edge.label + (f"  {edge.note}" if edge.note else "")
 
     def span(self, edge: BarrierEdge) -> tuple[int, int]:
@@ -151,8 +151,8 @@ class _Picture:
         return svg.document(self.width, self.height, body, class_="graph")
 
     def ends(self, edge: BarrierEdge) -> tuple[float, float]:
-        """Where an edge leaves and enters, in x: on the halves of the boxes that face each other, far edges inwards, so
-        that few cross."""
+        """The x coordinates at which an edge leaves and enters: on the halves of the boxes that face each other, far edges
+        inwards, so that few cross."""
         source, target = self.span(edge)
         start, end = (self.left[index] + self.widths[index] / 2 for index in (source, target))
         if source == target:
@@ -176,7 +176,7 @@ class _Picture:
                            marker_end=f"url(#{way})", class_=f"edge {way}", **self.keys(edge))
 
     def keys(self, edge: BarrierEdge) -> dict[str, object]:
-        """What links the line of an edge; its caption, drawn later, is what is chosen."""
+        """The attributes that link the line of an edge; the caption, drawn later, is the part that a reader selects."""
         return {name: value for name, value in self.linked(edge.label, edge.sites).items() if name == "data_l"}
 
     def caption(self, edge: BarrierEdge) -> str:

@@ -1,4 +1,4 @@
-"""The resource table: what every task has and does, and where the shared memory goes.
+"""The resource table: resources and work of every task, and the use of the shared memory.
 
 Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, tensor memory, pipes, barriers and
 shared memory:
@@ -61,7 +61,7 @@ def resource_parts(program: Program, target: Target, shared_total: int | None = 
 
 
 def _cluster_barriers(program: Program) -> str:
-    """How many cluster barriers stand in the text of the kernel, and how many of them nobody wrote."""
+    """A text with the number of cluster barriers in the kernel, and the number of those that the compiler put in."""
     regions = [op for op in program.walk() if op.name == "warp_specialize" and op.attrs.get("internal")]
     repeated = {inner for region in regions for block in region.blocks[1:] for inner in block.ops}
     met = [op for op in program.walk() if op.name == "cluster_barrier" and op not in repeated]
@@ -73,7 +73,7 @@ def _cluster_barriers(program: Program) -> str:
 
 
 def _other_gpus(program: Program) -> str:
-    """What the text of the kernel has to do with other GPUs."""
+    """A text with the counts of the kernel's ops that concern other GPUs; "" if there are none."""
     ops = [op for op in program.walk() if "world" in op.row.places or op.row.blocks == "poll"]
     if not any("world" in op.row.places for op in ops):
         return ""

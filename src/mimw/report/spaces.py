@@ -1,4 +1,4 @@
-"""The memory spaces of a chip that a program uses: how much of each, and who lies where for how long.
+"""The memory spaces of a chip that a program uses: the size of each, and the buffers in it with their lifetimes.
 
 Input: a program after the passes, and a chip. Output: text, for `mimw explain` on chips without shared memory:
 
@@ -18,7 +18,7 @@ from .table import table
 
 
 def space_table(program: Program, target: Target) -> str:
-    """The spaces of `target` with what `program` needs of each at once, then a map of each that it uses."""
+    """The spaces of `target` with the bytes that `program` needs of each at once, then a map of each that it uses."""
     used = [use_of(program, space) for name, space in target.spaces.items() if name != GLOBAL]
     rows = [(use.space.name, use.space.unit, use.peak, use.space.bytes,
              ", ".join(f"{path.engine} to {path.to}" for path in use.space.copies) or "-") for use in used]

@@ -38,7 +38,7 @@ def line(x1: float, y1: float, x2: float, y2: float, stroke: str = RULE, **attri
 
 
 def tooltip(words: str) -> str:
-    """What a viewer shows while the pointer rests on the element that this is put into."""
+    """The text that a viewer shows while the pointer rests on the element that contains the result."""
     return element("title", escape(words))
 
 

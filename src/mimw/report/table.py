@@ -40,7 +40,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], right: Seque
     for row in rows:
         drawn.add_row(*(str(cell) for cell in row))
     out = StringIO()
-    # In a notebook rich would show the table beside the text, and leave it out of the text, unless told that this is none.
+    # In a notebook rich would show the table beside the text, and leave it out of the text, unless this argument is False.
     Console(file=out, width=400, color_system=None, force_terminal=False, force_jupyter=False, markup=False, highlight=False).print(
         Padding(drawn, (0, 0, 0, indent), expand=False))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())

@@ -18,7 +18,7 @@ _NUMBERS = ("buffers", "first column", "columns", "every")
 
 
 def column_parts(program: Program, target: Target) -> list[Table | str]:
-    """Where each array lies in the columns, and how many of the chip's the kernel allocates."""
+    """A table with the columns of each array, and a line with the number of columns that the kernel allocates."""
     arrays, taken = tensor_arrays(program), allocated_columns(program)
     if not arrays:
         return []

@@ -13,7 +13,7 @@ from ..ir.trace import Event, Trace
 from . import svg
 from .utilisation import all_shares, busy_share
 
-# Told apart in grey and by the colour-blind: work is dark, waiting is pale.
+# Distinct in grey and for the colour-blind: work is dark, waiting is pale.
 _COLOURS = {"run": "#3b6fb6", "wait": "#e3e6eb", "copy": "#e08e2b", "dot": "#2f8f5b", "store": "#8a5bb0", "pipe": "#1f2430"}
 _INK = {"run": "#ffffff", "wait": "#6b7280", "copy": "#1f2430", "dot": "#ffffff", "store": "#ffffff"}
 _MEANING = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor-core dot", "store": "store",

@@ -1,4 +1,4 @@
-"""A timeline in numbers: how busy each lane was, for what the lane waited, how often and how long.
+"""A timeline in numbers: the busy time of each lane, and number, length and cause of its waits.
 
 Input: the `Trace` of a run. Output: shares of the time of a lane by kind of event, its waits as `Bubble`s, or a table
 of all lanes:
@@ -81,7 +81,7 @@ def bubbles(trace: Trace, lane: Lane | None = None) -> list[Bubble]:
 
 
 def _thing(label: str) -> str:
-    """What a wait is for, without the numbers of barriers, chunks and slots."""
+    """The object of a wait, without the numbers of barriers, chunks and slots."""
     if label.startswith("pipe "):
         return re.sub(r"\bslot \d+", "a slot", re.sub(r", chunk \d+", "", label))
     name = label.split("[")[0].replace("'", "")

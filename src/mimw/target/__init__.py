@@ -1,4 +1,4 @@
-"""What each chip has, as frozen data, so that a kernel can be refused or planned on a machine without that chip.
+"""Facts of each chip, as frozen data, so that a kernel can be refused or planned on a machine without that chip.
 
 Input: the name of a chip, or none for the one that is wanted here. Output: a `Target` with its numbers, the space that a kernel
 gets on it, and its features. An example:
@@ -114,14 +114,14 @@ class Target:
 
     def space(self, name: str) -> int:
         """The bytes that a unit (a CTA, a core) may have of the on-chip space of that name, one of those of `Buffer.space`: 0
-        where the chip does not have it. What else is known of it is `spaces[name]`."""
+        where the chip does not have it. Its other facts are in `spaces[name]`."""
         if name not in (SHARED, TENSOR, *DSA):
             raise KeyError(name)
         return self.spaces[name].bytes if name in self.spaces else 0
 
     def lies_in(self, name: str) -> Space | None:
-        """Where a buffer lies that the program puts into the space of that name: there, if the chip has it. Those of `tle.dsa`
-        lie in shared memory on a GPU. None if the chip has no place for it."""
+        """The space in which a buffer of the space `name` lies: that space, if the chip has it; shared memory for a space of
+        `tle.dsa` on a GPU. None if the chip has no place for it."""
         return self.spaces.get(name) or (self.spaces.get(SHARED) if name in DSA else None)
 
     @property

@@ -67,11 +67,11 @@ class Space:
 
     @property
     def title(self) -> str:
-        """What it is called in messages and tables."""
+        """The name of the space in messages and tables."""
         return TITLES[self.name]
 
     def engine(self, to: str) -> str | None:
-        """What moves data from here to the space `to`; None if nothing does."""
+        """The engine that moves data from this space to the space `to`; None if none does."""
         return next((path.engine for path in self.copies if path.to == to), None)
 
     def aligned(self, size: int) -> int:

@@ -1,4 +1,4 @@
-"""How times are measured: ours and the baselines alternate in one process, the L2 cache is flushed, medians are compared.
+"""Measurement of times: ours and the baselines alternate in one process, the L2 cache is flushed, medians are compared.
 
 Input: functions that launch. Output: median microseconds of each, and `Row`s, one JSON object a line of a file:
 
@@ -42,7 +42,7 @@ class Row:
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
     def ratios(self) -> dict[str, float]:
-        """How many times faster than each baseline."""
+        """The speed relative to each baseline: 2.0 is twice as fast."""
         return {name: time / self.microseconds for name, time in self.baselines.items()}
 
     def write(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How large the error of a GEMM may be, from its types and K: ||c - a b|| / ||a b|| for independent inputs of mean zero.
+"""Bounds on the error of a GEMM, from its types and K: ||c - a b|| / ||a b|| for independent inputs of mean zero.
 
 Input: the bytes of an input and of an output element, and K. Output: the most that the relative error of a right result is.
 

@@ -23,7 +23,7 @@ class Golden:
     update: bool = False
 
     def __call__(self, text: str, case: str | None = None) -> None:
-        """Pass if `text` is what the file holds, up to a final newline; otherwise AssertionError with the difference.
+        """Pass if `text` equals the file, up to a final newline; otherwise AssertionError with the difference.
 
         `case` names the file where one test compares several texts.
         """

@@ -31,7 +31,7 @@ class Device:
 
 
 def gpu_available() -> bool:
-    """True where torch can launch on a CUDA device: what tests marked `gpu` need. Torch is asked only where there is a driver."""
+    """True if torch can launch on a CUDA device, which tests marked `gpu` need. Torch is asked only where there is a driver."""
     if "torch" not in sys.modules and _driver() is None and not any(map(os.path.exists, AMD_DEVICES)):
         return False
     try:
@@ -42,7 +42,7 @@ def gpu_available() -> bool:
 
 
 def _driver() -> ctypes.CDLL | None:
-    """The library of the CUDA driver, which nobody has started yet."""
+    """The library of the CUDA driver, which is not started yet."""
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:

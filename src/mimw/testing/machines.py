@@ -1,4 +1,4 @@
-"""Where one test case of a kernel runs: on the simulator, or on a GPU with the same numpy arguments.
+"""Machines for one test case of a kernel: the simulator, or a GPU with the same numpy arguments.
 
 Input: a kernel, a grid and numpy arguments. Output: the results, in the arrays that were given:
 
@@ -25,7 +25,7 @@ class Simulator:
 
 
 class Gpu:
-    """Runs kernels on the GPU: numpy arguments go there and what was written comes back into them."""
+    """Runs kernels on the GPU: numpy arguments go there, and written arrays come back into them."""
 
     name = "gpu"
 
@@ -57,7 +57,7 @@ class Gpu:
 
 
 def _to_torch(torch, array: np.ndarray):
-    """A copy on the GPU, its rows as far apart as the array's: kernels are told the strides."""
+    """A copy on the GPU, its rows as far apart as the array's: kernels get the strides."""
     name = _TORCH_TYPES.get(array.dtype.name, array.dtype.name)
     dtype = getattr(torch, "bool" if name == "bool" else name)
     if not array.size:

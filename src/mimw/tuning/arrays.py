@@ -2,7 +2,7 @@
 
 Input: a shape and a type by its short name. Output: an array. For example:
 
-    empty((4096, 4096), "bf16")         numpy; costs no memory until somebody writes it
+    empty((4096, 4096), "bf16")         numpy; costs no memory until it is written
     normal((4096, 4096), "bf16")        torch, on the GPU, standard normal
 """
 
@@ -39,7 +39,7 @@ def normal(shape: tuple[int, ...], dtype: str):
 
 
 def blank(shape: tuple[int, ...], dtype: str):
-    """NaN everywhere on the GPU, so that what a launch leaves out shows."""
+    """Fill an array on the GPU with NaN, so that elements that a launch leaves out show."""
     import torch
     return torch.full(shape, float("nan"), device="cuda", dtype=torch_type(dtype))
 

@@ -1,4 +1,4 @@
-"""What ptxas says in a cubin of a kernel's resources: registers a thread, and bytes of local memory, which are spills.
+"""Resource use of a kernel, as ptxas notes it in a cubin: registers a thread, and bytes of local memory, which are spills.
 
 Input: a cubin, an ELF64 file. Output: two numbers. For example:
 

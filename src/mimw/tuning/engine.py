@@ -57,7 +57,7 @@ def tune(operator: Operator | str, shapes: Sequence[str | Problem], dtype: str |
                journal        a file; a search that finds it there goes on where it ended. `restart` begins anew
                target         the chip, by default the GPU's, or MIMW_TARGET's where there is none
                measure        False compiles and ranks only, as where there is no GPU
-               tell           takes lines about how far the search is
+               tell           takes lines about the progress of the search
     returns:   Report; where there is no GPU its candidates are ranked by prediction, and nothing was measured
     errors:    TuningError for shapes, types and fields that the operator does not have, and for a journal that is none
     """
@@ -80,7 +80,7 @@ def tune(operator: Operator | str, shapes: Sequence[str | Problem], dtype: str |
 
 
 def _device(operator: Operator, tell: Callable[[str], None]) -> dict | None:
-    """What the GPU of this machine is, asked in a process of its own: one that has asked cannot fork any more."""
+    """The facts of this machine's GPU, asked in a process of its own: a process that has asked cannot fork any more."""
     ended = alone(work.described, operator, limit=START_LIMIT)
     if ended.how != DONE:
         tell(f"the device does not answer ({ended.how}: {ended.text}), so nothing is measured")
@@ -88,7 +88,7 @@ def _device(operator: Operator, tell: Callable[[str], None]) -> dict | None:
 
 
 class _Search:
-    """What all problems of a search share."""
+    """The state that all problems of a search share."""
 
     def __init__(self, operator: Operator, chip: str, device: dict | None, journal: Journal, fields: Mapping[str, tuple],
                  keep: float, least: int, jobs: int, time_limit: float, compile_limit: float, at_least_ms: float, spills: int,
@@ -119,7 +119,7 @@ class _Search:
         return found
 
     def candidates(self, problem: Problem) -> list[Candidate]:
-        """The operator's candidates, and what the library uses today; those with no launch are refused at once."""
+        """The operator's candidates, and the library's present choice; those with no launch are refused at once."""
         used, given = self.operator.used(problem, self.sms), self.operator.candidates(problem, self.sms)
         chosen = with_fields(self.operator, given, self.fields) if self.fields else list(dict.fromkeys(given))
         found = []
@@ -134,7 +134,7 @@ class _Search:
         return found
 
     def key(self, problem: Problem, chosen, kernels: list) -> str:
-        """What tells apart candidates whose outcomes may differ."""
+        """A digest that differs between candidates whose outcomes may differ."""
         facts = (self.operator.name, str(problem), sorted(values_of(chosen).items()), [content_key(kernel) for kernel in kernels],
                  self.chip, self.sms, sorted(versions().items()))
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
@@ -196,8 +196,8 @@ class _Search:
 
     def each(self, problem: Problem, step: str, candidates: list[Candidate], function: Callable, args: tuple, processes: int,
              limit: float) -> Iterator[tuple[Candidate, dict]]:
-        """One step of each candidate: its outcome from the journal, or from a process. What was refused, wrong, failed, crashed or
-        hung is told to the candidate, too."""
+        """One step of each candidate: its outcome from the journal, or from a process. A refusal, wrong result, failure, crash
+        or hang is noted in the candidate, too."""
         known = [(one, self.journal.of(one.key, step)) for one in candidates]
         for one, outcome in known:
             if outcome is not None:

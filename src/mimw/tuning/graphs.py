@@ -14,7 +14,7 @@ CALLS = 10
 
 
 def graphed(run: Callable, calls: int = CALLS) -> Callable[[], None]:
-    """So many calls as a graph: its replay."""
+    """The replay of a graph of `calls` calls."""
     import torch
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())

@@ -1,14 +1,14 @@
-"""What a search has found out, as lines of JSON, so that one which was killed goes on where it was.
+"""Findings of a search, as lines of JSON, so that a search that was killed resumes where it stopped.
 
-Input: a file. Output: what it says of a candidate; a line appended for each step that has ended. For example:
+Input: a file. Output: the findings about a candidate; a line appended for each step that has ended. For example:
 
     journal = Journal("mimw-tune-gemm.jsonl")
     journal.add("9f2c..", "predicted", {"how": "done", "figures": {"microseconds": 190.9}}, problem, configuration)
     journal.of("9f2c..", "predicted")           what was added, in a later process, too
 
-A candidate's key is made of the problem, the configuration, the sources of its kernels, the chip and the versions: what was found
-out about another version of a kernel is not believed. Every line is written and flushed at once; a last line that is cut off,
-as by a kill, is left out when the file is read, and the file goes on behind it.
+A candidate's key is made of the problem, the configuration, the sources of its kernels, the chip and the versions: findings
+about another version of a kernel are not used. Every line is written and flushed at once; a last line that is cut off, as by
+a kill, is left out when the file is read, and the file goes on behind it.
 """
 
 from __future__ import annotations

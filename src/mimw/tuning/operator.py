@@ -1,4 +1,4 @@
-"""What is tuned: an operator's problems, its configurations, and how a launch of one is made, checked and timed.
+"""Operators to tune: an operator's problems, its configurations, and the functions that make, check and time a launch.
 
 Input: a shape and a type, as text. Output: a `Problem`; for it candidates, launches and, on a GPU, a `Trial`. For example:
 
@@ -64,7 +64,7 @@ class Cuda:
         return {"name": found.name, "sms": found.multi_processor_count, "target": "sm_{}{}".format(*_capability(found))}
 
     def wait(self) -> None:
-        """Until all launches are over; raises what they have done wrong."""
+        """Wait for the end of all launches; raise the errors of those that failed."""
         import torch
         torch.cuda.synchronize()
 
@@ -98,12 +98,12 @@ class Operator:
     device: Any = Cuda()
 
     def used(self, problem: Problem, sms: int):
-        """What the library chooses today on a device of so many multiprocessors; it is always among those measured. None if there
-        is nothing yet."""
+        """The library's present choice on a device of `sms` multiprocessors; it is always among the configurations measured.
+        None if there is none yet."""
         return None
 
     def candidates(self, problem: Problem, sms: int) -> list:
-        """What may be good for the problem on such a device."""
+        """The configurations that may be good for the problem on such a device."""
         raise NotImplementedError
 
     def launches(self, problem: Problem, chosen, sms: int) -> list[tuple]:
@@ -116,11 +116,11 @@ class Operator:
         raise NotImplementedError
 
     def rate(self, problem: Problem, microseconds: float) -> str:
-        """What so many microseconds are, as "612 TFLOP/s"; empty where nobody counts so."""
+        """The rate of a launch of `microseconds`, as "612 TFLOP/s"; "" for an operator without such a unit."""
         return ""
 
     def row(self, problem: Problem, chosen) -> dict:
-        """One row of `file`: what tells problems apart, and `configuration`."""
+        """One row of `file`: the fields that identify a problem, and `configuration`."""
         raise TuningError(f"{self.name} chooses by a rule in its configs.py and reads no file, so there is nothing to write to",
                           hint="take the best from the report, or from the journal")
 

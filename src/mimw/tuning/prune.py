@@ -1,6 +1,7 @@
-"""Which candidates are worth compiling, by their predicted times.
+"""Pruning of candidates by their predicted times: those that are worth compiling.
 
-Input: predicted microseconds by candidate. Output: those that are kept, and of each other one why it is not. For example:
+Input: predicted microseconds by candidate. Output: the candidates that are kept, and for each other one the reason. For
+example:
 
     kept, dropped = by_prediction({"a": 100.0, "b": 150.0, "c": 101.0}, share=0.5, least=2)
     kept                            ["a", "c"]
@@ -14,8 +15,8 @@ from math import ceil
 
 
 def by_prediction(times: Mapping[Hashable, float], share: float, least: int) -> tuple[list, dict[Hashable, str]]:
-    """(those kept, the best first, {one that is not: why}): the best `share` of all, `least` at least, and what is predicted to be
-    just as good as the last of these."""
+    """(those kept, the best first, {one that is not: why}): the best `share` of all, `least` at least, and those whose
+    prediction is just as good as the last of these."""
     order = sorted(times, key=times.get)
     if not order:
         return [], {}

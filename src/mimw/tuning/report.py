@@ -1,4 +1,4 @@
-"""What a search found: every candidate with how far it came and why no further, and the best.
+"""Report of a search: every candidate with the last step that it reached and the reason for no further one, and the best.
 
 Input: candidates with their figures. Output: a report as text, as data, and as rows of a kernel's configs.json. For example:
 
@@ -46,7 +46,8 @@ class Candidate:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than the first baseline, which was measured beside it."""
+        """The speed relative to the first baseline, which was measured beside it: 2.0 is twice as fast. None without measured
+        times."""
         others = list(self.figures.get("baselines", {}).values())
         return others[0] / self.microseconds if others and self.microseconds else None
 
@@ -64,7 +65,8 @@ def rank(candidate: Candidate) -> tuple:
 
 @dataclass
 class Report:
-    """All problems of a search. `device` is the name of the GPU, None where nothing was measured; `chip` what was compiled for."""
+    """All problems of a search. `device` is the name of the GPU, None where nothing was measured; `chip` the target of the
+    compilation."""
 
     operator: Operator
     chip: str
@@ -120,7 +122,7 @@ def said_of(found: list[Candidate]):
 
 
 def _against(best: Candidate, found: list[Candidate]) -> str:
-    """How the best stands to what the library uses today."""
+    """A comparison of the best with the library's present choice, in words."""
     today = next((one for one in found if one.used), None)
     if best.used:
         return " (the library's own choice)"

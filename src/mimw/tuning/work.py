@@ -1,4 +1,4 @@
-"""What the processes of a search do, each for one candidate: say whether it fits, predict it, compile it, measure it.
+"""Work of the processes of a search, each for one candidate: test its fit, predict it, compile it, measure it.
 
 Input: an operator, a problem, a configuration. Output: figures as plain data, or a refusal with its reason. For example:
 
@@ -35,8 +35,8 @@ MOST_WORDS = 60             # of an error
 
 
 def imported() -> None:
-    """What every step imports, so that processes forked from this one need not: torch, which Triton asks for a device, takes longer
-    than a prediction. Importing it starts no driver."""
+    """Import the modules that every step needs, so that processes forked from this one need not: torch, which Triton asks for
+    a device, takes longer than a prediction. Importing it starts no driver."""
     with contextlib.suppress(ImportError):
         import torch  # noqa: F401
 
@@ -47,8 +47,8 @@ def described(operator: Operator) -> dict | None:
 
 
 def predicted(operator: Operator, problem: Problem, chosen, chip: str, sms: int) -> dict:
-    """Whether the launches fit the chip (else `refused` says by which sum not), and the predicted microseconds of the first;
-    `unpredicted` says why there are none."""
+    """The predicted microseconds of the first launch, or under `refused` the reason for which a launch does not fit the chip;
+    `unpredicted` gives the reason for which there is no prediction."""
     _without_a_gpu(chip)
     found = {}
     try:
@@ -105,7 +105,7 @@ def measured(operator: Operator, problem: Problem, chosen, at_least_ms: float) -
 
 
 def too_many_registers(program: Program, chip: Target) -> str | None:
-    """Which task's products hold more registers than a thread of it is given, with the sum; None if none does."""
+    """The task whose products hold more registers than the chip gives a thread of the task, with the sum; None if none does."""
     for number, region in enumerate(own_regions(program)):
         rows = [row for row in register_plan(program, chip) if row.region == number]
         for row, task, block in zip(rows, region.attrs["tasks"], region.blocks, strict=True):

@@ -1,7 +1,8 @@
-"""Which ops signal and await which barriers, and in which tasks they stand: what the reports of deadlocks and races name.
+"""The ops that signal and await each barrier, with the tasks in which those ops stand: the names in reports of deadlocks and
+races.
 
-Input: a program. Output: `BarrierOp`s in program order. A barrier that control flow hands on is known by its array alone; what the
-checks go by, which must know every arrival, is in `barriers` (`barrier_refs` says why there are two readers).
+Input: a program. Output: `BarrierOp`s in program order. A barrier that control flow hands on is known by its array alone. The
+checks, which need every arrival, read `barriers` instead (`barrier_refs` says why there are two readers).
 
     signals(program)    [BarrierOp(tma_load ..., root=%full, index=0, task="load")]      ops that bring arrivals or bytes
     waits(program)      [BarrierOp(barrier_wait ..., root=%full, index=None, task="mma")]
@@ -21,13 +22,14 @@ BROUGHT = {"arrive": "an arrival", "expect": "an arrival and its bytes", "comple
 
 @dataclass(frozen=True)
 class MaybeBarrier:
-    """Which barriers an op may be about: `root` is the value of their array, `index` the place there where that is a constant."""
+    """The barriers that an op may use: `root` is the value of their array, `index` the position in the array where that is a
+    constant."""
 
     root: Value
     index: int | None = None
 
     def may_be(self, root: Value, index: int) -> bool:
-        """Whether barrier `index` of the array `root` is among them."""
+        """True if barrier `index` of the array `root` may be one of these barriers."""
         return self.root is root and self.index in (None, index)
 
 
@@ -41,7 +43,7 @@ class BarrierOp:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the barrier may be one of another CTA."""
+        """True if the barrier may belong to another CTA."""
         return bool(self.op.row.peers)
 
 

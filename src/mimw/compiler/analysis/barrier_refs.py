@@ -1,14 +1,14 @@
-"""Which barriers each value of a program stands for: the one place that follows barriers through views and control flow.
+"""Resolution of barrier values to their allocations: the one place that follows barriers through views and control flow.
 
-Input: a program. Output: a `BarrierRef` for each value that is a barrier or an array of them. For example:
+Input: a program. Output: a `BarrierRef` for each value that is a barrier or an array of barriers. For example:
 
     %full = alloc_barriers 2, 1
     %slot = barrier_index %full, %i                  barrier_refs(program)[%slot]    BarrierRef(%full, index=%i)
     for .. [%slot] { body(%now) .. yield %other }    barrier_refs(program)[%now]     BarrierRef(%full, index=None, carried=True)
 
-Two readers ask, and want different things of a barrier that a loop or a branch hands on. The checks go by `barriers`, which must
-know all that arrives: an array of which one barrier is handed on `escapes`, and no conclusion is drawn of it. Reports name what
-`barrier_ops` finds, which is content with the array, since a line that may be the one is worth naming.
+Two readers treat a barrier that a loop or a branch hands on differently. The checks read `barriers`, which must know every
+arrival: an array of which one barrier is handed on `escapes`, and the checks conclude nothing about it. Reports read
+`barrier_ops`, for which the array is enough, since a report may name a line that is only possibly the cause.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class BarrierRef:
 
 
 def barrier_refs(program: Program) -> dict[Value, BarrierRef]:
-    """What each barrier of the program is. Nobody may change the answer."""
+    """The `BarrierRef` of each barrier value of the program. Callers must not change the dictionary, which is kept with the
+    program."""
     return program.kept(_barrier_refs)
 
 
@@ -39,7 +40,8 @@ def _barrier_refs(program: Program) -> dict[Value, BarrierRef]:
     refs: dict[Value, BarrierRef] = {}
 
     def hand_on(op: Op, holder: Op | None) -> None:
-        """What `holder` hands on in `op` keeps its array; which barrier of the array it is differs from round to round."""
+        """Give each barrier that `holder` hands on in `op` its array; the index becomes unknown, since it differs from round
+        to round."""
         for carry in carries(op):
             if carry.op is holder and isinstance(carry.source.type, Barrier):
                 source = refs.get(carry.source, BarrierRef(carry.source))

@@ -1,12 +1,12 @@
-"""What each task does with each array of barriers: the facts behind arrival counts, byte counts and the barrier graph.
+"""Accesses of each task to each array of barriers: the facts behind arrival counts, byte counts and the barrier graph.
 
-Input: a program. Output: a `BarrierArray` for each `alloc_barriers`, with an `BarrierAccess` for each op on its barriers:
+Input: a program. Output: a `BarrierArray` for each `alloc_barriers`, with a `BarrierAccess` for each op on its barriers:
 
     barrier_arrive %free.2 1       BarrierAccess("arrive", op, task "mma", index=2, count=1)
     tma_load .. %full.0 ..         BarrierAccess("complete", op, task "load", index=0, bytes=16384)
 
-The checks go by this, so it says where it does not know all (`escapes`). Reports, which name what may be, ask `barrier_ops`; both
-have what a value stands for from `barrier_refs`.
+The checks rely on these facts, so an array whose accesses are not all known is marked `escapes`. Reports, which also name
+possible accesses, read `barrier_ops`. Both resolve barrier values by `barrier_refs`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class BarrierAccess:
 
 @dataclass(frozen=True)
 class BarrierArray:
-    """One `alloc_barriers`, as all CTAs see it, or as those with the `ranks` do. `escapes` is true if a barrier goes where it is
-    not followed, through a loop for instance: then what arrives there is not all known, and nobody may draw conclusions."""
+    """One `alloc_barriers`, as all CTAs see it, or as those with the `ranks` do. `escapes` is true if the analysis loses a barrier,
+    in a loop for instance: then not all of its arrivals are known, and a check must not conclude anything."""
 
     root: Value
     op: Op
@@ -61,7 +61,7 @@ class BarrierArray:
 
     @property
     def pipe(self) -> PipeSide | None:
-        """What the barriers are to the pipe that made them; None if the author allocated them."""
+        """The role of the barriers in the pipe that made them; None if the author allocated them."""
         return pipe_side(self.op)
 
     def of_kind(self, *kinds: str) -> tuple[BarrierAccess, ...]:

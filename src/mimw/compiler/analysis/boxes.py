@@ -58,8 +58,8 @@ def pointed_box(uses: Uses, pointer: Value, family: Family) -> Box | None:
 
 
 def _is_part(uses: Uses, starts: list[Affine], extents: list[int], shape: tuple[int, ...], size: int) -> bool:
-    """Whether the box is the whole buffer, or a part that Triton has a view of: it starts at a multiple of its extents, moves at
-    run time along one dimension at most, and cuts no swizzle that the buffer may have."""
+    """True if the box is the whole buffer, or a part that Triton can express as a view: the part starts at a multiple of its
+    extents, moves at run time along one dimension at most, and cuts no swizzle that the buffer may have."""
     if any(start.constant % extent or start.constant < 0 or start.constant + extent > room
            for start, extent, room in zip(starts, extents, shape)):
         return False
@@ -77,7 +77,7 @@ def _is_part(uses: Uses, starts: list[Affine], extents: list[int], shape: tuple[
 
 
 def _indices(uses: Uses, op: Op | None, family: Family) -> list[Affine | None] | None:
-    """What each dimension's index is, for pointers straight from a `local_ptr`."""
+    """The index along each dimension, for pointers that come straight from a `local_ptr`; None for other pointers."""
     while op is not None and op.name == "bitcast":
         op = uses.definition.get(op.value)
     if op is None or op.name != "local_ptr":

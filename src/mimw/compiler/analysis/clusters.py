@@ -1,4 +1,4 @@
-"""What a kernel does with the cluster in which it runs.
+"""Use of the cluster by a kernel: whether any op reaches another CTA.
 
 Input: a program. Output: True or False. For example, of a kernel with a `remote_arrive`:
 

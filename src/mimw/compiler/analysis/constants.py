@@ -1,4 +1,4 @@
-"""Scalars whose value is certain: constants, arithmetic on them, and what a value is in the first round of its loops.
+"""Scalars whose value is certain: constants, arithmetic on constants, and values in the first round of the loops around them.
 
 Input: the def-use index and a value. Output: a number, or None. For example, for `i` of `for i in range(n)`:
 
@@ -29,7 +29,7 @@ def first_value(uses: Uses, value: Value | int | None) -> int | None:
 
 
 def _evaluator(uses: Uses, in_loops: bool, rank: int | None) -> _Evaluator:
-    """The one of these questions: what it has found for one value helps with all others that follow from that."""
+    """The kept evaluator for these arguments: its result for one value helps with all others that follow from that value."""
     if (found := uses.known.get(("numbers", in_loops, rank))) is None:
         found = uses.known["numbers", in_loops, rank] = _Evaluator(uses, in_loops, rank)
     return found
@@ -105,7 +105,8 @@ class _Evaluator:
         return row.folds(lhs, rhs)
 
     def of_cluster(self, op: Op) -> int | None:
-        """What an op gives in the CTA `rank`, as far as its place in its cluster decides: rank and `program_id % size`."""
+        """The constant result of `op` in the CTA `rank` where rank and cluster size determine it: the rank, or `program_id %
+        size`; else None."""
         cluster = self.uses.program.cluster
         if op.name == "cluster_cta_rank":
             return self.rank
@@ -115,7 +116,7 @@ class _Evaluator:
         return None
 
     def entering(self, value: Value):
-        """What a loop's block argument is in the first round."""
+        """The value of a loop's block argument in the first round; None if `value` is no such argument."""
         place = self.uses.argument.get(value)
         loop = place.parent if place else None
         return entering(loop, value) if loop is not None and "loop" in loop.row.traits else None

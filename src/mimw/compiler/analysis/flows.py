@@ -1,8 +1,8 @@
-"""Which values depend on which: through arithmetic, control flow and shared memory.
+"""Dependences between values: through arithmetic, control flow and shared memory.
 
-Input: a program. Output: a `Flows`, which knows where each value comes from and which arrays each op may touch:
+Input: a program. Output: a `Flows`, which knows the sources of each value and the arrays that each op may touch:
 
-    flows = program.kept(Flows)     made once for all who ask
+    flows = program.kept(Flows)     made once for all readers
     flows.reached({value})          every value that depends on the value
     flows.arrays(buffer)            the buffer arrays that a buffer may be a part of
 """
@@ -69,7 +69,7 @@ class Flows:
         return found
 
     def seen_through(self, value: Value) -> Value | None:
-        """What a view is a view of; None for anything else, an array with memory of its own among them."""
+        """The value of which `value` is a view; None if `value` is no view, as for an array with memory of its own."""
         op = self.maker.get(value)
         return op.viewed if op is not None else None
 

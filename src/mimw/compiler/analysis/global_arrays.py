@@ -1,4 +1,4 @@
-"""Whose memory a pointer may point into: the kernel's parameters that it comes from.
+"""Provenance of global pointers: the kernel's parameters from which a pointer comes.
 
 Input: a program and one of its pointers, or tiles of them. Output: the parameters. For example:
 

@@ -1,4 +1,4 @@
-"""Contexts of cluster launch control: how many consumers each was told of, and how many there are.
+"""Contexts of cluster launch control: the declared number of consumers of each context, and the actual one.
 
 Input: a program, and one of a context's arrays of barriers. Output: a sentence for reports, "" if the numbers agree. For example:
 
@@ -17,7 +17,8 @@ EMPTY, FULL = "empty", "full"
 
 
 def clc_side(op: Op) -> str:
-    """What the barriers of an `alloc_barriers` are to their context, `empty` or `full`; "" if they are of none."""
+    """The role of an `alloc_barriers` in its context of launch control, `empty` or `full`; "" if the barriers belong to no
+    context."""
     return op.attrs.get("clc", "")
 
 
@@ -29,7 +30,8 @@ def empty_of(program: Program, root: Value) -> Op | None:
 
 
 def miscounted(program: Program, root: Value) -> str:
-    """What is wrong with the number of consumers of the context to which the array `root` belongs; "" if nothing is."""
+    """The complaint about the number of consumers of the context to which the array `root` belongs; "" if the number is
+    right."""
     empty = empty_of(program, root)
     if empty is None:
         return ""
@@ -45,7 +47,7 @@ def miscounted(program: Program, root: Value) -> str:
 
 
 def miscounted_by(program: Program, op: Op) -> str:
-    """The same for the context into whose response a request `op` asks."""
+    """The complaint of `miscounted` for the context into whose response a request `op` writes; "" if there is none."""
     found = next((one for one in signals(program) if one.op is op), None)
     return miscounted(program, found.barrier.root) if found is not None else ""
 

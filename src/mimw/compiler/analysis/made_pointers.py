@@ -1,4 +1,4 @@
-"""Whether a kernel reaches memory by addresses that it computes or reads, not only by its arguments.
+"""Detection of kernels that compute addresses or read them from memory, instead of using only their pointer arguments.
 
 Input: a program. Output: a bool. For example:
 
@@ -13,6 +13,6 @@ from ...ir.types import element_of
 
 
 def makes_pointers(program: Program) -> bool:
-    """Whether any op makes a pointer of a number, or reads a pointer from memory."""
+    """True if any op converts a number to a pointer, or loads a pointer from memory."""
     return any(op.name == "int_to_ptr" or op.row.loads and any(isinstance(element_of(one.type), Pointer) for one in op.results)
                for op in program.walk())

@@ -1,4 +1,4 @@
-"""How many neighbouring elements of a mask are surely equal: cp.async moves at least 4 bytes, all or none of them.
+"""Lengths of runs of equal elements in masks: cp.async moves at least 4 bytes, all or none of them.
 
 Input: the def-use index and a mask. Output: a power of two along the last dimension. For example, for n divisible by
 16:
@@ -53,7 +53,8 @@ def _run(uses: Uses, value: Value) -> _Run:
 
 
 def _of_argument(uses: Uses, value: Value) -> int:
-    """What divides a parameter by its specialisation, or the counter of a loop by its bounds."""
+    """The number that divides `value`: for a parameter by its specialisation, for the counter of a loop by its bounds; 1 for
+    other values."""
     for param in uses.program.params:
         if param.value is value:
             return dict(param.attrs).get("tt.divisibility", 1)

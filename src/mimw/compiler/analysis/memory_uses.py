@@ -1,6 +1,7 @@
-"""Which ops touch a buffer array, an array of barriers or a storage, seen through all views.
+"""Ops that touch a buffer array, an array of barriers or a storage, found through all views.
 
-Input: the def-use index and the value of an allocation. Output: the ops, and whether the value goes where it is not followed:
+Input: the def-use index and the value of an allocation. Output: the ops, and True if control flow hands a view on, where the
+analysis does not follow it:
 
     memory_uses(uses, tiles)      ((tma_load, local_load), False); (.., True) where a loop or a branch hands a view on
 """

@@ -1,4 +1,4 @@
-"""Which values decide the course of a kernel: where only time matters, all other values can be left out.
+"""Values that decide the course of a kernel: a run that only measures time can leave out all other values.
 
 Input: a program. Output: a `Needed` with the values that have to be computed, the stores that those values are read
 from, and the branches and loop bounds that depend on the kernel's data. For example:
@@ -9,7 +9,7 @@ from, and the branches and loop bounds that depend on the kernel's data. For exa
 
 Loop bounds, branch conditions, phases, indices, offsets and predicates are needed, with every value that they are
 computed from; the tiles that a kernel is about mostly are not. A tile that is stored into an argument is needed where the
-kernel loads such values from that argument, as what one GPU tells another about its tokens. A needed value that comes out of
+kernel loads such values from that argument, as the counts of tokens that one GPU sends to another. A needed value that comes out of
 a product, out of a copy or from another CTA cannot be known without computing everything: a branch on it is listed in
 `unknown`, a loop bounded by it in `bounds`.
 """
@@ -28,8 +28,9 @@ from .global_arrays import GlobalArrays
 
 @dataclass(frozen=True)
 class Needed:
-    """`values` have to be computed, and what the ops in `stores` write into shared memory, or as tiles into global memory, be
-    there; `unknown` are the branches that depend on data, `bounds` the sites of loops that do."""
+    """The parts of a program that decide its course: `values` have to be computed, and the stores in `stores`, into shared
+    memory or of tiles into global memory, have to be made; `unknown` are the branches that depend on data, `bounds` the sites
+    of loops whose bounds do."""
 
     values: frozenset[Value]
     stores: frozenset[Op]
@@ -83,7 +84,7 @@ class _Search(Flows):
         return [store for array in self.touched(op, op.row.reads) for store in self.stores.get(array, ())]
 
     def told(self, tainted: set[Value]) -> dict[Value, list[Op]]:
-        """By argument the ops that store tiles there which do not depend on data."""
+        """The ops that store tiles into each argument and do not depend on data."""
         found: dict[Value, list[Op]] = {}
         for op in self.program.walk():
             if _stores_a_tile(op) and tainted.isdisjoint(op.operands):
@@ -92,7 +93,7 @@ class _Search(Flows):
         return found
 
     def stores_told(self, op: Op, told: dict[Value, list[Op]]) -> list[Op]:
-        """Those of `told` that store what `op` may load."""
+        """The stores in `told` of data that `op` may load."""
         if not op.row.loads or "pointer" not in op.row.places:
             return []
         return [store for array in self.global_arrays.behind(op.pointer) for store in told.get(array, ())]
@@ -122,13 +123,13 @@ class _Search(Flows):
 
 
 def _is_data(op: Op) -> bool:
-    """Whether no index arithmetic can stand in for the results: products, what copies bring, and what other CTAs hold."""
+    """True if index arithmetic cannot give the results of `op`: products, data that copies bring, and memory of other CTAs."""
     row = op.row
     return not row.traits.isdisjoint(("dot", "declared")) or row.copy == "in" or bool(row.peers and row.reads)
 
 
 def _stores_a_tile(op: Op) -> bool:
-    """Whether `op` stores a tile through pointers, all at once."""
+    """True if `op` stores a whole tile through pointers at once."""
     row = op.row
     return bool(row.stores and not row.loads and "pointer" in row.places and "atomic" not in row.traits
                 and isinstance(op.value.type, Tensor))

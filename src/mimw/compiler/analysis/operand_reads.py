@@ -5,7 +5,7 @@ Input: a program. Output: whether `triton_port.operand_reads` has anything to lo
     k = tlx.local_load(keys[0])                 two dimensions, and ..
     s = tl.dot(q, k.to(tl.bfloat16))            .. a cast, and a product somewhere: reads_become_operands(program) is True
 
-Which tile goes into which product only the module after Triton's passes tells, so the answer is for the kernel as a whole. 8-bit
+Only the module after Triton's passes shows which tile goes into which product, so the answer is for the kernel as a whole. 8-bit
 tiles count in any case, since Triton casts them itself where the tensor core takes none.
 """
 

@@ -1,4 +1,5 @@
-"""What no pass may reorder: how each op of a program stands in the order of memory accesses and synchronisation.
+"""Order constraints of ops: the place of each op in the order of memory accesses and synchronisation, which no pass may
+change.
 
 Input: an op or a program. Output: an `Order` for the op, or one `LoopPlan` for each `for` loop of the program. The
 order follows from the effects, touches and traits of the op's row:
@@ -8,7 +9,7 @@ order follows from the effects, touches and traits of the op's row:
     local_store, barrier_wait, tma_load, asm        Order.FIXED    keeps its place among all fixed ops, and no access passes it
 
 Triton knows what its own accesses do and may order them anew (it starts `tl.load`s iterations ahead). It does not know
-what barriers, copies into shared memory, cluster meetings or assembly mean for other tasks, so those ops are fixed.
+what barriers, copies into shared memory, cluster barriers or assembly mean for other tasks, so those ops are fixed.
 Accesses by descriptor are fixed as well: Triton lowers each one to a copy by TMA and a wait for that copy, and Triton's
 pipeliner would move the wait before the copy.
 """
@@ -27,7 +28,7 @@ _ORDERED = ("ACQUIRE", "RELEASE")  # the parts of a memory order's name that mak
 
 
 class Order(Enum):
-    """How an op stands in the order of memory accesses."""
+    """The freedom of an op to move among memory accesses."""
 
     FREE = "free"
     ACCESS = "access"
@@ -80,7 +81,7 @@ class LoopPlan:
 
 
 def loop_plans(program: Program) -> list[LoopPlan]:
-    """A plan for each `for` loop, outer loops first. What an inner loop holds, the outer loop holds."""
+    """A plan for each `for` loop, outer loops first. The outer loop holds also the ops of an inner loop."""
     return [LoopPlan(op, next((inner for inner in op.walk() if inner is not op and _keeps_loop(inner)), None))
             for op in program.named("for")]
 

@@ -1,12 +1,13 @@
-"""Which accesses go to other GPUs, and what decides to which.
+"""Accesses to memory of other GPUs, with the op that decides which GPU.
 
-Input: a program. Output: for each op that reaches memory through a peer's pointer the op that made it a peer's. For example:
+Input: a program. Output: for each op that reaches memory through a peer's pointer, the `peer_pointer` that made the pointer.
+For example:
 
     there = tlx.peer_pointer(x, peer, world)
     tl.store(there + at, tile)                  peer_accesses(program)[store] is the peer_pointer, its `gpu` the rank
 
-Pointers are followed through arithmetic, descriptors and control flow. One that may be a peer's or this rank's own counts as the
-peer's.
+Pointers are followed through arithmetic, descriptors and control flow. A pointer that may be a peer's or this rank's own
+counts as the peer's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .flows import Flows
 
 
 def peer_accesses(program: Program) -> dict[Op, Op]:
-    """By the op that accesses, the `peer_pointer` behind its pointer or descriptor."""
+    """The `peer_pointer` behind the pointer or descriptor of each op that accesses memory of a peer."""
     flows: Flows = program.kept(Flows)
     makers: dict[Value, Op | None] = {}
     found = {}

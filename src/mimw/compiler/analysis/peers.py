@@ -1,13 +1,13 @@
-"""Who arrives where in a cluster: each array of barriers as each of the cluster's CTAs sees its own.
+"""Arrivals across a cluster: each array of barriers as each CTA of the cluster sees its own copy.
 
-Input: a `BarrierArray`, whose accesses may be on the barriers of other CTAs. Output: one array a CTA, or one for all CTAs that see
-the same, in which an arrival or a copy counts once for every CTA that brings it:
+Input: a `BarrierArray`, whose accesses may be on the barriers of other CTAs. Output: one array for each CTA, or one for all
+CTAs if they see the same; an arrival or a copy counts once for every CTA that brings it:
 
     barrier_arrive(empty[0], remote_cta_rank=rank ^ 1)     in a cluster of 2: each CTA gets one, from the other
     multicast_targets=[0, 1]                               each CTA gets the block twice, as both CTAs send it
 
-All CTAs run one program. The sum is known where each access is passed equally often in all of them, or where the rank alone decides
-which CTAs pass it; an array of which that is not certain `escapes`.
+All CTAs run one program. The sum is known where every CTA passes each access equally often, or where the rank alone decides
+which CTAs pass the access; an array without this certainty `escapes`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Cluster:
                      for accesses, ranks in views.items())
 
     def followed(self, one: BarrierAccess) -> bool:
-        """Whether it is known which CTAs pass an access, how often compared with each other, and on which barrier."""
+        """True if the analysis knows which CTAs pass the access, how often relative to each other, and on which barrier."""
         for parent in self.uses.parents(one.op):
             if parent.name == "if" and not self.decided(parent.condition):
                 return False
@@ -58,7 +58,7 @@ class _Cluster:
         return one.index is None or self.decided(one.index)
 
     def decided(self, value) -> bool:
-        """Whether a value is the same in all CTAs, or known in each."""
+        """True if a value is the same in all CTAs, or known in each CTA."""
         return self.uniform(value) or all(constant_of(self.uses, value, rank) is not None for rank in self.ranks)
 
     # ---- one access ---------------------------------------------------------------------------------------------------------
@@ -75,8 +75,8 @@ class _Cluster:
         return [self.together(one, index, found) for index, found in groups.items()]
 
     def together(self, one: BarrierAccess, index, found: list[bool | None]) -> BarrierAccess:
-        """What the CTAs bring that certainly (True) or perhaps (None) reach a barrier. Perhaps counts as an arrival: more than come
-        are no ground for a refusal. A number of bytes is then unknown."""
+        """The access merged over CTAs that certainly (True) or perhaps (None) reach a barrier. An uncertain access counts as
+        an arrival, since too many arrivals are no reason to refuse a program; its number of bytes is unknown."""
         certain, times = all(found), len(found)
         size = one.bytes * times if certain and one.bytes is not None else None
         unknown = one.predicate is not None and self.taken(one) is None
@@ -89,8 +89,8 @@ class _Cluster:
         return None if None in numbers else True
 
     def reaches(self, one: BarrierAccess, source: int, rank: int) -> list[bool | None]:
-        """How often the access, as CTA `source` makes it, is on the barriers of CTA `rank`: a True each time, a None if that is not
-        known."""
+        """The accesses to barriers of CTA `rank` that the op makes when CTA `source` runs it: one True each, None for an
+        access that is not certain."""
         if not self.runs(one.op, source):
             return []
         if one.predicate is not None and constant_of(self.uses, one.predicate, source) == 0:
@@ -116,7 +116,7 @@ class _Cluster:
     # ---- what all CTAs have in common ---------------------------------------------------------------------------------------
 
     def uniform(self, value) -> bool:
-        """Whether a scalar is certainly the same in all CTAs of a cluster, at the same point of the program."""
+        """True if a scalar certainly has the same value in all CTAs of a cluster, at the same point of the program."""
         if not isinstance(value, Value):
             return True
         if value not in self.same:

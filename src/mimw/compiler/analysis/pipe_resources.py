@@ -33,7 +33,7 @@ class PipeResources:
 
     @property
     def bytes(self) -> int:
-        """What all slots take; of a pipe over another one nothing of its own."""
+        """The bytes of all slots; 0 for a pipe over another pipe, which has no memory of its own."""
         return 0 if self.over else self.slots * self.chunk_bytes
 
 

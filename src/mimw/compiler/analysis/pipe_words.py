@@ -39,7 +39,8 @@ class PipeSide:
         return self.pipe.removeprefix("the pipe of ").removeprefix("pipe ").strip("'")
 
     def __str__(self) -> str:
-        """What the barriers are for: "kv commit" those by which chunks are announced, "kv release" those by which slots go back."""
+        """A name of the barriers by their use: "kv commit" for those that announce chunks, "kv release" for those that return
+        slots."""
         return f"{self.name} {self.brings}"
 
     def slot(self, index: int | None) -> str:
@@ -56,7 +57,8 @@ class PipeSide:
         return _BRINGS[self.side]
 
     def wanted(self, op: Op, index: int, chunk: int | str | None = None) -> str:
-        """Which end waits for what: "pipe 'kv', chunk 3: reader 'p' waits for the writer's commit to slot 1"."""
+        """A sentence that names the waiting end and its cause: "pipe 'kv', chunk 3: reader 'p' waits for the writer's commit
+        to slot 1"."""
         what = f"the writer's commit to slot {index}"
         if self.side == FREE:
             what = f"the release of slot {index} by {self._releasing()}"
@@ -78,7 +80,8 @@ class PipeSide:
         return f"{self.pipe}, {'a chunk' if number is None else f'chunk {number}'}"
 
     def chunks(self, index: int, parity: int, capacity: int) -> str:
-        """What a wait for the parity of the barrier of slot `index` tells of the number of its chunk, where nothing else does."""
+        """The chunk numbers that a wait with this parity on the barrier of slot `index` may have, where the number is not
+        recorded."""
         turn = parity if self.side == FULL else 1 - parity
         first, round_ = index + capacity * turn, 2 * capacity
         return f"{first} (or {first + round_}, {first + 2 * round_}, ...)"
@@ -89,7 +92,8 @@ class PipeSide:
         return f"reader{'s' * (len(seats) > 1)} {' and '.join(seats)}" if seats else "the reader"
 
     def state(self, phase: int, arrived: int, pending: int) -> str:
-        """Where a slot stands after so many phases, arrivals of this one, and bytes that are to come."""
+        """A description of a slot after `phase` completed phases, `arrived` arrivals of the current phase, and `pending`
+        bytes to come."""
         if self.side == FULL:
             begun = f", and of the next chunk {pending} bytes are still to come" if arrived or pending else ""
             return f"{_times(phase, 'chunk')} been committed there{begun}"
@@ -97,7 +101,7 @@ class PipeSide:
         return f"it has been given back {'once' if phase == 1 else f'{phase} times'}{begun}"
 
     def too_many(self, index: int, chunk: int) -> tuple[str, str]:
-        """(what is wrong, the mend) of an arrival more than a phase takes."""
+        """The fault and its mend, for an arrival more than a phase takes."""
         if self.side == FULL:
             return (f"commits {self.slot(index)} again, for chunk {chunk}: a chunk is committed there and not complete yet",
                     "commit each chunk once, behind its own acquire")
@@ -110,7 +114,7 @@ def _times(count: int, noun: str) -> str:
 
 
 def pipe_side(op: Op) -> PipeSide | None:
-    """What the barriers of an `alloc_barriers` op are to their pipe; None if the author allocated them."""
+    """The role of the barriers of an `alloc_barriers` op in their pipe; None if the author allocated them."""
     side = op.attrs.get("side")
     return PipeSide(label_of(op.attrs["pipe"], op.site), side, op.arrive_count, op.attrs["readers"]) if side is not None else None
 

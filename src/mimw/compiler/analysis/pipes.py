@@ -1,4 +1,4 @@
-"""Which pipe an operand stands for: the values of a pipe go through helpers, loops and branches, and all of them are one pipe.
+"""Resolution of pipe values to their `pipe_make`: helpers, loops and branches hand on values that all are one pipe.
 
 Input: a program before the pass `expand_pipes`. Output: for each value of type `Pipe` the op that made the pipe. For example:
 

@@ -1,4 +1,4 @@
-"""Which buffer each pointer into shared memory points into.
+"""Resolution of pointers into shared memory to the buffer that they point into.
 
 Input: a program, and what its control flow hands on. Output: a `Family` for every value that is such a pointer, or a
 `KernelError`:
@@ -33,8 +33,8 @@ class Family:
 
 
 def pointer_families(program: Program, uses: Uses, carries) -> dict[Value, Family]:
-    """The family of every value that is a pointer into shared memory, or a tile of them. `carries` are (source, target) pairs of
-    what control flow hands on. Raises `KernelError` where pointers to different memory meet."""
+    """The family of every value that is a pointer into shared memory, or a tile of such pointers. `carries` are the (source,
+    target) pairs of control flow. Raises `KernelError` where one value may point into different memory."""
     groups = _Groups()
     makers = [op for op in uses.ops if op.name == "local_ptr"]
     for op in makers:

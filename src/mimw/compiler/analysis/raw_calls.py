@@ -1,4 +1,4 @@
-"""What a call of native code does, as its author declares it: a line for reports.
+"""Declared effects of a call of native code: a line for reports.
 
 Input: a `raw_call`. Output: text. For example:
 

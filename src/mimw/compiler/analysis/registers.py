@@ -1,4 +1,4 @@
-"""Registers per thread of every task: what the author asked for and what the hardware will give.
+"""Registers per thread of every task: the author's request and the hardware's grant.
 
 Input: a program and its target. Output: a `TaskRegisters` for each task. For example, for a default task of 4 warps
 beside one of 4:
@@ -26,9 +26,9 @@ GROUP = 4  # warps whose registers are moved together
 
 @dataclass(frozen=True)
 class TaskRegisters:
-    """One task: its warps, its first warp in the CTA, what it asked for and what it gets (registers per thread).
+    """One task: its warps, its first warp in the CTA, its request and its grant (registers per thread).
 
-    `region` numbers the kernel's task regions. `moved` is false where nobody asked, or where the requests do not fit
+    `region` numbers the kernel's task regions. `moved` is false without requests, or where the requests do not fit
     and every thread keeps the share `launch` that it started with.
     """
 
@@ -81,11 +81,12 @@ def register_plan(program: Program, target: Target) -> tuple[TaskRegisters, ...]
 
 
 def requests(program: Program, target: Target) -> dict[Op, tuple[int | None, ...]]:
-    """What to ask of the hardware for each task of each region, default task first, so that every task gets what it is granted.
+    """The register requests to the hardware for each task of each region, default task first, so that every task gets its
+    grant.
 
-    Triton only takes requests of the other tasks and leaves the rest to the default one. So where the default task asks, the
-    others ask for what they are granted, and the default task hands back what is then left above its own request; None is
-    no request. A region whose requests do not fit asks for nothing.
+    Triton passes on the requests of the other tasks only and leaves the rest to the default task. So where the default task
+    asks, the others request their grants, and the default task returns the registers above its own request; None stands for
+    no request. A region whose requests do not fit requests nothing.
     """
     launch, asked = launch_registers(program, target), {}
     for number, region in enumerate(regions(program)):

@@ -1,4 +1,4 @@
-"""What an author should know although the kernel is right: register requests that no hardware can meet.
+"""Remarks on a kernel that is right: register requests that no hardware can meet.
 
 Input: a program and a chip. Output: `Remark`s, which the compiler gives as Python warnings, and `mimw.check` and `mimw explain`
 print. For example, on sm_90a:

@@ -1,4 +1,4 @@
-"""What each task has and does: warps, registers, buffers, barriers, copies and dots, for the resource table.
+"""Resources and work of each task: warps, registers, buffers, barriers, copies and dots, for the resource table.
 
 Input: a program and its target. Output: a `TaskResources` for each task of the author's:
 

@@ -1,4 +1,4 @@
-"""How many neighbouring elements a tile of pointers into a buffer surely points to in one aligned stretch.
+"""Lengths of aligned runs in tiles of pointers: how many neighbouring elements surely lie in one aligned stretch of a buffer.
 
 Input: a tile of pointers, its family and a mask. Output: a power of two, 1 where nothing is known. For example:
 
@@ -26,7 +26,7 @@ def pointer_run(uses: Uses, pointer: Value, family: Family, mask: Value | None =
 
 
 def _stated(uses: Uses, pointer: Value) -> int | None:
-    """What whoever made the pointers says."""
+    """The run that the maker of the pointers has stated in the attribute `run` of a `remote_ptr`; None for other pointers."""
     op = uses.definition.get(pointer)
     return op.attrs.get("run") if op is not None and op.name == "remote_ptr" else None
 

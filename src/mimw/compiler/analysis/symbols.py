@@ -1,4 +1,5 @@
-"""When two scalars are certainly the same number in the same round of equally long loops.
+"""Signatures of scalars: two scalars with one signature are certainly the same number in the same round of equally long
+loops.
 
 Input: the def-use index and a scalar. Output: its signature, or None if the scalar is not compared. For example:
 
@@ -94,7 +95,8 @@ class _Walk:
         return ("round", self.loop(loop)) if index == 0 else self.carried(loop, value)
 
     def loop(self, loop: Op) -> Signature:
-        """How deep a loop stands and how often it goes round. The trip count of a `while` is not compared."""
+        """The depth and trip count of a loop, as a signature. The trip count of a `while` is not compared: `_Unknown` is
+        raised."""
         if loop.name != "for":
             raise _Unknown
         return ("for", len(self.uses.loops(loop)), *map(self.value, bounds(loop)))

@@ -1,4 +1,4 @@
-"""In which memory space of a chip with cores of its own each tile lies: the chip has no registers that hold tiles.
+"""Placement of tiles in memory spaces, for a chip with cores of its own, which has no registers that hold tiles.
 
 Input: a program. Output: a `TileSpaces`. For example, of `z = dot(load(x), to_tensor(b)) * 2`, with b in L0B:
 
@@ -48,7 +48,7 @@ class TileSpaces:
         return self._spaces.get(value)
 
     def is_data(self, value: Value) -> bool:
-        """True if somebody computes with the value, stores it or copies it, and not only goes by it to find data."""
+        """True if an op computes with the value, stores it or copies it, and does not only find data by it."""
         return value in self._data
 
     def maker(self, value: Value) -> Op | None:

@@ -1,4 +1,4 @@
-"""How often the loops of a program go round in a launch: numbers, where a loop's bounds are arithmetic on arguments.
+"""Trip counts of the loops of a launch: numbers, where a loop's bounds are arithmetic on arguments.
 
     for i in range(tl.cdiv(K, BK))          {K: 224}, BK = 64          4 rounds
     for tile in range(program_id(0), tiles, num_programs(0))           depends on the program and the grid
@@ -48,14 +48,16 @@ def loops_of(program: Program) -> tuple[Loop, ...]:
 
 
 def takes_over(loop: Op, uses: Uses) -> bool:
-    """Whether a `while` loop goes round for tiles that requests bring: how often, each run decides anew."""
+    """True if a `while` loop runs over tiles that requests of launch control bring: its number of rounds differs from run to
+    run."""
     return loop.name == "while" and any(op.name == "clc_query" and uses.loops(op)[-1] is loop for op in _inside(loop))
 
 
 def rounds(program: Program, loop: Loop, values: Mapping[Value, int], grid: tuple[int, ...], index: tuple[int, ...],
            uses: Uses | None = None) -> int | None:
-    """How often the loop goes round in the first round of those around it; None if that is not known. Negative where it goes round
-    never and its end lies so many rounds before its start: a loop over all tiles but the first, where there is none."""
+    """The rounds of the loop in the first round of the loops around it; None if they are not known. The number is negative
+    for a loop that runs no round because its end lies that many rounds before its start: a loop over all tiles but the first,
+    where there is no tile."""
     if not loop.known:
         return None
     numbers = _Numbers(uses or uses_of(program), values, grid, index)
@@ -86,8 +88,8 @@ def _describe(op: Op, uses: Uses) -> Loop:
 
 
 def _ahead(loop: Op, arrays: frozenset[Value], uses: Uses) -> int:
-    """How many rounds of copies stand before the loop, written out: phases of its barriers that are expected there, or groups of
-    copies that are closed there, in the loop's task and outside of loops and conditions."""
+    """The rounds of copies that the kernel writes out before the loop: phases of the loop's barriers that are expected there,
+    or groups of copies that are closed there, in the loop's task and outside of loops and conditions."""
     grouped = any(inner.name == "async_commit" for inner in _inside(loop))
     counts: dict[Value | None, int] = {}
     for op in uses.ops[:uses.position[loop]]:
@@ -111,7 +113,7 @@ def _barrier_roots(value: Value, uses: Uses) -> Iterator[Value]:
 
 
 def _entering(value: Value, uses: Uses):
-    """What an argument of a `for` loop's block is in the first round, or None."""
+    """The value of an argument of a `for` loop's block in the first round; None for other values."""
     place = uses.argument.get(value)
     if place is None or place.parent is None or place.parent.name != "for":
         return None
@@ -119,14 +121,14 @@ def _entering(value: Value, uses: Uses):
 
 
 class _Sources:
-    """What scalars are computed from."""
+    """The sources from which scalars are computed."""
 
     def __init__(self, uses: Uses):
         self.uses, self.parameters, self.by_program, self.by_grid = uses, set(), False, False
         self.seen: dict[Value, bool] = {}
 
     def follow(self, value, depth: int) -> bool:
-        """Whether only parameters, the program and the grid decide on `value`."""
+        """True if only parameters, the program and the grid determine `value`."""
         if not isinstance(value, Value):
             return True
         if value not in self.seen:
@@ -164,7 +166,7 @@ def _computes(op: Op) -> bool:
 
 
 class _Numbers:
-    """What scalars are in one program of a launch, in the first round of each loop."""
+    """Values of scalars in one program of a launch, in the first round of each loop."""
 
     def __init__(self, uses: Uses, values: Mapping[Value, int], grid, index):
         self.uses, self.known = uses, dict(values)

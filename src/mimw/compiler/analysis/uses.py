@@ -1,5 +1,5 @@
-"""Which op defines a value, which ops use it, and in which blocks an op stands: the index that the other analyses
-start from.
+"""Def-use index: the op that defines a value, the ops that use it, and the blocks in which an op stands. The other analyses
+start from this index.
 
 Input: a program. Output: its `Uses`, kept with the program. For example:
 
@@ -25,7 +25,8 @@ class Use(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where an op or block argument stands: in `block`, number `index` of those of `parent` (None: the kernel's body)."""
+    """The position of an op or block argument: in `block`, number `index` of the blocks of `parent` (None: the kernel's
+    body)."""
 
     block: Block
     parent: Op | None
@@ -102,7 +103,8 @@ class Uses:
         return None
 
     def site(self, value: Value) -> Site:
-        """Where a value is made: its op, the op whose block it is an argument of, or the kernel for a parameter."""
+        """The source position of a value: that of its op, of the op whose block has it as an argument, or of the kernel for a
+        parameter."""
         op = self.definition[value]
         if op is None and value in self.argument and self.argument[value].parent is not None:
             op = self.argument[value].parent
@@ -117,7 +119,7 @@ class Uses:
 
 
 def task_label(task: Task | None) -> str:
-    """A task's name for people; replicas are told apart, and `kernel` is what runs outside of all tasks."""
+    """A task's name for people, with the number of a replica; `kernel` is the code outside of all tasks."""
     if task is None:
         return "kernel"
     return f"{task.name}[{task.replica}]" if task.replicas > 1 else task.name

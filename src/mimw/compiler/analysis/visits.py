@@ -34,8 +34,9 @@ def ring_of_wait(uses: Uses, wait: BarrierAccess) -> int | None:
 
 
 def ring_of_filler(uses: Uses, wait: BarrierAccess) -> int | None:
-    """As `ring_of_wait`, for who fills empty slots: visit `v` certainly needs `v` completed phases, so the first one passes at
-    once. Recognised are the same phases, flipped: `((x // n) & 1) ^ 1`, `1 - (x & 1)`, a flag that starts at 1."""
+    """The number of barriers in the ring of a wait that fills empty slots: visit `v` certainly needs `v` completed phases, so
+    the first visit passes at once. Recognised are the phases of `ring_of_wait`, flipped: `((x // n) & 1) ^ 1`, `1 - (x & 1)`,
+    a flag that starts at 1. None for other phases."""
     phase = _plain(uses, wait.op.phase)
     op = uses.definition[phase] if isinstance(phase, Value) else None
     if op is not None and (op.name == "xor" and constant_of(uses, op.rhs) == 1):
@@ -46,7 +47,8 @@ def ring_of_filler(uses: Uses, wait: BarrierAccess) -> int | None:
 
 
 def _ring(uses: Uses, wait: BarrierAccess, phase, first: int) -> int | None:
-    """The ring of a wait whose flag, if it carries one, starts at `first`, and whose counter, if that is what it has, at 0."""
+    """The number of barriers in the ring of a wait whose flag, if it carries one, starts at `first`, and whose counter, if it
+    carries one, starts at 0; None if the phases are not certain."""
     if wait.predicate is not None or uses.conditional(wait.op) or wait.index is None:
         return None
     if constant_of(uses, wait.index) is not None:

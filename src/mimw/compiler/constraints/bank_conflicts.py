@@ -40,7 +40,7 @@ Cost = tuple[int, int]  # wavefronts of one warp, then instructions
 
 @dataclass(frozen=True)
 class BankAccess:
-    """Where the bits of register, lane and warp lead in a tile of the allocation."""
+    """The positions in a tile of the allocation to which the bits of register, lane and warp lead."""
 
     registers: tuple[Position, ...]
     lanes: tuple[Position, ...]
@@ -76,7 +76,7 @@ def fewer_conflicts(program: Program, shared: dict[Value, SharedLayout],
 
 
 def free_buffers(program: Program) -> frozenset[Value]:
-    """The arrays of 2-D tiles that are only read and written whole, in a layout that nobody demands."""
+    """The arrays of 2-D tiles that are only read and written whole, in a layout that no op demands."""
     views = find_views(program)
     bound = {demand.alloc for demand in find_requirements(program, views)}
     bound |= {end for link in find_links(program, views) for end in (link.one, link.other)}
@@ -211,8 +211,8 @@ class _Rows:
 
 
 def _searched(shape: tuple[int, ...], element: int, total: Callable) -> Iterator[_Rows]:
-    """For each order of the last two dimensions and width of an access: from plain rows, the flip that helps most, again and
-    again."""
+    """Yield layouts: for each order of the last two dimensions and width of an access, start from plain rows and add the flip
+    that helps most, again and again."""
     rank, bits, line = len(shape), prod(shape).bit_length() - 1, (_LINE // element).bit_length() - 1
     for order in (tuple(reversed(range(rank))), (rank - 2, rank - 1, *reversed(range(rank - 2)))):
         for size in (WIDEST, 8, WORD):

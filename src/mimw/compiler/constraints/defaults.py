@@ -41,7 +41,7 @@ def default_blocked(shape: tuple[int, ...], num_warps: int, warp_size: int = 32)
 
 
 def nvmma_shared(shape: tuple[int, ...], element: Element, transposed: bool = False) -> NvmmaShared:
-    """The NV-MMA layout with the widest swizzle that rows of `shape` fill; what a TMA descriptor of that block gets.
+    """The NV-MMA layout with the widest swizzle that rows of `shape` fill; a TMA descriptor of that block gets it.
 
     Rows of 128, 64 or 32 bytes (or multiples) swizzle; other rows, fewer than 8 rows and rank 1 do not. `transposed`
     makes the first dimension the contiguous one. The same as Gluon's `NVMMASharedLayout.get_default_for`.

@@ -41,7 +41,8 @@ def _demands(op: Op, views: Views) -> Iterator[Requirement]:
 
 
 def _whole(op: Op, views: Views, indexed: set[Value]) -> Iterator[Requirement]:
-    """Where an allocation loses dimensions to an index, each op that takes what is left as one tile."""
+    """Requirements of ops that take the rest of an allocation as one tile, where an index has removed dimensions of the
+    allocation."""
     for name, kind in op.row.lies.items():
         value = getattr(op, name)
         for view in views.get(value, ()) if kind in _WHOLE else ():
@@ -149,8 +150,8 @@ def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
 
 
 def _check_start(op: Op, cut: Op, offset: int | Value, extent: int) -> None:
-    """In rows without a swizzle TMA begins at multiples of 128 bytes. An offset known only at run
-    time is a multiple of the slice's extent."""
+    """Refuse a slice at which TMA cannot begin: in rows without a swizzle it begins at multiples of 128 bytes. An offset
+    known only at run time is a multiple of the slice's extent."""
     source = cut.buffer.type
     first, what = (offset, f"offset {offset}") if isinstance(offset, int) else (extent, f"a multiple of {extent}")
     size = first * source.element.bytes
@@ -251,8 +252,8 @@ def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 
 
 def _packed(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
-    """What tcgen05.cp takes: packed scales as they follow each other, of which TMA brings blocks without a swizzle; tiles with K
-    contiguous, as operands lie."""
+    """Requirements of tcgen05.cp: packed scales follow each other, and TMA brings their blocks without a swizzle; tiles have
+    K contiguous, as operands lie."""
     tile = "buffer" in op.row.places and not holds_scales(op.buffer.type) and not is_repeated(
         op.source.type.shape, *op.buffer.type.shape)
     rank, shape = len(buffer.type.shape), buffer.type.shape

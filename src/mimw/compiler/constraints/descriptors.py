@@ -50,8 +50,8 @@ def descriptor_layouts(program: Program, values: list[Value]) -> dict[Value, Nvm
 
 
 def _pinned(program: Program) -> list[Requirement]:
-    """Of each copy of a block what it wants, if an author has pinned the layout of one of the buffers, or an op takes one as packed
-    scales."""
+    """The requirements of all copies of blocks, if an author has pinned the layout of one of the buffers, or an op takes one
+    as packed scales; else none."""
     if not any(isinstance(op.attrs.get("layout"), NvmmaShared) or "packed" in op.row.lies.values() for op in program.walk()):
         return []
     return [one for one in find_requirements(program, find_views(program)) if one.block is not None]
@@ -75,7 +75,8 @@ def _picks(op: Op) -> bool:
 
 
 class _Same:
-    """Which descriptors may be one: those that control flow hands on, and those of one block in the slots of one allocation."""
+    """Classes of descriptors that may be one: those that control flow hands on, and those of one block in the slots of one
+    allocation."""
 
     def __init__(self, program: Program):
         self._parent: dict[object, object] = {}

@@ -1,4 +1,4 @@
-"""Why there is no layout: the smallest set of lines that disagree, each with the layouts that it takes.
+"""Conflicts of layouts: the smallest set of lines that disagree, each with the layouts that it takes.
 
 Input: the requirements on a buffer, and the layouts that were tried. Output: an error:
 

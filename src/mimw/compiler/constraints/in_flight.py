@@ -1,4 +1,5 @@
-"""No conversion touches an accumulator between its `async_dot` and the wait: the registers are still being written.
+"""Layout check of accumulators in flight: no conversion touches an accumulator between its `async_dot` and the wait, while
+the registers are still being written.
 
 Input: a program and the layouts of its tiles. Output: nothing, or a `LayoutConflict`. An example of a conflict:
 

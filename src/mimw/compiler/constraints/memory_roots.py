@@ -1,4 +1,4 @@
-"""Which allocation the bytes of a buffer value belong to.
+"""Allocations behind buffer values: the allocation to which the bytes of a value belong.
 
     a = local_alloc(...); b = buffer_reinterpret(a); c = buffer_index(b, i)      a, b and c have the root a
 

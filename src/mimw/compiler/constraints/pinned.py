@@ -1,4 +1,4 @@
-"""What authors pin: their layouts as linear maps for a tile and a task, and the checks on the solver's answer.
+"""Layouts that authors pin: linear maps for a tile and a task, and the checks on the solver's answer.
 
 Input: a layout as the author wrote it, and the tile. Output: a `Linear` layout, or a `LayoutConflict`. An example:
 
@@ -54,7 +54,7 @@ def _coordinate(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_pinned(program: Program, tiles: Tiles) -> None:
-    """Raise `LayoutConflict` for the first release of a tile that nobody pinned, or assertion that does not hold."""
+    """Raise `LayoutConflict` for the first release of a tile that is not pinned, or assertion that does not hold."""
     for op in program.walk():
         if op.name == "release_layout" and tiles[op.value].strength is not Strength.PINNED:
             raise LayoutConflict(f"release_layout of a tile without an explicit layout: it is in {tiles[op.value].layout}, which "

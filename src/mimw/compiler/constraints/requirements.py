@@ -1,4 +1,4 @@
-"""What ops demand of buffers, as data: the op, its line, the layouts that the op can work with, and why.
+"""Requirements of ops on buffers, as data: the op, its line, the layouts that the op can work with, and the reason.
 
 Input: a shared layout. Output: whether a requirement accepts it. An example:
 
@@ -70,7 +70,8 @@ class WholeTiles(LayoutSet):
 
 @dataclass(frozen=True)
 class Outermost(LayoutSet):
-    """After `dropped` outer dimensions of the `whole` have been indexed away, dimension `dim` is the next one outside."""
+    """Layouts in which dimension `dim` is the next one outside after `dropped` outer dimensions of the `whole` have been
+    indexed away."""
 
     dim: int
     dropped: int
@@ -136,7 +137,7 @@ class Atoms(LayoutSet):
 
 @dataclass(frozen=True)
 class Impossible(LayoutSet):
-    """No layout gives what is asked; `what` says what that is."""
+    """An empty set of layouts: no layout gives what the op needs; `what` names the need."""
 
     what: str
 

@@ -24,7 +24,7 @@ from .defaults import default_blocked
 
 
 class Strength(IntEnum):
-    """Which layout wins when two meet: the one of the higher strength."""
+    """The priority of a layout: of two layouts for one tile, the one of the higher strength wins."""
 
     DEFAULT = 0
     VECTOR = 1

@@ -1,4 +1,4 @@
-"""Which allocations a buffer value may be a part of, and along which dimensions the value runs.
+"""Views of allocations: the allocations of which a buffer value may be a part, and the dimensions along which the value runs.
 
 Input: a program. Output: for each buffer value its views. An example:
 
@@ -31,7 +31,7 @@ class View:
 
 
 def find_views(program: Program) -> dict[Value, tuple[View, ...]]:
-    """For each buffer value its views, in the order in which they were found."""
+    """The views of each buffer value, in the order in which they were found."""
     found: dict[Value, dict[View, None]] = {}
     carries = [carry for carry in all_carries(program) if isinstance(carry.target.type, Buffer)]
     ops = [op for op in program.where(lambda row: row.view in _STEPS) if isinstance(op.result.type, Buffer)]

@@ -58,5 +58,5 @@ def accumulator_layout(acc: Tensor, operand: Scalar, depth: int, num_warps: int,
 
 
 def operand_k_width(operand: Scalar) -> int:
-    """How many consecutive K elements one register of a register operand holds: 32 bits' worth."""
+    """The number of consecutive K elements in one register of a register operand: as many as fit into 32 bits."""
     return 32 // operand.bits

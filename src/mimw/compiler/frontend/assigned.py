@@ -1,6 +1,6 @@
 """The names that statements assign, found once for each statement.
 
-Input: statements of a syntax tree, which nobody changes. Output: names. For example:
+Input: statements of a syntax tree, which must not change. Output: names. For example:
 
     for i in range(n):
         if WIDE: acc += x           assigned(loop.body) is {"acc"}, whatever WIDE is

@@ -10,7 +10,7 @@ For example:
 Triton's generator finds the names that a loop carries by visiting the body once and comparing each name's handle before
 and after. After `prev = it`, both names have one handle; if the body says `prev = it; it += 1`, `prev` still has that
 handle at the end of the dry run, so Triton 3.6 to 3.9 take `prev` for unchanged and compile a loop in which `prev`
-never moves. Giving each such name a handle of its own for the dry run makes the comparison tell the truth; the real
+never moves. Giving each such name a handle of its own for the dry run makes the comparison right; the real
 handles go into the loop.
 """
 
@@ -20,7 +20,7 @@ from ..triton_port.codegen import base_value, flatten_values_to_ir, unflatten_ir
 
 
 class SteadyTypes:
-    """Mixin over Triton's `CodeGenerator`: what a loop carries keeps its type, also where it is no tensor."""
+    """Mixin over Triton's `CodeGenerator`: a loop-carried value keeps its type, also if it is no tensor."""
 
     def _verify_loop_carried_variable(self, name, loop_value, live_value):
         super()._verify_loop_carried_variable(name, loop_value, live_value)
@@ -42,7 +42,7 @@ class DistinctCarries(SteadyTypes):
         return names, [originals.get(handle.id(), handle) for handle in handles], types
 
     def _give_aliases_their_own_handles(self, liveins):
-        """The live-ins with fresh handles where a handle came up before, and what each fresh handle stands for."""
+        """The live-ins with a fresh handle in place of each repeated one, and the original of each fresh handle."""
         distinct, originals, seen = dict(liveins), {}, set()
         for name, value in liveins.items():
             if not isinstance(value, base_value):

@@ -28,7 +28,7 @@ class Displays:
 
 
 class PlainKernel(Displays, PythonCalls, Structs, AnnotatedOnce, DistinctCarries):
-    """What Triton's generator has besides for a kernel without ops of ours."""
+    """Triton's generator with the extensions for a kernel without ops of ours."""
 
     def get_Attribute(self, lhs, attr):
         found = super().get_Attribute(lhs, attr)

@@ -1,4 +1,4 @@
-"""Loops of `tle.dsa`: Triton's own loops, whose `for` op says what the author asked for.
+"""Loops of `tle.dsa`: Triton's own loops, whose `for` op carries the author's options.
 
 Input: `for i in tle.dsa.pipeline(..)` or `parallel(..)`. Output: the `for` op of a `tl.range`, with an attribute. For example:
 
@@ -45,7 +45,7 @@ class DsaLoops:
 
 
 def _with_stock_iterator(node: ast.For) -> ast.For:
-    """The loop over `tl.range`; the same one each time, since what is known of a loop is kept by its node."""
+    """The loop over `tl.range`; the same node each time, since facts about a loop are kept by its node."""
     if not hasattr(node, "stock"):
         node.stock = copy.copy(node)
         node.stock.iter = copy.copy(node.iter)

@@ -54,7 +54,7 @@ from .tasks import TaskRegions
 
 
 def _binder(fn):
-    """How arguments bind to the parameters of a helper, whose defaults may have been changed since the last call."""
+    """The function that binds arguments to the parameters of a helper, made anew after its signature has changed."""
     kept = fn.__dict__.get("_mimw_binder")
     if kept is None or kept[0] is not fn.signature:
         kept = fn.__dict__["_mimw_binder"] = fn.signature, binder(fn.signature)
@@ -104,7 +104,7 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
                 handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
 
     def get_Attribute(self, lhs, attr):
-        """What the author has named in a value may have any name, also that of something that we keep there."""
+        """Return the attribute; a name that the author gave in a value comes before an attribute of ours with the same name."""
         if isinstance(lhs, Parts) and attr in lhs._shown:
             return lhs._shown[attr]
         if attr == "store" and isinstance(lhs, tensor_descriptor_base):
@@ -146,7 +146,7 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         return self.record_partitions(found.calls, found.tasks) if isinstance(found, Partitions) else found
 
     def _rebind(self, node, written: InPlace):
-        """What a call has written in place is what the names in its list of arguments stand for from here on."""
+        """Bind the names in the call's list of arguments to the values that the call has written in place."""
         for name, value in written.names(node).items():
             self.set_value(name, value)
         return constexpr(None)
@@ -181,8 +181,8 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         return super().visit_Assign(node)
 
     def visit_For(self, node):
-        """Behind its loop the induction variable is a value that nobody may use; stock leaves the handle that stood for it there,
-        which here would still mean the loop's own. A later loop may carry the name anew."""
+        """Visit a loop, then make its induction variable a value that must not be used: stock leaves the handle that stood
+        for it there, which here would still mean the loop's own. A later loop may carry the name anew."""
         super().visit_For(node)
         value = self.lscope.get(node.target.id)
         if isinstance(value, base_value) and not isinstance(value, constexpr) and value.handle.final() is not value.handle:

@@ -1,4 +1,4 @@
-"""Loops whose bodies are recorded once: what a loop carries is read off the body that stays.
+"""Loops whose bodies are recorded once: the loop-carried values are read off the body that stays.
 
 Input: a loop, and the values of the names before it. Output: the names that the loop carries, with their values, and the loop's
 body, ready to be put in. For example:
@@ -30,8 +30,8 @@ from .drafts import DraftBlock, Handle
 
 @dataclass(frozen=True)
 class Body:
-    """The body of a loop, recorded on its own: its block, the arguments of the block that stand for each carried name, and what
-    names are bound to at its end: all of them, and those that the body itself has bound."""
+    """The body of a loop, recorded on its own: its block, the arguments of the block that stand for each carried name, and
+    the values of the names at its end: of all names, and of those that the body itself has bound."""
 
     statements: list[ast.stmt]
     block: DraftBlock
@@ -41,8 +41,8 @@ class Body:
 
 
 class LoopsOnce(SteadyTypes):
-    """Mixin over Triton's `CodeGenerator` that builds with our recorder. Triton asks for the carries, makes the loop and visits its
-    body: the carries are found by recording the body, and the visit puts in what was recorded."""
+    """Mixin over Triton's `CodeGenerator` that builds with our recorder. Triton asks for the carries, makes the loop and
+    visits its body: the carries are found by recording the body, and the visit inserts the recorded body."""
 
     _recorded: Body | None = None       # until Triton visits the body
 
@@ -112,7 +112,7 @@ class LoopsOnce(SteadyTypes):
         return changed
 
     def visit_compound_statement(self, stmts):
-        """What Triton visits may be the body that is recorded already: then it goes into the loop that Triton has made."""
+        """Visit statements, or insert the body that is recorded already into the loop that Triton has made for it."""
         body = self._recorded
         if body is None or stmts is not body.statements:
             return super().visit_compound_statement(stmts)
@@ -130,8 +130,8 @@ def _has_handles(value) -> bool:
 
 
 def _first_guess(values: Collection[str], liveins: dict[str, Any]) -> set[str]:
-    """Those of the assigned names that get arguments at first. A value that does not come back whole gets one only once it is known
-    to change, as the code may depend on what is lost; or if it shares a handle with another name, which would hide a change."""
+    """The assigned names that get arguments at first. A value that does not come back whole gets one only once it is known to
+    change, as the code may depend on what is lost; or if it shares a handle with another name, which would hide a change."""
     carried = {name for name in values if _comes_back_whole(liveins[name])}
     if len(carried) < len(values):
         seen: set[Handle] = set()

@@ -1,4 +1,4 @@
-"""An author's MLIR text, read while the kernel is recorded: what MLIR's parser refuses, the author hears at once.
+"""Reader of an author's MLIR text while the kernel is recorded: a refusal by MLIR's parser reaches the author at once.
 
 Input: a text, the function that is called, the warps that call it. Output: what the function does to the memory of each parameter,
 and whether it only computes:
@@ -17,9 +17,9 @@ from ..triton_port.mlir_functions import Machine, MlirSource
 
 def read_mlir(text: MlirText, function: MlirFunction, num_warps: int, warp_size: int = 32
               ) -> tuple[tuple[frozenset[str], ...], bool]:
-    """As `Recording.read_mlir`. Raises `MlirError` with the author's line and column.
+    """Implement `Recording.read_mlir`. Raises `MlirError` with the author's line and column.
 
-    How buffers will lie nobody knows yet: here they lie somehow.
+    The layouts of buffers are not solved yet: here each buffer has some valid layout.
     """
     given = {parameter.type for parameter in function.parameters}
     if unknown := [one for one in text.buffers if one not in given]:

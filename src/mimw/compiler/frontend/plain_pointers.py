@@ -1,4 +1,5 @@
-"""Parameters that a kernel uses as tensor descriptors and that were given as plain arrays: what to say when recording has failed.
+"""The message about parameters that a kernel uses as tensor descriptors and that were given as plain arrays, when recording
+has failed.
 
 Input: a JIT function and the types of its parameters. Output: a sentence, empty where there is no such parameter. For example:
 

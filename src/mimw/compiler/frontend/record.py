@@ -32,7 +32,7 @@ _FACTS = ("message", "sites", "hint", "required", "limit", "name")  # attributes
 
 
 class KernelCompilationError(CompilationError):
-    """What the user sees when a kernel cannot be compiled: file, line, caret and the calls that led there.
+    """The error of a kernel that cannot be compiled: file, line, caret and the calls that led there.
 
     A `triton.CompilationError`, so that callers who catch that catch this; where the complaint has a class of `mimw.errors`,
     the error is of that class, too, so that `except mimw.errors.TooFewArrivals` catches what the compiler knows and what a
@@ -91,8 +91,8 @@ def _kind(about_the_configuration: bool, ours: type | None) -> type[KernelCompil
 
 
 def origin(error: BaseException) -> BaseException:
-    """What an error was raised for: Triton's generator wraps it statement by statement, and an error that is not a compilation
-    error it replaces by one with its `repr`."""
+    """The error at the start of a chain: Triton's generator wraps an error statement by statement, and replaces an error that
+    is not a compilation error by one with the `repr` of it."""
     while isinstance(error, CompilationError):
         replaced = error.__context__ if error.__suppress_context__ and error.error_message == repr(error.__context__) else None
         if (inner := error.__cause__ or replaced) is None:
@@ -106,7 +106,7 @@ def _is_about_the_configuration(error: BaseException | None) -> bool:
 
 
 def _message(error: BaseException, root: BaseException) -> str:
-    """What an error of Triton's, or of Python's, says, without Python's quotes around it."""
+    """The message of an error of Triton or of Python, without Python's quotes around it."""
     if isinstance(root, RecursionError):
         return ("this is nested too deep for Python to walk through: give parts of a long expression names of their own, or "
                 "write a loop, `for i in tl.static_range(n)`")

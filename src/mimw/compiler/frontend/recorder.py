@@ -52,7 +52,7 @@ class Recorder(Recording):
         self.launch_facts = LaunchFacts()
         self.task: Task | None = None  # the task whose body is being recorded
         self.loop_kinds: list[str | None] = []  # of the loops that are being recorded: what words of ours ask of each
-        self.warned: set = set()  # what the author has been told of, and where
+        self.warned: set = set()  # the warnings given so far, each with its place
         self.carried: dict[tuple, set[str]] = {}  # (loop, calls that led there) -> what it carries, where that was guessed wrong
 
     # ---- where we are -----------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Recorder(Recording):
         return self.insert(DraftOp(name, args, result_types(name, args, attrs), self.site, attrs, regions))
 
     def read_mlir(self, text: MlirText, function: MlirFunction) -> tuple[tuple[frozenset[str], ...], bool]:
-        """What a function in MLIR text does to memory, for the warps that are recorded here."""
+        """The effects of a function in MLIR text on memory, for the warps of the task that is recorded."""
         warps = self.options.num_warps if self.task is None or self.task.is_default else self.task.num_warps
         return read_mlir(text, function, warps, getattr(self.options, "warp_size", 32))
 

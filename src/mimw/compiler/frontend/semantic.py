@@ -44,7 +44,7 @@ class Semantic(TritonSemantic):
         return self._hint("max_constancy", "tt.constancy", x, values)
 
     def make_tensor_descriptor(self, base, shape, strides, block_shape, padding_option="zero"):
-        """As Triton's; what TMA cannot copy is told with the mend."""
+        """Make a descriptor as Triton does; a block that TMA cannot copy is refused with the mend."""
         problem = block_problem([unwrap(extent) for extent in block_shape], base.dtype.element_ty.primitive_bitwidth // 8)
         if problem:
             raise KernelError(f"this tensor descriptor cannot be: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
@@ -69,7 +69,7 @@ class Semantic(TritonSemantic):
         return super().reshape(input, dst_shape, can_reorder)
 
     def dot(self, lhs, rhs, acc, input_precision, max_num_imprecise_acc, out_dtype):
-        """As Triton's, which makes a sum of another type than the product's and stumbles over it later."""
+        """Multiply as Triton does; refuse an accumulator type that Triton accepts here and fails on later."""
         short = lhs.dtype.is_floating() and lhs.dtype.primitive_bitwidth <= 16 and not lhs.dtype.is_bf16()
         if short and out_dtype is not None and out_dtype not in (tl.float16, tl.bfloat16, tl.float32):
             refuse(ValueError, f"tl.dot: a product of {lhs.dtype} is summed as fp32 or fp16, not as {out_dtype}",

@@ -19,7 +19,7 @@ from ..triton_port.codegen import unwrap_constexpr
 
 
 class Structs:
-    """Mixin over Triton's `CodeGenerator`, with our recorder or with Triton's own builder, which has no lines to tell."""
+    """Mixin over Triton's `CodeGenerator`, with our recorder or with Triton's own builder, which knows no lines."""
 
     def get_Attribute(self, lhs, attr):
         value = unwrap_constexpr(lhs)

@@ -29,7 +29,7 @@ _ROLE = re.compile(r"#\s*(?:role:\s*)?([A-Za-z][\w -]{0,19}?)\s*(?:$|[:.,;(])")
 
 @dataclass(frozen=True)
 class Instance:
-    """One task of a region about to be recorded: where its body stands and what it runs on."""
+    """One task of a region about to be recorded: the place of its body, and its warps."""
 
     body: list
     task: Task

@@ -58,13 +58,14 @@ def _reaches(value, seen: set[int]) -> bool:
 
 
 def _members(cls: type):
-    """All that an aggregate's class has; of a struct what its author wrote, as the rest is ours."""
+    """The members of an aggregate's class; for a struct those that its author wrote, as the rest is ours."""
     fields = struct_fields(cls)
     return vars(cls).values() if fields is None else [*methods_of(cls).values(), *(field.default for field in fields.values())]
 
 
 def _is_ours(node: ast.AST, scope: dict) -> bool:
-    """True of what only we understand, whatever names stand in it: methods, keywords, comprehensions over ranges."""
+    """True if the generator of stock Triton does not know this syntax, whatever names stand in it: methods, keywords,
+    comprehensions over ranges."""
     if isinstance(node, ast.Attribute):
         return node.attr in _METHODS or node.attr in _PERHAPS and not isinstance(_resolve(node.value, scope), ModuleType)
     if isinstance(node, ast.ListComp):

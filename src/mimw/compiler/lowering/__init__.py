@@ -1,4 +1,4 @@
-"""Solved IR to TTGIR: replays each op on Triton's Gluon builder with the layouts that were chosen. The room decides
+"""Solved IR to TTGIR: replays each op on Triton's Gluon builder with the layouts that were chosen. The folder decides
 nothing.
 
 Input: a program after all passes, its layouts, a chip. Output: a module that Triton's passes take. For example

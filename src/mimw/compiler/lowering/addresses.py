@@ -1,4 +1,4 @@
-"""Where the elements of a flat buffer lie: XOR-linear maps of their row-major numbers.
+"""Byte addresses in flat buffers: XOR-linear maps of the row-major numbers of the elements.
 
 Input: a buffer whose layout is solved. Output: for each bit of an element's number, the bytes by which it moves the element; these
 are XORed. For bf16[8, 64] in the 128-byte swizzle:
@@ -16,8 +16,7 @@ from .emitter import Emitter
 
 
 def places(emitter: Emitter, source: Value, op: Op) -> list[int]:
-    """For each bit of an element's row-major number in a buffer or array the bytes by which it moves the element; these are
-    XORed."""
+    """The bytes by which each bit of an element's row-major number in a buffer or array moves the element; these are XORed."""
     placement, type_ = emitter.placed[source], source.type
     whole = placement.allocated == type_.shape and type_.count & (type_.count - 1) == 0
     if placement.place is not None or not whole or not isinstance(placement.layout, (NvmmaShared, SwizzledShared)):

@@ -13,7 +13,7 @@ from ...ir.linear import linear_of
 from .emitter import Emitter
 
 # LLVM's inline assembly constraints of NVPTX: a register of 16, 32 or 64 bits. Smaller elements have none. AMD's registers, scalar
-# and vector ones, are not told apart here.
+# and vector ones, are not distinguished here.
 _CONSTRAINTS = {"ptx": {16: "h", 32: "r", 64: "l"}}
 _OF_FLOATS = {"r": "f", "l": "d"}
 

@@ -58,7 +58,7 @@ def thread_in_task(emitter: Emitter):
 
 
 def registers_of(emitter: Emitter, value) -> int:
-    """How many registers a thread holds of an MLIR value."""
+    """The number of registers that a thread holds of an MLIR value."""
     return emitter.builder.get_total_elems_per_thread(value.get_type())
 
 

@@ -46,7 +46,7 @@ def emission_of(name: str, assembly: str) -> Emission:
 
 @dataclass(frozen=True)
 class Placement:
-    """How a buffer's MLIR value lies in memory: its layout, and the shape of the tile that it is a view of.
+    """The position of a buffer's MLIR value in memory: its layout, and the shape of the tile that it is a view of.
 
     An array whose buffers do not simply follow each other has its `place` in shared storage; with `storage_bytes` its MLIR
     value is that storage itself.
@@ -160,7 +160,7 @@ class Emitter:
         return isinstance(value.type, Token)
 
     def allocate(self, type_):
-        """Shared memory that is nobody else's until the kernel, or the worker task that allocates it, has ended.
+        """Shared memory without another user until the kernel, or the worker task that allocates it, has ended.
 
         Triton's allocator lays buffers over each other by the last use that it sees; an asynchronous copy, another task or
         another CTA may use one longer. So all memory is taken at the start, also for an `if` or a loop, and given back at the

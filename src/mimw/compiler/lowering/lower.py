@@ -1,4 +1,4 @@
-"""The door of the room: a solved program to a TTGIR module.
+"""Entry of the folder: a solved program to a TTGIR module.
 
 Input: a program after all passes, the layouts that `constraints` chose, a chip. Output: a module that Triton's passes take. An
 example, in which `load` is an op of Triton's and `barrier_wait` one of ours:

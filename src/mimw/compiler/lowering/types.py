@@ -28,7 +28,7 @@ def lifted(layout: SharedLayout, rank: int) -> SharedLayout:
 
 
 class Types:
-    """Makes MLIR types; `of` looks a value's layout up, the others are told it."""
+    """Makes MLIR types; `of` looks a value's layout up, the other methods take it as an argument."""
 
     def __init__(self, builder: GluonOpBuilder, layouts: Layouts):
         self.builder, self.layouts = builder, layouts

@@ -54,7 +54,7 @@ def unit_of_code(code: RawCode, chip: Target, site: Site | None = None) -> Unit:
 
 
 def module_text(program: Program, chip: Target) -> str:
-    """What the native code of a program puts at the top of its PTX, each text once; "" for nothing."""
+    """The text that the native code of a program puts at the top of its PTX, each part once; "" for none."""
     texts = (unit_of_code(code_of(op), chip, op.site).module for op in program.named("raw_call")
              if code_of(op).dialect in _TO_PTX)
     return "\n".join(dict.fromkeys(line for text in texts if text for line in _parts(text)))

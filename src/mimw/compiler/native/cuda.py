@@ -35,7 +35,7 @@ MEND = ("install one: pip install nvidia-cuda-nvrtc (NVRTC, nothing else needed)
 
 @dataclass(frozen=True)
 class Compiler:
-    """One that was found: `kind` is nvcc, nvrtc or clang; `version` tells releases apart."""
+    """A compiler that was found: `kind` is nvcc, nvrtc or clang; `version` differs between releases."""
 
     kind: str
     path: str
@@ -79,14 +79,14 @@ _FIND = {"nvcc": _find_nvcc, "nvrtc": nvrtc.find, "clang": _find_clang}
 
 
 def _stamp(path: str) -> str:
-    """What changes when a program does, without running it."""
+    """A text that changes when a program on this machine does: path, size and time of change. The program is not run."""
     real = os.path.realpath(path)
     found = os.stat(real)
     return f"{real} {found.st_size} {found.st_mtime_ns}"
 
 
 def _folder(code: RawCode) -> str:
-    """Where files that the text includes are looked for."""
+    """The folder in which files that the text includes are looked for."""
     return str(Path(code.file or ".").parent)
 
 

@@ -1,4 +1,4 @@
-"""What compilers of native code made, kept beside Triton's compiled kernels.
+"""A cache of the output of compilers of native code, beside Triton's compiled kernels.
 
 Input: all that the result depends on, and a function that makes it. Output: the result, made once:
 

@@ -1,6 +1,6 @@
-"""What compilers say, with the line of the author's file that they say it of.
+"""Complaints of compilers, with the line of the author's file that each complaint is about.
 
-Input: the output of a compiler. Output: a `CompilerError` with the first error in it. For example, of nvcc's
+Input: the output of a compiler. Output: a `CompilerError` with the first error in the output. For example, for nvcc's
 
     /home/you/scale.cu(7): error: identifier "y" is undefined
 
@@ -19,7 +19,7 @@ _SAID = (
 
 
 class CompilerError(Exception):
-    """A compiler refuses a text, or there is none. `file` and `line` say where, "" and 0 if nobody said."""
+    """A compiler refuses a text, or there is none. `file` and `line` give the position, "" and 0 if it is not known."""
 
     def __init__(self, message: str, file: str = "", line: int = 0, mend: str = ""):
         self.message, self.file, self.line, self.mend = message, file, line, mend
@@ -27,7 +27,7 @@ class CompilerError(Exception):
 
 
 def refused_by(compiler: str, output: str) -> CompilerError:
-    """The first error in what the compiler printed."""
+    """The first error in the output of the compiler."""
     for pattern in _SAID:
         if match := pattern.search(output):
             more = len(pattern.findall(output)) - 1

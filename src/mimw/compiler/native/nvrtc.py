@@ -54,7 +54,7 @@ def version(path: str) -> str:
 
 
 def compiled(path: str, text: str, options: list[str]) -> tuple[str | None, str]:
-    """(PTX, what the compiler says); the PTX is None if it refuses the text."""
+    """(PTX, the compiler's output); the PTX is None if the compiler refuses the text."""
     library, program = _library(path), c_void_p()
     contents, names = ((c_char_p * len(_HEADERS))(*part) for part in (_HEADERS.values(), _HEADERS.keys()))
     library.nvrtcCreateProgram(byref(program), text.encode(), b"raw.cu", len(_HEADERS), contents, names)

@@ -63,7 +63,7 @@ class Function:
 
 @dataclass
 class Module:
-    """What a text defines and declares. `variables` and `functions` are in the order of the text."""
+    """The definitions and declarations of a text. `variables` and `functions` are in the order of the text."""
 
     functions: dict[str, Function] = field(default_factory=dict)
     declared: dict[str, Function] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def without_comments(text: str) -> str:
 
 
 def parse(text: str) -> Module:
-    """The parts of a text. PtxError for what native code must not hold, or what is no PTX."""
+    """The parts of a text. PtxError for instructions that native code must not hold, or a text that is no PTX."""
     text, at, module = without_comments(text), 0, Module()
     while at < len(text):
         start = at + len(text[at:]) - len(text[at:].lstrip())

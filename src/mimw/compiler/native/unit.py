@@ -1,4 +1,4 @@
-"""PTX functions as a kernel takes them in: names that nobody else has, and the text of a call.
+"""PTX functions as a kernel takes them in: names that are unique, and the text of a call.
 
 Input: the parts of a PTX text and the name of the function to call. Output: a `Unit`: what goes to the module's top, and the
 function's body as straight text where that is possible. For example, of `.func f(.param .b64 x) { ld.param.u64 %rd1, [x]; .. }`:
@@ -34,8 +34,9 @@ _MARK = re.compile("\x01(\\w+)\x02")
 
 @dataclass(frozen=True)
 class Unit:
-    """A function ready to be called: `returns` are the bits of a number that it returns (0: none), `result_bytes` the size of a
-    structure. `cta_wide` is what it does for a whole CTA that cannot be done for the threads of one task."""
+    """A function ready to be called: `returns` is the number of bits of a number that it returns (0: none), `result_bytes`
+    the size of a structure. `cta_wide` names an operation on a whole CTA in it that cannot be done for the threads of one
+    task."""
 
     symbol: str
     parameters: tuple[Param, ...]
@@ -60,7 +61,7 @@ class Unit:
 
     @property
     def pieces(self) -> range:
-        """Where the 64-bit pieces of a structure that is returned begin, in bytes."""
+        """The offsets in bytes of the 64-bit pieces of a structure that is returned."""
         return range(0, self.result_bytes, 8)
 
     def call(self, arguments: list[str], words: dict[str, str]) -> str:

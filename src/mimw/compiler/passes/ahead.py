@@ -1,6 +1,7 @@
-"""What a later trip of a loop would load, computed now: which copies can run ahead, and the ops that their addresses take.
+"""Loads for a later trip of a loop, computed early: the copies that can run ahead, and the ops that compute their addresses.
 
-Input: a `for` op and copies in its body. Output: why one has to stay where it is, or the `Ahead` of the others. For example:
+Input: a `for` op and copies in its body. Output: the reason for which a copy has to stay in place, or the `Ahead` of the
+others. For example:
 
     for %i, (%p): dsa_load (addptr %p, %i), %a, ..;  %q = addptr %p, %n;  yield %q
     run_ahead(uses, loop, copies)       ops: addptr %p, %i and addptr %p, %n; carried: %p, whose next value is %q
@@ -19,14 +20,14 @@ from .dsa_places import padded
 
 @dataclass(frozen=True)
 class Ahead:
-    """Pure ops of a loop's body, in order, that give addresses and the next values of what the loop carries for them: `carried`
-    from each such argument of the body to what the body yields for it."""
+    """Pure ops of a loop's body, in order, that compute addresses and the next values of the carried values in them:
+    `carried` maps each such argument of the body to the value that the body yields for it."""
 
     ops: tuple[Op, ...]
     carried: dict[Value, Value]
 
     def values(self, writer: Builder, env: dict[Value, Value]) -> dict[Value, Value]:
-        """The ops once more, for the trip whose arguments are in `env`; what they give, by the values of the loop."""
+        """The ops once more, for the trip whose arguments are in `env`; returns the new values, by the values of the loop."""
         found = dict(env)
         for op in self.ops:
             args = _replaced(op.args, found, writer)
@@ -76,8 +77,8 @@ class _Slice:
                     left += op.operands
 
     def _may_fail(self, op: Op) -> bool:
-        """True of what is undefined for some operands, which a trip behind the last one may have: elements picked by number, and a
-        divisor that changes in the loop."""
+        """True for an op that is undefined for some operands, which a trip behind the last one may have: elements picked by
+        number, and a divisor that changes in the loop."""
         if op.row.cost != "division":
             return bool(op.row.traits & {"dsa", "collective"})
         divisor = op.rhs
@@ -92,7 +93,7 @@ class _Slice:
 
 
 def run_ahead(uses: Uses, loop: Op, copies: list[Op]) -> Ahead:
-    """What the addresses of these copies take."""
+    """The ops and carried values that compute the addresses of these copies."""
     found = _Slice(uses, loop)
     for copy in copies:
         for value in _addresses(copy):
@@ -105,7 +106,7 @@ def _addresses(copy: Op) -> tuple[Value, ...]:
 
 
 def why_in_order(uses: Uses, loop: Op, copy: Op, target: Target) -> str:
-    """Why a copy of a loop's body cannot run ahead of its trip; "" if it can."""
+    """The reason for which a copy of a loop's body cannot run ahead of its trip; "" if the copy can."""
     if target.binary and target.assembly != "ptx":
         return f"{target} has no asynchronous copies here"
     if target.binary and getattr(copy.pointer.type, "shape", None) != padded(copy.buffer.type.shape):
@@ -138,7 +139,7 @@ def _made(loop: Op) -> set[Value]:
 
 
 def _has_a_place(op: Op) -> bool:
-    """True of what other tasks may see, or wait for: no copy goes past it."""
+    """True for an op whose effect other tasks may see, or that waits: no copy passes it."""
     return bool(op.row.effects & {"sync", "async"} or op.row.releases or "atomic" in op.row.traits)
 
 

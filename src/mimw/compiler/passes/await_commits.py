@@ -1,15 +1,16 @@
-"""The last commits of a pair of CTAs, for which nobody waits, land before the pair ends.
+"""The last commits of a pair of CTAs, for which no task waits, land before the pair ends.
 
 Input: a program. Output: with products of pairs, the program whose tasks wait at their end for what they have committed:
 
     tcgen05_commit_pair %free                     tcgen05_commit_pair %free
                                    becomes        tcgen05_commit_pair %landed; barrier_wait %landed, 0
 
-The last round of a ring frees slots that nobody fills again, so nobody waits for these commits. Each arrives in both CTAs of the
+The last round of a ring frees slots that are not filled again, so no task waits for these commits. Each arrives in both CTAs of the
 pair, maybe when they have ended: their shared memory is then another CTA's. A commit is over when all that its task put into the
-queue before it is (PTX ISA, tcgen05 pipelined instructions), so one more commit, in both CTAs, tells that the others have landed,
-and the meeting at the end of the kernel stands behind it. `late_commits` says which commits these are, as remarks. Nothing is put
-in where the author has said `no_ending_cluster_sync`: then the end is the author's, and a commit that comes late is `PeerExited`.
+queue before it is (PTX ISA, tcgen05 pipelined instructions), so one more commit, in both CTAs, shows that the others have landed,
+and the cluster barrier at the end of the kernel stands behind it. `late_commits` says which commits these are, as remarks.
+Nothing is put in where the author has said `no_ending_cluster_sync`: then the end is the author's, and a commit that comes late
+is `PeerExited`.
 
 Taken as awaited is a commit on a barrier for which its own task waits later, or a task that reads tensor memory then.
 """
@@ -28,7 +29,7 @@ from .sync_clusters import ends_apart
 
 
 def late_commits(program: Program, target: Target) -> Iterable[Remark]:
-    """A remark on the last commit of each task, if nobody waits for it."""
+    """A remark on the last commit of each task, if no task waits for it."""
     for op in _late(program).values():
         yield Remark("nobody waits for this commit, which arrives in both CTAs of the pair: so that it comes before they end, the "
                      "compiler has them wait for it at the end.", op.site)
@@ -48,7 +49,7 @@ def await_commits(program: Program) -> Program:
 
 
 def _late(program: Program) -> dict[Task | None, Op]:
-    """The last commit of each task that runs once and has one for which nobody waits; by None that of the kernel's own body."""
+    """The last commit of each task that runs once and has one for which no task waits; by None that of the kernel's own body."""
     commits = program.where(lambda row: row.barrier == "commit" and row.peers)
     if not commits or ends_apart(program):
         return {}

@@ -6,7 +6,7 @@ Input: a program. Output: nothing, or `TooFewArrivals` or `TooManyArrivals` with
 
 A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it
 lets pass may still hang, and the simulator is the place to find that. It is certain of four things: more arrivals at
-once than a phase takes; commits of one stretch of a task that complete two phases, so that nobody can see the first
+once than a phase takes; commits of one stretch of a task that complete two phases, so that no task can see the first
 of them in time; a wait for a phase that all the arrivals of the kernel together, each as often as its loops go
 round, do not complete; and slots that no task gives back, so that the task that fills them passes once round the ring
 and then never again.
@@ -139,7 +139,7 @@ def _unreleased(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> None:
 
 
 def _unreleased_slots(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:
-    """The same of a pipe's slots, in its user's words."""
+    """Refuse a pipe's slots that are not released, in the words of the pipe's user."""
     pipe, sites = array.pipe, [one.op.site for one in arrivals]
     come = f"only {len(arrivals)} of the {array.arrive_count} readers" if arrivals else "no reader"
     raise TooFewArrivals(
@@ -150,7 +150,7 @@ def _unreleased_slots(array: BarrierArray, wait: BarrierAccess, arrivals: list[B
 
 
 def _rounds(uses: Uses, access: BarrierAccess) -> int | None:
-    """How often an op in one loop is passed, if that is certain."""
+    """The number of times that an op in one loop is passed, if that is certain; else None."""
     loops = uses.loops(access.op)
     if len(loops) != 1 or loops[0].name != "for":
         return None
@@ -159,7 +159,8 @@ def _rounds(uses: Uses, access: BarrierAccess) -> int | None:
 
 
 def _slot(uses: Uses, symbols: Symbols, access: BarrierAccess) -> tuple[tuple | None, int]:
-    """Which barrier of its ring an access is at, comparable (None: unknown), and where in the array the ring starts."""
+    """The barrier of its ring that an access uses, in a form to compare (None: unknown), and the index in the array where the
+    ring starts."""
     if access.index is None:
         return None, 0
     value, offset = split_offset(uses, access.index)
@@ -178,8 +179,8 @@ def _too_many(uses: Uses, array: BarrierArray) -> None:
 
 
 def _committed_twice(uses: Uses, array: BarrierArray) -> None:
-    """Refuse a barrier that a product is given, and a commit behind it: two phases, with nothing between that could let whoever
-    waits for the first one look."""
+    """Refuse a barrier that a product is given, and a commit behind it: two phases, with nothing between that could let the
+    task that waits for the first one see it."""
     stretch = _stretch_of_commits(uses, array)
     if array.pipe is not None or sum(one.count for one in stretch) < 2 * array.arrive_count:
         return
@@ -199,8 +200,8 @@ def _committed_twice(uses: Uses, array: BarrierArray) -> None:
 
 
 def _stretch_of_commits(uses: Uses, array: BarrierArray) -> list[BarrierAccess]:
-    """All that can arrive at a barrier of the array, if that is known to be commits that one task issues one after the other,
-    without a wait between; else nothing."""
+    """The arrivals at a barrier of the array, if all of them are commits that one task issues one after the other, without a
+    wait between; else an empty list."""
     arrivals, symbols = _arriving(uses, array), Symbols(uses)
     if len(arrivals) < 2 or any(one.kind != "commit" for one in arrivals):
         return []
@@ -215,24 +216,24 @@ def _stretch_of_commits(uses: Uses, array: BarrierArray) -> list[BarrierAccess]:
 
 
 def _condition(symbols: Symbols, access: BarrierAccess) -> tuple | None:
-    """Under which predicate an access happens, comparable (None: unknown)."""
+    """The predicate under which an access happens, in a form to compare (None: unknown)."""
     return ("always", ) if access.predicate is None else symbols.of(access.predicate)
 
 
 def _may_wait(op: Op) -> bool:
-    """Whether the task may be held up at the op, or at one inside it."""
+    """True if the task may be held up at the op, or at one inside it."""
     return any("sync" in one.row.effects or one.attrs.get("waits") for one in op.walk())
 
 
 def _waits_for_the_first(uses: Uses, wait: BarrierAccess) -> bool:
-    """Whether it surely waits, at first for the first phase."""
+    """True if the op surely waits, and the first time for the first phase."""
     if wait.predicate is not None and not constant_of(uses, wait.predicate):
         return False
     return (constant_of if uses.conditional(wait.op) else first_value)(uses, wait.op.phase) == 0
 
 
 def _committed(uses: Uses, one: BarrierAccess) -> str:
-    """What lets the commit happen: the product of its line, or the word itself."""
+    """The cause of a commit, in words: the product of its line, or the word itself."""
     products = (op for op in uses.place[one.op].block.ops if "dot" in op.row.traits)
     return "a product" if any(op.site == one.op.site for op in products) else "a tcgen05_commit"
 

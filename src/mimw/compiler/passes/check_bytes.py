@@ -51,7 +51,8 @@ def _certain(uses: Uses, array: BarrierArray) -> list[BarrierAccess] | None:
 
 
 def _groups(uses: Uses, traffic: list[BarrierAccess]) -> list[list[BarrierAccess]]:
-    """By barrier where every index is a number, else all together: a ring may be filled a round ahead of its expect."""
+    """The accesses by barrier where every index is a number, else all together: a ring may be filled a round ahead of its
+    expect."""
     numbers = [constant_of(uses, one.index) for one in traffic]
     if None in numbers:
         return [traffic]
@@ -80,7 +81,7 @@ def _refuse(array: BarrierArray, group: list[BarrierAccess], expected: int, copi
 
 
 def _why(copies: list[BarrierAccess]) -> str:
-    """Why the copies bring so many bytes."""
+    """The reason for which the copies bring their number of bytes."""
     if any("steals" in one.op.row.traits for one in copies):
         return _ANSWER
     return _WHOLE if any(one.times > 1 for one in copies) else _BLOCK

@@ -55,7 +55,7 @@ def _check_ranks(uses: Uses, op: Op) -> Iterator[Remark]:
 
 
 def ranks_of(program: Program) -> str:
-    """Which ranks there are, in words."""
+    """The ranks of the program's clusters, in words."""
     if program.cluster_size == 1:
         return "without a cluster there is rank 0 only, the CTA itself"
     return f"clusters of {program.cluster} have ranks 0 to {program.cluster_size - 1}"

@@ -1,10 +1,10 @@
-"""What ptxas says of a kernel whose threads have too few registers for one of its instructions, in the user's words.
+"""Complaints of ptxas about a kernel whose threads have too few registers for one of its instructions, in the user's words.
 
-Every thread of a CTA starts with the same share of the register file, and ptxas holds each instruction to that share: `setmaxnreg`
-(`registers=` of a task) comes too late. A product on the tensor cores has its whole accumulator in one instruction, and a load or
-store of tensor memory its tile. Where each instruction alone would fit, ptxas may still find no place for all that a task holds
-(C7600); there `registers=` does help.
-Input: the program, its target, and the message of ptxas. Output: a `TooFewRegisters`, or None if ptxas complains of something else:
+Every thread of a CTA starts with the same part of the register file, and ptxas holds each instruction to that part:
+`setmaxnreg` (`registers=` of a task) comes too late. A product on the tensor cores has its whole accumulator in one
+instruction, and a load or store of tensor memory its tile. Where each instruction alone would fit, ptxas may still fail to
+allocate everything that a task holds (C7600); there `registers=` does help. Input: the program, its target, and the message
+of ptxas. Output: a `TooFewRegisters`, or None if ptxas complains of something else:
 
     too_few_registers(program, target, "(C7602) Insufficient registers (80) .. register target of 90 or higher")
 """
@@ -66,7 +66,7 @@ def _held(block: Block, warps: int, warp_size: int) -> Iterator[tuple[Op, int]]:
 
 
 def _tile(op: Op) -> Tensor | None:
-    """What one instruction of the op holds in registers, if that is a tile."""
+    """The tile that one instruction of the op holds in registers; None if it holds none."""
     if _moves_a_tile(op):
         return next(value.type for value in (*op.results, *op.args) if isinstance(value.type, Tensor))
     if "dot" in op.row.traits and op.results and isinstance(op.results[0].type, Tensor):
@@ -75,5 +75,5 @@ def _tile(op: Op) -> Tensor | None:
 
 
 def _moves_a_tile(op: Op) -> bool:
-    """Whether it loads or stores tensor memory by registers."""
+    """True if the op loads or stores tensor memory by registers."""
     return op.row.needs == "tensor_memory" and "collective" in op.row.traits

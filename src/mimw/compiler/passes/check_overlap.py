@@ -1,4 +1,5 @@
-"""What one operation of a local memory writes must not overlap what it reads, unless both are the same elements.
+"""Overlap of operands in local memory: the output of an operation must not overlap an input, unless both are the same
+elements.
 
 Input: a program and its target. Output: nothing, or `PartlyOverwritten` with the two boxes. For example, where `a` has 64 elements
 in UB:
@@ -39,7 +40,7 @@ class Box:
 
 
 def _meet(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
-    """Whether two runs of numbers have one in common."""
+    """True if two runs of numbers have a number in common."""
     short, long = sorted((one, other), key=lambda run: run[1])
     start, size, step = long
     return any(0 <= at - start <= (size - 1) * step and (at - start) % step == 0
@@ -47,7 +48,7 @@ def _meet(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
 
 
 def check_overlap(program: Program, target: Target) -> None:
-    """Raise `PartlyOverwritten` for the first operation that writes a part of what it reads."""
+    """Raise `PartlyOverwritten` for the first operation that writes a part of its own input."""
     if target.binary:
         return
     uses = uses_of(program)

@@ -2,7 +2,7 @@
 
 Triton reads and writes a padded buffer as wide as an interval allows, up to 16 bytes at a time, and does not look at where the
 padding puts the next interval: 8 bytes of padding behind 16 make every other 16-byte access one at a multiple of 8, and the GPU
-stops with "misaligned address". How wide the accesses are only the finished layouts tell.
+stops with "misaligned address". Only the finished layouts determine the width of the accesses.
 Input: the program, the chosen shared layouts, and for each array its accesses (tile's layout, seen transposed). Output: nothing, or
 a `KernelError`:
 
@@ -43,7 +43,7 @@ def _check(op: Op, layout: PaddedShared, tile: RegisterLayout | None, transposed
 
 
 def _together(layout: PaddedShared, tile: RegisterLayout | None, transposed: bool) -> int:
-    """How many elements that follow each other in the buffer one thread holds; 1 where that is not known."""
+    """The number of elements that follow each other in the buffer and that one thread holds; 1 if unknown."""
     shape = layout.shape[::-1] if transposed else layout.shape
     linear = linear_of(tile, shape) if tile is not None else None
     held = {basis[::-1] if transposed else tuple(basis) for basis in linear.registers} if linear else set()

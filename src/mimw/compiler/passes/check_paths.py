@@ -24,7 +24,7 @@ _OPERANDS = {"a": "l0a", "b": "l0b"}
 
 
 def check_paths(program: Program, target: Target) -> None:
-    """Raise `IllegalPath` for the first op of a chip with own spaces that moves or computes what it cannot."""
+    """Raise `IllegalPath` for the first op of a chip with own spaces that moves data, or computes, where no engine can."""
     if not target.binary:
         found = _Paths(program, target)
         for op in program.walk():

@@ -76,7 +76,7 @@ class _Slot:
 
 
 class _Number:
-    """Stands for what a value is while the program runs."""
+    """A stand-in for a value of the running program."""
 
 
 class _Products:

@@ -2,7 +2,7 @@
 
 Input: a program, its target, and what Triton's allocator decided: all bytes and their pieces. Output: nothing, or
 `OutOfSharedMemory` with the map of the bytes and the lines that need the scratch. `check_shared` refuses before lowering
-what cannot fit whatever the layouts are; how much scratch there is only the finished layouts tell:
+what cannot fit whatever the layouts are; only the finished layouts determine the size of the scratch:
 
     check_scratch(program, target, 251272, pieces)      OutOfSharedMemory: 251272 bytes .., 18824 of them scratch, ..
 """
@@ -35,7 +35,7 @@ _OTHER_MEND = "use smaller tiles there."
 
 
 def check_scratch(program: Program, target: Target, total: int, pieces: Iterable[Any]) -> None:
-    """Raise `OutOfSharedMemory` if `total` bytes are more than `target.shared_bytes`; `pieces` are what they consist of."""
+    """Raise `OutOfSharedMemory` if `total` bytes are more than `target.shared_bytes`; `pieces` are the parts of the total."""
     if total <= target.shared_bytes:
         return
     rows, excess = compiled_rows(program, shared_plan(program), pieces), total - target.shared_bytes

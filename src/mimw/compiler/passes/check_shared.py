@@ -45,7 +45,7 @@ def _lines(entries: tuple[SharedEntry, ...], total: int, target: Target) -> list
 
 
 def _maps(entries: tuple[SharedEntry, ...], uses: Uses) -> list[str]:
-    """Who lies where in each storage that buffers share."""
+    """A map of each storage that buffers share, in lines of text."""
     lines = []
     for entry in entries:
         members = [use.op for use in uses.of(entry.value) if use.op.row.allocates == "buffer"]

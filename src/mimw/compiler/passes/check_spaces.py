@@ -19,7 +19,8 @@ from ..storage import SpaceUse, use_of
 
 
 def check_spaces(program: Program, target: Target) -> None:
-    """Raise `OutOfLocalMemory` for the first space of a chip with own spaces that cannot hold what is needed in it together."""
+    """Raise `OutOfLocalMemory` for the first space of a chip with own spaces whose buffers, as far as they are needed
+    together, do not fit."""
     for name, space in {} if target.binary else target.spaces.items():
         use = None if name == GLOBAL else use_of(program, space)
         if use is not None and use.peak > space.bytes:
@@ -31,7 +32,7 @@ def check_spaces(program: Program, target: Target) -> None:
 
 
 def _mend(use: SpaceUse) -> str:
-    """How far the buffers are too large, in words that help to pick others."""
+    """The mend: the factor by which blocks must shrink, and the buffers with several slots."""
     part = -(-use.peak // use.space.bytes)
     slots = [entry for entry in use.at_peak if entry.count > 1]
     fewer = ", or fewer stages: " + ", ".join(f"{entry.name!r} has {entry.count} slots" for entry in slots) if slots else ""

@@ -28,7 +28,7 @@ def check_target(program: Program, target: Target) -> None:
 
 
 def _elsewhere(space: str, target: Target) -> str:
-    """Who has that space, and the mend."""
+    """The targets that have that space, and the mend, in words."""
     have = ", ".join(name for name, chip in TARGETS.items() if chip.space(space))
     mend = "allocate the buffer in shared memory" if target.space(SHARED) else (
         f"allocate it by tle.dsa.alloc in one of {', '.join(name.upper() for name in target.spaces if name in DSA)}")

@@ -1,4 +1,4 @@
-"""What tasks may capture, and how many warps they may have together.
+"""Limits of tasks: the values that they may capture, and the warps that they may have together.
 
 Input: a program and its target. Output: nothing, or `TaskError` or `TooManyWarps` with the author's lines. For example:
 

@@ -36,7 +36,7 @@ def check_waits(program: Program, target: Target) -> None:
 
 
 def _first_phase(uses: Uses, wait: BarrierAccess) -> bool:
-    """Whether the wait is reached for certain, and is for the first phase the first time."""
+    """True if the wait is certainly reached, and waits for the first phase the first time."""
     return not uses.conditional(wait.op) and wait.predicate is None and first_value(uses, wait.op.phase) == 0
 
 

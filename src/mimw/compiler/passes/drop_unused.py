@@ -24,7 +24,7 @@ def drop_unused(program: Program) -> Program:
 
 
 def _block(block: Block, used: set[Value]) -> Block:
-    """The block without unused ops. `used` gains what the rest needs.
+    """The block without unused ops. `used` gains the values that the kept ops read.
 
     Uses stand after definitions, and what a loop hands back to its start goes through its `yield`, which is always
     kept: one walk from the end to the start of each block finds everything.

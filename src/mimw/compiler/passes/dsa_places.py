@@ -1,4 +1,4 @@
-"""Where the elements of a local memory's buffer lie in shared memory, and reads and writes of them there.
+"""Positions of a local memory's elements in shared memory, and reads and writes at these positions.
 
 Input: a buffer of `tle.dsa`, or a subview of one. Output: its `Place`: the buffer behind it, and a box of that with steps; and ops
 that read or write the box. For example, with %a of 50 elements, in 64:
@@ -37,7 +37,7 @@ class Place:
 
 
 class Places:
-    """What is known of subviews, and accesses to what they are views of. Ops go to `writer`."""
+    """The known subviews, and accesses to the buffers behind them. Ops go to `writer`."""
 
     def __init__(self, writer: Builder, masked_views: bool = True):
         self.writer, self.masked_views = writer, masked_views
@@ -86,7 +86,8 @@ class Places:
         return tuple(self.along(shape, axis, site) for axis in range(len(shape)))
 
     def leading(self, extents: tuple, shape: tuple[int, ...], room: tuple[int, ...], site: Site) -> Value | None:
-        """Where a tile of `shape` is in the box `extents`, ints or i32 values that are cut to `room`; None if everywhere."""
+        """A mask of the elements of a tile of `shape` that lie in the box `extents`, which are ints or i32 values and are cut
+        to `room`; None if all elements do."""
         mask = None
         for axis, (extent, most, have) in enumerate(zip(extents, room, shape)):
             if isinstance(extent, int):
@@ -117,7 +118,7 @@ class Places:
     # ---- accesses ---------------------------------------------------------------------------------------------------
 
     def read(self, place: Place, site: Site) -> Value:
-        """The box, as a tile of its extents rounded up; what lies beyond is any."""
+        """The box, as a tile of its extents rounded up; elements beyond the box are undefined."""
         if place.is_whole:
             return self.writer.emit("local_load", (self.writer.now(place.root), None), site, layout=None)
         shape = padded(place.shape)

@@ -1,4 +1,4 @@
-"""Which buffers of local memories are tiles in registers on a GPU, and arithmetic on such tiles.
+"""Buffers of local memories that are tiles in registers on a GPU, and arithmetic on such tiles.
 
 Input: the uses of a program's values. Output: the buffers that need no memory, and slots of rings that are read from there once.
 For example:
@@ -20,10 +20,10 @@ _WIDE = Scalar("fp32")
 
 
 def in_registers(uses: Uses, is_local: Callable[[Type], bool]) -> set[Value]:
-    """The buffers whose accesses are all of the whole buffer and stand in one block: where the buffer is made, or further inside if
-    the first of them gives every element a value, so that nothing comes from one trip of a loop to the next; and those that are
-    only read where they are not made. A slot of a ring (`pipeline_dsa`) is filled anew before anybody looks at it again, so what a
-    trip writes there need not get there."""
+    """The buffers that are tiles in registers: all accesses take the whole buffer and stand in one block, which is the block
+    where the buffer is made, or one inside if the first access there writes every element, so that nothing comes from one
+    trip of a loop to the next; also buffers that are only read outside of the block where they are made. A slot of a ring
+    (`pipeline_dsa`) is filled again before its next read, so the writes of a trip need not reach the slot."""
     found = set()
     for op in uses.ops:
         if op.name == "local_alloc" and is_local(op.result.type) and not op.result.type.count:
@@ -43,8 +43,8 @@ def in_registers(uses: Uses, is_local: Callable[[Type], bool]) -> set[Value]:
 
 
 def _is_constant(uses: Uses, made: Op, accesses: list[Op]) -> bool:
-    """True of what is written where it is made, and then only read, in loops and branches, too: weights, say. It takes registers
-    all that while, so what the tensor cores take from shared memory stays there."""
+    """True for a buffer that is written where it is made, and then only read, in loops and branches, too: weights, say.
+    Registers hold it all that while, so a buffer that the tensor cores take from shared memory stays there."""
     writers = [op for op in accesses if any(getattr(op, name) is made.result for name in op.row.writes)]
     last = max((uses.position[op] for op in writers), default=-1)
     home = uses.place[made].block

@@ -6,7 +6,7 @@ GPU one with `local_alloc`, `load`, `store` and arithmetic on tiles. For example
     %a = local_alloc buffer<fp32[50] in ub>         %a = local_alloc buffer<fp32[64]>
     dsa_load %p, %a, [50]                           %v = masked_load %p, ..;    local_store %a, %v
 
-A buffer's extents become powers of two, and the elements beyond the author's belong to nobody. A buffer whose accesses all stand in
+A buffer's extents become powers of two, and the elements beyond the author's are padding. A buffer whose accesses all stand in
 one block, whole, is a tile in registers (`dsa_tiles`): then no memory is made for it. L1 and the L0 memories are shared memory, so
 a `dot` of what lies there is one that the tensor core reads where it lies (`shared_operands`).
 """
@@ -100,7 +100,7 @@ class _Expander:
             self.writer.env[op.result] = self.writer.emit("local_alloc", (type_, None), op.site, layout=None, label=op.result.name)
 
     def local_ptr(self, op: Op) -> None:
-        """Pointers into a subview are pointers into what it is a view of."""
+        """Rewrite pointers into a subview as pointers into the buffer behind it."""
         place = self.places.of(op.buffer)
         if place.is_whole:
             self.writer.copy(op, op.args)
@@ -113,7 +113,7 @@ class _Expander:
     # ---- values -----------------------------------------------------------------------------------------------------
 
     def read(self, buffer: Value, op: Op) -> Value:
-        """A tile of the buffer's extents rounded up; what lies beyond the buffer's own is any."""
+        """A tile of the buffer's extents rounded up; elements beyond the buffer's own are undefined."""
         if buffer in self.registers:
             if buffer not in self.tiles and not self.uses.definition[buffer].row.allocates:     # a slot that a copy has filled
                 self.tiles[buffer] = self.places.read(self.places.of(buffer), op.site)
@@ -139,7 +139,8 @@ class _Expander:
         return self.writer.reshaped(self.writer.now(op.pointer), getattr(op.pointer.type, "shape", (1, ) * rank), op.site)
 
     def mask(self, op: Op, extents: tuple, shape: tuple[int, ...], room: tuple[int, ...]) -> Value | None:
-        """Where a tile of `shape` is in the leading box, of which each extent is at most `room`'s; None if it is all of it."""
+        """A mask of the elements of a tile of `shape` in the leading box, whose extents are at most `room`'s; None if the box
+        is all of it."""
         return self.places.leading(self.writer.now(extents), shape, room, op.site)
 
     def loaded(self, op: Op, pointers: Value, mask: Value | None) -> Value:

@@ -28,7 +28,8 @@ def expand_pipes(program: Program) -> Program:
 
 @dataclass
 class _Parts:
-    """What a pipe is made of: the arrays of barriers, false, and an end marker a slot, which only a pipe that is closed has."""
+    """The values that form a pipe: the arrays of barriers, a constant false, and for a pipe that is closed an end marker for
+    each slot."""
 
     full: Value
     free: Value | None = None

@@ -69,7 +69,7 @@ class _Deliveries(Fencer):
         return self.uses.task(op) if own and "pairs" not in op.row.traits else False
 
     def _wanted(self, root: Value, task: Task | None) -> bool:
-        """Whether what the task writes there is read by others, or by a copy."""
+        """True if another task, or a copy, reads the data that the task writes there."""
         return any(excused is False or excused is not task for excused in self.readers.get(root, ()))
 
     def touches(self, op: Op) -> Touched:
@@ -92,5 +92,5 @@ class _Deliveries(Fencer):
 
 
 def _waits(op: Op) -> bool:
-    """Whether the task may learn by the op what others have written."""
+    """True if the op may make writes of other tasks visible to the task."""
     return bool(op.row.blocks) or op.row.barrier in ("wait", "test") or "wait" in op.row.effects or "atomic" in op.row.traits

@@ -25,7 +25,8 @@ _READS = (("descriptor", "async-read"), ("pointer", "async-read"))
 
 
 def fence_globals(program: Program) -> Program:
-    """The program with attrs["proxy"] on such fences; the same object if no copy reads what the kernel could have written."""
+    """The program with attrs["proxy"] on such fences; the same object if no copy reads memory that the kernel could have
+    written."""
     if not program.where(lambda row: ("pointer", "write") in row.touches) or not any(map(_reads_by_copy, program.where(_may_read))):
         return program
     return replace(program, body=_marked(program.body))
@@ -36,7 +37,7 @@ def _may_read(row: OpDef) -> bool:
 
 
 def _reads_by_copy(op: Op) -> bool:
-    """Whether the op reads global memory in the asynchronous proxy; a TMA reduction does."""
+    """True if the op reads global memory in the asynchronous proxy; a TMA reduction does."""
     reduces = "reduces" in op.row.traits and (op.name != "tma_store" or bool(op.reduce))
     return reduces or any(entry in op.row.touches for entry in _READS)
 

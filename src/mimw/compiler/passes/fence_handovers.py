@@ -52,5 +52,5 @@ class _Handovers(Fencer):
         return releases(op) or not self.buffers(op, "async-write").isdisjoint(root for root, _ in touched)
 
     def is_over(self, op: Op) -> bool:
-        """Behind the last copy nothing is overwritten any more."""
+        """True for a copy that writes a buffer: behind the last one nothing is overwritten any more."""
         return bool(self.buffers(op, "async-write"))

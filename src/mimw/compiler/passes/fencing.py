@@ -1,7 +1,7 @@
-"""The walk of passes that put proxy fences in: what each task has touched since its last fence, block by block.
+"""The walk of passes that put proxy fences in: the memory that each task has touched since its last fence, block by block.
 
 Input: a program, and a subclass that says which accesses count and before which ops a fence has to stand. Output: the blocks with
-fences, as few as the walk can tell. For example, for what must be fenced before others go on:
+fences, as few as the walk can prove enough. For example, for writes that must be fenced before other tasks go on:
 
     local_store %tile %x                   local_store %tile %x
     barrier_arrive %full     becomes       fence "delivery"; barrier_arrive %full
@@ -26,8 +26,8 @@ NONE: Touched = frozenset()
 
 
 def releases(op: Op) -> bool:
-    """Whether the op may let others go on, and a fence can stand before it: native code has arrived when what it is declared to do
-    comes."""
+    """True if the op may let other tasks go on and a fence can stand before it. Native code has no such place: its declared
+    effects are recorded where the code has arrived already."""
     if "declared" in op.row.traits:
         return False
     if op.row.releases:
@@ -45,15 +45,15 @@ class Fencer:
         self.program, self.roots = program, memory_roots(program)
 
     def touches(self, op: Op) -> Touched:
-        """What the op touches that has to be fenced."""
+        """The accesses of the op that need a fence."""
         raise NotImplementedError
 
     def needs_fence(self, op: Op, touched: Touched) -> bool:
-        """Whether a fence has to stand before the op."""
+        """True if a fence has to stand before the op."""
         raise NotImplementedError
 
     def is_over(self, op: Op) -> bool:
-        """Whether nothing behind the op, in the kernel's body, needs a fence: it is the last op that does."""
+        """True if the op may need a fence; no fence is put behind the last such op of the kernel's body."""
         raise NotImplementedError
 
     def buffers(self, op: Op, how: str) -> frozenset[Value]:
@@ -72,7 +72,7 @@ class Fencer:
         return replace(self.program, body=replace(body, ops=(*before.ops, *body.ops[last + 1:])))
 
     def _block(self, block: Block, touched: Touched, outermost: bool = False) -> tuple[Block, Touched]:
-        """The block with its fences, and what the task has touched at its end."""
+        """The block with its fences, and the memory that the task has touched at its end."""
         ops: list[Op] = []
         for index, op in enumerate(block.ops):
             if touched and self.needs_fence(op, touched):

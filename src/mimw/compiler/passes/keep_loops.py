@@ -8,7 +8,7 @@ Input: a program. Output: the same program, `tt.num_stages` = 0 on each `for` lo
 
 Triton's pipeliner starts loads of later iterations early, moves an `if` that feeds none of these loads to the end of the loop
 body, and leaves tensor-core products under way while the next iteration begins. Each is right for what Triton knows, and wrong
-for shared memory that is filled under the `if`, for a barrier that hands a slot on, for a meeting of CTAs, for assembly. With
+for shared memory that is filled under the `if`, for a barrier that hands a slot on, for a barrier of CTAs, for assembly. With
 no stages at all (one stage still leaves products under way) Triton's three passes, assign_latencies, schedule_loops and
 pipeline, skip the loop. Loops without such ops go on being pipelined.
 """

@@ -2,13 +2,13 @@
 
 Input: a program. Output: the program with attrs["scope"] = "cta" on its remote arrivals, or the same object:
 
-    local_load tile; remote_arrive %free 1 %rank       the arrival tells that a read is over: "cta"
+    local_load tile; remote_arrive %free 1 %rank       the arrival announces the end of a read: "cta"
     store %p %x; remote_arrive %full 1 %rank           another CTA may read %p: the scope stays the cluster's
 
 A release at cluster scope waits until the thread's writes have reached the L2 cache, about half a microsecond; in a
 multicast GEMM once a slot. There nothing is written but the CTA's own shared memory, which no instruction of another
 CTA reads (a load through `tle.remote` would), and what the copy engines move, which barriers and bulk groups finish.
-Such arrivals tell that reads are over, and for that release at CTA scope is enough (so does CUTLASS,
+Such arrivals announce the end of reads, for which release at CTA scope is enough (so does CUTLASS,
 `ClusterBarrier::arrive`).
 """
 
@@ -28,8 +28,8 @@ def narrow_releases(program: Program) -> Program:
 
 
 def _is_released(row: OpDef) -> bool:
-    """True if another CTA reads by a release what an op of that row writes, or if the op reads so itself. False of writes into this
-    CTA's shared memory, and of what a copy engine moves."""
+    """True if another CTA reads the memory that an op of that row writes after a release, or if the op itself reads so. False
+    for writes into this CTA's shared memory, and for data that a copy engine moves."""
     if any(access == "peer-read" for _, access in row.touches):
         return True
     moved = row.copy in ("in", "out") or row.barrier == "complete"

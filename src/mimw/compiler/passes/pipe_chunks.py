@@ -1,13 +1,13 @@
-"""What a writer puts into a pipe's slot between `pipe_acquire` and `pipe_commit`: the copies that the commit completes.
+"""Chunks of a pipe's writer: the copies into a slot between `pipe_acquire` and `pipe_commit`, which the commit completes.
 
 Input: a program before the pass `expand_pipes`. Output: a `Chunk` for each acquire and each commit. For example:
 
     %x = pipe_acquire %p, chunk=%k
     tma_fetch %source, [%k], %x        a copy of the chunk: only the reader's wait needs its bytes
-    pipe_commit %p, chunk=%k           nothing but TMA copies: what the barrier is to expect is known in front of the first of them
+    pipe_commit %p, chunk=%k           all copies are TMA copies: the barrier's bytes are known before the first of them
 
-A chunk is complete after one arrival and the bytes of its TMA copies. The bytes of the copies in the block of acquire and commit
-are certain, and one `barrier_expect` announces them all; a copy under an `if` or in a loop announces its own.
+A chunk is complete after one arrival and the bytes of its TMA copies. The bytes of the copies in the block of acquire and
+commit are certain, and one `barrier_expect` announces them all; a copy under an `if` or in a loop announces its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Chunk:
 
     @property
     def bytes(self) -> int:
-        """What one expect announces."""
+        """The bytes that one expect announces."""
         return sum(tile.buffer.type.bytes for tile in self.together)
 
 

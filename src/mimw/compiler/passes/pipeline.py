@@ -6,8 +6,8 @@ fails. For example:
     run_passes(program, target("sm_90a"))                              all of them
     PASS["drop_unused"](program, Context(target("sm_90a")))            one, by name
 
-A check gives its program back, and tells the context its remarks. A rewrite gives another program, or the same object where it has
-nothing to change.
+A check returns its program, and gives its remarks to the context. A rewrite returns another program, or the same object where it
+has nothing to change.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def warn(found: Remark) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """What passes may know besides the program: the chip, and where remarks go."""
+    """The inputs of a pass besides the program: the chip, and the function that receives remarks."""
 
     target: Target
     remark: Callable[[Remark], None] = warn
@@ -103,8 +103,9 @@ class Context:
 
 @dataclass(frozen=True)
 class Pass:
-    """One step. `function` takes the program, then what it `needs` of the context. `after` are the passes that run before this one,
-    for the reason that `doc` gives; a step that `rewrites` gives a program, any other raises, or gives remarks or nothing."""
+    """One step. `function` takes the program, then the entries `needs` of the context. `after` are the passes that run before
+    this one, for the reason in `doc`; a step that `rewrites` returns a program, any other raises, or returns remarks or
+    nothing."""
 
     name: str
     function: Callable[..., Any]
@@ -234,19 +235,19 @@ PASS = MappingProxyType({step.name: step for step in PASSES})
 
 
 def remarks(program: Program, target: Target) -> tuple[Remark, ...]:
-    """What the checks have to say of a recorded program that they let pass."""
+    """The remarks of the checks on a recorded program that they accept."""
     return (*check_cluster(program, target), *check_aliases(program, target), *check_registers(program, target),
             *late_commits(pair_commits(program), target))
 
 
 def declared_effects(program: Program) -> tuple[str, ...]:
-    """What the authors of native code declare that it does, which all checks take as the truth."""
+    """The declared effects of native code in the program, which all checks take as the truth."""
     return tuple(dict.fromkeys(effects_of(op) for op in program.named("raw_call")))
 
 
 def check_copies(program: Program, target: Target) -> None:
-    """What is refused, by the errors of those checks, also of a kernel that no pass of ours rewrites: copies by its tensor
-    descriptors that the chip's TMA cannot do."""
+    """Refuse copies by tensor descriptors that the chip's TMA cannot do, with the errors of those checks, also in a kernel
+    that no pass of ours rewrites."""
     check_descriptors(program, target)
     check_rows(program, target)
 

@@ -9,8 +9,9 @@ stages, in short:
                                                   dsa_binary 'add', %r[this], %r[this], %b
 
 The addresses of a later trip are computed by the same ops again, on a later number of the loop, and on carried values that run
-ahead of the loop's own. What was fetched is the buffer, if nobody can tell; else it is moved to the buffer where the copy stood,
-with the elements outside of its box kept. A loop in which nothing can run ahead stays as it is, and its attribute `alone` says why.
+ahead of the loop's own. The fetched slot replaces the buffer, if the result is the same; else it is moved to the buffer where the
+copy stood, with the elements outside of its box kept. A loop in which nothing can run ahead stays as it is, and its attribute
+`alone` says why.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class _Rewriter:
         return self.writer.emit("local_alloc", (array, None), copy.site, layout=None, label=copy.buffer.name)
 
     def is_the_buffer(self, loop: Op, copy: Op) -> bool:
-        """True if nobody can tell a slot of the ring from the author's buffer: it is only used in the loop, in each trip from the
+        """True if a slot of the ring can replace the author's buffer: it is only used in the loop, in each trip from the
         copy on, and no element comes to a trip from the trip before."""
         made = self.uses.definition.get(copy.buffer)
         if made is None or not made.row.allocates or made.result.type.count:

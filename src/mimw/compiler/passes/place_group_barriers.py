@@ -1,4 +1,4 @@
-"""What each `distributed_barrier` is made of, once the launch is known.
+"""Expansion of each `distributed_barrier`, once the launch is known.
 
 Input: a program. Output: the program without `distributed_barrier`:
 

@@ -42,7 +42,7 @@ def _reduces(op: Op) -> bool:
 
 
 def _attributes(op: Op, layouts: Layouts) -> dict[str, Any]:
-    """What to say of an op; nothing for a layout whose map is not known."""
+    """The attributes of an op that describe its lanes; none for a layout whose map is not known."""
     shape = op.operands[0].type.shape
     known = linear_of(layouts.wanted(op, 0), shape)
     if known is None:

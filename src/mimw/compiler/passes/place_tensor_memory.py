@@ -51,7 +51,7 @@ def place_tensor_memory(program: Program, target: Target) -> Program:
 
 
 def is_backing(op: Op) -> bool:
-    """Whether the op is the one allocation of tensor memory."""
+    """True if the op is the one allocation of tensor memory."""
     return op.row.allocates == "storage" and op.result.type.space == SPACE
 
 
@@ -75,7 +75,7 @@ def _pieces(program: Program) -> list[Piece]:
 
 
 def boundary(columns: int) -> int:
-    """What the first column of a buffer is a multiple of: the largest power of two in its width."""
+    """The number that divides the first column of a buffer: the largest power of two that divides its width."""
     return columns & -columns
 
 

@@ -27,7 +27,7 @@ from ..analysis.uses import Uses
 
 @dataclass(frozen=True)
 class Rewrites:
-    """How ops through pointers are rewritten: loads, stores, and the two atomic ops that give what was there."""
+    """Functions that rewrite ops through pointers: loads, stores, and the two atomic ops that return the old value."""
 
     load: Callable[[Accesses, Op], None]
     store: Callable[[Accesses, Op], None]
@@ -35,7 +35,8 @@ class Rewrites:
     cas: Callable[[Accesses, Op], None]
 
     def of(self, op: Op) -> Callable[[Accesses, Op], None] | None:
-        """The one for an op; None for an op that is no such access. A poll of shared memory is none: it has no form for buffers."""
+        """The function that rewrites an op; None for an op that is no such access. A poll of shared memory is none: it has no
+        form for buffers."""
         access = dict(op.row.touches).get("pointer") if not op.row.copy and op.row.blocks != "poll" else None
         if access == "read":
             return self.load
@@ -45,9 +46,9 @@ class Rewrites:
 
 
 class Accesses:
-    """What rewriting needs: where ops are written, and what is known of pointers. With `masked_views` a masked store of a whole
-    buffer stays one; the target can do it. `odd` gathers the arrays that are taken flat,
-    but have a number of buffers that is no power of two: Triton's memory descriptors cannot say that."""
+    """The state of a rewrite: the writer of ops, and the facts about pointers. With `masked_views` a masked store of a whole
+    buffer stays one op, since the target can do it. `odd` collects the arrays that are accessed flat but have a number of
+    buffers that is no power of two, which Triton's memory descriptors cannot express."""
 
     def __init__(self, writer: Builder, uses: Uses, families: dict[Value, Family], masked_views: bool):
         self.masked_views = masked_views
@@ -63,7 +64,7 @@ class Accesses:
         return None if box is None else self.seen_as(op, self.boxed(family.buffer, box, op), element)
 
     def is_whole(self, pointer: Value) -> bool:
-        """Whether pointers are all elements of one buffer that is nobody's slice, and its masked stores stay whole."""
+        """True if the pointers are all elements of one buffer that is no part of another, and its masked stores stay whole."""
         family = self.families[pointer]
         stored, view = family.buffer.type, self.uses.definition.get(family.buffer)
         box = pointed_box(self.uses, pointer, family) if self.masked_views else None

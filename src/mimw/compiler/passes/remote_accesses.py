@@ -24,7 +24,7 @@ RANK_AT = 20  # bits below are the position: 227 KiB of shared memory are fewer 
 
 
 def is_remote(uses: Uses, pointer: Value) -> bool:
-    """Whether a pointer into shared memory is one of another CTA. Triton's casts, for atomics on floats, lose the space."""
+    """True if a pointer into shared memory belongs to another CTA. Triton's casts, for atomics on floats, lose the space."""
     op = uses.definition.get(pointer)
     while op is not None and op.name == "bitcast":
         pointer = op.value
@@ -33,8 +33,8 @@ def is_remote(uses: Uses, pointer: Value) -> bool:
 
 
 def ranked(accesses: Accesses, op: Op, size: int) -> Value:
-    """What a `remote_ptr` is: the position of its pointer, with the rank. `size` is the cluster's; without a cluster it is 1, and
-    rank 0 the CTA itself."""
+    """The value of a `remote_ptr`: the position of its pointer, with the rank. `size` is the cluster's; without a cluster it
+    is 1, and rank 0 the CTA itself."""
     pointer, rank = op.pointer, op.rank
     number = constant_of(accesses.uses, rank)
     if number is not None and not 0 <= number < size and not never_runs(accesses.uses, op):

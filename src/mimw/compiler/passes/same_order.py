@@ -6,8 +6,8 @@ fixed place. Output: None, or the first two recorded ops whose order changed. An
     before   loop 1 { if 2 { op 3 }  op 5 }
     after    loop 1 { op 5  if 2 { op 3 } }        Changed(5, 3): op 5 stands elsewhere with respect to op 3
 
-Passes may drop an access that nobody uses, repeat the body of a loop that they unroll, take a loop of one trip or an `if` of a
-known condition apart, and join neighbouring `if`s. Every fixed op keeps its place among the fixed ops, in the same loops and
+Passes may drop an access whose result is not used, repeat the body of a loop that they unroll, take a loop of one trip or an `if`
+of a known condition apart, and join neighbouring `if`s. Every fixed op keeps its place among the fixed ops, in the same loops and
 `if`s; every access stays between the fixed ops that it stood between. Loops and `if`s with no fixed op in them are no places: an
 access may move in them, which is how Triton pipelines loops that are its own.
 """
@@ -82,7 +82,8 @@ def _identity(node) -> int:
 
 
 def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
-    """The tree with what has a place marked; what had one before, `held`, still has one, though an unrolled `if` may be empty."""
+    """The tree with the nodes that have a place marked; a node that had one before, `held`, keeps it, though an unrolled `if`
+    may be empty."""
     found = []
     for node in nodes:
         blocks = [_nodes(block, fixed, held) for block in node.blocks]
@@ -95,7 +96,7 @@ def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
 
 @dataclass(frozen=True)
 class _Around:
-    """One structure around a node: what may stand for it now, and whether it may be gone.
+    """One structure around a node: the structures that may stand for it now, and True if it may be gone.
 
     A loop may have been taken apart; an `if`, too, or be joined to another one, under the number of either (which may have become
     its neighbour only when the `if`s around them were joined); and the `if`s of an unrolled loop may be gone in some of its rounds.
@@ -108,7 +109,7 @@ class _Around:
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a node stood: the structures around it, outermost first, and its position at each level."""
+    """The position of a node: the structures around it, outermost first, and its position at each level."""
 
     around: tuple[_Around, ...]
     key: Key
@@ -217,7 +218,7 @@ def _changes(nodes: list[_Node], path: Path, places, ahead: Key | None = None, b
 
 
 def _regrouped(nodes: list[_Node], path: Path, places) -> list[_Node]:
-    """The nodes of a block, where what is left over of an unrolled loop, its body behind the loop, is a loop again."""
+    """The nodes of a block, where the remainder of an unrolled loop, its body behind the loop, is a loop again."""
     made: list[_Node] = []
     loop, rest = None, None  # the last loop that stands here, and what is left over of it
     for node in nodes:

@@ -52,8 +52,8 @@ class _Rewriter:
         self.found = {op: operands for op in self.uses.ops if op.name == "dot" and (operands := self._operands(op)) is not None}
 
     def _unfenced(self) -> dict[Value, set]:
-        """For every view of an allocation: the tasks that write it whole, and "picked" if somebody writes it element by element or
-        from another CTA."""
+        """The writers of the allocation behind every view: the tasks that write it whole, and "picked" if a task writes it
+        element by element or from another CTA."""
         views = self.views
         flat = {op.result: op.buffer for op in self.uses.ops if op.row.view == "flat"}
         writers: dict[Value, set] = {}
@@ -152,8 +152,8 @@ class _Rewriter:
 
 
 def _unseen(op: Op) -> bool:
-    """True if an op writes a buffer so that Triton does not see it: element by element, under a mask, or in another CTA. Triton
-    fences what the product's own task writes as a whole."""
+    """True if an op writes a buffer so that Triton does not see the write: element by element, under a mask, or in another
+    CTA. Triton fences writes of whole buffers by the product's own task."""
     return "whole" not in op.row.traits or op.name == "local_store" and op.mask is not None
 
 

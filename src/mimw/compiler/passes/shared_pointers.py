@@ -28,8 +28,8 @@ from .slot_arrays import with_types
 
 
 def shared_pointers(program: Program, masked_views: bool = True) -> Program:
-    """The program without pointers into shared memory. Raises `KernelError` for what cannot be done with one. Without
-    `masked_views` every masked store picks elements: the target has no other."""
+    """The program without pointers into shared memory. Raises `KernelError` for operations that a pointer into shared memory
+    cannot have. Without `masked_views` every masked store picks elements: the target has no other."""
     if not program.named("local_ptr"):
         return program
     uses = uses_of(program)

@@ -51,7 +51,7 @@ def copied(op: Op) -> tuple[Value, ...]:
 
 
 def _step(alloc: Op, view: View) -> int:
-    """What the start of the view is surely a multiple of, in bytes; 0 if it can only be the allocation's start."""
+    """The bytes of which the start of the view is surely a multiple; 0 if it can only be the allocation's start."""
     type_, place = alloc.result.type, alloc.attrs.get("place")
     if len(view.dims) < len(type_.shape):  # a slot of one buffer
         return prod(type_.shape[len(type_.shape) - len(view.dims):]) * type_.element.bytes

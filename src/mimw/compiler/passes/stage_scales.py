@@ -84,7 +84,8 @@ def source_rows(type_: Buffer) -> int:
 
 
 def _copy(op: Op, source: Value, table: Value) -> Op:
-    """The copy, under the predicate of the product: what is not multiplied is not read either. In both CTAs of a product's pair."""
+    """The copy, under the predicate of the product: scales that are not multiplied are not read either. In both CTAs of a
+    product's pair."""
     attrs = MappingProxyType({"of_dot": True})
     if "pairs" in op.row.traits:
         return Op("tmem_copy_pair", (source, table, op.predicate, op.peer), attrs=attrs, site=op.site)

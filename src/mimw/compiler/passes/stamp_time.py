@@ -1,4 +1,4 @@
-"""Time stamps: what each task did when, noted by one of its threads while the kernel runs on a GPU.
+"""Time stamps: start and end of each task's work, noted by one of its threads while the kernel runs on a GPU.
 
 Input: a program and how many records a task may leave. Output: the program with `time_stamp` ops:
 
@@ -79,7 +79,7 @@ class _Stamper:
         return self.events
 
     def label(self, op: Op) -> str:
-        """What an op waits for or works on, by the user's name where there is one."""
+        """A name of the object that an op waits for or works on, with the user's name where there is one."""
         if "dot" in op.row.traits:
             return " x ".join(map(str, (*(op.result if op.results else op.acc).type.shape, op.a.type.shape[-1])))
         for operand in _NAMED:
@@ -165,7 +165,7 @@ def _stamped(op: Op) -> bool:
 
 
 def _takes_no_time(op: Op) -> bool:
-    """True for index arithmetic and views: what is not worth a stretch of its own."""
+    """True for index arithmetic and views, which are not worth a stretch of their own."""
     if op.blocks or op.row.time:
         return False
     return not any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results))

@@ -1,4 +1,4 @@
-"""Stamps that say who waits for what, for a watchdog to read while the kernel hangs.
+"""Stamps that name the wait of each warp, for a watchdog to read while the kernel hangs.
 
 Input: a checked program. Output: the same with a note of each warp's state in a `WaitTable` in host memory: which task it began
 or ended, and what it waits for, by the number of the stamp. Before
@@ -28,7 +28,7 @@ RUNS, LOOPS, WAITS, ENDS = "runs", "loops", "waits", "ends"
 
 @dataclass(frozen=True)
 class Stamp:
-    """What the number of a stamp means: the lane (0 the kernel's body, then the tasks of each region in program order), the
+    """The meaning of a stamp's number: the lane (0 the kernel's body, then the tasks of each region in program order), the
     state, and the op that is waited for or looped in."""
 
     lane: int
@@ -101,8 +101,8 @@ class _Stamper:
         return replace(block, ops=(begin, *inside[:len(inside) - len(tail)], self.stamp(ENDS, lane, site), *tail))
 
     def block(self, block: Block, lane: int, now: Op, arrays: dict[Value, int]) -> Block:
-        """`now` is the stamp of what the lane does around the waits of this block; `arrays` are the barriers that have been made
-        before it, with the row of the first one."""
+        """Write a block with stamps: `now` is the stamp of the lane's state around the waits of this block; `arrays` are the
+        barriers that have been made before it, with the row of the first one."""
         ops, arrays = [], dict(arrays)
         for op in block.ops:
             blocks = op.row.blocks

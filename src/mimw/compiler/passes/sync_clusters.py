@@ -1,12 +1,12 @@
 """Cluster barriers that the author need not write, and those of kernels with tasks made to work.
 
-Input: a program. Output: the program whose CTAs meet at its start and at its end, if any of them touches another:
+Input: a program. Output: the program with cluster barriers at its start and at its end, if any CTA touches another:
 
     body       becomes       alloc_barriers ..; fence_mbarrier_init; cluster_barrier; body; cluster_barrier
 
 A kernel that touches other CTAs may do so only when these have started and made their barriers, and only until they
-leave. So all barriers are made first and the whole cluster meets, at the start and at the end of the kernel. Where the
-author has said `no_ending_cluster_sync`, the CTA's own threads meet at the end: behind it tensor memory is given back.
+leave. So all mbarriers are made first, and a cluster barrier stands at the start and at the end of the kernel. Where the
+author has said `no_ending_cluster_sync`, a barrier of the CTA's own threads stands at the end: behind it tensor memory is freed.
 
 The hardware waits for every thread of the cluster. Where a kernel has tasks, the warps of the others sleep outside of
 the regions and would never come. There a cluster barrier becomes a region of its own, in which every warp calls it.
@@ -38,7 +38,7 @@ def sync_clusters(program: Program) -> Program:
 
 
 def ends_apart(program: Program) -> bool:
-    """Whether the author guarantees that at the end of a kernel with tensor memory no CTA touches another one."""
+    """True if the author guarantees that at the end of a kernel with tensor memory no CTA touches another one."""
     regions = [op for op in program.named("warp_specialize") if not op.attrs.get("internal")]
     return any(op.attrs.get("no_ending_sync") for op in regions) and any(
         getattr(op.result.type, "space", "") == "tmem" for op in program.where(lambda row: row.allocates))

@@ -41,7 +41,7 @@ def tile_bytes(program: Program) -> Program:
 
 
 def _arrays(program: Program) -> dict[Value, Value]:
-    """For each buffer of bytes in tensor memory the array that it is of, or is a view of."""
+    """The array to which each buffer of bytes in tensor memory belongs, or of which it is a view."""
     arrays: dict[Value, Value] = {}
     if not any(map(_holds, program.where(lambda row: row.allocates == "buffer"))):
         return arrays

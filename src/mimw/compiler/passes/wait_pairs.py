@@ -1,6 +1,6 @@
 """Products of pairs of CTAs that are done when their word is over, as commits and waits.
 
-Input: a program. Output: the program in which nobody waits by a product:
+Input: a program. Output: the program in which no product waits:
 
     tcgen05_mma_pair %a, %b, %acc .. waits=True       %phase = barrier_phase %done; %turn = barrier_phase %called
                                                       barrier_arrive %done; remote_arrive %called of the even CTA
@@ -10,8 +10,8 @@ Input: a program. Output: the program in which nobody waits by a product:
 Each such product has a barrier `done` of its own in every CTA, for two arrivals: the commit's, and this CTA's own. So the phase
 stays while the CTA looks which one it is. The even CTA issues the next product only when both have called this one: a second
 commit would take the place of the odd CTA's own arrival, which might then wait for ever. Both arrive before the even one issues, so
-neither can be a call ahead at `called`. Who does not call the product, the odd CTA under an `if` that asks for the rank, waits for
-nothing and is waited for by nobody: there `called` is left out.
+neither can be a call ahead at `called`. A CTA that does not call the product, the odd CTA under an `if` on the rank, waits for
+nothing, and no CTA waits for it: there `called` is left out.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ __all__ = [
 @resting_collector()
 @deep()
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
-    """Triton's `compile`, told which target and options the source is for."""
+    """Triton's `compile`, with the target and options of the source."""
     check_binary(chip_of(target))
     src.target, src.options = target, options
     if src.cluster is not None:

@@ -1,4 +1,4 @@
-"""What a finished kernel takes of each thread: registers, and bytes of stack. Read from the binary, so no GPU is asked.
+"""Resources of a finished kernel: registers and bytes of stack of each thread. They are read from the binary and need no GPU.
 
 Input: a cubin, or the assembly text of an AMD kernel. Output: `Taken`. For example:
 
@@ -28,7 +28,7 @@ class Taken:
 
 
 def taken_by_cubin(cubin: bytes) -> Taken:
-    """Of a cubin with one kernel."""
+    """The resources of a cubin with one kernel."""
     values = {_REGISTERS: 0, _FRAME: 0}
     info, at = _section(cubin, b".nv.info"), 0
     while at + 4 <= len(info):
@@ -53,7 +53,7 @@ def _section(elf: bytes, wanted: bytes) -> bytes:
 
 
 def taken_by_amdgcn(assembly: str) -> Taken:
-    """Of the assembly text of one kernel."""
+    """The resources of the assembly text of one kernel."""
     def number(key: str) -> int:
         found = re.search(rf"^\s*\.{key}:\s*(\d+)", assembly, re.MULTILINE)
         return int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""What the caches of compiled kernels know of ours: this package's version as a part of the key, and the warnings beside a binary.
+"""The package's part in the caches of compiled kernels: its version in the key, and the warnings beside a binary.
 
     compiler_hash()         a new release of this package meets no binary of an old one
     keep_warnings(source, compiled)     a kernel that was found compiled warns as its compile did
@@ -36,7 +36,8 @@ def compiler_hash() -> str:
 
 
 def keep_warnings(src: KernelSource, compiled) -> None:
-    """Keep what was said of the lines of a kernel that was compiled now, and say it of one that was compiled before."""
+    """Keep the warnings about the lines of a kernel that was compiled now, and repeat those of a kernel that was compiled
+    before."""
     if src.kernel.warned is not None:
         if src.kernel.warned:
             keep_beside(compiled, _WARNED, json.dumps([src.fn.file_name, *map(asdict, src.kernel.warned)]))
@@ -55,7 +56,8 @@ def keep_warnings(src: KernelSource, compiled) -> None:
 
 
 def unkept(error: OSError) -> CacheError | None:
-    """`error` in the user's words, if it is about files that Triton writes; a folder where none can be made is told as missing."""
+    """`error` in the user's words, if it is about files that Triton writes; a folder where none can be made is reported as
+    missing."""
     path, folder = str(error.filename or "-"), knobs.cache.dir
     no_folder = error.errno == ENOENT and (path.startswith(folder) or folder.startswith(path))
     if error.errno not in _UNWRITABLE and not no_folder:

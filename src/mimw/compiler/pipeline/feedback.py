@@ -1,4 +1,4 @@
-"""The feedback stage: what only an optimised module shows, for the next lowering of the same program.
+"""The feedback stage: facts that only an optimised module shows, for the next lowering of the same program.
 
     learned = BANK_CONFLICTS.learn(program, layouts, module, chip)      {12: a swizzled layout}, 12 the number of a `local_alloc`
     feedback = replace(Feedback(), free_buffers=learned)                lowering begins again with it
@@ -25,7 +25,7 @@ from ..triton_port.passes import unfit_copies
 
 @dataclass(frozen=True)
 class Feedback:
-    """What earlier lowerings of a program showed, by the numbers of its ops.
+    """The findings of earlier lowerings of a program, by the numbers of its ops.
 
     `masked_stores`: masked `local_store` -> the layout in which Triton's passes would store its tile. `copies_by_registers`: the
     `async_load`s that the chip's asynchronous copy cannot do. `free_buffers`: `local_alloc` of an array without demands -> the
@@ -63,8 +63,8 @@ def layouts_need_feedback(program: Program, chip: Target) -> bool:
 
 
 def accesses_of(program: Program, module) -> dict[Value, list[tuple[RegisterLayout | None, bool]]]:
-    """The accesses of an optimised module to each array of buffers of whose accesses the module tells all: the layout of each tile
-    that is read or written, and whether the buffer is seen transposed."""
+    """The accesses of an optimised module to each array of buffers whose accesses the module shows completely: the layout of each
+    tile that is read or written, and whether the buffer is seen transposed."""
     found = buffer_accesses(module)
     return {op.result: [(access.layout, access.transposed) for access in found[number]]
             for number, op in enumerate(program.walk()) if op.name == "local_alloc" and number in found}

@@ -1,4 +1,4 @@
-"""What was recorded, as a part of the key that a binary is kept under; found without recording where nothing has changed.
+"""The digest of the recorded program, a part of the key of a binary; it is found without recording if nothing has changed.
 
     recorded_digest(source, given)      the digest of the program's text
 
@@ -25,7 +25,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def recorded_digest(source: KernelSource, given: str) -> str:
-    """The digest of what `source` records, for its target and options; `given` tells its specialisation from others."""
+    """The digest of what `source` records, for its target and options; `given` identifies its specialisation."""
     if not source.has_program() and not source.seen.unknown:
         return source.seen.digest       # Triton's own, which makes its IR of the same texts and values, and of nothing else
     asked = repr((given, source.seen.digest, source.target, sorted(source.options.items(), key=str)))
@@ -39,7 +39,7 @@ def recorded_digest(source: KernelSource, given: str) -> str:
 
 
 def _text(source: KernelSource) -> str:
-    """What the binary is made of; where it stands in files `seen.places` says."""
+    """The text from which the binary is made, without positions in files, which `seen.places` has."""
     if source.has_program():
         return print_program(source.recorded(), sites=False)
     backend, context = make_backend(source.target), mlir_context()
@@ -49,5 +49,5 @@ def _text(source: KernelSource) -> str:
 
 
 def content_of_constants(constants: dict) -> list[tuple]:
-    """Compile-time arguments by content; functions among them are told apart by what they look at."""
+    """Compile-time arguments by content; functions among them differ by what they read."""
     return sorted((path, content_of(value)) for path, value in constants.items())

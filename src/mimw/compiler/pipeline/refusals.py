@@ -1,4 +1,4 @@
-"""What the compiler refuses beyond the checks of a program, each in the user's words and at the user's lines.
+"""Refusals of the compiler beyond the checks of a program, each in the user's words and at the user's lines.
 
     check_binary(target("ascend_910b"))             TargetError: ascend_910b is a target of the simulator: ..
     with refusing(fn):                              a refusal of passes, solver or lowering becomes a `triton.CompilationError`
@@ -45,7 +45,7 @@ def check_binary(chip: Target, what: str = "a binary") -> None:
 
 @contextmanager
 def refusing(fn) -> Iterator[None]:
-    """What refuses the kernel `fn` inside is raised as the user should see it, with file, line and call chain."""
+    """Convert errors that refuse the kernel `fn` in the block to the user's form, with file, line and call chain."""
     try:
         yield
     except (KernelError, TargetError) as error:
@@ -77,10 +77,10 @@ def check_plain(program: Program, num_ctas: int, chip: Target) -> None:
 
 
 def check_scratch_early(src: KernelSource, module, chip: Target, options, backend) -> None:
-    """What `check_shared_memory` says of the finished kernel, said of its TTGIR: LLVM and ptxas take most of a compilation, and
-    a search for the largest tiles that fit ends in refusals. A kernel that surely fits costs nothing here, by its program or by a
-    look at the ops of `module`; for any other one, Triton's passes up to the allocator run over a copy of `module`: 40 ms where a
-    GEMM's whole compilation takes two seconds."""
+    """Do the check of `check_shared_memory` on the TTGIR, before the kernel is finished: LLVM and ptxas take most of a
+    compilation, and a search for the largest tiles that fit ends in refusals. A kernel that surely fits, by its program or by
+    a look at the ops of `module`, costs nothing here; for any other one, Triton's passes up to the allocator run over a copy
+    of `module`: 40 ms where a GEMM's whole compilation takes two seconds."""
     program = src.kernel.program
     if may_not_fit(program, chip, options.num_stages) and not surely_fits(module, chip.shared_bytes):
         found = allocation(final_ttgir(copied(module), backend, options), chip.arch)

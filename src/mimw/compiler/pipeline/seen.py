@@ -1,4 +1,4 @@
-"""What a kernel's recording looks at, kept with the kernel and looked at anew as soon as something of it is another one.
+"""Inputs of a kernel's recording, kept with the kernel and read anew as soon as one of them has changed.
 
     seen_by(kernel, {(2, ): helper})        `frontend.seen.Seen`: a digest, what has no digest, and whether all is as it was
     launch_key(kernel)                      what a launch asks in nanoseconds; None for a kernel of which nothing can change
@@ -29,7 +29,7 @@ _NUMBERS = (type(None), bool, int, float, str)
 
 
 def seen_by(fn, constants: dict | None = None) -> Seen:
-    """What recording `fn` for these compile-time arguments looks at now."""
+    """The current inputs of recording `fn` for these compile-time arguments."""
     roots = (fn, *_followed((constants or {}).values()))
     kept = fn.__dict__.setdefault("_mimw_seen", {})
     key = tuple(map(id, roots))
@@ -57,7 +57,7 @@ def launch_key(fn) -> Callable[[], str] | None:
 
 
 def key_of_values(values: Iterable[Any]) -> tuple[str, Callable[[], str] | None]:
-    """(a text that tells functions among `values` apart by all that they look at, as `launch_key` if that can change)."""
+    """(a text that differs for functions among `values` that read different things, and a `launch_key` if that can change)."""
     followed = _followed(values)
     if not followed:
         return "", None
@@ -72,14 +72,14 @@ def key_of_values(values: Iterable[Any]) -> tuple[str, Callable[[], str] | None]
 
 
 def content_key(fn) -> str:
-    """All that recording `fn` looks at now, kernels of this package by their content, too: for what is kept from release to
-    release."""
+    """A digest of the inputs of recording `fn`, kernels of this package by their content, too: for files that are kept from
+    release to release."""
     seen = look([fn], own_kernels=True)
     return hashlib.sha256(f"{seen.digest}{seen.native_key()}".encode()).hexdigest()
 
 
 def check_seen(fn, before: Seen, constants: dict) -> None:
-    """GlobalChanged if what a kernel looked at when it was compiled is another one now."""
+    """Raise GlobalChanged if a value that a kernel read when it was compiled is another one now."""
     if changed := before.changed(seen_by(fn, constants)):
         raise GlobalChanged(f"{fn.__name__} was compiled with {changed}",
                             hint="compile, freeze or launch it again; what changes often is a parameter `NAME: tl.constexpr`")
@@ -112,7 +112,7 @@ def _is_current(seen: Seen) -> bool:
 
 
 def _followed(values: Iterable[Any]) -> list[Any]:
-    """Of compile-time arguments those that are more than a number or a text, which every key holds by itself."""
+    """The compile-time arguments that are more than a number or a text, which every key holds by itself."""
     found = []
     for value in values:
         inner = getattr(value, "value", value) if type(value).__name__ == "constexpr" else value

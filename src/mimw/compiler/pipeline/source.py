@@ -45,7 +45,7 @@ WAITS = ("wait_stamps", )
 
 
 class MimwSource(ASTSource):
-    """What `jit` gives to Triton's `compile`. Plain kernels are Triton sources; ours arrive as finished TTGIR.
+    """The source that `jit` gives to Triton's `compile`. Plain kernels are Triton sources; ours arrive as finished TTGIR.
 
     The cluster's shape comes in among the attributes, under `CLUSTER`, and the one that is preferred under `PREFERRED`.
     Triton asks for the language only after its cache has missed, so a cached kernel is never recorded again.
@@ -66,7 +66,7 @@ class MimwSource(ASTSource):
 
     @functools.cached_property
     def language(self):
-        """Which of Triton's languages `make_ir` gives: finished TTGIR, as Gluon's, for a kernel of ours."""
+        """The Triton language of the output of `make_ir`: for a kernel of ours finished TTGIR, as Gluon's."""
         return Language.GLUON if self.orchestrates() else Language.TRITON
 
     @functools.cached_property
@@ -76,13 +76,13 @@ class MimwSource(ASTSource):
 
     @functools.cached_property
     def seen(self) -> Seen:
-        """What recording the kernel looked at when somebody first asked, which is when its key was made."""
+        """The inputs of recording the kernel at the first read of this property, which is when its key was made."""
         seen = seen_by(self.fn, self.constants)
         self._native_key = seen.native_key()
         return seen.kept()
 
     def hash(self) -> str:
-        """What a binary is kept under: what was recorded, where it stands in the author's files, and how it is specialised."""
+        """The key of a binary: the recorded program, its positions in the author's files, and its specialisation."""
         if self._hash is None:
             stamps = "-waits" if self.waits else "" if self.stamps is None else f"-{self.stamps}"
             key = (self.name, sorted(self.signature.items()), content_of_constants(self.constants), sorted(self.attrs.items()),
@@ -161,12 +161,12 @@ class MimwSource(ASTSource):
         return module if alone else with_cluster(module, cluster)
 
     def ttir(self, options, codegen_fns, module_map, context):
-        """What Triton's generator makes of a kernel without ops of ours."""
+        """The TTIR that Triton's generator makes of a kernel without ops of ours."""
         return plain_ttir(PlainKernel, self.fn, self, context, options, codegen_fns, module_map)
 
     def check_plain_copies(self, chip: Target, options, module) -> None:
         """IllegalCopy for a kernel that is Triton's alone and copies by a tensor descriptor where the chip's TMA cannot: Triton
-        makes the instruction, and the launch ends in a fault. What cannot be recorded is left to Triton."""
+        makes the instruction, and the launch ends in a fault. A kernel that cannot be recorded is left to Triton."""
         if not chip.has("tma") or "tt.descriptor_" not in str(module):
             return
         backend = make_backend(self.target)

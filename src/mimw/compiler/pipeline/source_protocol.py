@@ -17,7 +17,7 @@ from ..triton_port.runtime import GPUTarget
 
 
 class KernelState(Protocol):
-    """How far the specialisation is that a source stands for: `pipeline.stages.Kernel`."""
+    """The state of the specialisation behind a source: `pipeline.stages.Kernel`."""
 
     program: Program | None
     warned: list[LineWarning] | None

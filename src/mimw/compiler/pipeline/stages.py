@@ -1,4 +1,4 @@
-"""The stages of a kernel of ours, as data, and the loop that runs them again with what an optimised module has shown.
+"""The stages of a kernel of ours, as data, and the loop that runs them again with the facts of an optimised module.
 
     record      a JIT function and its specialisation -> a program without layouts       FRONT, once a kernel
     check       the program, without what is unused; or a refusal
@@ -45,8 +45,8 @@ Observer = Callable[[str, Any], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a kernel is compiled for and with: the chip, Triton's options and backend for it, an MLIR context once there is one, and
-    an observer, which is called with the name and the result of each stage and pass."""
+    """The setting of a compilation: the chip, Triton's options and backend for it, an MLIR context once there is one, and an
+    observer, which is called with the name and the result of each stage and pass."""
 
     chip: Target
     options: Any
@@ -79,7 +79,7 @@ class Kernel:
     @resting_collector()
     @deep()
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
-        """The stages of FRONT. What they warn of is said once for a kernel, also if its binary was there before."""
+        """The stages of FRONT. Their warnings are given once for a kernel, also if its binary was there before."""
         setting = Setting(chip, options, backend, observer=observer)
         program = None
         with collected_warnings(aloud=self.warned is None) as self.warned:
@@ -150,7 +150,7 @@ FRONT: tuple[Callable[[Kernel, Setting, Program | None], Program], ...] = (recor
 
 
 def solve(program: Program, chip: Target, feedback: Feedback | None = None) -> Layouts:
-    """The layouts of a program on one of our targets, with what earlier lowerings of it have shown."""
+    """The layouts of a program on one of our targets, with the findings of earlier lowerings."""
     feedback = feedback or Feedback()
     choices = {op.result: choice for op, choice in feedback.of_ops(program, "free_buffers").items()}
     return solve_layouts(program, chip, bank_choices=choices, stored=feedback.of_ops(program, "masked_stores"))

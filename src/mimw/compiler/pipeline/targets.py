@@ -25,7 +25,7 @@ def chip_of(gpu: GPUTarget) -> Target:
 
 
 def device_numbers(chip: Target) -> dict[str, int | str]:
-    """What is known of the device of a target, by the names of Triton's `driver.active.utils.get_device_properties`."""
+    """The known numbers of a target's device, by the names of Triton's `driver.active.utils.get_device_properties`."""
     numbers = {"max_shared_mem": chip.shared_bytes, "max_num_regs": chip.registers_per_cta, "warpSize": chip.warp_size}
     if chip.backend == "ascend":    # the names that code for Ascend reads; each cube core has two vector cores at its side
         numbers |= {"num_aicore": chip.multiprocessors, "num_vectorcore": 2 * chip.multiprocessors}

@@ -1,4 +1,5 @@
-"""Whether the files of a compiled kernel are whole: what was kept is not believed before it has the digest of what was written.
+"""Checks that the files of a compiled kernel are whole: a file from the cache is used only if it has the digest of what was
+written.
 
 Input: a way to compile, which may find the kernel in Triton's cache. Output: the compiled kernel, compiled anew where a file was
 cut short or is another one than was written:
@@ -23,7 +24,7 @@ _DIGESTS = "mimw_digests.json"
 
 
 def whole(compile: Callable[[], Any]) -> Any:
-    """What `compile()` gives, whose files are as they were written."""
+    """The result of `compile()`, whose files are as they were written."""
     try:
         compiled = compile()
         if _digests(compiled) == (known := _known(compiled)):
@@ -48,7 +49,7 @@ def _digests(compiled) -> dict[str, str]:
 
 
 def _known(compiled) -> dict[str, str] | None:
-    """The digests of what was written; None if nobody has kept them; of a file that is damaged itself, those of nothing."""
+    """The digests of what was written; None if there are none; an empty table if the file of digests is damaged."""
     try:
         text = kept_beside(compiled, _DIGESTS)
         return None if text is None else json.loads(text)

@@ -1,4 +1,4 @@
-"""Where buffers lie that share one piece of memory: offsets from the author's tree of groups.
+"""Offsets of buffers that share one piece of memory, from the author's tree of groups.
 
 Input: leaves, or a tree of groups of leaves. Output: an `AliasPlan` with the place of each leaf. For example:
 
@@ -40,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True)
 class AliasPlan:
-    """The placement of all leaves: slot `s` of the tree starts at `s * stride`; `total` is what the memory must hold."""
+    """The placement of all leaves: slot `s` of the tree starts at `s * stride`; `total` is the size of the memory."""
 
     stride: int
     slots: int
@@ -49,7 +49,8 @@ class AliasPlan:
 
 
 def place_peers(leaves: list[Leaf]) -> AliasPlan:
-    """Without a tree every array starts at 0, its buffers one after the other; the largest array decides the size."""
+    """Place arrays without a tree: every array starts at 0, its buffers one after the other; the largest array decides the
+    size."""
     places = {leaf.key: Place(0, leaf.size, leaf.size, leaf.count) for leaf in leaves}
     total = max((place.end for place in places.values()), default=0)
     return AliasPlan(total, 1, total, places)
@@ -71,7 +72,7 @@ def place_group(root: Group) -> AliasPlan:
 
 
 def size_of(node: Group | Leaf) -> int:
-    """What one slot of a node takes."""
+    """The size of one slot of a node."""
     if isinstance(node, Leaf):
         return node.size
     inner = max(size_of(child) for child in node.children) if node.kind == SHARED else _starts(node)[-1]
@@ -97,7 +98,7 @@ def round_up(number: int, multiple: int) -> int:
 
 
 def _starts(node: Group) -> list[int]:
-    """Where the children of a distinct group start with one buffer each, and where the last one ends."""
+    """The starts of the children of a distinct group with one buffer each, and the end of the last one."""
     starts, end = [], 0
     for child in node.children:
         starts.append(round_up(end, alignment_of(child)))

@@ -1,4 +1,4 @@
-"""What Triton's allocator made of a program: its pieces of shared memory, named after the author's allocations and lines.
+"""Pieces of shared memory from Triton's allocator, named after the author's allocations and lines.
 
 Input: a program, its shared plan and the pieces (`triton_port.allocation.Piece`). Output: rows, one for each allocation
 and one for each line that needs scratch:
@@ -24,8 +24,8 @@ _LIBRARY = "/triton/language/"
 
 @dataclass(frozen=True)
 class Row:
-    """Bytes [start, end) and what they are for: `entry` is the author's allocation, None for the scratch of Triton's `op`;
-    `sites` holds its line, if there is one. Scratch that is not needed at one time shares its bytes."""
+    """Bytes [start, end) and their use: `entry` is the author's allocation, None for the scratch of Triton's `op`; `sites`
+    holds its line, if there is one. Pieces of scratch that are not needed together share bytes."""
 
     name: str
     kind: str
@@ -41,7 +41,7 @@ class Row:
 
 
 def compiled_rows(program: Program, plan: SharedPlan, pieces: Iterable[Any]) -> list[Row]:
-    """All rows by offset, the largest of one place first. An allocation that Triton found nobody to use has none."""
+    """All rows by offset, the largest of one place first. An allocation without a use in Triton's module has none."""
     ops = list(program.walk())
     entries = {entry.value: entry for entry in plan.entries}
     rows: list[Row] = []

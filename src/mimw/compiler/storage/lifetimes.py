@@ -20,10 +20,9 @@ BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
 
 @dataclass(frozen=True)
 class SharedEntry:
-    """One allocation. `first` and `last` are positions in `Program.walk()`, both needed; `pinned` allocations are
-    needed for the whole kernel: barriers, what tasks or asynchronous copies and dots touch, and what is handed on where
-    it cannot be followed.
-    """
+    """One allocation. `first` and `last` are positions in `Program.walk()`, both needed; `pinned` allocations are needed for
+    the whole kernel: barriers, memory that tasks or asynchronous copies and dots touch, and views that control flow hands on
+    out of sight."""
 
     name: str
     kind: str  # "buffer", "barriers" or "storage", which arrays share
@@ -41,8 +40,8 @@ class SharedEntry:
 
 @dataclass(frozen=True)
 class SharedPlan:
-    """All allocations in program order. `total` is their sum; `peak` the most bytes that are needed at once, which is
-    what no planner can do without (alignment comes on top); `at_peak` are the entries needed then."""
+    """All allocations in program order. `total` is their sum; `peak` the most bytes that are needed at once, the least for
+    any planner (alignment comes on top); `at_peak` are the entries needed then."""
 
     entries: tuple[SharedEntry, ...]
 
@@ -62,8 +61,8 @@ class SharedPlan:
 
 
 def shared_plan(program: Program, uses: Uses | None = None, space: str = SHARED) -> SharedPlan:
-    """The shared-memory allocations of a program, or those of another `space`; of tensor memory, which is counted in columns,
-    `tensor_columns` tells."""
+    """The shared-memory allocations of a program, or those of another `space`; for tensor memory, which is counted in columns,
+    see `tensor_columns`."""
     uses = uses or uses_of(program)
     entries, numbers = [], {"buffer": 0, "barriers": 0, "storage": 0}
     for op in uses.ops:
@@ -81,7 +80,7 @@ def stored_bytes(alloc: Op) -> int:
 
 
 def _goes_on(op: Op) -> bool:
-    """Whether an op may touch the memory after it is over, or another CTA may touch it."""
+    """True if the op may touch the memory after it is over, or another CTA may touch it."""
     row = op.row
     return "async" in row.effects or bool(row.copy and "dsa" not in row.traits or row.peers)
 
@@ -102,7 +101,8 @@ def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
 
 
 def _end(use: Op, alloc: Op, uses: Uses) -> int:
-    """Where a use ends: itself, or the outermost loop around it (and not the allocation), whose next round uses it too."""
+    """The position where a use ends: the op itself, or the outermost loop around it (and not the allocation), whose next
+    round uses the memory too."""
     around = set(uses.loops(alloc))
     outer = [loop for loop in uses.loops(use) if loop not in around]
     return uses.last[outer[0]] if outer else uses.position[use]

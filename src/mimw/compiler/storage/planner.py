@@ -1,4 +1,4 @@
-"""Where buffer arrays lie that share storage: each array's place in its storage, and each storage's size.
+"""Places of buffer arrays that share storage: each array's place in its storage, and each storage's size.
 
 Input: a program whose `local_alloc` ops name a storage or another buffer to reuse, with its `alias_overlap` ops, and the alignment
 that each array wants. Output: a `StoragePlan` for each storage, or an `AliasError` with the author's lines. For example:
@@ -48,7 +48,7 @@ def storage_lines(members: Iterable[Op], places: Mapping[Value, Place], total: i
 
 
 def tile_size(type_, program: Program, doubled: bool = False) -> int:
-    """What one buffer takes: bytes of shared memory, columns of tensor memory; `doubled` as `ir.tensor_memory.lying` has it."""
+    """The size of one buffer: bytes of shared memory, columns of tensor memory; `doubled` as `ir.tensor_memory.lying` has it."""
     return columns_of(lying(type_, program.in_pairs, doubled)) if type_.space == "tmem" else type_.tile_bytes
 
 

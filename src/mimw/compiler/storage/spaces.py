@@ -1,4 +1,4 @@
-"""Where the buffers of one memory space may lie: a place for each, in the order of the program, and what is needed together.
+"""Places of the buffers of one memory space, in the order of the program, and the bytes that are needed together.
 
 Input: a program and a `Space` of the chip. Output: a `SpaceUse`, with the bytes of the moment that needs most. For example, of a
 kernel with two buffers of 50 halves in the unified buffer that are needed at once:
@@ -6,8 +6,9 @@ kernel with two buffers of 50 halves in the unified buffer that are needed at on
     use_of(program, target("ascend_910b").spaces["ub"]).peak        256: each takes a multiple of 32 bytes
     use_of(program, ...).map()                                      0 .. 128  a  buffer  128 bytes  |####....| ..
 
-Buffers whose lives do not meet may lie in the same bytes, as the allocator of a chip with such memories lays them. The places are
-the lowest that are free; where they end beyond the space although `peak` does not, another allocator may find better ones.
+Buffers whose lifetimes do not overlap may lie in the same bytes, as the allocator of a chip with such memories lays them. The
+places are the lowest that are free; where they end beyond the space although `peak` does not, another allocator may find better
+ones.
 """
 
 from __future__ import annotations
@@ -67,5 +68,5 @@ class SpaceUse:
 
 
 def use_of(program: Program, space: Space) -> SpaceUse:
-    """What a program has in one space of a chip."""
+    """The use of one space of a chip by a program."""
     return SpaceUse(space, shared_plan(program, space=space.name).entries)

@@ -1,4 +1,4 @@
-"""Which columns of tensor memory hold what: the arrays of a program with their places, and who shares columns with whom.
+"""Columns of tensor memory: the arrays of a program with their places, and the arrays that share columns.
 
 Input: a program after `place_tensor_memory`. Output: a `TensorArray` for each array, and the columns that the CTA allocates:
 

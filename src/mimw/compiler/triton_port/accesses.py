@@ -1,4 +1,5 @@
-"""In which layouts a finished kernel reads and writes its buffers: what Triton's passes made of the tiles on either side.
+"""Layouts in which a finished kernel reads and writes its buffers: the result of Triton's passes for the tiles on either
+side.
 
 Input: a module after Triton's passes. Output: by the number of a recorded op, the layouts of tiles:
 
@@ -31,7 +32,7 @@ class BufferAccess:
 
 @dataclass
 class _Walk:
-    """What one walk over a module finds: values by their identity."""
+    """The findings of one walk over a module: values by their identity."""
 
     allocs: dict[int, int | None] = field(default_factory=dict)
     root: dict[int, int] = field(default_factory=dict)  # view -> what it is a view of
@@ -62,10 +63,10 @@ class _Walk:
 
 
 def buffer_accesses(module) -> dict[int, list[BufferAccess]]:
-    """For each recorded op that allocates a buffer array, by its number, all that the module does to the array.
+    """The accesses of the module to the buffer array of each recorded `local_alloc`, by the op's number.
 
-    Only arrays that nothing but reads and writes of whole buffers touches; none at all if some access cannot be followed to its
-    array.
+    The result has only arrays that are touched by nothing but reads and writes of whole buffers; it is empty if some access
+    cannot be followed to its array.
     """
     walk = _Walk()
     module.walk(walk.visit)
@@ -90,9 +91,9 @@ def buffer_accesses(module) -> dict[int, list[BufferAccess]]:
 
 
 def stored_layouts(module) -> dict[int, RegisterLayout | None]:
-    """For each recorded op that stores a whole tile, by its number, the layout of the tile (None: a kind that is not read here).
+    """The layout of the tile that each recorded op stores whole, by the op's number (None: a kind that is not read here).
 
-    Read from the module's text: an op without results tells its place nowhere else.
+    Read from the module's text: an op without results has its place nowhere else.
     """
     text, found = ModuleText(module), {}
     for type_, where in _STORE.findall(text.text):

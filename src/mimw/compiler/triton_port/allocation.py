@@ -1,4 +1,4 @@
-"""Where Triton's allocator puts buffers and scratch in shared memory.
+"""Places of buffers and scratch in shared memory, as Triton's allocator assigns them.
 
 Input: the final TTGIR of a kernel, as text or as the module itself (which the passes then change), and the chip that it
 is for. Output: an `Allocation`, the bytes that a launch takes and the pieces that they are made of, as the passes at the
@@ -38,7 +38,7 @@ _PTX = 86  # the version of PTX that the pass asks for; nothing here depends on 
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) for one op, with its source line and column from 1 (line 0: nobody's), and the number of the recorded
+    """Bytes [start, end) for one op, with its source line and column from 1 (line 0: unknown), and the number of the recorded
     op that it comes from (-1: of none)."""
 
     op: str
@@ -59,7 +59,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Allocation:
-    """The shared memory of one CTA: all bytes, and the pieces in program order, read off the allocated module when somebody asks.
+    """The shared memory of one CTA: all bytes, and the pieces in program order, read off the allocated module on first use.
     Pieces that are not needed together may overlap."""
 
     total: int
@@ -92,8 +92,8 @@ def allocation(ttgir, arch: int | str = 90) -> Allocation:
 
 
 def surely_fits(module, limit: int) -> bool:
-    """Whether a look at a TTGIR module is enough to know that it takes at most `limit` bytes: no op in it has scratch, and its
-    buffers side by side leave room for what tasks capture. The look takes half a millisecond, the allocator with a copy 30."""
+    """True if a look at a TTGIR module shows that it takes at most `limit` bytes: no op in it has scratch, and its buffers
+    side by side leave room for what tasks capture. The look takes half a millisecond, the allocator with a copy 30."""
     total, fits = _GAP, True
 
     def look(op) -> None:
@@ -137,7 +137,8 @@ def _pieces(text: ModuleText):
 
 
 def _size(line: str) -> int:
-    """What an op takes: scratch says so itself, a buffer's type does, and a function keeps one word for its workers."""
+    """The bytes of an op, from its line: its scratch size, the size of its buffer type, or one word that a function keeps for
+    its workers."""
     if size := re.search(r"allocation\.size = (\d+)", line):
         return int(size[1])
     extent = re.search(r"-> !ttg\.memdesc<([\dx]+)x(\w+),", line)

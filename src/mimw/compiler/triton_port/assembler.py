@@ -1,4 +1,4 @@
-"""What the assembler in use, NVIDIA's ptxas, is known to get wrong.
+"""Known faults of the assembler in use, NVIDIA's ptxas.
 
 Input: the PTX of a kernel for sm_90a. Output: `Kept` operands of dots, which a ptxas before release 13.3 may overwrite. An example:
 
@@ -115,7 +115,8 @@ class _Flow:
             self.events[register].append((at, True))
 
     def is_live(self, register: str, at: int) -> bool:
-        """Whether a value that is written in one place only is read behind the block of line `at`, before it is written again.
+        """True if a value that is written in one place only is read behind the block of line `at`, before it is written
+        again.
 
         What is read in the same block is counted in by every ptxas that we have seen.
         """

@@ -1,4 +1,4 @@
-"""How often a shared-memory access is held up because lanes meet in one bank, as Triton counts it.
+"""Bank conflicts of shared-memory accesses, as Triton counts them.
 
 Input: the layouts of a tile and of a buffer, the shape, the bits of an element. Output: the excess accesses of one wavefront:
 
@@ -20,7 +20,7 @@ SharedAccess = tuple[RegisterLayout, SharedLayout, tuple[int, ...], int]
 def bank_conflicts(accesses: Iterable[SharedAccess], target: GPUTarget) -> list[int | None]:
     """The excess accesses of one wavefront, 0 at best, for each (tile's layout, buffer's layout, shape, bits of an element).
 
-    None for padded buffers, about which Triton cannot tell.
+    None for padded buffers, for which Triton has no answer.
     """
     backend, context = make_backend(target), mlir_context()
     backend.load_dialects(context)

@@ -1,4 +1,4 @@
-"""Which names of Triton this package stands on, and which of them another Triton has not, or has otherwise.
+"""Names of Triton that this package uses, and those that another Triton lacks or has in another form.
 
 Input: the Triton that is installed. Output: for each name that is not as this release of the package needs it, what is wrong:
 
@@ -58,7 +58,7 @@ def names() -> tuple[str, ...]:
 
 
 def broken() -> dict[str, str]:
-    """By name, what the Triton that is installed has otherwise; empty if nothing."""
+    """The names that the installed Triton lacks or has in another form, each with the difference; empty if there are none."""
     found = {}
     for name in (*imported(), *built()):
         wrong = missing(name)
@@ -72,7 +72,7 @@ def broken() -> dict[str, str]:
 
 
 def missing(name: str) -> str | None:
-    """What of `module:path` is not there; None if all is."""
+    """The part of `module:path` that does not exist, in words; None if all of it does."""
     module, _, path = name.partition(":")
     try:
         owner = importlib.import_module(module)

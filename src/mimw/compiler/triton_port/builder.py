@@ -93,7 +93,7 @@ def bytes_layout(unit: int, alignment: int):
 
 
 def barrier_layout():
-    """How an mbarrier lies in shared memory."""
+    """The layout of an mbarrier in shared memory."""
     return MBarrierLayout()
 
 

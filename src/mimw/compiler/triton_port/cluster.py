@@ -1,4 +1,4 @@
-"""A cluster shape on a module's kernel, and on the metadata of what was compiled from it.
+"""A cluster shape on a module's kernel, and on the metadata of its compiled form.
 
 Triton knows clusters only as one program over several CTAs. A kernel whose LLVM function carries `nvvm.cluster_dim` gets
 `.explicitcluster` and `.reqnctapercluster` in its PTX, and then the ordinary launch forms clusters of CTAs that are each
@@ -63,7 +63,8 @@ class ClusterKernel(CompiledKernel):
 
 
 def launch_as_compiled(compiled, asked: tuple[int, int, int] | None, portable: int) -> None:
-    """Have Triton's launcher start what the kernel was compiled for. Its PTX says it, also after a load from the cache.
+    """Have Triton's launcher start clusters as the kernel was compiled for. Its PTX says so, also after a load from the
+    cache.
 
     Clusters that the launch did not ask for are those of a mesh, whose grid counts clusters. A kernel that uses the workspace of
     cooperative launches is launched as one. Clusters of more than `portable` CTAs need the driver's leave.

@@ -38,8 +38,8 @@ __all__ = [
 
 
 class Unhashed(dict):
-    """What Triton's generator knows of functions, without asking a JIT function for its hash: that is of everything the function
-    named when somebody first asked, and refuses what has changed since. None of them is a key here."""
+    """The functions that Triton's generator knows, without asking a JIT function for its hash: that hash covers everything
+    that the function named at the first request, and refuses later changes. No JIT function is a key here."""
 
     def get(self, function, default=None):
         return default if isinstance(function, JITCallable) else super().get(function, default)
@@ -51,7 +51,7 @@ def _parsed(source: str) -> ast.Module:
 
 
 def parse(fn) -> ast.FunctionDef:
-    """The syntax tree of a JIT function; nobody may change it. Triton parses anew at every call of a helper."""
+    """The syntax tree of a JIT function; callers must not change it. Triton parses anew at every call of a helper."""
     (node, ) = _parsed(fn.src).body
     return node
 

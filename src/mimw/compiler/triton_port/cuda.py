@@ -91,7 +91,7 @@ class Cuda:
         return event
 
     def done(self, event: c_void_p) -> bool:
-        """Whether the work before an event is done. RuntimeError if that work has failed."""
+        """True if the work before an event is done. RuntimeError if that work has failed."""
         status = self.library.cuEventQuery(event)
         if status in (0, _NOT_READY):
             return status == 0

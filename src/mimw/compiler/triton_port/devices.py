@@ -1,4 +1,4 @@
-"""Files of GPU drivers: what can be known of a GPU without asking Triton or torch, which take a second or two to import.
+"""Files of GPU drivers: facts about a GPU without asking Triton or torch, which take a second or two to import.
 
     any(map(os.path.exists, AMD_DEVICES))       False: no driver of AMD's, nor any inside WSL
 

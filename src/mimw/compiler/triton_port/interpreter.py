@@ -136,7 +136,7 @@ def _of_unsigned(method):
 
 
 def _compare(function, unordered: bool):
-    """A float comparison that says what it makes of NaN."""
+    """A float comparison with a defined result for NaN."""
 
     def op(self, lhs, rhs):
         nan = np.isnan(lhs.data) | np.isnan(rhs.data)
@@ -158,8 +158,8 @@ def _is_e5m2_to_bfloat16(value, type_) -> bool:
 
 
 def _e5m2_to_bfloat16(data):
-    """As Triton converts on every chip of NVIDIA: the bits moved by three, then times 2^112. So there is no infinity and no NaN:
-    these become 65536, 81920, 98304 and 114688, as if their exponent were any other (seen on an H100)."""
+    """Convert as Triton does on every chip of NVIDIA: the bits moved by three, then times 2^112. So there is no infinity and
+    no NaN: these become 65536, 81920, 98304 and 114688, as if their exponent were any other (seen on an H100)."""
     bits = np.ascontiguousarray(data).view(np.uint8).reshape(np.shape(data))
     beyond = np.float32(1 << 16) * (1 + (bits & 3).astype(np.float32) / 4)
     known = np.where(bits & 0x7C == 0x7C, np.where(bits & 0x80, -beyond, beyond), data.astype(np.float32))
@@ -199,7 +199,7 @@ class TileBuilder(InterpreterBuilder):
     create_rsqrt = _flushing(InterpreterBuilder.create_rsqrt)
 
     def create_exp2(self, value):
-        """What vanishes in its operand would give 1 in any case, so only the result is flushed, which has no sign."""
+        """Flush only the result, which has no sign: an operand that would be flushed gives 1 in any case."""
         made = InterpreterBuilder.create_exp2(self, value)
         if made.data.dtype == np.float32 and np.any(small := made.data < _LEAST):
             made.data = np.where(small, np.float32(0), made.data)[()]

@@ -1,4 +1,5 @@
-"""Triton's launcher of NVIDIA kernels, without its Python front: the C function, what it takes, and how descriptors are encoded.
+"""Triton's launcher of NVIDIA kernels, without its Python front: the C function, its arguments, and the encoding of
+descriptors.
 
 Input: a compiled kernel. Output: a `Launcher`, or None for a kernel that only the front can launch:
 
@@ -27,7 +28,7 @@ from .runtime import CompiledKernel, driver, knobs
 class Launcher:
     """`call` is Triton's C function. Its arguments are the grid, the stream, `head`, hooks and workspaces, `tail` and the kernel's
     arguments: a tuple of the shape of the kernel's signature, in which pointers are ints, anything stands for a constant, and for a
-    descriptor its map, shape and strides. `maps` tells how each descriptor is encoded, in the order of the signature."""
+    descriptor its map, shape and strides. `maps` gives the encoding of each descriptor, in the order of the signature."""
 
     call: Callable
     head: tuple
@@ -73,8 +74,8 @@ def _descriptors(kind: Any) -> int:
 
 
 def launch(compiled: CompiledKernel, grid: tuple[int, int, int], stream: int, values: Sequence[Any]) -> None:
-    """Launch a compiled kernel by Triton's front, with its hooks: what `kernel[grid](...)` does once the kernel is found. `values`
-    are those of all parameters, in order."""
+    """Launch a compiled kernel by Triton's front, with its hooks, as `kernel[grid](...)` does once the kernel is found.
+    `values` are those of all parameters, in order."""
     told = compiled.launch_metadata(grid, stream, *values)
     compiled.run(*grid, stream, compiled.function, compiled.packed_metadata, told, knobs.runtime.launch_enter_hook,
                  knobs.runtime.launch_exit_hook, *values)

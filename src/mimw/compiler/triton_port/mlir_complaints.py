@@ -1,4 +1,4 @@
-"""What MLIR says of an author's text that it refuses, and where in the text the ops of a module stood.
+"""Complaints of MLIR about an author's text, and positions in the text of the ops of a module.
 
 Input: something that parses or runs passes. Output: `MlirProblem` with a line and a column. An example:
 
@@ -26,7 +26,7 @@ _LISTENING = threading.Lock()
 
 
 class MlirProblem(Exception):
-    """What is wrong with a source, where."""
+    """A fault in a source, with its position."""
 
     def __init__(self, what: str, line: int = 1, column: int = 1):
         self.what, self.line, self.column = what, line, column
@@ -43,7 +43,7 @@ def ops_of(module) -> list:
 def places_of(module) -> list[tuple[int, int]]:
     """The line and column of each op in the text that was parsed, in the order of a walk; `NOWHERE` for the module.
 
-    Triton's builder takes the location of the op that it is set behind, which tells of ops without results, too.
+    Triton's builder takes the location of the op that it is set behind, so ops without results have one, too.
     """
     builder, places = mlir.builder(module.context), []
     for op in ops_of(module):
@@ -57,8 +57,8 @@ def places_of(module) -> list[tuple[int, int]]:
 
 @contextmanager
 def complaints(position: Callable[[int, int], tuple[int, int]] = lambda line, column: (line, column)) -> Iterator[None]:
-    """What MLIR writes to the process's standard error while it refuses something becomes an `MlirProblem`, at the place that
-    `position` gives for a line and a column of the text."""
+    """Raise an `MlirProblem` for a complaint that MLIR writes to the process's standard error, at the place that `position`
+    gives for a line and a column of the text."""
     sys.stderr.flush()
     with _LISTENING, tempfile.TemporaryFile() as kept:
         before = os.dup(2)

@@ -1,4 +1,4 @@
-"""What an author's MLIR function does to the memory of its parameters, read from its ops.
+"""Effects of an author's MLIR function on the memory of its parameters, read from its ops.
 
 Input: an `MlirSource`. Output: "read" and "write" for each parameter, and whether the function only computes; or `MlirProblem`:
 
@@ -20,13 +20,13 @@ _ACCESSES = {"tt.load": {0: "read"}, "tt.store": {0: "write"}, "tt.atomic_rmw": 
              "tt.atomic_cas": {0: "read write"}, "ttg.local_load": {0: "read"}, "ttg.local_gather": {0: "read"},
              "ttg.local_store": {1: "write"}, "ttg.local_scatter": {0: "write"},
              "ttng.warp_group_dot": {0: "read", 1: "read"}}
-_SEEN = ("tt.assert", "tt.print")     # what somebody outside of the kernel sees
+_SEEN = ("tt.assert", "tt.print")     # what is seen outside of the kernel
 
 
 @lru_cache(maxsize=256)
 def facts(source: MlirSource) -> tuple[tuple[frozenset[str], ...], bool]:
-    """What the function that is called does to the memory of each of its parameters: "read", "write", both or nothing; and whether
-    it does nothing but compute."""
+    """The effects of the function that is called on the memory of each of its parameters: "read", "write", both or nothing;
+    and True if it does nothing but compute."""
     found = body(source, new_context())
     function, ops = found.function, ops_of(found.module)
     roots: dict[int, frozenset[int]] = {}
@@ -51,8 +51,8 @@ def _only_computes(op) -> bool:
 
 
 def _spread(ops: list, roots: dict[int, frozenset[int]]) -> bool:
-    """Hand on which parameters' memory each value may be in; whether anything was new. What goes into a loop, or comes out of a
-    block, may be in the memory of all that goes there."""
+    """Hand on which parameters' memory each value may be in; return True if anything was new. A
+    value that goes into a loop, or comes out of a block, may be in the memory of all values that go there."""
     changed, around = False, _around(ops)
 
     def note(values: Iterable, new: frozenset[int]) -> None:

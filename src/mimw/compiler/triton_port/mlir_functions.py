@@ -52,7 +52,7 @@ _STAGES = "tt.num_stages"
 
 @dataclass(frozen=True)
 class Machine:
-    """What the functions are compiled for: the warps of the task that calls, and the chip as Triton names it."""
+    """The machine for which the functions are compiled: the warps of the task that calls, and the chip as Triton names it."""
 
     num_warps: int
     warp_size: int = 32
@@ -88,7 +88,7 @@ class MlirSource:
         return self.aliases.count("\n") + 3
 
     def position(self, line: int, column: int) -> tuple[int, int]:
-        """Where in the author's lines a line of the module stands."""
+        """The position in the author's lines of a position in the module."""
         lines = self.bodies.count("\n") + 1
         return (line, column) if line <= self.before - 2 else (min(max(line - self.before, 1), lines), column)
 
@@ -108,7 +108,7 @@ class Body:
 
     @property
     def results(self) -> list:
-        """The MLIR types of what the function returns."""
+        """The MLIR types of the function's results."""
         (last, ) = _named(self.module, "tt.return")
         return [last.get_operand(index).get_type() for index in range(last.get_num_operands())]
 
@@ -226,7 +226,7 @@ def _without_casts(text: str) -> str:
 
 
 def _without_stages(text: str) -> str:
-    """Loops that Triton leaves in order, unless the author asks for stages: what it would move, it asks nobody about."""
+    """Keep Triton from pipelining loops, unless the author asks for stages: it would move effects without a check."""
     lines, open_loops = text.splitlines(), []
     for place, line in enumerate(lines):
         if found := _LOOP.match(line):

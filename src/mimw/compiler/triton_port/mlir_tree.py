@@ -4,7 +4,7 @@ Input: an `MlirSource`. Output: the `Node` of the function that is called. An ex
 
     tree(source).regions[0].nodes[0]        Node("arith.addf", (1, 1), ((2, "tensor<128xf32>"), ), text="%0 = arith.addf %arg0, ..")
 
-Values are numbers. The attributes of an op have no reader in Triton's binding, so whoever wants one looks into its text.
+Values are numbers. The attributes of an op have no reader in Triton's binding, so a reader of attributes parses the op's text.
 """
 
 from __future__ import annotations

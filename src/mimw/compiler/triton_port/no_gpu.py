@@ -1,4 +1,4 @@
-"""What host code learns of the device where launches are simulated: a driver that stands in for Triton's, so that such code runs.
+"""A driver in place of Triton's where launches are simulated, so that host code that asks about the device runs.
 
 Input: what host code asks of Triton's driver. Output: an answer for the target that is simulated, or an error with the question:
 
@@ -38,7 +38,7 @@ class Cpu:
 
 
 class Properties(dict):
-    """What is known of the device, by the names of Triton's `get_device_properties`."""
+    """The known properties of the device, by the names of Triton's `get_device_properties`."""
 
     def __missing__(self, name: str):
         raise KeyError(f"{name}: launches are simulated here, and of the device only these are known: {', '.join(self)}")
@@ -64,8 +64,8 @@ class NoGpuUtils:
 
 
 class NoGpuDriver:
-    """The little of Triton's `DriverBase` that makes sense without a device. `wanted` gives the target that is simulated, `numbers`
-    what is known of its device."""
+    """The little of Triton's `DriverBase` that makes sense without a device. `wanted` gives the target that is simulated,
+    `numbers` the known facts of its device."""
 
     def __init__(self, wanted: Callable[[], GPUTarget], numbers: Numbers = dict):
         self.wanted, self.numbers = wanted, numbers
@@ -105,8 +105,8 @@ def _no_gpu(question: str, name: str) -> Exception:
 
 
 def stand_in(wanted: Callable[[], GPUTarget], numbers: Numbers = dict, beside_a_gpu: bool = False) -> None:
-    """Make Triton's active driver the stand-in, once, where there is no GPU, or `beside_a_gpu` if all launches of the process are
-    simulated; `wanted` gives the target that it names, `numbers` what it knows of the device.
+    """Make Triton's active driver the stand-in, once, where there is no GPU, or `beside_a_gpu` if all launches of the process
+    are simulated; `wanted` gives the target that it names, `numbers` the known facts of the device.
 
     Called while kernels are decorated, so it only looks for device files: asking Triton would load its driver and open
     the device, and a process that has done so cannot fork workers any more.

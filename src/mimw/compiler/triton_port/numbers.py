@@ -31,7 +31,7 @@ def as_debug_file(file: str) -> str:
 
 
 def number_of(value) -> int | None:
-    """The number of the recorded op that a value of a module comes from, None for what no recorded op made."""
+    """The number of the recorded op that a value of a module comes from, None for a value of another origin."""
     found = NUMBER.search(str(value.get_loc()))
     return int(found[1]) if found else None
 

@@ -51,7 +51,8 @@ def read_operands(module) -> None:
 
 @dataclass(frozen=True)
 class _Way:
-    """How an operand came to be: read from a buffer, or else converted, then cast; `turned` if what was read is transposed.
+    """The origin of an operand: read from a buffer, or else converted, then cast; `turned` if the tile that was read is
+    transposed.
 
     `tile` is the type in which it begins. Every value on the way has one user.
     """
@@ -165,7 +166,7 @@ class _Reads:
                 self._put(value, self._rebuilt(way, counted.layout), counted)
 
     def _buffer(self, alloc) -> None:
-        """A buffer that Triton has made for an operand. One of 16 bits lies as what was read: the tensor core takes both ways."""
+        """A buffer that Triton has made for an operand. One of 16 bits lies like its source: the tensor core takes both ways."""
         value, buffer = alloc.get_operand(0), alloc.get_result(0)
         if (way := self._way(value)) is None or not way.may_change or not way.casts:
             return
@@ -206,7 +207,7 @@ class _Reads:
     # ---- ops --------------------------------------------------------------------------------------------------------
 
     def _rebuilt(self, way: _Way, layout: str):
-        """What the way leads to, with all its tiles in this layout."""
+        """The operand built anew, with all tiles on its way in this layout."""
         tiles = [Tile.of(op.get_result(0).get_type()) for op in (way.begin, *way.casts)]
         shape = tiles[0].shape[::-1] if way.turned else tiles[0].shape
         first, *others = types([Tile(shape, tile.element, layout) for tile in tiles], self.context)
@@ -222,7 +223,7 @@ class _Reads:
         return value
 
     def _stand_behind(self, op) -> None:
-        """What is made next stands behind `op`, and comes from where `op` does."""
+        """Insert the next ops behind `op`, with the location of `op`."""
         self.builder.set_insertion_point_after(op)
         self.builder.set_loc(self.builder.get_loc())
 
@@ -242,8 +243,8 @@ def _counted(tile: Tile, width: int) -> Tile:
 
 
 def _can_count(way: _Way | None, width: int, now: int, index: int) -> bool:
-    """True if operand `index` of a product of mma.sync can be had in this count of K, without bytes that are read one by one and
-    without a shuffle of what another product gave."""
+    """True if operand `index` of a product of mma.sync can be had in this count of K, without bytes that are read one by one
+    and without a shuffle of another product's result."""
     if way is None:
         return width == now
     if not way.is_read:
@@ -255,8 +256,8 @@ def _can_count(way: _Way | None, width: int, now: int, index: int) -> bool:
 
 
 def _wide(way: _Way) -> str | None:
-    """A blocked layout of what is read, as the operand sees it: threads lie along rows of shared memory, each with 16 bytes.
-    None where the rows are not known, and in programs of several CTAs."""
+    """A blocked layout of the buffer's tile, as the operand sees it: threads lie along rows of shared memory, each with 16
+    bytes. None where the rows are not known, and in programs of several CTAs."""
     along, layout = way.along, way.tile.layout
     if along is None or "CGALayout" in layout:
         return None

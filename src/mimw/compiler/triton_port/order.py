@@ -144,7 +144,7 @@ class Effects:
 
     def _number(self, op) -> int:
         """The number of the recorded op that an op comes from; -1 if there is none. Triton's builder takes the location of the op
-        that it is set behind: so there is one of ops without results, too, which no value tells of."""
+        that it is set behind: so ops without results have one, too, although no value leads to it."""
         self._builder.set_insertion_point_after(op)
         return number_at(self._builder.get_loc())
 

@@ -1,4 +1,4 @@
-"""Whether a function or class is the installed Triton's own, by the file that defines the function or class.
+"""Test for the installed Triton's own functions and classes, by the file that defines them.
 
 Input: a Python function, or a class. Output: a bool:
 
@@ -6,7 +6,7 @@ Input: a Python function, or a class. Output: a bool:
     is_tritons(tl.dtype)          True
     is_tritons(my_kernel.fn)      False, also where `my_kernel.fn.__module__` is "triton.tutorials.mine"
 
-The name of the module does not tell: published kernels live in modules of their own that are called
+The name of the module is no evidence: published kernels live in modules of their own that are called
 `triton.language.extra.tlx.tutorials...`, too.
 """
 

@@ -8,10 +8,10 @@ The module arrives with a valid but naive layout on every tile. The first group 
 remaining `tl` ops into what the hardware has, the third cleans up. Left out on purpose: Triton's automatic warp
 specialisation (the tasks are explicit), `fuse_nested_loops` and `prefetch` (they move work across our barriers).
 
-Our effects are buffer accesses, barriers, copies, meetings and assembly; MLIR sees each as an op that writes, or whose effects it
-does not know. Below, "by effects" means that a pass asks MLIR about effects before it moves, joins or drops an op, and that every
-op we emit answers truly (`tests/lowering/test_order.py` puts each between two reads and finds both reads again). For the
-passes that ask nothing, or not enough, the reason stands beside them. None is believed on its word: `mimw.guard` compares the
+Our effects are buffer accesses, barriers, copies, cluster barriers and assembly; MLIR sees each as an op that writes, or whose
+effects it does not know. Below, "by effects" means that a pass asks MLIR about effects before it moves, joins or drops an op, and
+that every op we emit answers truly (`tests/lowering/test_order.py` puts each between two reads and finds both reads again). For
+the passes that ask nothing, or not enough, the reason stands beside them. None is believed on its word: `mimw.guard` compares the
 order of all effects after the passes with that before, in every kernel that is compiled.
 """
 
@@ -90,7 +90,8 @@ def _joined(name: str, add):
 
 
 def _tidied():
-    """What stock Triton has done before layouts come in, and coalesce counts on: bounds and steps as plain constants."""
+    """Yield the passes that stock Triton has run before layouts come in, and on which coalesce relies: constant bounds and
+    steps."""
     yield "canonicalizer", passes.gluon.add_canonicalizer
     yield from _joined("loop_aware_cse", passes.ttir.add_loop_aware_cse)
     yield "loop_unroll", passes.ttir.add_loop_unroll  # tl.range(loop_unroll_factor=): whole bodies, one after the other

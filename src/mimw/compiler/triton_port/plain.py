@@ -33,7 +33,7 @@ DEEPEST = 500       # helpers inside each other, in any kernel; what would be de
 
 
 class _SpecializationProxy(NamedTuple):
-    """What a kernel's `repr` is asked with: the name of the specialised function follows from it."""
+    """The argument of a kernel's `repr`, from which the name of the specialised function follows."""
 
     constants: dict[str, Any]
     signature: dict[str, str]
@@ -52,7 +52,8 @@ class _InOrder(TritonSemantic):
         return tl.cat(lhs, rhs, _semantic=self)
 
     def cast(self, input, dst_ty, fp_downcast_rounding=None):
-        """As in our own kernels; `lowering.nvidia.whole_numbers` says why. Triton extends floats of 16 bits to fp32 first."""
+        """Cast as in our own kernels; `lowering.nvidia.whole_numbers` says why. Triton extends floats of 16 bits to fp32
+        first."""
         whole = dst_ty.scalar.is_int() and not dst_ty.scalar.is_bool()
         if whole and input.type.scalar is tl.float32 and getattr(self.builder.options, "backend_name", "") == "cuda":
             input = tl.tensor(unseen_f32(self.builder, input.handle), input.type)
@@ -124,13 +125,14 @@ def plain_generator(carries: type) -> type:
 
 
 def too_deep(helper: str) -> str:
-    """What is said of a helper below the deepest."""
+    """The message about a helper below the deepest."""
     return (f"{helper} would be helper number {DEEPEST + 1} inside each other, and {DEEPEST} may be: each is inlined where it is "
             "called. A recursion ends by a condition on constants; a loop, `for i in tl.static_range(n)`, needs no helpers")
 
 
 def plain_ttir(carries: type, fn, src, context, options, codegen_fns, module_map):
-    """What Triton's `ast_to_ttir` does for a kernel, with our generator: that function names Triton's and takes no other."""
+    """Compile a kernel to TTIR like Triton's `ast_to_ttir`, with our generator: that function names Triton's and takes no
+    other."""
     constants = {fn.arg_names[path[0]]: value for path, value in src.constants.items() if len(path) == 1}
     generator = plain_generator(carries)(
         context, stock.ASTFunction([], _argument_types(fn, src), src.attrs), gscope=fn.get_capture_scope(),

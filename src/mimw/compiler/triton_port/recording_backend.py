@@ -1,4 +1,4 @@
-"""Triton's backend for a chip for which there is none here: what recording asks of it, and no more.
+"""Triton's backend for a chip for which there is none here: the part that recording needs, and no more.
 
 Input: the `GPUTarget` of a chip that Triton knows nothing of. Output: an object that takes launch options, specialises arguments
 and answers Triton's semantics as a backend does, so that kernels for the chip are recorded and simulated. For example:

@@ -90,9 +90,9 @@ def active_target() -> GPUTarget:
 
 class ContentKeys(dict):
     """The keys of a function's kernels in memory, by specialisation and options. Triton makes them with `repr`, which need not
-    tell compile-time values apart; one that has a `cache_key` puts that into the key as well, and so does `of(values)`: what the
-    functions among them look at, and a function that says that at a launch if it can change. `now` gives what the kernels depend on
-    besides: "" as long as that is as it was at first."""
+    differ between compile-time values; one that has a `cache_key` puts that into the key as well, and so does `of(values)`: what
+    the functions among them look at, and a function that says that at a launch if it can change. `now` gives what the kernels
+    depend on besides: "" as long as that is as it was at first."""
 
     def __init__(self, now: Callable[[], str] | None = None, of: Callable | None = None):
         super().__init__()
@@ -123,7 +123,7 @@ def content_key(value) -> str:
 
 def keep_defaults(function) -> bool:
     """Have a JIT function take the defaults that its Python function has now, where it still has those of its definition; True if
-    they were others. Whoever has bound arguments before has to bind them again."""
+    they were others. Arguments bound before have to be bound again."""
     parameters = function.signature.parameters.values()
     positional = tuple(one.default for one in parameters if one.kind is not one.KEYWORD_ONLY and one.default is not one.empty)
     by_name = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is not one.empty}
@@ -139,7 +139,7 @@ def keep_defaults(function) -> bool:
 
 
 def around_launches(before, behind) -> None:
-    """From now on every launch of Triton's calls `before(metadata)` just ahead of the driver's, and `behind(metadata)` after it."""
+    """Have every launch of Triton's call `before(metadata)` just ahead of the driver's, and `behind(metadata)` after it."""
     knobs.runtime.launch_enter_hook.add(before)
     knobs.runtime.launch_exit_hook.add(behind)
 
@@ -153,7 +153,7 @@ def compiling_anew() -> Iterator[None]:
 
 
 def about_kept_files(error: Exception) -> bool:
-    """Whether an error comes from reading what the cache on disk has of a kernel: metadata cut short, a text that is none."""
+    """True if an error comes from reading a kernel's files in the cache on disk: metadata cut short, or an invalid text."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code is not CompiledKernel.__init__.__code__:
         trace = trace.tb_next

@@ -1,8 +1,8 @@
-"""The one door to MLIR through its text, for what Triton's binding has no way to change or to ask.
+"""The one entry to MLIR through its text, for changes and questions that Triton's binding does not offer.
 
 Input: a module, or the text of one. Output: another module, or what the text says of locations and layouts. An example:
 
-    renames = (Rewrite(re.compile(r"(.*)@old\\b(.*)"), lambda line: f"{line[1]}@new{line[2]}", times=1), )
+    renames = (Rewrite(re.compile(r"(.*)@old\b(.*)"), lambda line: f"{line[1]}@new{line[2]}", times=1), )
     module = rewritten(module, renames)
     ModuleText(module).numbers["#loc12"]        17, the number of the recorded op at that location
 
@@ -76,7 +76,7 @@ def rewritten(module, table: Sequence[Rewrite]):
 
 
 class ModuleText:
-    """The text of a module, read: its lines, and what the names of locations and layouts in them stand for."""
+    """The text of a module, read: its lines, and the definitions of the names of locations and layouts in them."""
 
     def __init__(self, module):
         self.text = str(module)
@@ -84,7 +84,7 @@ class ModuleText:
 
     @cached_property
     def locations(self) -> dict[str, str]:
-        """What each alias of a location stands for: "#loc3" -> '"kernel.py":9:13'."""
+        """The definition of each alias of a location: "#loc3" -> '"kernel.py":9:13'."""
         return {found[1]: found[2] for line in self.lines if (found := _ALIAS.match(line))}
 
     @cached_property
@@ -115,7 +115,7 @@ class ModuleText:
 
     @cached_property
     def layouts(self) -> dict[str, str]:
-        """What each alias of a layout stands for: "#blocked" -> "#ttg.blocked<...>"."""
+        """The definition of each alias of a layout: "#blocked" -> "#ttg.blocked<...>"."""
         return {found[1]: found[2] for line in self.lines if (found := _LAYOUT.match(line))}
 
     def number(self, location: str) -> int:

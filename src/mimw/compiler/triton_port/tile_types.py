@@ -1,4 +1,4 @@
-"""Types of tiles as text: what a type says, and the type that a text describes.
+"""Types of tiles as text: a type read from text, and a text written from a type.
 
 Input: the text of an MLIR type, or the parts of a tile's type. Output: the parts, or the type as MLIR's own. An example:
 

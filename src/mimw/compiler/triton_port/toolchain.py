@@ -1,4 +1,4 @@
-"""What of CUDA's tools and LLVM Triton brings, for native code of an author.
+"""Tools of CUDA and LLVM that Triton brings, for native code of an author.
 
 Input: a chip's capability, or LLVM IR. Output: the release of PTX that the assembler takes, the folder of CUDA's headers, PTX:
 

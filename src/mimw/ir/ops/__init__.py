@@ -1,4 +1,5 @@
-"""What each op is: one row per op, by family. This table is the language of the waist; every reader of the IR goes by it.
+"""Definitions of all ops: one row per op, by family. This table is the language of the waist; every reader of the IR goes by
+it.
 
 Input: the declarations in the files of this folder. Output: `OPS`, a row (`OpDef`) for each op name, which is `op.row` of every op.
 A row gives the op's operands in order and its attributes (the notation is `ir.operands`; `verify` holds every op to it), its *type
@@ -34,7 +35,7 @@ elements of a pair in one thread), `vectors` (`free`: wide reads), `stored` (a m
 (`pin`), `carried` and `tasks` (regions).
 
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks (`sync wait`: it acquires
-only, so it tells nobody what the task has done); `async` starts something that finishes later; `control` has regions or ends
+only, so it publishes nothing that the task has done); `async` starts something that finishes later; `control` has regions or ends
 one; `debug` prints or asserts.
 
 Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over all rows, so that none is forgotten):
@@ -64,7 +65,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     peers           the operand or attribute with the ranks of the CTAs in which the buffers that are written, or the barrier, lie
     copy            `in` brings global memory on chip, `out` takes it back, `peer` goes to another CTA
     blocks          for what the op may wait without end, if others do not do their part: an mbarrier's phase ("barrier"), a
-                    "named barrier", the "cluster" barrier, a "rendezvous" of other CTAs, memory that somebody else writes
+                    "named barrier", the "cluster" barrier, a "rendezvous" of other CTAs, memory that others write
                     ("poll"), the kernel "before" it in the stream; a watchdog's stamps stand around these ops
                     (passes/stamp_waits.py)
     end             the end of a pipe that calls the op, `writer` or `reader`

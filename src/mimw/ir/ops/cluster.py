@@ -1,4 +1,4 @@
-"""Other CTAs: ranks, meetings, remote barriers and buffers, multicast.
+"""Other CTAs: ranks, cluster and grid barriers, remote mbarriers and buffers, multicast.
 
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
 

@@ -1,8 +1,8 @@
-"""What observes: prints, assertions, hints, and the stamps of profiles and of the watchdog.
+"""Ops that observe: prints, assertions, hints, and the stamps of profiles and of the watchdog.
 
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
 
-    hint %offsets "tt.divisibility" (16,)      changes nothing for who does not look
+    hint %offsets "tt.divisibility" (16,)      changes nothing for a reader that ignores it
 """
 
 from ..type_rules import scalar

@@ -1,4 +1,4 @@
-"""What the integer ops of the table compute, for readers that work with plain numbers.
+"""Meaning of the integer ops of the table, for readers that work with plain numbers.
 
 Input: the name of an op. Output: the function of two numbers that the op folds to, and the relation that a comparison tests. For
 example:

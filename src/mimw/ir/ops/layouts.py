@@ -1,4 +1,4 @@
-"""What an author says about the register layout of a tile.
+"""Ops by which an author fixes the register layout of a tile.
 
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
 

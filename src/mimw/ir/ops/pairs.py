@@ -1,4 +1,4 @@
-"""What a pair of CTAs does together: products of the tensor cores of both, their commits, and the loads of their operands.
+"""Joint ops of a pair of CTAs: products of the tensor cores of both, their commits, and the loads of their operands.
 
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example, on the CTA with rank 0 of a pair:
 

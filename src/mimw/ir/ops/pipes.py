@@ -7,7 +7,7 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
     pipe_commit %kv, chunk=%i
 
 Chunk number i lies in slot i % capacity. The pass `expand_pipes` makes barriers, waits and arrivals of these ops, so no later
-pass, no layout rule, no emission and no simulator meets them; the attributes `pipe` and `method` of what it made tell of the pipe.
+pass, no layout rule, no emission and no simulator sees them; the attributes `pipe` and `method` of the new ops name the pipe.
 """
 
 from ..types import I1, Pipe

@@ -75,7 +75,7 @@ class OpDef:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where among an op's arguments each operand stands."""
+        """The position of each operand among an op's arguments."""
         return {name: place for place, name in enumerate(self.params)}
 
     @property
@@ -97,12 +97,12 @@ class OpDef:
 
     @property
     def hands_over(self) -> bool:
-        """True if control flow hands on what the op takes: `ir.flow` says where to."""
+        """True if control flow hands on the op's operands: `ir.flow` says where to."""
         return bool(self.hands_on) or "terminator" in self.traits
 
     @property
     def stores_registers(self) -> bool:
-        """True if what the op writes into buffers of its own CTA are values of the task."""
+        """True if the values that the op writes into buffers of its own CTA are values of the task."""
         return bool(self.writes) and not self.copy and not self.peers and "async" not in self.effects and \
             "declared" not in self.traits
 

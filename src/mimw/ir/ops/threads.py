@@ -1,4 +1,4 @@
-"""Who and when: program ids, hardware threads, votes of a warp, the clock.
+"""Threads and time: program ids, hardware threads, votes of a warp, the clock.
 
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
 

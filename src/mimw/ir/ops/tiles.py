@@ -1,4 +1,4 @@
-"""Arithmetic on numbers and tiles, and what changes the shape of a tile: all pure, in Triton's own names.
+"""Arithmetic on numbers and tiles, and ops that change the shape of a tile: all pure, in Triton's own names.
 
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
 

@@ -2,7 +2,7 @@
 
 Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
 
-    tcgen05_mma %a %b %acc      reads %a and %b, and adds into %acc, later; a `tcgen05_commit` tells a barrier when
+    tcgen05_mma %a %b %acc      reads %a and %b, and adds into %acc, later; a `tcgen05_commit` arrives on a barrier when
 
 Buffers of tensor memory are made and viewed by the ops of `buffers`, as those of shared memory are: `Buffer.space` is "tmem".
 Sources: PTX ISA, "Tensor Memory", "tcgen05.mma", "tcgen05.commit", "tcgen05.ld", "tcgen05.st", "tcgen05.cp".

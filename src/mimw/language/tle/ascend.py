@@ -37,7 +37,7 @@ class address_space:
 
     @property
     def cache_key(self) -> str:
-        """What tells kernels for other spaces apart."""
+        """A text that differs between spaces, for the key of a kernel."""
         return repr(self)
 
     def on(self, target: str | Target | None = None) -> Space | None:

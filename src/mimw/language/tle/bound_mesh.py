@@ -9,9 +9,9 @@ take in place of a mesh. For example, with NODES = tle.device_mesh({"node": 2, "
     tle.distributed_barrier(mesh[0])                 world_barrier %world gpus=(0, 1, 2, 3)
 
 An axis is one of devices if its name has neither "cluster" nor "block" in it. The others mean the CTAs of each GPU, as in a mesh
-that is not bound: the launch is then made of such clusters, or its whole grid meets. Which GPU has which rank is row-major over the
-device axes. TLE as published says how a kernel names GPUs, and leaves to its runtime how a kernel learns of them; here that is an
-argument.
+that is not bound: the launch is then made of such clusters, or its barriers are of the whole grid. Which GPU has which rank is
+row-major over the device axes. TLE as published says how a kernel names GPUs, and leaves to its runtime how a kernel learns of
+them; here that is an argument.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class bound_mesh(tl.base_value):
 
     @property
     def is_of_devices(self) -> bool:
-        """Whether each element is a GPU of its own."""
+        """True if each element is a GPU of its own."""
         return len(self.gpus()) == self.mesh.size
 
     def rank(self, semantic) -> tl.tensor:
@@ -112,7 +112,7 @@ class bound_mesh(tl.base_value):
 
 
 class bound_spec(tl.base_value):
-    """How a tensor is spread over a bound mesh: `spec`, known at compile time, with the attributes of a `ShardingSpec`."""
+    """The distribution of a tensor over a bound mesh: `spec`, known at compile time, with the attributes of a `ShardingSpec`."""
 
     def __init__(self, spec, mesh: bound_mesh) -> None:
         super().__init__()
@@ -197,5 +197,5 @@ def device_axes(mesh: device_mesh) -> tuple[tuple[str, int], ...]:
 
 
 def has_programs(mesh: device_mesh) -> bool:
-    """Whether a bound mesh has axes of clusters or blocks, too."""
+    """True if a bound mesh has axes of clusters or blocks, too."""
     return prod(mesh.launch_shape) > prod(size for _, size in device_axes(mesh))

@@ -20,7 +20,7 @@ def chosen(values: tuple, number, semantic):
 
 
 def _from(values: tuple, first: int, number: tl.tensor, semantic):
-    """As `chosen`, of those from `first` on."""
+    """Choose like `chosen`, among the values from `first` on."""
     value, builder = values[first], semantic.builder
     if first == len(values) - 1:
         return value

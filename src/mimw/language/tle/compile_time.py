@@ -23,7 +23,7 @@ class CompileTimeValue(tl.base_value):
     cache_key: str
 
     def __setattr__(self, name: str, value) -> None:
-        """What a value holds is set once, since it is hashed, and kernels are compiled for it."""
+        """Set an attribute once: a value is hashed, and kernels are compiled for it, so it cannot change."""
         if name in self.__dict__:
             raise AttributeError(f"{type(self).__name__}.{name} cannot be changed; make another {type(self).__name__}")
         super().__setattr__(name, value)
@@ -33,10 +33,10 @@ class CompileTimeValue(tl.base_value):
         return CompileTimeType(self)
 
     def _flatten_ir(self, handles: list) -> None:
-        """There is nothing in the IR."""
+        """Add no handle: there is nothing in the IR."""
 
     def _set_name(self, builder, name: str) -> None:
-        """There is nothing to name."""
+        """Set no name: there is nothing in the IR."""
 
     def __str__(self) -> str:
         return self.cache_key
@@ -59,7 +59,7 @@ class CompileTimeType(tl.base_type):
         self.value = value
 
     def _flatten_ir_types(self, builder, out: list) -> None:
-        """There is nothing in the IR."""
+        """Add no type: there is nothing in the IR."""
 
     def _unflatten_ir(self, handles: list, cursor: int):
         return self.value, cursor

@@ -69,7 +69,7 @@ def distributed_barrier(mesh=None, _semantic=None) -> None:
 
 
 def _among_gpus(word_name: str, mesh: bound_mesh, semantic) -> None:
-    """First the CTAs of each GPU meet, then each with its like on the others: so everyone has met everyone."""
+    """Synchronise the CTAs of each GPU, then each CTA with its counterparts on the other GPUs: this synchronises all with all."""
     local, gpus = mesh.mesh, mesh.gpus()
     if not has_programs(local):
         semantic.builder.record("world_barrier", mesh.world.handle, tuple(sorted(gpus)))
@@ -103,8 +103,8 @@ def _on_every_gpu(word_name: str, mesh: bound_mesh, places: Places) -> tuple[int
 
 @contextmanager
 def _members(places: Places, semantic) -> Iterator[None]:
-    """What is recorded within is for the CTAs and clusters of the mesh; nobody else does any of it, and so nobody else is waited
-    for."""
+    """Record the ops within for the CTAs and clusters of the mesh only; other programs skip them, and no program waits for
+    those."""
     conditions = places.conditions()
     if not conditions:
         yield
@@ -122,8 +122,8 @@ def _members(places: Places, semantic) -> Iterator[None]:
 
 
 def meet(word_name: str, places: Places, semantic, inside: bool = False, devices: bool = False) -> None:
-    """Those meet who exchange something along axes inside a cluster or grid, along axes of devices, or along both: then first the
-    CTAs of each GPU."""
+    """Synchronise the programs that exchange data along axes inside a cluster or grid, along axes of devices, or along both:
+    then first the CTAs of each GPU."""
     mesh = places.mesh
     if inside and mesh.is_block_mesh:
         _whole_grid(word_name, mesh, semantic)

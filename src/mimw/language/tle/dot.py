@@ -68,7 +68,7 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
 
 
 def plan(a: ShardingSpec, b: ShardingSpec) -> tuple[ShardingSpec, ShardingSpec]:
-    """How the operands have to be spread so that each CTA can multiply what it has."""
+    """The distributions of the operands with which each CTA can multiply its shards."""
     (rows, inner), (other_inner, columns) = (_pair(spec) for spec in (a, b))
     for one, other in ((a, b), (b, a)):
         for name in one.partial:
@@ -89,7 +89,7 @@ def _pair(spec: ShardingSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _with_shape(name: str, operand: ShardedTensor) -> ShardedTensor:
-    """The operand with its logical shape, which a tile or buffer that is its shard tells."""
+    """The operand with its logical shape, which follows from the tile or buffer of its shard."""
     shape, handle = operand.shape, operand.handle
     if shape is None:
         local = tuple(getattr(handle, "shape", ()))

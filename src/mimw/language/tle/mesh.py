@@ -7,7 +7,7 @@ Input: a topology, level name -> size or (axis name, size) pairs. Output: an imm
     mesh[:, 1].ranks()                          (1, 5)
 
 Kernels receive a mesh as a compile-time value, so a mesh is compared by content, and is part of every cache key by
-content: `repr` is short by contract, `str` and `cache_key` tell sub-meshes apart.
+content: `repr` is short by contract, `str` and `cache_key` differ between sub-meshes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class device_mesh(CompileTimeValue):
         return self._derived([size for size, _ in kept], [name for _, name in kept], ids)
 
     def _selected(self, axis: int, entry) -> int | range:
-        """What one entry of a key selects of its axis: an index, and the axis goes; or a range of them."""
+        """The part of its axis that one entry of a key selects: an index, which removes the axis, or a range of indices."""
         extent = self.shape[axis]
         if isinstance(entry, (slice, tl.slice)):
             return range(*slice(*(unwrap(bound) for bound in (entry.start, entry.stop, entry.step))).indices(extent))
@@ -151,7 +151,7 @@ class device_mesh(CompileTimeValue):
 
     @property
     def cache_key(self) -> str:
-        """All that tells this mesh from others; `repr` does not."""
+        """A text that differs between meshes, which `repr` need not."""
         content = self.shape, self.dim_names, self.physical_ids, self.launch_shape, self.launch_dim_names
         return f"device_mesh{content}"
 

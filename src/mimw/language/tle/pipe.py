@@ -216,7 +216,7 @@ class pipe_writer(_Endpoint):
 
     @word
     def acquire(self, iter, _semantic=None) -> pipe_slot:
-        """Wait until every reader has released what was in the stage of chunk `iter` before, and take its buffers.
+        """Wait until every reader has released the previous chunk in the stage of chunk `iter`, and take the stage's buffers.
 
         args:      iter - number of the chunk, an int or an integer scalar
         errors:    ValueError for a chunk number that is no integer or negative, and for a pipe of another kernel

@@ -30,7 +30,7 @@ class PipeParts(Parts):
 
 
 class Described(PipeParts):
-    """What a pipe and its endpoints tell of themselves."""
+    """The properties that a pipe and its endpoints share."""
 
     @property
     def capacity(self) -> int:
@@ -44,7 +44,7 @@ class Described(PipeParts):
 
     @property
     def name(self) -> str | None:
-        """What the author called the pipe."""
+        """The name that the author gave the pipe; None for a pipe without one."""
         return self._owner.name
 
     @property
@@ -71,7 +71,7 @@ class pipe_slot(PipeParts):
 
 
 class pipe_wait_result(PipeParts):
-    """What `reader.wait` gives.
+    """The result of `reader.wait`.
 
     example:   tiles = tle.pipe(capacity=2, k=tle.gpu.alloc([2, 64, 64], tl.float16))
                slot = tiles.reader().wait(i).slot

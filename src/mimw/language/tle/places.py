@@ -1,4 +1,4 @@
-"""Which program a place in a mesh is: the GPU and the CTA there, and which place is this program's own.
+"""Programs at places of a mesh: the GPU and the CTA of each place, and this program's own place.
 
 Input: a mesh, bound to GPUs or not, and coordinates by axis name, which are ints, i32 scalars or tiles of them. Output: the same of
 ranks. For example, on a mesh {"device": 2, "cluster": 4} that is bound:
@@ -9,7 +9,7 @@ ranks. For example, on a mesh {"device": 2, "cluster": 4} that is bound:
     places.cta(coordinates)         the rank in the cluster: coordinates["cluster"]
 
 Axes are of three kinds. A step along one of "devices" leads to another GPU, if the mesh is bound; along one "inside", to another
-CTA of the cluster, or of the grid; all others, "outside", count clusters, and programs of different clusters do not meet.
+CTA of the cluster, or of the grid; all others, "outside", count clusters, and programs of different clusters do not synchronise.
 """
 
 from __future__ import annotations
@@ -47,17 +47,18 @@ class Places:
 
     @property
     def has_clusters(self) -> bool:
-        """Whether the launch is made of clusters of such CTAs."""
+        """True if the launch consists of clusters of such CTAs."""
         return bool(self._inside) and not self.mesh.is_block_mesh
 
     def leaves(self, names: Iterable[str], kind: str) -> bool:
-        """Whether steps along the mesh axes `names` lead to another GPU ("devices"), CTA ("inside") or cluster ("outside")."""
+        """True if steps along the mesh axes `names` lead to another GPU ("devices"), CTA ("inside") or cluster ("outside")."""
         values = self._values[kind]
         return any(values[place] != values[place - self._steps[name]] for name in names for place in range(len(values))
                    if place // self._steps[name] % self._extents[name])
 
     def conditions(self) -> list[tl.tensor]:
-        """What holds for the CTAs and clusters of the mesh, on whatever GPU: i1 scalars, none for what all programs are."""
+        """The conditions that select the CTAs and clusters of the mesh, on any GPU: i1 scalars, none for a condition that all
+        programs meet."""
         if not self._inside:
             return []
         semantic, size, found = self.semantic, self.mesh.launch_size, []
@@ -73,7 +74,7 @@ class Places:
         return found
 
     def _one_of(self, number: tl.tensor, values: Iterable[int]) -> tl.tensor:
-        """Whether a number is one of `values`."""
+        """An i1: true if a number is one of `values`."""
         semantic = self.semantic
         return reduce(semantic.or_, [semantic.equal(number, semantic.to_tensor(value)) for value in values])
 
@@ -86,7 +87,8 @@ class Places:
         return self._found(coordinates, self.ctas)
 
     def _found(self, coordinates: Mapping, values: tuple[int, ...]):
-        """What `values` has for a place: a sum over the axes, where it is one; else picked by the place's number."""
+        """The entry of `values` for a place: a sum over the axes, if such a sum gives the table; else picked by the place's
+        number."""
         by = {name: values[step] - values[0] if self._extents[name] > 1 else 0 for name, step in self._steps.items()}
         if all(value == values[0] + sum(place // step % self._extents[name] * by[name] for name, step in self._steps.items())
                for place, value in enumerate(values)):
@@ -119,7 +121,7 @@ class Places:
 
     @cached_property
     def is_member(self) -> tl.tensor | None:
-        """Whether this program is in the mesh, an i1 scalar; None if all programs of the launch are."""
+        """An i1 scalar, true if this program is in the mesh; None if all programs of the launch are."""
         if len(self.mesh.physical_ids) == prod(self.mesh.launch_shape):
             return None
         return self._one_of(self._number, self.mesh.physical_ids)

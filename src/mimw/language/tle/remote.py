@@ -48,7 +48,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
                scope    - (opt) the mesh; the launch is then made of its clusters. Of a ShardedTensor by default its own. One whose
                           device axes are GPUs is made by `bind_mesh`
     returns:   what `tensor` is, remote. Pointers that are remote come back as they are for shard 0.
-    orders:    nothing: the owner writes, all meet in a distributed_barrier, others read, all meet before the owner writes again
+    orders:    nothing: the owner writes, all pass a distributed_barrier, others read, all pass another before the owner writes
+               again
     not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
     errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative
                int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is
@@ -119,7 +120,7 @@ def _one_gpu(shard_id, scope: bound_mesh, semantic) -> tuple:
 
 
 def _descriptor(descriptors: tuple, shard_id, scope: bound_mesh, semantic):
-    """That of the GPU of that number, or of those coordinates, in `scope`."""
+    """The descriptor of the GPU with that number, or at those coordinates, in `scope`."""
     number, gpus = _one_gpu(shard_id, scope, semantic)
     types = {str(one.type) for one in descriptors if isinstance(one, tl.tensor_descriptor_base)}
     if len(types) != 1 or not all(isinstance(one, tl.tensor_descriptor_base) for one in descriptors):
@@ -132,7 +133,7 @@ def _descriptor(descriptors: tuple, shard_id, scope: bound_mesh, semantic):
 
 
 def remote_pointer(pointer: tl.tensor, rank: tl.tensor, semantic, **known) -> tl.tensor:
-    """The same elements of CTA `rank`'s buffer; `known` is what is known of the pointers (attrs of `remote_ptr`)."""
+    """The same elements of CTA `rank`'s buffer; `known` are the known facts of the pointers (attrs of `remote_ptr`)."""
     handle = semantic.builder.record("remote_ptr", pointer.handle, rank.handle, **known).results[0]
     there = tl.pointer_type(pointer.dtype.element_ty, "cluster")
     return tl.tensor(handle, tl.block_type(there, list(pointer.type.shape)) if pointer.type.is_block() else there)
@@ -256,8 +257,8 @@ def _refuse_registers() -> None:
 
 
 def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semantic) -> tl.tensor:
-    """Pointers to the elements that a shard owns of a tensor in global memory, for the word `name`: of the whole, or of what one
-    GPU has of it."""
+    """Pointers to the elements that a shard owns of a tensor in global memory, for the word `name`: of the whole tensor, or
+    of one GPU's part of it."""
     spec, shape = sharded.spec, sharded.shape
     if shape is None:
         refuse(ValueError, f"{name}: the ShardedTensor has a pointer for a handle and no shape; give make_sharded_tensor the shape")
@@ -284,7 +285,7 @@ def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semanti
 
 
 def _on_one_gpu(name: str, sharded: ShardedTensor, semantic) -> tuple[tuple[str, ...], ...]:
-    """The split of what one GPU has: without the axes of devices."""
+    """The split of one GPU's part: without the axes of devices."""
     spec = sharded.spec
     if sharded.bound is None:
         return spec.split
@@ -298,7 +299,7 @@ def _on_one_gpu(name: str, sharded: ShardedTensor, semantic) -> tuple[tuple[str,
 
 
 def tensor_coordinate(spec: ShardingSpec, axis: int, coordinates: dict, semantic):
-    """Which piece of tensor axis `axis` belongs to the shard at those mesh coordinates: an int or an i32 scalar."""
+    """The piece of tensor axis `axis` that belongs to the shard at those mesh coordinates: an int or an i32 scalar."""
     number: int | tl.tensor = 0
     for name in spec.split[axis] if axis < len(spec.split) else ():
         number = total(product(number, spec.extent(name), semantic), coordinates[name], semantic)

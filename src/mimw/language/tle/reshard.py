@@ -7,11 +7,11 @@ ops that bring the elements. For example, an all-gather over a mesh axis x of a 
                                             local_ptr, remote_ptr, load; distributed_barrier
     tle.reshard(t, tle.sharding(bound))     world_scratch, store; world_barrier; peer_pointer, load; world_barrier
 
-Every shard puts its elements where its peers reach them, all meet, and every shard reads the elements of its new piece from
-their owners: one access is enough, because a pointer into another CTA carries the rank with the position, and one into another
-GPU is an address. Within a cluster that place is shared memory, between GPUs and in a grid the workspace of the symmetric heap.
-What changes along axes of both kinds goes in two steps, where each can be done by itself. Partial sums are added in the order of
-the ranks, so all shards get the same bits.
+Every shard puts its elements where its peers reach them, all shards pass a barrier, and every shard reads the elements of its new
+piece from their owners: one access is enough, because a pointer into another CTA carries the rank with the position, and one into
+another GPU is an address. Within a cluster that place is shared memory, between GPUs and in a grid the workspace of the symmetric
+heap. What changes along axes of both kinds goes in two steps, where each can be done by itself. Partial sums are added in the
+order of the ranks, so all shards get the same bits.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
 
                         from    to      what happens
                         S       B       all-gather
-                        B       S       each takes its slice; nobody is waited for
+                        B       S       each takes its slice; no shard waits
                         P       B       all-reduce: the sum
                         P       S       reduce-scatter
                         S       S       of another tensor axis: all-to-all
                         P       P       stays a partial sum
                         B, S    P       ValueError
     returns:   ShardedTensor of the same logical shape; its handle is this shard in registers. Of a part of a mesh, made with [],
-               programs that are not in it may call, too: they meet nobody, and what they get is of no use
+               programs that are not in it may call, too: they synchronise with no program, and their result is of no use
     orders:    the call itself, before and after: no barrier is needed around it. Sums are in the order of the ranks, in fp32 for
                narrow floats: all shards get the same bits
     errors:    TypeError: no ShardedTensor, no spec. ValueError: another mesh, a mesh of blocks that is not bound to GPUs, a row
@@ -81,7 +81,7 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
 
 
 def resharded(name: str, tensor: ShardedTensor, spec: ShardingSpec, semantic) -> ShardedTensor:
-    """What `reshard` does, for the word `name`."""
+    """Reshard a tensor, in messages under the name `name`."""
     have, mesh, bound = tensor.spec, tensor.spec.mesh, tensor.bound
     check_transition(name, have, spec)
     places = Places(mesh, bound, semantic)
@@ -133,7 +133,7 @@ def own_shard(name: str, tensor: ShardedTensor, semantic, places: Places | None 
 
 
 class _Exchange:
-    """One change of distribution: what each element of the new shard is, in terms of who has it and where."""
+    """One change of distribution: for each element of the new shard its owner and its position there."""
 
     def __init__(self, name: str, tile: tl.tensor, have: ShardingSpec, want: ShardingSpec, shape: tuple[int, ...], places: Places,
                  semantic):
@@ -192,7 +192,7 @@ class _Exchange:
         return total
 
     def _loaded(self, pointers: tl.tensor) -> tl.tensor:
-        """What lies there. A program that is not in the mesh has met nobody, so it reads nothing."""
+        """The values at the pointers. A program outside the mesh reads nothing, since it did not take part in the barrier."""
         semantic, mask = self.semantic, self.places.is_member
         if mask is None:
             return tl.load(pointers, _semantic=semantic)
@@ -212,7 +212,8 @@ class _Exchange:
         return {"run": whole & -whole}
 
     def _sources(self) -> tuple[dict, tl.tensor | None]:
-        """For each element of the new shard: the mesh coordinates of its owner, and its position in the owner's shard."""
+        """The mesh coordinates of the owner of each element of the new shard, and the element's position in the owner's
+        shard."""
         semantic = self.semantic
         mine = self.places.own
         owners, position = dict(mine), None

@@ -1,4 +1,4 @@
-"""How a tensor is spread over a mesh: `S`, `P`, `B`, `sharding`, `make_sharded_tensor`. Annotations; they emit nothing.
+"""Distribution of a tensor over a mesh: `S`, `P`, `B`, `sharding`, `make_sharded_tensor`. Annotations; they emit nothing.
 
 Input: a mesh and marks for its axes. Output: a `ShardingSpec`, and a `ShardedTensor` that carries the spec. For
 example:
@@ -37,7 +37,7 @@ class _Axes(CompileTimeValue):
 
     @property
     def cache_key(self) -> str:
-        """What tells this mark from others."""
+        """A text that differs between marks, for the key of a kernel."""
         return repr(self)
 
     def __repr__(self) -> str:
@@ -80,8 +80,10 @@ B = _Broadcast()
 
 
 class ShardingSpec(CompileTimeValue):
-    """Where the pieces of a tensor are. `split`: per tensor axis, the mesh axes that cut it, outermost first; `partial`: the
-    mesh axes whose shards add up; `broadcast`: the mesh axes along which all shards are equal.
+    """The distribution of a tensor over a mesh.
+
+    `split`: per tensor axis, the mesh axes that cut it, outermost first; `partial`: the mesh axes whose shards add up;
+    `broadcast`: the mesh axes along which all shards are equal.
 
     example:   rows = tle.sharding(mesh, [tle.S("x"), None])
     """
@@ -100,7 +102,7 @@ class ShardingSpec(CompileTimeValue):
         return "S" if any(name in names for names in self.split) else "P" if name in self.partial else "B"
 
     def factor(self, axis: int) -> int:
-        """In how many pieces tensor axis `axis` is cut."""
+        """The number of pieces into which tensor axis `axis` is cut."""
         return prod(self.extent(name) for name in self.split[axis]) if axis < len(self.split) else 1
 
     def extent(self, name: str) -> int:
@@ -109,7 +111,7 @@ class ShardingSpec(CompileTimeValue):
 
     @property
     def cache_key(self) -> str:
-        """All that tells this spec from others; `repr` does not."""
+        """A text that differs between specs, which `repr` need not."""
         return f"sharding({self.mesh.cache_key}, {self.split}, {self.partial})"
 
     def __repr__(self) -> str:
@@ -187,7 +189,7 @@ class ShardedTensor(tl.base_value):
 
     @property
     def sharding(self) -> ShardingSpec | bound_spec:
-        """What `tle.sharding` made: of a mesh that is bound to GPUs, the table included."""
+        """The result of `tle.sharding`: for a mesh that is bound to GPUs, with the table."""
         return self.spec if self.bound is None else bound_spec(self.spec, self.bound)
 
     @property

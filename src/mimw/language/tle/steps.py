@@ -1,4 +1,5 @@
-"""In which steps a tensor goes from one distribution over a mesh to another one: what leaves the GPU apart from what does not.
+"""Steps that take a tensor from one distribution over a mesh to another: those that leave the GPU apart from those that do
+not.
 
 Input: two `ShardingSpec`s, and which axes of their mesh are GPUs. Output: the specs on the way, the last one the wanted one. For
 example, on a mesh {"device": 2, "cluster": 4}:
@@ -21,7 +22,7 @@ from .sharding import ShardingSpec
 
 
 def crossed(have: ShardingSpec, want: ShardingSpec) -> tuple[str, ...]:
-    """The mesh axes along which what a shard is to have may lie with another one."""
+    """The mesh axes along which the elements of a new shard may lie in another shard."""
     found = [name for name in have.partial if name not in want.partial]
     for axis in range(len(have.split)):
         old, new = have.split[axis], want.split[axis] if axis < len(want.split) else ()

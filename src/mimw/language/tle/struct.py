@@ -50,7 +50,7 @@ def struct(cls: type) -> Any:
                    size: tl.constexpr = 2
     """
     fields = declared_fields(cls, sys._getframe(1))
-    cls.__annotations__ = dict.fromkeys(inspect.get_annotations(cls), tl.base_value)    # which `Field` tells apart
+    cls.__annotations__ = dict.fromkeys(inspect.get_annotations(cls), tl.base_value)    # which `Field` distinguishes
     cls.__init__ = _initialiser(cls.__name__, fields)
     made = aggregate(cls)
     made.hash_attrs = list(methods_of(made).values())       # what a kernel of `triton.jit` looks at
@@ -72,7 +72,7 @@ def fields_of(value: Any) -> Mapping[str, Field] | None:
 
 
 def field_values(value: Any) -> dict[str, tl.base_value]:
-    """What the fields of a struct's value hold."""
+    """The values of the fields of a struct's value."""
     return {name: getattr(value, name) for name in fields_of(value) or ()}
 
 
@@ -181,7 +181,7 @@ def _replace(self, *, _semantic=None, **changes):
 
 
 def _in_recording(semantic: Any) -> AbstractContextManager:
-    """Where a refusal finds the user's line; Triton's own builder has none to tell."""
+    """The context in which a refusal finds the user's line; Triton's own builder has no line."""
     builder = getattr(semantic, "builder", None)
     return inside(builder) if isinstance(builder, Recording) else nullcontext()
 

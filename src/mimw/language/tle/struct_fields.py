@@ -1,4 +1,4 @@
-"""The fields of a `tle.struct`: what its class declares, and what each field takes.
+"""The fields of a `tle.struct`: the declarations of its class, and the values that each field takes.
 
 Input: a class, and the values of a call. Output: `Field`s by name, values that fit, or a StructError at the line. For example:
 
@@ -93,7 +93,7 @@ def is_known(value: tl.base_value) -> bool:
 
 
 def _as_value(value: Any) -> tl.base_value:
-    """What a kernel's call has given, as a value of Triton's: constants in their wrappers, tuples as Triton's."""
+    """An argument of a kernel's call as a value of Triton's: constants in their wrappers, tuples as Triton's."""
     if isinstance(value, tuple):
         return tl.tuple([_as_value(item) for item in value])
     return value if isinstance(value, tl.base_value) else tl.constexpr(value)

@@ -7,8 +7,8 @@ have put there. For example:
     workspace.put(tile)                           %p, %s = world_scratch %world bytes; store %p + program * %s + ..
     workspace.pointer(coordinates, positions, False)      peer_pointer %p ..; add_ptr
 
-Between the two all have to meet, and again before anybody puts something else there. Where the workspace is, tables of ranks say
-(docs/DISTRIBUTED.md); how much each program has is the most that the kernel asks for anywhere.
+Between the two all programs have to pass a barrier, and again before a program puts something else there. Tables of ranks give the
+address of the workspace (docs/DISTRIBUTED.md); how much each program has is the most that the kernel asks for anywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .places import Places
 
 
 class Workspace:
-    """A place for one tile of `tile`'s shape and dtype in each program."""
+    """Memory for one tile of `tile`'s shape and dtype in each program."""
 
     def __init__(self, tile: tl.tensor, places: Places, semantic):
         self.places, self.semantic, self.world = places, semantic, places.bound.world
@@ -57,8 +57,8 @@ class Workspace:
         return self.semantic.mul(program, self.step, False)
 
     def _at(self, gpu) -> tl.tensor:
-        """Where the workspace of a GPU begins. Of a tile of ranks it is picked from those that there are, not loaded: so Triton
-        sees which neighbours have one GPU, and makes one access of them."""
+        """The start of the workspace of a GPU. For a tile of ranks the start is chosen among the mesh's GPUs, not loaded: so
+        Triton sees which neighbours have one GPU, and makes one access of them."""
         def start_of(rank):
             return peer_pointer(self.start, rank, self.world, _semantic=self.semantic)
 

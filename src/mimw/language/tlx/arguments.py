@@ -78,7 +78,8 @@ def single_barrier(name: str, bar: Any, semantic) -> Any:
 
 
 def needs_hopper(name: str, semantic, amd: str = "", older: str = "") -> int:
-    """The compute capability; or an error below sm_90, with what does it there, `older`, and on AMD, naming the word `amd`."""
+    """The compute capability; or an error below sm_90, with the word for older chips, `older`, and on AMD, naming the word
+    `amd`."""
     chip = capability(semantic)
     if chip is None:
         arch = str(semantic.builder.options.arch)

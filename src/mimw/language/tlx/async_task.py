@@ -25,14 +25,14 @@ __all__ = ["async_task", "async_task_replica_id", "async_tasks"]
 
 
 class Region:
-    """Base of what the frontend reads from a `with` statement; nothing else may enter it."""
+    """Base of the objects that the frontend reads from a `with` statement; no other object may enter it."""
 
     def __enter__(self):
         refuse(RuntimeError, f"tlx.{type(self).__name__} opens a region of a kernel compiled by mimw: decorate the kernel with "
                              "@mimw.jit, and put `async_task` blocks directly within `async_tasks`")
 
     def __exit__(self, *error) -> None:
-        """Never reached: entering raises."""
+        """Leave the block; never reached, since entering raises."""
 
 
 @host_constructible

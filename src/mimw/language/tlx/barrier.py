@@ -116,7 +116,8 @@ def barrier_wait(bar, phase, pred=None, _semantic=None) -> None:
 
 @word
 def barrier_try_wait(bar, phase, _semantic=None) -> tl.tensor:
-    """Whether `bar` has completed the phase of parity `phase`: an i1 scalar, the same in all threads of the task. It never waits.
+    """Test, without waiting, if `bar` has completed the phase of parity `phase`: an i1 scalar, the same in all threads of the
+    task.
 
     args:      bar   - one mbarrier of this CTA; a remote view is refused
                phase - 0 or 1, or an integer scalar of such a value; a fresh barrier counts as having completed phase 1

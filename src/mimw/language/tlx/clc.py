@@ -128,7 +128,7 @@ def clc_consumer(context, p_consumer=None, multi_ctas: tl.constexpr = True, k=0,
 
 @word
 def _alloc_clc_responses(num: tl.constexpr, _semantic=None) -> clc_response:
-    """Reserve room for `num` answers of 16 bytes; subscript with `responses[i]`.
+    """Reserve memory for `num` answers of 16 bytes; subscript with `responses[i]`.
 
     errors:    ValueError unless `num` is an int > 0; TargetError below sm_100, NotImplementedError on AMD
     lowers to: ttg.local_alloc of two i64
@@ -144,8 +144,8 @@ def _alloc_clc_responses(num: tl.constexpr, _semantic=None) -> clc_response:
 def _clc_issue(response, barrier, _semantic=None) -> None:
     """Ask for the work of a cluster that has not started, for this CTA alone; one thread of the task asks.
 
-    args:      response - one response, which nobody reads or asks into meanwhile
-               barrier  - one mbarrier of this CTA, which completes the 16 bytes; somebody expects them
+    args:      response - one response, which no task reads and no other request fills meanwhile
+               barrier  - one mbarrier of this CTA, which completes the 16 bytes; a task has to expect them
     orders:    the answer -> what a task does after waiting on `barrier`
     errors:    KernelError unless both are one thing each of its kind; TargetError below sm_100, NotImplementedError on
                AMD
@@ -215,7 +215,7 @@ def _warn_of_clusters(semantic) -> None:
 
 
 def _of_cluster(multi_ctas: bool, semantic) -> bool:
-    """Whether the CTAs of a cluster ask together."""
+    """True if the CTAs of a cluster request work together."""
     return bool(multi_ctas) and semantic.builder.launch_facts.cluster_size > 1
 
 

@@ -1,4 +1,4 @@
-"""What asynchronous products ask of their operands on every chip: element types, and the depth K.
+"""Requirements of asynchronous products on their operands on every chip: element types, and the depth K.
 
 Input: element types and shapes of A (M, K) and B (K, N). Output: nothing, or an error at the author's line. For example:
 

@@ -126,7 +126,8 @@ class swizzled_layout(shared_layout_encoding):
 
     @host_method
     def _to_encoding(self, shape) -> swizzled_shared_layout_encoding:
-        """The same for a buffer of that shape: rows along `order[0]`, in which vectors are XORed with the phase of the row."""
+        """The encoding for a buffer of that shape: rows along `order[0]`, in which vectors are XORed with the phase of the
+        row."""
         order = self.order or row_major(len(shape))
         ones = (1, ) * len(shape)
         if self.bits == 0:
@@ -222,7 +223,8 @@ class nv_mma_shared_layout_encoding(shared_layout_encoding):
 
 @dataclass(frozen=True)
 class padded_shared_layout_encoding(shared_layout_encoding):
-    """After every `interval` elements `padding` unused ones; `offset_bases` say where the elements go before padding.
+    """Rows with padding: after every `interval` elements `padding` unused ones; `offset_bases` say where the elements go
+    before padding.
 
     example:   tlx.padded_shared_layout_encoding([[64, 8]], [[0, 1], [0, 2], [1, 0]], [], [2, 4])
     """
@@ -321,7 +323,7 @@ class shared_linear_layout_encoding(shared_layout_encoding):
 
 @host_constructible
 class TMemCTAMode(Enum):
-    """How the two CTAs of a pair share an accumulator in tensor memory.
+    """The distribution of an accumulator in tensor memory over the two CTAs of a pair.
 
     example:   tlx.tensor_memory_layout_encoding(128, 64, 1, 1, 1, tlx.TMemCTAMode.DEFAULT)
     """

@@ -131,7 +131,7 @@ def _check_shapes(a: tuple[int, int], b: tuple[int, int], dtype: tl.dtype) -> No
 
 
 def _precision(dtype: tl.dtype, name: str | None, semantic):
-    """How f32 operands are read: wgmma reads them as tf32."""
+    """The precision in which f32 operands are read: wgmma reads them as tf32."""
     default = "tf32" if dtype == tl.float32 else semantic.builder.options.default_dot_input_precision
     return semantic._str_to_dot_input_precision(name or default)
 

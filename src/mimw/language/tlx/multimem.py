@@ -78,7 +78,7 @@ def multimem_store(pointer, value, mask=None, sem: tl.constexpr = "relaxed", vec
     args:      pointer - a tile of multicast pointers, neighbours as of `multimem_load_reduce`; or one
                value   - a tile of that shape, or one number
                mask    - (opt) which are written, neighbours of one access together
-               sem     - "relaxed", or "release": all that this task did before is seen by whoever acquires it
+               sem     - "relaxed", or "release": all that this task did before is visible to a reader that acquires it
                vector  - (opt) neighbours in one access; by default 16 bytes of them, as far as there are so many
     orders:    as that many atomic stores at scope sys
     errors:    TypeError for anything but pointers to numbers of 1 to 8 bytes; ValueError for another sem or vector
@@ -96,7 +96,7 @@ def multimem_reduce(pointer, value, mask=None, op: tl.constexpr = "add", sem: tl
     """Change the elements at all ranks by `value`, atomically at each. Of one pointer it is a signal to all ranks at once.
 
     args:      as of `multimem_store`; `op` as of `multimem_load_reduce`
-               sem     - "relaxed", or "release": all that this task did before is seen by whoever acquires it
+               sem     - "relaxed", or "release": all that this task did before is visible to a reader that acquires it
     orders:    as that many atomics at scope sys
     errors:    TypeError for anything but pointers to numbers that the switch adds; ValueError for another op, sem or vector
     lowers to: PTX multimem.red.{relaxed,release}.sys.global, each element by one thread

@@ -32,7 +32,7 @@ def _to_mxfp8_block(x, VEC_SIZE: tl.constexpr, dtype: tl.constexpr):
 
 @triton.jit
 def _to_mxfp8_block_with_block_amax(x, block_amax, VEC_SIZE: tl.constexpr, dtype: tl.constexpr):
-    """As `_to_mxfp8_block`, with the largest magnitudes (rows, cols / VEC_SIZE) as given."""
+    """The same as `_to_mxfp8_block`, with given largest magnitudes (rows, cols / VEC_SIZE)."""
     tl.static_assert(x.dtype == tl.float32, "mxfp8: the tile must be of fp32")
     tl.static_assert(x.shape[1] % VEC_SIZE == 0, "mxfp8: VEC_SIZE must divide the columns of the tile")
     scales = _e8m0_that_fits(block_amax, dtype)
@@ -43,7 +43,7 @@ def _to_mxfp8_block_with_block_amax(x, block_amax, VEC_SIZE: tl.constexpr, dtype
 
 @triton.jit
 def _to_mxfp8_32x32_block(x, VEC_SIZE: tl.constexpr, dtype: tl.constexpr):
-    """As `_to_mxfp8_block`, with one scale for `VEC_SIZE` rows and columns, repeated for each of the rows."""
+    """The same as `_to_mxfp8_block`, with one scale for `VEC_SIZE` rows and columns, repeated for each of the rows."""
     tl.static_assert(x.shape[0] % VEC_SIZE == 0, "mxfp8: VEC_SIZE must divide the rows of the tile")
     ROWS: tl.constexpr = x.shape[0] // VEC_SIZE
     COLS: tl.constexpr = x.shape[1] // VEC_SIZE

@@ -26,7 +26,7 @@ def named_barrier_wait(bar: tl.constexpr, arrive_count: tl.constexpr, _semantic=
     args:      bar          - its number, 0 to 15. The compiler takes 0, and in a kernel with tasks 1 and one for each task
                               besides the default one from 2 on: use 8 and above
                arrive_count - threads that open it, those that arrive and those that wait together; a multiple of 32. Each warp
-                              counts 32 when it comes: a task of more warps than there is room for opens it several times
+                              counts 32 when it comes: a task of more warps than fit opens it several times
     orders:    shared memory: what each thread that came did before -> what those that waited do after
     errors:    ValueError for other numbers; NotImplementedError on AMD
     lowers to: PTX barrier.sync

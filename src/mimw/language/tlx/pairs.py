@@ -53,7 +53,7 @@ def record_dot(name: str, operands: tuple, predicate, barriers, waits: bool, sem
 
 
 def record_commit(barrier, semantic) -> None:
-    """An arrival in both CTAs, when what the even one has issued is done."""
+    """Record an arrival in both CTAs, for the time when the products that the even one has issued are done."""
     pair = pair_of(semantic)
     semantic.builder.record("tcgen05_commit_pair", barrier, (pair.leader.handle, pair.odd.handle), pair.issues(None, semantic))
 

@@ -97,7 +97,7 @@ def assert_same_layout(lhs, rhs, _semantic=None) -> None:
 
 @word
 def dump_layout(x, _semantic=None) -> None:
-    """While compiling, print to stderr where `x` lies: its line, its MLIR type, and threads and values as `shape:stride`.
+    """Print the layout of `x` to stderr while compiling: its line, its MLIR type, and threads and values as `shape:stride`.
 
     args:      x - block tensor or one buffer
     errors:    KernelError for anything else

@@ -98,8 +98,8 @@ def _tensor_memory_as(src: buffered_tensor, dtype, shape, layout, semantic) -> b
 
 
 def _check_narrower(src: buffered_tensor, dtype) -> None:
-    """Refuse what has no columns of its own as narrower elements: arrays, whose buffers would lie apart, tables of scales, and rows
-    that fill no column."""
+    """Refuse buffers that have no columns of their own as narrower elements: arrays, whose buffers would lie apart, tables of
+    scales, and rows that fill no column."""
     if src.num:
         refuse(ValueError, f"local_reinterpret: the buffers of {src} would lie apart as {dtype}; tensor memory keeps its columns",
                mend="take one of them: tlx.local_reinterpret(x[0], dtype)")

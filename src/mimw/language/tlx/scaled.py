@@ -173,7 +173,8 @@ def _narrowed(scales: buffered_tensor, columns: int, builder):
 
 
 def _check_scales(scales: tuple, extents: tuple[int, int], k: int, fp4: bool) -> int:
-    """Both tables are of one kind, and as large as the operands ask for; gives how many elements have one scale."""
+    """Check that both tables are of one kind, and as large as the operands need; return the number of elements that have one
+    scale."""
     blocks = [block for block in ((_BLOCK, _NVFP4_BLOCK) if fp4 else (_BLOCK, )) if k % block == 0]
     found = []
     for name, buffer, rows in zip(("A_scale", "B_scale"), scales, extents):

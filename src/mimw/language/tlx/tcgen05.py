@@ -98,7 +98,7 @@ def _check_types(a: tl.dtype, b: tl.dtype, acc: tl.dtype, out_dtype) -> None:
 
 
 def check_pair(word: str, a: buffered_tensor, b: buffered_tensor) -> None:
-    """What a pair of CTAs cannot do, besides."""
+    """Refuse products that a pair of CTAs cannot do although one CTA can."""
     for name, operand in (("A", a), ("B", b)):
         inner = operand.type.order[0] if operand.type.storage is storage_kind.smem else None
         size = 0 if inner is None else operand.shape[inner] * operand.dtype.primitive_bitwidth // 8
@@ -147,8 +147,8 @@ def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> 
                           compiler refuses the kernel (TooManyArrivals)
                two_ctas - for products of pairs of CTAs: issued by the even CTA, on the barriers of both. In a kernel with products
                           of pairs every commit is so, as in Triton, whether this is given or not
-    orders:    the task's earlier async_dots and tmem_copys, their reads and writes -> whoever waits for the phase; nothing else of
-               the task (use barrier_arrive for that)
+    orders:    the task's earlier async_dots and tmem_copys, their reads and writes -> the task that waits for the phase; nothing
+               else of the task (use barrier_arrive for that)
     errors:    AssertionError on chips without tensor memory; KernelError for a `mBarrier` that is not one mbarrier, and for
                `two_ctas` in clusters of an odd number of CTAs
     lowers to: tcgen05.commit.mbarrier::arrive::one, for pairs with .multicast::cluster

@@ -52,7 +52,7 @@ def async_amd_descriptor_load(desc, result, offsets=None, pred=None, clamp_bound
 def async_amd_descriptor_load_fused(members, cache_modifier: tl.constexpr = "", _semantic=None) -> async_token:
     """Start 2 to 4 copies, (descriptor, buffer, warp bit mask) each, as one; not offered yet.
 
-    errors:    AssertionError on chips other than gfx1250; ValueError for another number of members, masks that meet or
+    errors:    AssertionError on chips other than gfx1250; ValueError for another number of members, masks that overlap or
                ranks that differ; TypeError for another member; else NotYet
     example:   token = tlx.async_amd_descriptor_load_fused([(a, A[0], 3), (b, B[0], 12)])
     """

@@ -33,7 +33,7 @@ __all__ = [
 
 @host_constructible
 class storage_kind(Enum):
-    """Where a buffer lives. `smemCluster` is another CTA's shared memory; only `remote_view` gives it.
+    """The memory in which a buffer lies. `smemCluster` is another CTA's shared memory; only `remote_view` gives it.
 
     example:   acc = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
     """
@@ -57,7 +57,7 @@ class ArrayType(HandleType):
 
     @property
     def indices(self) -> int:
-        """How many indices there are."""
+        """The number of indices."""
         return self.num
 
     def one(self) -> HandleType:
@@ -83,7 +83,7 @@ class ArrayValue(HandleValue):
         return self.at(idx, _semantic)
 
     def at(self, idx, semantic):
-        """As the subscript, for words."""
+        """The element at an index; the subscript, for words."""
         if not self.type.num and self.type.single[0]:
             refuse(KernelError, self.type.single[0], mend=self.type.single[1])
         if is_int(idx) and not 0 <= idx < self.type.indices:
@@ -275,7 +275,7 @@ class _CLCPipelineContextType(CompositeType):
 
 @host_constructible
 class CLCPipelineContext(tl.base_value):
-    """What a producer and the consumers of stolen tiles share: per stage an empty and a full barrier, and a response.
+    """The shared state of producer and consumers of stolen tiles: per stage an empty and a full barrier, and a response.
 
     example:   context = tlx.clc_create_context(num_consumers=1)
     """

@@ -87,7 +87,7 @@ def clock64(_semantic=None) -> tl.tensor:
 
 @word
 def vote_ballot_sync(mask: tl.constexpr, pred, _semantic=None) -> tl.tensor:
-    """Which lanes of the warp say yes: bit i of the answer is lane i's.
+    """Ballot of a warp: bit i of the result is set if `pred` is true in lane i.
 
     args:      mask - 32-bit constexpr, the lanes that take part
                pred - scalar or tile; what is not boolean is compared with 0. A thread says yes for a tile if any of the

@@ -39,7 +39,7 @@ def world_rank(world, _semantic=None) -> tl.tensor:
 
 @word
 def world_size(world, _semantic=None) -> tl.tensor:
-    """How many GPUs there are, an i32 scalar.
+    """The number of GPUs, an i32 scalar.
 
     args:      world - the pointer to this rank's table, of int64
     errors:    TypeError for anything else
@@ -79,13 +79,13 @@ def peer_pointer(pointer, rank, world, _semantic=None) -> tl.tensor:
 @word
 def signal(pointer, value=1, op: tl.constexpr = "add", sem: tl.constexpr = "release", scope: tl.constexpr = "sys",
            _semantic=None) -> None:
-    """Tell whoever waits at `pointer`, after all that this task did: add to the word there, or set it. One thread does it.
+    """Signal the waiters at `pointer`, after all that this task did: add to the word there, or set it. One thread does it.
 
     args:      pointer - to one word of 32 or 64 bits, mostly `peer_pointer` of a symmetric array of signals
                value   - what is added or set, an int or an integer scalar
                op      - "add" or "set"
                sem     - "release"; "relaxed" orders nothing, unless fence("sys") stands before
-               scope   - "sys"; "gpu" reaches nobody on another GPU
+               scope   - "sys"; "gpu" reaches no task on another GPU
     orders:    all that this task did, also stores to peers, and TMA stores once they have been waited for by
                async_descriptor_store_wait -> what a task does behind a wait_signal that has seen this
     errors:    TypeError for anything but a pointer to one such word; ValueError for another op, sem or scope, and for an
@@ -115,7 +115,7 @@ def wait_signal(pointer, value, compare: tl.constexpr = "ge", sem: tl.constexpr 
                value   - what it is compared with, an int or an integer scalar
                compare - "ge": until the word is at least `value`; or "eq", "ne", "gt", "le", "lt"; signed for signed words
                sem     - "acquire"; "relaxed" orders nothing, unless fence("sys") stands behind
-               scope   - "sys"; "gpu" hears nobody on another GPU
+               scope   - "sys"; "gpu" sees no signal from another GPU
     orders:    what was done before the `signal`s that made it so -> what this task does after
     errors:    TypeError for anything but a pointer to one such word; ValueError for another comparison, sem or scope, and for an
                int that the word does not hold; NotYet on gfx1250
@@ -136,7 +136,7 @@ def wait_signal(pointer, value, compare: tl.constexpr = "ge", sem: tl.constexpr 
 
 @word
 def world_barrier(world, _semantic=None) -> None:
-    """Meet the programs that have this program's id on all other GPUs.
+    """Synchronise with the programs that have this program's id on all other GPUs.
 
     args:      world - the pointer to this rank's table
     orders:    all that any of these programs did before -> what they do after. TMA stores have to be waited for before.

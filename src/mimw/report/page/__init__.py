@@ -7,7 +7,7 @@ notebooks. For example:
 
 The files:
 
-    page.py      what a page is told, and its frame
+    page.py      the content of a page, and its frame
     lines.py     source positions as the keys by which everything on the page is linked
     source.py    the functions that ran, line by line, with the findings
     lanes.py     the timeline: what is drawn without JavaScript, and the data for zooming

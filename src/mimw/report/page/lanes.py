@@ -53,7 +53,7 @@ class Lanes:
         self.marked = self._marked(marks)
 
     def _fewer(self, lanes: list) -> list:
-        """The lanes of as many CTAs as there is room for: from the end where an error is, else from the start."""
+        """The lanes of as many CTAs as fit: from the end where an error is, else from the start."""
         if len(lanes) <= MOST_LANES:
             return lanes
         ctas = list(dict.fromkeys(cta for cta, _ in lanes))
@@ -106,8 +106,8 @@ class Lanes:
     # ---- data -------------------------------------------------------------------------------------------------------
 
     def data(self, labels: dict[str, int], sets: dict[str, int]) -> dict:
-        """All that is kept, for the page's JavaScript. `labels` and sets of lines are numbered in the dictionaries, which the runs
-        of a page share."""
+        """The data of the pane for the page's JavaScript. `labels` and sets of lines are numbered in the dictionaries, which
+        the runs of a page share."""
         kinds = list(KINDS)
         rows = [[self.number[event.cta, event.lane], kinds.index(event.kind), self.rounded(event.start - self.start),
                  self.rounded(event.end - event.start), labels.setdefault(event.label, len(labels)),
@@ -214,7 +214,7 @@ class Lanes:
 
 
 def waited_lines(trace: Trace, lines: Lines) -> dict[str, float]:
-    """By key of a line: the share of its CTA's time that the task waits there which waits most."""
+    """The largest share of its CTA's time that a task waits at each line, by key of the line."""
     times: dict[tuple, float] = {}
     first: dict[int, float] = {}
     last: dict[int, float] = {}

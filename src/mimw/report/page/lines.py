@@ -1,4 +1,4 @@
-"""Source positions as keys: what happens at a line, and in helpers that the line calls, is linked to the line.
+"""Source positions as keys: the events at a line, and in helpers that the line calls, are linked to the line.
 
 Input: the sites of ops, events and findings. Output: keys for attributes of the page, such as "0.33" for line 33 of its first file:
 
@@ -70,7 +70,8 @@ def name_of(file: str) -> str:
 
 
 def place_of(file: str) -> str:
-    """Where a file lies, for its heading: below the current folder, or its last two parts; no page tells whose home it was."""
+    """The path of a file for its heading: below the current folder, or its last two parts, so that no page shows a user's
+    home folder."""
     here = os.path.relpath(file) if os.path.isabs(file) else file
     return here if not here.startswith("..") else "/".join(file.split("/")[-2:])
 

@@ -1,4 +1,4 @@
-"""Storage maps: what lies at which offset of shared memory, tensor memory and the local memories of a chip.
+"""Storage maps: the buffers at each offset of shared memory, tensor memory and the local memories of a chip.
 
 Input: a program after the passes, its chip, and where known the places that the compiled kernel has. Output: `StorageMap`s, and
 their pictures. For example, of a ring of six slots:

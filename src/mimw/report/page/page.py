@@ -1,4 +1,4 @@
-"""What a page is told, and the frame around its panes.
+"""Content of a page, and the frame around its panes.
 
 Input: the fields of a `Page`, of which all but the title may be left out. Output: HTML. For example:
 
@@ -198,7 +198,7 @@ class Page:
         return _section("timeline", "Timeline", body, f"{lanes.amount(lanes.end)}")
 
     def _choice(self, runs: list[tuple[int, Lanes]]) -> str:
-        """Which run is drawn, where each finding has one, and how to see it again."""
+        """The HTML that names the run that is drawn, with a button for each finding, and says how to see the run again."""
         notes = [(number, self.notes[number - 1]) for number, _ in runs]
         buttons = "".join(f'<button type="button" data-run="{place}" aria-pressed="{"false" if place else "true"}" aria-label="the '
                           f'run of finding {number}, {escape(note.kind)}">{number}</button>'

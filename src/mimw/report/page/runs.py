@@ -1,4 +1,4 @@
-"""The timelines of several runs, one a finding, as one piece of data: what all runs share stands once.
+"""The timelines of several runs, one a finding, as one piece of data: common parts stand once.
 
 Input: the runs with their `Lanes`. Output: plain data for JSON, from which the page draws the run that a reader chooses:
 
@@ -32,13 +32,13 @@ class Run:
 
 
 def most_events(number: int, runs: int) -> int:
-    """How many events of run `number` are kept: all further runs together have as much room as the first."""
+    """The number of events that are kept of run `number`: all further runs together keep as many as the first."""
     return MOST_EVENTS if number == 0 else max(_LEAST_EVENTS, MOST_EVENTS // (runs - 1))
 
 
 def runs_data(runs: Sequence[tuple[int, Lanes]], told: Sequence[Mapping[str, str]]) -> dict:
-    """Everything that the page's JavaScript draws from; of each run the number of its finding (0: of none), and what is `told`
-    beside lines."""
+    """Everything that the page's JavaScript draws from; of each run the number of its finding (0: of none), and the texts beside
+    lines (`told`)."""
     labels: dict[str, int] = {}
     sets: dict[str, int] = {}
     found = [{"note": note, "told": dict(said), **lanes.data(labels, sets)} for (note, lanes), said in zip(runs, told, strict=True)]

@@ -1,6 +1,6 @@
 """The source pane: the functions that ran, line by line, with each finding below the line where the finding shows.
 
-Input: the lines of the page, its notes, and what is told beside lines of waits and work. Output: HTML, a section a file:
+Input: the lines of the page, its notes, and the texts beside lines of waits and work. Output: HTML, a section a file:
 
     source_pane(lines, notes, told_beside(waited, worked))
     <section><h3>gemm.py</h3> ... <div class="ln at" id="L0.33" data-l="0.33"><b>33</b><code>acc = ...</code></div> ...
@@ -19,12 +19,12 @@ from .lines import Lines, name_of, place_of
 from .note import Note
 
 _AROUND = 6         # lines on each side, of text that is no Python
-_TOLD = 0.03        # the share from which on waits and work are told beside their line
+_TOLD = 0.03        # the share from which on waits and work are noted beside their line
 
 
 def told_beside(waited: Mapping[str, float], worked: Mapping[str, float]) -> dict[str, str]:
-    """What is told beside a line, by its key: `waited` is the share of the time that the task waits there which waits most, and
-    `worked` the line's share of all work."""
+    """The texts beside the lines, by key: `waited` is the part of its time that the task that waits most at the line waits
+    there, and `worked` the line's part of all work."""
     told = {key: f"waits {100 * share:.0f} %" for key, share in waited.items() if share >= _TOLD}
     for key, share in worked.items():
         if share >= _TOLD:
@@ -33,7 +33,7 @@ def told_beside(waited: Mapping[str, float], worked: Mapping[str, float]) -> dic
 
 
 def source_pane(lines: Lines, notes: Sequence[Note], told: Mapping[str, str]) -> str:
-    """All files of the page; `told` is what stands beside a line, by its key."""
+    """All files of the page; `told` has the text beside each line, by the line's key."""
     at: dict[str, list[tuple[int, Note, bool]]] = {}
     for number, note in enumerate(notes, 1):
         for place, site in enumerate(note.sites):
@@ -65,7 +65,7 @@ def _file(file: str, number: int, lines: Lines, at: Mapping, told: Mapping[str, 
 
 
 def _spans(text: list[str], used: set[int]) -> list[tuple[int, int]]:
-    """First and last lines of what is shown: the outermost functions around the lines in use, with their decorators."""
+    """First and last lines of the functions to show: the outermost functions around the lines in use, with their decorators."""
     try:
         tree = ast.parse("".join(text)).body
     except (SyntaxError, ValueError):

@@ -23,7 +23,7 @@ ALLOWED = {"bf16": 1e-2, "fp16": 2e-3}  # of ||x - reference|| / ||reference||
 
 
 class AttentionBackward(Operator):
-    """What the library uses, with other tiles of queries and rings."""
+    """The library's configurations, with other tiles of queries and rings."""
 
     name, names, dtypes, words = "attention_backward", ("B", "H", "S", "D"), ("bf16", "fp16"), ("causal", )
     configuration_type = Configuration

@@ -36,8 +36,8 @@ OUTSIDE_L2, MOST_CACHES = 256 << 20, 32     # bytes of caches that the calls of 
 
 class AttentionDecode(Operator):
     """Blocks of half, whole and twice 16 KB, rings that are full or three fifths of that, one unit for each worker at least, or
-    two; no keys drawn, or an eighth or two of them. Of up to 16 rows also few.py and finished.py, with blocks of 64 and 128
-    keys and two or more of them."""
+    two; no stealing of keys, or of an eighth or two of them. Of up to 16 rows also few.py and finished.py, with blocks of 64 and
+    128 keys and two or more of them."""
 
     name, names, dtypes, words = "attention_decode", ("B", "Q", "H", "K", "L", "D"), ("bf16", "fp16"), ("paged", )
     configuration_type = Configuration
@@ -100,7 +100,7 @@ class AttentionDecode(Operator):
                 launch()
 
         def torch_call():
-            """Of caches in one piece, whatever ours are; torch's mask of several queries is built once a call."""
+            """Call torch on caches in one piece, whatever ours are; torch's mask of several queries is built once a call."""
             k, v = (x.view(batch, -1, kv_heads, dim).transpose(1, 2) for x in next(others))
             return scaled_dot_product_attention(q.transpose(1, 2), k, v, enable_gqa=heads != kv_heads)
 

@@ -97,13 +97,14 @@ class Moe(Operator):
 
 
 def rows_of(problem: Problem) -> int:
-    """Those that an expert has on average, if it has any."""
+    """The rows that an expert has on average, if it has any."""
     tokens, experts, k, *_ = problem.extents
     return -(-tokens * k // min(tokens * k, experts))
 
 
 def fill(room: dict, problem: Problem, chosen: Configuration) -> None:
-    """What the products read of the alignment, for equal shares of all experts: a prediction runs them alone."""
+    """Fill the workspace `room` with the results of the alignment that the products read, for equal loads of all experts: a
+    prediction runs the products alone."""
     tokens, experts, k, *_ = problem.extents
     blocks = min(experts, tokens * k) * -(-rows_of(problem) // chosen.bm)
     blocks = min(blocks, room["experts"].shape[0], room["inner"].shape[0] // chosen.bm)

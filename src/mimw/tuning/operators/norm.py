@@ -26,8 +26,8 @@ PIECE = 128                 # rows that are compared at a time: whole arrays in 
 
 
 class Norm(Operator):
-    """Of few rows clusters and warps of the direct form; of many rings of other depths, parts of other sizes, rows in equal shares
-    or drawn."""
+    """The configurations: for few rows clusters and warps of the direct form; for many rings of other depths, parts of other
+    sizes, rows split equally or stolen."""
 
     name, names, words = "norm", ("B", "N"), ("rms", )
     dtypes = ("bf16", "fp16", "fp32")

@@ -19,7 +19,7 @@ ALLOWED = 1.5e-2    # relative to fp64: bf16 rounds queries times keys, probabil
 
 
 def operations(seq: int, heads: int, dim: int) -> float:
-    """Of both products of one batch."""
+    """The operations of both products of one batch."""
     first, second = WINDOWS
     return 4.0 * dim * heads * sum(min(i + 1, first) * min(i + 1, second) for i in range(seq))
 

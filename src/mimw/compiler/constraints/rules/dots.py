@@ -44,7 +44,7 @@ def mma(op: Op, tiles: Tiles) -> None:
 
 
 def _emulated(op: Op, tiles: Tiles) -> None:
-    """As `tl.dot`, perhaps without an accumulator."""
+    """Lay the operands out for `tl.dot`, whose accumulator may be absent."""
     chosen = tiles.default(op.result.type.shape)
     for index, name in enumerate(("a", "b")):
         tiles.want_named(op, name, DotOperand(index, chosen.layout))

@@ -27,7 +27,8 @@ def same(op: Op, tiles: Tiles) -> None:
 
 @rule("scan")
 def scan(op: Op, tiles: Tiles) -> None:
-    """As `same`, but Triton scans blocked tiles only: one that is part of another tile, or comes from a product, is converted."""
+    """Like `same`, but Triton scans blocked tiles only: a tile that is part of another tile, or comes from a product, is
+    converted."""
     values = [value for _, value in tiles.operands(op)]
     chosen = tiles.strongest(values)
     if not isinstance(chosen.layout, Blocked):
@@ -51,4 +52,4 @@ def broadcast(op: Op, tiles: Tiles) -> None:
 
 @rule("none")
 def none(op: Op, tiles: Tiles) -> None:
-    """Any layout will do, and nothing is made."""
+    """Accept any layout for the operands; the op has no results."""

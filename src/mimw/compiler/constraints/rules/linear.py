@@ -35,7 +35,8 @@ def groups(op: Op, tiles: Tiles) -> None:
 
 @rule("run")
 def run(op: Op, tiles: Tiles) -> None:
-    """As many neighbours in one thread as lie one after the other, one access takes and all threads have some of."""
+    """A layout in which one thread holds as many neighbours as lie one after the other, as one access takes, and as leaves
+    all threads some elements."""
     place = next(value for _, value in tiles.operands(op))
     (extent, ), size = place.type.shape, next(value.type.element for value in op.operands if isinstance(value.type, Buffer)).bytes
     threads = tiles.warp_size * tiles.num_warps

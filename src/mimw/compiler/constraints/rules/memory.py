@@ -20,9 +20,9 @@ _WIDEST = 16  # bytes: PTX ISA, ld.shared.v4.b32
 
 @rule("memory", "inferred", "once")
 def memory(op: Op, tiles: Tiles) -> None:
-    """Everything in the default of its shape. Triton's coalesce pass knows the strides of an access and improves on it; of what is
-    `inferred` Triton derives what lies between, and lowering converts the result; `once` wants the default of a flat tile, in which
-    thread t holds element t of every round, or a copy of an earlier one's."""
+    """Give every tile the default of its shape. Triton's coalesce pass knows the strides of an access and improves on it; for
+    `inferred` Triton derives the layout of the result, which lowering converts; `once` wants the default of a flat tile, in
+    which thread t holds element t of every round, or a copy of an earlier one's."""
     for index, value in tiles.operands(op):
         tiles.want(op, index, tiles.default(value.type.shape).layout)
     for result in tiles.results(op):
@@ -64,7 +64,8 @@ def vectors(op: Op, tiles: Tiles) -> None:
 
 
 def _wide(op: Op, tiles: Tiles) -> Choice:
-    """Rows of shared memory are read 16 bytes at a time if every thread has as much; what is computed from them follows.
+    """A layout that reads rows of shared memory 16 bytes at a time if every thread has as much; tiles computed from the rows
+    follow.
 
     Of rank 1 only: from rank 2 on swizzles and what the tile is for decide, and Triton's passes look after it.
     """

@@ -1,4 +1,4 @@
-"""What an author says about the layout of a tile.
+"""Layouts that an author requests for a tile.
 
 Input: an op that pins, frees, compares or shows a layout. Output: the layout of its result, and of its operand:
 
@@ -16,7 +16,8 @@ from .registry import rule
 
 @rule("require")
 def require_layout(op: Op, tiles: Tiles) -> None:
-    """That layout from here on; a hint (`pin` false) is as strong as any other layout of its kind."""
+    """Give the result the layout that the author requires; a hint (`pin` false) has the strength of any other layout of its
+    kind."""
     layout = resolved(op.layout, op, op.value.type.shape, tiles)
     tiles.want_named(op, "value", layout)
     strength = Strength.PINNED if op.pin else Strength.SLICE
@@ -33,7 +34,7 @@ def release_layout(op: Op, tiles: Tiles) -> None:
 
 @rule("compare")
 def assert_same_layout(op: Op, tiles: Tiles) -> None:
-    """As they are; a layout that is named is one for this task."""
+    """Keep the tiles as they are; resolve a layout that the author names for the warps of this task."""
     if not isinstance(op.rhs, Value):
         tiles.compared[op] = resolved(op.rhs, op, op.lhs.type.shape, tiles)
     as_it_is(op, tiles)

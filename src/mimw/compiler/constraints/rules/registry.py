@@ -1,7 +1,7 @@
-"""Where rules register themselves.
+"""Registry of layout rules.
 
-Input: a function and the names of the rules that it is, as rows of the op table name them (`layout`, or `rule` for a special case).
-Output: `RULES`; `rule_of(op)` is the function for an op:
+Input: a function and the names of the rules that it implements, as rows of the op table name them (`layout`, or `rule` for a
+special case). Output: `RULES`; `rule_of(op)` is the function for an op:
 
     @rule("free")
     def free(op, tiles): ...        the rule of `make_range`, whose row says "free"

@@ -32,7 +32,7 @@ def expand(op: Op, tiles: Tiles) -> None:
 
 @rule("reduce")
 def reduce(op: Op, tiles: Tiles) -> None:
-    """All operands in one layout; what is left when the axis goes is the result's."""
+    """Want all operands in one layout; the result has that layout without the axis."""
     axis = op.axis % len(op.values[0].type.shape)
     chosen = tiles.strongest(list(op.values))
     for index, _ in tiles.operands(op):

@@ -19,7 +19,7 @@ from .registry import rule
 
 @rule("tensor_memory")
 def tensor_memory(op: Op, tiles: Tiles) -> None:
-    """As the hardware has it; the author may pin another one on a load, to which the tile is then converted."""
+    """Use the layout of the hardware; the author may pin another layout on a load, to which the tile is then converted."""
     layout = _tile(op, tiles)
     for index, _ in tiles.operands(op):
         tiles.want(op, index, layout)

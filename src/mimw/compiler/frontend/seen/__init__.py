@@ -1,4 +1,4 @@
-"""All that recording a kernel looks at besides its arguments: the texts of functions, and the values that they name, by content.
+"""Inputs of recording a kernel besides its arguments: the texts of functions, and the values that they name, by content.
 
     names.py      what a function's text, or its code, names: chains such as `("consts", "C")`
     settled.py    what is the same wherever the versions are: Python's own modules, Triton, numpy, this package

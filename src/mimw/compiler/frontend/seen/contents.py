@@ -7,8 +7,8 @@ Input: a value that a kernel, or a function that it calls, names. Output: a text
     SimpleNamespace(held=[3])       class types.SimpleNamespace(held=list [int 3])
     helper                          @4: the fourth thing that was met, whose text and names are followed later
 
-What is met again is told by the number of its first place, so rings end. An object whose content nobody can tell is noted as
-unknown.
+A second visit of an object gives the number of its first place, so rings end. An object whose content cannot be read is noted
+as unknown.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _NUMBERS = (int, float, complex, str, bytes)
 _CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial, classmethod, staticmethod,
               property, functools.cached_property)
 _OWN_KERNELS = "mimw.kernels."
-# Kinds of settled modules: those that are told by their `repr`, by their name, by what they hold, some of them for good.
+# Kinds of settled modules: those compared by their `repr`, by their name, by their content, some of them for good.
 _BY_REPR = ("torch.dtype", "torch.device", "numpy.dtype", "typing.", "types.GenericAlias", "types.UnionType", "re.Pattern", "ast.",
             "inspect.Signature")
 _BY_NAME = ("builtins.wrapper_descriptor", "builtins.method_descriptor", "builtins.classmethod_descriptor",
             "builtins.method-wrapper", "builtins.getset_descriptor", "builtins.member_descriptor", "_collections._tuplegetter")
 _CONSTANT = ("triton.language.", "mimw.", "fractions.Fraction", "decimal.Decimal", "dataclasses.", "builtins.object")
 _BY_ATTRIBUTES = (*_CONSTANT, "types.SimpleNamespace")
-MOST = 1000     # things; whoever reaches more reaches most likely into a package that is no part of the kernel
+MOST = 1000     # things; a walk that reaches more most likely reaches into a package that is no part of the kernel
 
 
 class Contents:
-    """What a walk has met so far, and the content of values. A subclass follows functions and classes: `jit_function`,
+    """The state of a walk, and the content of values. A subclass follows functions and classes: `jit_function`,
     `compile_time_function`, `python_function`, `raw_function`, `members`."""
 
     def __init__(self, follow: bool = True, own_kernels: bool = False):
@@ -59,7 +59,7 @@ class Contents:
         return "?"
 
     def is_settled(self, thing: Any) -> bool:
-        """Whether versions tell the content of a module or a function, so that nobody need follow it."""
+        """True if versions determine the content of a module or a function, so that the walk need not follow it."""
         if isinstance(thing, types.ModuleType):
             return is_settled_module(thing) and not (self.own_kernels and thing.__name__.startswith(_OWN_KERNELS))
         return is_settled_thing(thing) and not (self.own_kernels and thing.__module__.startswith(_OWN_KERNELS))
@@ -80,7 +80,7 @@ class Contents:
         """Follow a class of the user's."""
 
     def content(self, value: Any, where: str) -> str:
-        """What tells a value from another one. Functions, classes and modules are followed later."""
+        """A text that differs for values that differ. Functions, classes and modules are followed later."""
         kind = type(value)
         if kind in PLAIN:
             return f"{kind.__name__} {value!r}"
@@ -224,7 +224,7 @@ def _listed(slots) -> tuple:
 
 
 def content_of(value: Any) -> str:
-    """The content of one value, the same in every process; functions in it are told by their order alone."""
+    """The content of one value, the same in every process; of functions in it only their order counts."""
     return Contents().content(value, "")
 
 

@@ -1,6 +1,7 @@
-"""What recording a kernel looks at, as data.
+"""The values and texts that recording a kernel reads, as data.
 
-Input: what a walk has found (`walk.look`). Output: a digest of it, whether it still is as it was, and what has changed. An example:
+Input: the findings of a walk (`walk.look`). Output: a digest, a test for changes, and a description of what has changed. An
+example:
 
     before.changed(now)         "consts.C = 3.0, which is 5.0 now"
 """
@@ -23,16 +24,16 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type
 
 @dataclass
 class Seen:
-    """What was looked at.
+    """The findings of a walk.
 
-    lines      where and what, in order
-    texts      where functions stand, and what they say
+    lines      paths with contents, in order
+    texts      positions of functions, with their source
     shown      values as a message names them
     natives    functions in other languages, whose files may change
-    functions  Triton's functions, but for settled ones
-    unknown    what could not be followed, "" if everything was
-    reads      what `still` asks
-    held_now   gives the content of what can change in place
+    functions  Triton's functions, except settled ones
+    unknown    the first thing that could not be followed, "" if everything was
+    reads      the reads that `still` repeats
+    held_now   a function that gives the content of something that can change in place
     """
 
     lines: list[str] = field(default_factory=list)
@@ -46,21 +47,21 @@ class Seen:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything but the places of functions in their files."""
+        """A digest of everything but the places of functions in their files."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
 
     @cached_property
     def places(self) -> str:
-        """The digest of the texts and lines of all functions: what locations in a binary are made of."""
+        """The digest of the texts and lines of all functions: the source of the locations in a binary."""
         return hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
 
     @cached_property
     def still(self) -> Callable[[], bool] | None:
-        """Whether everything is as it was; None if nothing of it can change."""
+        """A function that returns True while nothing has changed; None if nothing of it can change."""
         return asks(list(self.reads.values()), self.held_now) if self.reads else None
 
     def kept(self) -> Seen:
-        """What a compiled kernel keeps of it: texts, and none of the things themselves, which lead to all of their modules."""
+        """The part that a compiled kernel keeps: texts, and none of the objects, which would keep all of their modules alive."""
         return replace(self, natives=[], functions=[], reads={})
 
     def native_key(self) -> str:
@@ -73,7 +74,7 @@ class Seen:
                 if kind == ITEM and isinstance(holder, dict) and isinstance(value, (constexpr, *PLAIN))}
 
     def changed(self, other: Seen) -> str:
-        """What differs in `other`, in words; "" if nothing does."""
+        """The first difference from `other`, in words; "" if there is none."""
         for where in self.shown.keys() & other.shown.keys():
             if self.shown[where] != other.shown[where]:
                 return f"{where} = {self.shown[where]}, which is {other.shown[where]} now"

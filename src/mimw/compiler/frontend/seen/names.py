@@ -1,4 +1,4 @@
-"""What a function names: chains of a name and the attributes taken of it, in the text of a kernel or the code of a Python function.
+"""Names in a function: chains of a name and its attributes, in the text of a kernel or the code of a Python function.
 
 Input: the syntax tree of a JIT function, or a code object. Output: `Named`. For example, of `x * consts.C + len(SIZES)`:
 
@@ -29,7 +29,7 @@ class Named:
 
 
 def named_in_tree(tree: ast.FunctionDef) -> Named:
-    """Of a JIT function, which the frontend reads by its text."""
+    """The names in a JIT function, which the frontend reads by its text."""
     reader = _Reader({one.arg for one in ast.walk(tree.args) if isinstance(one, ast.arg)})
     for part in (tree.args, *tree.body):
         reader.visit(part)
@@ -101,7 +101,7 @@ _LOOKS = frozenset(("getattr", "hasattr", "attrgetter"))
 
 
 def named_in_code(code: CodeType) -> Named:
-    """Of a Python function, which runs while a kernel is recorded: of its code, and that of the functions in it."""
+    """The names in a Python function, which runs while a kernel is recorded: in its code, and in that of the functions in it."""
     found = Named()
     todo = [code]
     while todo:

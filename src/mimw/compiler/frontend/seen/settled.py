@@ -1,12 +1,13 @@
-"""What a digest need not hold: modules whose content their version tells, and what in them asks the world outside.
+"""Modules whose content follows from their version, so that a digest need not hold it, and names in them that read the
+environment.
 
-Input: the name of a module, or a function. Output: whether to follow it. For example:
+Input: the name of a module, or a function. Output: True or False. For example:
 
     is_settled("triton.language")       True: Triton's own key holds its version, and `compiler_hash` this package's sources
     is_settled("consts")                False: a file of the user's
-    asks_outside("os.environ")          True: what it gives may be another thing in the next process
+    asks_outside("os.environ")          True: its value may differ in the next process
 
-A package that lies where packages are installed is not settled by that: people edit there, and reinstall without a new version.
+A package in the folder of installed packages is not settled: people edit there, and reinstall without a new version.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ _VALUES_OF_PACKAGES = ("torch.dtype", "torch.device", "triton.runtime.jit")
 
 
 def is_settled(module: str) -> bool:
-    """Whether the content of a module follows from versions."""
+    """True if versions determine the content of a module."""
     top = module.partition(".")[0]
     return top in _PACKAGES or top in _OF_PYTHON or top in ("mimw", "triton")
 
 
 def is_settled_module(module: ModuleType) -> bool:
-    """The same of a module that is there; a user's may be called `triton.language.extra...`, too."""
+    """True if versions determine the content of a loaded module; a user's may be called `triton.language.extra...`, too."""
     name = module.__name__
     return is_tritons_module(module) if name.partition(".")[0] == "triton" else is_settled(name)
 
 
 def is_settled_thing(thing: Any) -> bool:
-    """The same of a function or class. A function is its module's own if its globals are that module's: a copy that was made of the
-    text elsewhere may say something else."""
+    """True if versions determine the content of a function or class. A function belongs to its module if its globals are that
+    module's: a copy that was made of the text elsewhere may say something else."""
     module = getattr(thing, "__module__", None) or ""
     if hasattr(thing, "__globals__") and thing.__globals__ is not getattr(sys.modules.get(module), "__dict__", None):
         return False
@@ -52,7 +53,7 @@ def is_settled_thing(thing: Any) -> bool:
 
 
 def asks_outside(path: str) -> bool:
-    """Whether what a settled module has under this path may give another thing in another process."""
+    """True if the name `path` of a settled module may have another value in another process."""
     top, _, rest = path.partition(".")
     if top == "builtins":
         return rest in _BUILTINS

@@ -1,12 +1,13 @@
-"""Whether all that a kernel's recording looked at is as it was: a function written for it, asked at every launch.
+"""A test that everything that a kernel's recording has read is unchanged: a function generated for the kernel, called at
+every launch.
 
-Input: what was read, as (kind, holder, name, value). Output: a function of no arguments:
+Input: the reads, as (kind, holder, name, value). Output: a function of no arguments:
 
-    still = asks([(ITEM, vars(consts), "C", 3.0), (CELL, cell, "", helper)], told)
+    still = asks([(ITEM, vars(consts), "C", 3.0), (CELL, cell, "", helper)], held_now)
     still()         True: two lookups and two comparisons by identity, some ten nanoseconds each
 
-What can change in place (lists, dictionaries, objects) is asked for its items by identity, in some thirty nanoseconds each; what
-keeps its content elsewhere (arrays, objects with slots) is told by its content each time, which takes longer.
+Lists, dictionaries and objects, which can change in place, are compared item by item by identity, in some thirty nanoseconds
+each. Arrays and objects with slots, which keep their content elsewhere, are compared by their content, which takes longer.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _ASKS = {ITEM: "h{0}[{1!r}] is v{0}", ABSENT: "{1!r} not in h{0}", CELL: "h{0}.c
 
 
 def asks(reads: list[tuple[int, Any, str, Any]], told: Callable[[Any], str]) -> Callable[[], bool]:
-    """A function that is True as long as every read gives the same object, and what can change in place holds what it held; `told`
-    gives the content of what has no items."""
+    """A function that returns True as long as every read gives the same object, and objects that can change in place have the
+    same items; `told` gives the content of an object without items."""
     scope: dict[str, Any] = {"told": told, "has": _has}
     tests = []
     for index, (kind, holder, name, value) in enumerate(reads):
@@ -35,8 +36,8 @@ def asks(reads: list[tuple[int, Any, str, Any]], told: Callable[[Any], str]) -> 
 
 
 def items_of(holder: Any) -> list | None:
-    """What a container or an object holds, keys and names first; None if it keeps that elsewhere. The objects themselves, not their
-    numbers, which a later object could have."""
+    """The items of a container or an object, keys and names first; None for a kind that keeps its content elsewhere. The list
+    has the objects themselves, not their ids, which a later object could have."""
     kind = type(holder)
     if kind is dict:
         return [*holder, *holder.values()]

@@ -1,4 +1,5 @@
-"""From a kernel to everything that recording it may look at: by names, attributes, closures, defaults, helpers and what they call.
+"""Walk from a kernel to everything that recording it may read: by names, attributes, closures, defaults, helpers and their
+callees.
 
 Input: the kernel's JIT function and its compile-time arguments. Output: `Seen`. For example:
 
@@ -71,7 +72,7 @@ class _Walk(Contents):
         return content
 
     def finish(self) -> None:
-        """Follow all that was met, then ask the modules that are handed on for every attribute that somebody takes."""
+        """Follow everything found, then read from modules that are passed on as values every attribute that the code names."""
         asked: set[tuple[int, str]] = set()
         while True:
             while self.todo:
@@ -111,7 +112,7 @@ class _Walk(Contents):
         self._body(function.fn, where)
 
     def _body(self, function: types.FunctionType, where: str) -> None:
-        """A function that is read and not run; its text is what it was when somebody first read it."""
+        """A function that is read and not run; its text is that of the first read."""
         self._text(where, *text_of(function))
         self.note(where, self.content(function, where))
 
@@ -131,7 +132,7 @@ class _Walk(Contents):
                 self.note(f"{where} {name}", self.read(OF, function, name, given, f"{where}: {name}"))
 
     def members(self, cls: type, where: str) -> None:
-        """All that a class of the user's has; its bases likewise."""
+        """Note the members of a class of the user's, and its bases."""
         if (fields := struct_fields(cls)) is not None:
             self._struct(cls, fields, where)
             return
@@ -163,7 +164,7 @@ class _Walk(Contents):
             self.note(f"{where}.{name}", self.read(ITEM, vars(cls), name, method, f"{where}.{name}"))
 
     def _names(self, named: Named, function: types.FunctionType, where: str) -> None:
-        """What the chains of names in a function stand for."""
+        """Follow the values of the chains of names in a function."""
         self.attributes |= named.attributes
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
         for chain in named.chains:
@@ -234,7 +235,7 @@ class _Walk(Contents):
 
 
 def _is_written(name: str, member: Any) -> bool:
-    """Whether `dataclasses` wrote a method: what it does follows from the fields."""
+    """True if `dataclasses` generated a method, whose behaviour follows from the fields."""
     code = getattr(inspect.unwrap(member), "__code__", None) if isinstance(member, types.FunctionType) else None
     return name in _WRITTEN and code is not None and code.co_filename == "<string>"
 

@@ -6,8 +6,8 @@ Input: a load or store of such a part (`Placement.half`, `doubled`). Output: Tri
     %x = tmem_load %acc[0:64, 0:32]       ttng.tmem_load of [128, 32]; reshape [2, 64, 32], trans, split
     tmem_store %acc[0:64, 0:32], %x       join of %x and %x, trans, reshape [128, 32]; @warps 0 and 1 ttng.tmem_store
 
-A load brings both halves, and hands one of them to all warps. A store is done by the warps that reach the half: what the others
-hold may be in use by somebody else. Warp w reaches lanes 32 (w mod 4) to 32 (w mod 4) + 31 (PTX ISA, tcgen05.st, "Access
+A load brings both halves, and hands one of them to all warps. A store is done by the warps that reach the half: the half
+of the others may be in use by another task. Warp w reaches lanes 32 (w mod 4) to 32 (w mod 4) + 31 (PTX ISA, tcgen05.st, "Access
 restrictions").
 """
 

@@ -1,4 +1,4 @@
-"""Requests to take over clusters that have not started, and what their answers say (PTX ISA, clusterlaunchcontrol).
+"""Requests to take over clusters that have not started, and the fields of their answers (PTX ISA, clusterlaunchcontrol).
 
 Input: a `clc_issue`, `clc_issue_all` or `clc_query`. Output: Triton's ops for one CTA; for a whole cluster, and for decoding, PTX:
 

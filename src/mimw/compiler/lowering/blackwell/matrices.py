@@ -1,5 +1,5 @@
-"""How tensor cores are told of a product: the descriptors of its operands in shared memory, and that of the instruction; of a copy
-to tensor memory those of what it reads.
+"""Descriptors for tensor cores: those of a product's operands in shared memory and of the instruction; for a copy to tensor
+memory, those of its source.
 
 Input: types and layouts of a product's operands. Output: constants. An example, A (128, 64) of bf16 with a swizzle of 128 bytes:
 
@@ -37,7 +37,7 @@ _ATOM_BYTES, _ATOMS = 128, 8        # of the address that a descriptor's base of
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand in shared memory: the upper word of its descriptors, and of each step along K what is added to the lower word,
+    """An operand in shared memory: the upper word of its descriptors, and for each step along K the addend of the lower word,
     whose low bits are the buffer's address in units of 16 bytes."""
 
     high: int
@@ -46,7 +46,7 @@ class Operand:
 
 
 def operand(layout: NvmmaShared, shape: tuple[int, int], allocated: tuple[int, int], element: Scalar, k_axis: int) -> Operand:
-    """How tensor cores read a buffer.
+    """The form in which tensor cores read a buffer.
 
     args:      shape      of the operand: (M, K) with `k_axis` 1, (K, N) with `k_axis` 0
                allocated  shape of the tile that the buffer is a view of
@@ -83,8 +83,8 @@ def instruction(a: Scalar, b: Scalar, a_k_major: bool, b_k_major: bool, rows: in
 
 @dataclass(frozen=True)
 class Scaled:
-    """What one instruction of a product with block scales is told, besides its operands: the instruction descriptor, and the first
-    column of the scales of A and of B, counted from the start of their tables."""
+    """The inputs of one instruction of a product with block scales, besides its operands: the instruction descriptor, and the
+    first column of the scales of A and of B, counted from the start of their tables."""
 
     instruction: int
     a_scale: int
@@ -100,7 +100,7 @@ def scaled_kind(a_format: str, b_format: str, block: int) -> str:
 
 def scaled_instructions(a_format: str, b_format: str, block: int, a_k_major: bool, b_k_major: bool, rows: int, columns: int,
                         table_rows: tuple[int, int], steps: int) -> Iterator[Scaled]:
-    """Of each of the `steps` along K what its instruction is told.
+    """The inputs of the instruction for each of the `steps` along K.
 
     args:      rows, columns  of the product, those of all CTAs that work on it
                table_rows     of the tables of A's and of B's scales: 4 scales of a row are one column of tensor memory, for 32 rows
@@ -116,8 +116,8 @@ def scaled_instructions(a_format: str, b_format: str, block: int, a_k_major: boo
 
 
 def packed_scales(rows: int, columns: int) -> Iterator[tuple[int, int, int]]:
-    """(upper word of the descriptor, what is added to its lower word, column in the table) of each copy of a block of packed
-    scales, of a table of `rows` x `columns`."""
+    """(upper word of the descriptor, addend of its lower word, column in the table) of each copy of a block of packed scales,
+    of a table of `rows` x `columns`."""
     down, across = rows // _BLOCK_ROWS, columns // _BLOCK_COLUMNS
     for column in range(across):
         for row in range(down):

@@ -37,7 +37,7 @@ def left(emitter: Emitter, op: Op, element: Scalar):
 
 
 def control(emitter: Emitter, op: Op) -> tuple:
-    """What Triton's products take behind their operands: use_acc, the predicate, the barriers and the predicates of these."""
+    """The operands of Triton's products behind the tiles: use_acc, the predicate, the barriers and the predicates of these."""
     builder = emitter.builder
     use_acc = builder.get_int1(op.use_acc) if isinstance(op.use_acc, bool) else emitter.of(op.use_acc)
     when = predicate(emitter, op.predicate)

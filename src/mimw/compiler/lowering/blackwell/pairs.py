@@ -1,4 +1,5 @@
-"""What a pair of CTAs does together, where each CTA is a program of its own: PTX, as Triton has it only for programs of two CTAs.
+"""Joint operations of a pair of CTAs, where each CTA is a program of its own: PTX, as Triton has it only for programs of two
+CTAs.
 
 Input: a `tcgen05_mma_pair`, `tcgen05_commit_pair`, `tma_load_pair` or `tma_load_pair_multicast`. Output: assembly:
 
@@ -73,7 +74,7 @@ def multiply(emitter: Emitter, op: Op, inputs: Inputs, kind: str, instructions: 
 
 
 def by_one(emitter: Emitter, op: Op, lines: list[str], inputs: Inputs) -> None:
-    """Assembly that ends for all but the elected thread, behind what the task did before."""
+    """Assembly that ends for all but the elected thread, behind the earlier work of the task."""
     if op.attrs.get("fences"):      # by each thread for its own writes, before all have come
         emitter.builder.create_fence_async_shared(False)
     sync(emitter)

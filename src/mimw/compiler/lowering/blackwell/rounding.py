@@ -18,8 +18,8 @@ _FORMATS = {"fp8e4nv": "e4m3x4", "fp8e5": "e5m2x4", "fp16": "f16x2", "bf16": "bf
 
 @emits("stoch_round")
 def stoch_round(emitter: Emitter, op: Op):
-    """PTX ISA, cvt: the last operand becomes the low bits of the result. Which elements share an instruction says the layout of the
-    operands, so these are anchored: no pass of Triton may give the conversion another one."""
+    """PTX ISA, cvt: the last operand becomes the low bits of the result. The elements of one instruction follow from the layout
+    of the operands, so these are anchored: no pass of Triton may give the conversion another one."""
     made = element_of(op.result.type)
     if not isinstance(op.result.type, Tensor):
         value, random, each = emitter.of(op.value), emitter.of(op.random), 1

@@ -35,7 +35,7 @@ def tcgen05_mma_scaled(emitter: Emitter, op: Op):
 
 
 def _scales(emitter: Emitter, op: Op, value):
-    """The table; Triton tells by the type of its elements whether they are e8m0, as bytes, or e4m3."""
+    """The table; the type of its elements says to Triton if they are e8m0, as bytes, or e4m3."""
     k = op.a.type.shape[1] * (1 + (op.a_format == "e2m1"))
     type_, table = value.type, emitter.of(value)
     if k // type_.shape[1] != _BLOCK:
@@ -45,7 +45,8 @@ def _scales(emitter: Emitter, op: Op, value):
 
 @emits("tmem_copy")
 def tmem_copy(emitter: Emitter, op: Op):
-    """The copy of a product's scales has the product's predicate, and copies whatever that is: what it brings nobody reads then."""
+    """The copy of a product's scales has the product's predicate, but always copies: where the predicate is false, no product
+    reads the copy."""
     builder, target = emitter.builder, op.buffer.type
     source, into = emitter.of(op.source), emitter.of(op.buffer)
     if is_repeated(op.source.type.shape, *target.shape):

@@ -60,7 +60,7 @@ def _is_repeated(op: Op) -> bool:
 
 
 def _copies(emitter: Emitter, op: Op) -> Iterator[tuple[int, int, int]]:
-    """As `packed_scales`; a tile is read as an operand is that is contiguous along K."""
+    """Yield copies like `packed_scales`; a tile is read like an operand that is contiguous along K."""
     rows, columns = op.buffer.type.shape
     if holds_scales(op.buffer.type) or _is_repeated(op):
         yield from packed_scales(rows, columns // 4 if _is_repeated(op) else columns)   # as `scaled._repeated`

@@ -46,7 +46,7 @@ def table(emitter: Emitter, op: Op):
 
 
 def _tile(lanes, num_warps: int):
-    """How a tile of bytes is spread: as one of fp8, which are no scales."""
+    """The register layout of a tile of bytes: that of a tile of fp8 values, which are no scales."""
     return tile_of(replace(lanes, element=_BYTE), num_warps)
 
 

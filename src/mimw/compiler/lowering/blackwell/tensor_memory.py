@@ -63,7 +63,7 @@ def buffer_index(emitter: Emitter, op: Op):
 
 
 def _step(emitter: Emitter, number, place: Place):
-    """Which buffer-sized piece of the allocation buffer `number` is."""
+    """The index of buffer `number` among the buffer-sized pieces of the allocation."""
     builder, group = emitter.builder, place.group_size
     step = number
     if not place.is_contiguous:
@@ -110,7 +110,7 @@ def buffer_reinterpret(emitter: Emitter, op: Op):
 
 
 def _narrower(emitter: Emitter, op: Op, had: Placement, type_: Buffer):
-    """Of as many columns as the narrower elements take."""
+    """A view with as many columns as the narrower elements take."""
     builder, element = emitter.builder, op.buffer.type.element
     if had.half is not None:
         type_ = replace(op.type, shape=(LANES, op.type.shape[1]))
@@ -123,8 +123,8 @@ def _narrower(emitter: Emitter, op: Op, had: Placement, type_: Buffer):
 
 @emits("tmem_load")
 def tmem_load(emitter: Emitter, op: Op):
-    """In the layout of the hardware; a pinned one by the shape of `tcgen05.ld` that has it, else by a conversion behind the
-    load."""
+    """Load in the layout of the hardware; a pinned layout comes from the shape of `tcgen05.ld` that has it, else from a
+    conversion behind the load."""
     want, type_, in_pairs = emitter.layouts.registers[op.result], op.result.type, emitter.program.in_pairs
     shapes = [tile_of(op.buffer.type, emitter.num_warps, atom, in_pairs) for atom in ATOMS]
     tile = next((want for shape in shapes if shape is not None and _same(shape, want)), shapes[0])

@@ -15,7 +15,8 @@ from ..emitter import Emitter, emits
 @emits("thread_id", assembly="gfx9")
 @emits("thread_id", assembly="gfx12")
 def thread_id(emitter: Emitter, op: Op):
-    """From a tile that holds in each thread its number in the CTA: no assembly names the register of the work-item's id."""
+    """Read the thread's number from a tile that holds in each thread its number in the CTA: no assembly names the register of
+    the work-item's id."""
     if op.axis:  # Triton launches AMD work-groups along x alone
         return emitter.builder.get_int32(0)
     return _read(emitter, "v_mov_b32 $0, $1", "=v,v", emitter.builder.get_int32_ty(), [thread_in_task(emitter)])

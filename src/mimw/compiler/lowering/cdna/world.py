@@ -138,7 +138,7 @@ def _listed(builder, number, me, ranks: tuple[int, ...], all_of):
 
 
 def _is_member(builder, me, part: dict[str, int]):
-    """Whether this rank is one of first, first + step, .. : an i1."""
+    """An i1 that is true if this rank is one of first, first + step, .. ."""
     off = builder.create_sub(me, builder.get_int32(part["first"]))
     step = builder.get_int32(part["step"])
     inside = builder.create_icmpSLT(off, builder.get_int32(part["step"] * part["count"]))

@@ -1,4 +1,4 @@
-"""What one TMA instruction moves of a descriptor's block.
+"""Boxes of TMA: the part of a descriptor's block that one instruction moves.
 
 Triton splits a block into boxes of at most 256 elements a dimension, and of as many consecutive bytes as the swizzle is wide.
 Input: a descriptor's type and layout. Output: the extents of a box, where each box begins, and where it lies in a buffer:
@@ -19,7 +19,7 @@ _MOST = 256  # elements of a box in one dimension: PTX ISA, "Tensors", bounding 
 
 
 def box(type_: Descriptor, layout: NvmmaShared) -> list[int]:
-    """Extents of what one TMA instruction moves: at most 256 a dimension, and one swizzle width of the innermost."""
+    """Extents of one TMA instruction: at most 256 a dimension, and one swizzle width of the innermost."""
     extents = [min(extent, _MOST) for extent in type_.shape]
     if layout.swizzle:
         extents[-1] = 8 * layout.swizzle // type_.element.bits // counted(layout)
@@ -27,8 +27,8 @@ def box(type_: Descriptor, layout: NvmmaShared) -> list[int]:
 
 
 def counted(layout: NvmmaShared) -> int:
-    """How many elements of the innermost dimension TMA counts for one of the descriptor's: two of padded fp4, which is packed in
-    bytes (PTX ISA, ".b4x16_p64")."""
+    """The number of elements of the innermost dimension that TMA counts for one of the descriptor's: two for padded fp4,
+    which is packed in bytes (PTX ISA, ".b4x16_p64"), else one."""
     return 2 if layout.fp4_padded else 1
 
 

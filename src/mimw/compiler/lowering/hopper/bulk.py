@@ -40,7 +40,7 @@ cp.async.bulk.commit_group;
 
 
 def _hinted(policy) -> dict[str, str]:
-    """What a cache hint adds to the text of a copy."""
+    """The parts that a cache hint adds to the text of a copy; empty strings without a hint."""
     if eviction(policy) not in HINTED:
         return dict(policy="", hint="", last="")
     made = f".reg .b64 hint;\ncreatepolicy.fractional.L2::{eviction(policy)}.b64 hint, 1.0;\n"

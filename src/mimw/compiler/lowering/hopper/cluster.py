@@ -36,7 +36,8 @@ def cluster_barrier(emitter: Emitter, op: Op):
 
 @emits("fence_mbarrier_init")
 def fence_mbarrier_init(emitter: Emitter, op: Op):
-    """By the thread that makes the barriers, or after it: the sync brings the others' before the fence."""
+    """Fence by the thread that makes the barriers, or after it: the sync brings the barriers of other threads before the
+    fence."""
     sync(emitter)
     ptx(emitter, "{\n.reg .pred first;\nsetp.eq.s32 first, $0, 0;\n@first fence.mbarrier_init.release.cluster;\n}", ["r"],
         [thread_in_task(emitter)])
@@ -44,7 +45,7 @@ def fence_mbarrier_init(emitter: Emitter, op: Op):
 
 @emits("remote_view")
 def remote_view(emitter: Emitter, op: Op):
-    """No word reads through a view; where control flow carries one, the barrier that it names stands for it."""
+    """Return the barrier, for control flow that carries a view: no word reads through a view."""
     return emitter.of(op.barrier)
 
 
@@ -60,8 +61,8 @@ setp.eq.s32 on, $0, 0;{condition}
 
 @emits("remote_arrive")
 def remote_arrive(emitter: Emitter, op: Op):
-    """The sync brings what all threads of the task did before the one arrival that releases it. On a per-thread barrier each
-    thread releases what it did itself."""
+    """Arrive after a sync, which brings the earlier work of all threads of the task before the one arrival that releases it.
+    On a per-thread barrier each thread releases its own work."""
     everybody = op.barrier.type.per_thread
     chosen = emitter.builder.get_int32(0) if everybody else thread_in_task(emitter)
     operands = [chosen, emitter.of(op.barrier), emitter.of(op.rank)]

@@ -1,4 +1,4 @@
-"""Where a tensor descriptor lies in memory, for the instructions that name it there.
+"""Addresses of tensor descriptors in memory, for the instructions that take such an address.
 
 Triton's assembly takes no descriptor as an operand. One from the host is a parameter of the kernel, which PTX can name (PTX
 ISA, "Kernel Function Parameters": an entry's are called `<kernel>_param_<n>`). One made in the kernel lies in a slot; where an
@@ -66,7 +66,7 @@ class Inputs:
     kinds: list[str] = field(default_factory=list)
 
     def add(self, value, kind: str = "r") -> str:
-        """How the assembly names a new operand."""
+        """Add an operand to the assembly; return its name there."""
         self.values.append(value)
         self.kinds.append(kind)
         return f"${len(self.values) - 1}"

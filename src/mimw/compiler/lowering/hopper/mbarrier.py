@@ -1,4 +1,5 @@
-"""What PTX can do with an mbarrier and Triton's ops do not offer: bytes without an arrival, waits that sleep, arrivals of threads.
+"""Operations on mbarriers that PTX has and Triton's ops do not offer: bytes without an arrival, waits that sleep, arrivals of
+threads.
 
 Input: MLIR values of a barrier and its operands. Output: assembly:
 
@@ -14,7 +15,7 @@ from ..predicates import predicate
 
 
 def announce(emitter: Emitter, barrier, size: int) -> None:
-    """By one thread. PTX ISA, mbarrier.expect_tx: no arrival, so the copies may also come first."""
+    """Announce bytes, by one thread. PTX ISA, mbarrier.expect_tx: no arrival, so the copies may also come first."""
     ptx(emitter, "{\n.reg .pred first;\nsetp.eq.s32 first, $0, 0;\n"
         f"@first mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$1], {size};\n}}", ["r", "r"],
         [thread_in_task(emitter), own_address(emitter, barrier)])
@@ -63,7 +64,8 @@ def test(emitter: Emitter, op: Op):
 
 
 def arrive_per_thread(emitter: Emitter, barrier, count: int, when) -> None:
-    """Every thread for itself, without a sync: what it read or wrote before is released by its own arrive."""
+    """Arrive with every thread by itself, without a sync: the arrival of a thread releases that thread's earlier reads and
+    writes."""
     address = own_address(emitter, barrier)
     arrive = "mbarrier.arrive.release.cta.shared::cta.b64 _, [$0]" + (f", {count};" if count > 1 else ";")
     if when is None:

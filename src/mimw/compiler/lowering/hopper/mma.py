@@ -34,7 +34,7 @@ def _zeros(emitter: Emitter, op: Op):
 
 
 def _emulated(emitter: Emitter, op: Op):
-    """Of tiles in registers, by Triton's dot; then an empty group, so that waits count one for each call.
+    """Multiply tiles in registers by Triton's dot; then commit an empty group, so that waits count one for each call.
 
     The tiles are anchored where they are, each element in one thread: as operands of the dot many threads hold each, and Triton
     would split every copy into its tf32 parts.

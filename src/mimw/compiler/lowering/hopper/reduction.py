@@ -16,9 +16,8 @@ from .descriptor_address import Inputs, eviction, point_at
 
 
 def hinted_reduction(emitter: Emitter, op: Op) -> None:
-    """By the thread that Triton's own stores elect, so that all bulk groups of a task are one thread's; all threads commit, as
-    they do there. The sync brings the buffer's last writes, which the author has fenced, before the copy.
-    """
+    """Reduce by the thread that Triton's own stores elect, so that all bulk groups of a task are one thread's; all threads
+    commit, as they do there. The sync brings the buffer's last writes, which the author has fenced, before the copy."""
     inputs, rank = Inputs(), len(op.offsets)
     thread, source = inputs.add(thread_in_task(emitter)), inputs.add(own_address(emitter, emitter.of(op.buffer)))
     starts = [inputs.add(offset) for offset in emitter.of(op.offsets)]

@@ -82,18 +82,18 @@ def async_remote_copy(emitter: Emitter, op: Op):
 
 
 def _step(size: int) -> str:
-    """Behind an address: so many bytes on."""
+    """The text behind an address for an offset of `size` bytes."""
     return f"+{size}" if size else ""
 
 
 def _follow(stretches: list[tuple[int, int]]) -> bool:
-    """Whether all of them are one."""
+    """True if the stretches follow each other without a gap, as one stretch."""
     return all(start + size == following for (start, size), (following, _) in pairwise(stretches))
 
 
 def _stretches(emitter: Emitter, value: Value) -> list[tuple[int, int]]:
-    """(first byte, bytes) of what lies together of a buffer: of some rows or columns of a swizzled tile what is in each of its
-    stripes, of any other all of it."""
+    """(first byte, bytes) of each contiguous piece of a buffer: for some rows or columns of a swizzled tile its part of each
+    stripe, for any other buffer all of it."""
     type_, placed = value.type, emitter.placed[value]
     width = placed.layout.swizzle if isinstance(placed.layout, NvmmaShared) else 0
     if not width or len(type_.shape) != 2 or placed.layout.transposed:

@@ -56,16 +56,16 @@ class Rows:
 
     @property
     def warps(self) -> int:
-        """How many warps hold the rows once."""
+        """The number of warps that hold the rows once."""
         return max(1, self.rows // 32)
 
     def sharers(self, num_warps: int) -> int:
-        """How many of so many warps have the same rows, and share out their boxes."""
+        """The number of warps, of `num_warps`, that have the same rows and divide their boxes among themselves."""
         return min(max(1, num_warps // self.warps), self.boxes)
 
 
 def rows_of(emitter: Emitter, op: Op, allocated: tuple[int, ...] = ()) -> Rows:
-    """The rows that `op` copies from or to a tile; `allocated` is the shape of what the tile is a view of."""
+    """The rows that `op` copies from or to a tile; `allocated` is the shape of the buffer behind the tile."""
     (count, ), type_ = op.rows.type.shape, op.descriptor.type
     size, swizzle, lines = type_.element.bytes, emitter.layouts.descriptors[op.descriptor].swizzle, 1
     for extent in allocated[:-1] or (count, ):
@@ -94,12 +94,13 @@ def start_scatter(emitter: Emitter, op: Op, rows, tile, shape: Rows) -> None:
 
 
 def _begin(emitter: Emitter, op: Op, tile, shape: Rows, predicate: Value | None) -> tuple[Inputs, list[str]]:
-    """What the assembly begins with: the map, whether the lane copies, and the place and the column of the warp's first box."""
+    """The start of the assembly: the map, a predicate that is true in the lane that copies, and place and column of the
+    warp's first box."""
     inputs, sharers = Inputs(), shape.sharers(emitter.num_warps)
     thread, start = inputs.add(thread_in_task(emitter)), inputs.add(own_address(emitter, tile))
     column = emitter.builder.create_int_cast(emitter.of(op.column), emitter.builder.get_int32_ty(), True)
     pointing = point_at(emitter, op.descriptor, "map", inputs)
-    # The shuffle tells ptxas that a warp has one number.
+    # The shuffle shows ptxas that a warp has one number.
     lines = [".reg .pred on;", ".reg .b64 map;", ".reg .b32 warp, part, home, place, column;", *pointing,
              f"shr.u32 warp, {thread}, 5;", "shfl.sync.idx.b32 warp, warp, 0, 31, 0xffffffff;",
              f"and.b32 part, warp, {shape.warps - 1};", f"mad.lo.u32 home, part, {32 * shape.pitch}, {start};",
@@ -133,7 +134,7 @@ def _copy(emitter: Emitter, inputs: Inputs, lines: list[str], rows, shape: Rows,
 
 
 def row_registers(inputs: Inputs, rows, held: int) -> list[str]:
-    """How the assembly names the `held` registers of a tile, which is its last operand."""
+    """The names in the assembly of the `held` registers of a tile, which is its last operand."""
     first = int(inputs.add(rows)[1:])
     inputs.kinds += ["r"] * (held - 1)
     return [f"${first + index}" for index in range(held)]

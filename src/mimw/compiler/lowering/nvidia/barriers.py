@@ -15,7 +15,7 @@ from ..emitter import Emitter, emits
 
 @emits("named_barrier_wait", "named_barrier_arrive")
 def named_barrier(emitter: Emitter, op: Op):
-    """After lane-divergent code the warp first comes together again. The form that is not `aligned` stays right if LLVM
+    """Join the warp after lane-divergent code, then use the barrier. The form that is not `aligned` stays right if LLVM
     duplicates it."""
     kind = "sync" if op.name == "named_barrier_wait" else "arrive"
     ptx(emitter, f"bar.warp.sync 0xffffffff;\nbarrier.{kind} {op.barrier}, {op.threads};", [], [])

@@ -47,7 +47,7 @@ def multicast_pointer(emitter: Emitter, op: Op):
 
 
 class _Groups:
-    """The assembly of an op: what a thread does for each group of neighbours that it holds."""
+    """The assembly of an op: a thread's instructions for each group of neighbours that it holds."""
 
     def __init__(self, emitter: Emitter, op: Op, results: int = 0):
         self.emitter, self.op = emitter, op
@@ -74,7 +74,7 @@ class _Groups:
         return self.add(self.emitter.builder.create_int_cast(self.emitter.operand(self.op, "mask"), type_, False), "r")
 
     def alone(self) -> None:
-        """From here on `mine` says that this thread is before the tile's end, if others hold copies."""
+        """Define `mine`, true in a thread before the tile's end, if the other threads hold copies."""
         (extent, ) = self.op.pointer.type.shape
         self.shares = extent // self.each < self.emitter.threads
         if self.shares:
@@ -83,7 +83,7 @@ class _Groups:
             self.lines.append(f"setp.lt.u32 mine, ${len(self.constraints) - 1}, {extent // self.each};")
 
     def guard(self, at: int) -> str:
-        """Before an access for the group that begins with register `at`."""
+        """The predicate of an access for the group that begins with register `at`."""
         if self.flags is None:
             return "@mine " if self.shares else ""
         both = f"setp.ne.and.u32 on, {self.flags[at]}, 0, mine;"

@@ -62,7 +62,7 @@ class _Call:
         return [self._narrowed(made)] if results else []
 
     def _arguments(self) -> list[str]:
-        """What stands for each parameter of the function."""
+        """The texts that replace the parameters of the function, in their order."""
         widths = self.unit.widths
         whole = sum(_parameters(form) for form in self.forms)
         bare = len(widths) == len(self.forms) and whole != len(widths)
@@ -168,7 +168,8 @@ class _Call:
         return {"tid": number, "ntid": str(threads), "sync": sync}
 
     def _check_pieces(self) -> None:
-        """A structure that is returned is the descriptors of what was written: the code traps if it is another place."""
+        """Check that the structure that is returned is the descriptors of the buffers written: the code traps if a descriptor
+        points elsewhere."""
         if not self.unit.result_bytes:
             return
         written = [form for form in self.forms if form.kind == "memref" and form.writes]
@@ -188,7 +189,7 @@ class _Call:
             at += size
 
     def _check_scope(self) -> None:
-        """No wider synchronisation than was declared."""
+        """Refuse synchronisation that is wider than declared."""
         declared = self.op.attrs.get("sync_scope")
         if declared in _SCOPES and _SCOPES.index(self.unit.scope) > _SCOPES.index(declared):
             self._refuse(f"the declared sync_scope is {declared!r}, and the code has a barrier of the {self.unit.scope}",
@@ -200,5 +201,5 @@ class _Call:
 
 
 def _parameters(form: Form) -> int:
-    """How many parameters of a function a whole operand takes."""
+    """The number of parameters of a function that a whole operand takes."""
     return 3 + 2 * len(form.shape) if form.kind == "memref" else 1

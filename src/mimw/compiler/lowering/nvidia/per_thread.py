@@ -81,7 +81,7 @@ class PerThread:
         return made
 
     def spread(self, made, type_: Type):
-        """What `run` made as a tile of the op's result type, in every copy."""
+        """The result of `run` as a tile of the op's result type, in every copy."""
         builder, element = self.emitter.builder, type_.element
         if self.extent < self.threads:
             made = builder.create_gather(made, builder.create_make_range(self.integers(I32), 0, self.extent), 0)

@@ -5,8 +5,8 @@ Input: a `raw_call` and the declarations around it. Output: what the dialect's e
     @calls("ptx")
     def call_ptx(emitter, op, code): ..         code is the op's `RawCode`; gives the MLIR value of each result
 
-Triton's barrier insertion sees nothing of what native code does to shared memory, so all threads of the task meet before the code
-and behind it.
+Triton's barrier insertion sees nothing of what native code does to shared memory, so all threads of the task pass a barrier before
+the code and behind it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _address(emitter: Emitter, place: Value):
 
 @emits("raw_arrives", "raw_loads", "raw_reads", "raw_stores", "raw_writes")
 def declaration(emitter: Emitter, op: Op) -> None:
-    """What an author declares is for those who read the program."""
+    """Emit nothing: an author's declaration is for those who read the program."""
 
 
 @emits("raw_call")

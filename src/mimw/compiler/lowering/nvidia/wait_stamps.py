@@ -1,4 +1,4 @@
-"""Stamps of waits: one lane of each warp writes what the warp does into a table that the host reads while the kernel runs.
+"""Stamps of waits: one lane of each warp writes the state of the warp into a table that the host reads while the kernel runs.
 
 Input: ops of `passes/stamp_waits.py`. Output: PTX that stores into the profiling workspace of the launch, host memory here, at
 the places of an `ir.WaitTable`. For example `watched_wait %full, %phase {stamp=7}` becomes
@@ -108,7 +108,7 @@ def wait_words(emitter: Emitter, op: Op):
 
 @emits("watched_wait")
 def watched_wait(emitter: Emitter, op: Op):
-    """PTX ISA, mbarrier.try_wait. The ordinary wait follows for all lanes and orders what it orders; this one only watches.
+    """Wait as PTX ISA, mbarrier.try_wait. The ordinary wait follows for all lanes and gives the order; this one only watches.
 
     The fence at the end of a look has the stores leave the GPU's caches: without one they do so at some time, or with the kernel.
     """

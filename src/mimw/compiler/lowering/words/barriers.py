@@ -1,4 +1,4 @@
-"""Mbarriers: made, told of bytes, waited for, arrived at.
+"""Mbarriers: initialisation, expected bytes, waits, arrivals.
 
 Input: an op on a barrier. Output: Triton's mbarrier ops; what these do not offer is PTX of `hopper.mbarrier`:
 
@@ -29,7 +29,7 @@ def alloc_barriers(emitter: Emitter, op: Op):
 
 
 def _by_assembly(op: Op) -> bool:
-    """Whether the op uses a barrier in a way that Triton does not see."""
+    """True if the op uses a barrier in a way that Triton does not see."""
     return op.name == "barrier_bytes" or op.name == "barrier_arrive" and op.barrier.type.per_thread
 
 

@@ -27,7 +27,8 @@ def _policy(emitter: Emitter, policy):
 
 @emits("async_load")
 def async_load(emitter: Emitter, op: Op):
-    """cp.async fills what it does not read with zeros and moves 4 bytes at least; all else goes through registers."""
+    """Copy by cp.async, which fills unread elements with zeros and moves 4 bytes at least; all other copies go through
+    registers."""
     if op in emitter.by_registers or op.other is not None:
         _by_registers(emitter, op)
         return []
@@ -51,7 +52,7 @@ def _by_registers(emitter: Emitter, op: Op) -> None:
 
 
 def _zeros(emitter: Emitter, op: Op):
-    """As many zeros as the pointers of a copy read elements."""
+    """A tile of zeros, as many as the elements that the pointers of a copy read."""
     tile = Tensor(op.pointer.type.element.pointee, op.pointer.type.shape)
     return emitter.builder.create_splat(emitter.types.tensor(tile, emitter.wanted(op, "pointer")),
                                         scalar_constant(emitter.builder, 0, tile.element))

@@ -49,7 +49,8 @@ def local_load(emitter: Emitter, op: Op):
 
 @emits("local_gather")
 def local_gather(emitter: Emitter, op: Op):
-    """Where a mask is false the index is one inside the buffer, and a `select` drops what was read."""
+    """Read a buffer at indices. Where the mask of a gather is false, the index is one inside the buffer, and a `select` drops
+    the value."""
     return emitter.builder.create_local_gather(emitter.mlir_type(op.result), emitter.of(op.buffer),
                                                emitter.operand(op, "indices"), op.axis)
 
@@ -62,7 +63,7 @@ def local_scatter(emitter: Emitter, op: Op):
 
 @emits("local_store")
 def local_store(emitter: Emitter, op: Op):
-    """A trial lowering stores without the mask: what it is for is the layout that Triton's passes give the tile."""
+    """Store a tile. A trial lowering stores without the mask, to see the layout that Triton's passes give the tile."""
     if op.mask is not None and not emitter.trial:
         masked_store(emitter, op)
         return

@@ -43,7 +43,7 @@ def local_atomic_rmw(emitter: Emitter, op: Op):
 
 @emits("local_masked_scatter")
 def local_masked_scatter(emitter: Emitter, op: Op):
-    """An exchange whose result nobody uses; what is narrower than the hardware's atomics is stored by each thread."""
+    """An exchange whose result is not used; elements narrower than the hardware's atomics are stored by each thread."""
     bits = op.value.type.element.bits
     if bits >= 32:
         emitter.builder.create_local_atomic_scatter_rmw(mlir.ATOMIC_OP.XCHG, emitter.of(op.buffer), emitter.operand(op, "value"),

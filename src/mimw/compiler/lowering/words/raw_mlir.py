@@ -23,7 +23,7 @@ from ..emitter import Emitter, emits
 
 @emits("mlir_reads", "mlir_writes", "mlir_loads", "mlir_stores")
 def declaration(emitter: Emitter, op: Op) -> None:
-    """What the function does to memory is for those who read the program; its ops say it to Triton."""
+    """Emit nothing: declared effects are for those who read the program; Triton takes them from the function's ops."""
 
 
 @emits("raw_mlir", "pure_mlir")

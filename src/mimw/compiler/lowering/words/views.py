@@ -38,7 +38,8 @@ def buffer_index(emitter: Emitter, op: Op):
 
 
 def _row(emitter: Emitter, op: Op):
-    """One step along the leading dimension of a single buffer: the buffer as an array of what is left, indexed."""
+    """One step along the leading dimension of a single buffer: the buffer as an array of tiles of the other dimensions,
+    indexed."""
     source = op.buffer
     placement, shape = emitter.placed[source], source.type.shape
     if placement.allocated[1:] != shape[1:]:

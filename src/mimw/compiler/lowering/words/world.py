@@ -63,7 +63,8 @@ def peer_pointer(emitter: Emitter, op: Op):
 
 @emits("world_scratch")
 def world_scratch(emitter: Emitter, op: Op):
-    """Behind the signal pads, at the next multiple of 256 bytes. A launch of more programs than fit there ends in a trap."""
+    """The address behind the signal pads, at the next multiple of 256 bytes. A launch of more programs than fit there ends in
+    a trap."""
     builder, table, stride = emitter.builder, Table(emitter, emitter.of(op.world)), workspace_stride(emitter.program)
     wide = builder.get_int64_ty()
     size = table.narrow(SIZE)

@@ -122,7 +122,7 @@ def _rounded(body, name: str, lhs, rhs, down: bool) -> Number:
 
 @op("arith")
 def ceildivui(body, lhs, rhs):
-    """Of numbers without a sign, upwards."""
+    """Divide numbers without a sign, upwards."""
     threads = body.threads
     a, b = operands(body, "arith.ceildivui", (lhs, rhs), "integer")
     b = safe(body, b)
@@ -178,13 +178,13 @@ def select(body, condition, true_value, false_value):
 
 
 class CmpIPredicate(enum.IntEnum):
-    """How integers are compared: s.. with a sign, u.. without."""
+    """The comparison of two integers: s.. with a sign, u.. without."""
 
     eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge = range(10)
 
 
 class CmpFPredicate(enum.IntEnum):
-    """How floats are compared: o.. is false of a NaN, u.. is true."""
+    """The comparison of two floats: o.. is false of a NaN, u.. is true."""
 
     AlwaysFalse, OEQ, OGT, OGE, OLT, OLE, ONE, ORD, UEQ, UGT, UGE, ULT, ULE, UNE, UNO, AlwaysTrue = range(16)
 

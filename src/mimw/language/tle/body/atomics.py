@@ -45,7 +45,8 @@ def order_of(body, ordering: Any, what: str) -> str:
 
 
 def combine(body, kind: Any, pointers: tl.tensor, value: Number, what: str, order: str = "acq_rel") -> Number:
-    """What was at the pointers, before each thread that comes has combined its value with it."""
+    """Record an atomic; give each active thread the value at its pointer from before that thread combined its own value with
+    it."""
     threads = body.threads
     name = kind.name if isinstance(kind, enum.Enum) else str(getattr(kind, "value", kind))
     word = {**{one.strip("_"): to for one, to in _BINARY.items()}, **_KINDS}.get(name.strip("_"))

@@ -52,7 +52,7 @@ class If(Structured):
             self._results = tuple(self._own(threads.select(self.condition, yes, no)) for yes, no in pairs)
 
     def _handed_on(self, region: Region) -> list[Number]:
-        """What a side yields. Without declared types the then side says how many."""
+        """The values that a side yields. Without declared types the then side determines their number and types."""
         if self.types is None:
             first = self.sides.get("then")
             self.types = tuple(value.type for value in (first[1] if first else region.yielded or ()))

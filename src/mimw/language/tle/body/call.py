@@ -29,7 +29,8 @@ _SPACES = ("shared", "shared_memory", "smem")
 
 @dataclass(frozen=True)
 class InPlace:
-    """What the word gives to the code generator: the positions of the arguments that were written, with their new values."""
+    """The result of `tle.call` for the code generator: the positions of the arguments that were written, with their new
+    values."""
 
     written: dict[int, Any]
 

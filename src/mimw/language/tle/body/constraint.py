@@ -20,7 +20,7 @@ SCOPES = ("thread", "warp", "block", "cluster", "grid")
 @host_constructible
 @dataclass(frozen=True)
 class Constraint:
-    """How many dimensions of threads a function uses, and the widest synchronisation in it."""
+    """The number of dimensions of threads that a function uses, and the widest synchronisation in it."""
 
     threads_dim: int
     sync_scope: str

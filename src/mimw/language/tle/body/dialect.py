@@ -36,7 +36,7 @@ class Op:
                            "@tle.raw.language(name=\"mlir\") or @tle.raw.dialect(name=\"mlir\")")
 
     def record(self, body, args: list, kwargs: dict) -> Any:
-        """What the op gives in `body`. RawCodeError for arguments that do not bind."""
+        """Record the op in `body`; return its result. RawCodeError for arguments that do not bind."""
         kwargs = {name: value for name, value in kwargs.items() if name not in _HIDDEN}
         try:
             bound = self.signature.bind(body, *args, **kwargs)

@@ -49,7 +49,7 @@ class Expressions:
     function: FunctionType
 
     def value(self, node: ast.expr) -> Any:
-        """What an expression stands for."""
+        """The value of an expression."""
         visit = getattr(self, f"_{type(node).__name__.lower()}", None)
         if visit is None:
             self.at(node)
@@ -126,7 +126,7 @@ class Expressions:
         return self.binary(node.op, left, right)
 
     def binary(self, kind: ast.operator, left: Any, right: Any) -> Any:
-        """What one of Python's operators makes of two operands."""
+        """The result of one of Python's operators on two operands."""
         word, plain = _BINARY.get(type(kind), (None, None))
         if word is None:
             self.fail(f"raw bodies have no {type(kind).__name__}")
@@ -201,7 +201,7 @@ def _floats(value: Number | Vector) -> bool:
 
 
 def _stand_in(name: str, value: Any) -> Any:
-    """What a name of the author's module stands for in a body: MLIR's own modules, and Python's `math`, are answered by ours."""
+    """The value of a name of the author's module in a body: for MLIR's own modules, and Python's `math`, our modules."""
     if isinstance(value, ModuleType):
         if value is host_math:
             return DIALECTS["math"]

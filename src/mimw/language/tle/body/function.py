@@ -1,4 +1,4 @@
-"""A raw function with a Python body: what a call of it records, and what tells two of them apart.
+"""A raw function with a Python body: the ops that a call of it records, and its key.
 
 Input: the decorated function, and the arguments of a call. Output: the ops of the body, between two barriers of the threads. For
 example,
@@ -75,7 +75,7 @@ class BodyCall:
         self.buffers: dict[int, Any] = {}
 
     def record(self, extents: tuple[int, ...] | None, read_only) -> Any:
-        """Record the body for threads of these extents, by default those that there are: what it returns."""
+        """Record the body for threads of these extents, by default the task's threads; return its results."""
         semantic, builder = self.semantic, self.builder
         for index, (arg, form) in enumerate(zip(self.given, self.operands.forms)):
             if form.kind == "memref":
@@ -103,7 +103,7 @@ class BodyCall:
         return value if order is None else self.semantic.permute(value, tuple(order.index(axis) for axis in range(len(order))))
 
     def position(self, memory: Any) -> int:
-        """Which argument the body has returned."""
+        """The index of the argument that the body has returned."""
         found = next((index for index, one in self.memories.items() if one is memory), None)
         if found is None:
             refuse(ValueError, f"{self.function.name} returns {memory!r}; a body returns memrefs among its parameters")

@@ -15,14 +15,14 @@ from .dialect import op
 
 @op("func", classes=("ReturnOp", ))
 def return_(body, operands=()):
-    """The end of the body, with what it gives back."""
+    """End the body, with the values that it returns."""
     values = list(operands)
     body.end(None if not values else values[0] if len(values) == 1 else values)
 
 
 @op("func", classes=("CallOp", ))
 def call(body, callee, arguments=()):
-    """A helper's body, read here: what it returns."""
+    """Record a helper's body in place; return its results."""
     if not isinstance(callee, FunctionType):
         body.fail(f"func.call takes a Python function that is a body itself, got {callee!r}")
     return body.inlined(callee, list(arguments), {})

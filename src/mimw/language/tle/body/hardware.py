@@ -1,4 +1,4 @@
-"""The dialects `nvvm` and `gpu`: who a thread is, meetings of all threads, and numbers from other threads of the warp.
+"""The dialects `nvvm` and `gpu`: numbers of threads, barriers of all threads, and values from other threads of the warp.
 
 Input: nothing, or numbers of a body. Output: ops of `mimw.ir`. For example, with 128 threads:
 
@@ -98,18 +98,19 @@ def lane_id(body, upper_bound=None):
     return body.threads.resized(_in_warp(body), INDEX)
 
 
-# ---- meetings -----------------------------------------------------------------------------------------------------------
+# ---- barriers -----------------------------------------------------------------------------------------------------------
 
 
 @op("nvvm")
 def barrier0(body, **given):
-    """All threads meet; what each has written before, all see after."""
+    """Record a barrier of all threads; the writes of each before the barrier are visible to all behind it."""
     meet(body, "nvvm.barrier0")
 
 
 @op("nvvm", "barrier", classes=("BarrierOp", ))
 def nvvm_barrier(body, barrier_id=None, number_of_threads=None, **given):
-    """As barrier0. Barriers with numbers, and of some of the threads, are words of the kernel (tlx.named_barrier_wait)."""
+    """The same as barrier0. Barriers with numbers, and of some of the threads, are words of the kernel
+    (tlx.named_barrier_wait)."""
     if barrier_id is not None or number_of_threads is not None:
         body.fail("nvvm.barrier: in a raw body all threads meet, at barrier 0", "leave the number and the count out")
     meet(body, "nvvm.barrier")
@@ -117,7 +118,7 @@ def nvvm_barrier(body, barrier_id=None, number_of_threads=None, **given):
 
 @op("gpu", "barrier")
 def gpu_barrier(body, **given):
-    """As nvvm.barrier0."""
+    """The same as nvvm.barrier0."""
     meet(body, "gpu.barrier")
 
 
@@ -134,14 +135,14 @@ def meet(body, what: str) -> None:
 
 @op("nvvm", "bar_warp_sync", classes=("SyncWarpOp", ))
 def bar_warp_sync(body, mask=None):
-    """Threads of a warp meet. A body is done op by op for all threads, which is stronger: nothing is recorded."""
+    """Synchronise the threads of a warp. A body is done op by op for all threads, which is stronger: nothing is recorded."""
 
 
 # ---- from other threads of the warp ---------------------------------------------------------------------------------------
 
 
 class ShflKind(enum.IntEnum):
-    """Which thread of the warp the number comes from."""
+    """The thread of the warp from which the number comes."""
 
     bfly, up, down, idx = range(4)
 

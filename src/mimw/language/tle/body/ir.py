@@ -24,7 +24,7 @@ class Attribute:
 
     @classmethod
     def get(cls, first, second=None, context=None) -> Attribute:
-        """Of a type and a value; of a value alone, where the type is clear."""
+        """Make an attribute of a type and a value; of a value alone, where the type is clear."""
         return cls(None, first) if second is None else cls(first, second)
 
     @classmethod
@@ -57,11 +57,11 @@ class DenseI32ArrayAttr(Attribute):
 
 
 class ShapedType(types._Shaped):
-    """What shaped types share."""
+    """The base of shaped types."""
 
     @staticmethod
     def get_dynamic_size() -> int:
-        """What stands for an extent that is only known at run time."""
+        """The number that stands for an extent that is only known at run time."""
         return types.DYNAMIC
 
 

@@ -106,7 +106,7 @@ class For(Structured):
         self._made(block, [threads.constant(0, I64), most, threads.constant(1, I64)], inits, lanes)
 
     def _counts(self) -> Number:
-        """How many trips each thread takes, an i64; none, where it does not come."""
+        """The trips of each thread, an i64; 0 for a thread that does not enter the loop."""
         threads, (start, stop, step) = self.threads, self.bounds
         kind, one = start.type, threads.constant(1, start.type)
         left = threads.op("sub", [threads.op("sub", [stop, start], kind), one], kind)      # without a sign, where start < stop

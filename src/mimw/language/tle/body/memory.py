@@ -42,7 +42,7 @@ def place(body, memory: Any, indices: Any, what: str) -> tl.tensor:
 
 
 def read(body, pointer: tl.tensor, type_: Type) -> Number:
-    """What the threads that come find at their pointers; the others get 0."""
+    """The values that active threads read at their pointers; 0 for the other threads."""
     threads, semantic = body.threads, body.threads.semantic
     if threads.mask is None or not (pointer.type.is_block() or threads.diverged):
         return threads.wrap(tl.load(pointer, _semantic=semantic).handle, type_, pointer.type.is_block())
@@ -116,7 +116,7 @@ def put(body, value, memory, indices, what: str) -> None:
 
 
 def _dim(body, source, index):
-    """How many elements there are along one axis."""
+    """The number of elements along one axis."""
     if not isinstance(source, Memory):
         body.fail(f"dim: expected a memref or a tensor, got {source!r}")
     axis = index if isinstance(index, int) else body.known(index)
@@ -131,7 +131,7 @@ op("tensor", "dim")(_dim)
 
 @op("memref", classes=("AtomicRMWOp", ))
 def atomic_rmw(body, kind, value, memref, indices):
-    """Combine each thread's value with the element, in one step; gives what was there before."""
+    """Combine each thread's value with the element, in one step; give the element's old value."""
     pointer = place(body, memref, indices, "memref.atomic_rmw")
     value = body.threads.number(value, _element(memref))
     if value.type != _element(memref):
@@ -236,7 +236,7 @@ def _steps(body, address: Number, type_: VectorType) -> list[tl.tensor]:
 
 @op("llvm", classes=("AtomicRMWOp", ))
 def atomicrmw(body, bin_op, ptr, val, ordering=None, **hints):
-    """Combine each thread's value with the number at its address, in one step; gives what was there before."""
+    """Combine each thread's value with the number at its address, in one step; give the old number."""
     address = pointer(body, ptr, "llvm.atomicrmw")
     value = body.threads.number(val, address.pointee)
     order = order_of(body, ordering, "llvm.atomicrmw")
@@ -248,6 +248,6 @@ DIALECTS["llvm"].PointerType = PointerType
 
 @op("llvm", classes=("ConstantOp", ), name="mlir_constant")
 def llvm_constant(body, *values, **named):
-    """As arith.constant."""
+    """The same as arith.constant."""
     from .arith import constant
     return constant.record(body, list(values), named)

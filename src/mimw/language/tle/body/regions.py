@@ -1,4 +1,5 @@
-"""What the ops of `scf` share: blocks that statements go into, regions and what they yield, values of a type around handles.
+"""Tools that the ops of `scf` share: blocks that statements go into, regions and what they yield, values of a type around
+handles.
 
 Input: statements of a raw body. Output: a `Region` with what it has handed on, and blocks of the recorder. For example:
 
@@ -83,7 +84,8 @@ class Structured:
 
 
 def run(body, statements: list[ast.stmt], what: str, assign: Callable[[], None] | None = None) -> Region:
-    """Walk the statements of a region, after `assign` has bound names in it. The region with what it yields."""
+    """Walk the statements of a region, after `assign` has bound names in it. Returns the region with the values that it
+    yields."""
     with body.threads.inside(Region(what)) as region:
         if assign is not None:
             assign()
@@ -92,7 +94,7 @@ def run(body, statements: list[ast.stmt], what: str, assign: Callable[[], None] 
 
 
 def yielded(body, region: Region, count: int, what: str) -> list[Number]:
-    """What the region hands on, in place: `count` values."""
+    """The `count` values that the region yields."""
     values = list(region.yielded or ())
     if len(values) != count:
         body.fail(f"{what} yields {len(values)} values, and {count} are wanted", "end the region with scf.yield_([..])")
@@ -121,7 +123,7 @@ def loop(threads, inits: list[Number], first, second):
 
 @op("scf", "yield_", classes=("YieldOp", ))
 def yield_(body, results_=(), results=None):
-    """What the region hands on; its last statement."""
+    """Set the values that the region yields; its last statement."""
     values = results if results is not None else results_
     values = list(values) if isinstance(values, (list, tuple)) else [values]
     body.threads.regions[-1].yielded = [body.threads.number(value, None, "scf.yield_: a value") for value in values]
@@ -129,7 +131,7 @@ def yield_(body, results_=(), results=None):
 
 @op("scf")
 def condition(body, condition, args_=(), args=None):
-    """Ends the first region of an scf.while_: go on? And what the second region, or the op, gets."""
+    """End the first region of an scf.while_: the flag for one more trip, and the values for the second region, or for the op."""
     values = args if args is not None else args_
     threads = body.threads
     flags = threads.number(condition, I1, "scf.condition: the condition")

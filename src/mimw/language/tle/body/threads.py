@@ -1,4 +1,4 @@
-"""The threads of a raw body as the lanes of tiles, and what is recorded for them.
+"""The threads of a raw body as the lanes of tiles, and the ops that are recorded for them.
 
 Input: how many threads, and the semantic of the kernel. Output: ops of `mimw.ir`. For example, with 128 threads:
 
@@ -136,7 +136,7 @@ class Threads:
         return self.compare("NE", self.over_all(ones, "or"), self.constant(0, I32))
 
     def over_all(self, value: Number, combine: str) -> Number:
-        """What an op makes of all threads' integers, the same in all threads."""
+        """A reduction of all threads' integers by an op; the result is the same in all threads."""
         def both(op):
             builder = self.builder
             point = builder.get_insertion_point()

@@ -76,7 +76,7 @@ F16Type, BF16Type, F32Type, F64Type = map(_float, ("f16", "bf16", "f32", "f64"))
 
 @dataclass(frozen=True)
 class PointerType(Type):
-    """An address; what it points to, the op says."""
+    """An address; the op names the type of the data at it."""
 
     space: int = 0
 
@@ -147,12 +147,12 @@ _NAMES = {str(dtype): name for name, dtype in _DTYPES.items() if name != "index"
 
 
 def dtype_of(type_: Type) -> tl.dtype:
-    """What Triton calls a number of this type."""
+    """Triton's dtype of a number of this type."""
     return _DTYPES[str(type_)]
 
 
 def type_of(dtype: tl.dtype) -> Type:
-    """What MLIR calls a number of this dtype. ValueError if raw bodies have none."""
+    """MLIR's type of a number of this dtype. ValueError if raw bodies have none."""
     if str(dtype) not in _NAMES:
         raise ValueError(f"raw MLIR bodies have no numbers of the type {dtype}")
     return parse(_NAMES[str(dtype)])

@@ -1,11 +1,12 @@
-"""What a raw body computes with: numbers of all threads at once, and memory.
+"""Values of a raw body: numbers of all threads at once, and memory.
 
-Input: what the ops of a body give. Output: values that know whether the threads differ. For example, with 128 threads:
+Input: the results of a body's ops. Output: values that know if the threads differ. For example, with 128 threads:
 
     Number(i32[128], IntegerType(32))       the thread's number: a tile with an element, a *lane*, for each thread
     Number(i32, IntegerType(32))            a constant or a block's number, the same in all threads: a scalar
 
-A value is known in the region where it was made and in those inside it, as in MLIR; what is to be known outside, a region yields.
+A value is known in the region where it was made and in those inside it, as in MLIR; a region yields the values that are
+needed outside.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .types import MemRefType, Type
 
 
 class Region:
-    """A region of the body while it is walked: `yielded` is what it has handed on, once it has."""
+    """A region of the body while it is walked: `yielded` are its yielded values, once it has any."""
 
     def __init__(self, what: str):
         self.what, self.yielded, self.condition = what, None, None

@@ -94,7 +94,7 @@ def _place(body, what: str, vector: Vector, places: list) -> int:
 
 
 class CombiningKind(enum.Enum):
-    """How vector.reduction combines two numbers."""
+    """The way in which vector.reduction combines two numbers."""
 
     ADD, MUL, MINUI, MINSI, MINNUMF, MAXUI, MAXSI, MAXNUMF, AND, OR, XOR, MINIMUMF, MAXIMUMF = range(13)
 

@@ -38,7 +38,7 @@ _TEXTS: WeakKeyDictionary = WeakKeyDictionary()      # a function kept alive wou
 
 
 def text_of(function: FunctionType) -> tuple[str, int]:
-    """The function's text, as it was when somebody first asked, and the line of the file where it begins."""
+    """The function's text, as it was at the first request, and the line of the file where it begins."""
     if function in _TEXTS:
         return _TEXTS[function]
     try:
@@ -57,7 +57,7 @@ def _parsed(function: FunctionType) -> tuple[ast.FunctionDef, int, int]:
 
 
 class Walker(Expressions):
-    """Walks one body. Ops reach the threads, and what belongs to the whole body, through it."""
+    """Walker of one body. Ops reach the threads, and the state of the whole body, through it."""
 
     def __init__(self, function: FunctionType, threads: Threads, allocate: Callable, widest: str = "block", depth: int = 0):
         self.function, self.threads, self._allocate, self.widest, self._depth = function, threads, allocate, widest, depth
@@ -93,8 +93,8 @@ class Walker(Expressions):
         written.written = True
 
     def settle(self) -> None:
-        """Put a barrier behind what writes global memory: where a thread of the launch does the work of several, another thread of
-        the launch may read what it has written."""
+        """Record a barrier behind a write to global memory: where a thread of the launch does the work of several, another
+        thread of the launch may read what a thread has written."""
         if self.threads.width != self.threads.physical:
             self.threads.semantic.debug_barrier()
 
@@ -103,7 +103,7 @@ class Walker(Expressions):
         return self._allocate(type_, by_thread)
 
     def until_steady(self, statements: list[ast.stmt], lanes: tuple, record: Callable[[tuple], tuple | None]) -> None:
-        """Record a loop, again and again until no more of what it carries has to be a tile."""
+        """Record a loop, again and again until no more of its carried values have to become tiles."""
         known = self.widened.get(id(statements))
         lanes = tuple(a or b for a, b in zip(lanes, known)) if known else lanes
         kept = dict(self.names)
@@ -114,7 +114,7 @@ class Walker(Expressions):
     # ---- statements ---------------------------------------------------------------------------------------------------
 
     def walk(self, arguments: dict[str, Any]) -> Any:
-        """Record the body for these values of its parameters: what it returns."""
+        """Record the body for these values of its parameters; return its results."""
         builder = self.threads.builder
         saved = builder.enter_function(self.function.__name__)
         try:
@@ -154,7 +154,7 @@ class Walker(Expressions):
             visit(statement)
 
     def at(self, node: ast.AST) -> None:
-        """What is recorded, or refused, from here on is about this place in the body."""
+        """Set the place in the body to which the following ops and refusals belong."""
         builder = self.threads.builder
         builder.set_loc(self.function.__code__.co_filename, self.line + node.lineno, self.column + node.col_offset + 1)
 

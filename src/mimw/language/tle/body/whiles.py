@@ -28,7 +28,8 @@ from .values import Number, Region
 
 @dataclass(frozen=True)
 class _Condition:
-    """What the first region ends in: go on? And values for the second, each a carried one (its place) or a new one."""
+    """The end of the first region: a flag for one more trip, and the values for the second region, each a carried one (its
+    place) or a new one."""
 
     flags: Number
     values: list[Number]
@@ -138,7 +139,8 @@ class While(Structured):
         return [around(self.threads, handle, init, wide) for handle, init, wide in zip(handles, self.inits, lanes)]
 
     def _masked(self, condition: _Condition) -> None:
-        """Each thread goes on for itself. Besides what is carried, the loop holds what the condition gave last, and who goes on."""
+        """Record a loop in which each thread goes on for itself. Besides the carried values, the loop holds the last values
+        of the condition, and a mask of the threads that go on."""
         threads, builder, count = self.threads, self.threads.builder, len(self.inits)
         everyone = threads.mask if threads.mask is not None else threads.constant(True, I1)
         shown = condition.new
@@ -177,7 +179,7 @@ def _as(threads: Threads, value: Number, wide: bool) -> Number:
 
 
 def _nothing(threads: Threads, like: Number) -> Number:
-    """A value of the same type, which nobody will ask for."""
+    """A value of the same type, which will not be used."""
     if not isinstance(like.type, PointerType):
         return threads.constant(0, like.type)
     zero = threads.semantic.scalar_constant(0, tl.int64)

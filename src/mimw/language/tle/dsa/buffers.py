@@ -105,7 +105,7 @@ def to_tensor(buffer, writable: tl.constexpr = True, target_shape=None, _semanti
     args:      buffer       - a buffer, or a subview of one
                writable     - whether the compiler may update the tensor where it lies; no effect on values
                target_shape - (opt) another shape of as many elements, which then follow in row-major order
-    returns:   tensor of the buffer's shape, or of `target_shape`. Elements that nobody has written are undefined
+    returns:   tensor of the buffer's shape, or of `target_shape`. Elements that were never written are undefined
     errors:    ValueError; on a GPU also for extents that are no powers of two, which tensors cannot have there
     lowers to: on a GPU ttg.local_load, or nothing where the buffer is in registers
     """

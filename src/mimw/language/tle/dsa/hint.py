@@ -57,5 +57,5 @@ hint.signature = inspect.Signature([inspect.Parameter("hints", inspect.Parameter
 
 
 def hinted(semantic, name: str, default: Any) -> Any:
-    """What the innermost hint of that name says where the kernel is being recorded."""
+    """The value of the innermost hint of that name at the place that is being recorded, or `default`."""
     return next((hints[name] for hints in reversed(_STACKS.get(semantic.builder, ())) if name in hints), default)

@@ -84,7 +84,7 @@ def _number(what: str, value, semantic) -> tl.tensor:
 
 
 def _inside(places, extents, box: tuple[int, ...], semantic):
-    """Which elements lie in a matrix of these extents; None if nobody has said how big it is."""
+    """A mask of the elements that lie in a matrix of these extents; None if the author gives no extents."""
     if extents is None:
         return None
     if not isinstance(extents, (tuple, list)) or len(extents) != 2:

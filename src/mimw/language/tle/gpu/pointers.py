@@ -47,7 +47,7 @@ def local_ptr(buffer, indices=None, _semantic=None):
 
 
 def pointers_into(name: str, buffer, shape: tuple[int, ...], dtype, indices, semantic) -> tl.tensor:
-    """What `local_ptr` gives for a buffer with the logical extents `shape`."""
+    """The pointers that `local_ptr` gives for a buffer with the logical extents `shape`."""
     builder, handles = semantic.builder, None
     if indices is None:
         block = shape

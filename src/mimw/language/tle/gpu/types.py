@@ -1,4 +1,4 @@
-"""Where memory is, and the buffers in it: the values that the words of `tle.gpu` take and give.
+"""Memory spaces and the buffers in them: the values that the words of `tle.gpu` take and give.
 
 Input: an element type, extents and a layout. Output: a `buffered_tensor` over a buffer whose extents are powers of two,
 but for the first of several. For example:

@@ -24,7 +24,7 @@ _LEAST, _MOST = 24, 248  # registers a thread that can be asked for, in steps of
 
 @dataclass(frozen=True)
 class Partitions:
-    """What the word gives to the code generator: a (function, arguments) for each task, the default one's first."""
+    """The result of the word for the code generator: a (function, arguments) for each task, the default task's first."""
 
     calls: list[tuple]
     tasks: list[Task]

@@ -1,4 +1,4 @@
-"""What the parameters of native code are declared to be: annotations, and the MLIR types in them.
+"""Declarations of the parameters of native code: annotations, and the MLIR types in them.
 
 Input: a function with annotations as published programs write them. Output: a `Declared` for each parameter that has one. With
 `L = typing.Literal`:
@@ -43,7 +43,7 @@ class Declared:
     what: Any = None
 
     def __call__(self):
-        """Nothing to call: Python's typing module wants annotations that it can."""
+        """Refuse a call. The method exists because Python's typing module wants annotations that can be called."""
         raise TypeError("the declaration of a parameter of native code cannot be called")
 
 
@@ -117,7 +117,7 @@ def _declared(fn, annotation) -> Declared | None:
 
 
 def _evaluated(fn, text: str) -> Any:
-    """What a text stands for among the names of the function; the text itself if it is no expression of them."""
+    """The value of a text as an expression over the names of the function; the text itself if it is no such expression."""
     names = {**fn.__globals__, **inspect.getclosurevars(fn).nonlocals}
     try:
         return eval(text, names)

@@ -6,7 +6,7 @@ Input: the decorated Python function and the decorator's options. Output: an obj
     scale(x, 2.0)                   RuntimeError: scale is native code (cuda): it cannot be called on the host
     tle.raw.call(scale, [x, 2.0])   in a kernel
 
-A dialect subclasses `RawFunction` and says what a call records, and what tells two functions apart.
+A dialect subclasses `RawFunction`, which records a call, and gives each function a key.
 """
 
 from __future__ import annotations

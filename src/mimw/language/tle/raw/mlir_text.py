@@ -36,8 +36,8 @@ _EFFECTS = {frozenset(): "", frozenset(("read", )): "in", frozenset(("write", ))
 
 
 def mlir_function(fn, dialect: str, options: dict[str, Any]) -> NativeFunction:
-    """What a text in MLIR declares: a function on tiles, whose body becomes a part of the kernel, or (`llvm.func`) one that each
-    thread runs, as of any native code."""
+    """The function that a text in MLIR declares: one on tiles, whose body becomes a part of the kernel, or (`llvm.func`) one
+    that each thread runs, as of any native code."""
     function = NativeFunction(fn, dialect, options)
     if not function.deferred and _OF_A_THREAD.search(quiet(function.code().text)):
         return function
@@ -90,7 +90,7 @@ class MlirFunctionText(NativeFunction):
         return text, function
 
     def _check_border(self, function: MlirFunction) -> None:
-        """What the signature of a function that is called may say."""
+        """Refuse a signature that a function that is called may not have."""
         for parameter in function.parameters:
             if isinstance(parameter.type, Barrier):
                 raise MlirError(f"%{parameter.name} is an mbarrier; wait and arrive in the kernel, before and behind the call",
@@ -144,7 +144,8 @@ class MlirFunctionText(NativeFunction):
             self._refuse(f"is given {arg} for %{name}; a buffer must be a single one in shared memory, not transposed", function)
 
     def _effect(self, place: int, used: str, function: MlirFunction) -> str:
-        """What the function does to the memory of a parameter: as it is declared, which must hold what the text does."""
+        """The effect of the function on the memory of a parameter: the declared one, which must include the accesses of the
+        text."""
         names = list(self.parameters)
         if not names:
             return used

@@ -41,7 +41,7 @@ class NativeFunction(RawFunction):
 
     @property
     def reference(self):
-        """What the simulator runs instead, or None."""
+        """The function that the simulator runs instead, or None."""
         return self.options.get("reference")
 
     @property

@@ -30,7 +30,7 @@ _NAMES = {"i1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64":
 
 
 class Operands:
-    """Those of one call. `forms` and `handles` are those of its `raw_call`, once `before` has run."""
+    """The operands of one call. `forms` and `handles` are those of its `raw_call`, once `before` has run."""
 
     def __init__(self, function, args: list, in_place: bool, semantic, outputs: tuple[int, ...] | None = None):
         self.function, self.semantic, self.builder = function, semantic, semantic.builder
@@ -51,7 +51,7 @@ class Operands:
             self._refuse(f"returns {self.result.text}; a result is a number, and what is written comes back by InOut parameters")
 
     def wanted(self, outputs: tuple[int, ...] | None) -> list[int]:
-        """Which arguments' new values the call gives."""
+        """The indices of the arguments whose new values the call gives."""
         if outputs is None:
             if self.function.options.get("deferred"):
                 self._refuse("is deferred: the call needs output_indices=[..], the positions of the arguments whose new values "
@@ -69,7 +69,7 @@ class Operands:
         return () if self.result is None or self.result.kind != "value" else (_NAMES[self.result.element].to_ir(self.builder), )
 
     def before(self) -> None:
-        """Put tiles into shared memory and declare what is read."""
+        """Put tiles into shared memory and declare the memory that is read."""
         for index, (arg, form) in enumerate(zip(self.given, self.forms)):
             if form.kind == "memref" and isinstance(arg, tl.tensor):
                 self.memory[index] = alloc(list(form.shape), arg.dtype, _semantic=self.semantic)
@@ -81,7 +81,7 @@ class Operands:
                 self.builder.record("raw_reads" if form.kind == "memref" else "raw_loads", place.handle)
 
     def after(self) -> None:
-        """Declare what has been written."""
+        """Declare the memory that has been written."""
         for place, form in zip(self.memory, self.forms):
             if form.writes:
                 self.builder.record("raw_writes" if form.kind == "memref" else "raw_stores", place.handle)
