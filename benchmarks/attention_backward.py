@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from mimw.kernels import attention, attention_backward, wide_attention_backward
+from mimw import ops
+from mimw.kernels import attention_backward, wide_attention_backward
 from mimw.kernels.attention.configs import value_dim
 from mimw.kernels.attention_backward import Configuration
 from mimw.kernels.attention_backward.order import ORDERS
@@ -139,7 +140,7 @@ def measure(shape: dict[str, int], dtype_name: str, dtype, causal: bool, chosen:
     q, k, v, do = (torch.randn(shape["batch"], shape[heads], shape["seq"], dim, device="cuda", dtype=dtype) for heads, dim in
                    (("heads", shape["dim"]), ("kv_heads", shape["dim"]), ("kv_heads", value_dim(shape["dim"])),
                     ("heads", value_dim(shape["dim"]))))
-    o, lse = attention.attention(q, k, v, causal)
+    o, lse = ops.attention(q, k, v, causal, return_lse=True)
     gradients = [torch.full_like(x, float("nan")) for x in (q, k, v)]
     run = launcher(q, k, v, o, lse, do, gradients, causal, chosen)
     run()

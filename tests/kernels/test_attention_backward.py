@@ -207,14 +207,14 @@ SHAPE = (1, 2, 128, 64)
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(v=(1, 2, 128, 128)), "v is 1 x 2 x 128 x 128 float16; it must be like k"),
-    (dict(do=(1, 2, 64, 64)), "do is 1 x 2 x 64 x 64 float16; it must be like q"),
-    (dict.fromkeys(("k", "v", "dk", "dv"), (1, 3, 128, 64)), "its heads must divide q's"),
-    (dict(lse=(1, 2, 127)), "it must be 1 x 2 x 128 float32"),
-    (dict(rows=(2, 2, 64)), "rows is 2 x 2 x 64 float32; .* must be 2 x 2 x 128 float32, contiguous"),
+    (dict(v=(1, 2, 128, 128)), "v is 1 x 2 x 128 x 128; for q 1 x 2 x 128 x 64 and k 1 x 2 x 128"),
+    (dict(do=(1, 2, 64, 64)), "do is 1 x 2 x 64 x 64; for q 1 x 2 x 128 x 64 it must be 1 x 2 x"),
+    (dict.fromkeys(("k", "v", "dk", "dv"), (1, 3, 128, 64)), "kv_heads is 3 and heads is 2; the heads of k and v must divide"),
+    (dict(lse=(1, 2, 127)), "lse is 1 x 2 x 127; for q 1 x 2 x 128 x 64 it must be 1 x 2 x"),
+    (dict(rows=(2, 2, 64)), "rows is 2 x 2 x 64; it must be 2 x 2 x 128, .2, batch . heads,"),
     (dict.fromkeys(("q", "k", "v", "o", "do", "dq", "dk", "dv"), (1, 2, 128, 36)),
-     "the head dim is 36; it may be a multiple of 8 up to 128"),
-    (dict(causal=True, **dict.fromkeys(("k", "v", "dk", "dv"), (1, 2, 64, 64))), "the first 64 would see none"),
+     "dim is 36; the head dim may be a multiple of 8 up to 128"),
+    (dict(causal=True, **dict.fromkeys(("k", "v", "dk", "dv"), (1, 2, 64, 64))), "seq_k is 64, reach is 0 and seq_q is 128; the first queries would"),
 ])
 def test_refused_shapes(change, text):
     options = {"causal": change.pop("causal")} if "causal" in change else {}
@@ -226,8 +226,8 @@ def test_refused_shapes(change, text):
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict.fromkeys(("q", "o", "do", "dq"), np.zeros(SHAPE, BF16)), "both must be bf16"),
-    (dict(k=np.zeros((1, 2, 128, 128), np.float16)[..., ::2]), "k must be contiguous along the head dim"),
+    (dict.fromkeys(("q", "o", "do", "dq"), np.zeros(SHAPE, BF16)), "q is bfloat16 and k float16; both must be of one type"),
+    (dict(k=np.zeros((1, 2, 128, 128), np.float16)[..., ::2]), "k must be contiguous along its last dimension and have strides of"),
 ])
 def test_refused_arrays(change, text):
     names = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv", "rows", "sums")
@@ -243,11 +243,11 @@ def test_torch_tensors_with_heads_last_but_one(causal, dim, seq_q, seq_k):
     """Against autograd in fp32; the forward kernel gives O and its log-sum-exps."""
     import torch
 
-    from mimw.kernels import attention
+    from mimw import ops
     q, do = (torch.randn(2, seq_q, 8, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
     k, v = (torch.randn(2, seq_k, 2, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
-    o, lse = attention.attention(q, k, v, causal)
-    got = backward.attention_backward(q, k, v, o, lse, do, causal)
+    o, lse = ops.attention(q, k, v, causal, return_lse=True)
+    got = torch.ops.mimw.attention_backward(do, q, k, v, o, lse, None, causal)
     exact = [x.double().requires_grad_() for x in (q, k, v)]
     scores = exact[0] @ exact[1].repeat_interleave(4, 1).mT / dim**0.5
     if causal:

@@ -141,11 +141,11 @@ def test_a_page_is_a_copy():
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(page=8), "pages have 8 keys"), (dict(splits=0), "splits 0"),
-    (dict(k=slice(0, 1)), "2 sequences and the caches 1"), (dict(scale=-1.0), "scale is -1.0"),
-    (dict(room=slice(0, 8)), "room has 8 numbers; 2 programs need"),
+    (dict(page=8), "page_table is 2 x 4 of int32 and page_size is 8; pages may have"), (dict(splits=0), "splits is 0; it must be 1 or more, or None"),
+    (dict(k=slice(0, 1)), "pages is 1 and batch is 2; without a page table there must be as"), (dict(scale=-1.0), "scale is -1.0"),
+    (dict(room=slice(0, 8)), "room has 8 elements; the launch needs 2120"),
     (dict(chosen=FEW), "flags are None"), (dict(chosen=replace(FEW, bn=32), flags=np.zeros(9, np.int32)), "blocks have 32 keys"),
-    (dict(chosen=FEW, flags=np.zeros(2, np.int32)), "there are 2 flags; 2 programs need 3")])
+    (dict(chosen=FEW, flags=np.zeros(2, np.int32)), "flags has 2 elements; the launch needs 3")])
 def test_refusals(change, text):
     (q, k, v, lengths, o, lse, room), table = problem([20, 20], page=change.pop("page", None))
     k, v, room = k[change.get("k", slice(None))], v[change.pop("k", slice(None))], room[change.pop("room", slice(None))]

@@ -100,15 +100,15 @@ def arrays_of(**changes):
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(cu_seqlens_q=np.zeros(3, np.int32)), "cu_seqlens_q has 3 elements and cu_seqlens_k 2"),
+    (dict(cu_seqlens_q=np.zeros(3, np.int32)), "cu_seqlens_k is 2; for cu_seqlens_q 3 it must be 3, .batch . 1."),
     (dict(cu_seqlens_k=np.zeros(2, np.int64)), "cu_seqlens_k is int64; it may be int32"),
-    (dict(cu_seqlens_k=np.zeros(4, np.int32)[::2]), "cu_seqlens_k has a stride of 2"),
-    (dict(lse=np.zeros((63, 2), np.float32)), "lse 63 x 2; for q 63 x 2 x 64 they must be 63 x 2 x 64 and 2 x 63"),
-    (dict(v=np.zeros((63, 2, 64), np.float16)), "k and v must be alike"),
-    (dict(v=np.zeros((63, 1, 64), np.float32)), "v is float32; it may be float16"),
-    (dict(q=np.zeros((63, 2, 128), np.float16)[..., ::2]), "q must be contiguous along the head dim"),
+    (dict(cu_seqlens_k=np.zeros(4, np.int32)[::2]), "cu_seqlens_k must be contiguous; its strides are 2 elements"),
+    (dict(lse=np.zeros((63, 2), np.float32)), "lse is 63 x 2; for q 63 x 2 x 64 it must be 2 x 63, .heads,"),
+    (dict(v=np.zeros((63, 2, 64), np.float16)), "v is 63 x 2 x 64; for k 63 x 1 x 64 it must be 63 x 1 x"),
+    (dict(v=np.zeros((63, 1, 64), np.float32)), "q is float16 and v float32; both must be of one type"),
+    (dict(q=np.zeros((63, 2, 128), np.float16)[..., ::2]), "q must be contiguous along its last dimension and have strides of"),
     (dict(max_seqlen_q=-1), "max_seqlen_q is -1"), (dict(scale=0.0), "scale is 0.0"),
-    (dict(slopes=np.zeros((2, 2), np.float32)), "slopes is 2 x 2; for 1 batches of 2 heads")])
+    (dict(slopes=np.zeros((2, 2), np.float32)), "slopes is 2 x 2; for q 63 x 2 x 64 and cu_seqlens_q 2 it must be")])
 def test_refusals(change, text):
     with pytest.raises(ValueError, match=text):
         attention_varlen.arguments(**dict(max_seqlen_q=60, max_seqlen_k=60, counter=np.zeros(1, np.int32), programs=1)

@@ -139,15 +139,15 @@ def arrays_of(**changes):
     (dict(tiles=np.zeros((2, 8), np.int32)), "tiles is 2 x 8 int32; .* k 63 x 1 x 64 and 1 sequences it must be 1 x 8 int32"),
     (dict(rows=np.zeros((2, 2, 128), np.float32)), "rows is 2 x 2 x 128 float32; .* must be 2 x 2 x 64 float32, contiguous"),
     (dict(one_order=True), "the array for sums must not be there"),
-    (dict(lse=np.zeros((63, 2), np.float32)), "lse is 63 x 2 float32; for q 63 x 2 x 64 it must be 2 x 63 float32"),
-    (dict(dv=np.zeros((63, 2, 64), np.float16)), "dv is 63 x 2 x 64 float16; it must be like v, 63 x 1 x 64"),
+    (dict(lse=np.zeros((63, 2), np.float32)), "lse is 63 x 2; for q 63 x 2 x 64 it must be 2 x 63, .heads,"),
+    (dict(dv=np.zeros((63, 2, 64), np.float16)), "dv is 63 x 2 x 64; for k 63 x 1 x 64 and v 63 x 1 x 64 it must be"),
     (dict(cu_seqlens_k=np.zeros(2, np.int64)), "cu_seqlens_k is int64; it may be int32"),
-    (dict(cu_seqlens_k=np.zeros(3, np.int32)), "cu_seqlens_q has 2 elements and cu_seqlens_k 3"),
-    (dict(do=np.zeros((63, 2, 128), np.float16)[..., ::2]), "do must be contiguous along the head dim"),
-    (dict(k=np.zeros((63, 3, 64), np.float16)), "their heads must divide q's"),
+    (dict(cu_seqlens_k=np.zeros(3, np.int32)), "cu_seqlens_k is 3; for cu_seqlens_q 2 it must be 2, .batch . 1."),
+    (dict(do=np.zeros((63, 2, 128), np.float16)[..., ::2]), "do must be contiguous along its last dimension and have strides"),
+    (dict(k=np.zeros((63, 3, 64), np.float16)), "v is 63 x 1 x 64; for k 63 x 3 x 64 it must be 63 x 3 x"),
     (dict(o=np.zeros((63, 2, 72), np.float16)), "o is 63 x 2 x 72; .* it must be 63 x 2 x 64"),
-    (dict.fromkeys(("q", "k"), np.zeros((63, 1, 264), np.float16)), "heads of 264, with values of 64"),
-    (dict(slopes=np.zeros((2, 2), np.float32)), "slopes is 2 x 2; for 1 batches of 2 heads")])
+    (dict.fromkeys(("q", "k"), np.zeros((63, 1, 264), np.float16)), "o is 63 x 2 x 64; for q 63 x 1 x 264 and v 63 x 1 x 64 it must be"),
+    (dict(slopes=np.zeros((2, 2), np.float32)), "slopes is 2 x 2; for q 63 x 2 x 64 and cu_seqlens_q 2 it must be")])
 def test_refusals(change, text):
     with pytest.raises(ValueError, match=text):
         backward.launches(**dict(max_seqlen_q=60, max_seqlen_k=60, chosen=Configuration()) | arrays_of(**change))

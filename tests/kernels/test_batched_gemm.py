@@ -72,9 +72,9 @@ def test_no_interleaving_is_wrong(schedule):
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(b=np.zeros((2, 65, 64), np.float16)), "a is 2 x 64 x 64, b is 2 x 65 x 64 and c is 2 x 64 x 64"),
-    (dict(a=np.zeros((3, 64, 64), np.float16)), "only a and b may have one matrix for all"),
-    (dict(c=np.zeros((1, 64, 64), np.float16)), "only a and b may have one matrix for all"),
+    (dict(b=np.zeros((2, 65, 64), np.float16)), "a is 2 x 64 x 64; for c 2 x 64 x 64 and b 2 x 65 x 64 it must be"),
+    (dict(a=np.zeros((3, 64, 64), np.float16)), "a is 3 x 64 x 64; for c 2 x 64 x 64 and b 2 x 64 x 64 it must be"),
+    (dict(c=np.zeros((1, 64, 64), np.float16)), "b is 2 x 64 x 64; for c 1 x 64 x 64 it must be 1 x K x 64, .B.1,"),
     (dict(a=np.zeros((2, 64, 128), np.float16)[:, :, ::2]), "strides are 16384, 256 and 4 bytes"),
 ])
 def test_refusals(change, text):

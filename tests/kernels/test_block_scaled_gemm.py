@@ -97,10 +97,10 @@ def test_tall_tiles_where_they_take_no_more_rounds():
 
 @pytest.mark.parametrize("change, text", [
     (dict(a=np.zeros((64, 128), np.float16)), "a is float16; it may be float8_e4m3fn"),
-    (dict(b=np.zeros((64, 144), FP8)), "a is 1 x 64 x 128, so b should be 1 x 64 x 128; it is 1 x 64 x 144"),
-    (dict(scale_a=np.zeros((64, 2), np.float32)), "so scale_a should be 1 x 64 x 1"),
-    (dict(scale_b=np.zeros((2, 1), np.float32)), "so scale_b should be 1 x 1 x 1; it is 1 x 2 x 1"),
-    (dict(scale_a=np.zeros((64, 4), np.float32)[:, :1]), "the rows of scale_a, as it lies in memory, must be contiguous"),
+    (dict(b=np.zeros((64, 144), FP8)), "b is 64 x 144; for a 64 x 128 it must be 64 x 128, .N, K."),
+    (dict(scale_a=np.zeros((64, 2), np.float32)), "scale_a is 64 x 2; for a 64 x 128 it must be 64 x 1, .M, cdiv.K,"),
+    (dict(scale_b=np.zeros((2, 1), np.float32)), "scale_b is 2 x 1; for a 64 x 128 and b 64 x 128 it must be 1 x 1,"),
+    (dict(scale_a=np.zeros((64, 4), np.float32)[:, :1]), "scale_a, as it lies in memory, must be contiguous along its last"),
     (dict(ends=np.zeros(1, np.int64), b=np.zeros((1, 64, 128), FP8), scale_b=np.zeros((1, 1, 1), np.float32)), "ends is int64"),
 ])
 def test_refusals(change, text):

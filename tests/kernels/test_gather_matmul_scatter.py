@@ -141,11 +141,11 @@ def test_compiled_without_spills(sass_has):
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(b=np.zeros((65, 64), np.float16)), "a is 64 x 64 and b is 65 x 64"),
-    (dict(c=np.zeros((64, 65), np.float16)), "c should have 64 columns"),
-    (dict(b=np.zeros((64, 64), np.float32)), "both must be one type"),
-    (dict(source=np.zeros(9, np.int32)), "9 rows to read and 8 to write"),
-    (dict(source=np.zeros(8, np.int64)), "row numbers are int32"),
+    (dict(b=np.zeros((65, 64), np.float16)), "b is 65 x 64; for a 64 x 64 it must be 64 x N, .K, N."),
+    (dict(c=np.zeros((64, 65), np.float16)), "c is 64 x 65; for b 64 x 64 it must be 64 x 64, .rows, N."),
+    (dict(b=np.zeros((64, 64), np.float32)), "a is float16 and b float32; both must be of one type, or both fp8"),
+    (dict(source=np.zeros(9, np.int32)), "target is 8; for source 9 it must be 9, .R."),
+    (dict(source=np.zeros(8, np.int64)), "source is int64; it may be int32"),
     (dict(a=np.zeros((64, 128), np.float16)[:, ::2]), "strides are 256 and 4 bytes"),
 ])
 def test_refusals(change, text):

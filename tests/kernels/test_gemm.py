@@ -125,9 +125,9 @@ def test_which_rounds_are_cut():
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(b=np.zeros((65, 64), np.float16)), "a is 64 x 64 and b is 65 x 64"),
+    (dict(b=np.zeros((65, 64), np.float16)), "b is 65 x 64; for a 64 x 64 it must be 64 x N, .K, N."),
     (dict(c=np.zeros((64, 65), np.float16)), "c is 64 x 65"),
-    (dict(b=np.zeros((64, 64), np.float32)), "both must be one type"),
+    (dict(b=np.zeros((64, 64), np.float32)), "a is float16 and b float32; both must be of one type, or both fp8"),
     (dict(a=np.zeros((64, 128), np.float16)[:, ::2]), "strides are 256 and 4 bytes"),
 ])
 def test_refusals(change, text):

@@ -109,13 +109,13 @@ def test_no_interleaving_is_wrong(schedule):
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(bias=np.zeros(63, np.float16)), "bias has 63 elements, 1 apart; it must have 64"),
+    (dict(bias=np.zeros(63, np.float16)), "bias is 63; for b 64 x 64 it must be 64, .N."),
     (dict(bias=np.zeros(64, np.int32)), "bias is int32"),
     (dict(row_scale=np.zeros(64, np.float16)), "row_scale is float16; it may be float32"),
-    (dict(column_scale=np.zeros(65, np.float32)), "column_scale has 65 elements, 1 apart; it must have 64 or 1"),
-    (dict(row_scale=np.zeros(128, np.float32)[::2]), "row_scale has 64 elements, 2 apart"),
-    (dict(residual=np.zeros((64, 64), np.float32)), "residual is 64 x 64 of float32; it must be as c is, 64 x 64 of float16"),
-    (dict(residual=np.zeros((64, 128), np.float16)[:, ::2]), "rows of residual must be contiguous"),
+    (dict(column_scale=np.zeros(65, np.float32)), "column_scale is 65; for b 64 x 64 it must be 64.1, .N.1."),
+    (dict(row_scale=np.zeros(128, np.float32)[::2]), "row_scale must be contiguous; its strides are 2 elements"),
+    (dict(residual=np.zeros((64, 64), np.float32)), "c is float16 and residual float32; both must be of one type"),
+    (dict(residual=np.zeros((64, 128), np.float16)[:, ::2]), "residual must be contiguous along its last dimension and have strides of multiples of 16 bytes"),
     (dict(promoted=True), "sums of float16 by a cooperative configuration cannot be promoted"),
     (dict(activation="tanh"), "activation is 'tanh'; it may be None, relu, gelu, gelu_tanh, silu"),
 ])

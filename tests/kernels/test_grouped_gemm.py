@@ -86,8 +86,8 @@ def test_the_configuration_goes_by_the_average():
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(b=np.zeros((2, 65, 64), np.float16)), "a is 64 x 64 and b is 2 x 65 x 64"),
-    (dict(ends=np.zeros(3, np.int32)), "ends has 3 elements, 1 apart; it must have one for each of 2 groups"),
+    (dict(b=np.zeros((2, 65, 64), np.float16)), "b is 2 x 65 x 64; for a 64 x 64 it must be 2 x 64 x N, .G, K, N."),
+    (dict(ends=np.zeros(3, np.int32)), "ends is 3; for b 2 x 64 x 64 it must be 2, .G."),
     (dict(ends=np.zeros(2, np.int64)), "ends is int64; it may be int32"),
     (dict(b=np.zeros((64, 64), np.float16)), "b has 2 dimensions"),
     (dict(a=np.zeros((64, 128), np.float16)[:, ::2]), "strides are 256 and 4 bytes"),

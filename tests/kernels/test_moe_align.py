@@ -108,10 +108,10 @@ def test_machine_code(form):
     (dict(num_experts=1025), "num_experts is 1025"),
     (dict(block_size=0), "block_size is 0"),
     (dict(topk_ids=np.zeros(10, np.int16)), "topk_ids is int16"),
-    (dict(topk_ids=np.zeros(20, np.int32)[::2]), "topk_ids is not contiguous"),
-    (dict(sorted_token_ids=np.zeros(10, np.int32)), r"sorted_token_ids has the shape \(10,\)"),
+    (dict(topk_ids=np.zeros(20, np.int32)[::2]), "topk_ids must be contiguous; its strides are 2 elements"),
+    (dict(sorted_token_ids=np.zeros(10, np.int32)), "sorted_token_ids is 10; for topk_ids 10 it must be 22, .prod.ids."),
     (dict(expert_ids=np.zeros(10, np.uint32)), "expert_ids is uint32"),
-    (dict(counters=np.zeros(3, np.int32)), "counters has 3 elements for 4 experts"),
+    (dict(counters=np.zeros(3, np.int32)), "many is 3 and num_experts is 4; there must be a counter for each"),
 ])
 def test_refusals(change, text):
     names = ("sorted_token_ids", "expert_ids", "num_tokens_post_pad", "counters")

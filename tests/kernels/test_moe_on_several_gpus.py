@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused():
         replace(SMALL, home=3, whole=2)
     with pytest.raises(ValueError, match="rows of 65536 bytes: 3 of them fit"):
         moe_dispatch.configuration(1 << 16)
-    with pytest.raises(ValueError, match="rows of 24 bytes with 0 of scales"):
+    with pytest.raises(ValueError, match="words is 6; rows must be multiples of 16 bytes, as words of int32"):
         dispatching(2, 4, 2, 2, 6, programs=2)
     with pytest.raises(ValueError, match="programs is 0"):
         dispatching(2, 4, 2, 2, 8, programs=0)

@@ -102,14 +102,14 @@ def test_a_row_is_read_once_and_stays_where_it_is():
 
 @pytest.mark.parametrize("change, text", [
     (dict(x=np.zeros(64, np.float16)), "x has 1 dimensions"),
-    (dict(values=np.zeros((4, 65), np.float16), indices=np.zeros((4, 65), np.int32)), "from 1 to the 64 numbers of a row, got 65"),
-    (dict(values=np.zeros((4, 0), np.float16), indices=np.zeros((4, 0), np.int32)), "got 0"),
-    (dict(indices=np.zeros((4, 7), np.int32)), "must be 4 x 8, they are 4 x 8 and 4 x 7"),
-    (dict(x=np.zeros((4, 64), np.int32)), "must be fp16, bf16 or fp32, it is int32"),
-    (dict(values=np.zeros((4, 8), np.float32)), "values must be float16 as x is"),
-    (dict(indices=np.zeros((4, 8), np.int16)), "they are float16 and int16"),
-    (dict(x=np.zeros((4, 128), np.float16)[:, ::2]), "their elements are 2 apart"),
-    (dict(values=np.zeros((4, 16), np.float16)[:, :8]), "values must be contiguous, with strides 8 and 1"),
+    (dict(values=np.zeros((4, 65), np.float16), indices=np.zeros((4, 65), np.int32)), "k is 65 and N is 64; no more are chosen than a row has"),
+    (dict(values=np.zeros((4, 0), np.float16), indices=np.zeros((4, 0), np.int32)), "values is empty, 4 x 0: there is nothing to compute"),
+    (dict(indices=np.zeros((4, 7), np.int32)), "indices is 4 x 7; for x 4 x 64 and values 4 x 8 it must be 4 x 8,"),
+    (dict(x=np.zeros((4, 64), np.int32)), "x is int32; it may be bfloat16, float16, float32"),
+    (dict(values=np.zeros((4, 8), np.float32)), "x is float16 and values float32; both must be of one type"),
+    (dict(indices=np.zeros((4, 8), np.int16)), "indices is int16; it may be int32, int64"),
+    (dict(x=np.zeros((4, 128), np.float16)[:, ::2]), "x must be contiguous along its last dimension; its strides are"),
+    (dict(values=np.zeros((4, 16), np.float16)[:, :8]), "values must be contiguous; its strides are 16 and 1 elements"),
     (dict(x=np.zeros((4, 1 << 20), np.float16)), "do not fit"),
 ])
 def test_refusals(change, text):

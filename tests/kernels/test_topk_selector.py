@@ -71,11 +71,11 @@ def test_few_long_rows_are_shared():
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(starts=None), "both starts and ends"), (dict(ends=np.zeros(3, np.int32)), r"for 4 rows it must be \(4,\)"),
-    (dict(indices=np.zeros((4, 9), np.int32)[:, :8]), "4 x 8 and contiguous"), (dict(x=np.zeros((4, 99), np.int32)), "x is int32"),
-    (dict(x=np.zeros((4, 99), np.float32)[:, ::2]), "their elements are 2 apart"),
+    (dict(starts=None), "both starts and ends"), (dict(ends=np.zeros(3, np.int32)), "ends is 3; for x 4 x 99 it must be 4, .M."),
+    (dict(indices=np.zeros((4, 9), np.int32)[:, :8]), "indices must be contiguous; its strides are 9 and 1 elements"), (dict(x=np.zeros((4, 99), np.int32)), "x is int32"),
+    (dict(x=np.zeros((4, 99), np.float32)[:, ::2]), "x must be contiguous along its last dimension; its strides are 99"),
     (dict(chosen=Configuration(1, 1, 1, 4)), "8 or more"),
-    (dict(values=np.zeros((4, 8), np.float16)), "values must be float32")])
+    (dict(values=np.zeros((4, 8), np.float16)), "x is float32 and values float16; both must be of one type")])
 def test_refusals(change, text):
     given = dict(x=np.zeros((4, 99), np.float32), starts=np.zeros(4, np.int32), ends=np.zeros(4, np.int32),
                  indices=np.zeros((4, 8), np.int32)) | change

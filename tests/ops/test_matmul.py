@@ -145,11 +145,11 @@ def test_fp32_obeys_the_newer_setting():
 
 
 @pytest.mark.parametrize("a, b, error, text", [
-    (normal(2, 3), normal(4, 5), RuntimeError, "inner extents 3 and 4"),
+    (normal(2, 3), normal(4, 5), RuntimeError, "b is 4 x 5; for a 2 x 3 it must be 3 x n, ...., k, n."),
     (normal(2, 3), normal(3, 5, dtype=fp16), RuntimeError, "both must be of one type"),
     (normal(2, 3).double(), normal(3, 5).double(), NotImplementedError, "torch.matmul takes the other types"),
     (torch.ones(2, 3, dtype=torch.int32), torch.ones(3, 2, dtype=torch.int32), NotImplementedError, "torch.int32"),
-    (torch.tensor(1.0), normal(3), RuntimeError, "need a dimension"),
+    (torch.tensor(1.0), normal(3), RuntimeError, "a has 0 dimensions, a number; it must be ...., m, k. or .k."),
     (normal(2, 3, 4), normal(3, 4, 5), RuntimeError, "[Ss]hape mismatch|broadcast"),
     (normal(2, 3), torch.empty(3, 4, dtype=bf16, device="meta"), RuntimeError, "on one device")])
 def test_refusals(a, b, error, text):

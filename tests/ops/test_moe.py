@@ -50,7 +50,7 @@ def test_moe_align_refusals_and_opcheck():
     ids = torch.tensor([0, 2, 0], dtype=torch.int32)
     with pytest.raises(RuntimeError, match="1 to 1024 experts"):
         ops.moe_align(ids, 0, 4)
-    with pytest.raises(NotImplementedError, match="torch.int32 or torch.int64"):
+    with pytest.raises(NotImplementedError, match="topk_ids is torch.float32; it may be torch.int32, torch.int64"):
         ops.moe_align(ids.float(), 3, 4)
     torch.library.opcheck(torch.ops.mimw.moe_align.default, (torch.zeros(3, dtype=torch.int32), 1, 1))
 
@@ -92,9 +92,9 @@ def test_gradients_of_picked_products():
 
 def test_refusals_of_picked_products():
     a, b, (source, target) = normal(8, 9), normal(9, 4), ROWS
-    for change, text in ((dict(b=normal(8, 4)), "inner extents"), (dict(target=target[1:]), "7 rows to read and 6"),
+    for change, text in ((dict(b=normal(8, 4)), "b is 8 x 4; for a 8 x 9 it must be 9 x n, .k, n."), (dict(target=target[1:]), "target is 6; for source 7 it must be 7, .r."),
                          (dict(b=b.half()), "one type"), (dict(source=source.float()), "source is torch.float32"),
-                         (dict(out=normal(6, 5)), "5 columns"), (dict(a=normal(9)), "2 dimensions"),
+                         (dict(out=normal(6, 5)), "out is 6 x 5; for b 9 x 4 it must be 6 x 4, .rows, n."), (dict(a=normal(9)), "2 dimensions"),
                          (dict(out=normal(6, 4), a=normal(8, 9).requires_grad_()), "no derivative")):
         with pytest.raises(RuntimeError, match=text):
             ops.gather_matmul_scatter(**{**dict(a=a, b=b, source=source, target=target), **change})
@@ -138,9 +138,9 @@ def test_sparse_mla(causal, heads, dtype, value_dim):
 def test_sparse_mla_refusals_and_opcheck():
     q, kv = normal(1, 2, 64, 96, dtype=bf16), normal(1, 70, 1, 96, dtype=bf16)
     indices, lengths = torch.zeros(1, 2, 1, 64, dtype=torch.int32), torch.zeros(1, 2, 1, dtype=torch.int32)
-    with pytest.raises(RuntimeError, match="3 heads must be 2 equal groups"):
+    with pytest.raises(RuntimeError, match="H is 3 and HKV is 2; H must be HKV equal groups of heads"):
         ops.sparse_mla(q[:, :, :3], kv.expand(1, 70, 2, 96), indices.expand(1, 2, 2, 64), lengths.expand(1, 2, 2), 64)
-    with pytest.raises(NotImplementedError, match="must be torch.bfloat16 or torch.float16"):
+    with pytest.raises(NotImplementedError, match="q is torch.float64; it may be torch.bfloat16, torch.float16,"):
         ops.sparse_mla(q.double(), kv.double(), indices, lengths, 64)
     with pytest.raises(RuntimeError, match="1 to all of the columns"):
         ops.sparse_mla(q, kv, indices, lengths, 97)

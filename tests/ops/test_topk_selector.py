@@ -35,8 +35,8 @@ def test_more_than_there_is_and_nothing():
     (dict(starts=None), RuntimeError, "both starts and ends"), (dict(k=1 << 15), RuntimeError, "0 to 16384"),
     (dict(x=torch.zeros(2, 9, dtype=torch.int32)), NotImplementedError, "torch.int32"),
     (dict(x=torch.zeros(9)), RuntimeError, "1 dim"),
-    (dict(ends=torch.zeros(3, dtype=torch.int32)), RuntimeError, "for 2 rows"),
-    (dict(ends=torch.zeros(2)), NotImplementedError, "torch.int32 or torch.int64")])
+    (dict(ends=torch.zeros(3, dtype=torch.int32)), RuntimeError, "ends is 3; for x 2 x 9 it must be 2, .rows."),
+    (dict(ends=torch.zeros(2)), NotImplementedError, "ends is torch.float32; it may be torch.int32, torch.int64")])
 def test_refusals(change, error, text):
     windows = dict(starts=torch.zeros(2, dtype=torch.int32), ends=torch.ones(2, dtype=torch.int32))
     with pytest.raises(error, match=text):

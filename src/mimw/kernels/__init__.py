@@ -1,8 +1,9 @@
 """The kernel library, written as an outside user would write a library: with public names only.
 
-Input: torch tensors of a GPU, or numpy arrays for the simulator. Output: the result of a call, or the arguments of a
-launch:
+Input: torch tensors of a GPU, or numpy arrays for the simulator. Output: the arguments of a launch. Each package has a `CONTRACT`,
+which checks them (`mimw.kernels.contract`); operators of torch are `mimw.ops`. For example:
 
-    from mimw.kernels.gemm import matmul
-    c = matmul(a, b)
+    from mimw.kernels import gemm
+    grid, args, meta = gemm.arguments(a, b, c, programs=132)
+    gemm.kernel[grid](*args, **meta)
 """

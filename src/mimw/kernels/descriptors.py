@@ -2,7 +2,7 @@
 
 Input: a numpy or torch array and a block. Output: a `mimw.TensorDescriptor`. For example:
 
-    described(a, [128, 64])         blocks of a matrix whose rows TMA can read (`checks.rows_for_tma`)
+    described(a, [128, 64])         blocks of a matrix whose rows TMA can read ("tma" in contracts)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import mimw
 
-from .checks import strides
+from .contract.memory import strides
 
 
 def described(array: Any, block: list[int]) -> mimw.TensorDescriptor:

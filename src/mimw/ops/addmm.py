@@ -17,6 +17,7 @@ from torch.nn.functional import gelu, silu
 
 from mimw.kernels import gemm
 
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs, scratch
 from .matmul import FP8, MATMUL, TYPES
 from .operator import LOWER, Operator
@@ -25,6 +26,9 @@ from .products import matrix_for_tma, rows_for_tma
 
 ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor]] = {
     None: lambda x: x, "relu": torch.relu, "gelu": gelu, "gelu_tanh": lambda x: gelu(x, approximate="tanh"), "silu": silu}
+CONTRACT = Contract(
+    "addmm", f"a: {TYPES} (m, k)", "b: =a|fp8 (k, n)", "added: =c (m|1, n|1) or (n|1) or ()", "-> c: =a|bf16 (m, n)",
+    f"offered: activation in {tuple(ACTIVATIONS)} -- it may be {', '.join(map(str, ACTIVATIONS))}", flops="2 * m * n * k")
 
 
 def addmm(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float = 1.0, activation: str | None = None) -> Tensor:
@@ -43,35 +47,6 @@ def addmm(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float =
     return ADDMM(added, a, b, beta, alpha, activation)
 
 
-def _checked(added: Tensor, a: Tensor, b: Tensor, activation: str | None) -> tuple[tuple[int, int], torch.dtype]:
-    """(the result's shape, its type), or an error."""
-    if a.dim() != 2 or b.dim() != 2 or added.dim() > 2:
-        raise RuntimeError(f"addmm: a has {a.dim()} dimensions, b {b.dim()} and added {added.dim()}; a and b must have 2, added at "
-                           "most 2")
-    if not a.device == b.device == added.device:
-        raise RuntimeError(f"addmm: a is on {a.device}, b on {b.device} and added on {added.device}; all must be on one device")
-    if a.dtype not in TYPES or b.dtype not in TYPES:
-        raise NotImplementedError(f"addmm: a is {a.dtype} and b {b.dtype}; it multiplies {', '.join(map(str, TYPES))}")
-    if activation not in ACTIVATIONS:
-        raise NotImplementedError(f"addmm: activation is {activation!r}; it may be {', '.join(map(str, ACTIVATIONS))}")
-    dtype = torch.bfloat16 if a.dtype in FP8 else a.dtype
-    if a.dtype != b.dtype and not (a.dtype in FP8 and b.dtype in FP8) or added.dtype != dtype:
-        raise RuntimeError(f"addmm: a is {a.dtype}, b {b.dtype} and added {added.dtype}; a and b must be of one type, or both fp8, "
-                           f"and added of the result's, {dtype}")
-    torch._check(a.shape[1] == b.shape[0],
-                 lambda: f"addmm: a is {tuple(a.shape)} and b {tuple(b.shape)}; the inner extents must be equal")
-    shape = a.shape[0], b.shape[1]
-    for extent, whole in zip(reversed(added.shape), reversed(shape)):
-        torch._check(extent == whole or extent == 1,
-                     lambda: f"addmm: added is {tuple(added.shape)}, which does not expand to {shape}")
-    return shape, dtype
-
-
-def _fake(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float = 1.0, activation: str | None = None) -> Tensor:
-    shape, dtype = _checked(added, a, b, activation)
-    return a.new_empty(shape, dtype=dtype)
-
-
 def _run(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float = 1.0, activation: str | None = None) -> Tensor:
     exact = is_exact(a)
     key = look(added), look(a), look(b), beta, alpha, activation, exact
@@ -79,7 +54,8 @@ def _run(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float = 
 
 
 def _plan(added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float, activation: str | None, exact: bool) -> Callable:
-    shape, dtype = _checked(added, a, b, activation)
+    result = CONTRACT.check(added=added, a=a, b=b, activation=activation).c
+    shape, dtype = result.shape, result.dtype
     vector = added.dim() < 2 or added.shape[0] == 1 and shape[0] != 1
     if not a.numel() or not b.numel() or exact or not is_hopper(a) or not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16:
         return lambda added, a, b: _composed(added, a, b, beta, alpha, activation, dtype)
@@ -156,4 +132,4 @@ def _slope(x: Tensor, activation: str) -> Tensor:
 
 
 ADDMM = Operator("addmm(Tensor added, Tensor a, Tensor b, float beta=1.0, float alpha=1.0, str? activation=None) -> Tensor",
-                 _run, _fake, _save, _backward, LOWER)
+                 _run, CONTRACT, _save, _backward, LOWER)

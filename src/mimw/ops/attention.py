@@ -18,15 +18,27 @@ from torch import Tensor
 
 from mimw.kernels import attention as hopper
 from mimw.kernels import plain_attention
-from mimw.kernels.attention.configs import HEAD_DIMS, value_dim
+from mimw.kernels.attention.changes import BOUNDS, HEADS, SOFTCAP
+from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
 from .attention_backward import ATTENTION_BACKWARD, ATTENTION_WITH_BACKWARD
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
+TENSORS = (
+    "q: float (..., heads, seq_q, dim) or (seq_q, dim)", "k: =q (..., kv_heads, seq_k, dim) or (seq_k, dim)",
+    "v: =q (..., kv_heads, seq_k, value_dim) or (seq_k, value_dim)", "dim > 0 and value_dim > 0 -- heads of width 0 have no scores",
+    "kv_heads == 1 or min(k.dim(), v.dim()) > 2 -- k and v must have as many heads", HEADS,
+    "-> o: =q (..., heads, seq_q, value_dim) heads q", "-> lse: fp32 (..., heads, seq_q)")
+FLOPS = "2 * prod(front) * heads * seq_q * seq_k * (dim + value_dim)"       # as torch counts them, whatever a mask leaves out
+CONTRACT = Contract("attention", *TENSORS, flops=FLOPS)
+CHANGED = Contract(
+    "attention", *TENSORS, "sinks?: float ((heads))", "alibi_slopes?: float (*of_slopes, (heads))",
+    "alibi_slopes is None or len(of_slopes) == 0 or of_slopes == front -- slopes are for the heads, or for all that stands in front of "
+    "them, too", *BOUNDS, SOFTCAP, flops=FLOPS)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None, return_lse: bool = False, *,
@@ -68,75 +80,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
     return (o, lse) if return_lse else o
 
 
-def _checked(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
-    """The batch dimensions of the result, or an error."""
-    if min(q.dim(), k.dim(), v.dim()) < 2:
-        raise RuntimeError(f"attention: q, k and v need 2 dimensions at least; they have {q.dim()}, {k.dim()} and {v.dim()}")
-    if not q.device == k.device == v.device:
-        raise RuntimeError(f"attention: q is on {q.device}, k on {k.device} and v on {v.device}; all must be on one device")
-    if not q.dtype == k.dtype == v.dtype:
-        raise RuntimeError(f"attention: q is {q.dtype}, k {k.dtype} and v {v.dtype}; all must be of one type")
-    if q.dtype not in TYPES:
-        raise NotImplementedError(f"attention: q, k and v are {q.dtype}; they may be {', '.join(map(str, TYPES))}")
-    torch._check(q.shape[-1] > 0 and v.shape[-1] > 0,
-                 lambda: f"attention: q is {_by(q)} and v {_by(v)}; heads of width 0 have no scores")
-    heads, kv_heads = _heads(q), _heads(k)
-    fits = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2] and kv_heads == _heads(v)
-    torch._check(bool(fits), lambda: f"attention: q is {_by(q)}, k {_by(k)} and v {_by(v)}; q and k must have one head dim, k and "
-                 "v one length and as many heads")
-    torch._check(heads == kv_heads or kv_heads > 0 and heads % kv_heads == 0,
-                 lambda: f"attention: q has {heads} heads, k and v {kv_heads}, which must divide them")
-    return tuple(torch.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3]))
-
-
-def _checked_with(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Tensor | None, left: int | None, right: int | None,
-                  softcap: float | None) -> tuple[int, ...]:
-    """The batch dimensions of the result, or an error."""
-    batch, heads = _checked(q, k, v), _heads(q)
-    for name, bound in (("left", left), ("right", right)):
-        if bound is not None and bound < 0:
-            raise RuntimeError(f"attention: the {name} bound of the window is {bound}; it must be 0 or more keys, or None for "
-                               "no bound")
-    if softcap is not None and not softcap > 0:
-        raise RuntimeError(f"attention: softcap is {softcap}; it must be more than 0, or None for none")
-    for name, x, shapes in (("sinks", sinks, [(heads, )]), ("alibi_slopes", slopes, [(heads, ), (*batch, heads)])):
-        if x is None:
-            continue
-        if x.device != q.device:
-            raise RuntimeError(f"attention: q is on {q.device} and {name} on {x.device}; all must be on one device")
-        if x.dtype not in TYPES:
-            raise NotImplementedError(f"attention: {name} are {x.dtype}; they may be {', '.join(map(str, TYPES))}")
-        torch._check(any(tuple(x.shape) == shape for shape in shapes),
-                     lambda: f"attention: {name} have the shape {tuple(x.shape)}; for q {_by(q)} it must be "
-                     f"{' or '.join(map(str, shapes))}")
-    return batch
-
-
 def _heads(x: Tensor) -> int:
     return x.shape[-3] if x.dim() > 2 else 1
-
-
-def _by(x: Tensor) -> str:
-    return " x ".join(map(str, x.shape))
-
-
-def _results(q: Tensor, k: Tensor, v: Tensor, batch: tuple) -> tuple[Tensor, Tensor]:
-    """o and lse, empty."""
-    front = (*batch, *q.shape[-3:-1]) if q.dim() > 2 or batch else tuple(q.shape[-2:-1])
-    lse = q.new_empty(front, dtype=torch.float32)
-    if q.dim() == 4 and len(front) == 3 and not q.is_contiguous() and q.transpose(1, 2).is_contiguous():
-        return q.new_empty(front[0], front[2], front[1], v.shape[-1]).transpose(1, 2), lse
-    return q.new_empty(*front, v.shape[-1]), lse
-
-
-def _fake(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> tuple[Tensor, Tensor]:
-    return _results(q, k, v, _checked(q, k, v))
-
-
-def _fake_with(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Tensor | None, causal: bool = False,
-               scale: float | None = None, left: int | None = None, right: int | None = None,
-               softcap: float | None = None) -> tuple[Tensor, Tensor]:
-    return _results(q, k, v, _checked_with(q, k, v, sinks, slopes, left, right, softcap))
 
 
 def _run_with(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Tensor | None, causal: bool = False,
@@ -145,10 +90,7 @@ def _run_with(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Ten
     exact = is_exact(q)
     key = (look(q), look(k), look(v), sinks is not None and look(sinks), slopes is not None and look(slopes), causal, scale, exact,
            left, right, softcap)
-    plan = _PLANS[key]
-    if plan is None:
-        _checked_with(q, k, v, sinks, slopes, left, right, softcap)
-        plan = _PLANS.made(key, q, k, v, causal, scale, exact, (left, right), softcap, sinks, slopes)
+    plan = _PLANS[key] or _PLANS.made(key, q, k, v, causal, scale, exact, (left, right), softcap, sinks, slopes)
     return plan(q, k, v, *(x.float().contiguous() for x in (sinks, slopes) if x is not None))
 
 
@@ -160,20 +102,21 @@ def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | N
 
 def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, exact: bool, window: tuple = (None, None),
           softcap: float | None = None, sinks: Tensor | None = None, slopes: Tensor | None = None) -> Callable:
-    batch = _checked(q, k, v)
-    o, lse = _results(q, k, v, batch)
-    if lse.numel() == 0 or k.shape[-2] == 0:
-        return lambda q, k, v, *more: _of_no_keys(*_results(q, k, v, batch), more[0] if sinks is not None else None)
+    left, right = window
+    of = CHANGED.check(q=q, k=k, v=v, sinks=sinks, alibi_slopes=slopes, left=left, right=right, softcap=softcap)
+    batch, o, lse = of.front, of.o.empty(q), of.lse.empty(q)
+    if lse.numel() == 0 or of.seq_k == 0:
+        return _of_no_keys(o.shape, o.stride(), lse.shape, sinks is not None)
     scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
     views = [_four(x, batch) for x in (q, k, v)]
     changes = dict(window=window, softcap=softcap, sinks=None if sinks is None else sinks.float().contiguous(),
                    slopes=None if slopes is None else slopes.float().contiguous().view(-1, _heads(q)) if slopes.dim() > 1
                    else slopes.float().contiguous())
-    reach = 0 if causal else window[1]      # from the first queries on: some of them may see no key
+    reach = 0 if causal else right      # from the first queries on: some of them may see no key
     fits = (reach is None or k.shape[-2] + reach >= q.shape[-2]) and (
         slopes is None or q.shape[-2] + k.shape[-2] <= hopper.LONGEST_WITH_SLOPES)
     if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
-        if (plan := _by_tma(q, k, v, views, batch, causal, scale, changes)) is not None:
+        if (plan := _by_tma(q, k, v, o, lse, views, batch, causal, scale, changes)) is not None:
             return plan
     four = _four(o, batch)
     grid, args, meta = plain_attention.arguments(*views, four, _four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact,
@@ -190,8 +133,16 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, ex
     return plan
 
 
-def _of_no_keys(o: Tensor, lse: Tensor, sinks: Tensor | None) -> tuple[Tensor, Tensor]:
-    return o.zero_(), lse.fill_(float("-inf")) if sinks is None else lse.copy_(sinks[:, None] if lse.dim() > 1 else sinks)
+def _of_no_keys(shape: tuple, strides: tuple, rows: tuple, sunk: bool) -> Callable:
+    """The plan where queries see nothing but sinks, if there are any."""
+
+    def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+        o, lse = q.new_empty_strided(shape, strides).zero_(), q.new_full(rows, float("-inf"), dtype=torch.float32)
+        if sunk:
+            lse.copy_(more[0][:, None] if lse.dim() > 1 else more[0])
+        return o, lse
+
+    return plan
 
 
 def _four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
@@ -206,7 +157,7 @@ def _tma_reads(x: Tensor) -> bool:
             and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:3]))
 
 
-def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, causal: bool, scale: float,
+def _by_tma(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, views: list[Tensor], batch: tuple, causal: bool, scale: float,
             changes: dict) -> Callable | None:
     """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
     (all_, heads, seq_q, dim), seq_k, of_values = views[0].shape, k.shape[-2], v.shape[-1]
@@ -216,7 +167,6 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, 
     widths = width, width, value_dim(width)
     copies = [x.shape[-1] != wanted or view.data_ptr() != x.data_ptr() or not _tma_reads(view)
               for x, view, wanted in zip((q, k, v), views, widths)]
-    o, lse = _results(q, k, v, batch)
     copy_o = of_values != widths[2] or not _tma_reads(_four(o, batch))
     if (any(copies) or copy_o) and all_ * heads * seq_q * seq_k * width < WORTH_A_COPY:
         return None
@@ -226,7 +176,7 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, 
     rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
     grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
-    rests = [at for at, rest in enumerate(args[-4:]) if rest is not None]   # q, k, v, o once more, by their second descriptors
+    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
     shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
     def as_it_is(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
@@ -261,7 +211,8 @@ _PLANS = Plans(_plan)
 
 def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
     ctx.save_for_backward(*inputs[:3], *output)
-    ctx.causal, ctx.scale, ctx.count = bool(inputs[3:4] and inputs[3]), inputs[4] if len(inputs) > 4 else None, len(inputs)
+    _, _, _, ctx.causal, ctx.scale = (*inputs, *(False, None)[len(inputs) - 3:])
+    ctx.count = len(inputs)
     ctx.set_materialize_grads(False)
 
 
@@ -292,8 +243,8 @@ def _gradients_with(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
 
 
 ATTENTION = Operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> (Tensor, Tensor)",
-                     _run, _fake, _save, _gradients, autocast=LOWER)
+                     _run, CONTRACT, _save, _gradients, autocast=LOWER)
 ATTENTION_WITH = Operator(
     "attention_with(Tensor q, Tensor k, Tensor v, Tensor? sinks, Tensor? alibi_slopes, bool causal=False, float? scale=None, "
-    "int? left=None, int? right=None, float? softcap=None) -> (Tensor, Tensor)", _run_with, _fake_with, _save_with, _gradients_with,
+    "int? left=None, int? right=None, float? softcap=None) -> (Tensor, Tensor)", _run_with, CHANGED, _save_with, _gradients_with,
     autocast=LOWER)

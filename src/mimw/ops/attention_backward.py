@@ -21,20 +21,19 @@ from mimw.kernels import wide_attention_backward as wide
 from mimw.kernels.attention import LONGEST_WITH_SLOPES
 from mimw.kernels.attention_backward.configs import HEAD_DIMS
 
+from .contract import Contract
 from .launching import Launch, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
+TENSORS = (
+    "do: any (..., heads, seq_q, value_dim) or (seq_q, value_dim)", "q: float (..., heads, seq_q, dim) or (seq_q, dim)",
+    "k: =q (..., kv_heads, seq_k, dim) or (seq_k, dim)", "v: =q (..., kv_heads, seq_k, value_dim) or (seq_k, value_dim)",
+    "-> dq: =q () like q", "-> dk: =k () like k", "-> dv: =v () like v")
+FLOPS = "2 * prod(front) * heads * seq_q * seq_k * (3 * dim + 2 * value_dim)"
+CONTRACT = Contract("attention_backward", *TENSORS, flops=FLOPS)
+CHANGED = Contract("attention_backward", *TENSORS, "sinks?: any (of_sinks)", "-> dsinks: =sinks|fp32 () like sinks", flops=FLOPS)
 QUERIES = 1024      # at a time, by torch's products: of so many the scores are in memory
-
-
-def _fake(do: Tensor, q: Tensor, k: Tensor, v: Tensor, *_) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-
-
-def _fake_with(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None,
-               *_) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return *_fake(do, q, k, v), lse.new_empty(0) if sinks is None else torch.empty_like(sinks)
 
 
 def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None = None, causal: bool = False,
@@ -205,8 +204,8 @@ _PLANS = Plans(_plan)
 
 ATTENTION_BACKWARD = Operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse=None, bool causal=False, "
-    "float? scale=None) -> (Tensor, Tensor, Tensor)", _run, _fake)
+    "float? scale=None) -> (Tensor, Tensor, Tensor)", _run, CONTRACT)
 ATTENTION_WITH_BACKWARD = Operator(
     "attention_with_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, Tensor? sinks, "
     "Tensor? alibi_slopes, bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None) "
-    "-> (Tensor, Tensor, Tensor, Tensor)", _run_with, _fake_with)
+    "-> (Tensor, Tensor, Tensor, Tensor)", _run_with, CHANGED)

@@ -19,16 +19,25 @@ from torch import Tensor
 
 from mimw.kernels import attention_decode as hopper
 from mimw.kernels import plain_attention_decode as plain
+from mimw.kernels.attention.changes import HEADS, LEFT, SOFTCAP
 from mimw.kernels.attention_decode.configs import HEAD_DIMS, PAGES
 
+from .contract import Contract
 from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
 E4M3 = torch.float8_e4m3fn
-INTEGERS = (torch.int32, torch.int64)
-FLAGS = 8       # which argument of the first launch they are
+CONTRACT = Contract(
+    "attention_decode", "q: float (batch, queries, heads, dim)", "k_cache: =q|e4m3 (pages, page_size, kv_heads, dim)",
+    "v_cache: =k_cache (pages, page_size, kv_heads, value_dim)", "cache_seqlens: int (batch)",
+    "page_table?: int (batch, most_pages)", "sinks?: float (heads)", "k_scale?: float (kv_heads|1)", "v_scale?: float (kv_heads|1)",
+    "fp8(k_cache) == (k_scale is not None) and (k_scale is None) == (v_scale is None) -- caches of e4m3 have both scales, others none",
+    "k_scale is None or len(k_scale) == len(v_scale) -- there must be as many scales of keys as of values",
+    "dim > 0 and value_dim > 0 -- heads of width 0 have no scores", HEADS,
+    "page_table is not None or pages == batch -- without a page table there must be as many caches as sequences",
+    LEFT, "splits >= 1 -- the number of splits must be 1 or more, or None", SOFTCAP,
+    "-> o: =q (batch, queries, heads, value_dim)", "-> lse: fp32 (batch, heads, queries)")
 
 
 def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens: Tensor | int, *, page_table: Tensor | None = None,
@@ -75,63 +84,12 @@ def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens:
         cache_seqlens = torch.full((q.shape[0], ), cache_seqlens, dtype=torch.int32, device=q.device)
     left, right = window or (None, None)
     if right is not None and right < 0:
-        raise RuntimeError(f"attention_decode: the right bound of the window is {right}; it must be 0 or more keys, or None")
+        CONTRACT.refuse(f"the right bound of the window is {right}; it must be 0 or more keys, or None")
     if k_cache.dtype is E4M3:
         k_scale, v_scale = (torch.full((1, ), 1.0 if x is None else x, device=q.device) if not isinstance(x, Tensor) else x.view(-1)
                             for x in (k_scale, v_scale))
     o, lse = ATTENTION_DECODE(q, k_cache, v_cache, cache_seqlens, page_table, sinks, k_scale, v_scale, scale, left, softcap, splits)
     return (o, lse) if return_lse else o
-
-
-def _fake(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None,
-          k_scale: Tensor | None = None, v_scale: Tensor | None = None, scale: float | None = None, left: int | None = None,
-          softcap: float | None = None, splits: int | None = None) -> tuple[Tensor, Tensor]:
-    """o and lse, empty, or an error."""
-    given = {"q": q, "k_cache": k, "v_cache": v, "cache_seqlens": lengths, "page_table": table, "sinks": sinks, "k_scale": k_scale,
-             "v_scale": v_scale}
-    for name, x in given.items():
-        if x is None:
-            continue
-        rank = {"cache_seqlens": 1, "page_table": 2, "sinks": 1, "k_scale": 1, "v_scale": 1}.get(name, 4)
-        if x.dim() != rank:
-            raise RuntimeError(f"attention_decode: {name} is {_by(x)}; it must have {rank} dimensions")
-        if x.device != q.device:
-            raise RuntimeError(f"attention_decode: q is on {q.device} and {name} on {x.device}; all must be on one device")
-        known = INTEGERS if name in ("cache_seqlens", "page_table") else TYPES + (E4M3, ) * name.endswith("_cache")
-        if x.dtype not in known:
-            raise NotImplementedError(f"attention_decode: {name} is {x.dtype}; it may be {', '.join(map(str, known))}")
-    if not (q.dtype == k.dtype == v.dtype or k.dtype == v.dtype == E4M3):
-        raise RuntimeError(f"attention_decode: q is {q.dtype}, k_cache {k.dtype} and v_cache {v.dtype}; all must be of one type, "
-                           f"or both caches {E4M3}")
-    if (k.dtype == E4M3) != (k_scale is not None) or (k_scale is None) != (v_scale is None):
-        raise RuntimeError(f"attention_decode: the caches are {k.dtype}, and {'no' if k_scale is None else 'a'} k_scale and "
-                           f"{'no' if v_scale is None else 'a'} v_scale are given; caches of {E4M3} have both, others none")
-    batch, queries, heads, dim = q.shape
-    torch._check(dim > 0 and v.shape[3] > 0,
-                 lambda: f"attention_decode: q is {_by(q)} and v_cache {_by(v)}; heads of width 0 have no scores")
-    torch._check(k.shape[3] == dim and k.shape[:3] == v.shape[:3],
-                 lambda: f"attention_decode: q is {_by(q)}, k_cache {_by(k)} and v_cache {_by(v)}; q and k_cache must have one "
-                 "head dim, the caches be alike but for theirs")
-    torch._check(k.shape[2] > 0 and heads % k.shape[2] == 0,
-                 lambda: f"attention_decode: q has {heads} heads, the caches {k.shape[2]}, which must divide them")
-    torch._check(lengths.shape[0] == batch and (k if table is None else table).shape[0] == batch,
-                 lambda: f"attention_decode: q has {batch} sequences, cache_seqlens {lengths.shape[0]}, "
-                 f"{f'the caches {k.shape[0]}' if table is None else f'page_table {table.shape[0]}'}; they must be as many")
-    torch._check(sinks is None or sinks.shape[0] == heads,
-                 lambda: f"attention_decode: q has {heads} heads and sinks are {_by(sinks)}")
-    torch._check(k_scale is None or k_scale.shape == v_scale.shape and k_scale.shape[0] in (1, k.shape[2]),
-                 lambda: f"attention_decode: k_scale is {_by(k_scale)} and v_scale {_by(v_scale)}; both must have 1 number or "
-                 f"{k.shape[2]}, one for each head of the caches")
-    for name, value, least in (("left bound of the window", left, 0), ("number of splits", splits, 1)):
-        if value is not None and value < least:
-            raise RuntimeError(f"attention_decode: the {name} is {value}; it must be {least} or more, or None")
-    if softcap is not None and not softcap > 0:
-        raise RuntimeError(f"attention_decode: softcap is {softcap}; it must be more than 0, or None for none")
-    return q.new_empty((batch, queries, heads, v.shape[3])), q.new_empty((batch, heads, queries), dtype=torch.float32)
-
-
-def _by(x: Tensor) -> str:
-    return " x ".join(map(str, x.shape))
 
 
 def _run(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None,
@@ -146,7 +104,9 @@ def _run(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None,
 def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, k_scale: Tensor | None,
           v_scale: Tensor | None, scale: float | None, left: int | None, softcap: float | None, splits: int | None,
           exact: bool) -> Callable:
-    o, lse = _fake(q, k, v, lengths, table, sinks, k_scale, v_scale, scale, left, softcap, splits)
+    of = CONTRACT.check(q=q, k_cache=k, v_cache=v, cache_seqlens=lengths, page_table=table, sinks=sinks, k_scale=k_scale,
+                        v_scale=v_scale, left=left, softcap=softcap, splits=splits)
+    o, lse = of.o.empty(q), of.lse.empty(q)
     capacity = k.shape[1] * (1 if table is None else table.shape[1])
     shape, rows = tuple(o.shape), tuple(lse.shape)
     if o.numel() == 0 or capacity == 0 or k.shape[0] == 0:
@@ -164,15 +124,16 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
         chosen = hopper.configuration_of(q, k, table)
         room = q.new_empty(hopper.room_for(q, k.shape[2], programs(q), chosen), dtype=torch.float32)
         count = hopper.flags_for(programs(q), chosen)
+        flags = zeros(q, count)
         made = hopper.arguments(q if contiguous_q else q.contiguous(), k, v, lengths, o, lse, room, programs(q), table, scale, left,
-                                softcap, sinks, splits, chosen, zeros(q, count), k_scale, v_scale)
+                                softcap, sinks, splits, chosen, flags, k_scale, v_scale)
     else:
         splits = splits or plain.splits_for(-(-q.shape[1] * q.shape[2] // k.shape[2] // 64) * q.shape[0] * k.shape[2], capacity,
                                             programs(q))
         room = q.new_empty(plain.room_for(q, v.shape[3], splits), dtype=torch.float32) if splits > 1 else None
         made = plain.arguments(q, k, v, lengths, o, lse, room, table, scale, left, softcap, sinks, splits, exact, k_scale, v_scale)
     launches = [Launch(q, *one) for one in made]
-    flagged = by_tma and made[0][2][FLAGS] is not None
+    flagged = by_tma and _is_among(flags, made)
     size = 0 if room is None else room.shape[0]
     steps, row_steps, paged, sunk = contiguous(shape), contiguous(rows), table is not None, sinks is not None
 
@@ -192,6 +153,11 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
         return o, lse
 
     return plan
+
+
+def _is_among(array: Tensor, launches: list[tuple]) -> bool:
+    """Whether the array is an argument of one of the launches."""
+    return any(one is array for _, _, args, _ in launches for one in args)
 
 
 def _of_no_keys(lse: Tensor, sinks: Tensor | None) -> Tensor:
@@ -221,4 +187,4 @@ _PLANS = Plans(_plan)
 ATTENTION_DECODE = Operator(
     "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor cache_seqlens, Tensor? page_table, Tensor? sinks, "
     "Tensor? k_scale=None, Tensor? v_scale=None, float? scale=None, int? left=None, float? softcap=None, int? splits=None) "
-    "-> (Tensor, Tensor)", _run, _fake, autocast=LOWER, kept=("k_scale", "v_scale"))
+    "-> (Tensor, Tensor)", _run, CONTRACT, autocast=LOWER, kept=("k_scale", "v_scale"))

@@ -18,15 +18,24 @@ from torch import Tensor
 
 from mimw.kernels import attention_varlen as hopper
 from mimw.kernels import plain_attention
-from mimw.kernels.attention.configs import HEAD_DIMS, value_dim
+from mimw.kernels.attention.changes import BOUNDS, SOFTCAP
+from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
 from .attention_varlen_backward import ATTENTION_VARLEN_BACKWARD, rounded
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
+CONTRACT = Contract(
+    "attention_varlen", "q: float (total_q, heads, dim)", "k: =q (total_k, kv_heads, dim)", "v: =q (total_k, kv_heads, value_dim)",
+    "cu_seqlens_q: i32 (sequences + 1)", "cu_seqlens_k: i32 (sequences + 1)", "sinks?: float (heads)",
+    "alibi_slopes?: float (heads) or (sequences, heads)", "dim > 0 and value_dim > 0 -- heads of width 0 have no scores",
+    "heads == kv_heads or kv_heads > 0 and heads % kv_heads == 0 -- the heads of k and v must divide those of q",
+    "sequences >= 0 -- cu_seqlens_q and cu_seqlens_k have one number more than there are sequences",
+    "max_seqlen_q >= 0 -- lengths are 0 or more", "max_seqlen_k >= 0 -- lengths are 0 or more", *BOUNDS, SOFTCAP,
+    "-> o: =q (total_q, heads, value_dim)", "-> lse: fp32 (heads, total_q)")
 
 
 def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int,
@@ -64,64 +73,9 @@ def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_s
     return (o, lse) if return_lse else o
 
 
-def _checked(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None, max_q: int,
-             max_k: int, left: int | None, right: int | None, softcap: float | None) -> None:
-    tensors = dict(q=q, k=k, v=v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, sinks=sinks, alibi_slopes=slopes)
-    for name, x in tensors.items():
-        if x is not None and x.device != q.device:
-            raise RuntimeError(f"attention_varlen: q is on {q.device} and {name} on {x.device}; all must be on one device")
-    ranks = q.dim(), k.dim(), v.dim(), cu_q.dim(), cu_k.dim()
-    if ranks != (3, 3, 3, 1, 1):
-        raise RuntimeError(f"attention_varlen: q, k, v, cu_seqlens_q and cu_seqlens_k have {ranks} dimensions; they must have "
-                           "3 (rows of all sequences, heads, dim) and 1")
-    if not q.dtype == k.dtype == v.dtype:
-        raise RuntimeError(f"attention_varlen: q is {q.dtype}, k {k.dtype} and v {v.dtype}; all must be of one type")
-    if q.dtype not in TYPES or any(x is not None and x.dtype not in TYPES for x in (sinks, slopes)):
-        raise NotImplementedError(f"attention_varlen: q, k, v, sinks and slopes may be {', '.join(map(str, TYPES))}; q is "
-                                  f"{q.dtype}")
-    if cu_q.dtype is not torch.int32 or cu_k.dtype is not torch.int32:
-        raise NotImplementedError(f"attention_varlen: cu_seqlens_q is {cu_q.dtype} and cu_seqlens_k {cu_k.dtype}; both must be "
-                                  "torch.int32")
-    torch._check(q.shape[2] > 0 and v.shape[2] > 0,
-                 lambda: f"attention_varlen: q is {_by(q)} and v {_by(v)}; heads of width 0 have no scores")
-    torch._check(q.shape[2] == k.shape[2] and k.shape[:2] == v.shape[:2],
-                 lambda: f"attention_varlen: q is {_by(q)}, k {_by(k)} and v {_by(v)}; q and k must have one head dim, k and v one "
-                 "length and as many heads")
-    heads, kv_heads = q.shape[1], k.shape[1]
-    torch._check(heads == kv_heads or kv_heads > 0 and heads % kv_heads == 0,
-                 lambda: f"attention_varlen: q has {heads} heads, k and v {kv_heads}, which must divide them")
-    torch._check(cu_q.shape == cu_k.shape and cu_q.shape[0] > 0,
-                 lambda: f"attention_varlen: cu_seqlens_q has {cu_q.shape[0]} elements and cu_seqlens_k {cu_k.shape[0]}; both must "
-                 "have one more than there are sequences")
-    if max_q < 0 or max_k < 0:
-        raise RuntimeError(f"attention_varlen: max_seqlen_q is {max_q} and max_seqlen_k {max_k}; lengths are 0 or more")
-    for name, bound in (("left", left), ("right", right)):
-        if bound is not None and bound < 0:
-            raise RuntimeError(f"attention_varlen: the {name} bound of the window is {bound}; it must be 0 or more keys, or None "
-                               "for no bound")
-    if softcap is not None and not softcap > 0:
-        raise RuntimeError(f"attention_varlen: softcap is {softcap}; it must be more than 0, or None for none")
-    for name, x, shapes in (("sinks", sinks, [(heads, )]), ("alibi_slopes", slopes, [(heads, ), (cu_q.shape[0] - 1, heads)])):
-        if x is not None:
-            torch._check(any(tuple(x.shape) == shape for shape in shapes),
-                         lambda: f"attention_varlen: {name} have the shape {tuple(x.shape)}; it must be "
-                         f"{' or '.join(map(str, shapes))}")
-
-
-def _by(x: Tensor) -> str:
-    return " x ".join(map(str, x.shape))
-
-
 def _results(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """o and lse, empty."""
     return q.new_empty(q.shape[0], q.shape[1], v.shape[2]), q.new_empty(q.shape[1], q.shape[0], dtype=torch.float32)
-
-
-def _fake(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None, max_q: int,
-          max_k: int, causal: bool = False, scale: float | None = None, left: int | None = None, right: int | None = None,
-          softcap: float | None = None) -> tuple[Tensor, Tensor]:
-    _checked(q, k, v, cu_q, cu_k, sinks, slopes, max_q, max_k, left, right, softcap)
-    return _results(q, v)
 
 
 def _run(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None, max_q: int,
@@ -134,7 +88,8 @@ def _run(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Ten
            causal, scale, left, right, softcap, exact)
     plan = _PLANS[key]
     if plan is None:
-        _checked(q, k, v, cu_q, cu_k, sinks, slopes, max_q, max_k, left, right, softcap)
+        CONTRACT.check(q=q, k=k, v=v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, sinks=sinks, alibi_slopes=slopes, max_seqlen_q=max_q,
+                       max_seqlen_k=max_k, left=left, right=right, softcap=softcap)
         plan = _PLANS.made(key, q, k, v, cu_q, cu_k, sinks, slopes, longest, causal, scale, (left, right), softcap, exact)
     return plan(q, k, v, cu_q.contiguous(), cu_k.contiguous(), *(x.float().contiguous() for x in (sinks, slopes) if x is not None))
 
@@ -187,7 +142,7 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest
     grid, args, meta = hopper.arguments(*prepared, q.new_empty(wide), lse, cu_q, cu_k, zeros(q), programs(q), *longest, causal,
                                         scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
-    rests = [at for at, rest in enumerate(args[-4:]) if rest is not None]   # q, k, v, o once more, by their second descriptors
+    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
 
     def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = _results(q, v)
@@ -212,9 +167,10 @@ _PLANS = Plans(_plan)
 
 
 def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    if inputs[6] is not None and inputs[6].requires_grad:
+    *_, slopes = tensors = inputs[:7]
+    if slopes is not None and slopes.requires_grad:
         raise NotImplementedError("attention_varlen: alibi_slopes have no derivative; detach them")
-    ctx.save_for_backward(*inputs[:7], *output)
+    ctx.save_for_backward(*tensors, *output)
     ctx.longest, ctx.options, ctx.count = inputs[7:9], inputs[9:], len(inputs)
     ctx.set_materialize_grads(False)
 
@@ -232,4 +188,4 @@ def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
 ATTENTION_VARLEN = Operator(
     "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? sinks, Tensor? alibi_slopes, "
     "SymInt max_seqlen_q, SymInt max_seqlen_k, bool causal=False, float? scale=None, int? left=None, int? right=None, "
-    "float? softcap=None) -> (Tensor, Tensor)", _run, _fake, _save, _gradients, autocast=LOWER)
+    "float? softcap=None) -> (Tensor, Tensor)", _run, CONTRACT, _save, _gradients, autocast=LOWER)

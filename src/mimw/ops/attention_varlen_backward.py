@@ -24,10 +24,16 @@ from mimw.kernels.attention_varlen import FAR, LONGEST_WITH_SLOPES
 from mimw.kernels.wide_attention_backward import WIDEST
 
 from .attention_backward import of_sinks
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
+CONTRACT = Contract(
+    "attention_varlen_backward", "do: any (total_q, heads, value_dim)", "q: float (total_q, heads, dim)",
+    "k: =q (total_k, kv_heads, dim)", "v: =q (total_k, kv_heads, value_dim)", "sinks?: any (heads)",
+    "-> dq: =q (total_q, heads, dim)", "-> dk: =q (total_k, kv_heads, dim)", "-> dv: =q (total_k, kv_heads, value_dim)",
+    "-> dsinks: =sinks|=q () like sinks")
 WIDE_AND_ONE_ORDER = False  # by the kernels for Hopper, too: right in the simulator, but no GPU has run them yet
 WORTH_A_COPY = 1 << 34  # products from which copying for TMA costs less than the plain kernels' slower products
 
@@ -35,11 +41,6 @@ WORTH_A_COPY = 1 << 34  # products from which copying for TMA costs less than th
 def rounded(length: int) -> int:
     """A bound of lengths, as a power of two: calls whose longest sequences differ a little have one plan."""
     return 1 << (length - 1).bit_length() if length else 0
-
-
-def _fake(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, cu_q: Tensor, cu_k: Tensor,
-          dlse: Tensor | None = None, sinks: Tensor | None = None, *_) -> tuple[Tensor, ...]:
-    return *(x.new_empty(x.shape) for x in (q, k, v)), q.new_empty(0) if sinks is None else torch.empty_like(sinks)
 
 
 def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, cu_q: Tensor, cu_k: Tensor, dlse: Tensor | None,
@@ -159,4 +160,4 @@ ATTENTION_VARLEN_BACKWARD = Operator(
     "attention_varlen_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor cu_seqlens_q, "
     "Tensor cu_seqlens_k, Tensor? dlse, Tensor? sinks, Tensor? alibi_slopes, SymInt max_seqlen_q, SymInt max_seqlen_k, "
     "bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None) "
-    "-> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+    "-> (Tensor, Tensor, Tensor, Tensor)", _run, CONTRACT)

@@ -18,11 +18,16 @@ from mimw.kernels import cross_entropy as library
 from mimw.kernels.norm.configs import plain_configuration
 from mimw.runtime.in_place import refuse_leaves, refuse_overlaps
 
+from .contract import Contract
 from .launching import Launch, is_hopper, programs
 from .operator import Operator
 from .plans import Plans, look
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
+TENSORS = "logits: float (rows, classes)", "target: int (rows)", "classes > 0 -- there must be one class at least"
+CONTRACT = Contract("cross_entropy", *TENSORS, "count?: fp32 (1)", "-> losses: fp32 (rows)", "-> lse: fp32 (rows)")
+IN_GRADIENT = Contract("cross_entropy", *TENSORS, "lse: fp32 (rows)", "dlosses: any (rows)")
+GRADIENT = Contract("cross_entropy", *IN_GRADIENT.text, "-> dx: =logits (rows, classes)")
+SCALED = Contract("scale_rows_", "x: float (rows, classes)", "factors: any (rows)")
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -133,26 +138,6 @@ class _Later(torch.autograd.Function):
         return rows, *[None] * 5
 
 
-def _checked(logits: Tensor, target: Tensor, *others: Tensor | None) -> None:
-    if logits.dtype not in TYPES or target.dtype not in (torch.int32, torch.int64):
-        raise NotImplementedError(f"cross_entropy: logits are {logits.dtype} and target {target.dtype}; they may be "
-                                  f"{', '.join(map(str, TYPES))}, and int32 or int64")
-    for one in (target, *others):
-        if one is not None and one.device != logits.device:
-            raise RuntimeError(f"cross_entropy: logits are on {logits.device}, another tensor on {one.device}; all must be on one "
-                               "device")
-    if logits.dim() != 2 or target.dim() != 1:
-        raise RuntimeError(f"cross_entropy: logits have {logits.dim()} dimensions and target {target.dim()}; they must be 2 and 1")
-    torch._check(logits.shape[0] == target.shape[0],
-                 lambda: f"cross_entropy: {logits.shape[0]} rows of logits and {target.shape[0]} targets; they must be as many")
-    torch._check(logits.shape[1] > 0, lambda: "cross_entropy: logits of no classes; there must be one at least")
-
-
-def _fake(logits: Tensor, target: Tensor, *_) -> tuple[Tensor, Tensor]:
-    _checked(logits, target)
-    return tuple(logits.new_empty(logits.shape[0], dtype=torch.float32) for _ in range(2))
-
-
 def _columns(x: Tensor) -> Tensor:
     """Columns side by side."""
     return x if x.shape[1] == 1 or x.stride(1) == 1 else x.contiguous()
@@ -173,9 +158,9 @@ def _launched(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bo
 
 def _plan(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, ignored: int, smoothing: float,
           z: float) -> Callable:
-    losses, lse = _fake(logits, target)
+    losses, lse = CONTRACT.fake(logits=logits, target=target, count=count)
     if logits.shape[0] == 0:
-        return lambda logits, *_: _fake(logits, logits.new_empty(0, dtype=torch.int32))
+        return lambda logits, *_: tuple(logits.new_empty(0, dtype=torch.float32) for _ in range(2))
     x, places = _columns(logits), target.contiguous()
     moved = x.data_ptr() != logits.data_ptr()
     chosen = None if is_hopper(logits) else plain_configuration(*x.shape)
@@ -197,11 +182,6 @@ def _plan(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, 
 _PLANS = Plans(_plan)
 
 
-def _fake_backward(logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, *_) -> Tensor:
-    _checked(logits, target, lse, dlosses)
-    return logits.new_empty(logits.shape)
-
-
 def _run_backward(*given) -> Tensor:
     return _gradient(False, *given)
 
@@ -220,7 +200,7 @@ def _gradient(in_place: bool, logits: Tensor, target: Tensor, lse: Tensor, dloss
 
 def _plan_gradient(in_place: bool, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, ignored: int, smoothing: float,
                    z: float) -> Callable:
-    _checked(logits, target, lse, dlosses)
+    GRADIENT.check(logits=logits, target=target, lse=lse, dlosses=dlosses)
     if logits.shape[0] == 0:
         return lambda logits, *_: logits.new_empty(logits.shape)
     x = _columns(logits)
@@ -256,11 +236,11 @@ def _save(ctx, inputs, output) -> None:
 
 _OPTIONS = "int ignored, float smoothing, float z"
 BACKWARD = Operator(f"cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dlosses, {_OPTIONS}) -> Tensor",
-                    _run_backward, _fake_backward)
+                    _run_backward, GRADIENT)
 BACKWARD_IN_PLACE = Operator("cross_entropy_backward_(Tensor(a!) logits, Tensor target, Tensor lse, Tensor dlosses, "
-                             f"{_OPTIONS}) -> ()", _run_backward_in_place, lambda *given: _checked(*given[:4]))
-CROSS_ENTROPY = Operator(f"cross_entropy(Tensor logits, Tensor target, {_OPTIONS}) -> (Tensor, Tensor)", _run, _fake, _save,
+                             f"{_OPTIONS}) -> ()", _run_backward_in_place, IN_GRADIENT)
+CROSS_ENTROPY = Operator(f"cross_entropy(Tensor logits, Tensor target, {_OPTIONS}) -> (Tensor, Tensor)", _run, CONTRACT, _save,
                          lambda ctx, dlosses, _: (BACKWARD(*ctx.saved_tensors, dlosses, *ctx.options), *[None] * 4))
 IN_PLACE = Operator(f"cross_entropy_(Tensor(a!) logits, Tensor target, Tensor? count, {_OPTIONS}) -> (Tensor, Tensor)",
-                    _run_in_place, _fake)
-SCALE = Operator("scale_rows_(Tensor(a!) x, Tensor factors) -> ()", _scale, lambda x, factors: None)
+                    _run_in_place, CONTRACT)
+SCALE = Operator("scale_rows_(Tensor(a!) x, Tensor factors) -> ()", _scale, SCALED)

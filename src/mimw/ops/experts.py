@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mimw.kernels import moe as library
 
+from .contract import Contract
 from .grouped_matmul import GROUPED, PER_GROUP
 from .launching import Launch, is_exact, is_hopper, programs
 from .moe_align import MOST_EXPERTS
@@ -24,38 +25,13 @@ from .plans import Plans, look
 from .products import rows_for_tma
 from .swiglu import SWIGLU, SWIGLU_BACKWARD
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
-
-
-def checked(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str,
-            matrices: tuple | None = None) -> None:
-    """An error unless these fit: the matrices of one of these types, or of x's."""
-    given = dict(x=x, w_gate_up=w_gate_up, w_down=w_down, expert_ids=ids, expert_weights=weights)
-    if activation != "swiglu":
-        raise NotImplementedError(f"moe: activation is {activation!r}; it may be 'swiglu'. For others compose grouped_matmul")
-    for (name, tensor), rank in zip(given.items(), (2, 3, 3, 2, 2)):
-        if tensor.dim() != rank:
-            raise RuntimeError(f"moe: {name} is {tuple(tensor.shape)}; it must have {rank} dimensions")
-        if tensor.device != x.device:
-            raise RuntimeError(f"moe: x is on {x.device} and {name} on {tensor.device}; all must be on one device")
-        known = (torch.int32, torch.int64) if tensor is ids else matrices if matrices and name.startswith("w_") else TYPES
-        if tensor.dtype not in known:
-            raise NotImplementedError(f"moe: {name} is {tensor.dtype}; it may be {', '.join(map(str, known))}")
-        if name.startswith("w_") and tensor.dtype != x.dtype and not matrices:
-            raise RuntimeError(f"moe: x is {x.dtype} and {name} {tensor.dtype}; they must be of one type")
-    (experts, hidden, inner), tokens = w_down.shape, x.shape[0]
-    wanted = dict(x=(tokens, hidden), w_gate_up=(experts, 2 * inner, hidden), expert_weights=tuple(ids.shape),
-                  expert_ids=(tokens, ids.shape[1]))
-    for name, shape in wanted.items():
-        torch._check(tuple(given[name].shape) == shape,
-                     lambda: f"moe: {name} is {tuple(given[name].shape)}; with w_down {tuple(w_down.shape)}, {tokens} tokens and "
-                             f"expert_ids {tuple(ids.shape)} it must be {shape}")
-    torch._check(experts > 0 or ids.numel() == 0, lambda: "moe: there are no experts to choose from")
-
-
-def _fake(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str = "swiglu") -> Tensor:
-    checked(x, w_gate_up, w_down, ids, weights, activation)
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+ACTIVATION = "offered: activation in ('swiglu', ) -- it may be 'swiglu'; for others compose grouped_matmul"
+ROUTES = "expert_ids: int (tokens, k)", "expert_weights: float (tokens, k)", ACTIVATION, (
+    "experts > 0 or tokens * k == 0 -- there are no experts to choose from")
+FLOPS = "6 * tokens * k * hidden * inner"
+CONTRACT = Contract(
+    "moe", "x: float (tokens, hidden)", "w_down: =x (experts, hidden, inner)", "w_gate_up: =x (experts, 2 * inner, hidden)", *ROUTES,
+    "-> out: =x (tokens, hidden)", flops=FLOPS)
 
 
 def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str = "swiglu") -> Tensor:
@@ -66,8 +42,8 @@ def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Ten
 
 
 def _plan(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str, exact: bool) -> Callable:
-    checked(x, w_gate_up, w_down, ids, weights, activation)
-    (experts, hidden, inner), (tokens, k) = w_down.shape, ids.shape
+    of = CONTRACT.check(x=x, w_gate_up=w_gate_up, w_down=w_down, expert_ids=ids, expert_weights=weights, activation=activation)
+    experts, hidden, inner, tokens, k = of.experts, of.hidden, of.inner, of.tokens, of.k
     if 0 in (tokens, k, hidden, inner):
         return lambda x, *_: torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden * x.itemsize % 16 == inner * x.itemsize % 16 == 0
@@ -162,7 +138,7 @@ def _backward(ctx, gradient: Tensor) -> tuple:
 
 
 MOE = Operator('moe(Tensor x, Tensor w_gate_up, Tensor w_down, Tensor expert_ids, Tensor expert_weights, str activation="swiglu") '
-               "-> Tensor", _run, _fake, lambda ctx, inputs, output: ctx.save_for_backward(*inputs[:5]), _backward, LOWER)
+               "-> Tensor", _run, CONTRACT, lambda ctx, inputs, output: ctx.save_for_backward(*inputs[:5]), _backward, LOWER)
 
 
-__all__ = ["MOE", "checked", "composed", "planned"]
+__all__ = ["FLOPS", "MOE", "ROUTES", "composed", "planned"]

@@ -17,36 +17,22 @@ from torch import Tensor
 
 from mimw.kernels import moe as library
 
-from .experts import checked, composed, planned
+from .contract import Contract
+from .experts import FLOPS, ROUTES, composed, planned
 from .launching import is_hopper, programs
-from .matmul import FP8
 from .moe_align import MOST_EXPERTS
 from .operator import Operator
 from .plans import Plans, look
 from .products import rows_for_tma
 
 BLOCK = 128
-
-
-def _checked(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
-             activation: str) -> None:
-    checked(x, w_gate_up, w_down, ids, weights, activation, FP8)
-    if w_gate_up.dtype != w_down.dtype:
-        raise RuntimeError(f"moe: w_gate_up is {w_gate_up.dtype} and w_down {w_down.dtype}; with scales both are of one fp8 type")
-    experts, hidden, inner = w_down.shape
-    torch._check(inner % BLOCK == 0, lambda: f"moe: inner is {inner}; with scales it must be a multiple of {BLOCK}")
-    wanted = dict(w_gate_up_scale=(experts, 2 * inner // BLOCK, -(-hidden // BLOCK)),
-                  w_down_scale=(experts, -(-hidden // BLOCK), inner // BLOCK))
-    for (name, shape), scale in zip(wanted.items(), (gate_up_scale, down_scale)):
-        if scale.dtype is not torch.float32 or scale.device != x.device:
-            raise RuntimeError(f"moe: {name} is {scale.dtype} on {scale.device}; it must be torch.float32 on {x.device}")
-        torch._check(tuple(scale.shape) == shape, lambda: f"moe: {name} is {tuple(scale.shape)}; it must be {shape}")
-
-
-def _fake(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
-          activation: str = "swiglu") -> Tensor:
-    _checked(x, w_gate_up, w_down, ids, weights, gate_up_scale, down_scale, activation)
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+TENSORS = (
+    "w_down: fp8 (experts, hidden, inner)", "w_gate_up: fp8 (experts, 2 * inner, hidden)",
+    "w_gate_up.dtype == w_down.dtype -- with scales both are of one fp8 type",
+    f"inner % {BLOCK} == 0 -- with scales inner must be a multiple of {BLOCK}")
+SCALES = (f"w_gate_up_scale: fp32 (experts, 2 * inner // {BLOCK}, cdiv(hidden, {BLOCK}))",
+          f"w_down_scale: fp32 (experts, cdiv(hidden, {BLOCK}), inner // {BLOCK})")
+CONTRACT = Contract("moe", "x: float (tokens, hidden)", *TENSORS, *SCALES, *ROUTES, "-> out: =x (tokens, hidden)", flops=FLOPS)
 
 
 def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
@@ -57,9 +43,9 @@ def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Ten
 
 
 def _plan(given: tuple[Tensor, ...], activation: str) -> Callable[..., Tensor]:
-    _checked(*given, activation)
+    of = CONTRACT.check(**MOE_SCALED.named(*given, activation))
     x, w_gate_up, w_down, ids, *_ = given
-    (experts, hidden, inner), (tokens, k) = w_down.shape, ids.shape
+    experts, hidden, inner, tokens, k = of.experts, of.hidden, of.inner, of.tokens, of.k
     if 0 in (tokens, k, hidden, inner):
         return lambda x, *_: torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden % 16 == 0
@@ -86,4 +72,4 @@ def _composed(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights
 _PLANS = Plans(_plan)
 
 MOE_SCALED = Operator("moe_scaled(Tensor x, Tensor w_gate_up, Tensor w_down, Tensor expert_ids, Tensor expert_weights, "
-                      'Tensor w_gate_up_scale, Tensor w_down_scale, str activation="swiglu") -> Tensor', _run, _fake)
+                      'Tensor w_gate_up_scale, Tensor w_down_scale, str activation="swiglu") -> Tensor', _run, CONTRACT)

@@ -17,11 +17,15 @@ from torch import Tensor
 from mimw.kernels import gather_matmul_scatter as hopper
 from mimw.kernels import plain_matmul
 
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs
 from .matmul import FP8, MATMUL, TYPES, copied
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
+TENSORS = f"a: {TYPES} (m, k)", "b: =a|fp8 (k, n)", "source: int (r)", "target: int (r)"
+CONTRACT = Contract("gather_matmul_scatter", *TENSORS, "-> c: =a|bf16 (m if rows is None else rows, n)", flops="2 * r * n * k")
+INTO_CONTRACT = Contract("gather_matmul_scatter", *TENSORS, f"out: {TYPES} (rows, n)", flops="2 * r * n * k")
 WORTH_A_COPY = 1 << 32  # products from which copying an operand for TMA costs less than the plain kernel's slower products
 
 
@@ -54,45 +58,14 @@ def gather_matmul_scatter(a: Tensor, b: Tensor, source: Tensor, target: Tensor, 
     return out
 
 
-def _checked(a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
-    call = "gather_matmul_scatter"
-    for name, tensor, rank in (("a", a, 2), ("b", b, 2), ("source", source, 1), ("target", target, 1)):
-        if tensor.dim() != rank:
-            raise RuntimeError(f"{call}: {name} is {tuple(tensor.shape)}; it must have {rank} dimensions")
-        if tensor.device != a.device:
-            raise RuntimeError(f"{call}: a is on {a.device} and {name} on {tensor.device}; all must be on one device")
-        known = TYPES if rank == 2 else (torch.int32, torch.int64)
-        if tensor.dtype not in known:
-            raise NotImplementedError(f"{call}: {name} is {tensor.dtype}; it may be {', '.join(map(str, known))}")
-    if a.dtype != b.dtype and not (a.dtype in FP8 and b.dtype in FP8):
-        raise RuntimeError(f"{call}: a is {a.dtype} and b {b.dtype}; both must be of one type, or both fp8")
-    torch._check(a.shape[1] == b.shape[0],
-                 lambda: f"{call}: a is {tuple(a.shape)} and b {tuple(b.shape)}; the inner extents must be equal")
-    torch._check(source.shape[0] == target.shape[0],
-                 lambda: f"{call}: {source.shape[0]} rows to read and {target.shape[0]} to write; each product row has one of both")
-
-
-def _fake(a: Tensor, b: Tensor, source: Tensor, target: Tensor, rows: int | None = None) -> Tensor:
-    _checked(a, b, source, target)
-    return a.new_empty(a.shape[0] if rows is None else rows, b.shape[1], dtype=torch.bfloat16 if a.dtype in FP8 else a.dtype)
-
-
 def _run(a: Tensor, b: Tensor, source: Tensor, target: Tensor, rows: int | None = None) -> Tensor:
-    out = _fake(a, b, source, target, rows).zero_()
+    out = CONTRACT.fake(a=a, b=b, source=source, target=target, rows=rows).zero_()
     _write(out, a, b, source, target)
     return out
 
 
-def _fake_into(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
-    _checked(a, b, source, target)
-    if out.dim() != 2 or out.dtype not in TYPES or out.device != a.device:
-        raise RuntimeError(f"gather_matmul_scatter: out is {out.dtype} {tuple(out.shape)} on {out.device}; it must be a matrix on "
-                           f"{a.device} of {', '.join(map(str, TYPES))}")
-    torch._check(out.shape[1] == b.shape[1], lambda: f"gather_matmul_scatter: out has {out.shape[1]} columns and b {b.shape[1]}")
-
-
 def _run_into(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
-    _fake_into(out, a, b, source, target)
+    INTO_CONTRACT.check(out=out, a=a, b=b, source=source, target=target)
     _write(out, a, b, source, target)
 
 
@@ -171,7 +144,7 @@ def _picked(x: Tensor, rows: Tensor) -> Tensor:
     return torch.where(inside[:, None], x.index_select(0, rows.clamp(0, x.shape[0] - 1)), 0)
 
 
-PICKED = Operator("gather_matmul_scatter(Tensor a, Tensor b, Tensor source, Tensor target, int? rows=None) -> Tensor", _run, _fake,
+PICKED = Operator("gather_matmul_scatter(Tensor a, Tensor b, Tensor source, Tensor target, int? rows=None) -> Tensor", _run, CONTRACT,
                   _save, _backward, LOWER)
 INTO = Operator("gather_matmul_scatter_(Tensor(a!) out, Tensor a, Tensor b, Tensor source, Tensor target) -> ()", _run_into,
-                _fake_into)
+                INTO_CONTRACT)

@@ -15,11 +15,18 @@ from torch import Tensor
 
 from mimw.kernels import grouped_gemm
 
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs
 from .matmul import FP8, MATMUL, TYPES
 from .operator import LOWER, Operator
 from .plans import Plans, look
 from .products import matrix_for_tma
+
+CONTRACT = Contract(
+    "grouped_matmul", f"a: {TYPES} (m, k)", "b: =a|fp8 (groups, k, n)", "ends: i32 (groups)", f"out_dtype?: {TYPES}",
+    "-> c: out_dtype|=a|bf16 (m, n)", flops="2 * m * n * k")
+OF_ROWS = Contract("grouped_matmul_of_rows", "a: any (m, k)", "b: any (m, n)", "ends: any (groups)", "-> c: =a (groups, k, n)",
+                   flops="2 * m * n * k")
 
 
 def grouped_matmul(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
@@ -40,32 +47,6 @@ def grouped_matmul(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | 
     return GROUPED(a, b, ends, out_dtype)
 
 
-def _checked(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None) -> tuple[tuple[int, int], torch.dtype]:
-    """(the result's shape, its type), or an error."""
-    if (a.dim(), b.dim(), ends.dim()) != (2, 3, 1):
-        raise RuntimeError(f"grouped_matmul: a has {a.dim()} dimensions, b {b.dim()} and ends {ends.dim()}; they must have 2, 3 "
-                           "and 1")
-    if not a.device == b.device == ends.device:
-        raise RuntimeError(f"grouped_matmul: a is on {a.device}, b on {b.device} and ends on {ends.device}; all must be on one "
-                           "device")
-    dtype = out_dtype or (torch.bfloat16 if a.dtype in FP8 else a.dtype)
-    if a.dtype not in TYPES or b.dtype not in TYPES or dtype not in TYPES or ends.dtype is not torch.int32:
-        raise NotImplementedError(f"grouped_matmul: a is {a.dtype}, b {b.dtype}, the result {dtype} and ends {ends.dtype}; it "
-                                  f"multiplies {', '.join(map(str, TYPES))}, and ends are torch.int32")
-    if a.dtype != b.dtype and not (a.dtype in FP8 and b.dtype in FP8):
-        raise RuntimeError(f"grouped_matmul: a is {a.dtype} and b {b.dtype}; both must be of one type, or both fp8")
-    torch._check(a.shape[1] == b.shape[1],
-                 lambda: f"grouped_matmul: a is {tuple(a.shape)} and b {tuple(b.shape)}; the inner extents must be equal")
-    torch._check(ends.shape[0] == b.shape[0],
-                 lambda: f"grouped_matmul: ends has {ends.shape[0]} elements, and b {b.shape[0]} groups")
-    return (a.shape[0], b.shape[2]), dtype
-
-
-def _fake(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
-    shape, dtype = _checked(a, b, ends, out_dtype)
-    return a.new_empty(shape, dtype=dtype)
-
-
 def _run(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
     exact = is_exact(a)
     key = look(a), look(b), look(ends), out_dtype, exact
@@ -73,7 +54,8 @@ def _run(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None = Non
 
 
 def _plan(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None, exact: bool) -> Callable:
-    shape, dtype = _checked(a, b, ends, out_dtype)
+    result = CONTRACT.check(a=a, b=b, ends=ends, out_dtype=out_dtype).c
+    shape, dtype = result.shape, result.dtype
     if not a.numel() or not b.numel():
         return lambda a, b, ends: a.new_zeros(shape, dtype=dtype)
     if exact or not is_hopper(a) or not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16 or shape[0] >= 1 << 30:
@@ -127,7 +109,6 @@ def _run_per_group(a: Tensor, gradient: Tensor, ends: Tensor) -> Tensor:
     return found
 
 
-PER_GROUP = Operator("grouped_matmul_of_rows(Tensor a, Tensor b, Tensor ends) -> Tensor", _run_per_group,
-                     lambda a, b, ends: a.new_empty(ends.shape[0], a.shape[1], b.shape[1]))
-GROUPED = Operator("grouped_matmul(Tensor a, Tensor b, Tensor ends, ScalarType? out_dtype=None) -> Tensor", _run, _fake, _save,
+PER_GROUP = Operator("grouped_matmul_of_rows(Tensor a, Tensor b, Tensor ends) -> Tensor", _run_per_group, OF_ROWS)
+GROUPED = Operator("grouped_matmul(Tensor a, Tensor b, Tensor ends, ScalarType? out_dtype=None) -> Tensor", _run, CONTRACT, _save,
                    _backward, LOWER)

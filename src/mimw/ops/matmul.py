@@ -17,12 +17,16 @@ from torch import Tensor
 
 from mimw.kernels import batched_gemm, gemm, plain_matmul, skinny_gemm
 
+from .contract import Contract
 from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, scratch, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-TYPES = (torch.bfloat16, torch.float16, torch.float32, *FP8)
+TYPES = "bf16|fp16|fp32|fp8"
+CONTRACT = Contract(
+    "matmul", f"a: {TYPES} (..., m, k) or (k)", "b: =a|fp8 (..., k, n) or (k)", f"out_dtype?: {TYPES}",
+    "-> c: out_dtype|=a|bf16 (..., m, n)", flops="2 * prod(front) * m * n * k", says="torch.matmul takes the other types")
 FEW_ROWS, MANY_WEIGHTS = 64, 1 << 22    # of which `skinny_gemm` is the quicker kernel: the others' tiles are too few for the GPU
 WORTH_A_COPY = 1 << 32  # products from which copying an operand for TMA costs less than the plain kernel's slower products
 
@@ -45,35 +49,6 @@ def matmul(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor
     return MATMUL(a, b, out_dtype)
 
 
-def _checked(a: Tensor, b: Tensor, out_dtype: torch.dtype | None) -> tuple[tuple, torch.dtype]:
-    """(the result's shape, its type), or an error."""
-    if a.dim() == 0 or b.dim() == 0:
-        raise RuntimeError(f"matmul: both operands need a dimension at least; they have {a.dim()} and {b.dim()}")
-    if a.device != b.device:
-        raise RuntimeError(f"matmul: a is on {a.device} and b on {b.device}; both must be on one device")
-    if a.dtype not in TYPES or b.dtype not in TYPES:
-        raise NotImplementedError(f"matmul: a is {a.dtype} and b {b.dtype}; it multiplies {', '.join(map(str, TYPES))}. "
-                                  "torch.matmul takes the other types")
-    if a.dtype != b.dtype and not (a.dtype in FP8 and b.dtype in FP8):
-        raise RuntimeError(f"matmul: a is {a.dtype} and b {b.dtype}; both must be of one type, or both fp8")
-    out_dtype = out_dtype or (torch.bfloat16 if a.dtype in FP8 else a.dtype)
-    if out_dtype not in TYPES:
-        raise NotImplementedError(f"matmul: the result cannot be {out_dtype}; it may be {', '.join(map(str, TYPES))}")
-    k, k_b = a.shape[-1], b.shape[-2 if b.dim() > 1 else 0]
-    torch._check(k == k_b, lambda: f"matmul: a is {_by(a)} and b {_by(b)}; the inner extents {k} and {k_b} must be equal")
-    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.dim() > 1 else ())), out_dtype
-
-
-def _by(x: Tensor) -> str:
-    return " x ".join(map(str, x.shape))
-
-
-def _fake(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
-    shape, dtype = _checked(a, b, out_dtype)
-    return a.new_empty(shape, dtype=dtype)
-
-
 def _run(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
     exact = is_exact(a)
     key = look(a), look(b), out_dtype, exact
@@ -81,7 +56,8 @@ def _run(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
 
 
 def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> Callable[[Tensor, Tensor], Tensor]:
-    shape, dtype = _checked(a, b, out_dtype)
+    result = CONTRACT.check(a=a, b=b, out_dtype=out_dtype).c
+    shape, dtype = result.shape, result.dtype
     if prod(shape) == 0 or a.shape[-1] == 0:
         return lambda a, b: a.new_zeros(shape, dtype=dtype)
     if torch.float8_e4m3fn in (a.dtype, b.dtype, dtype) and not has_e4m3(a):
@@ -232,4 +208,4 @@ def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None
     return of_a, of_b, None
 
 
-MATMUL = Operator("matmul(Tensor a, Tensor b, ScalarType? out_dtype=None) -> Tensor", _run, _fake, _save, _backward, LOWER)
+MATMUL = Operator("matmul(Tensor a, Tensor b, ScalarType? out_dtype=None) -> Tensor", _run, CONTRACT, _save, _backward, LOWER)

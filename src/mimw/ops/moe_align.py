@@ -15,12 +15,18 @@ from torch import Tensor
 
 from mimw.kernels import moe_align as library
 
+from .contract import Contract
 from .launching import Launch, is_hopper, programs
 from .operator import Operator
 from .plans import Plans, look
 
 Lists = tuple[Tensor, Tensor, Tensor]
 MOST_EXPERTS = 1024
+LENGTH = "prod(ids) + num_experts * (block_size - 1)"
+CONTRACT = Contract(
+    "moe_align", "topk_ids: int (*ids)", f"1 <= num_experts <= {MOST_EXPERTS} -- there are 1 to {MOST_EXPERTS} experts",
+    "block_size >= 1 -- blocks have 1 token or more", f"-> sorted_token_ids: i32 ({LENGTH})",
+    f"-> expert_ids: i32 (cdiv({LENGTH}, block_size))", "-> num_tokens_post_pad: i32 (1)")
 
 
 def moe_align(topk_ids: Tensor, num_experts: int, block_size: int) -> Lists:
@@ -39,25 +45,16 @@ def moe_align(topk_ids: Tensor, num_experts: int, block_size: int) -> Lists:
     return MOE_ALIGN(topk_ids, num_experts, block_size)
 
 
-def _fake(topk_ids: Tensor, num_experts: int, block_size: int) -> Lists:
-    if topk_ids.dtype not in (torch.int32, torch.int64):
-        raise NotImplementedError(f"moe_align: topk_ids is {topk_ids.dtype}; it must be torch.int32 or torch.int64")
-    if not 1 <= num_experts <= MOST_EXPERTS or block_size < 1:
-        raise RuntimeError(f"moe_align: {num_experts} experts and blocks of {block_size}; there are 1 to {MOST_EXPERTS} experts, "
-                           "and blocks have 1 token or more")
-    sizes = library.outputs(topk_ids.numel(), num_experts, block_size)
-    return tuple(topk_ids.new_empty(size, dtype=torch.int32) for size in sizes)
-
-
 def _run(topk_ids: Tensor, num_experts: int, block_size: int) -> Lists:
     key = look(topk_ids), num_experts, block_size
     return (_PLANS[key] or _PLANS.made(key, topk_ids, num_experts, block_size))(topk_ids)
 
 
 def _plan(topk_ids: Tensor, num_experts: int, block_size: int) -> Callable[[Tensor], Lists]:
-    outs, n = _fake(topk_ids, num_experts, block_size), topk_ids.numel()
+    outs, n = CONTRACT.fake(topk_ids=topk_ids, num_experts=num_experts, block_size=block_size), topk_ids.numel()
     if n == 0 or not is_hopper(topk_ids):
-        return lambda ids: _by_torch(ids.reshape(-1).long(), num_experts, block_size, *_fake(ids, num_experts, block_size))
+        return lambda ids: _by_torch(ids.reshape(-1).long(), num_experts, block_size,
+                                     *CONTRACT.fake(topk_ids=ids, num_experts=num_experts, block_size=block_size))
     counters = topk_ids.new_empty(num_experts, dtype=torch.int32)
     ids = topk_ids.reshape(-1).contiguous()
     kernel, grid, args, meta = library.arguments(ids, *outs, counters, num_experts, block_size, programs(topk_ids))
@@ -91,4 +88,4 @@ def _by_torch(ids: Tensor, num_experts: int, block_size: int, tokens: Tensor, ex
 
 _PLANS = Plans(_plan)
 
-MOE_ALIGN = Operator("moe_align(Tensor topk_ids, int num_experts, int block_size) -> (Tensor, Tensor, Tensor)", _run, _fake)
+MOE_ALIGN = Operator("moe_align(Tensor topk_ids, int num_experts, int block_size) -> (Tensor, Tensor, Tensor)", _run, CONTRACT)

@@ -18,12 +18,25 @@ from torch import Tensor
 from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm.configs import plain_configuration
 
+from .contract import Contract, by
 from .launching import Launch, is_hopper, zeros
 from .operator import Operator
 from .plans import Plans, look
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
 _FP32_EPS = torch.finfo(torch.float32).eps
+
+
+def _contract(name: str, added: bool) -> Contract:
+    """That of one of the four norms: of a sum or not, centred or not."""
+    residual, total = ["residual: float (*rows, *n)"], ["-> total: =x+residual (*rows, *n)"]
+    bias, mean = (["bias?: float (*n)"], ["-> mean: fp32 (*rows)"]) if name == "layer_norm" else ([], [])
+    return Contract(name, "x: float (*rows, *n[dims])", *residual * added, "weight?: float (*n)", *bias, "-> y: =x (*rows, *n)",
+                    *total * added, *mean, "-> rstd: fp32 (*rows)")
+
+
+CONTRACTS = {(name, added): _contract(name, added) for name in ("layer_norm", "rms_norm") for added in (False, True)}
+BACKWARD = Contract("norm_backward", "x: float (*rows, *n[dims])", "dy: any (*rows, *n)", "weight?: float (*n)", "rstd: fp32 (*rows)",
+                    "-> dx: =x (*rows, *n)", "-> dw: =weight|=x (*n) if dw", "-> db: =weight|=x (*n) if db")
 
 
 def layer_norm(x: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -62,32 +75,8 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | 
 def _dims(name: str, x: Tensor, normalized_shape: Sequence[int] | int) -> int:
     shape = (normalized_shape, ) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or tuple(x.shape[x.dim() - len(shape):]) != shape or x.dim() < len(shape):
-        raise RuntimeError(f"{name}: normalized_shape is {shape}, and x is {_by(x)}; it must be the last dimensions of x")
+        raise RuntimeError(f"{name}: normalized_shape is {shape}, and x is {by(x)}; it must be the last dimensions of x")
     return len(shape)
-
-
-def _by(x: Tensor) -> str:
-    return " x ".join(map(str, x.shape))
-
-
-def _checked(name: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, dims: int) -> None:
-    for what, tensor in (("x", x), ("residual", residual), ("weight", weight), ("bias", bias)):
-        if tensor is None:
-            continue
-        if tensor.dtype not in TYPES:
-            raise NotImplementedError(f"{name}: {what} is {tensor.dtype}; it may be {', '.join(map(str, TYPES))}")
-        if tensor.device != x.device:
-            raise RuntimeError(f"{name}: x is on {x.device} and {what} on {tensor.device}; all must be on one device")
-        shape = x.shape if what in ("x", "residual") else x.shape[x.dim() - dims:]
-        torch._check(tensor.shape == shape, lambda what=what, tensor=tensor: f"{name}: x is {_by(x)}, of which the last {dims} "
-                     f"dimensions are normalised, and {what} is {_by(tensor)}")
-
-
-def _results(x: Tensor, residual: Tensor | None, dims: int, centred: bool) -> tuple[Tensor, ...]:
-    """(y, sum, mean, rstd) without those that are not, empty."""
-    types = [x.dtype] if residual is None else [x.dtype, torch.promote_types(x.dtype, residual.dtype)]
-    rows = x.shape[:x.dim() - dims]
-    return _empty([*((x.shape, dtype) for dtype in types), *[(rows, torch.float32)] * (1 + centred)], x.device)
 
 
 def _two(x: Tensor, dims: int) -> Tensor:
@@ -109,14 +98,16 @@ def _run(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor
 
 def _plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, dims: int,
           centred: bool) -> Callable:
-    _checked("layer_norm" if centred else "rms_norm", x, residual, weight, bias, dims)
+    contract = CONTRACTS["layer_norm" if centred else "rms_norm", residual is not None]
+    shapes = contract.shapes(x=x, residual=residual, weight=weight, bias=bias, dims=dims)
     if x.numel() == 0:
-        return lambda x, residual, *_: _of_nothing(_results(x, residual, dims, centred), centred)
+        return lambda x, *_: _of_nothing(_empty(shapes, x.device), centred)
     prepared = _two(x, dims), None if residual is None else _two(residual, dims), _line(weight), _line(bias)
     moved = [old is not None and new.data_ptr() != old.data_ptr() for old, new in zip((x, residual, weight, bias), prepared)]
-    outs = _results(x, residual, dims, centred)
-    y, total = _two(outs[0], dims), None if residual is None else _two(outs[1], dims)
-    mean, rstd = outs[-2].reshape(-1) if centred else None, outs[-1].reshape(-1)
+    y, *totals = outs = _empty(shapes, x.device)
+    *totals, rstd = totals
+    mean = totals.pop().reshape(-1) if centred else None
+    y, total, rstd = _two(y, dims), _two(totals.pop(), dims) if totals else None, rstd.reshape(-1)
     two, res, w, b = prepared
 
     def made(chosen=None):
@@ -131,7 +122,7 @@ def _plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tenso
     def plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, ...]:
         given = [one if not move else _two(one, dims) if at < 2 else _line(one)
                  for at, (one, move) in enumerate(zip((x, residual, weight, bias), moved)) if one is not None]
-        outs = _results(x, residual, dims, centred)
+        outs = _empty(shapes, x.device)
         launch(*given, *outs, *([zeros(x)] if drawn else []))
         return outs
 
@@ -148,12 +139,6 @@ def _of_nothing(outs: tuple[Tensor, ...], centred: bool) -> tuple[Tensor, ...]:
 _PLANS = Plans(_plan)
 
 
-def _gradient_shapes(x: Tensor, weight: Tensor | None, dw: bool, db: bool, dims: int) -> list[tuple]:
-    """Shape and type of dx, dw and db; the latter two have no elements where they are not wanted."""
-    columns, dtype = x.shape[x.dim() - dims:], x.dtype if weight is None else weight.dtype
-    return [(x.shape, x.dtype), *((columns if wanted else (0, ), dtype) for wanted in (dw, db))]
-
-
 def _empty(shapes: list[tuple], device) -> tuple[Tensor, ...]:
     return tuple(torch.empty(shape, dtype=dtype, device=device) for shape, dtype in shapes)
 
@@ -167,7 +152,7 @@ def _run_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | N
 
 def _plan_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | None, rstd: Tensor, more: Tensor | None, dw: bool,
                    db: bool, dims: int) -> Callable:
-    shapes, device = _gradient_shapes(x, weight, dw, db, dims), x.device
+    shapes, device = BACKWARD.shapes(x=x, dy=dy, weight=weight, rstd=rstd, dw=dw, db=db, dims=dims), x.device
     if x.numel() == 0:
         return lambda *_: tuple(one.zero_() for one in _empty(shapes, device))
     given = x, dy, more, weight
@@ -207,8 +192,7 @@ _BACKWARD_PLANS = Plans(_plan_backward)
 
 NORM_BACKWARD = Operator(
     "norm_backward(Tensor x, Tensor dy, Tensor? weight, Tensor? mean, Tensor rstd, Tensor? more, bool dw, bool db, int dims) -> "
-    "(Tensor, Tensor, Tensor)", _run_backward,
-    fake=lambda x, dy, weight, mean, rstd, more, dw, db, dims: _empty(_gradient_shapes(x, weight, dw, db, dims), x.device))
+    "(Tensor, Tensor, Tensor)", _run_backward, BACKWARD)
 
 
 def _operator(name: str, centred: bool, added: bool) -> Operator:
@@ -224,11 +208,6 @@ def _operator(name: str, centred: bool, added: bool) -> Operator:
         if not centred:
             args.insert(3, None)
         return tuple(args)
-
-    def fake(*args):
-        x, residual, weight, bias, _, dims = split(args)
-        _checked(name, x, residual, weight, bias, dims)
-        return _results(x, residual, dims, centred)
 
     def save(ctx, inputs, output):
         x, residual, weight, bias, _, dims = split(inputs)
@@ -251,7 +230,7 @@ def _operator(name: str, centred: bool, added: bool) -> Operator:
         return *of_rows, dw_out if dw else None, *([db_out if db else None] if centred else []), None, None
 
     return Operator(f"{name}({', '.join(inputs)}) -> ({', '.join(['Tensor'] * (2 + centred + added))})",
-                    lambda *args: _run(*split(args), centred), fake, save, backward, autocast=torch.float32)
+                    lambda *args: _run(*split(args), centred), CONTRACTS[name.removeprefix("add_"), added], save, backward, autocast=torch.float32)
 
 
 LAYER_NORM, ADD_LAYER_NORM = _operator("layer_norm", True, False), _operator("add_layer_norm", True, True)

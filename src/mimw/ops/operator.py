@@ -22,9 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx.node import has_side_effect
+from torch.utils.flop_counter import register_flop_formula
 
 from mimw.runtime.in_place import InPlace
 
+from .contract import Contract
 from .held import held
 
 _LIBRARY = torch.library.Library("mimw", "FRAGMENT")
@@ -46,7 +48,8 @@ class Operator:
                          share memory with, an argument. One with mutated arguments, "(Tensor(a!) out, ...)", has no derivative, and
                          takes what mimw.in_place says may be written
                run       computes: gets the arguments in order, tensors of one CUDA device, which is the current one, or of the CPU
-               fake      the same for tensors without data, whose extents may be symbols: empty results of the right shape, strides
+               fake      the operator's contract, which checks its arguments by the schema's names and says what the results are; or
+                         a function of tensors without data, whose extents may be symbols: empty results of the right shape, strides
                          and type, and the same errors
                save      `save(ctx, inputs, output)`, as `setup_context` of torch.library.register_autograd
                backward  `backward(ctx, *gradients)`: a gradient for each argument of the schema, None for what has none
@@ -57,10 +60,12 @@ class Operator:
                NotImplementedError on `backward()` through an operator without a derivative, with the operator's name
     """
 
-    def __init__(self, schema: str, run: Callable, fake: Callable, save: Callable | None = None,
+    def __init__(self, schema: str, run: Callable, fake: Callable | Contract, save: Callable | None = None,
                  backward: Callable | None = None, autocast: str | torch.dtype | None = None, kept: tuple[str, ...] = ()):
         self.name = schema.partition("(")[0].strip()
-        self._mutates = "!" in schema
+        self._mutates, self.contract = "!" in schema, None
+        if isinstance(fake, Contract):
+            self.contract, fake = fake, self._fake
         if self._mutates:
             rule = InPlace(f"mimw::{self.name}", schema)
             run, fake = rule.around(run), rule.around_fake(fake)
@@ -74,6 +79,7 @@ class Operator:
         self.differentiable, self.autocast = backward is not None, autocast
         _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, ))
         self.op = getattr(torch.ops.mimw, self.name).default
+        self._arguments = [(one.name, one.default_value) for one in self.op._schema.arguments]
         if "str group_name" in schema:      # A call of all ranks: torch's graphs must not leave it out where a rank does not use
             has_side_effect(self.op)        # the result, as the others would wait.
         for type_, key in _DEVICES.items():
@@ -86,6 +92,8 @@ class Operator:
             torch.library.register_autograd(f"mimw::{self.name}", held(backward), setup_context=save and held(save), lib=_LIBRARY)
             self._graded = _graded(self.name, self._on_cuda, save, backward)
             self._transformed = _transformed(self, save, backward)
+        if self.contract is not None and self.contract.flops is not None:
+            register_flop_formula(getattr(torch.ops.mimw, self.name), get_raw=True)(held(self._operations))
         OPERATORS[self.name] = self
 
     def __call__(self, *args):
@@ -115,6 +123,16 @@ class Operator:
         if transform is None or transform.key() is _C._functorch.TransformType.Functionalize:
             return self.op(*args)
         return self._transformed.apply(*args)
+
+    def named(self, *args) -> dict[str, Any]:
+        """The arguments by the schema's names, those that are left out with their defaults."""
+        return {name: args[at] if at < len(args) else default for at, (name, default) in enumerate(self._arguments)}
+
+    def _fake(self, *args):
+        return self.contract.fake(**self.named(*args))
+
+    def _operations(self, *args, out_val=None, **named) -> int:
+        return self.contract.operations(**self.named(*args) | named)
 
     def _on_cuda(self, *args):
         """`run` with the tensors' device as the current one, as torch's own operators have it."""

@@ -10,6 +10,7 @@ Input: x, or a pair (q, k), of attention's shape; tables cos and sin. Output: th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -17,11 +18,27 @@ from torch import Tensor
 from mimw.kernels import rope as library
 from mimw.runtime.in_place import refuse_leaves, refuse_overlaps, refuse_views_of_several
 
+from .contract import Contract
 from .launching import Launch
 from .operator import Operator
 from .plans import Plans, look
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
+NAMES = {1: ("x", ), 2: ("q", "k")}     # of so many tensors
+
+
+@cache
+def _contract(count: int, results: bool = False) -> Contract:
+    """That of one tensor or of two, with results where they are not written in place."""
+    first, *second = NAMES[count]
+    return Contract(
+        "rope", f"{first}: float (batch, heads, length, dim) or (heads, length, dim) or (length, dim)",
+        *(f"{name}: ={first} (batch, k_heads, length, dim) or (k_heads, length, dim) or (length, dim)" for name in second),
+        *(f"{name}.dim() == {first}.dim() -- they may differ in their heads alone" for name in second),
+        "cos: float ((batch)|1, table, half) or (table, half)", "sin: float ((batch)|1, table, half) or (table, half)",
+        "cos.shape == sin.shape -- tables must be alike", "positions?: int ((batch)|1, length) or (length)",
+        "2 * half <= dim -- tables turn twice as many columns as they have, and x must have these. Tables that repeat themselves are given "
+        "as cos[..., :R // 2]", "positions is not None or table >= length -- tables must have a row for each position",
+        *(f"-> {name}_out: ={name} () order {name}" for name in NAMES[count] if results))
 
 
 def rope(x: Tensor | tuple[Tensor, Tensor], cos: Tensor, sin: Tensor, positions: Tensor | None = None, *, interleaved: bool = False,
@@ -88,48 +105,10 @@ class _Turned(torch.autograd.Function):
         return ROPE(dy, *ctx.saved_tensors, ctx.interleaved, not ctx.back), None, None, None, None, None
 
 
-def _checked(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None) -> None:
-    for x in (*xs, cos, sin):
-        if x.dtype not in TYPES:
-            raise NotImplementedError(f"rope: a tensor is {x.dtype}; it may be {', '.join(map(str, TYPES))}")
-        if x.device != xs[0].device or positions is not None and positions.device != x.device:
-            raise RuntimeError("rope: all tensors must be on one device")
-    first = xs[0]
-    if not 2 <= first.dim() <= 4:
-        raise RuntimeError(f"rope: x has {first.dim()} dimensions; it may have 2 to 4, (..., heads, length, dim)")
-    batch, length, dim = first.shape[0] if first.dim() == 4 else 1, first.shape[-2], first.shape[-1]
-    for x in xs[1:]:
-        if x.dim() != first.dim() or x.dtype != first.dtype:
-            raise RuntimeError(f"rope: q is {first.dtype} of {first.dim()} dimensions, k {x.dtype} of {x.dim()}: unlike")
-        torch._check(x.shape[-2] == length and x.shape[-1] == dim and (x.dim() < 4 or x.shape[0] == batch),
-                     lambda: f"rope: q is {tuple(first.shape)} and k {tuple(x.shape)}; they may differ in their heads alone")
-    if cos.dim() not in (2, 3) or cos.dim() != sin.dim():
-        raise RuntimeError(f"rope: cos has {cos.dim()} dimensions and sin {sin.dim()}; both must have 2, (length, R / 2), or 3")
-    torch._check(cos.shape == sin.shape, lambda: f"rope: cos is {tuple(cos.shape)} and sin {tuple(sin.shape)}; they must be alike")
-    torch._check(cos.dim() == 2 or cos.shape[0] in (1, batch),
-                 lambda: f"rope: tables for {cos.shape[0]} batches, and x has {batch}")
-    torch._check(2 * cos.shape[-1] <= dim,
-                 lambda: f"rope: cos has {cos.shape[-1]} columns, which turn {2 * cos.shape[-1]} columns, and x has {dim}. Tables "
-                 "that repeat themselves are given as cos[..., :R // 2]")
-    if positions is None:
-        torch._check(cos.shape[-2] >= length, lambda: f"rope: cos has {cos.shape[-2]} rows for {length} positions")
-        return
-    if positions.dtype not in (torch.int32, torch.int64) or positions.dim() not in (1, 2):
-        raise RuntimeError(f"rope: positions are {positions.dtype} of {positions.dim()} dimensions; they must be int32 or int64, "
-                           "(length) or (batch, length)")
-    torch._check(positions.shape[-1] == length and (positions.dim() == 1 or positions.shape[0] in (1, batch)),
-                 lambda: f"rope: positions are {tuple(positions.shape)} for {batch} x {length} positions of x")
-
-
 def _like(x: Tensor) -> Tensor:
     """A result for x: in its order in memory, columns side by side."""
     return torch.empty_like(x, memory_format=torch.preserve_format if x.shape[-1] == 1 or x.stride(-1) == 1 else
                             torch.contiguous_format)
-
-
-def _fakes(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
-    _checked(xs, cos, sin, positions)
-    return tuple(map(_like, xs))
 
 
 def _columns(x: Tensor) -> Tensor:
@@ -145,7 +124,7 @@ def _computed(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tenso
 
 def _plan(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool, back: bool,
           in_place: bool) -> Callable:
-    _checked(xs, cos, sin, positions)
+    _contract(len(xs)).check(**dict(zip(NAMES[len(xs)], xs)), cos=cos, sin=sin, positions=positions)
     if all(x.numel() == 0 for x in xs) or cos.shape[-1] == 0:
         return lambda xs, *_: xs if in_place else tuple(_like(x).copy_(x) for x in xs)
     used = [x for x in xs if x.numel()]
@@ -181,12 +160,12 @@ def _write(xs: tuple[Tensor, ...], *rest) -> None:
 
 
 ROPE = Operator(f"rope(Tensor x, {_REST}) -> Tensor", lambda x, *rest: _computed((x, ), *rest)[0],
-                lambda x, *rest: _fakes((x, ), *rest[:3])[0], _save,
+                _contract(1, results=True), _save,
                 lambda ctx, dy: (ROPE(dy, *ctx.saved_tensors, ctx.interleaved, not ctx.back), *[None] * 5))
 BOTH = Operator(f"rope_of_two(Tensor q, Tensor k, {_REST}) -> (Tensor, Tensor)", lambda q, k, *rest: _computed((q, k), *rest),
-                lambda q, k, *rest: _fakes((q, k), *rest[:3]), _save,
+                _contract(2, results=True), _save,
                 lambda ctx, dq, dk: (*BOTH(dq, dk, *ctx.saved_tensors, ctx.interleaved, not ctx.back), *[None] * 5))
 IN_PLACE = Operator(f"rope_(Tensor(a!) x, {_REST}) -> ()", lambda x, *rest: _write((x, ), *rest),
-                    lambda x, *rest: _checked((x, ), *rest[:3]))
+                    _contract(1))
 BOTH_IN_PLACE = Operator(f"rope_of_two_(Tensor(a!) q, Tensor(b!) k, {_REST}) -> ()", lambda q, k, *rest: _write((q, k), *rest),
-                         lambda q, k, *rest: _checked((q, k), *rest[:3]))
+                         _contract(2))

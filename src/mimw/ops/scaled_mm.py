@@ -16,13 +16,14 @@ from torch import Tensor
 
 from mimw.kernels import block_scaled_gemm, gemm
 
+from .contract import Contract, Extents
 from .launching import Launch, is_hopper, programs, scratch
-from .matmul import FP8, MATMUL
+from .matmul import MATMUL
 from .operator import Operator
 from .plans import Plans, look
 from .products import matrix_for_tma
 
-RESULTS = (torch.bfloat16, torch.float16, torch.float32)
+BLOCK = 128     # numbers that share a scale
 
 
 def scaled_mm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None,
@@ -45,43 +46,27 @@ def scaled_mm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tens
     return SCALED_MM(a, b, scale_a, scale_b, bias, out_dtype, use_fast_accum)
 
 
-def _checked(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None,
-             out_dtype: torch.dtype | None) -> tuple[torch.dtype, str]:
-    """(the result's type, "all", "rows" or "blocks"), or an error."""
-    if a.dim() != 2 or b.dim() != 2:
-        raise RuntimeError(f"scaled_mm: a has {a.dim()} dimensions and b {b.dim()}; both must have 2")
-    if a.dtype not in FP8 or b.dtype not in FP8 or (out_dtype or torch.bfloat16) not in RESULTS:
-        raise NotImplementedError(f"scaled_mm: a is {a.dtype}, b {b.dtype} and the result {out_dtype}; it multiplies fp8, into "
-                                  f"{', '.join(map(str, RESULTS))}")
-    tensors = [a, b, scale_a, scale_b, *([] if bias is None else [bias])]
-    if len({one.device for one in tensors}) > 1:
-        raise RuntimeError(f"scaled_mm: tensors are on {', '.join(str(one.device) for one in tensors)}; all must be on one device")
-    torch._check(a.shape[1] == b.shape[0],
-                 lambda: f"scaled_mm: a is {tuple(a.shape)} and b {tuple(b.shape)}; the inner extents must be equal")
-    (m, k), n = a.shape, b.shape[1]
-    blocks = -(-k // 128)
-    if scale_a.dtype is not torch.float32 or scale_b.dtype is not torch.float32:
-        raise RuntimeError(f"scaled_mm: scale_a is {scale_a.dtype} and scale_b {scale_b.dtype}; both must be torch.float32")
-    shapes = tuple(scale_a.shape), tuple(scale_b.shape)
-    if scale_a.numel() == scale_b.numel() == 1:
-        kind = "all"
-    elif shapes == ((m, 1), (1, n)):
-        kind = "rows"
-    elif shapes == ((m, blocks), (blocks, -(-n // 128))):
-        kind = "blocks"
+def _kind(of: Extents, given: dict) -> None:
+    """What scales are of: "all", "rows" or "blocks"; or an error."""
+    blocks = (of.m, -(-of.k // BLOCK)), (-(-of.k // BLOCK), -(-of.n // BLOCK))
+    shapes = tuple(given["scale_a"].shape), tuple(given["scale_b"].shape)
+    if given["scale_a"].numel() == given["scale_b"].numel() == 1:
+        of.kind = "all"
+    elif shapes == ((of.m, 1), (1, of.n)):
+        of.kind = "rows"
+    elif shapes == blocks and given["bias"] is None:
+        of.kind = "blocks"
     else:
-        raise RuntimeError(f"scaled_mm: scales are {shapes[0]} and {shapes[1]}; for a {m} x {k} and b {k} x {n} they may be of one "
-                           f"element each, {(m, 1)} and {(1, n)}, or {(m, blocks)} and {(blocks, -(-n // 128))}")
-    if bias is not None and (kind == "blocks" or tuple(bias.shape) != (n, ) or bias.dtype not in RESULTS):
-        raise RuntimeError(f"scaled_mm: bias is {bias.dtype} {tuple(bias.shape)}; it must have {n} elements of "
-                           f"{', '.join(map(str, RESULTS))}, and scales of blocks take none")
-    return out_dtype or torch.bfloat16, kind
+        bias = "no bias" if given["bias"] is None else "a bias"
+        CONTRACT.refuse(f"scales are {shapes[0]} and {shapes[1]}, with {bias}; for a {of.m} x {of.k} and b {of.k} x {of.n} they may be "
+                        f"of one element each, {(of.m, 1)} and {(1, of.n)}, or {blocks[0]} and {blocks[1]}, which take no bias")
 
 
-def _fake(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None,
-          out_dtype: torch.dtype | None = None, use_fast_accum: bool = False) -> Tensor:
-    dtype, _ = _checked(a, b, scale_a, scale_b, bias, out_dtype)
-    return a.new_empty(a.shape[0], b.shape[1], dtype=dtype)
+CONTRACT = Contract(
+    "scaled_mm", "a: fp8 (m, k)", "b: fp8 (k, n)",
+    "scale_a: fp32 (m, cdiv(k, 128)) or (m, 1) or (1, 1) or (1) or ()",
+    "scale_b: fp32 (cdiv(k, 128), cdiv(n, 128)) or (1, n) or (1, 1) or (1) or ()",
+    "bias?: float (n)", "out_dtype?: float", "-> c: out_dtype|bf16 (m, n)", flops="2 * m * n * k", also=_kind)
 
 
 def _run(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None,
@@ -93,8 +78,8 @@ def _run(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | 
 
 def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None, out_dtype: torch.dtype | None,
           fast: bool) -> Callable:
-    dtype, kind = _checked(a, b, scale_a, scale_b, bias, out_dtype)
-    shape = a.shape[0], b.shape[1]
+    of = CONTRACT.check(a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias, out_dtype=out_dtype)
+    shape, dtype, kind = of.c.shape, of.c.dtype, of.kind
     readable = a.numel() and b.numel() and is_hopper(a) and matrix_for_tma(a, b) and shape[1] * dtype.itemsize % 16 == 0
     if not readable:
         return lambda a, b, scale_a, scale_b, bias: _composed(a, b, scale_a, scale_b, bias, dtype, kind)
@@ -147,4 +132,4 @@ def _composed(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tens
 
 _PLANS = Plans(_plan)
 SCALED_MM = Operator("scaled_mm(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, ScalarType? out_dtype=None, "
-                     "bool use_fast_accum=False) -> Tensor", _run, _fake)
+                     "bool use_fast_accum=False) -> Tensor", _run, CONTRACT)

@@ -17,14 +17,23 @@ from torch import Tensor
 
 from mimw.kernels import plain_simplicial_attention
 from mimw.kernels import simplicial_attention as hopper
+from mimw.kernels.attention.changes import HEADS as HEADS_FIT
 from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
 from .plans import Plans, look
 from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD, tma_reads
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
+CONTRACT = Contract(
+    "simplicial_attention", "q: float (batch, heads, seq_q, dim)",
+    *(f"{name}: =q (batch, kv_heads, seq_k, dim)" for name in ("k", "v", "k2", "v2")), HEADS_FIT,
+    "dim > 0 -- heads of width 0 have no logits",
+    "seq_k >= seq_q -- the last query is at the last key, and the first would see none",
+    "window >= 1 and window2 >= 1 -- windows are 1 or more, as a query sees itself", "-> o: =q (batch, heads, seq_q, dim)",
+    "-> lse: fp32 (batch, heads, seq_q)",
+    flops="5 * batch * heads * seq_q * min(window, seq_k) * min(window2, seq_k) * dim")
 
 
 def simplicial_attention(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, windows: tuple[int, int] = (512, 32),
@@ -50,40 +59,6 @@ def simplicial_attention(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor
     return (o, lse) if return_lse else o
 
 
-def _checked(q: Tensor, others: dict[str, Tensor], window: int, window2: int) -> None:
-    for name, x in {"q": q, **others}.items():
-        if x.dim() != 4:
-            raise RuntimeError(f"simplicial_attention: {name} has {x.dim()} dimensions; it must be (batch, heads, length, dim)")
-        if x.device != q.device:
-            raise RuntimeError(f"simplicial_attention: q is on {q.device} and {name} on {x.device}; all must be on one device")
-        if x.dtype != q.dtype:
-            raise RuntimeError(f"simplicial_attention: q is {q.dtype} and {name} {x.dtype}; all must be of one type")
-    if q.dtype not in TYPES:
-        raise NotImplementedError(f"simplicial_attention: q is {q.dtype}; it may be {', '.join(map(str, TYPES))}")
-    if window < 1 or window2 < 1:
-        raise RuntimeError(f"simplicial_attention: the windows are {window} and {window2}; 1 or more, as a query sees itself")
-    (batch, heads, seq_q, dim), kv_heads, seq_k = q.shape, *others["k"].shape[1:3]
-    torch._check(dim > 0, lambda: f"simplicial_attention: q is {_by(q)}; heads of width 0 have no logits")
-    torch._check(heads == kv_heads or kv_heads > 0 and heads % kv_heads == 0,
-                 lambda: f"simplicial_attention: q has {heads} heads and k {kv_heads}, which must divide them")
-    for name, x in others.items():
-        fits = x.shape[0] == batch and x.shape[1] == kv_heads and x.shape[2] == seq_k and x.shape[3] == dim
-        torch._check(bool(fits), lambda name=name, x=x: f"simplicial_attention: {name} is {_by(x)}; for q {_by(q)} and "
-                     f"k {_by(others['k'])} it must be {batch} x {kv_heads} x {seq_k} x {dim}")
-    torch._check(seq_k >= seq_q, lambda: f"simplicial_attention: {seq_q} queries on {seq_k} keys; the last query is at the last "
-                 "key, and the first would see none")
-
-
-def _by(x: Tensor) -> str:
-    return " x ".join(map(str, x.shape))
-
-
-def _fake(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int = 512, window2: int = 32,
-          scale: float | None = None) -> tuple[Tensor, Tensor]:
-    _checked(q, dict(k=k, v=v, k2=k2, v2=v2), window, window2)
-    return q.new_empty(q.shape), q.new_empty(q.shape[:3], dtype=torch.float32)
-
-
 def _run(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int = 512, window2: int = 32,
          scale: float | None = None) -> tuple[Tensor, Tensor]:
     options = window, window2, scale, is_exact(q)
@@ -94,10 +69,10 @@ def _run(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int = 
 def _plan(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int, window2: int, scale: float | None,
           exact: bool) -> Callable[..., tuple[Tensor, Tensor]]:
     given = q, k, v, k2, v2
-    o, lse = _fake(*given, window, window2, scale)
+    of = CONTRACT.check(q=q, k=k, v=v, k2=k2, v2=v2, window=window, window2=window2)
+    o, lse, shape, rows = of.o.empty(q), of.lse.empty(q), of.o.shape, of.lse.shape
     if q.numel() == 0:
-        return lambda *given: _fake(*given, window, window2, scale)
-    shape, rows = o.shape, lse.shape
+        return lambda q, *_: (q.new_empty(shape), q.new_empty(rows, dtype=torch.float32))
     windows, scale = (min(window, k.shape[2]), min(window2, k.shape[2])), 1 / sqrt(q.shape[3]) if scale is None else scale
     fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and scale > 0
             and q.shape[1] // k.shape[1] % HEADS == 0 and all(map(tma_reads, given)))
@@ -135,4 +110,4 @@ def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
 
 SIMPLICIAL_ATTENTION = Operator(
     "simplicial_attention(Tensor q, Tensor k, Tensor v, Tensor k2, Tensor v2, int window=512, int window2=32, float? scale=None) "
-    "-> (Tensor, Tensor)", _run, _fake, _save, _gradients, autocast=LOWER)
+    "-> (Tensor, Tensor)", _run, CONTRACT, _save, _gradients, autocast=LOWER)

@@ -19,15 +19,17 @@ from mimw.kernels import plain_simplicial_attention as plain
 from mimw.kernels import simplicial_attention_backward as hopper
 from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs
 from .operator import Operator
 from .plans import Plans, look
 
+KEYS = "(batch, kv_heads, seq_k, dim)"
+CONTRACT = Contract(
+    "simplicial_attention_backward", "do: any (batch, heads, seq_q, dim)", "q: float (batch, heads, seq_q, dim)",
+    *(f"{name}: =q {KEYS}" for name in ("k", "v", "k2", "v2")), "-> dq: =q (batch, heads, seq_q, dim)",
+    *(f"-> {name}: =q {KEYS}" for name in ("dk", "dv", "dk2", "dv2")))
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-
-
-def _fake(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, *_) -> Gradients:
-    return tuple(x.new_empty(x.shape) for x in (q, k, v, k2, v2))
 
 
 def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None = None,
@@ -80,4 +82,4 @@ _PLANS = Plans(_plan)
 SIMPLICIAL_ATTENTION_BACKWARD = Operator(
     "simplicial_attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor k2, Tensor v2, Tensor o, Tensor lse, "
     "Tensor? dlse=None, int window=512, int window2=32, float? scale=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    _run, _fake)
+    _run, CONTRACT)

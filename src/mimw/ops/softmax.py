@@ -17,11 +17,21 @@ from torch import Tensor
 from mimw.kernels import softmax as library
 from mimw.kernels.norm.configs import plain_configuration
 
+from .contract import Contract, Extents
 from .launching import Launch, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+def _in_range(of: Extents, given: dict) -> None:
+    """IndexError for a dimension that x does not have, as torch has it."""
+    dims = max(given["x"].dim(), 1)
+    if not -dims <= of.dim < dims:
+        raise IndexError(f"softmax: dim is {of.dim}, and x has {given['x'].dim()} dimensions")
+
+
+CONTRACT = Contract("softmax", "x: float (*any)", "dtype?: float", "-> y: dtype|=x (*any)", also=_in_range)
+BACKWARD = Contract("softmax_backward", "y: float (*any)", "dy: any (*any)", "dtype: float", "-> dx: dtype (*any)")
 
 
 def softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
@@ -44,20 +54,6 @@ def log_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor
     return LOG_SOFTMAX(x, dim, dtype)
 
 
-def _checked(x: Tensor, dim: int, dtype: torch.dtype | None) -> torch.dtype:
-    """The type of the result."""
-    if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
-        raise IndexError(f"softmax: dim is {dim}, and x has {x.dim()} dimensions")
-    for what, one in (("x", x.dtype), ("the result", dtype or x.dtype)):
-        if one not in TYPES:
-            raise NotImplementedError(f"softmax: {what} is {one}; it may be {', '.join(map(str, TYPES))}")
-    return dtype or x.dtype
-
-
-def _fake(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    return torch.empty(x.shape, dtype=_checked(x, dim, dtype), device=x.device)
-
-
 def _rows(x: Tensor, dim: int) -> Tensor:
     """As (rows, columns), columns side by side, with `dim` as the columns."""
     last = x.movedim(dim, -1) if x.dim() else x.reshape(1)
@@ -75,7 +71,7 @@ def _is_last(x: Tensor, dim: int) -> bool:
 
 
 def _plan(x: Tensor, dim: int, log: bool, dtype: torch.dtype | None) -> Callable[[Tensor], Tensor]:
-    dtype = _checked(x, dim, dtype)
+    dtype = CONTRACT.check(x=x, dim=dim, dtype=dtype).y.dtype
     if x.numel() == 0:
         return lambda x: torch.empty(x.shape, dtype=dtype, device=x.device)
     rows, last = _rows(x, dim), _is_last(x, dim)
@@ -127,7 +123,7 @@ _GRADIENT_PLANS = Plans(_plan_backward)
 
 
 SOFTMAX_BACKWARD = Operator("softmax_backward(Tensor y, Tensor dy, int dim, bool log, ScalarType dtype) -> Tensor", _run_backward,
-                            lambda y, dy, dim, log, dtype: torch.empty(y.shape, dtype=dtype, device=y.device))
+                            BACKWARD)
 
 
 def _operator(name: str, log: bool) -> Operator:
@@ -145,7 +141,7 @@ def _operator(name: str, log: bool) -> Operator:
         return SOFTMAX_BACKWARD(ctx.saved_tensors[0], dy, ctx.dim, log, ctx.dtype), None, None
 
     schema = f"{name}(Tensor x, int dim, ScalarType? dtype=None) -> Tensor"
-    return Operator(schema, run, _fake, save, backward, autocast=torch.float32)
+    return Operator(schema, run, CONTRACT, save, backward, autocast=torch.float32)
 
 
 SOFTMAX, LOG_SOFTMAX = _operator("softmax", False), _operator("log_softmax", True)

@@ -17,11 +17,16 @@ from torch import Tensor
 from mimw.kernels import plain_sparse_mla
 from mimw.kernels import sparse_mla as library
 
+from .contract import Contract
 from .launching import Launch, is_exact, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
+CONTRACT = Contract(
+    "sparse_mla", "q: float (B, S, H, W)", "kv: =q (B, SKV, HKV, W)", "indices: int (B, S, HKV, TOPK)", "lengths: int (B, S, HKV)",
+    "H == 0 or HKV > 0 and H % HKV == 0 -- H must be HKV equal groups of heads",
+    "1 <= value_dim <= W -- values are 1 to all of the columns", "-> out: =q (B, S, H, value_dim)", "-> lse: fp32 (B, S, H)",
+    flops="2 * B * S * H * TOPK * (W + value_dim)")
 
 
 def sparse_mla(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int = 512, scale: float | None = None,
@@ -46,21 +51,6 @@ def sparse_mla(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_di
     return SPARSE_MLA(q, kv, indices, lengths, value_dim, scale, causal, base_2)
 
 
-def _fake(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int = 512, scale: float | None = None,
-          causal: bool = False, base_2: bool = False) -> tuple[Tensor, Tensor]:
-    for name, tensor, rank in (("q", q, 4), ("kv", kv, 4), ("indices", indices, 4), ("lengths", lengths, 3)):
-        if tensor.dim() != rank:
-            raise RuntimeError(f"sparse_mla: {name} is {tuple(tensor.shape)}; it must have {rank} dimensions")
-        if tensor.device != q.device:
-            raise RuntimeError(f"sparse_mla: q is on {q.device} and {name} on {tensor.device}; all must be on one device")
-        known = TYPES if name in ("q", "kv") else (torch.int32, torch.int64)
-        if tensor.dtype not in known:
-            raise NotImplementedError(f"sparse_mla: {name} is {tensor.dtype}; it must be {' or '.join(map(str, known))}")
-    if q.dtype != kv.dtype:
-        raise RuntimeError(f"sparse_mla: q is {q.dtype} and kv {kv.dtype}; both must be of one type")
-    return q.new_empty((*q.shape[:3], value_dim)), q.new_empty(q.shape[:3], dtype=torch.float32)
-
-
 def _run(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int = 512, scale: float | None = None,
          causal: bool = False, base_2: bool = False) -> tuple[Tensor, Tensor]:
     exact = is_exact(q)
@@ -72,7 +62,7 @@ def _run(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int
 def _plan(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int, scale: float | None, causal: bool,
           base_2: bool, exact: bool) -> Callable[..., tuple[Tensor, Tensor]]:
     given = q, kv, indices, lengths
-    out, lse = _fake(*given, value_dim)
+    out, lse = CONTRACT.fake(q=q, kv=kv, indices=indices, lengths=lengths, value_dim=value_dim)
     ready = _ready(given)
     if lse.numel() == 0 or indices.numel() == 0 or kv.numel() == 0:
         shape, rows = out.shape, lse.shape
@@ -80,14 +70,11 @@ def _plan(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: in
     share, tail, hopper = q.shape[2] / max(1, kv.shape[2]), q.shape[3] - value_dim, False
     if is_hopper(q) and q.dtype in (torch.bfloat16, torch.float16):
         hopper = share % library.HEADS == 0 and value_dim % 32 == 0 and tail > 0 and tail % 16 == 0
-    try:
-        if hopper:
-            kernel, grid, args, meta = library.arguments(*ready, out, lse, scale, causal, base_2)
-        else:
-            kernel = plain_sparse_mla.kernel
-            grid, args, meta = plain_sparse_mla.arguments(*ready, out, lse, scale, causal, base_2, exact, is_hopper(q))
-    except ValueError as error:
-        raise RuntimeError(f"sparse_mla: {error}") from error
+    if hopper:
+        kernel, grid, args, meta = library.arguments(*ready, out, lse, scale, causal, base_2)
+    else:
+        kernel = plain_sparse_mla.kernel
+        grid, args, meta = plain_sparse_mla.arguments(*ready, out, lse, scale, causal, base_2, exact, is_hopper(q))
     launch = Launch(q, kernel, grid, args, meta)
     as_is = all(one is other for one, other in zip(ready, given))
 
@@ -112,4 +99,4 @@ def _ready(given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 _PLANS = Plans(_plan)
 
 SPARSE_MLA = Operator("sparse_mla(Tensor q, Tensor kv, Tensor indices, Tensor lengths, int value_dim=512, float? scale=None, "
-                      "bool causal=False, bool base_2=False) -> (Tensor, Tensor)", _run, _fake)
+                      "bool causal=False, bool base_2=False) -> (Tensor, Tensor)", _run, CONTRACT)

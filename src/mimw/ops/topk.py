@@ -20,11 +20,11 @@ from mimw.kernels import topk as radix
 from mimw.kernels import topk_selector as streaming
 from mimw.kernels.topk.configs import MOST_A_CTA, MOST_CTAS
 
+from .contract import Contract, Extents
 from .launching import Launch, contiguous, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
-TYPES = (torch.float16, torch.bfloat16, torch.float32)
 SHORT = 1024    # rows that one launch sorts whole, sooner than two launches select and sort
 FEW_ROWS = 256  # so many up to the longest that it sorts
 LONGEST_ROW = MOST_A_CTA * MOST_CTAS
@@ -54,24 +54,19 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     return TOPK(x, k, dim, largest, sorted, stable)
 
 
-def _checked(x: Tensor, k: int, dim: int) -> tuple[int, tuple]:
-    """(the dimension counted from the front, the results' shape), or an error."""
-    if x.dtype not in TYPES:
-        raise NotImplementedError(f"topk: x is {x.dtype}; it may be {', '.join(map(str, TYPES))}. torch.topk takes the other types")
-    dims = max(1, x.dim())
-    if not -dims <= dim < dims:
-        raise IndexError(f"topk: x has {x.dim()} dimensions, and none of number {dim}")
-    dim %= dims
-    extent = x.shape[dim] if x.dim() else 1
-    torch._check(0 <= k, lambda: f"topk: k is {k}; it is 0 or more")
-    torch._check(k <= extent, lambda: f"topk: k is {k}, and rows have {extent} numbers")
-    return dim, (*x.shape[:dim], k, *x.shape[dim + 1:]) if x.dim() else ()
+def _chosen(of: Extents, given: dict) -> None:
+    """The results' shape; an error for a dimension or a number that x does not have."""
+    x, k, dims = given["x"], of.k, max(1, given["x"].dim())
+    if not -dims <= of.dim < dims:
+        raise IndexError(f"topk: x has {x.dim()} dimensions, and none of number {of.dim}")
+    of.dim %= dims
+    extent = x.shape[of.dim] if x.dim() else 1
+    CONTRACT.demand(k <= extent, lambda: f"k is {k}, and rows have {extent} numbers")
+    of.chosen = (*x.shape[:of.dim], k, *x.shape[of.dim + 1:]) if x.dim() else ()
 
 
-def _fake(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True,
-          stable: bool = False) -> tuple[Tensor, Tensor]:
-    _, shape = _checked(x, k, dim)
-    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int64)
+CONTRACT = Contract("topk", "x: float (*any)", "0 <= k -- it is 0 or more", "-> values: =x (*chosen)", "-> indices: i64 (*chosen)",
+                    also=_chosen, says="torch.topk takes the other types")
 
 
 def _run(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True,
@@ -81,9 +76,10 @@ def _run(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
 
 
 def _plan(x: Tensor, k: int, dim: int, largest: bool, sorted: bool, stable: bool) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    dim, shape = _checked(x, k, dim)
+    of = CONTRACT.check(x=x, k=k, dim=dim)
+    dim, shape = of.dim, of.chosen
     if prod(shape) == 0:
-        return lambda x: _fake(x, k, dim)
+        return lambda x: (x.new_empty(shape), x.new_empty(shape, dtype=torch.int64))
     rows, k = _rows(x, dim), k if x.dim() else 1     # of a number without dimensions torch gives the number, for k = 0, too
     whole = dim >= x.dim() - 1
     select, by_address = _selection(rows, k, largest, sorted, stable, shape if whole else (rows.shape[0], k))
@@ -223,7 +219,7 @@ _PLANS = Plans(_plan)
 
 
 def _save(ctx, inputs, output) -> None:
-    x, dim = inputs[0], inputs[2] if len(inputs) > 2 else -1
+    x, _, dim, *_ = (*inputs, *(-1, ) * (len(inputs) == 2))
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(output[1])
     ctx.shape, ctx.dim, ctx.count = x.shape, dim, len(inputs)
@@ -236,4 +232,4 @@ def _backward(ctx, gradient: Tensor, _) -> tuple:
 
 
 TOPK = Operator("topk(Tensor x, int k, int dim=-1, bool largest=True, bool sorted=True, bool stable=False) -> (Tensor, Tensor)",
-                _run, _fake, _save, _backward)
+                _run, CONTRACT, _save, _backward)

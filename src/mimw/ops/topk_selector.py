@@ -17,11 +17,15 @@ from torch import Tensor
 from mimw.kernels import topk_selector as library
 from mimw.kernels.topk_selector.configs import Configuration, candidates
 
+from .contract import Contract
 from .launching import Launch, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
-TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+CONTRACT = Contract(
+    "topk_selector", "x: fp32|bf16|fp16|fp64 (rows, length)", "starts?: int (rows)", "ends?: int (rows)",
+    "(starts is None) == (ends is None) -- give both starts and ends, or neither", f"0 <= k <= {library.MOST} -- k may be 0 to "
+    f"{library.MOST}", f"length <= {library.LONGEST} -- rows may have {library.LONGEST} numbers", "-> places: i32 (rows, k)")
 
 
 def topk_selector(x: Tensor, k: int, starts: Tensor | None = None, ends: Tensor | None = None) -> Tensor:
@@ -37,43 +41,18 @@ def topk_selector(x: Tensor, k: int, starts: Tensor | None = None, ends: Tensor 
     return TOPK_SELECTOR(x, starts, ends, k)
 
 
-def _fake(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Tensor:
-    if x.dim() != 2:
-        raise RuntimeError(f"topk_selector: x has {x.dim()} dimensions; it must be (rows, length)")
-    if x.dtype not in TYPES:
-        raise NotImplementedError(f"topk_selector: x is {x.dtype}; it may be {', '.join(map(str, TYPES))}")
-    if (starts is None) != (ends is None):
-        raise RuntimeError("topk_selector: give both starts and ends, or neither")
-    for name, window in (("starts", starts), ("ends", ends)):
-        if window is None:
-            continue
-        if window.dtype not in (torch.int32, torch.int64):
-            raise NotImplementedError(f"topk_selector: {name} is {window.dtype}; it must be torch.int32 or torch.int64")
-        if window.device != x.device:
-            raise RuntimeError(f"topk_selector: x is on {x.device} and {name} on {window.device}; both must be on one device")
-        fits = window.dim() == 1 and window.shape[0] == x.shape[0]
-        torch._check(bool(fits), lambda name=name, window=window: f"topk_selector: {name} is {tuple(window.shape)}; for "
-                     f"{x.shape[0]} rows it must be one number a row")
-    if not 0 <= k <= library.MOST:
-        raise RuntimeError(f"topk_selector: k is {k}; it may be 0 to {library.MOST}")
-    return x.new_empty((x.shape[0], k), dtype=torch.int32)
-
-
 def _run(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Tensor:
     key = look(x), starts is not None and look(starts), ends is not None and look(ends), k
     return (_PLANS[key] or _PLANS.made(key, x, starts, ends, k))(x, starts, ends)
 
 
 def _plan(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Callable[..., Tensor]:
-    found = _fake(x, starts, ends, k)
+    found = CONTRACT.fake(x=x, starts=starts, ends=ends, k=k)
     if found.numel() == 0 or x.shape[1] == 0:
         return lambda x, *_: x.new_full((x.shape[0], k), -1, dtype=torch.int32)
     rows, *windows = _ready(x, starts, ends)
     chosen = None if is_hopper(x) else Configuration(candidates=candidates(k))
-    try:
-        grid, args, meta = library.arguments(rows, *windows, found, None, chosen)
-    except ValueError as error:
-        raise RuntimeError(f"topk_selector: {error}") from error
+    grid, args, meta = library.arguments(rows, *windows, found, None, chosen)
     launch, shape = Launch(x, library.kernel, grid, args, meta), tuple(found.shape)
 
     def plan(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> Tensor:
@@ -94,4 +73,4 @@ def _ready(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> tuple[Tenso
 
 _PLANS = Plans(_plan)
 
-TOPK_SELECTOR = Operator("topk_selector(Tensor x, Tensor? starts, Tensor? ends, int k) -> Tensor", _run, _fake)
+TOPK_SELECTOR = Operator("topk_selector(Tensor x, Tensor? starts, Tensor? ends, int k) -> Tensor", _run, CONTRACT)

@@ -2,7 +2,7 @@
 
 Input: functions that launch. Output: median microseconds of each, and `Row`s, one JSON object a line of a file:
 
-    alternate({"mimw": lambda: gemm.matmul(a, b), "cuBLAS": lambda: a @ b})        {"mimw": ..., "cuBLAS": ...}
+    alternate({"mimw": lambda: ops.matmul(a, b), "cuBLAS": lambda: a @ b})        {"mimw": ..., "cuBLAS": ...}
 
 A GPU's clock drifts by several percent within a run, so only ratios of times taken side by side count. Needs torch and
 a CUDA device.

@@ -115,14 +115,13 @@ def test_all_ranks_take_the_same_way_whatever_one_has_called_before(monkeypatch)
     """The group's first call for shapes is pushed; a later one, of new strides here, is carried at once, and loaded for graphs."""
     module, ways, capturing, asked = sys.modules["mimw.ops.distributed.all_gather_matmul"], [], [], []
     monkeypatch.setattr(module, "agreed", lambda world, name, a, b: asked.append((a.shape, b.shape)) or len(asked) == 1)
-    monkeypatch.setattr(module, "checked", lambda *args: 2)
     monkeypatch.setattr(module, "for_kernels", lambda a, b: True)
     monkeypatch.setattr(module, "programs_beside_copies", lambda world, a: 4)
     monkeypatch.setattr(module, "_pushed", lambda *args: lambda a, b, c: ways.append(("pushed", "loaded" if args[-1] else "")))
     monkeypatch.setattr(module, "_carried", lambda *args: lambda a, b, c: ways.append("carried"))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: bool(capturing))
     a, b = OnAGpu(torch.zeros(256, 64, dtype=torch.bfloat16)), OnAGpu(torch.zeros(64, 128, dtype=torch.bfloat16))
-    first, other = (module._plan(SimpleNamespace(size=2), x, b, "0") for x in (a, a.T.contiguous().T))
+    first, other = (module._plan(SimpleNamespace(size=2), x, b) for x in (a, a.T.contiguous().T))
     for call in first, first, other:
         call(a, b)
     capturing.append(True)

@@ -85,11 +85,11 @@ def test_one_rank_multiplies_and_opcheck_finds_nothing():
 
 def test_what_does_not_fit_is_named():
     def work(rank):
-        for shapes, said in (((3, 8), (8, 8)), "the 3 rows of a cannot be scattered over 2 ranks"), \
-                (((4, 8), (16, 8)), "the inner extents 8 and 16"), (((8, ), (8, 8)), "1 dimensions"):
+        for shapes, said in (((3, 8), (8, 8)), "rows is 3 and ranks is 2; the rows of a cannot be scattered over"), \
+                (((4, 8), (16, 8)), "b is 16 x 8; for a 4 x 8 it must be 8 x n, .k, n."), (((8, ), (8, 8)), "1 dimensions"):
             with pytest.raises(RuntimeError, match=said):
                 matmul_reduce_scatter(*(torch.zeros(shape, dtype=torch.bfloat16) for shape in shapes))
-        with pytest.raises(NotImplementedError, match="both must be bf16"):
+        with pytest.raises(NotImplementedError, match="a is torch.float32; it may be torch.bfloat16, torch.float16. For"):
             all_gather_matmul(torch.zeros(4, 8), torch.zeros(8, 8))
         one = torch.full((1, 64), rank + 1, dtype=torch.bfloat16)
         return all_gather_matmul(one, torch.ones(64, 8, dtype=torch.bfloat16))[:, 0].tolist()

@@ -16,22 +16,25 @@ from __future__ import annotations
 from math import gcd, log2
 from pathlib import Path
 
-from ..checks import of_rank, one_of, persistent, rows_for_tma, strides
+from ..checks import PROGRAMS
+from ..contract import Contract
+from ..contract.memory import strides
 from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
 from ..measured import by_chip
+from ..products import lying
 from ..ranks import at_each, at_one, size_of
 from .kernel import all_gather_gemm as kernel
 from .kernel import open_gather
 
 TYPES = ("bfloat16", "float16")
+CONTRACT = Contract("a: bf16|fp16 (rows, K) tma", "b: =a (K, N)", "c: =a (rows * ranks, N) tma", PROGRAMS)
 PIECE, SLOTS = 4096, 4      # elements that a copy takes at most, and how many of a program are under way
 SHORT = 256                 # elements: copies of fewer take longer than the product, if there are many
 PUSHED = Configuration(bm=128, bn=128, stages=5, staging=1, ping_pong=True)     # leaves the slots' 32 KiB
 
-__all__ = ["PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "bands", "chosen_for", "kernel", "launched",
-"open_gather",
-           "opening", "piece_of_rows", "room_for"]
+__all__ = ["CONTRACT", "PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "bands", "chosen_for", "kernel",
+           "launched", "open_gather", "opening", "piece_of_rows", "room_for"]
 
 
 @by_chip(Path(__file__).parent / "configs.json")
@@ -58,7 +61,7 @@ def bands(rows: int, chosen: Configuration) -> int:
 
 def launched(rows: int, n: int, programs: int, ranks: int, chosen: Configuration) -> int:
     """How many programs a launch has, never more than output tiles; `rows` of each rank."""
-    return min(persistent(programs), ranks * -(-rows // chosen.bm) * -(-n // chosen.bn))
+    return min(programs, ranks * -(-rows // chosen.bm) * -(-n // chosen.bn))
 
 
 def piece_of_rows(rows: int, k: int, chosen: Configuration, longest: int = PIECE) -> int:
@@ -106,17 +109,10 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     ranks = size_of(world)
-    one_a, one_b, one_c = map(at_one, (a, b, c))
-    of_rank(2, a=one_a, b=one_b, c=one_c)
-    one_of(TYPES, a=one_a, b=one_b, c=one_c)
-    (rows, k), (k_b, n) = one_a.shape, one_b.shape
-    m = rows * ranks
-    if k != k_b or tuple(one_c.shape) != (m, n) or not one_a.dtype == one_b.dtype == one_c.dtype:
-        shape = " x ".join(map(str, one_c.shape))
-        raise ValueError(f"a is {rows} x {k} of {one_a.dtype}, b {k_b} x {n} of {one_b.dtype} and c {shape} of "
-                         f"{one_c.dtype}; on {ranks} ranks c should be {m} x {n}, with equal inner extents and one type")
-    b_is_nk = strides(one_b)[0] == 1 and strides(one_b)[1] != 1 or n == 1
-    rows_for_tma(a=one_a, **{"b, as it lies in memory,": one_b.T if b_is_nk else one_b}, c=one_c)
+    one_a, one_b = map(at_one, (a, b))
+    of = CONTRACT.check(a=one_a, b=one_b, c=at_one(c), ranks=ranks, programs=programs)
+    rows, k, n = of.rows, of.K, of.N
+    m, (_, b_is_nk) = rows * ranks, lying(one_b)
     if push and strides(one_a) != (k, 1):
         raise ValueError(f"the rows of a must lie one behind the other to be copied in one; they have {k} elements, and are "
                          f"{strides(one_a)[0]} apart")

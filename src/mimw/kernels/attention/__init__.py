@@ -4,7 +4,6 @@ queries, causal or with a sliding window, soft cap, attention sinks, ALiBi.
 Input: q, k and v as (batch, heads, length, dim), torch tensors, or numpy arrays for the simulator. Output: o =
 softmax(scale q k^T) v, and with it the logarithms of the softmax's denominators. For example:
 
-    attention(q, k, v)                              on torch tensors of a GPU
     arguments(q, k, v, o, lse, counter, programs)   (grid, args, meta) of a launch or `mimw.simulate` of `kernel`
 
 With p = i + seq_k - seq_q the position of query i among the keys, a score is s = scale q_i k_j, with a soft cap
@@ -15,18 +14,22 @@ ISA), which changes a capped score s by up to |s| / 2048; the simulator computes
 
 from __future__ import annotations
 
-from math import e, log2, sqrt
+from math import e, log2
 
 import mimw
 
-from ..checks import of_rank, on_one_gpu, persistent
-from .changes import bounds, check_changes, slopes_step
-from .configs import HEAD_DIMS, PARTS, VALUES, Configuration, configuration, heads_in_band, value_dim
+from ..checks import PROGRAMS
+from ..contract import Contract
+from .changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, scale_of, sight, slopes_step
+from .configs import PARTS, WIDTHS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
-__all__ = ["Configuration", "arguments", "attention", "configuration", "kernel"]
+__all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "Configuration", "arguments", "configuration", "kernel"]
 
-LONGEST_WITH_SLOPES = 1 << 22    # queries and keys: distances are floats of 22 bits
+CONTRACT = Contract(
+    "q: bf16|fp16 (batch, heads, seq_q, dim) tma-all", "k: =q (batch, kv_heads, seq_k, dim) tma-all",
+    "v: =q (batch, kv_heads, seq_k, value_dim) tma-all", "o: =q (batch, heads, seq_q, value_dim) tma-all",
+    "lse: fp32 (batch, heads, seq_q) contiguous", "counter: i32 (numbers)", *CHANGES, HEADS, *WIDTHS, SCALE, SEEN, NEAR, PROGRAMS)
 
 
 def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, scale: float | None = None,
@@ -52,34 +55,17 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                slopes    (heads) or (batch, heads) fp32, contiguous: ALiBi, for up to 2^22 queries and keys together
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
-    of_rank(4, q=q, k=k, v=v, o=o)
-    of_rank(3, lse=lse)
-    of_rank(1, counter=counter)
-    programs = persistent(programs)
-    batch, heads, seq_q, dim = q.shape
-    kv_heads, seq_k = k.shape[1], k.shape[2]
-    _check_shapes(q, k, v, o, lse, counter)
-    for name, x in (("q", q), ("k", k), ("v", v), ("o", o)):
-        _check_strides(name, x)
-    left, right = bounds(window)
-    causal = causal or right == 0
-    right = None if causal else right
-    if (causal or right is not None) and seq_k + (right or 0) < seq_q:
-        raise ValueError(f"{'causal' if causal else f'right bound {right}'}: {seq_q} queries on {seq_k} keys; the first "
-                         f"{seq_q - seq_k - (right or 0)} would see none")
-    scale = 1 / sqrt(dim) if scale is None else scale
-    if not scale > 0:
-        raise ValueError(f"scale is {scale}, it must be more than 0")
-    check_changes(batch, heads, softcap, sinks, slopes)
-    if slopes is not None and seq_q + seq_k > LONGEST_WITH_SLOPES:
-        raise ValueError(f"slopes: {seq_q} queries and {seq_k} keys; distances are exact for up to {LONGEST_WITH_SLOPES} of both")
+    causal, left, right, reach = sight(causal, window)
+    of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, counter=counter, sinks=sinks, slopes=slopes, softcap=softcap, scale=scale,
+                        programs=programs, reach=reach)
+    batch, heads, seq_q, seq_k, dim, scale = of.batch, of.heads, of.seq_q, of.seq_k, of.dim, scale_of(scale, of.dim)
     windowed = left is not None or right is not None
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)))
-    group = heads // kv_heads
+    group = heads // of.kv_heads
     rows = chosen.bm // chosen.consumers
     descs, rests = zip(*(_described(x, of) for x, of in ((q, rows), (k, chosen.bn), (v, chosen.bn), (o, rows))))
     band = heads_in_band(batch * heads, group, seq_k, dim, causal and left is None)
-    inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
+    inner, scale = capped(scale, softcap)
     args = (*descs, lse, counter, scale * log2(e), batch, heads, seq_q, seq_k, band, left, right, inner, sinks, slopes,
             slopes_step(slopes), *rests)
     tiles = -(-seq_q // chosen.bm) * batch * heads
@@ -90,47 +76,3 @@ def _described(x, rows: int) -> tuple[mimw.TensorDescriptor, mimw.TensorDescript
     """Descriptors of `rows` rows of a head at a time, and of what is left of them where a head is two tiles."""
     first, rest = (mimw.TensorDescriptor.from_tensor(x, [1, 1, rows, width]) if width else None for width in PARTS[x.shape[3]])
     return first, rest
-
-
-def _check_shapes(q, k, v, o, lse, counter) -> None:
-    batch, heads, seq_q, dim = q.shape
-    alike = *tuple(k.shape)[:3], value_dim(dim)
-    if tuple(v.shape) != alike or (k.shape[0], k.shape[3]) != (batch, dim) or heads % k.shape[1]:
-        raise ValueError(f"q is {_by(q)}, k {_by(k)} and v {_by(v)}: k and v must be alike, of q's batch and head dim (v of "
-                         f"{VALUES[192]} where that is 192), and their heads must divide q's")
-    shape = batch, heads, seq_q, value_dim(dim)
-    if tuple(o.shape) != shape or tuple(lse.shape) != (batch, heads, seq_q):
-        raise ValueError(f"o is {_by(o)} and lse {_by(lse)}; for q {_by(q)} they must be {' x '.join(map(str, shape))} and "
-                         f"{batch} x {heads} x {seq_q}")
-    for name, array, wanted in (("lse", lse, "float32"), ("counter", counter, "int32")):
-        if str(array.dtype).removeprefix("torch.") != wanted:
-            raise ValueError(f"{name} is {array.dtype}; it must be {wanted}")
-    if dim not in HEAD_DIMS:
-        raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
-    if str(q.dtype).removeprefix("torch.") not in ("bfloat16", "float16") or any(x.dtype != q.dtype for x in (k, v, o)):
-        raise ValueError(f"q, k, v and o are {q.dtype}, {k.dtype}, {v.dtype} and {o.dtype}: all must be bf16 or all fp16")
-
-
-def _check_strides(name: str, x) -> None:
-    strides = tuple(x.strides) if not callable(getattr(x, "stride", None)) else tuple(s * x.dtype.itemsize for s in x.stride())
-    if strides[3] != x.dtype.itemsize or any(stride % 16 for stride in strides[:3]):
-        raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
-                         f"strides are {', '.join(map(str, strides))} bytes")
-
-
-def _by(x) -> str:
-    return " x ".join(map(str, x.shape))
-
-
-def attention(q, k, v, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None, **changes):
-    """(o, lse) on the GPU that holds q, k and v; arguments, `changes` (window, softcap, sinks, slopes), errors as `arguments`."""
-    import torch
-    on_one_gpu("attention", q=q, k=k, v=v)
-    of_rank(4, q=q, k=k, v=v)
-    o = q.new_empty(*q.shape[:3], VALUES[q.shape[3]]) if q.shape[3] in VALUES else torch.empty_like(q)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
-    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
-    grid, args, meta = arguments(q, k, v, o, lse, counter, programs, causal, scale, chosen, **changes)
-    kernel[grid](*args, **meta)
-    return o, lse

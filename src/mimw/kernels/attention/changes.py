@@ -1,15 +1,29 @@
-"""The demands on what changes attention's scores: windows, soft caps, sinks, slopes; the same for every kernel of attention.
+"""What every kernel of attention has in common: the lines of contracts for heads and for what changes scores, and what queries see.
 
-Input: what a caller gave. Output: what a kernel takes, or a ValueError that says what is wrong. For example:
+Input: what a caller gave. Output: lines for a contract, and numbers for a kernel. For example:
 
-    bounds((128, None))                         (128, None): 128 keys on the left, no bound on the right
-    check_changes(2, 8, 30.0, None, slopes)     nothing for slopes of 8 or of 2 x 8, fp32
+    Contract("q: ...", "k: ...", *HEADS, *CHANGES)      sinks, slopes, softcap; heads that share keys
+    sight(True, (128, None))                    (True, 128, None, 0): causal, the bounds, how far behind its place a query sees
+    capped(0.125, 30.0)                         (0.125 / 30, 30.0): what a score is multiplied by inside of tanh, and outside
     slopes_step(slopes)                         0 or 8: how far one batch's slopes are from the next one's
 """
 
 from __future__ import annotations
 
-from ..checks import one_of, strides
+from math import sqrt
+
+HEADS = "kv_heads > 0 and heads % kv_heads == 0 -- the heads of k and v must divide those of q"
+SINKS = "sinks?: fp32 (heads) contiguous"
+SOFTCAP = "softcap > 0 -- it must be more than 0, or None for none"
+CHANGES = SINKS, "slopes?: fp32 (heads) or (batch, heads) contiguous", SOFTCAP
+LEFT = "left >= 0 -- the left bound of the window must be 0 or more keys, or None for no bound"
+BOUNDS = (
+    LEFT, "right >= 0 -- the right bound of the window must be 0 or more keys, or None for no bound")
+SCALE = "scale > 0 -- it must be more than 0"
+LONGEST_WITH_SLOPES = 1 << 22    # queries and keys: distances are floats of 22 bits
+NEAR = (f"slopes is None or seq_q + seq_k <= {LONGEST_WITH_SLOPES} -- distances of slopes are exact for up to {LONGEST_WITH_SLOPES} "
+        "queries and keys together")
+SEEN = "seq_k + reach >= seq_q -- the first queries would see no key (reach is the right bound, 0 if causal)"
 
 
 def bounds(window: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
@@ -19,19 +33,21 @@ def bounds(window: tuple[int | None, int | None]) -> tuple[int | None, int | Non
     return tuple(window)
 
 
-def check_changes(batch: int, heads: int, softcap, sinks, slopes) -> None:
-    """ValueError for a soft cap that is not more than 0, and for sinks or slopes that are not one fp32 number a head."""
-    if softcap is not None and not softcap > 0:
-        raise ValueError(f"softcap is {softcap}, it must be more than 0, or None for none")
-    for name, x, shapes in (("sinks", sinks, [(heads, )]), ("slopes", slopes, [(heads, ), (batch, heads)])):
-        if x is None:
-            continue
-        if tuple(x.shape) not in shapes:
-            raise ValueError(f"{name} is {' x '.join(map(str, x.shape))}; for {batch} batches of {heads} heads it must be "
-                             f"{' or '.join(' x '.join(map(str, shape)) for shape in shapes)}")
-        one_of(("float32", ), **{name: x})
-        if strides(x) != ((1, ) if len(x.shape) == 1 else (heads, 1)):
-            raise ValueError(f"{name} must be contiguous; its strides are {strides(x)} elements")
+def sight(causal: bool, window: tuple[int | None, int | None]) -> tuple[bool, int | None, int | None, int | None]:
+    """(causal, left bound, right bound, how many keys behind its own place a query sees): a right bound of 0 is causal."""
+    left, right = bounds(window)
+    causal = causal or right == 0
+    return causal, left, None if causal else right, 0 if causal else right
+
+
+def scale_of(scale: float | None, dim: int) -> float:
+    """The scale of scores, by default 1 / sqrt(dim)."""
+    return 1 / sqrt(dim) if scale is None else scale
+
+
+def capped(scale: float, softcap: float | None) -> tuple[float | None, float]:
+    """What a score is multiplied by inside of a soft cap, None without one, and outside."""
+    return (None, scale) if softcap is None else (scale / softcap, float(softcap))
 
 
 def slopes_step(slopes) -> int | None:

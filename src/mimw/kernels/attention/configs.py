@@ -17,6 +17,8 @@ from ..measured import by_chip
 PARTS = {64: (64, 0), 96: (64, 32), 128: (128, 0), 192: (128, 64), 256: (256, 0)}    # of a head: `rows` and `rest` of heads.py
 VALUES = {192: 128}                 # head dim of values where it is another than that of queries and keys
 HEAD_DIMS = tuple(PARTS)
+WIDTHS = (f"dim in {HEAD_DIMS} -- the head dim may be {', '.join(map(str, HEAD_DIMS))}",    # lines of contracts
+          f"value_dim == {VALUES}.get(dim, dim) -- values must be as wide as keys, or {VALUES[192]} where these have 192")
 L2_BYTES = 32 << 20  # of keys and values that the programs work on at a time; an H200 has 50 MB
 
 
@@ -43,6 +45,12 @@ class Configuration:
         return dict(BM=self.bm, BN=self.bn, D=rows, REST=rest, V_D=v_rows, V_REST=v_rest, GROUP=group, K_STAGES=self.k_stages,
                     V_STAGES=self.v_stages, CAUSAL=causal, MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead,
                     LATE=self.late, CONSUMERS=self.consumers)
+
+
+def has_rest(head_dim: int) -> tuple[bool, bool, bool, bool]:
+    """Whether heads of q, k, v and o are two tiles each."""
+    (_, rest), (_, of_values) = PARTS[head_dim], PARTS[value_dim(head_dim)]
+    return rest > 0, rest > 0, of_values > 0, of_values > 0
 
 
 def value_dim(head_dim: int) -> int:

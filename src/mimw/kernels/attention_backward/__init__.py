@@ -4,7 +4,6 @@ window, soft cap, ALiBi, attention sinks.
 Input: q, k, v, o and the log-sum-exps of the forward kernel, and the gradient of o. Output: the gradients of q, k and v.
 For example:
 
-    attention_backward(q, k, v, o, lse, do)                 (dq, dk, dv) of torch tensors of a GPU
     launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums)   the three launches of it, each (kernel, grid, args, meta)
 
 With P = softmax(scale Q K^T) and delta the sum of each row of O dO: dV = P^T dO, dP = dO V^T, dS = P (dP - delta), dQ = scale dS K,
@@ -19,20 +18,30 @@ gradient is - exp2(log2(e) sink - rows[0]) rows[1], summed over the queries of i
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 import mimw
 
-from ..checks import of_rank, on_one_gpu, strides, type_name
+from ..attention.changes import CHANGES, HEADS, NEAR, SEEN
+from ..contract import Contract
+from ..contract.memory import strides
 from .configs import HEAD_DIMS, Configuration, configuration
 from .kernel import attention_backward as kernel
 from .order import bands_of, grid_of
 from .queries import query_gradients
 from .rows import after, before
-from .terms import by, check_like, check_strides, of_queries, order_of, terms_of, tile_columns
+from .terms import of_queries, order_of, reach_of, terms_of, tile_columns
 
-__all__ = ["Configuration", "after", "arguments", "attention_backward", "before", "configuration", "kernel", "launches",
-           "query_gradients", "workspace"]
+__all__ = ["Configuration", "after", "arguments", "before", "configuration", "kernel", "launches", "query_gradients",
+           "workspace"]
+
+QUERY, KEY = "(batch, heads, seq_q, dim) tma-all", "(batch, kv_heads, seq_k, dim) tma-all"
+WIDTH = f"dim <= {max(HEAD_DIMS)} and dim % 8 == 0 -- the head dim may be a multiple of 8 up to {max(HEAD_DIMS)}"
+ROWS = Contract(f"q: bf16|fp16 {QUERY}", f"o: =q {QUERY}", f"do: =q {QUERY}", f"dq: =q {QUERY}", "lse: fp32 (batch, heads, seq_q)",
+                "dlse?: fp32 (batch, heads, seq_q)", WIDTH)
+PRODUCTS = Contract(
+    f"q: bf16|fp16 {QUERY}", f"k: =q {KEY}", f"v: =q {KEY}", f"do: =q {QUERY}", f"dk: =q {KEY}", f"dv: =q {KEY}", *CHANGES, HEADS,
+    WIDTH, SEEN, NEAR)
+WORK = Contract("rows: fp32 (2, batch * heads, padded) contiguous", "sums?: fp32 (shares, 32) contiguous")
 
 
 def workspace(q, chosen: Configuration | None = None, causal: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -62,28 +71,23 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
                window, softcap, slopes     as `mimw.kernels.attention.arguments` has them; blocks outside of a window cost nothing
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
-    of_rank(4, q=q, o=o, dq=dq)
-    batch, heads, seq_q, dim = q.shape
-    check_like("q", q, o=o, do=do, dq=dq)
-    for name, x in (("lse", lse), ("dlse", dlse)):
-        if x is not None and (tuple(x.shape) != (batch, heads, seq_q) or type_name(x) != "float32"):
-            raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {batch} x {heads} x {seq_q} float32")
+    of = ROWS.check(q=q, o=o, do=do, dq=dq, lse=lse, dlse=dlse)
+    heads, seq_q, dim, batch = of.heads, of.seq_q, of.dim, of.batch
     whole = tile_columns(dim)
     chosen = chosen or configuration(whole, causal)
     if one_order:
         chosen = replace(chosen, dq="not")
     changes = dict(window=window, softcap=softcap, slopes=slopes)
     main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen, **changes)
-    for name, x in (("o", o), ("dq", dq)):
-        check_strides(name, x)
+    terms = terms_of(dim, causal, scale, **changes)
     padded, columns = rows.shape[2], chosen.share_columns(whole)
     grid = padded // chosen.bm, heads, batch
     first = (before, grid, (o, do, lse, dlse, rows, sums, *strides(o)[:3], *strides(do)[:3], heads, seq_q, padded),
              dict(D=dim, COLUMNS=whole, BM=chosen.bm, SUMS=not one_order, num_warps=8))
     if one_order:
-        terms = terms_of(q, k, causal, scale, **changes)
         return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, chosen.order))]
-    last = (after, grid, (sums, dq, main[2][9], *strides(dq)[:3], heads, seq_q, padded),
+    _, (score_scale, _), _ = terms
+    last = (after, grid, (sums, dq, score_scale, *strides(dq)[:3], heads, seq_q, padded),
             dict(D=dim, COLUMNS=whole, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
     return [first, main, last]
 
@@ -95,26 +99,13 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
 
     Arguments and errors are as `launches` has them.
     """
-    of_rank(4, q=q, k=k, v=v, do=do, dk=dk, dv=dv)
-    batch, heads, seq_q, dim = q.shape
-    kv_heads, seq_k = k.shape[1], k.shape[2]
-    check_like("q", q, do=do)
-    check_like("k", k, v=v, dk=dk, dv=dv)
-    if (k.shape[0], k.shape[3]) != (batch, dim) or heads % kv_heads:
-        raise ValueError(f"q is {by(q)} and k {by(k)}: k must be of q's batch and head dim, and its heads must divide q's")
-    if dim > max(HEAD_DIMS) or dim % 8:
-        raise ValueError(f"the head dim is {dim}; it may be a multiple of 8 up to {max(HEAD_DIMS)}")
-    if type_name(q) not in ("bfloat16", "float16") or k.dtype != q.dtype:
-        raise ValueError(f"q and k are {q.dtype} and {k.dtype}: both must be bf16, or both fp16")
-    for name, x in (("q", q), ("k", k), ("v", v), ("do", do), ("dk", dk), ("dv", dv)):
-        check_strides(name, x)
-    causal, scales, changes = terms = terms_of(q, k, causal, scale, window, softcap, slopes)
-    columns = tile_columns(dim)
+    of = PRODUCTS.check(q=q, k=k, v=v, do=do, dk=dk, dv=dv, slopes=slopes, softcap=softcap, reach=reach_of(causal, window))
+    heads, seq_q, kv_heads, seq_k, batch = of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch
+    causal, scales, changes = terms = terms_of(of.dim, causal, scale, window, softcap, slopes)
+    columns = tile_columns(of.dim)
     chosen = chosen or configuration(columns, causal)
-    for name, x, shape in zip(("rows", "sums")[:1 if chosen.dq == "not" else 2], (rows, sums), workspace(q, chosen)):
-        if tuple(x.shape) != shape or type_name(x) != "float32" or strides(x)[-1] != 1 or strides(x)[0] != prod(shape[1:]):
-            raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {' x '.join(map(str, shape))} float32, "
-                             "contiguous")
+    (_, _, padded), (shares, _) = workspace(q, chosen)
+    WORK.check(rows=rows, sums=None if chosen.dq == "not" else sums, batch=batch, heads=heads, padded=padded, shares=shares)
     describe = mimw.TensorDescriptor.from_tensor
     queries, keys, own, numbers = [1, 1, chosen.bm, columns], [1, 1, chosen.bn, columns], [1, 1, 64, columns], [1, chosen.bm]
     share = [64 * chosen.share_columns(columns) // 32, 32]
@@ -126,15 +117,3 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     meta = {**chosen.meta(columns, heads // kv_heads, causal, seq_k), "BANDS": bands, "num_warps": 4}
     return grid_of(blocks, kv_heads, batch, bands), args, meta
 
-
-def attention_backward(q, k, v, o, lse, do, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None,
-                       **changes):
-    """(dq, dk, dv) on the GPU that holds the tensors; arguments and errors as `launches`."""
-    import torch
-    on_one_gpu("attention_backward", q=q, k=k, v=v, o=o, lse=lse, do=do)
-    of_rank(4, q=q, k=k, v=v)
-    dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-    rows, sums = (torch.empty(shape, dtype=torch.float32, device=q.device) for shape in workspace(q, chosen, causal))
-    for launched, grid, args, meta in launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal, scale, chosen, **changes):
-        launched[grid](*args, **meta)
-    return dq, dk, dv

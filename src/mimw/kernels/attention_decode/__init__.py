@@ -5,8 +5,7 @@ soft cap, sinks.
 Input: q (batch, queries, heads, dim), caches (batch, length, kv_heads, dim) or (pages, page_size, kv_heads, dim), lengths
 (batch). Output: o = softmax(scale q k^T) v, and the logarithms of the softmax's denominators. For example:
 
-    attention_decode(q, k_cache, v_cache, lengths)                                      on torch tensors of a GPU
-    arguments(q, k_cache, v_cache, lengths, o, lse, room, programs)              [(kernel, grid, args, meta), ...]
+    arguments(q, k_cache, v_cache, lengths, o, lse, room, programs)   [(kernel, grid, args, meta), ...]
 
 The new queries are the last ones of their sequence, and a query sees the keys up to its own: query i of a sequence of n keys
 those up to i + n - queries. A sequence without keys gives zeros, and -inf as logarithm, or its head's sink.
@@ -15,18 +14,21 @@ those up to i + n - queries. A sequence without keys gives zeros, and -inf as lo
 from __future__ import annotations
 
 from dataclasses import replace
-from math import e, log2, sqrt
+from math import e, log2
 
 import mimw
 
-from ..attention.changes import check_changes
-from ..checks import of_rank, on_one_gpu, one_of, persistent, strides, type_name
+from ..attention.changes import SCALE, capped, scale_of
+from ..checks import PROGRAMS, enough
+from ..contract import Contract
+from ..contract.memory import strides
 from .columns import PIECES
 from .combine import combine
 from .configs import (
     FEW_DIM,
     FEW_KEYS,
     FEW_ROWS,
+    HEAD_DIMS,
     MOST_UNITS,
     PAGES,
     ROWS,
@@ -40,11 +42,16 @@ from .configs import (
 from .few import attention_decode_few as few_kernel
 from .finished import attention_decode_finished as finished_kernel
 from .kernel import attention_decode as kernel
+from .lines import CACHES, Q, caches
 from .schedule import MUCH
 
-E4M3 = "float8_e4m3fn"
+CONTRACT = Contract(
+    Q.format(types="bf16|fp16", memory=" rows"), *caches(" tma"), *CACHES, "room: fp32 (numbers)", "flags?: i32 (words)",
+    f"dim <= {HEAD_DIMS[-1]} -- the head dim may be up to {HEAD_DIMS[-1]}", "value_dim == dim -- values must be as wide as keys",
+    f"page_table is None or page_size in {PAGES} -- pages may have {', '.join(map(str, PAGES))} keys", SCALE,
+    "left >= 0 -- it must be 0 or more keys, or None for no bound", "splits >= 1 -- it must be 1 or more, or None", PROGRAMS)
 
-__all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "configuration_of", "few_kernel",
+__all__ = ["CONTRACT", "Configuration", "arguments", "combine", "configuration", "configuration_of", "few_kernel",
            "finished_kernel", "flags_for", "kernel", "room_for"]
 
 
@@ -115,20 +122,12 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
                           values are multiplied by
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
-    of_rank(4, q=q, k_cache=k_cache, v_cache=v_cache, o=o)
-    of_rank(3, lse=lse)
-    of_rank(1, lengths=lengths, room=room)
-    programs = persistent(programs)
-    batch, queries, heads, dim = q.shape
-    count, page_size, kv_heads, _ = k_cache.shape
-    _check(q, k_cache, v_cache, lengths, o, lse, page_table)
-    _check_scales(k_cache, k_scale, v_scale)
-    scale = 1 / sqrt(dim) if scale is None else scale
-    if not scale > 0:
-        raise ValueError(f"scale is {scale}, it must be more than 0")
-    if left is not None and not left >= 0 or splits is not None and not splits >= 1:
-        raise ValueError(f"left is {left} and splits {splits}; they must be at least 0 and at least 1, or None for no bound")
-    check_changes(batch, heads, softcap, sinks, None)
+    of = CONTRACT.check(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, o=o, lse=lse, room=room, page_table=page_table,
+                        sinks=sinks, softcap=softcap, k_scale=k_scale, v_scale=v_scale, flags=flags, scale=scale, left=left,
+                        splits=splits, programs=programs)
+    batch, queries, heads, dim, count, page_size, kv_heads = (of.batch, of.queries, of.heads, of.dim, of.pages, of.page_size,
+                                                              of.kv_heads)
+    scale = scale_of(scale, dim)
     rows = queries * heads // kv_heads
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
     chosen = chosen or configuration_of(q, k_cache, page_table)
@@ -144,12 +143,10 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
                          f"with `few` they must have {FEW_KEYS} or more, 16 for each of four warps, and be fewer than {MOST_UNITS}")
     tall = 2 // chosen.streams
     row_tiles = -(-rows // (ROWS * tall))
-    one_of(("float32", ), room=room)
-    if room.shape[0] < (least := room_for(q, kv_heads, programs, chosen)):
-        raise ValueError(f"room has {room.shape[0]} numbers; {programs} programs need {least}")
-    if flags is not None and flags.shape[0] < (least := flags_for(programs, chosen)):
-        raise ValueError(f"there are {flags.shape[0]} flags; {programs} programs need {least}")
-    inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
+    enough(room=(room, room_for(q, kv_heads, programs, chosen)))
+    if flags is not None:
+        enough(flags=(flags, flags_for(programs, chosen)))
+    inner, scale = capped(scale, softcap)
     page = 0 if page_table is None else page_size
     box = [1, 1, min(page or chosen.bn, chosen.bn), min(tile_of(dim), 128 // k_cache.dtype.itemsize)]
     workers = programs if few else programs * chosen.streams
@@ -188,76 +185,3 @@ def _described(cache, box: list[int]) -> mimw.TensorDescriptor:
     order = (0, 2, 1)
     steps = [steps[at] if shape[at] > 1 else shape[3] for at in order]
     return mimw.TensorDescriptor(cache, [*(shape[at] for at in order), shape[3]], [*steps, 1], box)
-
-
-def _check(q, k_cache, v_cache, lengths, o, lse, page_table) -> None:
-    batch, queries, heads, dim = q.shape
-    sequences, page_size, kv_heads, _ = k_cache.shape
-    if tuple(k_cache.shape) != tuple(v_cache.shape) or k_cache.shape[3] != dim or heads % kv_heads:
-        raise ValueError(f"q is {_by(q)}, k_cache {_by(k_cache)} and v_cache {_by(v_cache)}: the caches must be alike, of q's head "
-                         "dim, and their heads must divide q's")
-    if tuple(o.shape) != tuple(q.shape) or tuple(lse.shape) != (batch, heads, queries) or tuple(lengths.shape) != (batch, ):
-        raise ValueError(f"o is {_by(o)}, lse {_by(lse)} and lengths {_by(lengths)}; for q {_by(q)} they must be that, "
-                         f"{batch} x {heads} x {queries} and {batch}")
-    tile_of(dim)
-    one_of(("bfloat16", "float16"), q=q)
-    for name, x in (("k_cache", k_cache), ("v_cache", v_cache), ("o", o)):
-        if type_name(x) != type_name(q) and (name == "o" or not type_name(k_cache) == type_name(v_cache) == E4M3):
-            raise ValueError(f"q is {q.dtype} and {name} {x.dtype}; all must be bf16 or all fp16, or both caches {E4M3}")
-    one_of(("float32", ), lse=lse)
-    one_of(("int32", ), lengths=lengths)
-    if page_table is None:
-        if sequences != batch:
-            raise ValueError(f"q has {batch} sequences and the caches {sequences}; without a page table they must be as many")
-    else:
-        one_of(("int32", ), page_table=page_table)
-        of_rank(2, page_table=page_table)
-        if page_table.shape[0] != batch or strides(page_table)[1] != 1 and page_table.shape[1] > 1:
-            raise ValueError(f"page_table is {_by(page_table)} with strides {strides(page_table)}; it must have {batch} rows, and "
-                             "these contiguous")
-        if page_size not in PAGES:
-            raise ValueError(f"pages have {page_size} keys; they may have {', '.join(map(str, PAGES))}")
-    for name, x in (("q", q), ("o", o)):
-        if strides(x)[3] != 1:
-            raise ValueError(f"{name} must be contiguous along the head dim; its strides are {strides(x)} elements")
-    for name, x in (("k_cache", k_cache), ("v_cache", v_cache)):
-        *outer, last = strides(x)
-        if last != 1 or any(step * x.dtype.itemsize % 16 for step, extent in zip(outer, x.shape) if extent > 1):
-            raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
-                             f"strides are {strides(x)} elements")
-
-
-def _check_scales(k_cache, k_scale, v_scale) -> None:
-    scaled = type_name(k_cache) == E4M3
-    if scaled != (k_scale is not None) or scaled != (v_scale is not None):
-        raise ValueError(f"the caches are {k_cache.dtype}, k_scale is {'not ' * (k_scale is not None)}None and v_scale "
-                         f"{'not ' * (v_scale is not None)}None; caches of {E4M3} have both, others none")
-    if scaled:
-        of_rank(1, k_scale=k_scale, v_scale=v_scale)
-        one_of(("float32", ), k_scale=k_scale, v_scale=v_scale)
-        if k_scale.shape[0] != v_scale.shape[0] or k_scale.shape[0] not in (1, k_cache.shape[2]):
-            raise ValueError(f"there are {k_scale.shape[0]} scales of keys and {v_scale.shape[0]} of values; there must be 1 or "
-                             f"{k_cache.shape[2]} of both")
-
-
-def _by(x) -> str:
-    return " x ".join(map(str, x.shape))
-
-
-def attention_decode(q, k_cache, v_cache, lengths, page_table=None, scale: float | None = None, left: int | None = None,
-                     softcap: float | None = None, sinks=None, splits: int | None = None, chosen: Configuration | None = None,
-                     k_scale=None, v_scale=None):
-    """(o, lse) on the GPU that holds its tensors; arguments and errors as `arguments`."""
-    import torch
-    on_one_gpu("attention_decode", q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths)
-    of_rank(4, q=q, k_cache=k_cache)
-    o = torch.empty_like(q)
-    lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32, device=q.device)
-    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
-    chosen = chosen or configuration_of(q, k_cache, page_table)
-    room = torch.empty(room_for(q, k_cache.shape[2], programs, chosen), dtype=torch.float32, device=q.device)
-    flags = torch.zeros(flags_for(programs, chosen), dtype=torch.int32, device=q.device)
-    for launch, grid, args, meta in arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, page_table, scale, left,
-                                              softcap, sinks, splits, chosen, flags, k_scale, v_scale):
-        launch[grid](*args, **meta)
-    return o, lse

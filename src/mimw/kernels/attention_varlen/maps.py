@@ -20,7 +20,7 @@ import triton.language as tl
 
 import mimw
 
-from ..checks import strides
+from ..contract.memory import strides
 
 FAR, WRAP = tl.constexpr(2**30), 2**34      # rows that a sequence has at most, and what makes addresses come round
 

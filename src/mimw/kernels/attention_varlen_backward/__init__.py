@@ -4,7 +4,6 @@ device knows.
 Input: q (total_q, heads, dim), k, v, cu_seqlens_q, cu_seqlens_k, o and the log-sum-exps of the forward kernel, and the gradient of
 o. Output: the gradients of q, k and v. For example:
 
-    attention_varlen_backward(q, k, v, o, lse, do, cu_q, cu_k, 500, 500)        (dq, dk, dv) of torch tensors of a GPU
     work = [np.empty(*one) if one else None for one in workspace(q, k, v, cu_q, 500, 500)]          shapes and types
     launches(q, k, v, o, lse, do, dq, dk, dv, cu_q, cu_k, work, 500, 500)       three launches, each (kernel, grid, args, meta)
 
@@ -18,16 +17,18 @@ is made of, as there.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import e, log2, prod, sqrt
+from math import e, log2
 
 import mimw
 
-from ..attention.changes import bounds, check_changes, slopes_step
+from ..attention.changes import capped, scale_of, sight, slopes_step
 from ..attention_backward.configs import HEAD_DIMS, Configuration, configuration
-from ..attention_backward.terms import by, tile_columns
-from ..attention_varlen import FAR, LONGEST_WITH_SLOPES
+from ..attention_backward.terms import tile_columns
+from ..attention_varlen import SEQUENCES
 from ..attention_varlen.maps import ending, steps
-from ..checks import of_rank, on_one_gpu, one_of, strides, type_name
+from ..contract import Contract, by
+from ..contract.memory import wrong
+from ..contract.types import of as type_of
 from ..wide_attention_backward import WIDEST
 from .kernel import attention_varlen_backward as kernel
 from .queries import packed_query_gradients
@@ -35,11 +36,17 @@ from .rows import after, before
 from .tiles import ENTRY
 from .wide import packed_wide_key_gradients
 
-__all__ = ["Configuration", "after", "attention_varlen_backward", "before", "kernel", "launches", "packed_query_gradients",
+__all__ = ["Configuration", "after", "before", "kernel", "launches", "packed_query_gradients",
            "packed_wide_key_gradients", "workspace"]
 
 OF_QUERIES = 128                            # queries of a tile where dQ is made in one order
 WIDE = Configuration(bn=64, dq="not")       # tiles of wide heads
+QUERY, KEY = "(total_q, heads, dim) tma", "(total_k, kv_heads, dim) tma"
+VALUE, RESULT = "(total_k, kv_heads, value_dim) tma", "(total_q, heads, value_dim) tma"
+CONTRACT = Contract(
+    f"q: bf16|fp16 {QUERY}", f"k: =q {KEY}", f"v: =q {VALUE}", f"o: =q {RESULT}", f"do: =q {RESULT}", f"dq: =q {QUERY}",
+    f"dk: =q {KEY}", f"dv: =q {VALUE}", "lse: fp32 (heads, total_q) contiguous", "dlse?: fp32 (heads, total_q) contiguous", *SEQUENCES,
+    f"max(dim, value_dim) <= {WIDEST} and dim % 8 == 0 and value_dim % 8 == 0 -- widths may be multiples of 8 up to {WIDEST}")
 
 
 def _chosen(dim: int, value_dim: int, causal: bool, chosen: Configuration | None, one_order: bool) -> Configuration:
@@ -86,23 +93,17 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
                window, softcap, slopes     as `mimw.kernels.attention_varlen.arguments` has them
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
-    of_rank(3, q=q, k=k, v=v, o=o)
-    of_rank(1, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
-    (total_q, heads, dim), (total_k, kv_heads, _), of_values = q.shape, k.shape, v.shape[2]
-    sequences = cu_seqlens_q.shape[0] - 1
-    _check(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, dict(q=dict(dq=dq), k=dict(dk=dk), v=dict(dv=dv), o=dict(do=do)), dlse)
-    left, right = bounds(window)
-    causal = causal or right == 0
-    right = None if causal else right
-    check_changes(sequences, heads, softcap, None, slopes)
-    if slopes is not None and max_seqlen_q + max_seqlen_k > LONGEST_WITH_SLOPES:
-        raise ValueError(f"slopes: sequences of up to {max_seqlen_q} queries and {max_seqlen_k} keys; distances are exact for up "
-                         f"to {LONGEST_WITH_SLOPES} of both")
+    causal, left, right, _ = sight(causal, window)
+    of = CONTRACT.check(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv, lse=lse, dlse=dlse, cu_seqlens_q=cu_seqlens_q,
+                        cu_seqlens_k=cu_seqlens_k, slopes=slopes, softcap=softcap, max_seqlen_q=max_seqlen_q,
+                        max_seqlen_k=max_seqlen_k)
+    total_q, total_k, heads, kv_heads, sequences = of.total_q, of.total_k, of.heads, of.kv_heads, of.batch
+    dim, of_values = of.dim, of.value_dim
     wanted = workspace(q, k, v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, causal, chosen, one_order)
     _check_work(work, wanted, f"q {by(q)}, k {by(k)} and {sequences} sequences")
     chosen, (rows, sums, tiles, query_tiles) = _chosen(dim, of_values, causal, chosen, one_order), work
-    scale = 1 / sqrt(dim) if scale is None else float(scale)
-    inner, outer = (None, scale) if softcap is None else (scale / softcap, float(softcap))
+    scale = float(scale_of(scale, dim))
+    inner, outer = capped(scale, softcap)
     terms = scale, outer * log2(e), heads
     changes = left, right, inner, slopes, slopes_step(slopes)
     blocks, columns, value_columns = rows.shape[2] // chosen.bm, tile_columns(dim), tile_columns(of_values)
@@ -140,56 +141,8 @@ def _check_work(work, wanted: list, what: str) -> None:
     for name, x, one in zip(("rows", "sums", "tiles", "tiles of queries"), work, wanted, strict=True):
         if (x is None) != (one is None):
             raise ValueError(f"the array for {name} must {'not ' * (one is None)}be there for {what}")
-        if one is not None and (tuple(x.shape) != one[0] or type_name(x) != one[1] or strides(x)[0] != prod(one[0][1:])
-                                or strides(x)[-1] != 1):
-            raise ValueError(f"{name} is {by(x)} {x.dtype}; for {what} it must be {' x '.join(map(str, one[0]))} {one[1]}, "
-                             "contiguous")
-
-
-def _check(q, k, v, o, lse, cu_q, cu_k, like: dict, dlse) -> None:
-    (total_q, heads, dim), (total_k, kv_heads, _), of_values = q.shape, k.shape, v.shape[2]
-    if max(dim, of_values) > WIDEST or dim % 8 or of_values % 8:
-        raise ValueError(f"heads of {dim}, with values of {of_values}: both may be multiples of 8 up to {WIDEST}")
-    if k.shape[2] != dim or heads % kv_heads or tuple(v.shape[:2]) != (total_k, kv_heads):
-        raise ValueError(f"q is {by(q)}, k {by(k)} and v {by(v)}: k must be of q's head dim, v like k but for its width, and their "
-                         "heads must divide q's")
-    if tuple(o.shape) != (total_q, heads, of_values):
-        raise ValueError(f"o is {by(o)}; for q {by(q)} and v {by(v)} it must be {total_q} x {heads} x {of_values}")
-    one_of(("bfloat16", "float16"), q=q)
-    one_of((type_name(q), ), k=k, v=v, o=o)
-    arrays = dict(q=q, k=k, v=v, o=o)
-    for name, others in like.items():
-        for other, x in others.items():
-            if tuple(x.shape) != tuple(arrays[name].shape) or x.dtype != arrays[name].dtype:
-                raise ValueError(f"{other} is {by(x)} {x.dtype}; it must be like {name}, {by(arrays[name])} {arrays[name].dtype}")
-    for name, x in (("lse", lse), ("dlse", dlse)):
-        if x is not None and (tuple(x.shape) != (heads, total_q) or type_name(x) != "float32" or strides(x)[1] != 1):
-            raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {heads} x {total_q} float32, contiguous")
-    if max(total_q, k.shape[0]) >= FAR:
-        raise ValueError(f"{total_q} queries and {k.shape[0]} keys: each must be fewer than 2^30")
-    one_of(("int32", ), cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
-    if cu_q.shape != cu_k.shape or cu_q.shape[0] < 2:
-        raise ValueError(f"cu_seqlens_q has {cu_q.shape[0]} elements and cu_seqlens_k {cu_k.shape[0]}; both must have one more "
-                         "than there are sequences")
-    for name, x in dict(**arrays, **{other: x for others in like.values() for other, x in others.items()}).items():
-        row, head, _ = steps(x)
-        if strides(x)[2] != 1 or row * x.dtype.itemsize % 16 or head * x.dtype.itemsize % 16:
-            raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
-                             f"strides are {', '.join(map(str, strides(x)))} elements of {x.dtype.itemsize} bytes")
-
-
-def attention_varlen_backward(q, k, v, o, lse, do, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: int, max_seqlen_k: int,
-                              causal: bool = False, scale: float | None = None, chosen: Configuration | None = None, **changes):
-    """(dq, dk, dv) on the GPU that holds the tensors; arguments and errors as `launches`."""
-    import torch
-    on_one_gpu("attention_varlen_backward", q=q, k=k, v=v, o=o, lse=lse, do=do, cu_seqlens_q=cu_seqlens_q,
-               cu_seqlens_k=cu_seqlens_k)
-    of_rank(3, q=q, k=k, v=v)
-    dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-    one_order = changes.get("one_order", False)
-    wanted = workspace(q, k, v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, causal, chosen, one_order)
-    work = [None if one is None else torch.empty(one[0], dtype=getattr(torch, one[1]), device=q.device) for one in wanted]
-    for launched, grid, args, meta in launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, max_seqlen_q,
-                                               max_seqlen_k, causal, scale, chosen, **changes):
-        launched[grid](*args, **meta)
-    return dq, dk, dv
+        if one is None:
+            continue
+        shape, type_ = one
+        if tuple(x.shape) != shape or type_of(x) != type_ or wrong("contiguous", x):
+            raise ValueError(f"{name} is {by(x)} {x.dtype}; for {what} it must be {' x '.join(map(str, shape))} {type_}, contiguous")

@@ -8,18 +8,29 @@ Input: a (M, K) and b (N, K) of fp8 with their scales, or groups of either. Outp
 
 from __future__ import annotations
 
-from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
+from ..checks import PROGRAMS, lie
+from ..contract import Contract
+from ..contract.memory import strides
 from ..descriptors import described
 from ..grouped_gemm import ragged
 from .configs import Configuration, configuration
 from .kernel import block_scaled_gemm as kernel
 
-FP8 = ("float8_e4m3fn", "float8_e5m2")
-RESULTS = ("bfloat16", "float16", "float32")
 BLOCK = 128
 MOST = 256      # elements of a TMA copy in one dimension
+K_BLOCKS, N_BLOCKS = f"cdiv(K, {BLOCK})", f"cdiv(N, {BLOCK})"
 
-__all__ = ["Configuration", "arguments", "block_scaled_matmul", "configuration", "kernel"]
+
+def _contract(matrices: str, groups: str, *more: str) -> Contract:
+    """That of a layout: what stands before the extents of a and c, and of b."""
+    return Contract(f"a: fp8 ({matrices}M, K) tma", f"b: fp8 ({groups}N, K) tma", f"c: float ({matrices}M, N) tma",
+                    f"scale_a: fp32 ({matrices}M, {K_BLOCKS})", f"scale_b: fp32 ({groups}{N_BLOCKS}, {K_BLOCKS})", *more, PROGRAMS)
+
+
+CONTRACTS = {"plain": _contract("", ""), "contiguous": _contract("", "G, ", "ends: i32 (G) contiguous"),
+             "masked": _contract("G, ", "G, ", "ends: i32 (G) contiguous")}
+
+__all__ = ["CONTRACTS", "Configuration", "arguments", "block_scaled_matmul", "configuration", "kernel"]
 
 
 def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
@@ -37,32 +48,15 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
                programs   how many persistent programs: one per SM
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
-    programs = persistent(programs)
-    one_of(FP8, a=a, b=b)
-    one_of(RESULTS, c=c)
-    one_of(("float32", ), scale_a=scale_a, scale_b=scale_b)
     layout = "plain" if ends is None else "contiguous" if len(a.shape) == 2 else "masked"
-    of_rank(3 if layout == "masked" else 2, a=a, c=c, scale_a=scale_a)
-    of_rank(2 if layout == "plain" else 3, b=b, scale_b=scale_b)
+    of = CONTRACTS[layout].check(a=a, b=b, c=c, scale_a=scale_a, scale_b=scale_b, ends=ends, programs=programs)
     if layout != "masked":
         a, c, scale_a = a[None], c[None], scale_a[None]
     if layout == "plain":
         b, scale_b = b[None], scale_b[None]
-    (matrices, m, k), (groups, n, _) = a.shape, b.shape
-    blocks_k, blocks_n = -(-k // BLOCK), -(-n // BLOCK)
-    wanted = dict(b=(groups, n, k), c=(matrices, m, n), scale_a=(matrices, m, blocks_k), scale_b=(groups, blocks_n, blocks_k))
-    for (name, shape), array in zip(wanted.items(), (b, c, scale_a, scale_b)):
-        if tuple(array.shape) != shape or layout == "masked" and matrices != groups:
-            raise ValueError(f"a is {_by(a.shape)}, so {name} should be {_by(shape)}; it is {_by(array.shape)}"
-                             + (f", and {matrices} matrices need as many of b" if layout == "masked" else ""))
-    if ends is not None:
-        of_rank(1, ends=ends)
-        one_of(("int32", ), ends=ends)
-        if ends.shape[0] != groups or strides(ends)[0] != 1 and groups != 1:
-            raise ValueError(f"ends has {ends.shape[0]} elements, {strides(ends)[0]} apart; it must have one for each of {groups} "
-                             "groups, one behind the other")
+    m, n, k, matrices, groups = of.M, of.N, of.K, a.shape[0], b.shape[0]
     lying = scale_a.swapaxes(1, 2)
-    rows_for_tma(a=a, b=b, c=c, **{"scale_a, as it lies in memory,": lying})
+    lie("tma", **{"scale_a, as it lies in memory,": lying})
     if matrices > 1 and strides(c)[0] != m * strides(c)[1]:
         raise ValueError(f"the matrices of c must lie one behind the other; they are {strides(c)[0]} elements apart, and each has "
                          f"{m} rows of {strides(c)[1]}")
@@ -77,16 +71,14 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
     return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
 
 
-def _by(shape) -> str:
-    return " x ".join(map(str, shape))
-
-
 def block_scaled_matmul(a, b, scale_a, scale_b, ends=None, out=None, out_dtype=None, chosen: Configuration | None = None):
     """The product on the GPU that holds its tensors; arguments and errors as `arguments`, bf16 unless `out_dtype` says. Scales of a
     that lie otherwise are copied. Rows in no group are not written: without `out` they are anything."""
     import torch
-    on_one_gpu("block_scaled_matmul", a=a, b=b, scale_a=scale_a, scale_b=scale_b, **({} if out is None else {"out": out}),
-               **({} if ends is None else {"ends": ends}))
+    for name, one in dict(a=a, b=b, scale_a=scale_a, scale_b=scale_b).items():
+        if not one.is_cuda:
+            raise ValueError(f"block_scaled_matmul: {name} is on {one.device}, and it runs on the GPU that holds its tensors: pass "
+                             f"{name}.cuda()")
     if out is None:
         out = torch.empty(*a.shape[:-1], b.shape[-2], dtype=out_dtype or torch.bfloat16, device=a.device)
     if scale_a.stride(-2) != 1 or scale_a.stride(-1) % 4:

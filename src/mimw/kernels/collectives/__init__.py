@@ -17,7 +17,8 @@ from __future__ import annotations
 from math import prod
 from weakref import WeakKeyDictionary
 
-from ..norm import TYPES, type_of
+from ..contract import Contract
+from ..contract.types import of as type_of
 from .configs import PROGRAMS, Configuration, configuration, room_of
 from .direct import gather_direct, reduce_direct
 from .flagged import exchange_flagged
@@ -26,6 +27,11 @@ from .two_shot import reduce_two_shot
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 MOST = (1 << 31) - (1 << 16)        # kernels count numbers with 32 bits, up to the end of the last chunk
+CONTRACT = Contract(
+    "x: float (*xs)", "out: =x (*outs)", f"collective in {COLLECTIVES} -- it may be one of {', '.join(COLLECTIVES)}",
+    "prod(xs) * gathered == prod(outs) * scattered -- out has the numbers of x, of all_gather those of each rank, and x of "
+    "reduce_scatter has numbers for each rank",
+    f"max(prod(xs), prod(outs)) < {MOST} -- a call takes fewer than 2^31 - 2^16 numbers", empty="*")
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 _KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
@@ -45,15 +51,9 @@ def arguments(collective: str, x, out, world, symmetric: bool = False, chosen: C
     errors:    ValueError for other types, sizes or forms
     """
     size, kind = len(world) if hasattr(world, "__len__") else world.size, type_of(_one(x))
-    if collective not in COLLECTIVES or kind not in TYPES or type_of(_one(out)) != kind:
-        raise ValueError(f"{collective} of {_one(x).dtype} into {_one(out).dtype}: it may be one of {', '.join(COLLECTIVES)}, of "
-                         f"one type, {', '.join(TYPES)}")
     scatter, adds = collective == "reduce_scatter", collective != "all_gather"
+    CONTRACT.check(x=_one(x), out=_one(out), collective=collective, gathered=1 if adds else size, scattered=size if scatter else 1)
     numbers, part = _count(x), _count(out) if scatter else _count(x)
-    if numbers != part * (size if scatter else 1) or _count(out) != part * (1 if adds else size):
-        raise ValueError(f"{collective} of {size} ranks: x has {numbers} numbers and out {_count(out)}")
-    if max(numbers, _count(out)) >= MOST:
-        raise ValueError(f"{collective} of {max(numbers, _count(out))} numbers: a call takes fewer than 2^31 - 2^16")
     bytes_ = part * _BYTES[kind]
     chosen = chosen or configuration(collective, size, bytes_, symmetric)
     if chosen.form.startswith("direct") and not symmetric:

@@ -10,17 +10,23 @@ example:
 
 from __future__ import annotations
 
-from ..norm import UNIT_BYTES, address, strides_of, type_of
-from ..softmax import checked, direct_launch, ring_launch
+from ..contract import Contract
+from ..contract.memory import address, strides
+from ..norm import UNIT_BYTES
+from ..softmax import direct_launch, ring_launch
 from .configs import Configuration, configuration
 from .direct import cross_entropy_direct
 from .gradient import cross_entropy_gradient, scale_rows
 from .kernel import cross_entropy as kernel
 
-__all__ = ["Configuration", "arguments", "configuration", "cross_entropy_direct", "cross_entropy_gradient", "gradient_arguments",
+__all__ = ["CONTRACT", "GRADIENT", "SCALED", "Configuration", "arguments", "configuration", "cross_entropy_direct", "cross_entropy_gradient", "gradient_arguments",
            "kernel", "scale_arguments", "scale_rows"]
 
 WIDEST = 8192       # columns of a block of the plain kernels
+ROWS = "x: float (rows, N) rows", "targets: int (rows) contiguous", "lses: fp32 (rows) contiguous"
+CONTRACT = Contract(*ROWS, "losses: fp32 (rows) contiguous", "dx?: float (rows, N) rows", "count?: fp32 (1)")
+GRADIENT = Contract(*ROWS, "dlosses: any (rows)", "dx: float (rows, N) rows")
+SCALED = Contract("x: float (rows, N) rows", "factors: any (rows)")
 
 
 def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0, smoothing: float = 0.0, z: float = 0.0,
@@ -38,12 +44,10 @@ def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0,
                room       clusters that the GPU runs at a time; by default those of an H200
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
-    rows, n = checked(**({"x": x} | ({} if dx is None else {"dx": dx})))
-    _lines(rows, targets=targets, losses=losses, lses=lses)
-    if count is not None and (tuple(count.shape) != (1, ) or type_of(count) != "float32"):
-        raise ValueError(f"count must be one number of float32; it is {count.dtype} of shape {tuple(count.shape)}")
+    of = CONTRACT.check(x=x, dx=dx, targets=targets, losses=losses, lses=lses, count=count)
+    rows, n = of.rows, of.N
     unit = UNIT_BYTES // x.dtype.itemsize
-    x_row, dx_row = strides_of(x)[0], 0 if dx is None else strides_of(dx)[0]
+    x_row, dx_row = strides(x)[0], 0 if dx is None else strides(dx)[0]
     # Edges of x and dx are alike, where there are any.
     edges = bool(n % unit or x_row % unit or dx_row % unit)
     bulk = not address(x) % UNIT_BYTES and (dx is None or not edges or not (address(dx) % UNIT_BYTES or (x_row - dx_row) % unit))
@@ -63,30 +67,18 @@ def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0,
 def gradient_arguments(x, targets, lses, dlosses, dx, smoothing: float = 0.0, z: float = 0.0, ignored: int = -100) -> tuple:
     """(kernel, grid, args, meta) of the launch that fills dx, which may be x, from the logarithms and the losses' gradients;
     those may be one number for all, by a stride of 0. Other arrays, and errors, as `arguments`."""
-    rows, n = checked(x=x, dx=dx)
-    _lines(rows, targets=targets, lses=lses)
-    if tuple(dlosses.shape) != (rows, ):
-        raise ValueError(f"dlosses is {tuple(dlosses.shape)}; it must be {(rows, )}")
+    of = GRADIENT.check(x=x, dx=dx, targets=targets, lses=lses, dlosses=dlosses)
+    rows, n = of.rows, of.N
     block = min(WIDEST, max(128, 1 << (n - 1).bit_length()))
-    steps = (strides_of(array)[0] for array in (x, dlosses, dx))
+    steps = (strides(array)[0] for array in (x, dlosses, dx))
     args = x, targets, lses, dlosses, dx, n, *steps, float(smoothing), float(z), ignored
     return cross_entropy_gradient, (rows * -(-n // block), ), args, dict(BLOCK=block, num_warps=8 if block > 1024 else 4)
 
 
 def scale_arguments(x, factors, programs: int) -> tuple:
     """(kernel, grid, args, meta) of the launch that multiplies row i of x (rows, N) by factors[i] where that is not 1, in place."""
-    rows, n = checked(x=x)
-    if tuple(factors.shape) != (rows, ):
-        raise ValueError(f"factors is {tuple(factors.shape)}; it must be {(rows, )}")
+    of = SCALED.check(x=x, factors=factors)
+    rows, n = of.rows, of.N
     block = min(WIDEST, max(128, 1 << (n - 1).bit_length()))
-    args = x, factors, rows, n, strides_of(x)[0], strides_of(factors)[0]
+    args = x, factors, rows, n, strides(x)[0], strides(factors)[0]
     return scale_rows, (min(rows, 4 * programs), ), args, dict(BLOCK=block, num_warps=8 if block > 1024 else 4)
-
-
-def _lines(rows: int, **lines) -> None:
-    """Numbers of rows: whole ones for targets, else fp32."""
-    for name, line in lines.items():
-        types = ("int32", "int64") if name == "targets" else ("float32", )
-        if tuple(line.shape) != (rows, ) or type_of(line) not in types or rows > 1 and strides_of(line)[0] != 1:
-            raise ValueError(f"{name} must be {rows} contiguous numbers of {' or '.join(types)}; it is {line.dtype} of shape "
-                             f"{tuple(line.shape)}")

@@ -2,25 +2,28 @@
 
 Input: a (M, K) and b (K, N). Output: c = a b, (M, N), or act(alpha row_scale column_scale a b + bias + beta residual). For example:
 
-    matmul(a, b)                                on torch tensors of a GPU
-    addmm(bias, a, b, activation="gelu")        the same with bias, and so on
-    scaled_mm(a, b, scale_a, scale_b)           of fp8, with scales of the rows and columns, or of all
-    arguments(a, b, c, programs)                (grid, args, meta) of a launch or `mimw.simulate` of `kernel`, for numpy or torch
+    grid, args, meta = arguments(a, b, c, programs)         of numpy arrays or torch tensors
+    kernel[grid](*args, **meta)                             the launch; mimw.simulate(kernel, grid, *args, **meta)
+    arguments(a, b, c, programs, bias=bias, activation="gelu")
+
+`mimw.ops.matmul`, `addmm` and `scaled_mm` are its operators.
 """
 
 from __future__ import annotations
 
-from ..checks import of_rank, of_size, on_one_gpu, one_of, persistent, rows_for_tma, strides, type_name
+from ..checks import PROGRAMS, enough
+from ..contract import Contract
 from ..descriptors import described
-from ..rooms import rooms
+from ..products import TYPES, lying, matrices
 from .configs import Configuration, configuration
 from .kernel import gemm as kernel
 
-TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
+CONTRACT = Contract(*matrices("(M, K)", "(K, N)", "(M, N)"), f"bias?: {TYPES} (N) contiguous", "residual?: =c (M, N) tma",
+                    "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous", "room?: fp32 (numbers)", "flags?: i32 (words)", PROGRAMS,
+                    f"activation in {ACTIVATIONS} -- it may be {', '.join(map(str, ACTIVATIONS))}")
 
-__all__ = ["ACTIVATIONS", "Configuration", "addmm", "arguments", "configuration", "kernel", "matmul", "room_for",
-           "scaled_mm"]
+__all__ = ["ACTIVATIONS", "CONTRACT", "Configuration", "arguments", "configuration", "kernel", "room_for"]
 PROMOTED = Configuration(bm=128, bn=128, stages=6, consumers=2, staging=2, together=2)    # three sums of 64 x 128
 
 
@@ -44,21 +47,10 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                promoted  add sums of 8-bit products up in fp32 after every 128 of K, not in the tensor cores, which keep 14 bits
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
-    of_rank(2, a=a, b=b, c=c)
-    programs = persistent(programs)
-    one_of(TYPES, a=a, b=b, c=c)
-    (m, k), (k_b, n), in_bytes, out_bytes = a.shape, b.shape, a.dtype.itemsize, c.dtype.itemsize
-    if k != k_b or tuple(c.shape) != (m, n):
-        raise ValueError(f"a is {m} x {k} and b is {k_b} x {n}, so c should be {m} x {n} with equal inner extents; "
-                         f"c is {' x '.join(map(str, c.shape))}")
-    if a.dtype != b.dtype and (in_bytes, b.dtype.itemsize) != (1, 1):
-        raise ValueError(f"a is {a.dtype} and b is {b.dtype}: both must be one type, or both fp8")
-    b_is_nk = strides(b)[0] == 1 and strides(b)[1] != 1 or n == 1
-    if in_bytes != 2 and not b_is_nk:
-        raise ValueError(f"b of {b.dtype} must be contiguous along K, as wgmma reads 8-bit and 32-bit operands only so: "
-                         "pass the transpose of an (N, K) row-major matrix")
-    b = b.T if b_is_nk else b
-    rows_for_tma(a=a, **{"b, as it lies in memory,": b}, c=c)
+    of = CONTRACT.check(a=a, b=b, c=c, bias=bias, residual=None if beta == 0 else residual, row_scale=row_scale,
+                        column_scale=column_scale, room=room, flags=flags, activation=activation, programs=programs)
+    m, n, k, in_bytes, out_bytes = of.M, of.N, of.K, a.dtype.itemsize, c.dtype.itemsize
+    b, b_is_nk = lying(b)
     chosen = chosen or chosen_for(m, n, k, in_bytes, promoted)
     if promoted and (in_bytes != 1 or chosen.ping_pong):
         kind = "ping-pong" if chosen.ping_pong else "cooperative"
@@ -74,7 +66,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     whole = room is None or promoted or "residual_desc" in more
     sharers = None if whole else chosen.sharers(m, n, k, in_bytes, programs)
     if sharers is not None:
-        of_size((programs * chosen.bm * chosen.bn, programs * chosen.consumers), room=room, flags=flags)
+        enough(room=(room, programs * chosen.bm * chosen.bn), flags=(flags, programs * chosen.consumers))
         more |= {"room": room, "flags": flags, "sharers": sharers}
         count = programs
     meta |= {**({"PROMOTED": chosen.together} if promoted else {}), "num_warps": 4}
@@ -108,69 +100,15 @@ def _by_position(args: tuple, meta: dict, more: dict) -> tuple[tuple, dict]:
 def _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, block: list[int]) -> dict:
     """The kernel's further arguments, of which those are left out that change nothing."""
     (m, n), found = c.shape, {}
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"activation is {activation!r}; it may be {', '.join(map(str, ACTIVATIONS))}")
     if bias is not None:
-        of_rank(1, bias=bias)
-        one_of(TYPES, bias=bias)
-        _of_length("bias", bias, (n, ))
         found["bias"] = bias
-    for name, scale, length in (("row_scale", row_scale, m), ("column_scale", column_scale, n)):
+    for name, each, scale, length in (("row_scale", "EACH_ROW", row_scale, m), ("column_scale", "EACH_COLUMN", column_scale, n)):
         if scale is not None:
-            of_rank(1, **{name: scale})
-            one_of(("float32", ), **{name: scale})
-            _of_length(name, scale, (length, 1))
-            found[name] = scale
-            if scale.shape[0] == length:
-                found["EACH_ROW" if name == "row_scale" else "EACH_COLUMN"] = True
+            found |= {name: scale} | ({each: True} if scale.shape[0] == length else {})
     if residual is not None and beta != 0:
-        of_rank(2, residual=residual)
-        if tuple(residual.shape) != (m, n) or type_name(residual) != type_name(c):
-            raise ValueError(f"residual is {' x '.join(map(str, residual.shape))} of {residual.dtype}; it must be as c is, "
-                             f"{m} x {n} of {c.dtype}")
-        rows_for_tma(residual=residual)
         found["residual_desc"] = described(residual, block)
         if beta != 1:
             found["beta"] = float(beta)
     if alpha != 1:
         found["alpha"] = float(alpha)
     return found | ({"ACTIVATION": activation} if activation else {})
-
-
-def _of_length(name: str, vector, lengths: tuple[int, ...]) -> None:
-    if vector.shape[0] not in lengths or strides(vector)[0] != 1 and vector.shape[0] != 1:
-        raise ValueError(f"{name} has {vector.shape[0]} elements, {strides(vector)[0]} apart; it must have "
-                         f"{' or '.join(map(str, lengths))}, one behind the other")
-
-
-def matmul(a, b, out=None, out_dtype=None, chosen: Configuration | None = None, **epilogue):
-    """a @ b on the GPU that holds them; arguments, those of the epilogue too, and errors as `arguments`. fp8 inputs give bf16
-    unless `out_dtype` says."""
-    import torch
-    on_one_gpu("matmul", a=a, b=b, **({} if out is None else {"out": out}),
-               **{name: value for name, value in epilogue.items() if hasattr(value, "data_ptr")})
-    of_rank(2, a=a, b=b)
-    if out is None:
-        out_dtype = out_dtype or (torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype)
-        out = torch.empty(a.shape[0], b.shape[1], dtype=out_dtype, device=a.device)
-    programs = torch.cuda.get_device_properties(a.device).multi_processor_count
-    sizes = room_for(a.shape[0], b.shape[1], a.shape[1], a.dtype.itemsize, programs, chosen,
-                     promoted=epilogue.get("promoted", False), residual=epilogue.get("residual") is not None)
-    room, flags = rooms(a, sizes) if sizes[0] else (None, None)
-    grid, args, meta = arguments(a, b, out, programs, chosen, room=room, flags=flags, **epilogue)
-    kernel[grid](*args, **meta)
-    return out
-
-
-def addmm(added, a, b, beta: float = 1.0, alpha: float = 1.0, activation: str | None = None, **more):
-    """act(beta added + alpha a @ b) on the GPU that holds them; `added` is (N, ), a bias, or (M, N), a residual."""
-    if len(added.shape) == 1:
-        return matmul(a, b, bias=added if beta == 1 else added * beta, alpha=alpha, activation=activation, **more)
-    return matmul(a, b, residual=added, beta=beta, alpha=alpha, activation=activation, **more)
-
-
-def scaled_mm(a, b, scale_a, scale_b, bias=None, out_dtype=None, use_fast_accum: bool = False, **more):
-    """scale_a scale_b a @ b + bias for fp8 tensors of one GPU, as `torch._scaled_mm`: fp32 scales of one element each, or (M, 1)
-    and (1, N). With `use_fast_accum` the sums stay in the tensor cores, which keep about 14 bits of them."""
-    return matmul(a, b, out_dtype=out_dtype, bias=bias, row_scale=scale_a.reshape(-1), column_scale=scale_b.reshape(-1),
-                  promoted=not use_fast_accum, **more)

@@ -15,20 +15,24 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..checks import of_rank, one_of, persistent, rows_for_tma, strides
+from ..checks import PROGRAMS
+from ..contract import Contract
 from ..descriptors import described
 from ..gemm.configs import Configuration as OfGemm
 from ..gemm.configs import configuration
 from ..measured import by_chip
+from ..products import lying
 from ..ranks import at_each, at_one, size_of
 from .kernel import reduce_scatter_gemm as kernel
 
 TYPES = ("bfloat16", "float16")
+CONTRACT = Contract("a: bf16|fp16 (M, K) tma", "b: =a (K, N)", "c: =a (own, N) tma", PROGRAMS)     # own: rows of C that a rank has
 CARRIED = 8 << 20       # bytes of sums for one owner from which on it was faster to carry them; 4 MiB were not enough
 PARCEL_OF_MANY = 8 << 20    # bytes of a parcel where there are more than two ranks, and so more parcels for a product
 DEEP = 2048             # inner extent of a rank, whose products last as long as the copies; 4096 was enough, 1024 was not
 
-__all__ = ["CARRIED", "DEEP", "TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for", "rows_each"]
+__all__ = ["CARRIED", "CONTRACT", "DEEP", "TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for",
+           "rows_each"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def launched(m: int, n: int, programs: int, ranks: int, everywhere: bool, chosen
     """(programs of a launch, never more than output tiles; output tiles of each rank)."""
     rows = rows_each(m, ranks, everywhere, chosen)
     tiles = -(-rows // chosen.bm) * -(-n // chosen.bn)
-    return min(persistent(programs), ranks * tiles), tiles
+    return min(programs, ranks * tiles), tiles
 
 
 def room_for(m: int, n: int, k: int, programs: int, ranks: int, dtype: str = "bfloat16", everywhere: bool = False,
@@ -125,19 +129,12 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     ranks = size_of(world)
-    one_a, one_b, one_c = map(at_one, (a, b, c))
-    of_rank(2, a=one_a, b=one_b, c=one_c)
-    one_of(TYPES, a=one_a, b=one_b, c=one_c)
-    (m, k), (k_b, n) = one_a.shape, one_b.shape
+    one_a, one_b = map(at_one, (a, b))
+    (m, k), n = one_a.shape, one_b.shape[1]
     chosen = chosen or chosen_for(m, n, k, everywhere)
     rows = rows_each(m, ranks, everywhere, chosen)
-    shape = (m if everywhere else rows, n)
-    if k != k_b or tuple(one_c.shape) != shape or not one_a.dtype == one_b.dtype == one_c.dtype:
-        found = " x ".join(map(str, one_c.shape))
-        raise ValueError(f"a is {m} x {k} of {one_a.dtype}, b {k_b} x {n} of {one_b.dtype} and c {found} of "
-                         f"{one_c.dtype}; on {ranks} ranks c should be {shape[0]} x {n}, with equal inner extents and one type")
-    b_is_nk = strides(one_b)[0] == 1 and strides(one_b)[1] != 1 or n == 1
-    rows_for_tma(a=one_a, **{"b, as it lies in memory,": one_b.T if b_is_nk else one_b}, c=one_c)
+    CONTRACT.check(a=one_a, b=one_b, c=at_one(c), own=m if everywhere else rows, programs=programs)
+    _, b_is_nk = lying(one_b)
     meta = chosen.meta(2, 2, b_is_nk)
     b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
     matrices = 1 if everywhere else ranks

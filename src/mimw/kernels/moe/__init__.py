@@ -2,7 +2,6 @@
 
 Input: tokens, the experts' weights, and the experts and weights of each token. Output: out (tokens, hidden). For example:
 
-    moe(x, gate_up, down, ids, weights)             on torch tensors of a GPU
     launches(x, gate_up, down, ids, weights, out, room, programs)       [(kernel, grid, args, meta), ...] to launch or simulate
     room_for(tokens, k, experts, inner, hidden)     the shape of each array of `room`, by name
     scaled_launches(...), scaled_room_for(...)      the same of fp8 weights with scales of blocks: fp8.py
@@ -13,7 +12,10 @@ Nothing waits for the device: grids and rooms are those of the worst case, and t
 
 from __future__ import annotations
 
-from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides, type_name
+from ..checks import PROGRAMS, lie, work_fits
+from ..contract import Contract
+from ..contract.memory import strides
+from ..contract.types import of as type_name
 from ..descriptors import described
 from ..moe_align import arguments as align_arguments
 from ..moe_align import outputs
@@ -26,11 +28,13 @@ from .kernel import expert_gemm as kernel
 from .rows import combine, quantise, spread, spread_few
 from .scaled import scaled_expert_gemm
 
-TYPES = ("bfloat16", "float16", "float32")
+CONTRACT = Contract(
+    "x: float (tokens, hidden) rows", "gate_up: =x (experts, 2 * inner, hidden) tma", "down: =x (experts, hidden, inner) tma",
+    "ids: int (tokens, k)", "weights: any (tokens, k)", "out: float (tokens, hidden) contiguous", PROGRAMS)
 BLOCK = 1024                # columns of a token that one program spreads or sums
 
-__all__ = ["FP8", "Configuration", "blocked_launches", "blocked_room_for", "combine", "configuration", "few_rows_gemm", "kernel",
-           "launches", "moe", "product", "quantise", "quantise_arguments", "room_for", "scaled_configuration",
+__all__ = ["CONTRACT", "FP8", "Configuration", "blocked_launches", "blocked_room_for", "combine", "configuration", "few_rows_gemm", "kernel",
+           "launches", "product", "quantise", "quantise_arguments", "room_for", "scaled_configuration",
            "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
 
 
@@ -78,32 +82,13 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
                programs  one a multiprocessor
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
-    of_rank(2, x=x, ids=ids, weights=weights, out=out)
-    of_rank(3, gate_up=gate_up, down=down)
-    programs = persistent(programs)
-    one_of(TYPES, x=x, gate_up=gate_up, down=down, out=out)
-    (tokens, hidden), (_, k), (experts, twice, _) = x.shape, ids.shape, gate_up.shape
-    inner = twice // 2
-    wanted = dict(gate_up=(experts, 2 * inner, hidden), down=(experts, hidden, inner), ids=(tokens, k), weights=(tokens, k),
-                  out=(tokens, hidden))
-    for (name, shape), array in zip(wanted.items(), (gate_up, down, ids, weights, out)):
-        if tuple(array.shape) != shape:
-            raise ValueError(f"x is {_by(x.shape)} and gate_up {_by(gate_up.shape)}, so {name} should be {_by(shape)}; it is "
-                             f"{_by(array.shape)}")
-        if name in ("gate_up", "down") and array.dtype != x.dtype:
-            raise ValueError(f"x is {x.dtype} and {name} {array.dtype}; both must be one type")
+    of = CONTRACT.check(x=x, gate_up=gate_up, down=down, ids=ids, weights=weights, out=out, programs=programs)
+    tokens, hidden, k, experts, inner = of.tokens, of.hidden, of.k, of.experts, of.inner
     chosen = chosen or configuration(tokens * k, experts)
-    for name, shape in room_for(tokens, k, experts, inner, hidden, chosen).items():
-        if tuple(room[name].shape) != shape:
-            raise ValueError(f"room[{name!r}] is {_by(room[name].shape)}; it must be {_by(shape)}")
-    if any(type_name(room[name]) != type_name(x) for name in ("inner", "rows")):
-        raise ValueError(f"room['inner'] and room['rows'] must be of x's type, {x.dtype}")
-    read = dict(x=x) if chosen.load_warps else {}
-    rows_for_tma(gate_up=gate_up, down=down, **{"room['inner']": room["inner"], "out": out}, **read)
-    if strides(x)[1] != 1:
-        raise ValueError(f"the columns of x must be contiguous; they are {strides(x)[1]} elements apart")
-    if strides(out)[0] != hidden and tokens > 1:
-        raise ValueError(f"out must be contiguous; its rows are {strides(out)[0]} elements apart for {hidden}")
+    work_fits(room, {name: (shape, type_name(x) if name in ("inner", "rows") else "int32")
+                     for name, shape in room_for(tokens, k, experts, inner, hidden, chosen).items()})
+    read = {"room['inner']": room["inner"], "out": out} | (dict(x=x) if chosen.load_warps else {})
+    lie("tma", **read)
     lists, columns = [room[name] for name in ("tokens", "experts", "total")], -(-hidden // BLOCK)
     given, slots = x if chosen.load_warps else room["rows"], tokens * k
     counter = room["drawn"] if chosen.drawn else None
@@ -120,21 +105,3 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
                      counter)
     args = (room["rows"], room["places"], weights, out, hidden, *strides(weights))
     return [*before, first, second, (combine, (tokens, columns), args, {**meta, "launch_pdl": True})]
-
-
-def _by(shape) -> str:
-    return " x ".join(map(str, shape))
-
-
-def moe(x, gate_up, down, ids, weights, out=None, chosen: Configuration | None = None):
-    """The mixture on the GPU that holds its tensors; arguments and errors as `launches`. `mimw.ops.moe` is its operator."""
-    import torch
-    on_one_gpu("moe", x=x, gate_up=gate_up, down=down, ids=ids, weights=weights, **({} if out is None else {"out": out}))
-    out = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
-    shapes = room_for(*ids.shape, gate_up.shape[0], gate_up.shape[1] // 2, x.shape[1], chosen)
-    room = {name: torch.empty(shape, dtype=x.dtype if name in ("inner", "rows") else torch.int32, device=x.device)
-            for name, shape in shapes.items()}
-    programs = torch.cuda.get_device_properties(x.device).multi_processor_count
-    for launched, grid, args, meta in launches(x, gate_up, down, ids, weights, out, room, programs, chosen):
-        launched[grid](*args, **meta)
-    return out

@@ -19,7 +19,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..checks import strides
+from ..contract.memory import strides
 from .fp8 import SCALED, scaled_product
 from .rows import in_fp8
 

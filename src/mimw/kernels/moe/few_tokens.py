@@ -8,7 +8,7 @@ Input: tokens, their experts, and arrays to fill. Output: one launch. For exampl
 
 from __future__ import annotations
 
-from ..checks import strides
+from ..contract.memory import strides
 from .rows import spread_few
 
 FEW = 512           # slots, of tokens times experts a token, for which that is quicker than a launch of moe_align

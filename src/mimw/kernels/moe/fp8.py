@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..checks import of_rank, one_of, persistent, rows_for_tma, strides, type_name
+from ..checks import PROGRAMS, lie, work_fits
+from ..contract import Contract
+from ..contract.memory import strides
+from ..contract.types import of as type_name
 from ..descriptors import described
 from ..moe_align import arguments as align_arguments
 from ..moe_align import outputs
@@ -23,10 +26,15 @@ from .rows import combine, quantise
 from .scaled import scaled_expert_gemm
 
 FP8 = ("float8_e4m3fn", "float8_e5m2")
-TYPES = ("bfloat16", "float16", "float32")
 BLOCK = 1024                # columns of a token that one program quantises or sums
 SCALED = 128                # numbers along K, and rows of weights, that share a scale
 GROUP_M = 8
+CONTRACT = Contract(
+    "x: float (tokens, hidden) rows", "gate_up: fp8 (experts, 2 * inner, hidden) tma", "down: fp8 (experts, hidden, inner) tma",
+    f"gate_up_scale: fp32 (experts, 2 * inner // {SCALED}, cdiv(hidden, {SCALED}))",
+    f"down_scale: fp32 (experts, cdiv(hidden, {SCALED}), inner // {SCALED})", "ids: int (tokens, k)", "weights: any (tokens, k)",
+    "out: float (tokens, hidden)", PROGRAMS,
+    f"inner % {SCALED} == 0 -- inner must be a multiple of {SCALED}, so that the gate's scales are not also those of up")
 
 
 @dataclass(frozen=True)
@@ -91,33 +99,15 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
                the others     as `launches`
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
-    of_rank(2, x=x, ids=ids, weights=weights, out=out)
-    of_rank(3, gate_up=gate_up, down=down, gate_up_scale=gate_up_scale, down_scale=down_scale)
-    programs = persistent(programs)
-    one_of(TYPES, x=x, out=out)
-    one_of(FP8, gate_up=gate_up, down=down)
-    one_of(("float32", ), gate_up_scale=gate_up_scale, down_scale=down_scale)
-    (tokens, hidden), (_, k), (experts, twice, _) = x.shape, ids.shape, gate_up.shape
-    inner, steps = twice // 2, -(-hidden // SCALED)
-    wanted = dict(gate_up=(experts, 2 * inner, hidden), down=(experts, hidden, inner), ids=(tokens, k), weights=(tokens, k),
-                  out=(tokens, hidden), gate_up_scale=(experts, twice // SCALED, steps),
-                  down_scale=(experts, steps, inner // SCALED))
-    for (name, shape), array in zip(wanted.items(), (gate_up, down, ids, weights, out, gate_up_scale, down_scale)):
-        if tuple(array.shape) != shape:
-            raise ValueError(f"x is {tuple(x.shape)} and gate_up {tuple(gate_up.shape)}, so {name} should be {shape}; it is "
-                             f"{tuple(array.shape)}")
-    if inner % SCALED:
-        raise ValueError(f"inner is {inner}; it must be a multiple of {SCALED}, so that the gate's scales are not also those of up")
+    of = CONTRACT.check(x=x, gate_up=gate_up, down=down, gate_up_scale=gate_up_scale, down_scale=down_scale, ids=ids, weights=weights,
+                        out=out, programs=programs)
+    tokens, hidden, k, experts, inner = of.tokens, of.hidden, of.k, of.experts, of.inner
     usual = scaled_configuration(tokens * k, experts)
     bm, swapped = bm or usual.bm, usual.swapped if swapped is None else swapped
     types = {None: type_name(x), "fp8": type_name(gate_up)}
-    for name, (shape, type_) in scaled_room_for(tokens, k, experts, inner, hidden, bm).items():
-        if tuple(room[name].shape) != shape or type_name(room[name]) != types.get(type_, type_):
-            raise ValueError(f"room[{name!r}] is {room[name].dtype} {tuple(room[name].shape)}; it must be "
-                             f"{types.get(type_, type_)} {shape}")
-    if strides(x)[1] != 1:
-        raise ValueError(f"the columns of x must be contiguous; they are {strides(x)[1]} elements apart")
-    rows_for_tma(gate_up=gate_up, down=down, **{f"room[{name!r}]": room[name] for name in ("inner", "rows", "quantised")})
+    work_fits(room, {name: (shape, types.get(type_, type_))
+                     for name, (shape, type_) in scaled_room_for(tokens, k, experts, inner, hidden, bm).items()})
+    lie("tma", **{f"room[{name!r}]": room[name] for name in ("inner", "rows", "quantised")})
     lists, places, rows = [room[name] for name in ("tokens", "experts", "total")], room["places"], room["rows"].shape[0]
     wide = -(-hidden // BLOCK)
     meta = dict(TOP_K=k, IN_PLACE=False, BLOCK=BLOCK, num_warps=4)

@@ -15,13 +15,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..checks import of_rank, one_of, persistent, type_name
+from ..checks import persistent
+from ..contract import Contract
 from ..ranks import at_one, size_of
 from .kernel import combine as kernel
 
 TYPES = ("bfloat16", "float16", "float32")
 
-__all__ = ["TYPES", "Configuration", "arguments", "configuration", "kernel", "room_for"]
+CONTRACT = Contract(
+    "y: float (rows, hidden)", "places: i32 (ranks, most, k)", "ids: int (own, k)", "weights: float (weighted, k)",
+    "out: float (results, hidden)", empty="own, weighted, results")
+
+__all__ = ["CONTRACT", "TYPES", "Configuration", "arguments", "configuration", "kernel", "room_for"]
 
 TELL = 1024                 # weights that a program tells at a time
 
@@ -98,16 +103,9 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
     """
     ranks = size_of(world)
     one_y, one_ids, one_weights, one_out, one_places = map(at_one, (y, ids, weights, out, places))
-    of_rank(2, y=one_y)
-    of_rank(3, places=one_places)
-    one_of(TYPES, y=one_y, out=one_out, weights=one_weights)
-    (held, most, k), hidden = one_places.shape, one_y.shape[1]
+    of = CONTRACT.check(y=one_y, places=one_places, ids=one_ids, weights=one_weights, out=one_out, ranks=ranks)
+    most, k, hidden = of.most, of.k, of.hidden
     chosen = chosen or configuration(hidden, most, multiprocessors)
-    if type_name(one_places) != "int32" or type_name(one_ids) not in ("int32", "int64"):
-        raise ValueError(f"places are {one_places.dtype} and ids {one_ids.dtype}; they must be int32, and ids may be int64")
-    if held != ranks or one_ids.shape[1] != k or one_weights.shape[1] != k or one_out.shape[1] != hidden:
-        raise ValueError(f"y is {tuple(one_y.shape)}, places {tuple(one_places.shape)}, ids {tuple(one_ids.shape)}, weights "
-                         f"{tuple(one_weights.shape)} and out {tuple(one_out.shape)} on {ranks} ranks; k and columns must agree")
     half = half_of(most, multiprocessors, chosen)
     tokens = one_out.shape[0] if tokens is None else tokens
     symmetric = (workspace[name] for name in ("all_weights", "partials", "told", "arrived", "calls"))

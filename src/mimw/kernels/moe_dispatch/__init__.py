@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..checks import persistent, type_name
+from ..checks import PROGRAMS
+from ..contract import Contract
 from ..ranks import at_one, size_of
 from .kernel import dispatch as kernel
 from .rows import dispatch_rows as rows_kernel
@@ -24,6 +25,12 @@ from .rows import dispatch_rows as rows_kernel
 __all__ = ["Configuration", "RowsConfiguration", "arguments", "chosen_for", "configuration", "kernel", "listed", "room_for",
            "rows_arguments", "rows_chosen_for", "rows_kernel", "rows_room_for"]
 
+CONTRACT = Contract(
+    "x: i32 (tokens, words)", "x_scales?: i32 (scaled, scales)", "rows?: i32 (count, words)", "row_scales?: any (count, scales)",
+    "sources?: i32 (numbers)", "ends: i32 (local)", "places: i32 (ranks, most, k)", "ids: int (own, k)", PROGRAMS,
+    "words > 0 and words % 4 == 0 -- rows must be multiples of 16 bytes, as words of int32",
+    "x_scales is None or scales % 4 == 0 -- scales of a row must be multiples of 16 bytes, as words of int32",
+    "ranks * most * k < 2 ** 31 -- places must fit into 32 bits", empty="tokens, scaled, own, count, numbers")
 SHARED = 200 << 10          # bytes of shared memory for the rings
 MEET = 16384                # choices of a rank; fewer are counted sooner than programs meet
 SYMMETRIC = ("choices", "counts", "chunks", "counted", "told", "started", "arrived", "calls")
@@ -148,8 +155,6 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
     """
     given = dict(x=x, rows=rows, ends=ends, places=places)
     of = _Launch(given, ids, world, programs, tokens, dict(x_scales=x_scales, row_scales=row_scales))
-    if at_one(rows).shape[1] != of.words:
-        raise ValueError(f"x is {tuple(at_one(x).shape)} and rows {tuple(at_one(rows).shape)}; rows need {of.words} words")
     chosen = chosen or chosen_for(of.most, of.k, 4 * (of.words + of.scales), programs, of.ranks)
     meta = of.meta | dict(OUT=chosen.out, HOME=chosen.home, UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile,
                           COUNT=chosen.count, BLOCK=block, WHOLE=chosen.whole)
@@ -204,24 +209,11 @@ class _Launch:
     """What both kernels need to know of their arguments, which are checked."""
 
     def __init__(self, given: dict, ids, world, programs: int, tokens, scaled: dict):
-        self.ranks = size_of(world)
-        one_x, one_ids, places = at_one(given["x"]), at_one(ids), at_one(given["places"])
-        self.words, (held, self.most, self.k) = one_x.shape[1], places.shape
-        scaled = {} if scaled["x_scales"] is None else scaled
-        self.scales = at_one(scaled["x_scales"]).shape[1] if scaled else 0
-        for name, array in {**given, **scaled}.items():
-            if type_name(at_one(array)) != "int32":
-                raise ValueError(f"{name} is {at_one(array).dtype}; it must be int32: see rows of other types as words")
-        if type_name(one_ids) not in ("int32", "int64"):
-            raise ValueError(f"ids are {one_ids.dtype}; they may be int32 or int64")
-        if self.words % 4 or self.scales % 4 or not self.words:
-            raise ValueError(f"rows of {4 * self.words} bytes with {4 * self.scales} of scales; both must be multiples of 16 bytes")
-        if held != self.ranks or one_ids.shape[1] != self.k:
-            raise ValueError(f"x is {tuple(one_x.shape)}, ids {tuple(one_ids.shape)} and places {tuple(places.shape)}; "
-                             f"{self.ranks} ranks of {self.most} tokens with {self.k} experts each need places for as many ranks")
-        if self.ranks * self.most * self.k >= 1 << 31:
-            raise ValueError(f"{self.ranks} ranks of {self.most} tokens with {self.k} experts each need places beyond 32 bits")
-        rounds, width = rounds_of(self.most, persistent(programs)), 1 << (self.k - 1).bit_length()
+        self.ranks, one_x = size_of(world), at_one(given["x"])
+        ones = {name: at_one(one) for name, one in (given | scaled | dict(ids=ids)).items() if one is not None}
+        of = CONTRACT.check(**ones, ranks=self.ranks, programs=programs)
+        self.words, self.most, self.k, self.scales = of.words, of.most, of.k, getattr(of, "scales", 0)
+        rounds, width = rounds_of(self.most, programs), 1 << (self.k - 1).bit_length()
         self.tokens = one_x.shape[0] if tokens is None else tokens
-        self.meta = dict(TOKENS=self.most, K=self.k, RANKS=self.ranks, LOCAL=at_one(given["ends"]).shape[0], WORDS=self.words,
+        self.meta = dict(TOKENS=self.most, K=self.k, RANKS=self.ranks, LOCAL=of.local, WORDS=self.words,
                          SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, 512 // width)), MEET=MEET, num_warps=4)

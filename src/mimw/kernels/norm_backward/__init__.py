@@ -3,22 +3,27 @@
 Input: x, or the sum that was normalised, and dy (rows, N); w (N); mean and rstd (rows) as the forward launch left them. Output: dx
 (rows, N), dw and db (N), the same in every run. For example:
 
-    dx, dw, db = norm_backward(x, dy, w, mean, rstd)            of torch tensors of a GPU
     arguments(x, dy, w, mean, rstd, dx, dw, db, parts)          [(kernel, grid, args, meta), ...], numpy or torch, in this order
 """
 
 from __future__ import annotations
 
-from ..checks import of_rank, on_one_gpu
-from ..norm import TYPES, UNIT_BYTES, Configuration, address, strides_of, type_of
+from ..contract import Contract
+from ..contract.memory import address, strides
+from ..norm import UNIT_BYTES, Configuration
 from ..norm.configs import ROOM, power_of_two
 from .configs import PROGRAMS, configuration, direct_configuration, ring_configuration
 from .direct import norm_backward_direct, weight_parts
 from .kernel import norm_backward as kernel
 from .reduce import add_parts
 
-__all__ = ["Configuration", "add_parts", "arguments", "configuration", "direct_configuration", "kernel", "norm_backward",
+__all__ = ["CONTRACT", "Configuration", "add_parts", "arguments", "configuration", "direct_configuration", "kernel",
            "norm_backward_direct", "parts_of", "ring_configuration", "weight_parts"]
+
+CONTRACT = Contract(
+    "x: float (rows, N) rows", "dy: float (rows, N) rows", "dx: float (rows, N) rows", "more?: float (rows, N) rows",
+    "weight?: float (N) rows", "dw?: float (N) rows", "db?: float (N) rows", "mean?: fp32 (rows)", "rstd: fp32 (rows)")
+PARTS = Contract("parts: fp32 (2, count, N)")       # of dw and db
 
 COLUMNS = 128       # of a program of `weight_parts`
 
@@ -45,7 +50,7 @@ def unit_of(*arrays) -> int:
 def bulk_takes(x, dy, weight, dx, more=None) -> bool:
     """Whether rows lie so that bulk copies move them."""
     unit, matrices = unit_of(x, dy, more, weight), [matrix for matrix in (x, dy, dx, more) if matrix is not None]
-    return (x.shape[1] % unit == 0 and not any(strides_of(matrix)[0] % unit for matrix in matrices)
+    return (x.shape[1] % unit == 0 and not any(strides(matrix)[0] % unit for matrix in matrices)
             and not any(address(array) % UNIT_BYTES for array in (*matrices, weight) if array is not None))
 
 
@@ -70,32 +75,18 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
                room      clusters that the GPU runs at a time; by default those of an H200
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
-    of_rank(2, x=x, dy=dy, dx=dx)
-    rows, n = map(int, x.shape)
-    matrices = {"x": x, "dy": dy, "dx": dx} | ({} if more is None else {"more": more})
-    vectors = {name: array for name, array in (("weight", weight), ("dw", dw), ("db", db)) if array is not None}
-    for name, array in (matrices | vectors).items():
-        wanted = (rows, n) if name in matrices else (n, )
-        if type_of(array) not in TYPES:
-            raise ValueError(f"{name} is {array.dtype}; it may be {', '.join(TYPES)}")
-        if tuple(array.shape) != wanted or n > 1 and strides_of(array)[-1] != 1:
-            raise ValueError(f"{name} must be {wanted} with contiguous columns; its shape is {tuple(array.shape)}, its strides "
-                             f"{strides_of(array)}")
-    for name, statistic in (("mean", mean), ("rstd", rstd)):
-        if statistic is not None and (tuple(statistic.shape) != (rows, ) or type_of(statistic) != "float32"):
-            raise ValueError(f"{name} must be {rows} fp32 numbers; it is {statistic.dtype} of shape {tuple(statistic.shape)}")
+    of = CONTRACT.check(x=x, dy=dy, dx=dx, more=more, weight=weight, dw=dw, db=db, mean=mean, rstd=rstd)
+    rows, n = of.rows, of.N
     unit = unit_of(x, dy, more, weight)
     chosen = chosen or chosen_for(x, dy, weight, dx, more)
     if chosen.form == "ring" and not bulk_takes(x, dy, weight, dx, more):
         raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
-                         f"{[strides_of(matrix)[0] for matrix in matrices.values()]} apart, are not: choose the direct form")
+                         f"{[strides(matrix)[0] for matrix in (x, dy, dx, more) if matrix is not None]} apart, are not: choose the direct form")
     if n > chosen.ctas * chosen.chunk * chosen.chunks or chosen.form == "ring" and n < chosen.chunk:
         raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
     dw_parts, db_parts, count = None, None, parts_of(rows, n, chosen, room)
     if dw is not None or db is not None:
-        if parts is None or tuple(parts.shape) != (2, count, n) or type_of(parts) != "float32":
-            raise ValueError(f"dw and db need parts, fp32 of shape {(2, count, n)}; "
-                             f"it is {None if parts is None else (parts.dtype, tuple(parts.shape))}")
+        PARTS.check(parts=parts, count=count, N=n)
         dw_parts, db_parts = None if dw is None else parts[0], None if db is None else parts[1]
     launches = _rows(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count, unit, rows, n)
     if dw is not None or db is not None:
@@ -109,8 +100,8 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
 
 def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows, n) -> list[tuple]:
     """The launches that make dx, and the sums dw and db over some of the rows."""
-    x_row, dy_row, dx_row = (strides_of(matrix)[0] for matrix in (x, dy, dx))
-    more_row = 0 if more is None else strides_of(more)[0]
+    x_row, dy_row, dx_row = (strides(matrix)[0] for matrix in (x, dy, dx))
+    more_row = 0 if more is None else strides(more)[0]
     meta = dict(CLUSTER=chosen.ctas, CENTRED=mean is not None, num_warps=chosen.warps)
     if chosen.ctas > 1:
         meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
@@ -130,31 +121,3 @@ def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows
         launches.append((weight_parts, (-(-n // COLUMNS), count), (x, dy, mean, rstd, dw, db, rows, n, x_row, dy_row),
                          dict(ROWS_EACH=16, COLUMNS=COLUMNS, CENTRED=mean is not None, num_warps=4)))
     return launches
-
-
-def planned(x, dy, weight, mean, rstd, dx, dw, db, more=None, chosen: Configuration | None = None) -> list[tuple]:
-    """`arguments` with room for the parts, of torch tensors."""
-    import torch
-    chosen = chosen or chosen_for(x, dy, weight, dx, more)
-    parts = None
-    if dw is not None or db is not None:
-        parts = torch.empty(2, parts_of(*x.shape, chosen), x.shape[1], dtype=torch.float32, device=x.device)
-    return arguments(x, dy, weight, mean, rstd, dx, dw, db, parts, more, chosen)
-
-
-def norm_backward(x, dy, weight, mean, rstd, more=None, weight_wanted: bool = True, bias_wanted: bool = True,
-                  chosen: Configuration | None = None) -> tuple:
-    """(dx, dw, db) of torch tensors of a GPU, as `arguments`; dw and db are of weight's type, None where not wanted or there is no
-    weight."""
-    import torch
-    given = {"x": x, "dy": dy, "weight": weight, "mean": mean, "rstd": rstd, "more": more}
-    on_one_gpu("norm_backward", **{name: tensor for name, tensor in given.items() if tensor is not None})
-    of_rank(2, x=x)
-    rows, n = x.shape
-    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    dw = torch.empty_like(weight) if weight_wanted and weight is not None else None
-    db = torch.empty(n, dtype=x.dtype if weight is None else weight.dtype, device=x.device) if bias_wanted else None
-    launches = planned(x, dy, weight, mean, rstd, dx, dw, db, more, chosen)
-    for launch, grid, args, meta in launches:
-        launch[grid](*args, **meta)
-    return dx, dw, db

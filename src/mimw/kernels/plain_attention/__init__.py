@@ -10,16 +10,21 @@ denominators. For example:
 
 from __future__ import annotations
 
-from math import sqrt
-
-from ..attention.changes import bounds, check_changes, slopes_step
-from ..checks import of_rank, one_of, strides
+from ..attention.changes import CHANGES, HEADS, bounds, scale_of, slopes_step
+from ..contract import Contract
+from ..contract.memory import strides
 from .configs import meta as compile_time
 from .kernel import plain_attention as kernel
 
-__all__ = ["arguments", "kernel", "packed_arguments"]
+__all__ = ["CONTRACT", "PACKED", "arguments", "kernel", "packed_arguments"]
 
-TYPES = ("bfloat16", "float16", "float32")
+CONTRACT = Contract(
+    "q: float (batch, heads, seq_q, dim)", "k: =q (batch, kv_heads, seq_k, dim)", "v: =q (batch, kv_heads, seq_k, value_dim)",
+    "o: =q (batch, heads, seq_q, value_dim)", "lse: fp32 (batch, heads, seq_q) contiguous", *CHANGES, HEADS, empty="seq_k")
+PACKED = Contract(
+    "q: float (total_q, heads, dim)", "k: =q (total_k, kv_heads, dim)", "v: =q (total_k, kv_heads, value_dim)",
+    "o: =q (total_q, heads, value_dim)", "lse: fp32 (heads, total_q) contiguous", "cu_seqlens_q: i32 (batch + 1)",
+    "cu_seqlens_k: i32 (batch + 1)", *CHANGES, HEADS, empty="total_k")
 
 
 def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None, exact: bool = False, *,
@@ -39,24 +44,14 @@ def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
                window, softcap, sinks, slopes    as `mimw.kernels.attention.arguments` has them; a window may leave a query no key
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    of_rank(4, o=o)
-    (batch, heads, seq_q, dim), (kv_batch, kv_heads, seq_k, k_dim), value_dim = q.shape, k.shape, v.shape[3]
-    if (kv_batch, k_dim) != (batch, dim) or tuple(v.shape[:3]) != tuple(k.shape[:3]) or heads % kv_heads:
-        raise ValueError(f"q is {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)}: k and v must be alike but for the "
-                         "last extent, of q's batch and head dim, and their heads must divide q's")
-    if tuple(o.shape) != (batch, heads, seq_q, value_dim) or tuple(lse.shape) != (batch, heads, seq_q):
-        raise ValueError(f"o is {tuple(o.shape)} and lse {tuple(lse.shape)}; they must be {(batch, heads, seq_q, value_dim)} and "
-                         f"{(batch, heads, seq_q)}")
-    if str(q.dtype).removeprefix("torch.") not in TYPES or any(x.dtype != q.dtype for x in (k, v, o)):
-        raise ValueError(f"q, k, v and o are {q.dtype}, {k.dtype}, {v.dtype} and {o.dtype}: all must be of one type of "
-                         f"{', '.join(TYPES)}")
     left, right = bounds(window)
-    check_changes(batch, heads, softcap, sinks, slopes)
-    meta = compile_time(seq_q, seq_k, dim, value_dim, q.dtype.itemsize)
+    of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, sinks=sinks, slopes=slopes, softcap=softcap)
+    meta = compile_time(of.seq_q, of.seq_k, of.dim, of.value_dim, q.dtype.itemsize)
     steps = [step for x in (q, k, v, o) for step in strides(x)]
-    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes),
-            1 / sqrt(dim) if scale is None else float(scale), heads, heads // kv_heads, seq_q, seq_k, *steps, None, None, None)
-    return (-(-seq_q // meta["BM"]), batch * heads), args, {**meta, "CAUSAL": causal, "EXACT": exact and q.dtype.itemsize == 4}
+    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes), float(scale_of(scale, of.dim)), of.heads,
+            of.heads // of.kv_heads, of.seq_q, of.seq_k, *steps, None, None, None)
+    grid = -(-of.seq_q // meta["BM"]), of.batch * of.heads
+    return grid, args, {**meta, "CAUSAL": causal, "EXACT": exact and q.dtype.itemsize == 4}
 
 
 def packed_arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: int, max_seqlen_k: int, causal: bool = False,
@@ -70,19 +65,13 @@ def packed_arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: 
                all others as `arguments`; slopes (heads) or (sequences, heads)
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    of_rank(3, o=o)
-    sequences, (total_q, heads, _) = cu_seqlens_q.shape[0] - 1, q.shape
-    if tuple(lse.shape) != (heads, total_q) or cu_seqlens_k.shape[0] != sequences + 1:
-        raise ValueError(f"lse is {tuple(lse.shape)}, cu_seqlens_q {tuple(cu_seqlens_q.shape)} and cu_seqlens_k "
-                         f"{tuple(cu_seqlens_k.shape)}; lse must be {(heads, total_q)}, the others alike")
-    check_changes(sequences, heads, softcap, sinks, slopes)
-    one_of(("int32", ), cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
-    four = [x[None].swapaxes(1, 2) for x in (q, k, v, o)]
-    _, args, _ = arguments(*four, lse[None], causal, scale, exact, window=window, softcap=softcap, sinks=sinks)
-    _, _, _, _, _, left, right, softcap, sinks, _, _, scale, _, group, _, _, *steps, _, _, _ = args
-    steps[::4] = [0] * 4        # the kernel adds where a sequence begins
-    meta = compile_time(max_seqlen_q, max_seqlen_k, q.shape[2], v.shape[2], q.dtype.itemsize)
-    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes), scale, heads, group, max_seqlen_q,
-            max_seqlen_k, *steps, cu_seqlens_q, cu_seqlens_k, total_q)
-    return (-(-max_seqlen_q // meta["BM"]), sequences * heads), args, {**meta, "CAUSAL": causal,
-                                                                       "EXACT": exact and q.dtype.itemsize == 4}
+    left, right = bounds(window)
+    of = PACKED.check(q=q, k=k, v=v, o=o, lse=lse, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, sinks=sinks, slopes=slopes,
+                      softcap=softcap)
+    meta = compile_time(max_seqlen_q, max_seqlen_k, of.dim, of.value_dim, q.dtype.itemsize)
+    # The stride of batches is 0: the kernel adds where a sequence begins.
+    steps = [step for row, head, column in map(strides, (q, k, v, o)) for step in (0, head, row, column)]
+    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes), float(scale_of(scale, of.dim)), of.heads,
+            of.heads // of.kv_heads, max_seqlen_q, max_seqlen_k, *steps, cu_seqlens_q, cu_seqlens_k, of.total_q)
+    grid = -(-max_seqlen_q // meta["BM"]), of.batch * of.heads
+    return grid, args, {**meta, "CAUSAL": causal, "EXACT": exact and q.dtype.itemsize == 4}

@@ -10,16 +10,23 @@ gradients of q, k and v. For example:
 
 from __future__ import annotations
 
-from math import sqrt
-
-from ..attention.changes import bounds, check_changes, slopes_step
-from ..checks import of_rank, one_of, strides
+from ..attention.changes import HEADS, SOFTCAP, bounds, scale_of, slopes_step
+from ..contract import Contract
+from ..contract.memory import strides
 from .configs import Tiles, metas
 from .kernel import key_gradients, query_gradients
 
 __all__ = ["Tiles", "key_gradients", "launches", "query_gradients"]
 
-TYPES = ("bfloat16", "float16", "float32")
+NUMBERS = "fp32 (batch, heads, seq_q) or (heads, seq_q)"       # the latter of packed sequences
+CONTRACT = Contract(
+    "q: float (batch, heads, seq_q, dim)", "k: =q (batch, kv_heads, seq_k, dim)", "v: =q (batch, kv_heads, seq_k, value_dim)",
+    "do: =q (batch, heads, seq_q, value_dim)", "dq: =q (batch, heads, seq_q, dim)", "dk: =q (batch, kv_heads, seq_k, dim)",
+    "dv: =q (batch, kv_heads, seq_k, value_dim)", f"lse: {NUMBERS}", f"delta: {NUMBERS}", "cu_seqlens_q?: i32 (sequences + 1)",
+    "cu_seqlens_k?: i32 (sequences + 1)", "slopes?: fp32 (heads) or (batches, heads) contiguous",
+    SOFTCAP, HEADS,
+    "slopes is None or batches == 1 or batches == (batch if cu_seqlens_q is None else sequences) -- slopes are for all batches, or "
+    "each")
 
 
 def launches(q, k, v, do, lse, delta, dq, dk, dv, causal: bool = False, scale: float | None = None, exact: bool = False, *,
@@ -39,36 +46,23 @@ def launches(q, k, v, do, lse, delta, dq, dk, dv, causal: bool = False, scale: f
     returns:   the launches. Rows of results that are in no sequence stay as they are; the bits are the same in every run
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    rank = 4 if packed is None else 3
-    of_rank(rank, dq=dq, dk=dk, dv=dv)
-    one_of(TYPES, q=q)
-    one_of((str(q.dtype).removeprefix("torch."), ), k=k, v=v, do=do, dq=dq, dk=dk, dv=dv)
-    one_of(("float32", ), lse=lse, delta=delta)
+    left, right = bounds(window)
+    cu_q, cu_k, *longest = packed or (None, None)
     # All as (batch or 1, heads, length, dim): packed sequences are one batch, and the kernel adds where a sequence begins.
     four = [x if packed is None else x[None].swapaxes(1, 2) for x in (q, k, v, do, dq, dk, dv)]
-    (batch, heads, seq_q, dim), (_, kv_heads, seq_k, _), value_dim = four[0].shape, four[1].shape, v.shape[-1]
-    rows = tuple(four[0].shape[:3])[rank == 3:]
-    expected = [(batch, heads, seq_q, dim), (batch, kv_heads, seq_k, dim), (batch, kv_heads, seq_k, value_dim),
-                (batch, heads, seq_q, value_dim)]
-    if ([tuple(x.shape) for x in four] != [*expected, *expected[:3]] or heads % kv_heads or tuple(lse.shape) != rows
-            or tuple(delta.shape) != rows):
-        given = dict(q=q, k=k, v=v, do=do, dq=dq, dk=dk, dv=dv, lse=lse, delta=delta)
-        raise ValueError(f"{', '.join(f'{name} is {tuple(x.shape)}' for name, x in given.items())}; k and v must fit q, gradients "
-                         f"what they are of, lse and delta must be {rows}, and kv heads divide heads")
-    left, right = bounds(window)
+    names = dict(zip(("q", "k", "v", "do", "dq", "dk", "dv"), four))
+    of = CONTRACT.check(**names, lse=lse, delta=delta, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, slopes=slopes, softcap=softcap)
     steps = [[*strides(x)] for x in four]
-    cu_q = cu_k = None
+    batch, heads, kv_heads, seq_q, seq_k, dim, value_dim = (of.batch, of.heads, of.kv_heads, of.seq_q, of.seq_k, of.dim,
+                                                            of.value_dim)
     row_b, row_h = heads * seq_q, seq_q
     if packed is not None:
-        cu_q, cu_k, seq_q, seq_k = packed
-        one_of(("int32", ), cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
-        batch, row_b = cu_q.shape[0] - 1, 0
+        (seq_q, seq_k), batch, row_b = longest, of.sequences, 0
         for one in steps:
             one[0] = 0
-    check_changes(batch, heads, softcap, None, slopes)
     both = metas(seq_q, seq_k, dim, value_dim, q.dtype.itemsize, large, chosen)
     of_queries, of_keys = (one | dict(CAUSAL=causal, EXACT=exact and q.dtype.itemsize == 4) for one in both)
-    scale = 1 / sqrt(dim) if scale is None else float(scale)
+    scale = float(scale_of(scale, dim))
     more = (left, right, softcap, slopes, slopes_step(slopes), cu_q, cu_k, row_b, row_h, scale, heads, heads // kv_heads, seq_q,
             seq_k)
     of_q, of_k, of_v, of_do, of_dq, of_dk, of_dv = steps

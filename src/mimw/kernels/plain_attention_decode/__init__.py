@@ -9,18 +9,18 @@ Input: q (batch, queries, heads, dim), caches (batch, length, kv_heads, dim) or 
 
 from __future__ import annotations
 
-from math import sqrt
-
-from ..attention.changes import check_changes
-from ..checks import of_rank, one_of, strides, type_name
+from ..attention.changes import scale_of
+from ..attention_decode.lines import CACHES, Q, caches
+from ..contract import Contract
+from ..contract.memory import strides
 from .configs import meta as compile_time
 from .configs import splits_for
 from .kernel import plain_attention_decode as kernel
 from .kernel import plain_combine
 
-E4M3 = "float8_e4m3fn"
+CONTRACT = Contract(Q.format(types="float", memory=""), *caches(""), *CACHES)
 
-__all__ = ["arguments", "kernel", "plain_combine", "room_for", "splits_for"]
+__all__ = ["CONTRACT", "arguments", "kernel", "plain_combine", "room_for", "splits_for"]
 
 
 def room_for(q, value_dim: int, splits: int) -> int:
@@ -50,34 +50,17 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, page_table=None, scale
                          multiplied by; else None
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    of_rank(4, q=q, o=o)
-    of_rank(1, lengths=lengths)
-    one_of(("bfloat16", "float16", "float32"), q=q)
-    one_of(("int32", ), lengths=lengths)
-    (batch, queries, heads, dim), (sequences, page, kv_heads, k_dim), value_dim = q.shape, k_cache.shape, v_cache.shape[3]
-    if k_dim != dim or tuple(v_cache.shape[:3]) != tuple(k_cache.shape[:3]) or heads % kv_heads:
-        raise ValueError(f"q is {tuple(q.shape)}, k_cache {tuple(k_cache.shape)} and v_cache {tuple(v_cache.shape)}: the caches "
-                         "must be alike but for the last extent, of q's head dim, and their heads must divide q's")
-    if tuple(o.shape) != (batch, queries, heads, value_dim) or tuple(lse.shape) != (batch, heads, queries):
-        raise ValueError(f"o is {tuple(o.shape)} and lse {tuple(lse.shape)}; they must be {(batch, queries, heads, value_dim)} and "
-                         f"{(batch, heads, queries)}")
-    if page_table is None and sequences != batch or page_table is not None and page_table.shape[0] != batch:
-        raise ValueError(f"q has {batch} sequences, {'the caches' if page_table is None else 'page_table'} "
-                         f"{sequences if page_table is None else page_table.shape[0]}; they must be as many")
+    of = CONTRACT.check(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, o=o, lse=lse, page_table=page_table, sinks=sinks,
+                        softcap=softcap, k_scale=k_scale, v_scale=v_scale)
+    batch, queries, heads, dim, kv_heads, page, value_dim = (of.batch, of.queries, of.heads, of.dim, of.kv_heads, of.page_size,
+                                                             of.value_dim)
     scaled = k_scale is not None and v_scale is not None
-    for name, x in (("k_cache", k_cache), ("v_cache", v_cache), ("o", o)):
-        if type_name(x) != (E4M3 if scaled and name != "o" else type_name(q)):
-            raise ValueError(f"q is {q.dtype} and {name} {x.dtype}; all must be of one type, or both caches {E4M3} with scales")
-    if scaled and (k_scale.shape[0] != v_scale.shape[0] or k_scale.shape[0] not in (1, kv_heads)):
-        raise ValueError(f"there are {k_scale.shape[0]} scales of keys and {v_scale.shape[0]} of values; there must be 1 or "
-                         f"{kv_heads} of both")
-    check_changes(batch, heads, softcap, sinks, None)
     group = heads // kv_heads
     rows = queries * group
     meta = compile_time(rows, dim, value_dim, q.dtype.itemsize)
     capacity, table_row = (page, 0) if page_table is None else (page * page_table.shape[1], strides(page_table)[0])
     steps = [step for x in (q, k_cache, v_cache, o) for step in strides(x)]
-    scale = 1 / sqrt(dim) if scale is None else float(scale)
+    scale = float(scale_of(scale, dim))
     args = (q, k_cache, v_cache, page_table, lengths, o, lse, room, sinks, k_scale, v_scale,
             int(scaled and k_scale.shape[0] > 1), scale, softcap, left, queries, heads, group, page,
             capacity, table_row, *steps)

@@ -9,13 +9,16 @@ Input: a (Z, M, K) and b (Z, K, N). Output: c = a b, (Z, M, N). For example:
 
 from __future__ import annotations
 
-from ..checks import of_rank
+from ..contract import Contract
+from ..contract.memory import strides
+from ..products import TYPES
 from .configs import meta as compile_time
 from .kernel import plain_matmul as kernel
 
-__all__ = ["arguments", "kernel"]
+__all__ = ["CONTRACT", "arguments", "kernel"]
 
-TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
+CONTRACT = Contract(f"a: {TYPES} (Z, A, K)", "b: =a|fp8 (Z, K, N)", f"c: {TYPES} (Z, C, N)", "source?: i32 (R)", "target?: i32 (R)",
+                    "source is not None or A == C -- c must have the rows of a", empty="A, K, R")
 
 
 def arguments(a, b, c, exact: bool = False, picked: tuple | None = None) -> tuple[tuple[int], tuple, dict]:
@@ -29,27 +32,10 @@ def arguments(a, b, c, exact: bool = False, picked: tuple | None = None) -> tupl
                       out, of equal ones of c any may win; rows of c that are not named stay
     errors:    ValueError where extents or types do not fit, with the numbers
     """
-    (z, m, k), (z_b, k_b, n) = a.shape, b.shape
-    of_rank(3, c=c)
     source, target = picked or (None, None)
-    a_rows, c_rows, m = m, c.shape[1], m if source is None else source.shape[0]
-    if (z, k) != (z_b, k_b) or (c.shape[0], c.shape[2]) != (z, n) or source is None and c_rows != m:
-        raise ValueError(f"a is {tuple(a.shape)} and b {tuple(b.shape)}, so c should be {(z, m, n)} with equal batches and inner "
-                         f"extents; c is {tuple(c.shape)}")
-    if source is not None and tuple(target.shape) != (m, ):
-        raise ValueError(f"there are {m} rows to read and {tuple(target.shape)} to write; each product row has one of both")
-    for name, matrix in (("a", a), ("b", b), ("c", c)):
-        if str(matrix.dtype).removeprefix("torch.") not in TYPES:
-            raise ValueError(f"{name} is {matrix.dtype}; it may be {', '.join(TYPES)}")
-    if a.dtype != b.dtype and (a.dtype.itemsize, b.dtype.itemsize) != (1, 1):
-        raise ValueError(f"a is {a.dtype} and b is {b.dtype}: both must be one type, or both fp8")
+    of = CONTRACT.check(a=a, b=b, c=c, source=source, target=target)
+    m, n, k = of.A if source is None else of.R, of.N, of.K
     chosen = compile_time(m, n, k, a.dtype.itemsize, exact and a.dtype.itemsize == 4, a.dtype.itemsize == 1)
-    tiles = -(-m // chosen["BM"]) * -(-n // chosen["BN"]) * z
-    return (tiles, ), (a, b, c, source, target, m, n, k, a_rows, c_rows, *_strides(a), *_strides(b), *_strides(c)), chosen
+    tiles = -(-m // chosen["BM"]) * -(-n // chosen["BN"]) * of.Z
+    return (tiles, ), (a, b, c, source, target, m, n, k, of.A, of.C, *strides(a), *strides(b), *strides(c)), chosen
 
-
-def _strides(array) -> tuple[int, ...]:
-    """Strides in elements of a numpy or torch array."""
-    if hasattr(array, "strides"):
-        return tuple(step // array.itemsize for step in array.strides)
-    return tuple(array.stride())

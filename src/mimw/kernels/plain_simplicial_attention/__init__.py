@@ -11,16 +11,25 @@ What is computed `mimw.kernels.simplicial_attention` says.
 
 from __future__ import annotations
 
-from math import e, log2, sqrt
+from math import e, log2
 
-from ..checks import of_rank, one_of, strides
-from ..simplicial_attention import WINDOWS, check_shapes
+from ..attention.changes import scale_of
+from ..contract import Contract
+from ..contract.memory import strides
+from ..simplicial_attention import FITS, WINDOWS, tensors
 from .backward import of_keys, of_queries
 from .configs import gradient_meta
 from .configs import meta as compile_time
 from .kernel import plain_simplicial_attention as kernel
 
-__all__ = ["arguments", "gradient_arguments", "kernel", "of_keys", "of_queries"]
+__all__ = ["CONTRACT", "GRADIENT", "arguments", "gradient_arguments", "kernel", "of_keys", "of_queries"]
+
+NUMBERS = "fp32 (batch, heads, seq_q)"
+KEYS = "(batch, kv_heads, seq_k, dim) contiguous"
+CONTRACT = Contract(*tensors("float", "", "o"), f"lse: {NUMBERS}", *FITS)
+GRADIENT = Contract(*tensors("float", "", "do"), f"lse: {NUMBERS}", f"delta: {NUMBERS} contiguous",
+                    "dq: any (batch, heads, seq_q, dim) contiguous", f"dk: any {KEYS}", f"dv: any {KEYS}", f"dk2: fp32 {KEYS}",
+                    f"dv2: fp32 {KEYS}", *FITS)
 
 
 def arguments(q, k, v, k2, v2, o, lse, windows: tuple[int, int] = WINDOWS, scale: float | None = None,
@@ -37,13 +46,11 @@ def arguments(q, k, v, k2, v2, o, lse, windows: tuple[int, int] = WINDOWS, scale
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     arrays = dict(q=q, k=k, v=v, k2=k2, v2=v2, o=o)
-    of_rank(4, **arrays)
-    check_shapes(q, k, v, k2, v2, o, lse, windows)
-    one_of(("bfloat16", "float16", "float32"), **arrays)
-    (batch, heads, seq_q, dim), kv_heads, seq_k = map(int, q.shape), int(k.shape[1]), int(k.shape[2])
+    of = CONTRACT.check(**arrays, lse=lse, windows=windows)
+    batch, heads, seq_q, dim, kv_heads, seq_k = of.batch, of.heads, of.seq_q, of.dim, of.kv_heads, of.seq_k
     meta = compile_time(heads // kv_heads, seq_q, seq_k, dim, q.dtype.itemsize)
     steps = [step for x in arrays.values() for step in strides(x)]
-    scale = 1 / sqrt(dim) if scale is None else float(scale)
+    scale = float(scale_of(scale, dim))
     args = (*arrays.values(), lse, scale * log2(e), kv_heads, seq_q, seq_k, *windows, *steps)
     grid = -(-seq_q * (heads // kv_heads) // meta["BM"]), batch * kv_heads
     return grid, args, {**meta, "EXACT": exact and q.dtype.itemsize == 4}
@@ -62,16 +69,10 @@ def gradient_arguments(q, k, v, k2, v2, do, lse, delta, dq, dk, dv, dk2, dv2, wi
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     arrays = dict(q=q, k=k, v=v, k2=k2, v2=v2, do=do)
-    of_rank(4, **arrays)
-    check_shapes(q, k, v, k2, v2, do, lse, windows)
-    one_of(("bfloat16", "float16", "float32"), **arrays)
-    one_of(("float32", ), delta=delta, dk2=dk2, dv2=dv2)
-    for name, array, like in (("delta", delta, lse), ("dq", dq, q), ("dk", dk, k), ("dv", dv, k), ("dk2", dk2, k), ("dv2", dv2, k)):
-        if tuple(array.shape) != tuple(like.shape):
-            raise ValueError(f"{name} has the shape {tuple(array.shape)}; it must be {tuple(like.shape)}")
-    (batch, heads, seq_q, dim), kv_heads, seq_k = map(int, q.shape), int(k.shape[1]), int(k.shape[2])
+    of = GRADIENT.check(**arrays, lse=lse, delta=delta, dq=dq, dk=dk, dv=dv, dk2=dk2, dv2=dv2, windows=windows)
+    batch, heads, seq_q, dim, kv_heads, seq_k = of.batch, of.heads, of.seq_q, of.dim, of.kv_heads, of.seq_k
     group = heads // kv_heads
-    scale = 1 / sqrt(dim) if scale is None else float(scale)
+    scale = float(scale_of(scale, dim))
     steps = [step for x in arrays.values() for step in strides(x)]
     rest = scale, kv_heads, seq_q, seq_k, *windows, *steps
     meta = {**gradient_meta(group, seq_q, seq_k, dim, q.dtype.itemsize), "EXACT": exact and q.dtype.itemsize == 4}

@@ -8,12 +8,15 @@ Input: q, the cache kv, and for each query a list of rows of kv with its length.
 
 from __future__ import annotations
 
+from ..contract import Contract
+from ..sparse_mla import tensors
 from .configs import meta as compile_time
 from .kernel import plain_sparse_mla as kernel
 
-__all__ = ["arguments", "kernel"]
+__all__ = ["CONTRACT", "arguments", "kernel"]
 
-TYPES = ("bfloat16", "float16", "float32")
+CONTRACT = Contract(*tensors("float"), "HKV > 0 and H % HKV == 0 -- H must be HKV equal groups of heads",
+                    "1 <= DV <= W -- values are 1 to all of the columns")
 
 
 def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, causal: bool = False, base_2: bool = False,
@@ -26,18 +29,8 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
                wide     the chip is sm_90 or has as much shared memory: 64 heads a program for 2-byte types
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    (b, s, h, width), (_, skv, hkv, _), dv, topk = q.shape, kv.shape, out.shape[-1], indices.shape[-1]
-    expected = {"q": (b, s, h, width), "kv": (b, skv, hkv, width), "indices": (b, s, hkv, topk), "lengths": (b, s, hkv),
-                "out": (b, s, h, dv), "lse": (b, s, h)}
-    for (name, shape), array in zip(expected.items(), (q, kv, indices, lengths, out, lse)):
-        if tuple(array.shape) != shape:
-            raise ValueError(f"{name} must have the shape {shape}, it has {tuple(array.shape)}")
-    if hkv == 0 or h % hkv:
-        raise ValueError(f"the {h} heads must be {hkv} equal groups")
-    if not 1 <= dv <= width:
-        raise ValueError(f"rows of {width} columns with values of {dv}: the values are 1 to all of the columns")
-    if str(q.dtype).removeprefix("torch.") not in TYPES or any(x.dtype != q.dtype for x in (kv, out)):
-        raise ValueError(f"q, kv and out are {q.dtype}, {kv.dtype} and {out.dtype}: all must be of one type of {', '.join(TYPES)}")
+    of = CONTRACT.check(q=q, kv=kv, indices=indices, lengths=lengths, out=out, lse=lse)
+    b, s, h, width, skv, hkv, topk, dv = of.B, of.S, of.H, of.W, of.SKV, of.HKV, of.TOPK, of.DV
     meta = compile_time(h // hkv, dv, width, q.dtype.itemsize, wide)
     args = (q, kv, indices, lengths, out, lse, width**-0.5 if scale is None else float(scale), s, h, skv, hkv, topk, width, dv)
     return (s, b * hkv, -(-(h // hkv) // meta["BH"])), args, {**meta, "CAUSAL": causal, "BASE_2": base_2,

@@ -9,12 +9,16 @@ Input: x (M, N). Output: for each block of a row its first k values in order, wi
 
 from __future__ import annotations
 
+from ..contract import Contract
+from ..contract.memory import strides
 from .configs import LONGEST, block, options
 from .kernel import plain_topk as kernel
 
-__all__ = ["LONGEST", "arguments", "blocks", "kernel"]
+__all__ = ["CONTRACT", "LONGEST", "arguments", "blocks", "kernel"]
 
-TYPES = ("float16", "bfloat16", "float32")
+CONTRACT = Contract(
+    "x: float (M, N)", "places?: i32 (M, N)", "values: float (M, width)", "indices: int (M, width)",
+    "width % count == 0 and 1 <= width // count <= length -- values and indices must be M x count blocks times k, at most length")
 
 
 def blocks(n: int) -> int:
@@ -34,22 +38,10 @@ def arguments(x, places, values, indices, largest: bool = True) -> tuple[tuple[i
                largest  or the smallest; NaN is larger than all numbers
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    (m, n), (rows, width), count, length = x.shape, values.shape, blocks(x.shape[1]), block(x.shape[1])
-    if rows != m or tuple(indices.shape) != (m, width) or width % count or not 1 <= width // count <= length:
-        raise ValueError(f"x is {m} x {n}, in {count} blocks of {length}: values and indices must be {m} x {count} times k, at "
-                         f"most {length}; they are {tuple(values.shape)} and {tuple(indices.shape)}")
-    for name, array, known in (("x", x, TYPES), ("values", values, TYPES), ("indices", indices, ("int32", "int64"))):
-        if str(array.dtype).removeprefix("torch.") not in known:
-            raise ValueError(f"{name} is {array.dtype}; it may be {', '.join(known)}")
-    if places is not None and (tuple(places.shape) != (m, n) or str(places.dtype).removeprefix("torch.") != "int32"):
-        raise ValueError(f"places is {places.dtype} {tuple(places.shape)}; it must be int32 {(m, n)}")
-    stride, step = _strides(x)
+    count, length = blocks(x.shape[1]), block(x.shape[1])
+    of = CONTRACT.check(x=x, places=places, values=values, indices=indices, count=count, length=length)
+    m, n, width = of.M, of.N, of.width
+    stride, step = strides(x)
     meta = dict(LARGEST=largest, HAS_PLACES=places is not None, **options(length))
     return (m * count, ), (x, indices if places is None else places, values, indices, n, width // count, count, stride, step), meta
 
-
-def _strides(array) -> tuple[int, ...]:
-    """Strides in elements of a numpy or torch array."""
-    if hasattr(array, "strides"):
-        return tuple(step // array.itemsize for step in array.strides)
-    return tuple(array.stride())

@@ -16,25 +16,35 @@ Which positions a rank's part has: `positions(rank, ranks, length, parts)`. With
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import e, log2, prod, sqrt
+from math import e, log2, prod
 from typing import Any
 
 import numpy as np
 
 import mimw
 
+from ..attention.changes import HEADS, SCALE, scale_of
 from ..attention.configs import Configuration, configuration, heads_in_band
-from ..checks import of_rank, one_of, persistent, strides, type_name
+from ..checks import PROGRAMS
+from ..contract import Contract
+from ..contract.memory import strides
 from .gather import PIECES, piece_shift
 from .kernel import ring_attention as kernel
 from .places import extras
 
-__all__ = ["PIECES", "PUTTERS", "Configuration", "Workspace", "arguments", "check", "configuration", "halves", "kernel",
+__all__ = ["CONTRACT", "FITS", "PIECES", "PUTTERS", "Configuration", "Workspace", "arguments", "configuration", "halves", "kernel",
            "positions", "simulated"]
 
 HEAD_DIMS = 64, 128
 PUTTERS = 8     # programs that put: they fill the links of an H200 (357 GB/s each way, benchmarks/notes/transport.md)
 ALIGNED = 128   # a chunk's rows are a multiple of it
+FITS = (        # lines of contracts
+    "q: bf16|fp16 (batch, heads, length, dim) tma-all", "k: =q (batch, kv_heads, length, dim) tma-all",
+    "v: =q (batch, kv_heads, length, dim) tma-all", HEADS, f"dim in {HEAD_DIMS} -- the head dim may be {' or '.join(map(str, HEAD_DIMS))}",
+    f"length % ({ALIGNED} * parts) == 0 -- each part of a rank's rows must be a multiple of {ALIGNED}: pad the whole sequence to a "
+    f"multiple of {ALIGNED} times the parts of all ranks")
+CONTRACT = Contract(*FITS, "o: =q (batch, heads, length, dim) tma-all", "lse: fp32 (batch, heads, length)",
+                    "counter: i32 (numbers)", SCALE, PROGRAMS)
 
 
 @dataclass(frozen=True)
@@ -100,23 +110,10 @@ def arguments(q, k, v, o, lse, counter, work: Workspace, rank: int, programs: in
                putters   how many programs put keys and values into other ranks' memory
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
-    of_rank(4, q=q, k=k, v=v, o=o)
-    of_rank(3, lse=lse)
-    of_rank(1, counter=counter)
-    programs = persistent(programs)
     parts = 2 if causal and balanced else 1
-    check(q, k, v, parts)
-    batch, heads, length, dim = q.shape
-    kv_heads, rows = k.shape[1], length // parts
-    if tuple(o.shape) != tuple(q.shape) or o.dtype != q.dtype or tuple(lse.shape) != (batch, heads, length):
-        raise ValueError(f"o is {_by(o)} {o.dtype} and lse {_by(lse)}; they must be like q, {_by(q)} {q.dtype}, and "
-                         f"{batch} x {heads} x {length}")
-    one_of(("float32", ), lse=lse)
-    one_of(("int32", ), counter=counter)
-    check_strides(q=q, k=k, v=v, o=o)
-    scale = 1 / sqrt(dim) if scale is None else scale
-    if not scale > 0:
-        raise ValueError(f"scale is {scale}, it must be more than 0")
+    of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, counter=counter, parts=parts, scale=scale, programs=programs)
+    batch, heads, length, dim, kv_heads, rows = of.batch, of.heads, of.length, of.dim, of.kv_heads, of.length // parts
+    scale = scale_of(scale, dim)
     chosen = chosen or configuration(dim, causal)
     if rows % chosen.bn or parts == 2 and rows % chosen.bm:
         raise ValueError(f"a chunk of {rows} rows is no multiple of {chosen.bm} queries or {chosen.bn} keys: choose others")
@@ -139,30 +136,6 @@ def arguments(q, k, v, o, lse, counter, work: Workspace, rank: int, programs: in
     return (programs, ), args, {**meta, "num_warps": 4}
 
 
-def check(q, k, v, parts: int) -> None:
-    """ValueError unless q, k and v fit each other and the kernels."""
-    batch, heads, length, dim = q.shape
-    if tuple(k.shape) != tuple(v.shape) or (k.shape[0], *tuple(k.shape)[2:]) != (batch, length, dim) or heads % k.shape[1]:
-        raise ValueError(f"q is {_by(q)}, k {_by(k)} and v {_by(v)}: k and v must be alike, of q's batch, length and head dim, and "
-                         "their heads must divide q's")
-    if dim not in HEAD_DIMS:
-        raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
-    if length % (ALIGNED * parts):
-        raise ValueError(f"a rank has {length} rows, {parts} chunk{'s' * (parts > 1)}; each must be a multiple of {ALIGNED} rows: "
-                         f"pad the whole sequence to a multiple of {ALIGNED * parts} times the number of ranks")
-    one_of(("bfloat16", "float16"), q=q)
-    one_of((type_name(q), ), k=k, v=v)
-
-
-def check_strides(**arrays) -> None:
-    """ValueError for what TMA cannot read."""
-    for name, x in arrays.items():
-        *outer, step = (one * x.dtype.itemsize for one in strides(x))
-        if step != x.dtype.itemsize or any(one % 16 for one in outer):
-            raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
-                             f"strides are {', '.join(map(str, (*outer, step)))} bytes")
-
-
 def halves(work: Workspace, batch: int, kv_heads: int, length: int, dim: int) -> tuple:
     """(keys, values) of all ranks, (batch, heads, rows of the whole sequence, dim), in a workspace's memory."""
     shape = batch, kv_heads, length * work.size, dim
@@ -180,7 +153,3 @@ def simulated(launches: list[tuple[tuple, tuple, dict]], world: mimw.World) -> t
         differ = hasattr(values[0], "shape") or len(set(values)) > 1
         args.append(world if values[0] is world[0] else world.each(values) if differ else values[0])
     return grid, tuple(args), meta
-
-
-def _by(x) -> str:
-    return " x ".join(map(str, x.shape))

@@ -21,14 +21,19 @@ import mimw
 
 from .. import attention_backward
 from ..attention_backward.configs import Configuration, configuration
-from ..checks import persistent, strides
-from ..ring_attention import PUTTERS, check, halves
+from ..checks import PROGRAMS
+from ..contract import Contract
+from ..contract.memory import strides
+from ..ring_attention import FITS, PUTTERS, halves
 from ..ring_attention import Workspace as Forward
 from ..ring_attention.gather import piece_shift
 from .collect import ROWS, collect
 from .kernel import ring_attention_backward as kernel
 
-__all__ = ["Configuration", "Workspace", "collect", "kernel", "launches"]
+__all__ = ["CONTRACT", "Configuration", "Workspace", "collect", "kernel", "launches"]
+
+CONTRACT = Contract(*FITS, "dk: =q (batch, kv_heads, length, dim) contiguous", "dv: =q (batch, kv_heads, length, dim) contiguous",
+                    PROGRAMS)
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,9 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
     parts = 2 if causal and balanced else 1
-    check(q, k, v, parts)
-    batch, heads, length, dim = q.shape
-    kv_heads, size = k.shape[1], work.gathered.size
+    of = CONTRACT.check(q=q, k=k, v=v, dk=dk, dv=dv, parts=parts, programs=programs)
+    batch, heads, length, dim, kv_heads, size = of.batch, of.heads, of.length, of.dim, of.kv_heads, work.gathered.size
     chosen = chosen or configuration(dim, causal)
-    for name, x in (("dk", dk), ("dv", dv)):
-        if strides(x)[1:] != (length * dim, dim, 1) or batch > 1 and strides(x)[0] != kv_heads * length * dim:
-            raise ValueError(f"{name} must be contiguous; its strides are {strides(x)}")
     first, (_, _, args, meta), last = attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal, scale,
                                                                   chosen, dlse)
     if length // parts % chosen.bm or length // parts % chosen.bn:
@@ -89,6 +90,6 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     main = dict(BM=chosen.bm, BN=chosen.bn, D=dim, GROUP=heads // kv_heads, Q_STAGES=chosen.q_stages, DO_STAGES=chosen.do_stages,
                 PARTS=parts, PUTTERS=0 if size == 1 else min(putters, kv_heads * blocks), CAUSAL=causal, num_warps=4)
     shares = (*of_parts, dk, dv, work.gathered.world, batch * kv_heads, length)
-    programs = min(persistent(programs), batch * kv_heads * length // ROWS.value)
+    programs = min(programs, batch * kv_heads * length // ROWS.value)
     return [first, (kernel, grid, args, main), last,
             (collect, (programs, ), shares, dict(D=dim, PARTS=parts, CAUSAL=causal, num_warps=8))]

@@ -10,14 +10,20 @@ example:
 
 from __future__ import annotations
 
-from ..checks import of_rank, one_of, strides, type_name
+from ..contract import Contract
+from ..contract.memory import strides
 from ..norm.configs import power_of_two
 from .kernel import rope as kernel
 
-TYPES = ("float16", "bfloat16", "float32")
+CONTRACT = Contract(
+    "x: float (batch, heads, length, dim) rows", "out: =x (batch, heads, length, dim) rows",
+    "k?: =x (batch, k_heads, length, dim) rows", "k_out?: =x (batch, k_heads, length, dim) rows",
+    "cos: float (batch|1, table, half) rows", "sin: float (batch|1, table, half) rows", "positions?: int (batch|1, length) rows",
+    "2 * half <= dim -- tables turn twice as many columns as they have", "positions is not None or table >= length -- tables need a "
+    "row for each position")
 ELEMENTS = 4096     # of x that a program of 4 warps takes: 32 a thread
 
-__all__ = ["arguments", "kernel"]
+__all__ = ["CONTRACT", "arguments", "kernel"]
 
 
 def arguments(xs: tuple, outs: tuple, cos, sin, positions=None, interleaved: bool = False, back: bool = False,
@@ -34,42 +40,19 @@ def arguments(xs: tuple, outs: tuple, cos, sin, positions=None, interleaved: boo
                chosen       positions and heads of a program, powers of two
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
-    named = {name: x for name, x in zip(("x", "k", "out", "k_out"), (*_two(xs), *_two(outs))) if x is not None}
-    of_rank(4, **named)
-    of_rank(3, cos=cos, sin=sin)
-    one_of(TYPES, cos=cos, sin=sin, **named)
-    batch, heads, length, dim = map(int, xs[0].shape)
-    for name, x in named.items():
-        like = xs[1] if name.startswith("k") else xs[0]
-        if (x.shape[0], *x.shape[2:]) != (batch, length, dim) or x.shape[1] != like.shape[1] or x.dtype != xs[0].dtype:
-            raise ValueError(f"{name} is {type_name(x)} {tuple(x.shape)}, x {type_name(xs[0])} {tuple(xs[0].shape)}; they may "
-                             "differ in their heads alone")
-        if dim > 1 and strides(x)[3] != 1:
-            raise ValueError(f"the columns of {name} must be contiguous; they are {strides(x)[3]} elements apart")
-    table, half = map(int, cos.shape[1:])
-    for name, one in (("cos", cos), ("sin", sin)):
-        if tuple(one.shape[1:]) != (table, half) or one.shape[0] not in (1, batch) or half > 1 and strides(one)[2] != 1:
-            raise ValueError(f"{name} is {tuple(one.shape)} with strides {strides(one)}; it must be {(batch, table, half)} or "
-                             f"{(1, table, half)}, columns contiguous")
-    if 2 * half > dim:
-        raise ValueError(f"cos has {half} columns, which turn {2 * half} columns of x; it has {dim}")
-    if positions is None and table < length:
-        raise ValueError(f"cos has {table} rows for {length} positions")
-    if positions is not None and (len(positions.shape) != 2 or positions.shape[0] not in (1, batch) or positions.shape[1] != length
-                                  or type_name(positions) not in ("int32", "int64") or length > 1 and strides(positions)[1] != 1):
-        raise ValueError(f"positions is {type_name(positions)} {tuple(positions.shape)}; it must be {(batch, length)} or "
-                         f"{(1, length)} of int32 or int64, contiguous")
-    in_place = outs[0] is xs[0]
+    (x, k), (out, k_out) = _two(xs), _two(outs)
+    of = CONTRACT.check(x=x, out=out, k=k, k_out=k_out, cos=cos, sin=sin, positions=positions)
+    batch, heads, length, dim, table, half = of.batch, of.heads, of.length, of.dim, of.table, of.half
+    in_place = out is x
     rest = 0 if in_place or 2 * half == dim else power_of_two(dim - 2 * half)
     width = power_of_two(half)
-    positions_each, heads_each = chosen or _block(xs[0], max(width * 2, rest))
-    x_k, out_k = _two(xs)[1], _two(outs)[1]
-    k_heads = 0 if x_k is None else int(x_k.shape[1])
-    steps = [step for x in (xs[0], x_k, outs[0], out_k) for step in (strides(x)[:3] if x is not None else (0, 0, 0))]
+    positions_each, heads_each = chosen or _block(x, max(width * 2, rest))
+    k_heads = 0 if k is None else of.k_heads
+    steps = [step for one in (x, k, out, k_out) for step in (strides(one)[:3] if one is not None else (0, 0, 0))]
     tables = [step if one.shape[0] > 1 or at else 0 for one in (cos, sin) for at, step in enumerate(strides(one)[:2])]
     apart = strides(positions)[0] if positions is not None and positions.shape[0] > 1 else 0
     grid = batch * -(-length // positions_each), -(-heads // heads_each) + -(-k_heads // heads_each)
-    args = (xs[0], x_k, outs[0], out_k, cos, sin, positions, length, dim, half, table, heads, k_heads, *steps, *tables, apart)
+    args = (x, k, out, k_out, cos, sin, positions, length, dim, half, table, heads, k_heads, *steps, *tables, apart)
     return kernel, grid, args, dict(POSITIONS=positions_each, HEADS_EACH=heads_each, HALF=width, REST=rest, INTERLEAVED=interleaved,
                                     BACK=back, num_warps=4)
 

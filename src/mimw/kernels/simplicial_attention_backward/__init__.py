@@ -9,16 +9,20 @@ The other gradients are `mimw.kernels.plain_simplicial_attention`'s.
 
 from __future__ import annotations
 
-from math import sqrt
-
 import mimw
 
-from ..checks import of_rank, one_of, persistent, rows_for_tma, strides
-from ..simplicial_attention import HEAD_DIMS, HEADS, WINDOWS, Configuration, check_shapes
+from ..attention.changes import scale_of
+from ..checks import PROGRAMS
+from ..contract import Contract
+from ..contract.memory import strides
+from ..simplicial_attention import FITS, HEADS, OF_HOPPER, WINDOWS, Configuration, tensors
 from .configs import configuration
 from .kernel import simplicial_attention_backward as kernel
 
-__all__ = ["Configuration", "arguments", "configuration", "kernel"]
+__all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "kernel"]
+
+CONTRACT = Contract(*tensors("bf16|fp16", " tma", "do", "dq"), "lse: fp32 (batch, heads, seq_q)", "delta: fp32 (batch, heads, seq_q)",
+                    *FITS, OF_HOPPER, PROGRAMS)
 
 
 def arguments(q, k, v, k2, v2, do, lse, delta, dq, programs: int, windows: tuple[int, int] = WINDOWS, scale: float | None = None,
@@ -33,24 +37,12 @@ def arguments(q, k, v, k2, v2, do, lse, delta, dq, programs: int, windows: tuple
                windows, scale, chosen    as there
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
-    arrays = dict(q=q, k=k, v=v, k2=k2, v2=v2, do=do, dq=dq)
-    of_rank(4, **arrays)
-    of_rank(3, lse=lse, delta=delta)
-    programs = persistent(programs)
-    batch, heads, seq_q, dim = map(int, q.shape)
-    check_shapes(q, k, v, k2, v2, do, lse, windows)
-    check_shapes(q, k, v, k2, v2, dq, delta, windows)
-    group = heads // int(k.shape[1])
-    if dim not in HEAD_DIMS or group % HEADS:
-        raise ValueError(f"the head dim is {dim} and {group} query heads share keys; it may be "
-                         f"{' or '.join(map(str, HEAD_DIMS))}, and they a multiple of {HEADS}")
-    one_of(("bfloat16", "float16"), **arrays)
-    rows_for_tma(**arrays)
-    scale = 1 / sqrt(dim) if scale is None else scale
+    of = CONTRACT.check(q=q, k=k, v=v, k2=k2, v2=v2, do=do, dq=dq, lse=lse, delta=delta, windows=windows, programs=programs)
+    batch, heads, seq_q, dim, group, scale = of.batch, of.heads, of.seq_q, of.dim, of.heads // of.kv_heads, scale_of(scale, of.dim)
     chosen = chosen or configuration(dim)
     describe = mimw.TensorDescriptor.from_tensor
     rows, keys = [1, HEADS, 1, dim], [1, 1, chosen.bn, dim]
     steps = [step for x in (k2, v2) for step in strides(x)[:3]]
     args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(do, rows), describe(dq, rows), k2, v2, lse, delta,
-            float(scale), batch, heads, seq_q, int(k.shape[2]), *windows, *steps)
+            float(scale), batch, heads, seq_q, of.seq_k, *windows, *steps)
     return (min(programs, batch * heads // HEADS * seq_q), ), args, chosen.meta(dim, group)

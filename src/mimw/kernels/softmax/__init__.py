@@ -2,22 +2,25 @@
 
 Input: x (rows, N). Output: y (rows, N), of x's type or another one. For example:
 
-    softmax(x), softmax(x, log=True)            of a torch tensor of a GPU
     arguments(x, y)                             (kernel, grid, args, meta) of a launch or `mimw.simulate`, numpy or torch
     gradient_arguments(y, dy, dx)               the same of the gradient
 """
 
 from __future__ import annotations
 
-from ..checks import of_rank, on_one_gpu
-from ..norm import TYPES, UNIT_BYTES, address, strides_of, type_of
+from ..contract import Contract
+from ..contract.memory import address, strides
+from ..norm import UNIT_BYTES
 from .configs import Configuration, configuration, gradient_configuration
 from .direct import softmax_direct, softmax_gradient
 from .gradient import softmax_gradient_ring
 from .kernel import softmax as kernel
 
-__all__ = ["Configuration", "arguments", "configuration", "gradient_arguments", "gradient_configuration", "kernel", "softmax",
-           "softmax_direct", "softmax_gradient", "softmax_gradient_ring"]
+__all__ = ["CONTRACT", "GRADIENT", "Configuration", "arguments", "configuration", "gradient_arguments", "gradient_configuration",
+           "kernel", "softmax_direct", "softmax_gradient", "softmax_gradient_ring"]
+
+CONTRACT = Contract("x: float (rows, N) rows", "y: float (rows, N) rows")
+GRADIENT = Contract("y: float (rows, N) rows", "dy: float (rows, N) rows", "dx: float (rows, N) rows")
 
 
 def arguments(x, y, log: bool = False, chosen: Configuration | None = None, room: int | None = None) -> tuple:
@@ -29,9 +32,10 @@ def arguments(x, y, log: bool = False, chosen: Configuration | None = None, room
                room    clusters that the GPU runs at a time; by default those of an H200
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
-    rows, n = checked(x=x, y=y)
+    of = CONTRACT.check(x=x, y=y)
+    rows, n = of.rows, of.N
     unit = UNIT_BYTES // x.dtype.itemsize
-    x_row, y_row = strides_of(x)[0], strides_of(y)[0]
+    x_row, y_row = strides(x)[0], strides(y)[0]
     bulk = not (n % unit or x_row % unit or y_row % unit or address(x) % UNIT_BYTES or address(y) % UNIT_BYTES)
     chosen = chosen or configuration(rows, n, x.dtype.itemsize, bulk)
     if chosen.form == "direct":
@@ -47,8 +51,9 @@ def gradient_arguments(y, dy, dx, log: bool = False, chosen: Configuration | Non
     args:      y, dy, dx   (rows, N), columns contiguous; fp16, bf16 or fp32, each of its own type
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
-    rows, n = checked(y=y, dy=dy, dx=dx)
-    steps = [strides_of(matrix)[0] for matrix in (y, dy, dx)]
+    of = GRADIENT.check(y=y, dy=dy, dx=dx)
+    rows, n = of.rows, of.N
+    steps = [strides(matrix)[0] for matrix in (y, dy, dx)]
     unit = UNIT_BYTES // min(y.dtype.itemsize, dy.dtype.itemsize)
     bulk = not (n % unit or any(step % unit for step in steps) or any(address(matrix) % UNIT_BYTES for matrix in (y, dy, dx)))
     chosen = chosen or gradient_configuration(rows, n, max(y.dtype.itemsize, dy.dtype.itemsize), bulk)
@@ -83,28 +88,3 @@ def direct_launch(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int],
     if chosen.ctas > 1:
         meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
     return (chosen.ctas * -(-rows // chosen.rows), ), meta
-
-
-def checked(**matrices) -> tuple[int, int]:
-    """Rows and columns of matrices of one shape."""
-    of_rank(2, **matrices)
-    first = next(iter(matrices.values()))
-    shape = tuple(map(int, first.shape))
-    for name, matrix in matrices.items():
-        if type_of(matrix) not in TYPES:
-            raise ValueError(f"{name} is {matrix.dtype}; it may be {', '.join(TYPES)}")
-        if tuple(matrix.shape) != shape or shape[1] > 1 and strides_of(matrix)[1] != 1:
-            raise ValueError(f"{name} must be {shape} with contiguous columns; its shape is {tuple(matrix.shape)}, its strides "
-                             f"{strides_of(matrix)}")
-    return shape
-
-
-def softmax(x, log: bool = False, out_dtype=None, chosen: Configuration | None = None):
-    """Softmax of the rows of x (rows, N) on the GPU that holds them, or its logarithm; as `arguments`."""
-    import torch
-    on_one_gpu("softmax", x=x)
-    of_rank(2, x=x)
-    y = torch.empty(x.shape, dtype=out_dtype or x.dtype, device=x.device)
-    launch, grid, args, meta = arguments(x, y, log, chosen)
-    launch[grid](*args, **meta)
-    return y

@@ -3,7 +3,6 @@
 Input: q, the cache kv, and for each query a list of rows of kv with its length. Output: out, and lse, the logarithms of
 the sums of exponentials. For example:
 
-    sparse_mla(q, kv, indices, lengths)             (out, lse) of torch tensors of a GPU
     arguments(q, kv, indices, lengths, out, lse)    (kernel, grid, args, meta), numpy or torch, to launch or simulate
 
 A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are three forms:
@@ -15,15 +14,26 @@ from __future__ import annotations
 
 import mimw
 
-from ..checks import one_of
+from ..contract import Contract
 from .pipe import pipelined
 from .seesaw import seesaw
 from .shared import shared
 
-__all__ = ["arguments", "pipelined", "seesaw", "shared", "sparse_mla"]
+__all__ = ["CONTRACT", "arguments", "pipelined", "seesaw", "shared", "tensors"]
 
 HEADS, BLOCK = 64, 64  # of one program; listed rows at a time
 LOG2_E = 1.4426950408889634
+
+
+def tensors(types: str) -> tuple[str, ...]:
+    """The lines of contracts for its tensors, q and kv of these types."""
+    return (f"q: {types} (B, S, H, W) contiguous", "kv: =q (B, SKV, HKV, W) contiguous", "indices: i32 (B, S, HKV, TOPK) contiguous",
+            "lengths: i32 (B, S, HKV) contiguous", "out: =q (B, S, H, DV) contiguous", "lse: fp32 (B, S, H) contiguous")
+
+
+CONTRACT = Contract(
+    *tensors("bf16|fp16"), "H % HKV == 0 and H // HKV % of_program == 0 -- H must be HKV groups of a multiple of of_program heads",
+    "0 < DV < W and DV % 32 == 0 and (W - DV) % 16 == 0 -- values must be a multiple of 32 columns, the rest of 16")
 
 
 def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, causal: bool = False, base_2: bool = False,
@@ -41,19 +51,8 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
                heads, block  of a program: for tests on small problems; the halves of DV and DT are multiples of 16
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    one_of(("bfloat16", "float16"), q=q, kv=kv, out=out)
-    if not q.dtype == kv.dtype == out.dtype:
-        raise ValueError(f"q, kv and out are {q.dtype}, {kv.dtype} and {out.dtype}; all must be of one type")
-    (b, s, h, width), (_, skv, hkv, _), dv, topk = q.shape, kv.shape, out.shape[-1], indices.shape[-1]
-    expected = {"q": (b, s, h, width), "kv": (b, skv, hkv, width), "indices": (b, s, hkv, topk), "lengths": (b, s, hkv),
-                "out": (b, s, h, dv), "lse": (b, s, h)}
-    for (name, shape), array in zip(expected.items(), (q, kv, indices, lengths, out, lse)):
-        if tuple(array.shape) != shape:
-            raise ValueError(f"{name} must have the shape {shape}, it has {tuple(array.shape)}")
-    if h % hkv or h // hkv % heads:
-        raise ValueError(f"the {h} heads must be {hkv} groups of a multiple of {heads} heads")
-    if not 0 < dv < width or dv % 32 or (width - dv) % 16:
-        raise ValueError(f"rows of {width} columns with values of {dv}: the values must be a multiple of 32, the rest of 16")
+    of = CONTRACT.check(q=q, kv=kv, indices=indices, lengths=lengths, out=out, lse=lse, of_program=heads)
+    b, s, h, width, skv, hkv, topk, dv = of.B, of.S, of.H, of.W, of.SKV, of.HKV, of.TOPK, of.DV
     alone = b == hkv == 1 and not causal and topk % (2 * block) == 0 and width - dv == block == heads
     if form is seesaw and not alone:
         raise ValueError(f"the seesaw form takes one batch and one KV head without a causal mask, lists of a multiple of "
@@ -73,13 +72,3 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     if form is shared:
         return shared, (h // heads, s, b), args, meta | dict(CAUSAL=causal, num_warps=8)
     return pipelined, (h // heads, s, b), args, meta | dict(CAUSAL=causal)
-
-
-def sparse_mla(q, kv, indices, lengths, value_dim: int = 512, **options):
-    """(out, lse) of torch tensors; arguments, options and errors as of `arguments`."""
-    import torch
-    out = torch.empty(*q.shape[:3], value_dim, dtype=q.dtype, device=q.device)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    kernel, grid, args, meta = arguments(q, kv, indices, lengths, out, lse, **options)
-    kernel[grid](*args, **meta)
-    return out, lse

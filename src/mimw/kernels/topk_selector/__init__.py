@@ -2,20 +2,24 @@
 
 Input: x (M, N), and int32 starts and ends (M). Output: places (M, k), in any order. For example:
 
-    topk_selector(x, starts, ends, k)           places of a torch tensor of a GPU
     arguments(x, starts, ends, indices)         (grid, args, meta) of a launch or `mimw.simulate` of `kernel`, numpy or torch
 """
 
 from __future__ import annotations
 
-from ..checks import of_rank, on_one_gpu, one_of, strides
+from ..contract import Contract
+from ..contract.memory import strides
 from .configs import Configuration, configuration, power_of_two, streamed
 from .kernel import topk_selector as kernel
 
-__all__ = ["LONGEST", "MOST", "Configuration", "arguments", "configuration", "kernel", "power_of_two", "streamed", "topk_selector"]
+__all__ = ["CONTRACT", "LONGEST", "MOST", "Configuration", "arguments", "configuration", "kernel", "power_of_two", "streamed"]
 
 MOST = 1 << 14      # places
 LONGEST = 1 << 25   # numbers of a row: the kernel counts them in 25 bits
+CONTRACT = Contract(
+    "x: float (M, N) rows", "starts?: i32 (M)", "ends?: i32 (M)", "indices: int (M, k) contiguous", "values?: =x (M, k) contiguous",
+    "(starts is None) == (ends is None) -- give both starts and ends, or neither",
+    f"k <= {MOST} and N <= {LONGEST} -- {MOST} places of up to {LONGEST} numbers fit")
 
 
 def arguments(x, starts, ends, indices, values=None, chosen: Configuration | None = None,
@@ -30,39 +34,10 @@ def arguments(x, starts, ends, indices, values=None, chosen: Configuration | Non
                largest       or the smallest
     errors:    ValueError where a shape, a stride or a type does not fit, with the numbers
     """
-    of_rank(2, x=x, indices=indices)
-    (m, n), k = map(int, x.shape), int(indices.shape[1])
-    one_of(("float16", "bfloat16", "float32"), x=x)
-    one_of(("int32", "int64"), indices=indices)
-    if (starts is None) != (ends is None):
-        raise ValueError("give both starts and ends, or neither")
-    for name, array in (("starts", starts), ("ends", ends)):
-        if array is not None:
-            one_of(("int32", ), **{name: array})
-            if tuple(array.shape) != (m, ):
-                raise ValueError(f"{name} has the shape {tuple(array.shape)}; for {m} rows it must be ({m},)")
-    for name, array in (("indices", indices), *([("values", values)] if values is not None else [])):
-        if tuple(array.shape) != (m, k) or strides(array) != (k, 1) and m * k > 1:
-            raise ValueError(f"{name} must be {m} x {k} and contiguous, it is {tuple(array.shape)} with strides {strides(array)}")
-    if values is not None and values.dtype != x.dtype:
-        raise ValueError(f"values must be {x.dtype} as x is, they are {values.dtype}")
-    row, step = strides(x)
-    if step != 1 and n > 1:
-        raise ValueError(f"the rows of x must be contiguous; their elements are {step} apart")
-    if k > MOST or n > LONGEST:
-        raise ValueError(f"{k} places of rows of {n} numbers do not fit: {MOST} of up to {LONGEST} do")
+    of = CONTRACT.check(x=x, starts=starts, ends=ends, indices=indices, values=values)
+    m, n, k, (row, _) = of.M, of.N, of.k, strides(x)
     chosen = chosen or configuration(m, n, k)
     if chosen.candidates < k or chosen.candidates != power_of_two(chosen.candidates):
         raise ValueError(f"candidates is {chosen.candidates}; it must be a power of two, {k} or more")
     order = {} if largest else {"LARGEST": False}
     return (m, ), (x, starts, ends, indices, values, n, k, row), chosen.meta(k, x.dtype.itemsize) | order
-
-
-def topk_selector(x, starts, ends, k: int, chosen: Configuration | None = None):
-    """int32 places (M, k); arguments and errors as `arguments`."""
-    import torch
-    on_one_gpu("topk_selector", x=x, **({} if starts is None else dict(starts=starts, ends=ends)))
-    indices = torch.empty(x.shape[0], k, dtype=torch.int32, device=x.device)
-    grid, args, meta = arguments(x, starts, ends, indices, None, chosen)
-    kernel[grid](*args, **meta)
-    return indices

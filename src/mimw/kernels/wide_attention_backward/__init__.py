@@ -17,16 +17,25 @@ from __future__ import annotations
 
 import mimw
 
+from ..attention.changes import CHANGES, HEADS, NEAR, SEEN
 from ..attention_backward.order import bands_of, grid_of
 from ..attention_backward.queries import query_gradients
 from ..attention_backward.rows import before
-from ..attention_backward.terms import by, check_like, check_strides, of_queries, order_of, terms_of, tile_columns
-from ..checks import of_rank, one_of, strides, type_name
+from ..attention_backward.terms import of_queries, order_of, reach_of, terms_of, tile_columns
+from ..contract import Contract
+from ..contract.memory import strides
 from .kernel import wide_key_gradients as kernel
 
 __all__ = ["WIDEST", "before", "kernel", "launches", "query_gradients", "workspace"]
 
 WIDEST, BM, BN = 256, 64, 64
+QUERY, KEY = "(batch, heads, seq_q, dim) tma-all", "(batch, kv_heads, seq_k, dim) tma-all"
+VALUE, RESULT = "(batch, kv_heads, seq_k, value_dim) tma-all", "(batch, heads, seq_q, value_dim) tma-all"
+CONTRACT = Contract(
+    f"q: bf16|fp16 {QUERY}", f"k: =q {KEY}", f"v: =q {VALUE}", f"o: =q {RESULT}", f"do: =q {RESULT}", f"dq: =q {QUERY}",
+    f"dk: =q {KEY}", f"dv: =q {VALUE}", "lse: fp32 (batch, heads, seq_q)", "dlse?: fp32 (batch, heads, seq_q)",
+    f"rows: fp32 (2, batch * heads, cdiv(seq_q, {BM}) * {BM}) contiguous", *CHANGES, HEADS, SEEN, NEAR,
+    f"max(dim, value_dim) <= {WIDEST} and dim % 8 == 0 and value_dim % 8 == 0 -- widths may be multiples of 8 up to {WIDEST}")
 
 
 def workspace(q) -> tuple[int, int, int]:
@@ -49,28 +58,11 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                order          of programs, as its `Configuration` has it
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
-    of_rank(4, q=q, k=k, v=v, o=o)
-    (batch, heads, seq_q, dim), (_, kv_heads, seq_k, _), of_values = q.shape, k.shape, v.shape[3]
-    for name, model, others in (("q", q, dict(dq=dq)), ("k", k, dict(dk=dk)), ("v", v, dict(dv=dv)), ("o", o, dict(do=do))):
-        check_like(name, model, **others)
-    if (k.shape[0], k.shape[3]) != (batch, dim) or tuple(v.shape[:3]) != tuple(k.shape[:3]) or heads % kv_heads:
-        raise ValueError(f"q is {by(q)}, k {by(k)} and v {by(v)}: k must be of q's batch and head dim, v like k but for its width, "
-                         "and their heads must divide q's")
-    if tuple(o.shape) != (batch, heads, seq_q, of_values):
-        raise ValueError(f"o is {by(o)}; for q {by(q)} and v {by(v)} it must be {batch} x {heads} x {seq_q} x {of_values}")
-    if max(dim, of_values) > WIDEST or dim % 8 or of_values % 8:
-        raise ValueError(f"heads of {dim}, with values of {of_values}: both may be multiples of 8 up to {WIDEST}")
-    one_of(("bfloat16", "float16"), q=q)
-    one_of((type_name(q), ), k=k, v=v, o=o)
-    for name, x in (("lse", lse), ("dlse", dlse)):
-        if x is not None and (tuple(x.shape) != (batch, heads, seq_q) or type_name(x) != "float32"):
-            raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {batch} x {heads} x {seq_q} float32")
-    if tuple(rows.shape) != workspace(q) or type_name(rows) != "float32" or strides(rows)[1:] != (rows.shape[2], 1):
-        raise ValueError(f"rows is {by(rows)} {rows.dtype}; for q {by(q)} it must be {' x '.join(map(str, workspace(q)))} float32, "
-                         "contiguous")
-    for name, x in dict(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv).items():
-        check_strides(name, x)
-    terms = causal, scales, changes = terms_of(q, k, causal, scale, window, softcap, slopes)
+    of = CONTRACT.check(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv, lse=lse, dlse=dlse, rows=rows, slopes=slopes,
+                        softcap=softcap, reach=reach_of(causal, window))
+    heads, seq_q, kv_heads, seq_k, batch, dim, of_values = (of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch, of.dim,
+                                                            of.value_dim)
+    terms = causal, scales, changes = terms_of(dim, causal, scale, window, softcap, slopes)
     blocks = -(-seq_k // BN)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
     padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)

@@ -19,12 +19,15 @@ from mimw.kernels import all_gather_gemm
 from ..launching import SIMULATED_PROGRAMS
 from ..operator import LOWER, Operator
 from ..plans import look
+from .contract import RankContract
 from .copy_engine import CopyEngines
 from .gemm_memory import memory_of
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, programs_beside_copies, simulated, tensors_of, world_of
-from .operands import all_rows, checked, fits_tma, for_kernels, keep_operands, product, readable
+from .operands import OTHERS, TENSORS, all_rows, fits_tma, for_kernels, keep_operands, product, readable
 
 NAME = "all_gather_matmul"
+CONTRACT = RankContract(NAME, *TENSORS, "-> c: =a (rows * ranks, n)", flops="2 * rows * ranks * k * n", says=OTHERS)
+GATHERED = RankContract("all_rows", "a: any (rows, k)", "-> whole: =a (rows * ranks, k)")
 
 
 def all_gather_matmul(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
@@ -46,18 +49,14 @@ def all_gather_matmul(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
     return ALL_GATHER_MATMUL(a, b, name_of(group))
 
 
-def _fake(a: Tensor, b: Tensor, group_name: str) -> Tensor:
-    return a.new_empty(checked(NAME, a, b, group_name) * a.shape[0], b.shape[1])
-
-
 def _run(a: Tensor, b: Tensor, group_name: str) -> Tensor:
     world, key = world_of(group_name), (look(a), look(b))
     plans = _PLANS.of(world)
-    return (plans[key] or plans.made(key, world, a, b, group_name))(a, b)
+    return (plans[key] or plans.made(key, world, a, b))(a, b)
 
 
-def _plan(world: World, a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    checked(NAME, a, b, group_name)
+def _plan(world: World, a: Tensor, b: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    CONTRACT.check(a=a, b=b, ranks=world.size)
     if world.size == 1:
         return product
     called = a.is_cuda and not agreed(world, NAME, a, b)
@@ -148,11 +147,7 @@ def _rows(a: Tensor, group_name: str) -> Tensor:
     return all_rows(world_of(group_name), a)
 
 
-def _fake_rows(a: Tensor, group_name: str) -> Tensor:
-    return a.new_empty(world_of(group_name).size * a.shape[0], a.shape[1])
-
-
 _PLANS = RankPlans(_plan)
-ALL_GATHER_MATMUL = Operator("all_gather_matmul(Tensor a, Tensor b, str group_name) -> Tensor", _run, _fake, keep_operands,
+ALL_GATHER_MATMUL = Operator("all_gather_matmul(Tensor a, Tensor b, str group_name) -> Tensor", _run, CONTRACT, keep_operands,
                              _backward, LOWER)
-ALL_ROWS = Operator("all_rows(Tensor a, str group_name) -> Tensor", _rows, _fake_rows)
+ALL_ROWS = Operator("all_rows(Tensor a, str group_name) -> Tensor", _rows, GATHERED)

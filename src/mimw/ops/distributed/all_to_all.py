@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 from ..operator import Operator
+from ..plans import Plans, look
+from .contract import RankContract
 from .launching import World, name_of, world_of
 from .moe_dispatch import MOE_DISPATCH
 
@@ -51,16 +53,25 @@ def all_to_all(x: Tensor, splits: Tensor | None = None, *, max_rows: int | None 
     return ALL_TO_ALL(x, name_of(group))
 
 
-def _fake(x: Tensor, group_name: str) -> Tensor:
-    ranks, size = world_of(group_name).size, x.numel() * x.itemsize
-    torch._check(x.shape[0] % ranks == 0 and size % (16 * ranks) == 0,
-                 lambda: f"all_to_all: x is {tuple(x.shape)} of {x.itemsize} bytes each; on {ranks} ranks rows must be a multiple "
-                         f"of {ranks}, and a part of 16 bytes")
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+CONTRACT = RankContract(
+    "all_to_all", "x: any (rows, *rest)", "rows % ranks == 0 and rows * prod(rest) * x.itemsize % (16 * ranks) == 0 -- rows must be a "
+    "multiple of the ranks, and a part of 16 bytes", "-> y: =x (rows, *rest)")
+
+
+def _checked(x: Tensor, group_name: str) -> bool:
+    """True, or an error."""
+    CONTRACT.check(x=x, group_name=group_name)
+    return True
+
+
+_SEEN = Plans(_checked)     # tensors that can be cut
 
 
 def _run(x: Tensor, group_name: str) -> Tensor:
-    found, ranks = _fake(x, group_name), world_of(group_name).size
+    ranks, key = world_of(group_name).size, (look(x), group_name)
+    if key not in _SEEN:
+        _SEEN.made(key, x, group_name)
+    found = torch.empty_like(x, memory_format=torch.contiguous_format)
     size = x.numel() * x.itemsize // ranks
     if not size:
         return found
@@ -109,7 +120,7 @@ def _backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
 
 
 _EQUAL: dict[tuple[int, int, torch.device], Tensor] = {}
-ALL_TO_ALL = Operator("all_to_all(Tensor x, str group_name) -> Tensor", _run, _fake, _save, _backward)
+ALL_TO_ALL = Operator("all_to_all(Tensor x, str group_name) -> Tensor", _run, CONTRACT, _save, _backward)
 
 
 __all__ = ["all_to_all"]

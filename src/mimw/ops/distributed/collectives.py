@@ -25,9 +25,15 @@ from mimw.runtime.in_place import refuse_leaves
 
 from ..operator import Operator
 from ..plans import look
+from .contract import RankContract
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
+CONTRACTS = {
+    "all_reduce": RankContract("all_reduce", "x: float (*any)", "-> out: =x (*any)"),
+    "all_reduce_": RankContract("all_reduce_", "x: float (*any) contiguous"),
+    "all_gather": RankContract("all_gather", "x: float (rows, *rest)", "-> out: =x (rows * ranks, *rest)"),
+    "reduce_scatter": RankContract("reduce_scatter", "x: float (rows, *rest)", "rows % ranks == 0 -- rows must be a multiple of the "
+                                   "ranks", "-> out: =x (rows // ranks, *rest)")}
 
 
 def all_reduce(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
@@ -80,43 +86,14 @@ def reduce_scatter(x: Tensor, group: Any = None, symmetric: bool = False) -> Ten
     return REDUCE_SCATTER(x, name_of(group), symmetric)
 
 
-def _shape(name: str, x: Tensor, group_name: str) -> list:
-    """The result's shape."""
-    if x.dtype not in TYPES:
-        raise NotImplementedError(f"{name}: x is {x.dtype}; it may be {', '.join(map(str, TYPES))}")
-    if name.startswith("all_reduce"):
-        return list(x.shape)
-    ranks = world_of(group_name).size
-    torch._check(x.dim() > 0, lambda: f"{name}: x is a scalar; it needs a first extent")
-    if name == "all_gather":
-        return [x.shape[0] * ranks, *x.shape[1:]]
-    torch._check(x.shape[0] % ranks == 0, lambda: f"{name}: x has {x.shape[0]} rows, which are no multiple of {ranks} ranks")
-    return [x.shape[0] // ranks, *x.shape[1:]]
-
-
-def _fake(name: str, x: Tensor, group_name: str, symmetric: bool = False) -> Tensor:
-    return x.new_empty(_shape(name, x, group_name))
-
-
 def _run(name: str, x: Tensor, group_name: str, symmetric: bool = False) -> Tensor:
-    shape, world = _shape(name, x, group_name), world_of(group_name)
-    if world.size == 1:
-        return x.reshape(shape).clone(memory_format=torch.contiguous_format)
+    world = world_of(group_name)
     plans, key = _PLANS.of(world), (name, look(x), symmetric)
-    return (plans[key] or plans.made(key, world, name, x, group_name, symmetric))(x)
-
-
-def _fake_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
-    _shape("all_reduce_", x, group_name)
-    torch._check(x.is_contiguous(), lambda: f"all_reduce_: x of strides {tuple(x.stride())} is not contiguous")
+    return (plans[key] or plans.made(key, world, name, x, symmetric))(x)
 
 
 def _run_(x: Tensor, group_name: str, symmetric: bool = False) -> None:
-    _fake_(x, group_name, symmetric)
-    world = world_of(group_name)
-    if world.size > 1:
-        plans, key = _PLANS.of(world), ("all_reduce_", look(x), symmetric)
-        (plans[key] or plans.made(key, world, "all_reduce_", x, group_name, symmetric))(x)
+    _run("all_reduce_", x, group_name, symmetric)
 
 
 def _place(world: World, x: Tensor) -> str:
@@ -147,8 +124,11 @@ def choice(collective: str, ranks: int, size: int, symmetric: bool, in_place: bo
     return chosen, chosen.form.startswith("direct")
 
 
-def _plan(world: World, name: str, x: Tensor, group_name: str, symmetric: bool) -> Callable[[Tensor], Tensor]:
-    shape, in_place = _shape(name, x, group_name), name.endswith("_")
+def _plan(world: World, name: str, x: Tensor, symmetric: bool) -> Callable[[Tensor], Tensor]:
+    of, in_place = CONTRACTS[name].check(x=x, ranks=world.size), name.endswith("_")
+    shape = x.shape if in_place else of.out.shape
+    if world.size == 1:
+        return (lambda x: x) if in_place else partial(torch.clone, memory_format=torch.contiguous_format)
     if x.is_cuda:
         agreed(world, name, x, *["symmetric"] * symmetric)
     if x.numel() == 0:
@@ -157,8 +137,8 @@ def _plan(world: World, name: str, x: Tensor, group_name: str, symmetric: bool) 
     part = x.numel() // (world.size if collective == "reduce_scatter" else 1)
     chosen, where_it_is = choice(collective, world.size, part * x.element_size(), symmetric, in_place)
 
-    torch._check(x.is_contiguous() or not symmetric,
-                 lambda: f"{name}: x of strides {tuple(x.stride())} is symmetric and not contiguous")
+    CONTRACTS[name].demand(x.is_contiguous() or not symmetric,
+                           lambda: f"x of strides {tuple(x.stride())} is symmetric and not contiguous")
     if not x.is_cuda:
         return partial(_simulated, name, world, symmetric, partial(_at_all_ranks, name, shape, where_it_is, chosen))
 
@@ -224,7 +204,7 @@ def _gradient(name: str) -> Callable:
 
 _PLANS = RankPlans(_plan)
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = (
-    Operator(f"{name}(Tensor x, str group_name, bool symmetric=False) -> Tensor", _named(_run, name), _named(_fake, name), _save,
+    Operator(f"{name}(Tensor x, str group_name, bool symmetric=False) -> Tensor", _named(_run, name), CONTRACTS[name], _save,
              _gradient(other))
     for name, other in (("all_reduce", "all_reduce"), ("all_gather", "reduce_scatter"), ("reduce_scatter", "all_gather")))
-ALL_REDUCE_ = Operator("all_reduce_(Tensor(a!) x, str group_name, bool symmetric=False) -> ()", _run_, _fake_)
+ALL_REDUCE_ = Operator("all_reduce_(Tensor(a!) x, str group_name, bool symmetric=False) -> ()", _run_, CONTRACTS["all_reduce_"])

@@ -24,12 +24,18 @@ from mimw.kernels import gemm_reduce_scatter
 from ..launching import SIMULATED_PROGRAMS
 from ..operator import LOWER, Operator
 from ..plans import look
+from .contract import RankContract
 from .gemm_memory import memory_of
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, programs_beside_copies, simulated, tensors_of, world_of
-from .operands import checked, fits_tma, for_kernels, keep_operands, product, readable, scattered_rows, summed
+from .operands import OTHERS, TENSORS, fits_tma, for_kernels, keep_operands, product, readable, summed
 from .sum_engine import SumEngines
 
 SCATTER, ALL = "matmul_reduce_scatter", "matmul_all_reduce"
+FLOPS = "2 * rows * k * n"
+CONTRACTS = {
+    SCATTER: RankContract(SCATTER, *TENSORS, "rows % ranks == 0 -- the rows of a cannot be scattered over the ranks: they must be a "
+                          "multiple of them", "-> c: =a (rows // ranks, n)", flops=FLOPS, says=OTHERS),
+    ALL: RankContract(ALL, *TENSORS, "-> c: =a (rows, n)", flops=FLOPS, says=OTHERS)}
 
 
 def matmul_reduce_scatter(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
@@ -59,15 +65,6 @@ def matmul_all_reduce(a: Tensor, b: Tensor, group: Any = None) -> Tensor:
     return MATMUL_ALL_REDUCE(a, b, name_of(group))
 
 
-def _fake_scatter(a: Tensor, b: Tensor, group_name: str) -> Tensor:
-    return a.new_empty(scattered_rows(SCATTER, a, checked(SCATTER, a, b, group_name)), b.shape[1])
-
-
-def _fake_all(a: Tensor, b: Tensor, group_name: str) -> Tensor:
-    checked(ALL, a, b, group_name)
-    return a.new_empty(a.shape[0], b.shape[1])
-
-
 def _run_scatter(a: Tensor, b: Tensor, group_name: str) -> Tensor:
     return _run(SCATTER, a, b, group_name)
 
@@ -79,15 +76,13 @@ def _run_all(a: Tensor, b: Tensor, group_name: str) -> Tensor:
 def _run(name: str, a: Tensor, b: Tensor, group_name: str) -> Tensor:
     world, key = world_of(group_name), (name, look(a), look(b))
     plans = _PLANS.of(world)
-    return (plans[key] or plans.made(key, world, name, a, b, group_name))(a, b)
+    return (plans[key] or plans.made(key, world, name, a, b))(a, b)
 
 
-def _plan(world: World, name: str, a: Tensor, b: Tensor, group_name: str) -> Callable[[Tensor, Tensor], Tensor]:
+def _plan(world: World, name: str, a: Tensor, b: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     everywhere = name == ALL
-    ranks = checked(name, a, b, group_name)
-    (m, k), n = a.shape, b.shape[1]
-    if not everywhere:
-        scattered_rows(name, a, ranks)
+    of = CONTRACTS[name].check(a=a, b=b, ranks=world.size)
+    m, k, n, ranks = of.rows, of.k, of.n, of.ranks
     if ranks == 1:
         return product
     if a.is_cuda:
@@ -179,6 +174,7 @@ def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None
 
 
 _PLANS = RankPlans(_plan)
-MATMUL_REDUCE_SCATTER = Operator("matmul_reduce_scatter(Tensor a, Tensor b, str group_name) -> Tensor", _run_scatter, _fake_scatter,
+MATMUL_REDUCE_SCATTER = Operator("matmul_reduce_scatter(Tensor a, Tensor b, str group_name) -> Tensor", _run_scatter,
+                                 CONTRACTS[SCATTER],
                                  keep_operands, _backward, LOWER)
-MATMUL_ALL_REDUCE = Operator("matmul_all_reduce(Tensor a, Tensor b, str group_name) -> Tensor", _run_all, _fake_all, autocast=LOWER)
+MATMUL_ALL_REDUCE = Operator("matmul_all_reduce(Tensor a, Tensor b, str group_name) -> Tensor", _run_all, CONTRACTS[ALL], autocast=LOWER)

@@ -18,11 +18,14 @@ from typing import Any
 
 from torch import Tensor
 
+from ..contract import Contract
+from ..experts_scaled import SCALES, TENSORS
+from ..plans import Plans, look
 from .launching import name_of, world_of
 from .moe_combine import moe_combine
 from .moe_dispatch import moe_dispatch
 from .moe_experts import block_of, moe_experts
-from .moe_experts_scaled import MOE_QUANTISED, check_scales
+from .moe_experts_scaled import MOE_QUANTISED
 from .moe_overlap import MOE_OVERLAPPED
 
 
@@ -56,14 +59,13 @@ def moe(x: Tensor, w_gate_up: Tensor, w_down: Tensor, expert_ids: Tensor, expert
     gradients  none
     errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types and GPUs
     """
-    if w_down.dim() != 3 or tuple(w_gate_up.shape[:2]) != (w_down.shape[0], 2 * w_down.shape[2]):
-        raise RuntimeError(f"moe: w_gate_up is {tuple(w_gate_up.shape)} and w_down {tuple(w_down.shape)}; they must be (experts of "
-                           "this rank, 2 inner, hidden) and (experts of this rank, hidden, inner)")
     scales = w_gate_up_scale, w_down_scale
     if (w_gate_up_scale is None) != (w_down_scale is None):
         raise RuntimeError("moe: w_gate_up_scale and w_down_scale belong together; one of them is missing")
-    if w_down_scale is not None:
-        check_scales("moe", w_gate_up, w_down, *scales)
+    matrices = w_gate_up, w_down, *(one for one in scales if one is not None)
+    key = *map(look, matrices),
+    if key not in _SEEN:
+        _SEEN.made(key, *matrices)
     if micro_batches < 1:
         raise RuntimeError(f"moe: {micro_batches} micro-batches; there is at least one")
     local, most = w_down.shape[0], x.shape[0] if max_tokens is None else max_tokens
@@ -76,6 +78,18 @@ def moe(x: Tensor, w_gate_up: Tensor, w_down: Tensor, expert_ids: Tensor, expert
                                              group=group)
     of = {} if scale is None else dict(scale=scale, w_gate_up_scale=w_gate_up_scale, w_down_scale=w_down_scale, dtype=x.dtype)
     return moe_combine(moe_experts(rows, ends, w_gate_up, w_down, block, **of), handle, expert_weights, group)
+
+
+def _checked(w_gate_up: Tensor, w_down: Tensor, *scales: Tensor) -> bool:
+    """True, or an error, before anything travels."""
+    contract = SCALED if scales else MATRICES
+    contract.check(w_gate_up=w_gate_up, w_down=w_down, **dict(zip(("w_gate_up_scale", "w_down_scale"), scales)))
+    return True
+
+
+MATRICES = Contract("moe", "w_down: any (experts, hidden, inner)", "w_gate_up: any (experts, 2 * inner, hidden)")
+SCALED = Contract("moe", *TENSORS, *SCALES)
+_SEEN = Plans(_checked)     # matrices that fit each other
 
 
 __all__ = ["moe"]

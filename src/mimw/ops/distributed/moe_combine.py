@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 import mimw
@@ -24,12 +23,16 @@ from mimw.kernels import moe_combine as library
 from ..launching import SIMULATED_PROGRAMS, is_hopper, programs
 from ..operator import Operator
 from ..plans import look
+from .contract import RankContract
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, world_of
 from .moe_dispatch import Handle, held, kept_rooms
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
+CONTRACT = RankContract(
+    "moe_combine", "y: float (rows, hidden)", "places: i32 (ranks, most, k)", "expert_ids: int (tokens, k)",
+    "weights: float (tokens, k)", "tokens <= most -- there are no more tokens than moe_dispatch was told of",
+    "rows >= ranks * most * k -- y has a row for each that moe_dispatch gave", "num_experts % ranks == 0 -- experts must be a "
+    "multiple of the ranks", "-> out: =y (tokens, hidden)")
 TASKS = 6               # of a program that has a multiprocessor for itself beside products: more have too few registers
-HANDLES = ((torch.int32, torch.int32), (torch.int32, torch.int64))      # types of places and expert_ids
 
 
 def moe_combine(y: Tensor, handle: Handle, weights: Tensor, group: Any = None, programs: int = 0) -> Tensor:
@@ -52,35 +55,12 @@ def moe_combine(y: Tensor, handle: Handle, weights: Tensor, group: Any = None, p
     return MOE_COMBINE(y, handle.places, handle.expert_ids, weights, handle.num_experts, name_of(group), programs)
 
 
-def _checked(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, ranks: int) -> None:
-    given = dict(y=(y, 2), places=(places, 3), expert_ids=(ids, 2), weights=(weights, 2))
-    for name, (tensor, rank) in given.items():
-        if tensor.dim() != rank or tensor.device != y.device:
-            raise RuntimeError(f"moe_combine: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have {rank} dimensions, "
-                               f"and all must be on one device, {y.device} of y")
-    if y.dtype not in TYPES or weights.dtype not in TYPES or (places.dtype, ids.dtype) not in HANDLES:
-        raise NotImplementedError(f"moe_combine: y is {y.dtype}, weights {weights.dtype}, places {places.dtype} and expert_ids "
-                                  f"{ids.dtype}; y and weights may be {', '.join(map(str, TYPES))}, the others are moe_dispatch's")
-    held_ranks, most, k = places.shape
-    torch._check(held_ranks == ranks and ids.shape[1] == k and tuple(weights.shape) == tuple(ids.shape) and ids.shape[0] <= most
-                 and y.shape[0] >= ranks * most * k and num_experts % ranks == 0,
-                 lambda: f"moe_combine: y is {tuple(y.shape)}, places {tuple(places.shape)}, expert_ids {tuple(ids.shape)} and "
-                         f"weights {tuple(weights.shape)} on {ranks} ranks; y has a row for each that moe_dispatch gave, and "
-                         "a choice has a weight")
-
-
-def _fake(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str,
-          count: int = 0) -> Tensor:
-    _checked(y, places, ids, weights, num_experts, world_of(group_name).size)
-    return y.new_empty(ids.shape[0], y.shape[1])
-
-
 def _run(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, group_name: str,
          count: int = 0, out: Tensor | None = None, tasks: int = TASKS) -> Tensor:
     """By so many multiprocessors, 0 for all, if fewer by so many tasks each; on GPUs the result may be given."""
     world = world_of(group_name)
     if not y.is_cuda:
-        _checked(y, places, ids, weights, num_experts, world.size)
+        CONTRACT.check(y=y, places=places, expert_ids=ids, weights=weights, num_experts=num_experts, ranks=world.size)
         return simulated("moe_combine", world, (y, places, ids, weights), lambda *every: _at_all_ranks(*every, num_experts),
                          like=(num_experts, list(places.shape), list(y.shape)), ragged=True)
     plans, key = _PLANS.of(world), (look(y), look(places), look(ids), look(weights), num_experts, count, tasks)
@@ -89,8 +69,8 @@ def _run(y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: i
 
 def _plan(world: World, y: Tensor, places: Tensor, ids: Tensor, weights: Tensor, num_experts: int, given: int,
           tasks: int) -> Callable:
-    (_, most, k), hidden = places.shape, y.shape[1]
-    _checked(y, places, ids, weights, num_experts, world.size)
+    of = CONTRACT.check(y=y, places=places, expert_ids=ids, weights=weights, num_experts=num_experts, ranks=world.size)
+    most, k, hidden = of.most, of.k, of.hidden
     agreed(world, "moe_combine", y, places, f"{num_experts} experts" + (f", {given} programs of {tasks}" if given else ""))
     if not is_hopper(y):
         raise NotImplementedError("moe_combine: it is measured on Hopper, and this GPU is another one")
@@ -135,7 +115,7 @@ def _at_all_ranks(ranks: mimw.World, ys: list, places: list, ids: list, weights:
 
 
 MOE_COMBINE = Operator("moe_combine(Tensor y, Tensor places, Tensor expert_ids, Tensor weights, int num_experts, str group_name, "
-                       "int programs=0) -> Tensor", _run, _fake)
+                       "int programs=0) -> Tensor", _run, CONTRACT)
 
 
 __all__ = ["MOE_COMBINE", "moe_combine"]

@@ -23,6 +23,7 @@ from mimw.kernels import moe_dispatch as library
 from ..launching import SIMULATED_PROGRAMS, is_hopper, programs
 from ..operator import Operator
 from ..plans import look
+from .contract import RankContract
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, workspace, world_of
 
 MOST_EXPERTS = 4096     # of all ranks
@@ -87,27 +88,15 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
     return Dispatched(rows, ends, None if scale is None else scales, Handle(places, expert_ids, num_experts))
 
 
-def checked(name: str, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int, ranks: int) -> None:
-    """RuntimeError or NotImplementedError unless operator `name` can take these."""
-    if block < 1:
-        raise RuntimeError(f"{name}: blocks of {block} rows; they have at least one")
-    for what, tensor in dict(x=x, expert_ids=ids, scale=scale).items():
-        if tensor is not None and (tensor.dim() != 2 or tensor.device != x.device):
-            raise RuntimeError(f"{name}: {what} is {tuple(tensor.shape)} on {tensor.device}; it must have 2 dimensions, and "
-                               f"all must be on one device, {x.device} of x")
-    if ids.dtype not in (torch.int32, torch.int64):
-        raise NotImplementedError(f"{name}: expert_ids is {ids.dtype}; it may be torch.int32 or torch.int64")
-    torch._check(x.shape[0] == ids.shape[0] and (scale is None or scale.shape[0] == ids.shape[0]),
-                 lambda: f"{name}: x is {tuple(x.shape)}, expert_ids {tuple(ids.shape)}"
-                         f"{'' if scale is None else f' and scale {tuple(scale.shape)}'}; they must have as many rows")
-    torch._check(x.shape[0] <= most, lambda: f"{name}: {x.shape[0]} tokens, and max_tokens is {most}")
-    if num_experts < 1 or num_experts % ranks or num_experts > MOST_EXPERTS:
-        raise RuntimeError(f"{name}: {num_experts} experts on {ranks} ranks; they must be a multiple of the ranks, and "
-                           f"{MOST_EXPERTS} at most")
-    for what, tensor in dict(x=x, scale=scale).items():
-        if tensor is not None and (tensor.shape[1] * tensor.itemsize % 16 or not tensor.shape[1]):
-            raise RuntimeError(f"{name}: a row of {what} is {tensor.shape[1]} x {tensor.itemsize} bytes; it must be a "
-                               "multiple of 16 bytes: pad the columns")
+TENSORS = (         # lines of contracts
+    "x: any (tokens, columns)", "expert_ids: int (tokens, k)", "scale?: any (tokens, scales)", "block >= 1 -- blocks have one row at "
+    "least", "tokens <= max_tokens -- there are more tokens than max_tokens",
+    f"1 <= num_experts <= {MOST_EXPERTS} and num_experts % ranks == 0 -- experts must be a multiple of the ranks, and {MOST_EXPERTS} at "
+    "most", "columns > 0 and columns * x.itemsize % 16 == 0 -- a row must be a multiple of 16 bytes: pad the columns",
+    "scale is None or scales > 0 and scales * scale.itemsize % 16 == 0 -- the scales of a row must be a multiple of 16 bytes: pad "
+    "them")
+CONTRACT = RankContract("moe_dispatch", *TENSORS, "-> rows: =x (room, columns)", "-> ends: i32 (num_experts // ranks)",
+                        "-> places: i32 (ranks, max_tokens, k)", "-> scales: =scale|=x (room, scales) if scale")
 
 
 def empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
@@ -117,13 +106,6 @@ def empty(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: 
     scales = x.new_empty(0) if scale is None else scale.new_empty(room, scale.shape[1])
     return (x.new_empty(room, x.shape[1]), ids.new_empty(num_experts // ranks, dtype=torch.int32),
             ids.new_empty(ranks, most, k, dtype=torch.int32), scales)
-
-
-def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int, block: int,
-          group_name: str, count: int = 0) -> tuple[Tensor, ...]:
-    ranks = world_of(group_name).size
-    checked("moe_dispatch", x, ids, scale, num_experts, most, block, ranks)
-    return empty(x, ids, scale, num_experts, most, room, ranks)
 
 
 def words(rows: Tensor) -> Tensor:
@@ -142,7 +124,8 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
     """`count` programs, 0 for as many as there are multiprocessors; on GPUs results may be given, as `empty` makes them."""
     world = world_of(group_name)
     if not x.is_cuda:
-        checked("moe_dispatch", x, ids, scale, num_experts, most, block, world.size)
+        CONTRACT.check(x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most, room=room, block=block,
+                       ranks=world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
         return simulated("moe_dispatch", world, (x, ids, scale),
                          lambda *every: _at_all_ranks(*every, num_experts, most, room, block),
@@ -161,7 +144,8 @@ def looks_of(x: Tensor, ids: Tensor, scale: Tensor | None) -> str:
 def _plan(world: World, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
           block: int, given: int) -> Callable:
     k = ids.shape[1]
-    checked("moe_dispatch", x, ids, scale, num_experts, most, block, world.size)
+    CONTRACT.check(x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most, room=room, block=block,
+                       ranks=world.size)
     agreed(world, "moe_dispatch", looks_of(x, ids, scale), f"{num_experts} experts, {most} tokens, room {room}, block {block}"
            + (f", {given} programs" if given else ""))
     if not is_hopper(x):
@@ -241,8 +225,8 @@ def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_expe
 
 
 MOE_DISPATCH = Operator("moe_dispatch(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, int room, "
-                        "int block, str group_name, int programs=0) -> (Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+                        "int block, str group_name, int programs=0) -> (Tensor, Tensor, Tensor, Tensor)", _run, CONTRACT)
 
 
-__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "beside_products", "checked", "empty", "held", "kept_rooms", "looks_of",
+__all__ = ["MOE_DISPATCH", "Dispatched", "Handle", "TENSORS", "beside_products", "empty", "held", "kept_rooms", "looks_of",
            "moe_dispatch", "tensors_of", "words"]

@@ -23,8 +23,15 @@ from mimw.kernels import moe_dispatch as library
 from ..launching import SIMULATED_PROGRAMS, is_hopper, programs
 from ..operator import Operator
 from ..plans import look
+from .contract import RankContract
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
-from .moe_dispatch import Handle, checked, held, kept_rooms, looks_of, words
+from .moe_dispatch import TENSORS, Handle, held, kept_rooms, looks_of, words
+
+LISTED = "cdiv(ranks * max_tokens * k + (block - 1) * (num_experts // ranks), block) * block"
+CONTRACT = RankContract(
+    "moe_dispatch_rows", *TENSORS, "-> rows: =x (ranks * max_tokens, columns)", f"-> sources: i32 ({LISTED})",
+    "-> ends: i32 (num_experts // ranks)", "-> places: i32 (ranks, max_tokens, k)",
+    "-> scales: =scale|=x (ranks * max_tokens, scales) if scale")
 
 
 class Listed(NamedTuple):
@@ -67,19 +74,11 @@ def _lists(ids: Tensor, num_experts: int, most: int, block: int, ranks: int) -> 
     return tuple(ids.new_empty(shape, dtype=torch.int32) for shape in shapes)
 
 
-def _fake(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int,
-          group_name: str) -> tuple[Tensor, ...]:
-    ranks = world_of(group_name).size
-    checked("moe_dispatch_rows", x, ids, scale, num_experts, most, block, ranks)
-    scales = x.new_empty(0) if scale is None else scale.new_empty(ranks * most, scale.shape[1])
-    return x.new_empty(ranks * most, x.shape[1]), *_lists(ids, num_experts, most, block, ranks), scales
-
-
 def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int,
          group_name: str) -> tuple[Tensor, ...]:
     world = world_of(group_name)
     if not x.is_cuda:
-        checked("moe_dispatch_rows", x, ids, scale, num_experts, most, block, world.size)
+        CONTRACT.check(x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most, block=block, ranks=world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
         return simulated("moe_dispatch_rows", world, (x, ids, scale),
                          lambda *every: _at_all_ranks(*every, num_experts, most, block),
@@ -90,7 +89,7 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
 
 def _plan(world: World, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int) -> Callable:
     k, size = ids.shape[1], x.shape[1]
-    checked("moe_dispatch_rows", x, ids, scale, num_experts, most, block, world.size)
+    CONTRACT.check(x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most, block=block, ranks=world.size)
     agreed(world, "moe_dispatch_rows", looks_of(x, ids, scale), f"{num_experts} experts, {most} tokens, block {block}")
     if not is_hopper(x):
         raise NotImplementedError("moe_dispatch_rows: it copies rows by Hopper's bulk copies, and this GPU is another one")
@@ -149,7 +148,7 @@ def _at_all_ranks(ranks: mimw.World, xs: list, ids: list, scales: list, num_expe
 
 
 MOE_DISPATCH_ROWS = Operator("moe_dispatch_rows(Tensor x, Tensor expert_ids, Tensor? scale, int num_experts, int max_tokens, "
-                             "int block, str group_name) -> (Tensor, Tensor, Tensor, Tensor, Tensor)", _run, _fake)
+                             "int block, str group_name) -> (Tensor, Tensor, Tensor, Tensor, Tensor)", _run, CONTRACT)
 
 
 __all__ = ["MOE_DISPATCH_ROWS", "Listed", "moe_dispatch_rows"]

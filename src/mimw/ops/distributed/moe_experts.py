@@ -19,6 +19,7 @@ from torch import Tensor
 from mimw.kernels.moe import configuration, product
 from mimw.kernels.moe.gathered import BM, gathered_product
 
+from ..contract import Contract
 from ..grouped_matmul import GROUPED
 from ..launching import Launch, is_exact, is_hopper, programs
 from ..operator import Operator
@@ -27,8 +28,13 @@ from ..products import rows_for_tma
 from ..swiglu import SWIGLU
 from .moe_experts_scaled import MOE_EXPERTS_SCALED
 
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
 BLOCKS = {16: 8, 32: 22, 64: 40, BM: 128}       # rows a block, and rows of an expert that its configuration is for
+CONTRACT = Contract(
+    "moe_experts", "rows: float (held, hidden)", "w_down: =rows (experts, hidden, inner)", "w_gate_up: =rows (experts, 2 * inner, hidden)",
+    "ends: i32 (experts)", "sources?: i32 (listed)",
+    f"block in {tuple(BLOCKS)} and (sources is None or block == {BM}) and (held if sources is None else listed) % block == 0 -- rows "
+    f"must be whole blocks of {', '.join(map(str, BLOCKS))} rows, with sources {BM}",
+    "-> y: =rows (held if sources is None else listed, hidden)")
 
 
 def block_of(rows: int, experts: int) -> int:
@@ -72,33 +78,6 @@ def moe_experts(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, b
     return MOE_EXPERTS_SCALED(rows, ends, w_gate_up, w_down, *scales, block, str(dtype).removeprefix("torch."), programs)
 
 
-def _checked(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int) -> None:
-    given = dict(rows=(rows, 2), ends=(ends, 1), w_gate_up=(w_gate_up, 3), w_down=(w_down, 3))
-    given |= {} if sources is None else dict(sources=(sources, 1))
-    for name, (tensor, rank) in given.items():
-        if tensor.dim() != rank or tensor.device != rows.device:
-            raise RuntimeError(f"moe_experts: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have {rank} dimensions, "
-                               f"and all must be on one device, {rows.device} of rows")
-        if tensor.dtype != (torch.int32 if rank == 1 else rows.dtype) or rows.dtype not in TYPES:
-            raise NotImplementedError(f"moe_experts: {name} is {tensor.dtype}; ends and sources are torch.int32, rows and matrices "
-                                      f"of one type: {', '.join(map(str, TYPES))}")
-    count, hidden, inner = w_down.shape
-    listed = rows if sources is None else sources
-    if block not in BLOCKS or sources is not None and block != BM or listed.shape[0] % block:
-        raise RuntimeError(f"moe_experts: {listed.shape[0]} rows in blocks of {block}; they must be whole blocks of "
-                           f"{', '.join(map(str, BLOCKS))} rows, with sources {BM}")
-    torch._check(rows.shape[1] == hidden and tuple(w_gate_up.shape) == (count, 2 * inner, hidden) and ends.shape[0] == count,
-                 lambda: f"moe_experts: rows are {tuple(rows.shape)}, with {ends.shape[0]} ends, w_gate_up {tuple(w_gate_up.shape)}"
-                         f" and w_down {tuple(w_down.shape)}; they must be (rows, hidden), an end for each expert, "
-                         "(experts, 2 inner, hidden) and (experts, hidden, inner)")
-
-
-def _fake(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int,
-          count: int = 0) -> Tensor:
-    _checked(rows, ends, w_gate_up, w_down, sources, block)
-    return rows.new_empty((rows if sources is None else sources).shape[0], rows.shape[1])
-
-
 def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int,
          count: int = 0) -> Tensor:
     given, exact = (rows, ends, w_gate_up, w_down), is_exact(rows)
@@ -112,9 +91,9 @@ def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources:
 
 def _plan(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None, block: int,
           exact: bool, count: int) -> Callable:
-    _checked(rows, ends, w_gate_up, w_down, sources, block)
-    (_, hidden, inner), size = w_down.shape, rows.itemsize
-    places = (rows if sources is None else sources).shape[0]
+    of = CONTRACT.check(rows=rows, ends=ends, w_gate_up=w_gate_up, w_down=w_down, sources=sources, block=block)
+    hidden, inner, size = of.hidden, of.inner, rows.itemsize
+    places, _ = of.y.shape
     if 0 in (rows.numel(), places, inner):
         return lambda rows, *_: rows.new_zeros(places, hidden)
     aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden * size % 16 == inner * size % 16 == 0
@@ -160,7 +139,7 @@ def composed(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sour
 
 
 MOE_EXPERTS = Operator("moe_experts(Tensor rows, Tensor ends, Tensor w_gate_up, Tensor w_down, Tensor? sources, int block, "
-                       "int programs=0) -> Tensor", _run, _fake)
+                       "int programs=0) -> Tensor", _run, CONTRACT)
 
 
 __all__ = ["BLOCKS", "MOE_EXPERTS", "block_of", "moe_experts"]

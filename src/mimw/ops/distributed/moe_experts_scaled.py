@@ -19,9 +19,10 @@ from torch import Tensor
 
 from mimw.kernels.moe import blocked_launches, blocked_room_for, quantise_arguments
 
+from ..contract import Contract
+from ..experts_scaled import SCALES, TENSORS
 from ..grouped_matmul import GROUPED
 from ..launching import Launch, is_hopper, programs
-from ..matmul import FP8
 from ..operator import Operator
 from ..plans import Plans, look
 from ..products import rows_for_tma
@@ -31,6 +32,15 @@ STEP = 128                  # numbers of a row that share a scale
 BESIDE = 4                  # scales of a row are a multiple of so many: 16 bytes, as rows travel
 BLOCKS = (16, 32, 64, 128)
 WIDE = ("bfloat16", "float16", "float32")
+CONTRACT = Contract(
+    "moe_experts", *TENSORS, *SCALES, "rows: fp8 (places, hidden)",
+    "rows.dtype == w_down.dtype -- with scales rows are of the matrices' type", "ends: i32 (experts)", "scale: fp32 (places, scales)",
+    f"offered: dtype in {WIDE} -- rows of results may be {', '.join(WIDE)}",
+    f"scales >= cdiv(hidden, {STEP}) -- there must be a scale for each {STEP} numbers of a row",
+    f"block in {BLOCKS} and places % block == 0 -- rows must be whole blocks of {', '.join(map(str, BLOCKS))} rows",
+    "-> y: dtype (places, hidden)")
+TOKENS = Contract("moe", "x: float (tokens, hidden)", "dtype: fp8", "-> rows: dtype (tokens, hidden)",
+                  f"-> scales: fp32 (tokens, cdiv(hidden, {STEP * BESIDE}) * {BESIDE})")
 
 
 def columns_of(hidden: int) -> int:
@@ -43,9 +53,6 @@ def columns_of(hidden: int) -> int:
 
 def _narrow(x: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
     """Empty: the rows in fp8, and their scales, of which those behind the last are 0."""
-    if x.dim() != 2 or str(x.dtype).removeprefix("torch.") not in WIDE or getattr(torch, dtype) not in FP8:
-        raise NotImplementedError(f"moe: x is {x.dtype} {tuple(x.shape)}, to become {dtype}; it may be a matrix of "
-                                  f"{', '.join(WIDE)}, and become {', '.join(map(str, FP8))}")
     rows = x.new_empty(x.shape, dtype=getattr(torch, dtype))
     columns = columns_of(x.shape[1])
     made = x.new_empty if columns == -(-x.shape[1] // STEP) else x.new_zeros
@@ -59,6 +66,7 @@ def _quantised(x: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
 
 
 def _plan_tokens(x: Tensor, dtype: str) -> Callable:
+    TOKENS.check(x=x, dtype=dtype)
     rows, scales = _narrow(x, dtype)
     if x.numel() == 0:
         return lambda x: _narrow(x, dtype)
@@ -74,55 +82,10 @@ def _plan_tokens(x: Tensor, dtype: str) -> Callable:
 
 _TOKENS = Plans(_plan_tokens)
 
-MOE_QUANTISED = Operator("moe_quantised(Tensor x, str dtype) -> (Tensor, Tensor)", _quantised, _narrow)
+MOE_QUANTISED = Operator("moe_quantised(Tensor x, str dtype) -> (Tensor, Tensor)", _quantised, TOKENS)
 
 
 # ---- experts --------------------------------------------------------------------------------------------------------
-
-
-def check_scales(name: str, w_gate_up: Tensor, w_down: Tensor, gate_up_scale: Tensor, down_scale: Tensor) -> None:
-    """RuntimeError or NotImplementedError unless these are matrices of one fp8 type, with scales for them."""
-    if w_gate_up.dtype != w_down.dtype or w_down.dtype not in FP8:
-        raise NotImplementedError(f"{name}: w_gate_up is {w_gate_up.dtype} and w_down {w_down.dtype}; with scales both are "
-                                  f"{' or '.join(map(str, FP8))}")
-    experts, hidden, inner = w_down.shape
-    torch._check(inner % STEP == 0, lambda: f"{name}: inner is {inner}; with scales it must be a multiple of {STEP}")
-    wanted = dict(w_gate_up_scale=(experts, 2 * inner // STEP, -(-hidden // STEP)),
-                  w_down_scale=(experts, -(-hidden // STEP), inner // STEP))
-    for (what, shape), scale in zip(wanted.items(), (gate_up_scale, down_scale)):
-        if scale.dtype is not torch.float32 or scale.device != w_down.device:
-            raise RuntimeError(f"{name}: {what} is {scale.dtype} on {scale.device}; it must be torch.float32 on {w_down.device}")
-        torch._check(tuple(scale.shape) == shape, lambda: f"{name}: {what} is {tuple(scale.shape)}; it must be {shape}")
-
-
-def _checked(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: Tensor, gate_up_scale: Tensor,
-             down_scale: Tensor, block: int, dtype: str) -> None:
-    for name, (tensor, rank) in dict(rows=(rows, 2), ends=(ends, 1), w_gate_up=(w_gate_up, 3), w_down=(w_down, 3),
-                                     scale=(scale, 2)).items():
-        if tensor.dim() != rank or tensor.device != rows.device:
-            raise RuntimeError(f"moe_experts: {name} is {tuple(tensor.shape)} on {tensor.device}; it must have {rank} dimensions, "
-                               f"and all must be on one device, {rows.device} of rows")
-    check_scales("moe_experts", w_gate_up, w_down, gate_up_scale, down_scale)
-    if rows.dtype != w_down.dtype or ends.dtype is not torch.int32 or scale.dtype is not torch.float32 or dtype not in WIDE:
-        raise NotImplementedError(f"moe_experts: rows are {rows.dtype}, ends {ends.dtype}, scale {scale.dtype}, the result "
-                                  f"{dtype}; with scales rows are of the matrices' type, {w_down.dtype}, ends torch.int32, scale "
-                                  f"torch.float32, the result one of {', '.join(WIDE)}")
-    count, hidden, inner = w_down.shape
-    if block not in BLOCKS or rows.shape[0] % block:
-        raise RuntimeError(f"moe_experts: {rows.shape[0]} rows in blocks of {block}; they must be whole blocks of "
-                           f"{', '.join(map(str, BLOCKS))} rows")
-    torch._check(rows.shape[1] == hidden and tuple(w_gate_up.shape) == (count, 2 * inner, hidden) and ends.shape[0] == count
-                 and scale.shape[0] == rows.shape[0] and scale.shape[1] >= -(-hidden // STEP),
-                 lambda: f"moe_experts: rows are {tuple(rows.shape)} with scale {tuple(scale.shape)} and {ends.shape[0]} ends, "
-                         f"w_gate_up {tuple(w_gate_up.shape)} and w_down {tuple(w_down.shape)}; they must be (rows, hidden), a "
-                         f"scale for each {STEP} numbers, an end for each expert, (experts, 2 inner, hidden) and (experts, hidden, "
-                         "inner)")
-
-
-def _fake(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
-          block: int, dtype: str, count: int = 0, drawn: bool = False) -> Tensor:
-    _checked(rows, ends, w_gate_up, w_down, scale, gate_up_scale, down_scale, block, dtype)
-    return rows.new_empty(rows.shape, dtype=getattr(torch, dtype))
 
 
 def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
@@ -134,9 +97,9 @@ def _run(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scale: T
 
 def _plan(given: tuple[Tensor, ...], block: int, dtype: str, count: int, drawn: bool,
           halves: tuple[int, int] | None) -> Callable:
-    _checked(*given, block, dtype)
+    of = CONTRACT.check(**MOE_EXPERTS_SCALED.named(*given, block, dtype))
     rows, ends, w_gate_up, w_down, scale, *of_weights = given
-    (_, hidden, inner), places, wide = w_down.shape, rows.shape[0], getattr(torch, dtype)
+    hidden, inner, places, wide = of.hidden, of.inner, of.places, of.y.dtype
     if 0 in (rows.numel(), inner):
         return lambda rows, *_: rows.new_zeros(rows.shape, dtype=wide)
     aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and rows_for_tma(rows) and hidden % 16 == 0
@@ -187,7 +150,7 @@ def composed(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, scal
 
 MOE_EXPERTS_SCALED = Operator(
     "moe_experts_scaled(Tensor rows, Tensor ends, Tensor w_gate_up, Tensor w_down, Tensor scale, Tensor w_gate_up_scale, "
-    "Tensor w_down_scale, int block, str dtype, int programs=0, bool drawn=False) -> Tensor", _run, _fake)
+    "Tensor w_down_scale, int block, str dtype, int programs=0, bool drawn=False) -> Tensor", _run, CONTRACT)
 
 
-__all__ = ["MOE_EXPERTS_SCALED", "MOE_QUANTISED", "check_scales", "columns_of"]
+__all__ = ["MOE_EXPERTS_SCALED", "MOE_QUANTISED", "columns_of"]

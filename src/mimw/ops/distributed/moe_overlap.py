@@ -36,6 +36,7 @@ from torch import Tensor
 from mimw.kernels.measured import by_chip
 from mimw.kernels.moe_dispatch import listed
 
+from ..contract import Contract
 from ..launching import programs
 from ..operator import Operator
 from .launching import World, world_of
@@ -174,14 +175,10 @@ def _by_parts(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights
     return torch.cat(outs)
 
 
-def _fake(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, gate_up_scale: Tensor | None,
-          down_scale: Tensor | None, most: int, micro_batches: int, block: int, group_name: str) -> Tensor:
-    return x.new_empty(x.shape)
-
-
 MOE_OVERLAPPED = Operator(
     "moe_overlapped(Tensor x, Tensor w_gate_up, Tensor w_down, Tensor expert_ids, Tensor expert_weights, Tensor? w_gate_up_scale, "
-    "Tensor? w_down_scale, int max_tokens, int micro_batches, int block, str group_name) -> Tensor", overlapped, _fake)
+    "Tensor? w_down_scale, int max_tokens, int micro_batches, int block, str group_name) -> Tensor", overlapped,
+    Contract("moe_overlapped", "x: any (tokens, hidden)", "-> out: =x (tokens, hidden)"))
 
 
 __all__ = ["MOE_OVERLAPPED", "Overlap", "chosen_for", "overlapped"]

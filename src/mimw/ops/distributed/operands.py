@@ -1,8 +1,8 @@
 """What the products over several GPUs ask of their operands, and what they do with what the kernels do not take.
 
-Input: a (M, K) and b (K, N) of one rank. Output: the number of ranks, errors, answers. For example:
+Input: a (M, K) and b (K, N) of one rank. Output: lines of contracts, answers. For example:
 
-    checked("all_gather_matmul", a, b, group_name)      how many ranks; or a RuntimeError or NotImplementedError
+    RankContract("all_gather_matmul", *TENSORS, "-> c: =a (rows * ranks, n)")
     for_kernels(a, b)                                   whether the kernels multiply matrices of such shapes
     readable(a, b, fits_tma(a, b))                      a and b, or copies of them that TMA can read
     all_rows(world, a)                                  a of all ranks, one under another, by NCCL or simulated
@@ -19,30 +19,10 @@ from torch import Tensor
 from ..launching import is_hopper
 from ..matmul import MATMUL
 from ..products import matrix_for_tma, rows_for_tma
-from .launching import World, simulated, world_of
+from .launching import World, simulated
 
-TYPES = (torch.bfloat16, torch.float16)
-
-
-def checked(name: str, a: Tensor, b: Tensor, group_name: str) -> int:
-    """How many ranks there are, if a and b can be multiplied."""
-    if a.dim() != 2 or b.dim() != 2:
-        raise RuntimeError(f"{name}: a has {a.dim()} dimensions and b {b.dim()}; both must be matrices")
-    if a.dtype not in TYPES or a.dtype != b.dtype:
-        raise NotImplementedError(f"{name}: a is {a.dtype} and b {b.dtype}; both must be bf16, or both fp16. For others: "
-                                  "torch.distributed's collectives and mimw.ops.matmul")
-    if a.device != b.device:
-        raise RuntimeError(f"{name}: a is on {a.device} and b on {b.device}; both must be on one device")
-    torch._check(a.shape[1] == b.shape[0], lambda: f"{name}: a is {a.shape[0]} x {a.shape[1]} and b {b.shape[0]} x {b.shape[1]}; "
-                                                   f"the inner extents {a.shape[1]} and {b.shape[0]} must be equal")
-    return world_of(group_name).size
-
-
-def scattered_rows(name: str, a: Tensor, ranks: int) -> int:
-    """How many of a's rows each rank gets."""
-    torch._check(a.shape[0] % ranks == 0, lambda: f"{name}: the {a.shape[0]} rows of a cannot be scattered over {ranks} ranks: "
-                                                  f"they must be a multiple of {ranks}")
-    return a.shape[0] // ranks
+TENSORS = "a: bf16|fp16 (rows, k)", "b: =a (k, n)"      # lines of contracts
+OTHERS = "For others: torch.distributed's collectives and mimw.ops.matmul"
 
 
 def for_kernels(a: Tensor, b: Tensor) -> bool:

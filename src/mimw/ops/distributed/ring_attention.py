@@ -18,16 +18,17 @@ from torch import Tensor
 
 import mimw
 from mimw.kernels import ring_attention as hopper
+from mimw.kernels.attention.changes import HEADS
 from mimw.kernels.ring_attention import Workspace, positions
 
-from ..launching import programs, zeros
+from ..contract import Contract, Extents
+from ..launching import is_hopper, programs, zeros
 from ..operator import LOWER, Operator
-from ..plans import look
+from ..plans import Plans, look
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, world_of
 from .ring_attention_backward import RING_ATTENTION_BACKWARD
 from .ring_attention_memory import groups, kept_workspace, own_rows
 
-TYPES = torch.bfloat16, torch.float16
 SIMULATED_PROGRAMS = 2
 
 
@@ -66,24 +67,22 @@ def ring_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, balanc
     return (o, lse) if return_lse else o
 
 
-def checked(q: Tensor, k: Tensor, v: Tensor, parts: int) -> None:
-    """An error unless the kernels take them."""
-    if not q.dim() == k.dim() == v.dim() == 4:
-        raise RuntimeError("ring_attention: q, k and v are (batch, heads, length, dim); they have "
-                           f"{q.dim()}, {k.dim()} and {v.dim()} dimensions")
-    if not q.device == k.device == v.device or not q.dtype == k.dtype == v.dtype:
-        raise RuntimeError(f"ring_attention: q is {q.dtype} on {q.device}, k {k.dtype} on {k.device} and v {v.dtype} on "
-                           f"{v.device}; all must be of one type on one device")
-    if 0 in (*q.shape, *k.shape):
-        raise RuntimeError(f"ring_attention: q is {tuple(q.shape)} and k {tuple(k.shape)}; there is nothing to compute")
-    if q.dtype not in TYPES:
-        raise NotImplementedError(f"ring_attention: q, k and v are {q.dtype}; they may be {', '.join(map(str, TYPES))}")
-    if q.is_cuda and torch.cuda.get_device_capability(q.device) != (9, 0):
+def _only_hopper(of: Extents, given: dict) -> None:
+    """An error on other GPUs."""
+    if given["q"].is_cuda and not is_hopper(given["q"]):
         raise NotImplementedError("ring_attention: its kernels are for sm_90")
-    try:
-        hopper.check(q, k, v, parts)
-    except ValueError as error:
-        raise RuntimeError(f"ring_attention: {error}") from None
+    of.parts = parts_of(of.causal, of.balanced)
+    aligned = hopper.ALIGNED * of.parts
+    CONTRACT.demand(of.length % aligned == 0, lambda: f"a rank has {of.length} rows, in {of.parts} parts, which must be multiples of "
+                    f"{hopper.ALIGNED}: pad the whole sequence to a multiple of {aligned} times the number of ranks")
+
+
+CONTRACT = Contract(
+    "ring_attention", "q: bf16|fp16 (batch, heads, length, dim)", "k: =q (batch, kv_heads, length, dim)",
+    "v: =q (batch, kv_heads, length, dim)", "min(batch, heads, kv_heads, length, dim) > 0 -- there is nothing to compute", HEADS,
+    f"dim in {hopper.HEAD_DIMS} -- the head dim may be {' or '.join(map(str, hopper.HEAD_DIMS))}",
+    "-> o: =q (batch, heads, length, dim)", "-> lse: fp32 (batch, heads, length)", also=_only_hopper,
+    flops="4 * batch * heads * length * length * dim")
 
 
 def parts_of(causal: bool, balanced: bool) -> int:
@@ -95,15 +94,20 @@ def _results(q: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-def _fake(q: Tensor, k: Tensor, v: Tensor, causal: bool, balanced: bool, scale: float | None, room: int | None,
-          group_name: str) -> tuple[Tensor, Tensor]:
-    checked(q, k, v, parts_of(causal, balanced))
-    return _results(q)
+def _checked(q: Tensor, k: Tensor, v: Tensor, causal: bool, balanced: bool) -> bool:
+    """True, or an error."""
+    CONTRACT.check(q=q, k=k, v=v, causal=causal, balanced=balanced)
+    return True
+
+
+_SEEN = Plans(_checked)     # tensors that fit each other
 
 
 def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool, balanced: bool, scale: float | None, room: int | None,
          group_name: str) -> tuple[Tensor, Tensor]:
-    checked(q, k, v, parts_of(causal, balanced))
+    key = look(q), look(k), look(v), causal, balanced
+    if key not in _SEEN:
+        _SEEN.made(key, q, k, v, causal, balanced)
     world = world_of(group_name)
     if not q.is_cuda:
         options = causal, balanced, scale, room
@@ -166,7 +170,7 @@ def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
 
 RING_ATTENTION = Operator(
     "ring_attention(Tensor q, Tensor k, Tensor v, bool causal, bool balanced, float? scale, int? room, str group_name) -> "
-    "(Tensor, Tensor)", _run, _fake, _save, _gradients, autocast=LOWER)
+    "(Tensor, Tensor)", _run, CONTRACT, _save, _gradients, autocast=LOWER)
 
 
 __all__ = ["RING_ATTENTION", "positions", "ring_attention"]

@@ -18,6 +18,7 @@ from mimw.kernels import attention_backward, ring_attention
 from mimw.kernels import ring_attention_backward as hopper
 from mimw.kernels.ring_attention_backward import Workspace
 
+from ..contract import Contract
 from ..launching import Launch, programs
 from ..operator import Operator
 from ..plans import look
@@ -25,10 +26,15 @@ from .launching import RankLaunch, RankPlans, World, agreed, simulated, workspac
 from .ring_attention_memory import groups, kept_workspace, own_rows
 
 SIMULATED_PROGRAMS = 2
+CONTRACT = Contract(
+    "ring_attention_backward", "do: any (batch, heads, length, dim)", "q: bf16|fp16 (batch, heads, length, dim)",
+    "k: =q (batch, kv_heads, length, dim)", "v: =q (batch, kv_heads, length, dim)", "-> dq: =q (batch, heads, length, dim)",
+    "-> dk: =q (batch, kv_heads, length, dim)", "-> dv: =q (batch, kv_heads, length, dim)",
+    flops="10 * batch * heads * length * length * dim")
 
 
-def _fake(do: Tensor, q: Tensor, k: Tensor, v: Tensor, *_) -> tuple[Tensor, Tensor, Tensor]:
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+def _empty(*given: Tensor) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in given)
 
 
 def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool, balanced: bool,
@@ -41,7 +47,7 @@ def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dl
                          like=(causal, balanced, scale, room))
     do, q, k, v, o = map(own_rows, (do, q, k, v, o))
     lse, dlse = lse.contiguous(), None if dlse is None else dlse.contiguous()
-    dq, dk, dv = _fake(do, q, k, v)
+    dq, dk, dv = _empty(q, k, v)
     plans = _PLANS.of(world)
     for batches, heads, of_keys in groups(q, k, world.size, room):
         queries = [None if x is None else x[batches, heads] for x in (do, q, o, lse, dlse, dq)]
@@ -87,7 +93,7 @@ def _at_all_ranks(ranks: mimw.World, dos: list[Tensor], qs: list[Tensor], ks: li
                   lses: list[Tensor], dlses: list[Tensor], causal: bool, balanced: bool, scale: float | None,
                   room: int | None) -> list[tuple[Tensor, Tensor, Tensor]]:
     """(dq, dk, dv) of every rank, simulated."""
-    results = [_fake(*some) for some in zip(dos, qs, ks, vs)]
+    results = [_empty(*some) for some in zip(qs, ks, vs)]
     work = Workspace.of(ranks, *ks[0].shape, str(ks[0].dtype).removeprefix("torch."))
     for batches, heads, of_keys in groups(qs[0], ks[0], len(ranks), room):
         launches = []
@@ -105,7 +111,7 @@ def _at_all_ranks(ranks: mimw.World, dos: list[Tensor], qs: list[Tensor], ks: li
 
 RING_ATTENTION_BACKWARD = Operator(
     "ring_attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, bool causal, "
-    "bool balanced, float? scale, int? room, str group_name) -> (Tensor, Tensor, Tensor)", _run, _fake)
+    "bool balanced, float? scale, int? room, str group_name) -> (Tensor, Tensor, Tensor)", _run, CONTRACT)
 
 
 __all__ = ["RING_ATTENTION_BACKWARD"]
