@@ -1,6 +1,8 @@
 """docs/OPERATORS.md: a row for each operator, which says of derivatives and autocast what is so; its code and the README's run."""
 
 import re
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,18 @@ def test_what_the_row_says(name):
     assert {"as it is": None, "the region's type": LOWER, "fp32": torch.float32}[row["under autocast"]] == operator.autocast
     kernels = {path.name for path in (ROOT / "src" / "mimw" / "kernels").iterdir()}
     assert kernels & set(re.findall(r"`(\w+)`", row["on sm_90"]))
+
+
+def test_the_contracts_are_those_of_the_code():
+    import mimw.ops.distributed  # noqa: F401
+    held = list(sys.path)
+    sys.path.insert(0, str(ROOT / "docs" / "support"))
+    try:
+        program = import_module("contracts")
+    finally:
+        sys.path[:] = held
+    _, _, rest = PAGE.partition(program.BEGIN)
+    assert rest.partition(program.END)[0].strip() == program.written(), "run python docs/support/contracts.py"
 
 
 def test_the_example_runs():

@@ -214,7 +214,8 @@ SHAPE = (1, 2, 128, 64)
     (dict(rows=(2, 2, 64)), "rows is 2 x 2 x 64; it must be 2 x 2 x 128, .2, batch . heads,"),
     (dict.fromkeys(("q", "k", "v", "o", "do", "dq", "dk", "dv"), (1, 2, 128, 36)),
      "dim is 36; the head dim may be a multiple of 8 up to 128"),
-    (dict(causal=True, **dict.fromkeys(("k", "v", "dk", "dv"), (1, 2, 64, 64))), "seq_k is 64, reach is 0 and seq_q is 128; the first queries would"),
+    (dict(causal=True, **dict.fromkeys(("k", "v", "dk", "dv"), (1, 2, 64, 64))),
+     "seq_k is 64, reach is 0 and seq_q is 128; the first queries would"),
 ])
 def test_refused_shapes(change, text):
     options = {"causal": change.pop("causal")} if "causal" in change else {}

@@ -97,7 +97,8 @@ def test_every_interleaving_is_right(chosen):
 
 @pytest.mark.parametrize("options, text", [
     (dict(window=(-1, None)), r"window is \(-1, None\)"), (dict(window=(1.5, 2)), "each None or a number of keys"),
-    (dict(softcap=0.0), "softcap is 0.0"), (dict(sinks=np.zeros(3, np.float32)), "sinks is 3; for q 1 x 2 x 64 x 64 it must be 2, .heads."),
+    (dict(softcap=0.0), "softcap is 0.0"), (dict(sinks=np.zeros(3, np.float32)), "sinks is 3; for q 1 x 2 x 64 x 64 it must be 2, "
+                                                                                 ".heads."),
     (dict(sinks=np.zeros(2)), "sinks is float64"), (dict(slopes=np.zeros((2, 2), np.float32)), "slopes is 2 x 2"),
     (dict(slopes=np.zeros((2, 2), np.float32)[:, 0]), "slopes must be contiguous; its strides are"),
     (dict(window=(None, 3), seq_k=60), "seq_k is 60, reach is 3 and seq_q is 64; the first queries would")])

@@ -141,7 +141,8 @@ def test_a_page_is_a_copy():
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(page=8), "page_table is 2 x 4 of int32 and page_size is 8; pages may have"), (dict(splits=0), "splits is 0; it must be 1 or more, or None"),
+    (dict(page=8), "page_table is 2 x 4 of int32 and page_size is 8; pages may have"),
+    (dict(splits=0), "splits is 0; it must be 1 or more, or None"),
     (dict(k=slice(0, 1)), "pages is 1 and batch is 2; without a page table there must be as"), (dict(scale=-1.0), "scale is -1.0"),
     (dict(room=slice(0, 8)), "room has 8 elements; the launch needs 2120"),
     (dict(chosen=FEW), "flags are None"), (dict(chosen=replace(FEW, bn=32), flags=np.zeros(9, np.int32)), "blocks have 32 keys"),

@@ -146,7 +146,8 @@ def arrays_of(**changes):
     (dict(do=np.zeros((63, 2, 128), np.float16)[..., ::2]), "do must be contiguous along its last dimension and have strides"),
     (dict(k=np.zeros((63, 3, 64), np.float16)), "v is 63 x 1 x 64; for k 63 x 3 x 64 it must be 63 x 3 x"),
     (dict(o=np.zeros((63, 2, 72), np.float16)), "o is 63 x 2 x 72; .* it must be 63 x 2 x 64"),
-    (dict.fromkeys(("q", "k"), np.zeros((63, 1, 264), np.float16)), "o is 63 x 2 x 64; for q 63 x 1 x 264 and v 63 x 1 x 64 it must be"),
+    (dict.fromkeys(("q", "k"), np.zeros((63, 1, 264), np.float16)),
+     "o is 63 x 2 x 64; for q 63 x 1 x 264 and v 63 x 1 x 64 it must be"),
     (dict(slopes=np.zeros((2, 2), np.float32)), "slopes is 2 x 2; for q 63 x 2 x 64 and cu_seqlens_q 2 it must be")])
 def test_refusals(change, text):
     with pytest.raises(ValueError, match=text):

@@ -71,7 +71,8 @@ def test_what_no_form_takes_is_refused():
     whole = world.each(lambda rank: np.zeros(64, np.int32))
     many = world.each(lambda rank: np.broadcast_to(np.float32(0), 2**31 - 2**16))
     for wrong, message in [
-            (("all_reduce", x, y, world), "xs is .64,., gathered is 1, outs is .128,. and scattered is 1;"), (("reduce_scatter", odd, x, world), "xs is .65,., gathered is 1, outs is .64,. and scattered is 2; out"),
+            (("all_reduce", x, y, world), "xs is .64,., gathered is 1, outs is .128,. and scattered is 1;"),
+            (("reduce_scatter", odd, x, world), "xs is .65,., gathered is 1, outs is .64,. and scattered is 2; out"),
             (("broadcast", x, x, world), "it may be one of all_reduce"), (("all_reduce", whole, whole, world), "float32"),
             (("all_reduce", many, many, world), "fewer than 2.31 - 2.16"),
             (("all_reduce", x, x, world, True, FORMS["direct"]), "needs another tensor"),

@@ -115,7 +115,8 @@ def test_no_interleaving_is_wrong(schedule):
     (dict(column_scale=np.zeros(65, np.float32)), "column_scale is 65; for b 64 x 64 it must be 64.1, .N.1."),
     (dict(row_scale=np.zeros(128, np.float32)[::2]), "row_scale must be contiguous; its strides are 2 elements"),
     (dict(residual=np.zeros((64, 64), np.float32)), "c is float16 and residual float32; both must be of one type"),
-    (dict(residual=np.zeros((64, 128), np.float16)[:, ::2]), "residual must be contiguous along its last dimension and have strides of multiples of 16 bytes"),
+    (dict(residual=np.zeros((64, 128), np.float16)[:, ::2]), "residual must be contiguous along its last dimension and have "
+                                                             "strides of multiples of 16 bytes"),
     (dict(promoted=True), "sums of float16 by a cooperative configuration cannot be promoted"),
     (dict(activation="tanh"), "activation is 'tanh'; it may be None, relu, gelu, gelu_tanh, silu"),
 ])

@@ -77,15 +77,19 @@ def test_it_is_compiled_for_an_older_chip(monkeypatch):
 
 
 @pytest.mark.parametrize("call, text", [
-    (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 6, 4)), normal((1, 4, 4))), "b is 1 x 6 x 4; for a 1 x 4 x 5 it must be 1 x 5 x N, .Z, K, N."),
-    (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4), BF16), normal((1, 4, 4))), "a is float32 and b bfloat16; both must be of one type, or both fp8"),
+    (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 6, 4)), normal((1, 4, 4))),
+     "b is 1 x 6 x 4; for a 1 x 4 x 5 it must be 1 x 5 x N, .Z, K, N."),
+    (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4), BF16), normal((1, 4, 4))),
+     "a is float32 and b bfloat16; both must be of one type, or both fp8"),
     (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4)), normal((1, 4, 4), np.int32)), "c is int32"),
     (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4)), normal((1, 4, 4)), False,
                                     (np.zeros(3, np.int32), np.zeros(2, np.int32))), "target is 2; for source 3 it must be 3, .R."),
-    (lambda: plain_attention.arguments(*[normal((1, 3, 4, 8))] * 4, normal((1, 3, 5))), "lse is 1 x 3 x 5; for q 1 x 3 x 4 x 8 it must be 1 x 3 x 4,"),
+    (lambda: plain_attention.arguments(*[normal((1, 3, 4, 8))] * 4, normal((1, 3, 5))),
+     "lse is 1 x 3 x 5; for q 1 x 3 x 4 x 8 it must be 1 x 3 x 4,"),
     (lambda: plain_attention.arguments(normal((1, 3, 4, 8)), *[normal((1, 2, 4, 8))] * 2, normal((1, 3, 4, 8)), normal((1, 3, 4))),
      "kv_heads is 2 and heads is 3; the heads of k and v must divide"),
-    (lambda: plain_topk.arguments(normal((2, 4)), None, normal((2, 5)), np.zeros((2, 5), np.int32)), "width is 5, count is 1 and length is 4; values and indices must"),
+    (lambda: plain_topk.arguments(normal((2, 4)), None, normal((2, 5)), np.zeros((2, 5), np.int32)),
+     "width is 5, count is 1 and length is 4; values and indices must"),
     (lambda: plain_topk.arguments(normal((2, 4)), None, normal((2, 2)), np.zeros((2, 2), np.int16)), "indices is int16")])
 def test_refusals(call, text):
     with pytest.raises(ValueError, match=text):

@@ -35,9 +35,12 @@ def test_two_tensors(machine, interleaved, half, in_place, back, dtype):
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(cos=np.zeros((1, 7, 9), np.float32), sin=np.zeros((1, 7, 9), np.float32)), "half is 9 and dim is 16; tables turn twice as many columns as"),
-    (dict(cos=np.zeros((1, 6, 8), np.float32), sin=np.zeros((1, 6, 8), np.float32)), "table is 6 and length is 7; tables need a row for each position"),
-    (dict(xs=(np.zeros((2, 5, 7, 16), np.float32), np.zeros((2, 2, 6, 16), np.float32))), "k is 2 x 2 x 6 x 16; for x 2 x 5 x 7 x 16 it must be 2 x 2 x 7 x"),
+    (dict(cos=np.zeros((1, 7, 9), np.float32), sin=np.zeros((1, 7, 9), np.float32)),
+     "half is 9 and dim is 16; tables turn twice as many columns as"),
+    (dict(cos=np.zeros((1, 6, 8), np.float32), sin=np.zeros((1, 6, 8), np.float32)),
+     "table is 6 and length is 7; tables need a row for each position"),
+    (dict(xs=(np.zeros((2, 5, 7, 16), np.float32), np.zeros((2, 2, 6, 16), np.float32))),
+     "k is 2 x 2 x 6 x 16; for x 2 x 5 x 7 x 16 it must be 2 x 2 x 7 x"),
     (dict(positions=np.zeros((2, 7), np.float32)), "positions is float32")])
 def test_refusals(change, text):
     x = np.zeros((2, 5, 7, 16), np.float32)

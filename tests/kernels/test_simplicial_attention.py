@@ -134,8 +134,10 @@ def test_queries_are_scaled_where_they_are_loaded():
 
 @pytest.mark.parametrize("change, text", [
     (dict(k2=np.zeros((1, 1, 8, 64), BF16)), "k2 is 1 x 1 x 8 x 64"), (dict(windows=(0, 3)), "two whole numbers of 1 or more"),
-    (dict(v=np.zeros((1, 1, 9, 64), np.float16)), "q is bfloat16 and v float16; both must be of one type"), (dict(scale=0.0), "more than 0"),
-    (dict(zip(("k", "v", "k2", "v2"), inputs(1, 1, 1, 8, 8, 64, BF16))), "seq_k is 8 and seq_q is 9; the last query is at the last key, and"),
+    (dict(v=np.zeros((1, 1, 9, 64), np.float16)), "q is bfloat16 and v float16; both must be of one type"),
+    (dict(scale=0.0), "more than 0"),
+    (dict(zip(("k", "v", "k2", "v2"), inputs(1, 1, 1, 8, 8, 64, BF16))),
+     "seq_k is 8 and seq_q is 9; the last query is at the last key, and"),
     (dict(lse=np.zeros((1, 64, 9), np.float64)), "lse is float64; it may be float32")])
 def test_refusals(change, text):
     q, k, v, k2, v2 = inputs(1, 64, 1, 9, 9, 64, BF16)

@@ -106,7 +106,8 @@ def test_every_interleaving_is_right(form, lengths):
 
 
 @pytest.mark.parametrize("change, words", [
-    (dict(h=96), "H is 96, HKV is 1 and of_program is 64; H must be HKV groups of a"), (dict(topk=192), "lists of a multiple of 128"), (dict(b=2), "takes one batch")])
+    (dict(h=96), "H is 96, HKV is 1 and of_program is 64; H must be HKV groups of a"),
+    (dict(topk=192), "lists of a multiple of 128"), (dict(b=2), "takes one batch")])
 def test_refused(change, words):
     with pytest.raises(ValueError, match=words):
         arguments(*problem(**change), form=seesaw)

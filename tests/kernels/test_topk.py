@@ -102,8 +102,10 @@ def test_a_row_is_read_once_and_stays_where_it_is():
 
 @pytest.mark.parametrize("change, text", [
     (dict(x=np.zeros(64, np.float16)), "x has 1 dimensions"),
-    (dict(values=np.zeros((4, 65), np.float16), indices=np.zeros((4, 65), np.int32)), "k is 65 and N is 64; no more are chosen than a row has"),
-    (dict(values=np.zeros((4, 0), np.float16), indices=np.zeros((4, 0), np.int32)), "values is empty, 4 x 0: there is nothing to compute"),
+    (dict(values=np.zeros((4, 65), np.float16), indices=np.zeros((4, 65), np.int32)),
+     "k is 65 and N is 64; no more are chosen than a row has"),
+    (dict(values=np.zeros((4, 0), np.float16), indices=np.zeros((4, 0), np.int32)),
+     "values is empty, 4 x 0: there is nothing to compute"),
     (dict(indices=np.zeros((4, 7), np.int32)), "indices is 4 x 7; for x 4 x 64 and values 4 x 8 it must be 4 x 8,"),
     (dict(x=np.zeros((4, 64), np.int32)), "x is int32; it may be bfloat16, float16, float32"),
     (dict(values=np.zeros((4, 8), np.float32)), "x is float16 and values float32; both must be of one type"),

@@ -72,7 +72,8 @@ def test_few_long_rows_are_shared():
 
 @pytest.mark.parametrize("change, text", [
     (dict(starts=None), "both starts and ends"), (dict(ends=np.zeros(3, np.int32)), "ends is 3; for x 4 x 99 it must be 4, .M."),
-    (dict(indices=np.zeros((4, 9), np.int32)[:, :8]), "indices must be contiguous; its strides are 9 and 1 elements"), (dict(x=np.zeros((4, 99), np.int32)), "x is int32"),
+    (dict(indices=np.zeros((4, 9), np.int32)[:, :8]), "indices must be contiguous; its strides are 9 and 1 elements"),
+    (dict(x=np.zeros((4, 99), np.int32)), "x is int32"),
     (dict(x=np.zeros((4, 99), np.float32)[:, ::2]), "x must be contiguous along its last dimension; its strides are 99"),
     (dict(chosen=Configuration(1, 1, 1, 4)), "8 or more"),
     (dict(values=np.zeros((4, 8), np.float16)), "x is float32 and values float16; both must be of one type")])

@@ -69,11 +69,13 @@ def test_products_overlap_and_nothing_spills(tmp_path, number, dim, of_values):
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(v=(1, 2, 128, 264), dv=(1, 2, 128, 264), o=(1, 2, 128, 264), do=(1, 2, 128, 264)), "dim is 192 and value_dim is 264; widths may be multiples of 8 up"),
+    (dict(v=(1, 2, 128, 264), dv=(1, 2, 128, 264), o=(1, 2, 128, 264), do=(1, 2, 128, 264)),
+     "dim is 192 and value_dim is 264; widths may be multiples of 8 up"),
     (dict(v=(1, 1, 128, 128), dv=(1, 1, 128, 128)), "v is 1 x 1 x 128 x 128; for q 1 x 2 x 128 x 192 and k 1 x 2 x 128"),
     (dict(o=(1, 2, 128, 192), do=(1, 2, 128, 192)), "o is 1 x 2 x 128 x 192; .* it must be 1 x 2 x 128 x 128"),
     (dict(dq=(1, 2, 128, 128)), "dq is 1 x 2 x 128 x 128; for q 1 x 2 x 128 x 192 it must be 1 x 2"),
-    (dict(lse=(1, 2, 127)), "lse is 1 x 2 x 127; for q 1 x 2 x 128 x 192 it must be 1 x 2 x"), (dict(rows=(2, 2, 64)), "rows is 2 x 2 x 64; for q 1 x 2 x 128 x 192 it must be 2 x 2 x"),
+    (dict(lse=(1, 2, 127)), "lse is 1 x 2 x 127; for q 1 x 2 x 128 x 192 it must be 1 x 2 x"),
+    (dict(rows=(2, 2, 64)), "rows is 2 x 2 x 64; for q 1 x 2 x 128 x 192 it must be 2 x 2 x"),
 ])
 def test_refusals(change, text):
     wide, values = (1, 2, 128, 192), (1, 2, 128, 128)

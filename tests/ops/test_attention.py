@@ -79,13 +79,15 @@ def test_memory_as_the_queries():
 
 
 @pytest.mark.parametrize("q, k, v, error, text", [
-    (normal(1, 3, 4, 8), normal(1, 2, 4, 8), normal(1, 2, 4, 8), RuntimeError, "kv_heads is 2 and heads is 3; the heads of k and v must divide"),
+    (normal(1, 3, 4, 8), normal(1, 2, 4, 8), normal(1, 2, 4, 8), RuntimeError,
+     "kv_heads is 2 and heads is 3; the heads of k and v must divide"),
     (normal(4, 8), normal(5, 9), normal(5, 8), RuntimeError, "k is 5 x 9; for q 4 x 8 it must be 5 x 8, .seq_k, dim."),
     (normal(4, 8), normal(5, 8), normal(6, 8), RuntimeError, "v is 6 x 8; for k 5 x 8 it must be 5 x value_dim, .seq_k,"),
     (normal(4, 8), normal(5, 8), normal(5, 8).half(), RuntimeError, "one type"),
     (normal(4, 0), normal(5, 0), normal(5, 8), RuntimeError, "width 0"),
     (normal(8), normal(5, 8), normal(5, 8), RuntimeError, "q has 1 dimensions, 8; it must be ...., heads, seq_q, dim. or"),
-    (*(normal(4, 8).double() for _ in range(3)), NotImplementedError, "q is torch.float64; it may be torch.bfloat16, torch.float16,")])
+    (*(normal(4, 8).double() for _ in range(3)), NotImplementedError,
+     "q is torch.float64; it may be torch.bfloat16, torch.float16,")])
 def test_refusals(q, k, v, error, text):
     with pytest.raises(error, match=text):
         ops.attention(q, k, v)
@@ -130,7 +132,8 @@ def test_changed_scores(case):
 
 
 @pytest.mark.parametrize("options, text", [
-    (dict(window=(-2, None)), "left is -2; the left bound of the window must be 0 or more keys,"), (dict(softcap=-1.0), "softcap is -1.0"),
+    (dict(window=(-2, None)), "left is -2; the left bound of the window must be 0 or more keys,"),
+    (dict(softcap=-1.0), "softcap is -1.0"),
     (dict(sinks=normal(3)), "sinks is 3; for q 1 x 2 x 4 x 8 it must be 2, ..heads."),
     (dict(alibi_slopes=normal(3, 2)), "alibi_slopes is 3 x 2 of torch.bfloat16, of_slopes is .3,. and")])
 def test_refused_changes(options, text):

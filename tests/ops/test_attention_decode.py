@@ -131,7 +131,8 @@ def test_nothing_to_do(shape):
 
 @pytest.mark.parametrize("change, error, text", [
     (dict(k=normal(2, 9, 3, 64)), RuntimeError, "v_cache is 2 x 9 x 1 x 64; for k_cache 2 x 9 x 3 x 64 it must be"),
-    (dict(k=normal(2, 9, 3, 64), v=normal(2, 9, 3, 64)), RuntimeError, "kv_heads is 3 and heads is 2; the heads of k and v must divide"),
+    (dict(k=normal(2, 9, 3, 64), v=normal(2, 9, 3, 64)), RuntimeError,
+     "kv_heads is 3 and heads is 2; the heads of k and v must divide"),
     (dict(lengths=torch.tensor([1])), RuntimeError, "cache_seqlens is 1; for q 2 x 1 x 2 x 64 it must be 2, .batch."),
     (dict(table=torch.zeros(3, 1).int()), RuntimeError, "page_table is 3 x 1; for q 2 x 1 x 2 x 64 it must be 2 x"),
     (dict(lengths=torch.tensor([1., 2.])), NotImplementedError, "cache_seqlens is torch.float32"),
@@ -139,7 +140,8 @@ def test_nothing_to_do(shape):
     (dict(k_scale=torch.ones(1)), RuntimeError, "k_cache is 2 x 9 x 1 x 64 of torch.bfloat16 and k_scale is 1 of"),
     (dict(k=FP8, v=FP8, k_scale=torch.ones(2)), RuntimeError, "k_scale is 2"),
     (dict(q=normal(2, 2, 64)), RuntimeError, "q has 3 dimensions, 2 x 2 x 64; it must have 4 dimensions:"),
-    (dict(splits=0), RuntimeError, "splits is 0; the number of splits must be 1 or more, or None"), (dict(softcap=0.0), RuntimeError, "softcap is 0.0"),
+    (dict(splits=0), RuntimeError, "splits is 0; the number of splits must be 1 or more, or None"),
+    (dict(softcap=0.0), RuntimeError, "softcap is 0.0"),
     (dict(window=(-1, None)), RuntimeError, "left is -1; the left bound of the window must be 0 or more keys,"),
     (dict(window=(3, -1)), RuntimeError, "right bound of the window is -1")])
 def test_refusals(change, error, text):

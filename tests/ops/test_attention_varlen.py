@@ -128,7 +128,8 @@ def test_nothing_to_compute():
 
 
 @pytest.mark.parametrize("change, error, text", [
-    (dict(cu_k=torch.zeros(3, dtype=torch.int32)), RuntimeError, "cu_seqlens_k is 3; for cu_seqlens_q 5 it must be 5, .sequences ."),
+    (dict(cu_k=torch.zeros(3, dtype=torch.int32)), RuntimeError,
+     "cu_seqlens_k is 3; for cu_seqlens_q 5 it must be 5, .sequences ."),
     (dict(cu_q=torch.zeros(5)), NotImplementedError, "cu_seqlens_q is torch.float32"),
     (dict(q=torch.zeros(16, 32)), RuntimeError, "q has 2 dimensions, 16 x 32; it must have 3 dimensions: .total_q,"),
     (dict(k=torch.zeros(14, 1, 8)), RuntimeError, "k is 14 x 1 x 8; for q 16 x 2 x 16 it must be 14 x 1 x 16,"),
@@ -142,7 +143,8 @@ def test_refusals(change, error, text):
 
 def test_refused_options():
     arrays = problem()
-    for options, text in ((dict(window=(-1, None)), "left is -1; the left bound of the window must be 0 or more keys,"), (dict(softcap=0.0), "softcap is 0.0"),
+    for options, text in ((dict(window=(-1, None)), "left is -1; the left bound of the window must be 0 or more keys,"),
+                          (dict(softcap=0.0), "softcap is 0.0"),
                           (dict(sinks=torch.zeros(3)), "sinks is 3; for q 16 x 2 x 16 it must be 2, .heads."),
                           (dict(alibi_slopes=torch.zeros(3, 2)), "alibi_slopes is 3 x 2; for q 16 x 2 x 16 and cu_seqlens_q 5 it")):
         with pytest.raises(RuntimeError, match=text):

@@ -97,7 +97,8 @@ def test_autocast_leaves_the_logits():
 @pytest.mark.parametrize("logits, target, options, error, text", [
     ((4, 8), torch.zeros(5, dtype=torch.int64), {}, RuntimeError, r"it must be \(4,\)"),
     ((4, 8), torch.zeros(4, 8), {}, NotImplementedError, "probabilities of classes"),
-    ((4, 8), torch.zeros(4, dtype=torch.int16), {}, NotImplementedError, "target is torch.int16; it may be torch.int32, torch.int64"),
+    ((4, 8), torch.zeros(4, dtype=torch.int16), {}, NotImplementedError,
+     "target is torch.int16; it may be torch.int32, torch.int64"),
     ((4, 0), torch.zeros(4, dtype=torch.int64), {}, RuntimeError, "classes is 0; there must be one class at least"),
     ((4, 8), torch.zeros(4, dtype=torch.int64), {"reduction": "max"}, ValueError, "it may be mean, sum, none"),
     ((4, 8), torch.zeros(4, dtype=torch.int64), {"label_smoothing": 2.0}, ValueError, "between 0 and 1")])

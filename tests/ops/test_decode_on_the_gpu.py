@@ -72,7 +72,8 @@ def test_few_rows_in_one_launch(page, dim, heads, queries, dtype, options, form)
         o, lse = torch.empty_like(q), q.new_empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32)
         room = q.new_empty(hopper.room_for(q, k.shape[2], programs, chosen), dtype=torch.float32)
         flags = q.new_zeros(hopper.flags_for(programs, chosen), dtype=torch.int32)
-        for launched, grid, args, meta in hopper.arguments(q, k, v, given, o, lse, room, programs, table, sinks=sinks, chosen=chosen,
+        for launched, grid, args, meta in hopper.arguments(q, k, v, given, o, lse, room, programs, table, sinks=sinks,
+                                                           chosen=chosen,
                                                            flags=flags, **others):
             launched[grid](*args, **meta)
         return o, lse

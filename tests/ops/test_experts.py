@@ -78,7 +78,8 @@ def test_gradients():
 
 @pytest.mark.parametrize("change, error, text", [
     (dict(activation="geglu"), NotImplementedError, "activation is 'geglu'; it may be 'swiglu'"),
-    (dict(w_down=torch.zeros(3, 8, 6, dtype=bf16)), RuntimeError, "w_gate_up is 3 x 16 x 8; for x 4 x 8 and w_down 3 x 8 x 6 it must"),
+    (dict(w_down=torch.zeros(3, 8, 6, dtype=bf16)), RuntimeError,
+     "w_gate_up is 3 x 16 x 8; for x 4 x 8 and w_down 3 x 8 x 6 it must"),
     (dict(expert_weights=torch.zeros(4, 3)), RuntimeError, "expert_weights is 4 x 3; for x 4 x 8 and expert_ids 4 x 2 it must"),
     (dict(expert_ids=torch.zeros(4, 2)), NotImplementedError, "expert_ids is torch.float32; it may be torch.int32, torch.int64"),
     (dict(w_gate_up=torch.zeros(3, 16, 8)), RuntimeError, "x is torch.bfloat16 and w_gate_up torch.float32"),

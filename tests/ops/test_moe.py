@@ -92,9 +92,11 @@ def test_gradients_of_picked_products():
 
 def test_refusals_of_picked_products():
     a, b, (source, target) = normal(8, 9), normal(9, 4), ROWS
-    for change, text in ((dict(b=normal(8, 4)), "b is 8 x 4; for a 8 x 9 it must be 9 x n, .k, n."), (dict(target=target[1:]), "target is 6; for source 7 it must be 7, .r."),
+    for change, text in ((dict(b=normal(8, 4)), "b is 8 x 4; for a 8 x 9 it must be 9 x n, .k, n."),
+                         (dict(target=target[1:]), "target is 6; for source 7 it must be 7, .r."),
                          (dict(b=b.half()), "one type"), (dict(source=source.float()), "source is torch.float32"),
-                         (dict(out=normal(6, 5)), "out is 6 x 5; for b 9 x 4 it must be 6 x 4, .rows, n."), (dict(a=normal(9)), "2 dimensions"),
+                         (dict(out=normal(6, 5)), "out is 6 x 5; for b 9 x 4 it must be 6 x 4, .rows, n."),
+                         (dict(a=normal(9)), "2 dimensions"),
                          (dict(out=normal(6, 4), a=normal(8, 9).requires_grad_()), "no derivative")):
         with pytest.raises(RuntimeError, match=text):
             ops.gather_matmul_scatter(**{**dict(a=a, b=b, source=source, target=target), **change})

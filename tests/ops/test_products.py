@@ -69,9 +69,11 @@ def test_gradients_of_addmm(activation):
 @pytest.mark.parametrize("given, error, text", [
     ((normal(4), normal(2, 3), normal(4, 4)), RuntimeError, "b is 4 x 4; for a 2 x 3 it must be 3 x n, .k, n."),
     ((normal(3), normal(2, 3), normal(3, 4)), RuntimeError, "added is 3; for b 3 x 4 it must be 4.1, .n.1."),
-    ((normal(4, dtype=fp32), normal(2, 3), normal(3, 4)), RuntimeError, "added is torch.float32; it must be of the result's type, torch.bfloat16"),
+    ((normal(4, dtype=fp32), normal(2, 3), normal(3, 4)), RuntimeError,
+     "added is torch.float32; it must be of the result's type, torch.bfloat16"),
     ((normal(4), normal(2, 3), normal(3, 4), 1.0, 1.0, "tanh"), NotImplementedError, "activation is 'tanh'"),
-    ((normal(4).double(), normal(2, 3).double(), normal(3, 4).double()), NotImplementedError, "a is torch.float64; it may be torch.bfloat16, torch.float16, torch.float32,")])
+    ((normal(4).double(), normal(2, 3).double(), normal(3, 4).double()), NotImplementedError,
+     "a is torch.float64; it may be torch.bfloat16, torch.float16, torch.float32,")])
 def test_refusals_of_addmm(given, error, text):
     with pytest.raises(error, match=text):
         ops.addmm(*given)
@@ -112,7 +114,8 @@ def test_a_bias_and_other_results(fast):
 def test_refusals_of_scales():
     a, b, left, right, _ = scaled(8, 16, 16, "all")
     for given, error, text in (((a, b, left, torch.ones(3)), RuntimeError, "scale_b is 3; it must be 1, .1."),
-                               ((a.float(), b, left, right), NotImplementedError, "a is torch.float32; it may be torch.float8_e4m3fn,"),
+                               ((a.float(), b, left, right), NotImplementedError,
+                                "a is torch.float32; it may be torch.float8_e4m3fn,"),
                                ((a, b, left, right, normal(5)), RuntimeError, "bias is"),
                                ((a, b[:8], left, right), RuntimeError, "b is 8 x 16; for a 8 x 16 it must be 16 x n, .k, n.")):
         with pytest.raises(error, match=text):
@@ -154,10 +157,12 @@ def test_gradients_of_groups():
 
 
 @pytest.mark.parametrize("given, error, text", [
-    ((normal(4, 8), normal(2, 9, 8), groups(2, 2)), RuntimeError, "b is 2 x 9 x 8; for a 4 x 8 it must be 2 x 8 x n, .groups, k, n."),
+    ((normal(4, 8), normal(2, 9, 8), groups(2, 2)), RuntimeError,
+     "b is 2 x 9 x 8; for a 4 x 8 it must be 2 x 8 x n, .groups, k, n."),
     ((normal(4, 8), normal(2, 8, 8), groups(2, 2, 0)), RuntimeError, "ends is 3; for b 2 x 8 x 8 it must be 2, .groups."),
     ((normal(4, 8), normal(2, 8, 8), groups(2, 2).long()), NotImplementedError, "ends is torch.int64; it may be torch.int32"),
-    ((normal(4, 8), normal(8, 8), groups(4)), RuntimeError, "b has 2 dimensions, 8 x 8; it must have 3 dimensions: .groups, k, n.")])
+    ((normal(4, 8), normal(8, 8), groups(4)), RuntimeError,
+     "b has 2 dimensions, 8 x 8; it must have 3 dimensions: .groups, k, n.")])
 def test_refusals_of_groups(given, error, text):
     with pytest.raises(error, match=text):
         ops.grouped_matmul(*given)

@@ -90,7 +90,8 @@ def test_a_position_outside_of_the_tables_is_not_a_number():
     ((normal(5, 16).double(), *TABLES), NotImplementedError, "float64"),
     (((PAIR[0], PAIR[1][:1]), *TABLES), RuntimeError, "k is 1 x 1 x 5 x 16; for q 2 x 3 x 5 x 16 it must be 2 x k_heads"),
     ((PAIR[0], TABLES[0].clone().requires_grad_(), TABLES[1]), NotImplementedError, "tables have no gradient"),
-    ((PAIR[0], *TABLES, torch.zeros(4, dtype=torch.int64)), RuntimeError, "positions is 4; for x 2 x 3 x 5 x 16 it must be 5, .length.")])
+    ((PAIR[0], *TABLES, torch.zeros(4, dtype=torch.int64)), RuntimeError,
+     "positions is 4; for x 2 x 3 x 5 x 16 it must be 5, .length.")])
 def test_refusals(args, error, text):
     with pytest.raises(error, match=text):
         ops.rope(*args)

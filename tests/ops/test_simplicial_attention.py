@@ -67,8 +67,10 @@ def test_of_nothing():
 
 @pytest.mark.parametrize("change, error, text", [
     (dict(k2=torch.zeros(1, 1, 8, 16)), RuntimeError, "k2 is 1 x 1 x 8 x 16"), (dict(windows=(3, 0)), RuntimeError, "1 or more"),
-    (dict(v=torch.zeros(1, 1, 9, 16, dtype=bf16)), RuntimeError, "q is torch.float32 and v torch.bfloat16; both must be of one type"),
-    (dict(q=torch.zeros(1, 3, 9, 16), k=torch.zeros(1, 2, 9, 16)), RuntimeError, "v is 1 x 1 x 9 x 16; for q 1 x 3 x 9 x 16 and k 1 x 2 x 9 x 16 it"),
+    (dict(v=torch.zeros(1, 1, 9, 16, dtype=bf16)), RuntimeError,
+     "q is torch.float32 and v torch.bfloat16; both must be of one type"),
+    (dict(q=torch.zeros(1, 3, 9, 16), k=torch.zeros(1, 2, 9, 16)), RuntimeError,
+     "v is 1 x 1 x 9 x 16; for q 1 x 3 x 9 x 16 and k 1 x 2 x 9 x 16 it"),
     (dict(q=torch.zeros(1, 2, 10, 16)), RuntimeError, "seq_k is 9 and seq_q is 10; the last query is at the last key,"),
     (dict(q=torch.zeros(9, 16)), RuntimeError, "2 dimensions")])
 def test_refusals(change, error, text):

@@ -17,8 +17,14 @@ from .contract import by
 from .contract.memory import wrong
 from .contract.types import of
 
-# The rule of contracts for how many programs share the tiles.
-PROGRAMS = "programs is not None and whole(programs) and programs >= 1 -- it must be a whole number of 1 or more, or nothing would be computed"
+
+def counted(name: str) -> str:
+    """The rule of contracts for how many programs, or multiprocessors, share the tiles."""
+    return (f"{name} is not None and whole({name}) and {name} >= 1 -- it must be a whole number of 1 or more, or nothing would be "
+            "computed")
+
+
+PROGRAMS = counted("programs")
 
 
 def persistent(programs: Any, name: str = "programs") -> int:
@@ -46,5 +52,5 @@ def work_fits(work: dict[str, Any], wanted: dict[str, tuple[tuple[int, ...], str
     """ValueError for an array of `room` with another shape or type than the one wanted of its name."""
     for name, (shape, type_) in wanted.items():
         if tuple(work[name].shape) != shape or of(work[name]) != type_:
-            raise ValueError(f"room[{name!r}] is {by(work[name])} of {work[name].dtype}; it must be {' x '.join(map(str, shape))} of "
-                             f"{type_}")
+            raise ValueError(f"room[{name!r}] is {by(work[name])} of {work[name].dtype}; it must be {' x '.join(map(str, shape))} "
+                             f"of {type_}")

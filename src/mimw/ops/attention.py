@@ -37,8 +37,8 @@ FLOPS = "2 * prod(front) * heads * seq_q * seq_k * (dim + value_dim)"       # as
 CONTRACT = Contract("attention", *TENSORS, flops=FLOPS)
 CHANGED = Contract(
     "attention", *TENSORS, "sinks?: float ((heads))", "alibi_slopes?: float (*of_slopes, (heads))",
-    "alibi_slopes is None or len(of_slopes) == 0 or of_slopes == front -- slopes are for the heads, or for all that stands in front of "
-    "them, too", *BOUNDS, SOFTCAP, flops=FLOPS)
+    "alibi_slopes is None or len(of_slopes) == 0 or of_slopes == front -- slopes are for the heads, or for all that stands in "
+    "front of them, too", *BOUNDS, SOFTCAP, flops=FLOPS)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None, return_lse: bool = False, *,

@@ -32,7 +32,8 @@ CONTRACT = Contract(
     "attention_decode", "q: float (batch, queries, heads, dim)", "k_cache: =q|e4m3 (pages, page_size, kv_heads, dim)",
     "v_cache: =k_cache (pages, page_size, kv_heads, value_dim)", "cache_seqlens: int (batch)",
     "page_table?: int (batch, most_pages)", "sinks?: float (heads)", "k_scale?: float (kv_heads|1)", "v_scale?: float (kv_heads|1)",
-    "fp8(k_cache) == (k_scale is not None) and (k_scale is None) == (v_scale is None) -- caches of e4m3 have both scales, others none",
+    "fp8(k_cache) == (k_scale is not None) and (k_scale is None) == (v_scale is None) -- caches of e4m3 have both scales, others "
+    "none",
     "k_scale is None or len(k_scale) == len(v_scale) -- there must be as many scales of keys as of values",
     "dim > 0 and value_dim > 0 -- heads of width 0 have no scores", HEADS,
     "page_table is not None or pages == batch -- without a page table there must be as many caches as sequences",

@@ -9,9 +9,10 @@ Input: the operator's name, and lines as `mimw.kernels.contract` has them, with 
     MATMUL.fake(a=a, b=b, out_dtype=None)           empty results, for `Operator(..., contract=MATMUL)`
 
 The types of a result are tried in turn: an option that is given, =a for a's type unless that is fp8 and others follow, =x+y for
-the wider of two, and words for types. Behind its shape a result may say how it lies: "like x" as x (no elements without x), "order x" as x does if x's
-last dimension is contiguous, "if x" without elements unless the option x is true, "heads x" as x if that is (batch, length, heads, dim) in memory. Else results are contiguous. One
-that is there with an argument alone has a `?`, and "with x" there. Extents may be symbols of torch.compile, and 0.
+the wider of two, and words for types. Behind its shape a result may say how it lies: "like x" as x (no elements without x),
+"order x" as x does if x's last dimension is contiguous, "if x" without elements unless x is given and not false, "heads x" as x
+if that is (batch, length, heads, dim) in memory. Else results are contiguous. One that is there with an argument alone has a `?`,
+and "with x". Extents may be symbols of torch.compile, and 0.
 """
 
 from __future__ import annotations

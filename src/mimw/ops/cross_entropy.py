@@ -24,10 +24,12 @@ from .operator import Operator
 from .plans import Plans, look
 
 TENSORS = "logits: float (rows, classes)", "target: int (rows)", "classes > 0 -- there must be one class at least"
-CONTRACT = Contract("cross_entropy", *TENSORS, "count?: fp32 (1)", "-> losses: fp32 (rows)", "-> lse: fp32 (rows)")
+RESULTS = "-> losses: fp32 (rows)", "-> lse: fp32 (rows)"
+CONTRACT = Contract("cross_entropy", *TENSORS, *RESULTS)
+WRITTEN = Contract("cross_entropy", *TENSORS, "count?: fp32 (1)", *RESULTS)
 IN_GRADIENT = Contract("cross_entropy", *TENSORS, "lse: fp32 (rows)", "dlosses: any (rows)")
 GRADIENT = Contract("cross_entropy", *IN_GRADIENT.text, "-> dx: =logits (rows, classes)")
-SCALED = Contract("scale_rows_", "x: float (rows, classes)", "factors: any (rows)")
+SCALED = Contract("scale_rows_", "x: float (rows, classes) rows", "factors: any (rows)")
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -158,7 +160,7 @@ def _launched(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bo
 
 def _plan(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, ignored: int, smoothing: float,
           z: float) -> Callable:
-    losses, lse = CONTRACT.fake(logits=logits, target=target, count=count)
+    losses, lse = WRITTEN.fake(logits=logits, target=target, count=count)
     if logits.shape[0] == 0:
         return lambda logits, *_: tuple(logits.new_empty(0, dtype=torch.float32) for _ in range(2))
     x, places = _columns(logits), target.contiguous()
@@ -242,5 +244,5 @@ BACKWARD_IN_PLACE = Operator("cross_entropy_backward_(Tensor(a!) logits, Tensor 
 CROSS_ENTROPY = Operator(f"cross_entropy(Tensor logits, Tensor target, {_OPTIONS}) -> (Tensor, Tensor)", _run, CONTRACT, _save,
                          lambda ctx, dlosses, _: (BACKWARD(*ctx.saved_tensors, dlosses, *ctx.options), *[None] * 4))
 IN_PLACE = Operator(f"cross_entropy_(Tensor(a!) logits, Tensor target, Tensor? count, {_OPTIONS}) -> (Tensor, Tensor)",
-                    _run_in_place, CONTRACT)
+                    _run_in_place, WRITTEN)
 SCALE = Operator("scale_rows_(Tensor(a!) x, Tensor factors) -> ()", _scale, SCALED)

@@ -30,7 +30,8 @@ ROUTES = "expert_ids: int (tokens, k)", "expert_weights: float (tokens, k)", ACT
     "experts > 0 or tokens * k == 0 -- there are no experts to choose from")
 FLOPS = "6 * tokens * k * hidden * inner"
 CONTRACT = Contract(
-    "moe", "x: float (tokens, hidden)", "w_down: =x (experts, hidden, inner)", "w_gate_up: =x (experts, 2 * inner, hidden)", *ROUTES,
+    "moe", "x: float (tokens, hidden)", "w_down: =x (experts, hidden, inner)", "w_gate_up: =x (experts, 2 * inner, hidden)",
+    *ROUTES,
     "-> out: =x (tokens, hidden)", flops=FLOPS)
 
 

@@ -144,7 +144,8 @@ def _picked(x: Tensor, rows: Tensor) -> Tensor:
     return torch.where(inside[:, None], x.index_select(0, rows.clamp(0, x.shape[0] - 1)), 0)
 
 
-PICKED = Operator("gather_matmul_scatter(Tensor a, Tensor b, Tensor source, Tensor target, int? rows=None) -> Tensor", _run, CONTRACT,
+PICKED = Operator("gather_matmul_scatter(Tensor a, Tensor b, Tensor source, Tensor target, int? rows=None) -> Tensor", _run,
+                  CONTRACT,
                   _save, _backward, LOWER)
 INTO = Operator("gather_matmul_scatter_(Tensor(a!) out, Tensor a, Tensor b, Tensor source, Tensor target) -> ()", _run_into,
                 INTO_CONTRACT)

@@ -35,7 +35,8 @@ def _contract(name: str, added: bool) -> Contract:
 
 
 CONTRACTS = {(name, added): _contract(name, added) for name in ("layer_norm", "rms_norm") for added in (False, True)}
-BACKWARD = Contract("norm_backward", "x: float (*rows, *n[dims])", "dy: any (*rows, *n)", "weight?: float (*n)", "rstd: fp32 (*rows)",
+BACKWARD = Contract("norm_backward", "x: float (*rows, *n[dims])", "dy: any (*rows, *n)", "weight?: float (*n)",
+                    "rstd: fp32 (*rows)",
                     "-> dx: =x (*rows, *n)", "-> dw: =weight|=x (*n) if dw", "-> db: =weight|=x (*n) if db")
 
 
@@ -230,7 +231,8 @@ def _operator(name: str, centred: bool, added: bool) -> Operator:
         return *of_rows, dw_out if dw else None, *([db_out if db else None] if centred else []), None, None
 
     return Operator(f"{name}({', '.join(inputs)}) -> ({', '.join(['Tensor'] * (2 + centred + added))})",
-                    lambda *args: _run(*split(args), centred), CONTRACTS[name.removeprefix("add_"), added], save, backward, autocast=torch.float32)
+                    lambda *args: _run(*split(args), centred), CONTRACTS[name.removeprefix("add_"), added], save, backward,
+                    autocast=torch.float32)
 
 
 LAYER_NORM, ADD_LAYER_NORM = _operator("layer_norm", True, False), _operator("add_layer_norm", True, True)

@@ -36,8 +36,8 @@ def _contract(count: int, results: bool = False) -> Contract:
         *(f"{name}.dim() == {first}.dim() -- they may differ in their heads alone" for name in second),
         "cos: float ((batch)|1, table, half) or (table, half)", "sin: float ((batch)|1, table, half) or (table, half)",
         "cos.shape == sin.shape -- tables must be alike", "positions?: int ((batch)|1, length) or (length)",
-        "2 * half <= dim -- tables turn twice as many columns as they have, and x must have these. Tables that repeat themselves are given "
-        "as cos[..., :R // 2]", "positions is not None or table >= length -- tables must have a row for each position",
+        "2 * half <= dim -- tables turn twice as many columns as they have, and x must have these. Tables that repeat themselves "
+        "are given as cos[..., :R // 2]", "positions is not None or table >= length -- tables must have a row for each position",
         *(f"-> {name}_out: ={name} () order {name}" for name in NAMES[count] if results))
 
 

@@ -58,7 +58,8 @@ def _kind(of: Extents, given: dict) -> None:
         of.kind = "blocks"
     else:
         bias = "no bias" if given["bias"] is None else "a bias"
-        CONTRACT.refuse(f"scales are {shapes[0]} and {shapes[1]}, with {bias}; for a {of.m} x {of.k} and b {of.k} x {of.n} they may be "
+        CONTRACT.refuse(f"scales are {shapes[0]} and {shapes[1]}, with {bias}; for a {of.m} x {of.k} and b {of.k} x {of.n} they "
+                        f"may be "
                         f"of one element each, {(of.m, 1)} and {(1, of.n)}, or {blocks[0]} and {blocks[1]}, which take no bias")
 
 

@@ -48,7 +48,7 @@ def _plan(arguments: Callable, results: int, *given: Tensor) -> Callable[..., tu
     """`given` are read, and as many `results` of the first one's shape are filled."""
     (CONTRACT if results == 1 else BACKWARD).check(**dict(zip(("gate", "up", "dy"), given)))
     if given[0].numel() == 0:
-        return lambda *given: tuple(torch.empty(given[0].shape, dtype=given[0].dtype, device=given[0].device) for _ in range(results))
+        return lambda like, *_: tuple(torch.empty(like.shape, dtype=like.dtype, device=like.device) for _ in range(results))
     rows, like = [_rows(one) for one in given], given[0]
     moved = [two.data_ptr() != one.data_ptr() for two, one in zip(rows, given)]
     outs = [torch.empty(rows[0].shape, dtype=like.dtype, device=like.device) for _ in range(results)]

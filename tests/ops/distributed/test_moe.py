@@ -131,9 +131,12 @@ def test_what_is_refused():
         x, ids, weights = tokens(0, 3)
         for error, match, wrong in (
                 (RuntimeError, "num_experts is 3 and ranks is 2; experts must be a multiple of", lambda: moe_dispatch(x, ids, 3)),
-                (RuntimeError, "tokens is 3 and max_tokens is 2; there are more tokens than", lambda: moe_dispatch(x, ids, 4, max_tokens=2)),
-                (RuntimeError, "expert_ids is 2 x 2; for x 3 x 32 it must be 3 x k, .tokens, k.", lambda: moe_dispatch(x, ids[:2], 4)),
-                (RuntimeError, "columns is 3 and x is 3 x 3 of torch.float32; a row must be a", lambda: moe_dispatch(x[:, :3], ids, 4)),
+                (RuntimeError, "tokens is 3 and max_tokens is 2; there are more tokens than",
+                 lambda: moe_dispatch(x, ids, 4, max_tokens=2)),
+                (RuntimeError, "expert_ids is 2 x 2; for x 3 x 32 it must be 3 x k, .tokens, k.",
+                 lambda: moe_dispatch(x, ids[:2], 4)),
+                (RuntimeError, "columns is 3 and x is 3 x 3 of torch.float32; a row must be a",
+                 lambda: moe_dispatch(x[:, :3], ids, 4)),
                 (RuntimeError, "it must have 2 dimensions", lambda: moe_dispatch(x[0], ids, 4)),
                 (NotImplementedError, "expert_ids is torch.float32", lambda: moe_dispatch(x, ids.float(), 4)),
                 (RuntimeError, "y has a row for each", lambda: moe_combine(x, moe_dispatch(x, ids, 4).handle, weights)),

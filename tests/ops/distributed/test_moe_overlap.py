@@ -98,7 +98,8 @@ def test_opcheck_and_what_is_refused():
         of = dict(w_gate_up_scale=scales[0], w_down_scale=scales[1])
         for error, match, wrong in (
                 (RuntimeError, "belong together; one of them is missing", lambda: moe(*given, w_down_scale=scales[1])),
-                (NotImplementedError, "w_gate_up is torch.float32; it may be torch.float8_e4m3fn,", lambda: moe(x, gate_up.float(), down, *given[3:], **of)),
+                (NotImplementedError, "w_gate_up is torch.float32; it may be torch.float8_e4m3fn,",
+                 lambda: moe(x, gate_up.float(), down, *given[3:], **of)),
                 (RuntimeError, "inner is 64; with scales inner must be a multiple of 128",
                  lambda: moe(x, gate_up[:, :128], down[..., :64], *given[3:], **of)),
                 (RuntimeError, "w_down_scale is .* it must be",
@@ -107,7 +108,8 @@ def test_opcheck_and_what_is_refused():
                 (NotImplementedError, "x is torch.float64", lambda: moe(x.double(), *given[1:], **of)),
                 (RuntimeError, "belong together, without sources",
                  lambda: moe_experts(rows, ends, gate_up, down, 16, ends, scale=of_rows, **of)),
-                (RuntimeError, "block is 24 and places is 32; rows must be whole blocks of 16,", lambda: moe_experts(rows, ends, gate_up, down, 24, scale=of_rows, **of)),
+                (RuntimeError, "block is 24 and places is 32; rows must be whole blocks of 16,",
+                 lambda: moe_experts(rows, ends, gate_up, down, 24, scale=of_rows, **of)),
                 (NotImplementedError, "rows is torch.bfloat16",
                  lambda: moe_experts(rows.bfloat16(), ends, gate_up, down, 16, scale=of_rows, **of)),
                 (RuntimeError, "a scale for each 128 numbers",

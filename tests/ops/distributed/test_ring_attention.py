@@ -88,5 +88,6 @@ def test_refusals():
         return told
 
     told, = at_ranks(1, work)
-    for text, part in zip(told, ("multiple of 256 times", "torch.float32", "k is 1 x 1 x 64 x 64; for q 1 x 2 x 128 x 64", "room is 0 bytes"), strict=True):
+    for text, part in zip(told, ("multiple of 256 times", "torch.float32", "k is 1 x 1 x 64 x 64; for q 1 x 2 x 128 x 64",
+                                 "room is 0 bytes"), strict=True):
         assert part in text, text

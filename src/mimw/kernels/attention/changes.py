@@ -21,7 +21,8 @@ BOUNDS = (
     LEFT, "right >= 0 -- the right bound of the window must be 0 or more keys, or None for no bound")
 SCALE = "scale > 0 -- it must be more than 0"
 LONGEST_WITH_SLOPES = 1 << 22    # queries and keys: distances are floats of 22 bits
-NEAR = (f"slopes is None or seq_q + seq_k <= {LONGEST_WITH_SLOPES} -- distances of slopes are exact for up to {LONGEST_WITH_SLOPES} "
+NEAR = (f"slopes is None or seq_q + seq_k <= {LONGEST_WITH_SLOPES} -- distances of slopes are exact for up to "
+        f"{LONGEST_WITH_SLOPES} "
         "queries and keys together")
 SEEN = "seq_k + reach >= seq_q -- the first queries would see no key (reach is the right bound, 0 if causal)"
 

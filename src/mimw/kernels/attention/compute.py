@@ -97,8 +97,8 @@ def step(q, inputs, number, state, blocks, key, rules, awaited, chunk, form, MAS
 def steps(q, inputs, start, stop, end, state, blocks, rules, form, MASKED: tl.constexpr):
     """The state after the blocks from `start` to `stop` of a tile whose last block is number end - 1."""
     for number in range(start, stop):
-        state = step(q, inputs, number, state, blocks, blocks.low + (end - 1 - number) * form.BN, rules, inputs.values, number, form,
-                     MASKED, False)
+        key = blocks.low + (end - 1 - number) * form.BN
+        state = step(q, inputs, number, state, blocks, key, rules, inputs.values, number, form, MASKED, False)
     return state
 
 

@@ -51,7 +51,7 @@ class Scores:
 
 @tle.struct
 class Form:
-    """Constants of a kernel: tiles of BM queries and BN keys, GROUP query heads to a head of keys, and how consumers go about it."""
+    """Constants of a kernel: tiles of BM queries and BN keys, GROUP query heads to a head of keys, and how consumers work."""
 
     BM: tl.constexpr
     BN: tl.constexpr

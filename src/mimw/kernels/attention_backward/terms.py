@@ -16,7 +16,8 @@ from ..attention.changes import capped, scale_of, sight, slopes_step
 from .order import bands_of, grid_of
 
 
-def terms_of(dim: int, causal: bool, scale: float | None, window: tuple, softcap: float | None, slopes) -> tuple[bool, tuple, tuple]:
+def terms_of(dim: int, causal: bool, scale: float | None, window: tuple, softcap: float | None,
+             slopes) -> tuple[bool, tuple, tuple]:
     """(causal, (scale, that of exponents of 2), (left, right, inner, slopes, step)) for a kernel."""
     causal, left, right, _ = sight(causal, window)
     scale = float(scale_of(scale, dim))

@@ -45,7 +45,8 @@ QUERY, KEY = "(total_q, heads, dim) tma", "(total_k, kv_heads, dim) tma"
 VALUE, RESULT = "(total_k, kv_heads, value_dim) tma", "(total_q, heads, value_dim) tma"
 CONTRACT = Contract(
     f"q: bf16|fp16 {QUERY}", f"k: =q {KEY}", f"v: =q {VALUE}", f"o: =q {RESULT}", f"do: =q {RESULT}", f"dq: =q {QUERY}",
-    f"dk: =q {KEY}", f"dv: =q {VALUE}", "lse: fp32 (heads, total_q) contiguous", "dlse?: fp32 (heads, total_q) contiguous", *SEQUENCES,
+    f"dk: =q {KEY}", f"dv: =q {VALUE}", "lse: fp32 (heads, total_q) contiguous", "dlse?: fp32 (heads, total_q) contiguous",
+    *SEQUENCES,
     f"max(dim, value_dim) <= {WIDEST} and dim % 8 == 0 and value_dim % 8 == 0 -- widths may be multiples of 8 up to {WIDEST}")
 
 
@@ -145,4 +146,5 @@ def _check_work(work, wanted: list, what: str) -> None:
             continue
         shape, type_ = one
         if tuple(x.shape) != shape or type_of(x) != type_ or wrong("contiguous", x):
-            raise ValueError(f"{name} is {by(x)} {x.dtype}; for {what} it must be {' x '.join(map(str, shape))} {type_}, contiguous")
+            raise ValueError(f"{name} is {by(x)} {x.dtype}; for {what} it must be {' x '.join(map(str, shape))} {type_}, "
+                             "contiguous")

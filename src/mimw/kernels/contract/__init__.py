@@ -10,15 +10,17 @@ A tensor's line is `NAME: TYPES SHAPE MEMORY`; a `?` behind the name says that i
 
     TYPES    bf16, fp16, fp32, fp64, e4m3, e5m2, i32, i64; fp8, float and int are those of their kind; any is any;
              =a is a's type, =a|fp8 a's type, or both fp8; =a|e4m3 a's type, or e4m3
-    SHAPE    (M, K), or several by `or`: extents with a name, which is the same number wherever it stands, or an expression of such,
-             as (2 * inner, cdiv(K, 128)); b|1 is either; (b) in parentheses of its own is one that another tensor gives, 1 if none does; *rows are any number of extents, all the same; *n[dims] as many as the
-             option dims says; ... any number, which are broadcast
+    SHAPE    (M, K), or several by `or`: extents with a name, which is the same number wherever it stands, or an expression of
+             such, as (2 * inner, cdiv(K, 128)); b|1 is either; (b) in parentheses of its own is one that another tensor gives, 1 if
+             none does; *rows are any number of extents, all the same; *n[dims] as many as the option dims says; ... any number,
+             which are broadcast
     MEMORY   nothing for any strides; rows: the last dimension is contiguous; contiguous: all are; tma: rows, and all other strides
              of 16 bytes, strides of extents of 1 aside; tma-all: those, too
 
-A line with an arrow is a result, of an operator (`mimw.ops.contract`). Any other line is a rule, an expression of extents and options,
-perhaps with what to do behind two dashes: "heads % kv_heads == 0 -- kv_heads must divide heads". A rule that names an option which
-is None says nothing, unless it asks for None itself: "programs is not None and programs >= 1".
+A line with an arrow is a result, of an operator (`mimw.ops.contract`). Any other line is a rule, an expression of extents and
+options, perhaps with what to do behind two dashes: "heads % kv_heads == 0 -- kv_heads must divide heads". A rule that names an
+option which is None says nothing, unless it asks for None itself: "programs is not None and programs >= 1". One that begins with
+"offered:" is of what may be offered one day.
 """
 
 from .contract import Contract, by

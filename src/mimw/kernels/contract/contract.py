@@ -5,8 +5,8 @@ Input: lines, and a call's arguments by name. Output: the extents and options of
     CONTRACT = Contract("x: float (rows, n) rows", "y: float (rows, n) rows", "n <= 4096 -- cut the rows", empty="rows")
     of = CONTRACT.check(x=x, y=y)       of.rows, of.n
 
-Extents of 0 are refused, but those that `empty` names. An argument that is no line's is an option, for rules. A contract is parsed at
-its first use.
+Extents of 0 are refused, but those that `empty` names ("*" for all). An argument that is no line's is an option, for rules. A
+contract is parsed at its first use.
 """
 
 from __future__ import annotations
@@ -195,14 +195,19 @@ class Contract:
     def _broken(self, rule: Rule, values: dict[str, Any]) -> str:
         if all(value is None for value in values.values()):
             return f"{_and([f'{name} is None' for name in values])}; {rule.mend}"
-        said = [f"{name} is {f'{by(value)} of {value.dtype}' if hasattr(value, 'shape') else repr(value) if isinstance(value, str) else value}"
-                for name, value in values.items() if value is not None]
+        said = [f"{name} is {_shown(value)}" for name, value in values.items() if value is not None]
         return f"{_and(said)}; {rule.mend or 'it must be ' + rule.text}"
 
 
 def by(array: Any) -> str:
     """An array's shape: 4 x 64."""
     return " x ".join(map(str, array.shape)) or "a number"
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "shape"):
+        return f"{by(value)} of {value.dtype}"
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _is_one_of(extent: Any, choices: list) -> Any:

@@ -19,7 +19,8 @@ from .direct import cross_entropy_direct
 from .gradient import cross_entropy_gradient, scale_rows
 from .kernel import cross_entropy as kernel
 
-__all__ = ["CONTRACT", "GRADIENT", "SCALED", "Configuration", "arguments", "configuration", "cross_entropy_direct", "cross_entropy_gradient", "gradient_arguments",
+__all__ = ["CONTRACT", "GRADIENT", "SCALED", "Configuration", "arguments", "configuration", "cross_entropy_direct",
+           "cross_entropy_gradient", "gradient_arguments",
            "kernel", "scale_arguments", "scale_rows"]
 
 WIDEST = 8192       # columns of a block of the plain kernels

@@ -33,7 +33,8 @@ CONTRACT = Contract(
     "ids: int (tokens, k)", "weights: any (tokens, k)", "out: float (tokens, hidden) contiguous", PROGRAMS)
 BLOCK = 1024                # columns of a token that one program spreads or sums
 
-__all__ = ["CONTRACT", "FP8", "Configuration", "blocked_launches", "blocked_room_for", "combine", "configuration", "few_rows_gemm", "kernel",
+__all__ = ["CONTRACT", "FP8", "Configuration", "blocked_launches", "blocked_room_for", "combine", "configuration", "few_rows_gemm",
+           "kernel",
            "launches", "product", "quantise", "quantise_arguments", "room_for", "scaled_configuration",
            "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
 

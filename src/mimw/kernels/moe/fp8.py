@@ -99,7 +99,8 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
                the others     as `launches`
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
-    of = CONTRACT.check(x=x, gate_up=gate_up, down=down, gate_up_scale=gate_up_scale, down_scale=down_scale, ids=ids, weights=weights,
+    of = CONTRACT.check(x=x, gate_up=gate_up, down=down, gate_up_scale=gate_up_scale, down_scale=down_scale, ids=ids,
+                        weights=weights,
                         out=out, programs=programs)
     tokens, hidden, k, experts, inner = of.tokens, of.hidden, of.k, of.experts, of.inner
     usual = scaled_configuration(tokens * k, experts)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ..checks import counted
 from ..contract import Contract
 from .configs import Configuration, configuration
 from .kernel import CLUSTER, GRID, cluster_form, grid_form
@@ -24,7 +25,7 @@ CONTRACT = Contract(
     f"expert_ids: i32 (cdiv({LENGTH}, block_size)) contiguous", "num_tokens_post_pad: i32 (1)", "counters: i32 (many) contiguous",
     "places?: i32 (prod(ids)) contiguous", f"whole(num_experts) and 1 <= num_experts <= {_MOST_EXPERTS} -- the programs hold one "
     f"number an expert, for 1 to {_MOST_EXPERTS} experts", "whole(block_size) and block_size >= 1 -- a block is a whole number of "
-    "tokens, at least one", "whole(sms) and sms >= 1 -- it must be a whole number of 1 or more, or nothing would be computed",
+    "tokens, at least one", counted("sms"),
     "prod(ids) + num_experts * block_size < 2 ** 31 -- positions must fit into 32 bits",
     "many >= num_experts -- there must be a counter for each expert", empty="*")
 

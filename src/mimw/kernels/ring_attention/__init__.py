@@ -40,7 +40,8 @@ PUTTERS = 8     # programs that put: they fill the links of an H200 (357 GB/s ea
 ALIGNED = 128   # a chunk's rows are a multiple of it
 FITS = (        # lines of contracts
     "q: bf16|fp16 (batch, heads, length, dim) tma-all", "k: =q (batch, kv_heads, length, dim) tma-all",
-    "v: =q (batch, kv_heads, length, dim) tma-all", HEADS, f"dim in {HEAD_DIMS} -- the head dim may be {' or '.join(map(str, HEAD_DIMS))}",
+    "v: =q (batch, kv_heads, length, dim) tma-all", HEADS,
+    f"dim in {HEAD_DIMS} -- the head dim may be {' or '.join(map(str, HEAD_DIMS))}",
     f"length % ({ALIGNED} * parts) == 0 -- each part of a rank's rows must be a multiple of {ALIGNED}: pad the whole sequence to a "
     f"multiple of {ALIGNED} times the parts of all ranks")
 CONTRACT = Contract(*FITS, "o: =q (batch, heads, length, dim) tma-all", "lse: fp32 (batch, heads, length)",

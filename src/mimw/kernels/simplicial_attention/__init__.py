@@ -28,8 +28,8 @@ WINDOWS = 512, 32       # of the paper's models
 FITS = (                # rules of contracts
     "kv_heads > 0 and heads % kv_heads == 0 -- the heads of the keys must divide those of q",
     "seq_k >= seq_q -- the last query is at the last key, and the first would see none",
-    "len(windows) == 2 and whole(max(windows)) and whole(min(windows)) and min(windows) >= 1 -- windows must be two whole numbers of 1 "
-    "or more")
+    "len(windows) == 2 and whole(max(windows)) and whole(min(windows)) and min(windows) >= 1 -- windows must be two whole numbers "
+    "of 1 or more")
 
 
 def tensors(types: str, memory: str, *like_queries: str) -> tuple[str, ...]:
@@ -39,8 +39,8 @@ def tensors(types: str, memory: str, *like_queries: str) -> tuple[str, ...]:
             *(f"{name}: =q (batch, heads, seq_q, dim){memory}" for name in like_queries))
 
 
-OF_HOPPER = (f"dim in {HEAD_DIMS} and heads // kv_heads % {HEADS} == 0 -- the head dim may be {' or '.join(map(str, HEAD_DIMS))}, and "
-             f"the query heads that share keys must be a multiple of {HEADS}")
+OF_HOPPER = (f"dim in {HEAD_DIMS} and heads // kv_heads % {HEADS} == 0 -- the head dim may be {' or '.join(map(str, HEAD_DIMS))}, "
+             f"and the query heads that share keys must be a multiple of {HEADS}")
 CONTRACT = Contract(*tensors("bf16|fp16", " tma", "o"), "lse: fp32 (batch, heads, seq_q)", *FITS, OF_HOPPER, SCALE, PROGRAMS)
 
 

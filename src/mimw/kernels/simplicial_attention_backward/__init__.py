@@ -21,7 +21,8 @@ from .kernel import simplicial_attention_backward as kernel
 
 __all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "kernel"]
 
-CONTRACT = Contract(*tensors("bf16|fp16", " tma", "do", "dq"), "lse: fp32 (batch, heads, seq_q)", "delta: fp32 (batch, heads, seq_q)",
+CONTRACT = Contract(*tensors("bf16|fp16", " tma", "do", "dq"), "lse: fp32 (batch, heads, seq_q)",
+                    "delta: fp32 (batch, heads, seq_q)",
                     *FITS, OF_HOPPER, PROGRAMS)
 
 

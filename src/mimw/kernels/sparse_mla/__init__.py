@@ -27,7 +27,8 @@ LOG2_E = 1.4426950408889634
 
 def tensors(types: str) -> tuple[str, ...]:
     """The lines of contracts for its tensors, q and kv of these types."""
-    return (f"q: {types} (B, S, H, W) contiguous", "kv: =q (B, SKV, HKV, W) contiguous", "indices: i32 (B, S, HKV, TOPK) contiguous",
+    return (f"q: {types} (B, S, H, W) contiguous", "kv: =q (B, SKV, HKV, W) contiguous",
+            "indices: i32 (B, S, HKV, TOPK) contiguous",
             "lengths: i32 (B, S, HKV) contiguous", "out: =q (B, S, H, DV) contiguous", "lse: fp32 (B, S, H) contiguous")
 
 

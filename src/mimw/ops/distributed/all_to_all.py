@@ -54,8 +54,8 @@ def all_to_all(x: Tensor, splits: Tensor | None = None, *, max_rows: int | None 
 
 
 CONTRACT = RankContract(
-    "all_to_all", "x: any (rows, *rest)", "rows % ranks == 0 and rows * prod(rest) * x.itemsize % (16 * ranks) == 0 -- rows must be a "
-    "multiple of the ranks, and a part of 16 bytes", "-> y: =x (rows, *rest)")
+    "all_to_all", "x: any (rows, *rest)", "rows % ranks == 0 and rows * prod(rest) * x.itemsize % (16 * ranks) == 0 -- rows must "
+    "be a multiple of the ranks, and a part of 16 bytes", "-> y: =x (rows, *rest)")
 
 
 def _checked(x: Tensor, group_name: str) -> bool:

@@ -32,8 +32,8 @@ CONTRACTS = {
     "all_reduce": RankContract("all_reduce", "x: float (*any)", "-> out: =x (*any)"),
     "all_reduce_": RankContract("all_reduce_", "x: float (*any) contiguous"),
     "all_gather": RankContract("all_gather", "x: float (rows, *rest)", "-> out: =x (rows * ranks, *rest)"),
-    "reduce_scatter": RankContract("reduce_scatter", "x: float (rows, *rest)", "rows % ranks == 0 -- rows must be a multiple of the "
-                                   "ranks", "-> out: =x (rows // ranks, *rest)")}
+    "reduce_scatter": RankContract("reduce_scatter", "x: float (rows, *rest)", "rows % ranks == 0 -- rows must be a multiple of "
+                                   "the ranks", "-> out: =x (rows // ranks, *rest)")}
 
 
 def all_reduce(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:

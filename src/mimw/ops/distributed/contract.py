@@ -1,6 +1,7 @@
 """The contract of an operator of several GPUs: its lines may speak of `ranks`, those of the call's process group.
 
-Input: as `mimw.ops.contract`; a call has the name of a group, or says how many ranks there are. Output: a `RankContract`. For example:
+Input: as `mimw.ops.contract`; a call has the name of a group, or says how many ranks there are. Output: a `RankContract`. For
+example:
 
     GATHERED = RankContract("all_rows", "a: any (rows, k)", "-> whole: =a (rows * ranks, k)")
     GATHERED.check(a=a, group_name=name).whole.shape        (8192, 64) of 4096 rows at each of two ranks

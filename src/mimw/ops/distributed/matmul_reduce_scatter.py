@@ -33,8 +33,8 @@ from .sum_engine import SumEngines
 SCATTER, ALL = "matmul_reduce_scatter", "matmul_all_reduce"
 FLOPS = "2 * rows * k * n"
 CONTRACTS = {
-    SCATTER: RankContract(SCATTER, *TENSORS, "rows % ranks == 0 -- the rows of a cannot be scattered over the ranks: they must be a "
-                          "multiple of them", "-> c: =a (rows // ranks, n)", flops=FLOPS, says=OTHERS),
+    SCATTER: RankContract(SCATTER, *TENSORS, "rows % ranks == 0 -- the rows of a cannot be scattered over the ranks: they must be "
+                          "a multiple of them", "-> c: =a (rows // ranks, n)", flops=FLOPS, says=OTHERS),
     ALL: RankContract(ALL, *TENSORS, "-> c: =a (rows, n)", flops=FLOPS, says=OTHERS)}
 
 
@@ -177,4 +177,5 @@ _PLANS = RankPlans(_plan)
 MATMUL_REDUCE_SCATTER = Operator("matmul_reduce_scatter(Tensor a, Tensor b, str group_name) -> Tensor", _run_scatter,
                                  CONTRACTS[SCATTER],
                                  keep_operands, _backward, LOWER)
-MATMUL_ALL_REDUCE = Operator("matmul_all_reduce(Tensor a, Tensor b, str group_name) -> Tensor", _run_all, CONTRACTS[ALL], autocast=LOWER)
+MATMUL_ALL_REDUCE = Operator("matmul_all_reduce(Tensor a, Tensor b, str group_name) -> Tensor", _run_all, CONTRACTS[ALL],
+                             autocast=LOWER)

@@ -89,9 +89,10 @@ def moe_dispatch(x: Tensor, expert_ids: Tensor, num_experts: int, *, max_tokens:
 
 
 TENSORS = (         # lines of contracts
-    "x: any (tokens, columns)", "expert_ids: int (tokens, k)", "scale?: any (tokens, scales)", "block >= 1 -- blocks have one row at "
-    "least", "tokens <= max_tokens -- there are more tokens than max_tokens",
-    f"1 <= num_experts <= {MOST_EXPERTS} and num_experts % ranks == 0 -- experts must be a multiple of the ranks, and {MOST_EXPERTS} at "
+    "x: any (tokens, columns)", "expert_ids: int (tokens, k)", "scale?: any (tokens, scales)", "block >= 1 -- blocks have one row "
+    "at least", "tokens <= max_tokens -- there are more tokens than max_tokens",
+    f"1 <= num_experts <= {MOST_EXPERTS} and num_experts % ranks == 0 -- experts must be a multiple of the ranks, and "
+    f"{MOST_EXPERTS} at "
     "most", "columns > 0 and columns * x.itemsize % 16 == 0 -- a row must be a multiple of 16 bytes: pad the columns",
     "scale is None or scales > 0 and scales * scale.itemsize % 16 == 0 -- the scales of a row must be a multiple of 16 bytes: pad "
     "them")

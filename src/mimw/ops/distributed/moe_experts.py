@@ -30,10 +30,11 @@ from .moe_experts_scaled import MOE_EXPERTS_SCALED
 
 BLOCKS = {16: 8, 32: 22, 64: 40, BM: 128}       # rows a block, and rows of an expert that its configuration is for
 CONTRACT = Contract(
-    "moe_experts", "rows: float (held, hidden)", "w_down: =rows (experts, hidden, inner)", "w_gate_up: =rows (experts, 2 * inner, hidden)",
+    "moe_experts", "rows: float (held, hidden)", "w_down: =rows (experts, hidden, inner)",
+    "w_gate_up: =rows (experts, 2 * inner, hidden)",
     "ends: i32 (experts)", "sources?: i32 (listed)",
-    f"block in {tuple(BLOCKS)} and (sources is None or block == {BM}) and (held if sources is None else listed) % block == 0 -- rows "
-    f"must be whole blocks of {', '.join(map(str, BLOCKS))} rows, with sources {BM}",
+    f"block in {tuple(BLOCKS)} and (sources is None or block == {BM}) and (held if sources is None else listed) % block == 0 -- "
+    f"rows must be whole blocks of {', '.join(map(str, BLOCKS))} rows, with sources {BM}",
     "-> y: =rows (held if sources is None else listed, hidden)")
 
 

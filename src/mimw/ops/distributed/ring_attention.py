@@ -73,8 +73,8 @@ def _only_hopper(of: Extents, given: dict) -> None:
         raise NotImplementedError("ring_attention: its kernels are for sm_90")
     of.parts = parts_of(of.causal, of.balanced)
     aligned = hopper.ALIGNED * of.parts
-    CONTRACT.demand(of.length % aligned == 0, lambda: f"a rank has {of.length} rows, in {of.parts} parts, which must be multiples of "
-                    f"{hopper.ALIGNED}: pad the whole sequence to a multiple of {aligned} times the number of ranks")
+    CONTRACT.demand(of.length % aligned == 0, lambda: f"a rank has {of.length} rows, in {of.parts} parts, which must be multiples "
+                    f"of {hopper.ALIGNED}: pad the whole sequence to a multiple of {aligned} times the number of ranks")
 
 
 CONTRACT = Contract(
