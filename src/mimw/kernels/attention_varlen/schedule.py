@@ -96,7 +96,7 @@ def schedule(order, counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM:
                 band = max(1, min(heads, keys_in_l2 // max(k_length, 1) * GROUP))
             head, query = rows_of(tile - start, 1, heads, band, q_length, BM)
         else:
-            if tile - tl.num_programs(0) == start - 1:  # `start` is that of all tiles: the program that takes the last one resets it
+            if tile - tl.num_programs(0) == start - 1:  # of all tiles: who takes the last one resets the counter
                 tl.atomic_xchg(counter, 0, sem="relaxed")
             sequence = -1
         slot = order.acquire(turn)
@@ -137,7 +137,7 @@ def is_one(tile):
 
 @mimw.jit
 def sizes(tile, problem):
-    """The sizes of the tile's sequence, as ../attention has them of a whole launch; `problem` has those that all sequences share."""
+    """The sizes of the tile's sequence, as ../attention has them of a launch; `problem` has those that all sequences share."""
     return problem.replace(seq_q=tile.q_length, seq_k=tile.k_length)
 
 
