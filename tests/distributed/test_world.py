@@ -13,7 +13,8 @@ import triton.language as tl  # noqa: E402
 
 import mimw  # noqa: E402
 from mimw import tle, tlx  # noqa: E402
-from mimw.distributed import World, bind, init, symmetric_empty, world_of  # noqa: E402
+from mimw.distributed import bind, init, symmetric_empty, world_of  # noqa: E402
+from mimw.distributed.world import GroupWorld  # noqa: E402
 from mimw.errors import (  # noqa: E402
     DistributedError,
     HeapFull,
@@ -166,14 +167,14 @@ def test_a_rank_that_was_late_for_a_world_is_met_by_those_who_ask_again():
             while True:
                 asked += 1
                 try:
-                    world = World(group, timeout=10 if asked > 3 else 0.01)
+                    world = GroupWorld(group, timeout=10 if asked > 3 else 0.01)
                     break
                 except PeerLate:
                     if asked == 3:
                         store.set("asked three times", "1")
         else:
             store.wait(["asked three times"])
-            world = World(group, timeout=10)
+            world = GroupWorld(group, timeout=10)
         world.barrier()
         return asked
 
@@ -321,7 +322,7 @@ def test_a_group_that_is_made_anew():
         alone = init("cpu:gloo")
         return again is not first, again.size, (alone.rank, alone.size), alone is init(), repr(alone)
 
-    assert at_ranks(2, work) == [(True, 2, (0, 1), True, "World(rank 0 of 1, group '0', cpu)")] * 2
+    assert at_ranks(2, work) == [(True, 2, (0, 1), True, "GroupWorld(rank 0 of 1, group '0', cpu)")] * 2
 
 
 @mimw.jit

@@ -1,4 +1,4 @@
-"""`World`: what one process knows of a process group whose GPUs reach each other's memory.
+"""`GroupWorld`: what one process knows of a process group whose GPUs reach each other's memory.
 
 Input: a process group of torch.distributed. Output: this rank, the table that kernels take, and symmetric tensors:
 
@@ -34,8 +34,9 @@ DEFAULT_TIMEOUT = 600.0             # seconds; what torch gives NCCL's collectiv
 DEFAULT_HEAP = {"cuda": 1 << 30, "cpu": 1 << 28}
 
 
-class World:
-    """This process in a process group; made by `mimw.distributed.world_of`, once for each group and at all its ranks together.
+class GroupWorld:
+    """This process in a process group, in public `mimw.distributed.World`; made by `mimw.distributed.world_of`, once for each group
+    and at all its ranks together.
 
         rank, size      of this process in the group, and how many there are
         group, name     the process group, and the name by which torch knows it
@@ -214,7 +215,7 @@ class World:
         return -1 if self.device.index is None else self.device.index
 
     def __repr__(self) -> str:
-        return f"World(rank {self.rank} of {self.size}, group {self.name!r}, {self.device})"
+        return f"GroupWorld(rank {self.rank} of {self.size}, group {self.name!r}, {self.device})"
 
     # ---- making it, and its end -------------------------------------------------------------------------------------
 
@@ -301,4 +302,4 @@ def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size()
 
 
-__all__ = ["World"]
+__all__ = ["GroupWorld"]

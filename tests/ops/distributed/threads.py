@@ -24,7 +24,7 @@ from mimw.distributed import World  # noqa: E402
 from mimw.distributed.places import Places  # noqa: E402
 from mimw.distributed.rendezvous import Rendezvous  # noqa: E402
 from mimw.errors import PeerLost  # noqa: E402
-from mimw.ir.world import SCRATCH, reserved  # noqa: E402
+from mimw.ir.world import WORKSPACE, reserved  # noqa: E402
 from mimw.ops import distributed  # noqa: E402
 
 from .test_launching import OnAGpu  # noqa: E402
@@ -52,7 +52,7 @@ class Rank(World):
         self.device, self.shares_gpus, self.kept, self.closed, self.heap = torch.device("cpu"), False, {}, False, HEAP
         self.rendezvous = Rendezvous(store, rank, self.size, self.name, LIMIT, lambda: failed)
         self._memory, self._within, self._watch = torch.from_numpy(ranks.heaps[rank]), 0, None
-        self._table, first = torch.from_numpy(ranks[rank]), reserved(self.size, SCRATCH)
+        self._table, first = torch.from_numpy(ranks[rank]), reserved(self.size, WORKSPACE)
         self._places = Places(first, first + HEAP)
 
     def get_device(self):
