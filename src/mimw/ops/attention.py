@@ -11,7 +11,7 @@ Input: queries, keys and values. Output: o = softmax(scale q k^T) v and, if aske
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod, sqrt
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -21,11 +21,12 @@ from mimw.kernels import plain_attention
 from mimw.kernels.attention.changes import BOUNDS, HEADS, SOFTCAP
 from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
-from .attention_backward import ATTENTION_BACKWARD, ATTENTION_WITH_BACKWARD
+from .attention_backward import ATTENTION_BACKWARD, ATTENTION_WITH_BACKWARD, as_four
 from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
+from .tma import every_step_for_tma, padded
 
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
 TENSORS = (
@@ -108,7 +109,7 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, ex
     if lse.numel() == 0 or of.seq_k == 0:
         return _of_no_keys(o.shape, o.stride(), lse.shape, sinks is not None)
     scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
-    views = [_four(x, batch) for x in (q, k, v)]
+    views = [as_four(x, batch) for x in (q, k, v)]
     changes = dict(window=window, softcap=softcap, sinks=None if sinks is None else sinks.float().contiguous(),
                    slopes=None if slopes is None else slopes.float().contiguous().view(-1, _heads(q)) if slopes.dim() > 1
                    else slopes.float().contiguous())
@@ -118,8 +119,8 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, ex
     if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
         if (plan := _by_tma(q, k, v, o, lse, views, batch, causal, scale, changes)) is not None:
             return plan
-    four = _four(o, batch)
-    grid, args, meta = plain_attention.arguments(*views, four, _four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact,
+    four = as_four(o, batch)
+    grid, args, meta = plain_attention.arguments(*views, four, as_four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact,
                                              **changes)
     launch = Launch(q, plain_attention.kernel, grid, args, meta)
     as_is = [view.data_ptr() == x.data_ptr() for view, x in zip(views, (q, k, v))]
@@ -127,7 +128,7 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, ex
 
     def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = q.new_empty_strided(shape, strides), q.new_empty_strided(rows, steps, dtype=torch.float32)
-        launch(*(x if same else _four(x, batch) for x, same in zip((q, k, v), as_is)), o, lse, *more)
+        launch(*(x if same else as_four(x, batch) for x, same in zip((q, k, v), as_is)), o, lse, *more)
         return o, lse
 
     return plan
@@ -145,18 +146,6 @@ def _of_no_keys(shape: tuple, strides: tuple, rows: tuple, sunk: bool) -> Callab
     return plan
 
 
-def _four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
-    """As (batch, heads, length, dim)."""
-    x = x.unsqueeze(0) if x.dim() == 2 else x
-    return x.expand(*batch, *x.shape[-3:]).reshape(prod(batch), *x.shape[-3:])
-
-
-def _tma_reads(x: Tensor) -> bool:
-    """Whether TMA takes the tensor with its strides."""
-    return (x.stride(3) == 1 and x.data_ptr() % 16 == 0
-            and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:3]))
-
-
 def _by_tma(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, views: list[Tensor], batch: tuple, causal: bool, scale: float,
             changes: dict) -> Callable | None:
     """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
@@ -164,16 +153,17 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, views: list
     width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
     if width is None:
         return None
-    widths = width, width, value_dim(width)
-    copies = [x.shape[-1] != wanted or view.data_ptr() != x.data_ptr() or not _tma_reads(view)
+    of_wide = value_dim(width)
+    widths = width, width, of_wide
+    copies = [x.shape[-1] != wanted or view.data_ptr() != x.data_ptr() or not every_step_for_tma(view)
               for x, view, wanted in zip((q, k, v), views, widths)]
-    copy_o = of_values != widths[2] or not _tma_reads(_four(o, batch))
+    copy_o = of_values != of_wide or not every_step_for_tma(as_four(o, batch))
     if (any(copies) or copy_o) and all_ * heads * seq_q * seq_k * width < WORTH_A_COPY:
         return None
-    prepared = [_copied(view, wanted) if copy else view for view, copy, wanted in zip(views, copies, widths)]
-    wide = (all_, heads, seq_q, widths[2])
-    target = q.new_empty(wide) if copy_o else _four(o, batch)
-    rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
+    prepared = [padded(view, wanted) if copy else view for view, copy, wanted in zip(views, copies, widths)]
+    wide = (all_, heads, seq_q, of_wide)
+    target = q.new_empty(wide) if copy_o else as_four(o, batch)
+    rows = as_four(lse.unsqueeze(-1), batch).squeeze(-1)
     grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
     rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
@@ -190,20 +180,13 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, views: list
     def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = q.new_empty_strided(shape, strides), q.new_empty_strided(rows, steps, dtype=torch.float32)
         target = o.new_empty(wide) if copy_o else o
-        four = *(_copied(_four(x, batch), wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)), target
+        four = *(padded(as_four(x, batch), wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)), target
         launch(*four, lse, zeros(o), *more, *(four[at] for at in rests))
         if copy_o:
             o.copy_(target[..., :of_values].reshape(o.shape))
         return o, lse
 
     return plan
-
-
-def _copied(x: Tensor, width: int) -> Tensor:
-    """A contiguous copy with zeros up to `width`: they add nothing to scores, and columns of zeros to the result."""
-    copy = x.new_zeros(*x.shape[:3], width)
-    copy[..., :x.shape[3]] = x
-    return copy
 
 
 _PLANS = Plans(_plan)

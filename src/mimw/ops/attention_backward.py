@@ -25,6 +25,7 @@ from .contract import Contract
 from .launching import Launch, is_hopper
 from .operator import Operator
 from .plans import Plans, look
+from .tma import every_step_for_tma, padded
 
 TENSORS = (
     "do: any (..., heads, seq_q, value_dim) or (seq_q, value_dim)", "q: float (..., heads, seq_q, dim) or (seq_q, dim)",
@@ -77,7 +78,7 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
     return lambda *tensors: _by_torch(*tensors, batch=batch, causal=causal, scale=scale, window=window, softcap=softcap)
 
 
-def _four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
+def as_four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
     """As (batch, heads, length, dim)."""
     x = x.unsqueeze(0) if x.dim() == 2 else x
     return x.expand(*batch, *x.shape[-3:]).reshape(prod(batch), *x.shape[-3:])
@@ -95,62 +96,52 @@ def _into(like: Tensor, gradient: Tensor, batch: tuple[int, ...]) -> Tensor:
     return torch.empty_like(like).copy_(found.reshape(like.shape))
 
 
-def _tma_takes(x: Tensor) -> bool:
-    """Whether TMA takes the tensor with its strides."""
-    return (x.stride(3) == 1 and x.data_ptr() % 16 == 0
-            and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:3]))
-
-
-def _wide(x: Tensor, width: int) -> Tensor:
-    """A contiguous copy with zeros up to `width`: they add nothing to scores, and columns of zeros to the results."""
-    copy = x.new_zeros(*x.shape[:3], width)
-    copy[..., :x.shape[3]] = x
-    return copy
-
-
 def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool, scale: float,
             width: int | None, one_order: bool, changes: dict) -> Callable:
     """The plan with the kernels for Hopper, three launches: those for heads of `width`, or for wide ones."""
     batch, given = lse.shape[:-2], (q, k, v, o, do)
-    views = [_four(x, batch) for x in given]
+    views = [as_four(x, batch) for x in given]
     widths = [width or -(-x.shape[-1] // 8) * 8 for x in given]     # of the wide ones as they are, but for what TMA asks of rows
-    copies = [x.shape[-1] != wanted or not _tma_takes(view) for x, view, wanted in zip(given, views, widths)]
-    prepared = [_wide(view, wanted) if copy else view for view, wanted, copy in zip(views, widths, copies)]
+    copies = [x.shape[-1] != wanted or not every_step_for_tma(view) for x, view, wanted in zip(given, views, widths)]
+    prepared = [padded(view, wanted) if copy else view for view, wanted, copy in zip(views, widths, copies)]
     results = [torch.empty_like(x) for x in (q, k, v)]
-    copy_back = [copy or _four(out, batch).data_ptr() != out.data_ptr() or not _tma_takes(_four(out, batch))
+    copy_back = [copy or as_four(out, batch).data_ptr() != out.data_ptr() or not every_step_for_tma(as_four(out, batch))
                  for copy, out in zip(copies, results)]
-    gradients = [torch.empty_like(one) if copy else _four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
-    of_rows, of_sums = (wide.workspace(prepared[0]), None) if width is None else hopper.workspace(prepared[0], causal=causal)
+    gradients = [torch.empty_like(one) if copy else as_four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
+    *operands, of_do = prepared
+    queries, *_ = operands
+    of_rows, of_sums = (wide.workspace(queries), None) if width is None else hopper.workspace(queries, causal=causal)
 
     def workspace(q: Tensor) -> tuple[Tensor, Tensor | None]:
         return q.new_empty(of_rows, dtype=torch.float32), None if one_order else q.new_empty(of_sums, dtype=torch.float32)
 
     rows, sums = workspace(q)
-    arrays = *prepared[:4], _rows(lse, batch), prepared[4], *gradients, rows
+    arrays = *operands, _rows(lse, batch), of_do, *gradients, rows
     options = dict(causal=causal, scale=scale, dlse=None if dlse is None else _rows(dlse, batch),
                    **{**changes, "slopes": _of_heads(changes["slopes"])})
     made = (wide.launches(*arrays, **options) if width is None else
             hopper.launches(*arrays, sums, one_order=one_order, **options))
-    launches = [Launch(q, *one) for one in made]
+    before, products, after = (Launch(q, *one) for one in made)
     shapes = [tuple(one.shape) for one in gradients]
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None = None,
              slopes: Tensor | None = None) -> tuple[Tensor | None, ...]:
-        ready = [_wide(_four(x, batch), wanted) if copy else _four(x, batch)
-                 for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
+        *inputs, of_o, of_do = [padded(as_four(x, batch), wanted) if copy else as_four(x, batch)
+                               for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
         outs = [torch.empty_like(x) for x in (q, k, v)]
         dq, dk, dv = gradients = [out.new_empty(shape) if copy else out for out, shape, copy in zip(outs, shapes, copy_back)]
         rows, sums = workspace(q)
         of_lse, of_dq = [_rows(one, batch) for one in (lse, dlse) if one is not None], [] if one_order else [sums]
         more = [] if slopes is None else [slopes]
-        launches[0](ready[3], ready[4], *of_lse, rows, *of_dq)
-        launches[1](*ready[:3], ready[4], rows[0], rows[1], *of_dq, dk, dv, *more)
-        launches[2](*((*ready[:3], ready[4], dq, rows, *more) if one_order else (sums, dq)))
+        lses, deltas = rows
+        before(of_o, of_do, *of_lse, rows, *of_dq)
+        products(*inputs, of_do, lses, deltas, *of_dq, dk, dv, *more)
+        after(*((*inputs, of_do, dq, rows, *more) if one_order else (sums, dq)))
         found = [_into(like, one, batch) if copy else one for like, one, copy in zip((q, k, v), gradients, copy_back)]
         if sinks is None:
             return *found, None
-        of_heads = rows.view(2, prod(batch), -1, rows.shape[2])     # beyond the last query lse is inf
-        return *found, of_sinks(sinks.float() * log2(e), of_heads[0], of_heads[1], torch.exp2)
+        lses, deltas = rows.view(2, prod(batch), -1, rows.shape[2])     # beyond the last query lse is inf
+        return *found, of_sinks(sinks.float() * log2(e), lses, deltas, torch.exp2)
 
     return plan
 
@@ -170,7 +161,7 @@ def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tenso
               slopes: Tensor | None = None, *, batch: tuple[int, ...], causal: bool, scale: float, window: tuple,
               softcap: float | None) -> tuple[Tensor | None, ...]:
     """By torch's products in fp32, some queries at a time: for shapes, types and chips that the kernels are not for."""
-    all_q, all_k, all_v, all_o, all_do = (_four(x, batch).float() for x in (q, k, v, o, do))
+    all_q, all_k, all_v, all_o, all_do = (as_four(x, batch).float() for x in (q, k, v, o, do))
     heads, kv_heads = all_q.shape[1], all_k.shape[1]
     keys, values = (x.repeat_interleave(heads // kv_heads, 1) for x in (all_k, all_v))
     lse = _rows(lse, batch)

@@ -157,7 +157,7 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
 
 
 def _is_among(array: Tensor, launches: list[tuple]) -> bool:
-    """Whether the array is an argument of one of the launches."""
+    """True if the array is an argument of one of the launches."""
     return any(one is array for _, _, args, _ in launches for one in args)
 
 

@@ -26,6 +26,7 @@ from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
+from .tma import every_step_for_tma, padded
 
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
 CONTRACT = Contract(
@@ -119,11 +120,6 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Te
     return plan
 
 
-def _tma_reads(x: Tensor) -> bool:
-    """Whether TMA takes the tensor with its strides."""
-    return x.stride(2) == 1 and x.data_ptr() % 16 == 0 and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:2])
-
-
 def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest: tuple[int, int], causal: bool, scale: float,
             changes: dict) -> Callable | None:
     """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
@@ -131,14 +127,15 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest
     width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
     if width is None:
         return None
-    widths = width, width, value_dim(width)
-    copies = [x.shape[2] != wanted or not _tma_reads(x) for x, wanted in zip((q, k, v), widths)]
+    of_wide = value_dim(width)
+    widths = width, width, of_wide
+    copies = [x.shape[2] != wanted or not every_step_for_tma(x) for x, wanted in zip((q, k, v), widths)]
     o, lse = _results(q, v)
-    copy_o = of_values != widths[2]
+    copy_o = of_values != of_wide
     if (any(copies) or copy_o) and heads * total_q * (k.shape[0] // (cu_q.shape[0] - 1)) * width < WORTH_A_COPY:
         return None
-    prepared = [_copied(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)]
-    wide = total_q, heads, widths[2]
+    prepared = [padded(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)]
+    wide = total_q, heads, of_wide
     grid, args, meta = hopper.arguments(*prepared, q.new_empty(wide), lse, cu_q, cu_k, zeros(q), programs(q), *longest, causal,
                                         scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
@@ -146,21 +143,15 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest
 
     def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = _results(q, v)
-        three = (_copied(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths))
-        four = *three, o.new_empty(wide) if copy_o else o
+        three = (padded(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths))
+        target = o.new_empty(wide) if copy_o else o
+        four = *three, target
         launch(*four, lse, cu_q, cu_k, zeros(o), *more, *(four[at] for at in rests))
         if copy_o:
-            o.copy_(four[3][..., :of_values])
+            o.copy_(target[..., :of_values])
         return o, lse
 
     return plan
-
-
-def _copied(x: Tensor, width: int) -> Tensor:
-    """A contiguous copy with zeros up to `width`: they add nothing to scores, and columns of zeros to the result."""
-    copy = x.new_zeros(*x.shape[:2], width)
-    copy[..., :x.shape[2]] = x
-    return copy
 
 
 _PLANS = Plans(_plan)

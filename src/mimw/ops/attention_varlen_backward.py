@@ -28,6 +28,7 @@ from .contract import Contract
 from .launching import Launch, is_exact, is_hopper
 from .operator import Operator
 from .plans import Plans, look
+from .tma import every_step_for_tma, padded
 
 CONTRACT = Contract(
     "attention_varlen_backward", "do: any (total_q, heads, value_dim)", "q: float (total_q, heads, dim)",
@@ -99,28 +100,16 @@ def _by_plain_triton(launches: list[Launch]) -> Callable:
     return plan
 
 
-def _tma_takes(x: Tensor) -> bool:
-    """Whether TMA takes the tensor with its strides."""
-    return x.stride(2) == 1 and x.data_ptr() % 16 == 0 and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:2])
-
-
-def _wide(x: Tensor, width: int) -> Tensor:
-    """A contiguous copy with zeros up to `width`: they add nothing to scores, and columns of zeros to the results."""
-    copy = x.new_zeros(*x.shape[:2], width)
-    copy[..., :x.shape[2]] = x
-    return copy
-
-
 def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
             max_q: int, max_k: int, causal: bool, scale: float, width: int | None, one_order: bool,
             changes: dict) -> Callable | None:
     """The plan with the kernels for Hopper, three launches, or None where copies for TMA would be needed and not pay."""
     given = q, k, v, o, do
     widths = [width or -(-x.shape[2] // 8) * 8 for x in given]      # of wide heads as they are, but for what TMA asks of rows
-    copies = [x.shape[2] != wanted or not _tma_takes(x) for x, wanted in zip(given, widths)]
+    copies = [x.shape[2] != wanted or not every_step_for_tma(x) for x, wanted in zip(given, widths)]
     if any(copies) and q.shape[1] * len(q) * (len(k) // (cu_q.shape[0] - 1)) * max(widths) < WORTH_A_COPY:
         return None
-    prepared = [_wide(x, wanted) if copy else x for x, wanted, copy in zip(given, widths, copies)]
+    prepared = [padded(x, wanted) if copy else x for x, wanted, copy in zip(given, widths, copies)]
     wanted_work = hopper.workspace(*prepared[:3], cu_q, max_q, max_k, causal, one_order=one_order)
     shapes = [None if one is None else (one[0], getattr(torch, one[1])) for one in wanted_work]
 
@@ -130,22 +119,24 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     def results(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
         return [x.new_empty(*x.shape[:2], wanted) for x, wanted in zip((q, k, v), widths)]
 
-    made = hopper.launches(*prepared[:4], lse.contiguous(), prepared[4], *results(q, k, v), cu_q, cu_k, workspace(q), max_q, max_k,
+    *operands, of_do = prepared
+    made = hopper.launches(*operands, lse.contiguous(), of_do, *results(q, k, v), cu_q, cu_k, workspace(q), max_q, max_k,
                            causal, scale, dlse=None if dlse is None else dlse.contiguous(), one_order=one_order, **changes)
     before, products, after = (Launch(q, *one) for one in made)
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
              sinks: Tensor | None, slopes: Tensor | None) -> tuple[Tensor | None, ...]:
-        ready = [_wide(x, wanted) if copy else x for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
+        *inputs, of_o, of_do = [padded(x, wanted) if copy else x for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
         dq, dk, dv = wide = results(q, k, v)
         rows, sums, tiles, query_tiles = workspace(q)
         more, of_lse = () if slopes is None else (slopes, ), [one.contiguous() for one in (lse, dlse) if one is not None]
         of_dq = [] if sums is None else [sums]
         lists = [tiles] if query_tiles is None else [tiles, query_tiles]
-        before(ready[3], ready[4], *of_lse, rows, *(of_dq or [dq]), dk, dv, *lists, cu_q, cu_k)
-        products(*ready[:3], ready[4], rows[0], rows[1], *of_dq, dk, dv, tiles, *more)
+        lses, deltas = rows
+        before(of_o, of_do, *of_lse, rows, *(of_dq or [dq]), dk, dv, *lists, cu_q, cu_k)
+        products(*inputs, of_do, lses, deltas, *of_dq, dk, dv, tiles, *more)
         if sums is None:
-            after(*ready[:3], ready[4], dq, rows, query_tiles, *more)
+            after(*inputs, of_do, dq, rows, query_tiles, *more)
         else:
             after(sums, dq, cu_q)
         found = [one if one.shape == x.shape else one[..., :x.shape[2]].contiguous() for x, one in zip((q, k, v), wide)]

@@ -56,12 +56,12 @@ class Result:
 
 
 def _turned(x: Tensor) -> bool:
-    """Whether x (batch, heads, length, dim) is (batch, length, heads, dim) in memory."""
+    """True if x (batch, heads, length, dim) is (batch, length, heads, dim) in memory."""
     return x.dim() == 4 and not x.is_contiguous() and x.transpose(1, 2).is_contiguous()
 
 
 class Contract(kernels.Contract):
-    """What an operator takes and gives.
+    """The arguments and results of an operator.
 
     args:      name, lines    as above
                flops          an expression of extents and options: operations of a call, for torch.utils.flop_counter
@@ -91,11 +91,11 @@ class Contract(kernels.Contract):
                 self.refuse(f"{first} is on {tensors[first].device} and {name} on {one.device}; all must be on one device")
 
     def broadcast(self, shapes: tuple[tuple, ...]) -> tuple:
-        """As torch broadcasts."""
+        """Broadcast by torch."""
         return tuple(torch.broadcast_shapes(*shapes))
 
     def shown(self, type_: str) -> str:
-        """As torch shows it."""
+        """The type's name in torch."""
         return f"torch.{type_}"
 
     def check(self, **given: Any) -> Extents:
@@ -113,7 +113,7 @@ class Contract(kernels.Contract):
         found = self.check(**given)
         on = next(given[one.name] for one in self.tensors if given.get(one.name) is not None)
         made = tuple(getattr(found, line.name).empty(on) for line in self.results if hasattr(found, line.name))
-        return made if len(made) > 1 else made[0] if made else None
+        return made if len(made) > 1 else next(iter(made), None)
 
     def _check_type(self, line: kernels.Tensor, array: Tensor, tensors: dict[str, Tensor]) -> None:
         result = next((one for one in self.results if one.name == line.like), None)
@@ -129,7 +129,7 @@ class Contract(kernels.Contract):
         return [(one.shape, one.dtype) for one in results if one is not None]
 
     def operations(self, **given: Any) -> int:
-        """How many operations a call takes."""
+        """The number of operations of a call."""
         found = Extents(**given)
         self.check_extents({one.name: given[one.name] for one in self.tensors if given.get(one.name) is not None}, found)
         return int(found.value(self._flops))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from mimw.kernels import batched_gemm, gemm, plain_matmul, skinny_gemm
+from mimw.kernels.products import TYPES
 
 from .contract import Contract
 from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, scratch, zeros
@@ -23,7 +24,6 @@ from .operator import LOWER, Operator
 from .plans import Plans, look
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-TYPES = "bf16|fp16|fp32|fp8"
 CONTRACT = Contract(
     "matmul", f"a: {TYPES} (..., m, k) or (k)", "b: =a|fp8 (..., k, n) or (k)", f"out_dtype?: {TYPES}",
     "-> c: out_dtype|=a|bf16 (..., m, n)", flops="2 * prod(front) * m * n * k", says="torch.matmul takes the other types")

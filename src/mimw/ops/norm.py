@@ -27,7 +27,7 @@ _FP32_EPS = torch.finfo(torch.float32).eps
 
 
 def _contract(name: str, added: bool) -> Contract:
-    """That of one of the four norms: of a sum or not, centred or not."""
+    """The contract of one of the four norms: of a sum or not, centred or not."""
     residual, total = ["residual: float (*rows, *n)"], ["-> total: =x+residual (*rows, *n)"]
     bias, mean = (["bias?: float (*n)"], ["-> mean: fp32 (*rows)"]) if name == "layer_norm" else ([], [])
     return Contract(name, "x: float (*rows, *n[dims])", *residual * added, "weight?: float (*n)", *bias, "-> y: =x (*rows, *n)",
@@ -170,7 +170,7 @@ def _plan_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | 
     made = norm_backward.arguments(two, dy_two, line, None if mean is None else mean.reshape(-1), rstd.reshape(-1), dx,
                                    dw_out if dw else None, db_out if db else None, parts, more_two, chosen)
     if not is_hopper(x):
-        made = [(*one[:3], one[3] | {"EARLY": False, "launch_pdl": False} if "EARLY" in one[3] else one[3]) for one in made]
+        made = [(*launch, meta | {"EARLY": False, "launch_pdl": False} if "EARLY" in meta else meta) for *launch, meta in made]
     launches, apart = [Launch(x, *one) for one in made], len(made) == 3     # three: the sums are made by a launch of their own
 
     def plan(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | None, rstd: Tensor, more: Tensor | None) -> tuple:

@@ -28,7 +28,7 @@ NAMES = {1: ("x", ), 2: ("q", "k")}     # of so many tensors
 
 @cache
 def _contract(count: int, results: bool = False) -> Contract:
-    """That of one tensor or of two, with results where they are not written in place."""
+    """The contract of one tensor or of two, with results where they are not written in place."""
     first, *second = NAMES[count]
     return Contract(
         "rope", f"{first}: float (batch, heads, length, dim) or (heads, length, dim) or (length, dim)",

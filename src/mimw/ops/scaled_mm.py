@@ -47,7 +47,7 @@ def scaled_mm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tens
 
 
 def _kind(of: Extents, given: dict) -> None:
-    """What scales are of: "all", "rows" or "blocks"; or an error."""
+    """Note the kind of scales, "all", "rows" or "blocks", or raise an error."""
     blocks = (of.m, -(-of.k // BLOCK)), (-(-of.k // BLOCK), -(-of.n // BLOCK))
     shapes = tuple(given["scale_a"].shape), tuple(given["scale_b"].shape)
     if given["scale_a"].numel() == given["scale_b"].numel() == 1:

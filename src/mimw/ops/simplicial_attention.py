@@ -24,7 +24,8 @@ from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
 from .plans import Plans, look
-from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD, tma_reads
+from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD
+from .tma import every_step_for_tma
 
 CONTRACT = Contract(
     "simplicial_attention", "q: float (batch, heads, seq_q, dim)",
@@ -75,7 +76,7 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int, 
         return lambda q, *_: (q.new_empty(shape), q.new_empty(rows, dtype=torch.float32))
     windows, scale = (min(window, k.shape[2]), min(window2, k.shape[2])), 1 / sqrt(q.shape[3]) if scale is None else scale
     fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and scale > 0
-            and q.shape[1] // k.shape[1] % HEADS == 0 and all(map(tma_reads, given)))
+            and q.shape[1] // k.shape[1] % HEADS == 0 and all(map(every_step_for_tma, given)))
     if fast:
         kernel, (grid, args, meta) = hopper.kernel, hopper.arguments(*given, o, lse, programs(q), windows, scale)
     else:

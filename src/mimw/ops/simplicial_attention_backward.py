@@ -23,6 +23,7 @@ from .contract import Contract
 from .launching import Launch, is_exact, is_hopper, programs
 from .operator import Operator
 from .plans import Plans, look
+from .tma import every_step_for_tma
 
 KEYS = "(batch, kv_heads, seq_k, dim)"
 CONTRACT = Contract(
@@ -56,7 +57,7 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, l
     launches = plain.gradient_arguments(q, k, v, k2, v2, do, lse, delta, *outputs, windows, scale, exact)
     given = q, k, v, k2, v2, do
     fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and q.shape[1] // k.shape[1] % HEADS == 0
-            and all(map(tma_reads, given)))
+            and all(map(every_step_for_tma, given)))
     if fast:
         of_queries = hopper.arguments(*given, lse, delta, outputs[0], programs(q), windows, scale)
         launches[0] = hopper.kernel, *of_queries
@@ -69,12 +70,6 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, l
         return dq, dk, dv, dk2.to(k.dtype), dv2.to(k.dtype)
 
     return plan
-
-
-def tma_reads(x: Tensor) -> bool:
-    """Whether TMA takes the tensor with its strides."""
-    return (x.stride(3) == 1 and x.data_ptr() % 16 == 0
-            and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:3]))
 
 
 _PLANS = Plans(_plan)

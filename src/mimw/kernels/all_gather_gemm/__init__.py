@@ -27,13 +27,12 @@ from ..ranks import at_each, at_one, size_of
 from .kernel import all_gather_gemm as kernel
 from .kernel import open_gather
 
-TYPES = ("bfloat16", "float16")
 CONTRACT = Contract("a: bf16|fp16 (rows, K) tma", "b: =a (K, N)", "c: =a (rows * ranks, N) tma", PROGRAMS)
 PIECE, SLOTS = 4096, 4      # elements that a copy takes at most, and how many of a program are under way
 SHORT = 256                 # elements: copies of fewer take longer than the product, if there are many
 PUSHED = Configuration(bm=128, bn=128, stages=5, staging=1, ping_pong=True)     # leaves the slots' 32 KiB
 
-__all__ = ["CONTRACT", "PIECE", "PUSHED", "SLOTS", "TYPES", "Configuration", "arguments", "bands", "chosen_for", "kernel",
+__all__ = ["CONTRACT", "PIECE", "PUSHED", "SLOTS", "Configuration", "arguments", "bands", "chosen_for", "kernel",
            "launched", "open_gather", "opening", "piece_of_rows", "room_for"]
 
 

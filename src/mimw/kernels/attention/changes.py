@@ -47,7 +47,7 @@ def scale_of(scale: float | None, dim: int) -> float:
 
 
 def capped(scale: float, softcap: float | None) -> tuple[float | None, float]:
-    """What a score is multiplied by inside of a soft cap, None without one, and outside."""
+    """The factors of a score inside of a soft cap, None without one, and outside."""
     return (None, scale) if softcap is None else (scale / softcap, float(softcap))
 
 

@@ -48,7 +48,7 @@ class Configuration:
 
 
 def has_rest(head_dim: int) -> tuple[bool, bool, bool, bool]:
-    """Whether heads of q, k, v and o are two tiles each."""
+    """True for each of q, k, v and o whose heads are two tiles wide."""
     (_, rest), (_, of_values) = PARTS[head_dim], PARTS[value_dim(head_dim)]
     return rest > 0, rest > 0, of_values > 0, of_values > 0
 

@@ -26,7 +26,7 @@ def terms_of(dim: int, causal: bool, scale: float | None, window: tuple, softcap
 
 
 def reach_of(causal: bool, window: tuple) -> int | None:
-    """How many keys behind its own place a query sees; None for all."""
+    """The number of keys behind its own place that a query sees; None for all."""
     return sight(causal, window)[3]
 
 

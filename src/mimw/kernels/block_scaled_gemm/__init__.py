@@ -22,7 +22,7 @@ K_BLOCKS, N_BLOCKS = f"cdiv(K, {BLOCK})", f"cdiv(N, {BLOCK})"
 
 
 def _contract(matrices: str, groups: str, *more: str) -> Contract:
-    """That of a layout: what stands before the extents of a and c, and of b."""
+    """The contract of a layout, with the extents that stand before those of a and c, and of b."""
     return Contract(f"a: fp8 ({matrices}M, K) tma", f"b: fp8 ({groups}N, K) tma", f"c: float ({matrices}M, N) tma",
                     f"scale_a: fp32 ({matrices}M, {K_BLOCKS})", f"scale_b: fp32 ({groups}{N_BLOCKS}, {K_BLOCKS})", *more, PROGRAMS)
 

@@ -22,7 +22,7 @@ from .memory import wrong
 
 
 class Contract:
-    """What a call takes. Subclasses say how something is refused, and what else holds for their arguments."""
+    """The lines of a call's arguments. A subclass says how something is refused, and what else holds for its arguments."""
 
     def __init__(self, *lines: str, empty: str = ""):
         self.text, self.empty = lines, tuple(empty.replace(",", " ").split())
@@ -78,7 +78,7 @@ class Contract:
         return of
 
     def takes(self, **given: Any) -> bool:
-        """Whether `check` would let this pass."""
+        """True if `check` lets this pass."""
         try:
             self.check(**given)
         except (ValueError, RuntimeError):
@@ -171,7 +171,7 @@ class Contract:
         return (fitting or line.shapes)[-1]
 
     def _misfit(self, line: Tensor, shape: Shape, tensors: dict[str, Any], bound: dict[str, str], of: Extents) -> str:
-        """What is said of a tensor with another shape, with those that have given the names of its extents."""
+        """The message for a tensor of another shape, with the tensors that have named its extents."""
         array = tensors[line.name]
         shapes = [one for one in line.shapes if one.groups(len(array.shape), of) is not None] or [shape]
         of_names = {bound[name] for one in shapes for name in one.names if bound.get(name) in tensors}

@@ -68,7 +68,7 @@ class Extent:
 
     @property
     def is_name(self) -> bool:
-        """Whether it is a name alone, or one of several choices."""
+        """True for a name alone, or one of several choices."""
         return not self.group and self.choices[0].isidentifier()
 
     @cached_property

@@ -24,7 +24,7 @@ def named(words: str) -> tuple[str, ...]:
 
 
 def are_named(words: str) -> bool:
-    """Whether all of the words name types."""
+    """True if all of the words name types."""
     return all(word in NAMES or word in GROUPS or word == "any" for word in words.split("|"))
 
 

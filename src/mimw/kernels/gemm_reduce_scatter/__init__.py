@@ -25,13 +25,12 @@ from ..products import lying
 from ..ranks import at_each, at_one, size_of
 from .kernel import reduce_scatter_gemm as kernel
 
-TYPES = ("bfloat16", "float16")
 CONTRACT = Contract("a: bf16|fp16 (M, K) tma", "b: =a (K, N)", "c: =a (own, N) tma", PROGRAMS)     # own: rows of C that a rank has
 CARRIED = 8 << 20       # bytes of sums for one owner from which on it was faster to carry them; 4 MiB were not enough
 PARCEL_OF_MANY = 8 << 20    # bytes of a parcel where there are more than two ranks, and so more parcels for a product
 DEEP = 2048             # inner extent of a rank, whose products last as long as the copies; 4096 was enough, 1024 was not
 
-__all__ = ["CARRIED", "CONTRACT", "DEEP", "TYPES", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for",
+__all__ = ["CARRIED", "CONTRACT", "DEEP", "Configuration", "arguments", "chosen_for", "kernel", "launched", "room_for",
            "rows_each"]
 
 

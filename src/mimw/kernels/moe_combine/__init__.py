@@ -20,13 +20,11 @@ from ..contract import Contract
 from ..ranks import at_one, size_of
 from .kernel import combine as kernel
 
-TYPES = ("bfloat16", "float16", "float32")
-
 CONTRACT = Contract(
     "y: float (rows, hidden)", "places: i32 (ranks, most, k)", "ids: int (own, k)", "weights: float (weighted, k)",
     "out: float (results, hidden)", empty="own, weighted, results")
 
-__all__ = ["CONTRACT", "TYPES", "Configuration", "arguments", "configuration", "kernel", "room_for"]
+__all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "kernel", "room_for"]
 
 TELL = 1024                 # weights that a program tells at a time
 

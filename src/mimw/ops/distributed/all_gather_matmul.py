@@ -127,7 +127,8 @@ def _at_all_ranks(ranks: mimw.World, all_a: list[Tensor], all_b: list[Tensor]) -
     workspace = {name: ranks.symmetric(*one, name) for name, one in sizes.items()}
     c = ranks.each([one.new_empty(rows * size, n) for one in all_a], "c")
     launch = all_gather_gemm.arguments(ranks.each(all_a, "a"), ranks.each(all_b, "b"), c, workspace, ranks, SIMULATED_PROGRAMS)
-    mimw.simulate(all_gather_gemm.kernel, launch[0], *launch[1], **launch[2])
+    grid, args, meta = launch
+    mimw.simulate(all_gather_gemm.kernel, grid, *args, **meta)
     return tensors_of(c)
 
 

@@ -112,7 +112,7 @@ def _by_splits(x: Tensor, splits: Tensor, most: int, world: World) -> tuple[Tens
 
 
 def _save(ctx, inputs: tuple[Tensor, str], output: Tensor) -> None:
-    ctx.group_name = inputs[1]
+    _, ctx.group_name = inputs
 
 
 def _backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:

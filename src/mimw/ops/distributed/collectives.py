@@ -190,7 +190,7 @@ def _at_all_ranks(name: str, shape: list, where_it_is: bool, chosen: library.Con
 
 
 def _save(ctx, inputs, output) -> None:
-    ctx.group_name = inputs[1]
+    _, ctx.group_name, *_ = inputs
 
 
 def _named(function: Callable, name: str) -> Callable:

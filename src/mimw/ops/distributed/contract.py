@@ -20,7 +20,7 @@ class RankContract(Contract):
     """A contract of a call of all ranks."""
 
     def check(self, **given: Any) -> Extents:
-        """As `Contract.check`, with the option `ranks`."""
+        """Check as `Contract` does, with the option `ranks`."""
         return super().check(**_with_ranks(given))
 
     def operations(self, **given: Any) -> int:
