@@ -17,7 +17,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.kernels import attention_backward, ring_attention, ring_attention_backward
 from mimw.kernels.ring_attention import positions
-from mimw.kernels.ring_attention.gather import PIECES, arrived, enter, put
+from mimw.kernels.ring_attention.gather import PIECES, Arrivals, arrived, enter, put
 from mimw.kernels.ring_attention_backward.collect import collect
 
 
@@ -96,7 +96,7 @@ def keys_twice(k, v, whole_k, whole_v, k_desc, v_desc, flags, state, out, world,
         put(own, (whole_k, whole_v), flags, 0, ((0, 0, D), (0, 0, D)), 1, 1, rows, world, 0, D, 1)
         for step in range(1, size):
             source = (me + step) % size
-            arrived(flags, source, 0, 0, base, 1)
+            arrived(Arrivals(flags, 0, base, world, 1), source, 0)
             for first in range(source * rows, (source + 1) * rows, 64):
                 tl.store(out + (turn * size * rows + first) * D + within, k_desc.load([first, 0]) + v_desc.load([first, 0]))
 

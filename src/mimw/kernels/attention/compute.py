@@ -4,10 +4,9 @@ softmax.
 Input: the pipes of queries, keys and values. Output: tiles of results in the pipe `results`, and their rows of `lse`.
 For example:
 
-    p, highest, total, acc = state                  the last block's probabilities, the highest scores and the sums of
-                                                    probabilities so far, and the sum of p V over the blocks before
-    state = step(q, keys, values, 7, state, ...)    the softmax of block 7 beside acc += p V of block 6
-    compute(queries.reader("consumer0"), ...)       the role, tile after tile
+    state                                           the softmax of the last block, and the sum of p V over the blocks before
+    state = step(q, inputs, 7, state, ...)          the softmax of block 7 beside acc += p V of block 6
+    compute(queries.reader(), ...)                  the role, tile after tile
 """
 
 import triton.language as tl
@@ -17,22 +16,22 @@ import mimw.tlx as tlx
 
 from ..consumers import begin_turn, open_turns, pass_turn
 from .heads import dots, nothing, scores_of, shrunk, waited, weigh, write
-from .schedule import next_tile, number_of_tiles, tile_at, window_at
-from .softmax import changed, ended, first_softmax, masked, slope_at, softmax
+from .nouns import Softmax, State
+from .schedule import blocks_of, next_tile, number_of_tiles, tile_at
+from .softmax import changed, ended, first_softmax, masked, softmax
 
 
 @mimw.jit
-def begin(queries, chunk, keys, block, query, count, low, slope, scale, shape, extras, BN: tl.constexpr, CAUSAL: tl.constexpr,
-          MASKED: tl.constexpr, LATE: tl.constexpr):
-    """(probabilities, highest scores, sums) of the first block of a tile of `count` from key `low` on, with nothing beside it."""
+def begin(queries, chunk, inputs, number, blocks, rules, form, MASKED: tl.constexpr):
+    """The softmax of the first block of a tile, which is block number `number` of all, with nothing beside it."""
     q = queries.wait(chunk).slot
-    scores = scores_of(q, keys.wait(block).slot)
+    scores = scores_of(q, inputs.keys.wait(number).slot)
     scores = tlx.async_dot_wait(0, scores)
-    keys.release(block)
-    key = low + (count - 1) * BN
-    scores = changed(scores, query, key, slope, shape, extras)
-    p, highest, total = first_softmax(scores, query, key, scale, shape, CAUSAL, MASKED)
-    return made(p, q.rows.dtype, LATE), highest, total
+    inputs.keys.release(number)
+    key = blocks.low + (blocks.count - 1) * form.BN
+    scores = changed(scores, blocks.query, key, blocks.slope, rules)
+    p, highest, total = first_softmax(scores, blocks.query, key, rules, form.CAUSAL, MASKED)
+    return Softmax(made(p, q.rows.dtype, form.LATE), highest, total)
 
 
 @mimw.jit
@@ -49,134 +48,120 @@ def made(p, DTYPE: tl.constexpr, LATE: tl.constexpr):
 
 
 @mimw.jit
-def weighed(values, block, acc):
-    """acc when the product with the values of block number `block` is over."""
+def weighed(values, number, acc):
+    """acc when the product with the values of block `number` is over."""
     acc = waited(acc)
-    values.release(block)
+    values.release(number)
     return acc
 
 
 @mimw.jit
-def step(q, keys, values, block, state, query, key, slope, scale, shape, extras, awaited, chunk, me: tl.constexpr,
-         CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, LATE: tl.constexpr,
-         NEW_TILE: tl.constexpr):
-    """The softmax of block number `block` of keys, from `key` on, beside acc += p V of the block before; gives the new state.
+def step(q, inputs, number, state, blocks, key, rules, awaited, chunk, form, MASKED: tl.constexpr, NEW_TILE: tl.constexpr):
+    """The softmax of block `number` of keys, from `key` on, beside acc += p V of the block before; gives the new state.
 
     Where the block is the first of a NEW_TILE, acc gets the last product of the tile before, and the rest begins anew.
     """
-    p, highest, total, acc = state
-    p = p.to(q.rows.dtype)
-    k = keys.wait(block).slot
-    if PING_PONG:
-        begin_turn(me)
+    acc = state.acc
+    p = state.softmax.p.to(q.rows.dtype)
+    k = inputs.keys.wait(number).slot
+    if form.PING_PONG:
+        begin_turn(inputs.me)
     scores = scores_of(q, k)
-    acc = weigh(p, values.held(block - 1), acc)
-    if PING_PONG:
-        pass_turn(me, CONSUMERS)
+    acc = weigh(p, inputs.values.held(number - 1), acc)
+    if form.PING_PONG:
+        pass_turn(inputs.me, form.CONSUMERS)
     scores = tlx.async_dot_wait(dots(acc), scores)
-    keys.release(block)
+    inputs.keys.release(number)
 
-    scores = changed(scores, query, key, slope, shape, extras)
+    scores = changed(scores, blocks.query, key, blocks.slope, rules)
     if NEW_TILE:
-        new_p, highest, total = first_softmax(scores, query, key, scale, shape, CAUSAL, MASKED)
+        new_p, highest, total = first_softmax(scores, blocks.query, key, rules, form.CAUSAL, MASKED)
     else:
         if MASKED:
-            scores = masked(scores, query, key, shape, CAUSAL)
-        new_p, highest, total, shrink = softmax(scores, highest, total, scale, MASKED)
-    if PING_PONG:
+            scores = masked(scores, blocks.query, key, rules.problem, form.CAUSAL)
+        new_p, highest, total, shrink = softmax(scores, state.softmax.highest, state.softmax.total, rules.scale, MASKED)
+    if form.PING_PONG:
         # In turns the cast before the wait is 4 % faster (head dim 256, causal, an H200): with the cast behind it, the assembler
         # begins a row's maximum only after the exponents of the row before. Without turns no such order was seen.
         new_p = new_p.to(p.dtype)
     # What is awaited here is needed next anyway. Waiting for it already now keeps the assembler from moving the wait for
     # the product up before the softmax, where the two would no longer overlap: it moves no wait over a loop.
     awaited.wait(chunk)
-    acc = weighed(values, block - 1, acc)
+    acc = weighed(inputs.values, number - 1, acc)
     if not NEW_TILE:
         acc = shrunk(acc, shrink[:, None])
-    return made(new_p, p.dtype, LATE), highest, total, acc
+    return State(Softmax(made(new_p, p.dtype, form.LATE), highest, total), acc)
 
 
 @mimw.jit
-def steps(q, keys, values, start, stop, end, state, query, low, slope, scale, shape, extras, me: tl.constexpr, BN: tl.constexpr,
-          CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, LATE: tl.constexpr):
-    """The state after the blocks from `start` to `stop` of a tile whose last block, from key `low` on, is number end - 1."""
-    for block in range(start, stop):
-        state = step(q, keys, values, block, state, query, low + (end - 1 - block) * BN, slope, scale, shape, extras, values, block,
-                     me, CONSUMERS, CAUSAL, MASKED, PING_PONG, LATE, False)
+def steps(q, inputs, start, stop, end, state, blocks, rules, form, MASKED: tl.constexpr):
+    """The state after the blocks from `start` to `stop` of a tile whose last block is number end - 1."""
+    for number in range(start, stop):
+        key = blocks.low + (end - 1 - number) * form.BN
+        state = step(q, inputs, number, state, blocks, key, rules, inputs.values, number, form, MASKED, False)
     return state
 
 
 @mimw.jit
-def blocks(q, keys, values, first, end, plain, inside, state, query, low, slope, scale, shape, extras, me: tl.constexpr,
-           BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
-           LATE: tl.constexpr):
-    """The state after all blocks of a tile but number `first`, the first one: those that a right bound may cut, then the last
-    `plain` ones; a left bound may cut those of them that begin in front of block number `inside`, counted from key `low` on."""
-    if MASKED > 1:
-        first_plain = max(end - plain, first + 1)
-        state = steps(q, keys, values, first + 1, first_plain, end, state, query, low, slope, scale, shape, extras, me, BN,
-                      CONSUMERS, CAUSAL, True, PING_PONG, LATE)
+def all_steps(q, inputs, first, end, state, blocks, rules, form):
+    """The state after all blocks of a tile but number `first`, the first one: those that a right bound may cut, then the plain
+    ones, of which a left bound may cut the last."""
+    if form.MASKED > 1:
+        first_plain = max(end - blocks.plain, first + 1)
+        state = steps(q, inputs, first + 1, first_plain, end, state, blocks, rules, form, True)
     else:
         first_plain = first + 1
-    if shape[5] is None:
-        state = steps(q, keys, values, first_plain, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
-                      CAUSAL, False, PING_PONG, LATE)
+    if rules.problem.left is None:
+        state = steps(q, inputs, first_plain, end, end, state, blocks, rules, form, False)
     else:
-        first_left = max(end - inside, first_plain)
-        state = steps(q, keys, values, first_plain, first_left, end, state, query, low, slope, scale, shape, extras, me, BN,
-                      CONSUMERS, CAUSAL, False, PING_PONG, LATE)
-        state = steps(q, keys, values, first_left, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
-                      CAUSAL, True, PING_PONG, LATE)
+        first_left = max(end - blocks.inside, first_plain)
+        state = steps(q, inputs, first_plain, first_left, end, state, blocks, rules, form, False)
+        state = steps(q, inputs, first_left, end, end, state, blocks, rules, form, True)
     return state
 
 
 @mimw.jit
-def compute(queries, results, keys, values, order, lse, scale, shape, extras, me: tl.constexpr, BM: tl.constexpr,
-            BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
-            AHEAD: tl.constexpr, LATE: tl.constexpr):
-    """The rows of consumer `me` in each tile of this program."""
-    ROWS: tl.constexpr = BM // CONSUMERS
-    tile = tl.program_id(0)
+def compute(queries, results, inputs, order, lse, rules, form):
+    """The rows of consumer `inputs.me` in each tile of this program."""
+    ROWS: tl.constexpr = form.BM // form.CONSUMERS
+    me: tl.constexpr = inputs.me
+    problem = rules.problem
+    number = tl.program_id(0)
     turn, first = 0, 0
-    if PING_PONG:
-        open_turns(me, CONSUMERS)
-    if AHEAD:
-        first_batch, first_head, query, count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
-        first_low, _ = window_at(query, shape, BM, BN)
-        first_slope = slope_at(first_batch, first_head, scale, extras)
-        p, highest, total = begin(queries, turn, keys, first, query + me * ROWS, count, first_low, first_slope, scale, shape,
-                                  extras, BN, CAUSAL, MASKED > 0, LATE)
-    while tile < number_of_tiles(shape, BM):
-        batch, head, query, count, plain = tile_at(tile, shape, BM, BN, CAUSAL)
-        low, inside = window_at(query, shape, BM, BN)
-        slope = slope_at(batch, head, scale, extras)
-        query += me * ROWS
-        end = first + count
-        if not AHEAD:
-            p, highest, total = begin(queries, turn, keys, first, query, count, low, slope, scale, shape, extras, BN, CAUSAL,
-                                      MASKED > 0, LATE)
+    if form.PING_PONG:
+        open_turns(me, form.CONSUMERS)
+    if form.AHEAD:
+        ahead = blocks_of(tile_at(number, problem, form), rules, form)
+        ahead = ahead.replace(query=ahead.query + me * ROWS)
+        begun = begin(queries, turn, inputs, first, ahead, rules, form, form.MASKED > 0)
+    while number < number_of_tiles(problem, form):
+        tile = tile_at(number, problem, form)
+        blocks = blocks_of(tile, rules, form)
+        blocks = blocks.replace(query=blocks.query + me * ROWS)
+        end = first + blocks.count
+        if not form.AHEAD:
+            begun = begin(queries, turn, inputs, first, blocks, rules, form, form.MASKED > 0)
         q = queries.held(turn)
-        state = p, highest, total, nothing(ROWS, values.wait(first).slot)
-        state = blocks(q, keys, values, first, end, plain, inside, state, query, low, slope, scale, shape, extras, me, BN,
-                       CONSUMERS, CAUSAL, MASKED, PING_PONG, LATE)
-        p, highest, total, acc = state
+        state = State(begun, nothing(ROWS, inputs.values.wait(first).slot))
+        state = all_steps(q, inputs, first, end, state, blocks, rules, form)
+        begun, acc = state.softmax, state.acc
 
-        tile = next_tile(order, turn)
+        number = next_tile(order, turn)
         first = end
-        logarithm, inverse = ended(highest, total, head, scale, extras)
-        if AHEAD and tile < number_of_tiles(shape, BM):
-            next_batch, next_head, next_query, next_count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
-            next_low, _ = window_at(next_query, shape, BM, BN)
-            next_slope = slope_at(next_batch, next_head, scale, extras)
+        logarithm, inverse = ended(begun, tile.head, rules)
+        if form.AHEAD and number < number_of_tiles(problem, form):
+            ahead = blocks_of(tile_at(number, problem, form), rules, form)
             next_q = queries.wait(turn + 1).slot
-            p, highest, total, acc = step(next_q, keys, values, first, state, next_query + me * ROWS,
-                                          next_low + (next_count - 1) * BN, next_slope, scale, shape, extras, queries, turn + 1, me,
-                                          CONSUMERS, CAUSAL, MASKED > 0, PING_PONG, LATE, True)
+            ahead = ahead.replace(query=ahead.query + me * ROWS)
+            state = step(next_q, inputs, first, state, ahead, ahead.low + (ahead.count - 1) * form.BN, rules, queries, turn + 1,
+                         form, form.MASKED > 0, True)
+            begun, acc = state.softmax, state.acc
         else:
-            acc = weigh(p.to(q.rows.dtype), values.held(first - 1), acc)
-            acc = weighed(values, first - 1, acc)
-        rows = query + tl.arange(0, ROWS)
-        tl.store(lse + (batch * shape[1] + head).to(tl.int64) * shape[2] + rows, logarithm, mask=rows < shape[2])
+            acc = weigh(begun.p.to(q.rows.dtype), inputs.values.held(first - 1), acc)
+            acc = weighed(inputs.values, first - 1, acc)
+        rows = blocks.query + tl.arange(0, ROWS)
+        tl.store(lse + (tile.batch * problem.heads + tile.head).to(tl.int64) * problem.seq_q + rows, logarithm,
+                 mask=rows < problem.seq_q)
         slot = results.acquire(turn)
         write(slot, acc, inverse[:, None], q.rows.dtype)
         results.commit(turn)

@@ -33,6 +33,7 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from .compute import compute
 from .heads import has_rest, pipes
+from .nouns import Changes, Form, Inputs, Operands, Problem, Scores
 from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 
 
@@ -48,51 +49,52 @@ def load_rows(descs, pipe, chunk, batch, head, row):
 
 
 @mimw.jit
-def load(queries, keys, values, order, q_descs, k_descs, v_descs, shape, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
-         CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, AHEAD: tl.constexpr):
+def load(queries, keys, values, order, of, problem, form):
     """Queries, keys and values in the order in which the consumers need them: a block's values after the next block's keys."""
-    tile = tl.program_id(0)
+    number = tl.program_id(0)
     turn, first = 0, 0
     last_batch, last_head, last_low = 0, 0, 0  # of the tile before; `low` is the first key that a tile looks at
-    while tile < number_of_tiles(shape, BM):
-        batch, head, query, count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
-        low, _ = window_at(query, shape, BM, BN)
-        for c in tl.static_range(CONSUMERS):
-            load_rows(q_descs, queries[c].writer(), turn, batch, head, query + c * (BM // CONSUMERS))
-        head = head // GROUP
-        end = first + count
-        load_rows(k_descs, keys, first, batch, head, low + (count - 1) * BN)
-        if AHEAD and first > 0:
-            load_rows(v_descs, values, first - 1, last_batch, last_head, last_low)
+    while number < number_of_tiles(problem, form):
+        tile = tile_at(number, problem, form)
+        batch = tile.batch
+        low, _ = window_at(tile.query, problem, form)
+        for c in tl.static_range(form.CONSUMERS):
+            load_rows(of.q, queries[c].writer(), turn, batch, tile.head, tile.query + c * (form.BM // form.CONSUMERS))
+        head = tile.head // form.GROUP
+        end = first + tile.count
+        load_rows(of.k, keys, first, batch, head, low + (tile.count - 1) * form.BN)
+        if form.AHEAD and first > 0:
+            load_rows(of.v, values, first - 1, last_batch, last_head, last_low)
         for block in range(first + 1, end):
-            load_rows(k_descs, keys, block, batch, head, low + (end - 1 - block) * BN)
-            load_rows(v_descs, values, block - 1, batch, head, low + (end - block) * BN)
-        if not AHEAD:
-            load_rows(v_descs, values, end - 1, batch, head, low)
+            load_rows(of.k, keys, block, batch, head, low + (end - 1 - block) * form.BN)
+            load_rows(of.v, values, block - 1, batch, head, low + (end - block) * form.BN)
+        if not form.AHEAD:
+            load_rows(of.v, values, end - 1, batch, head, low)
         last_batch, last_head, last_low = batch, head, low
         first = end
-        tile = next_tile(order, turn)
+        number = next_tile(order, turn)
         turn += 1
-    if AHEAD:
-        load_rows(v_descs, values, first - 1, last_batch, last_head, last_low)
+    if form.AHEAD:
+        load_rows(of.v, values, first - 1, last_batch, last_head, last_low)
 
 
 @mimw.jit
-def store(results, order, o_descs, shape, BM: tl.constexpr, BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr):
+def store(results, order, o_descs, problem, form):
     """Results to O; a slot is free for the next queries when TMA has read it."""
-    tile = tl.program_id(0)
+    number = tl.program_id(0)
     turn = 0
-    while tile < number_of_tiles(shape, BM):
-        batch, head, query, _, _ = tile_at(tile, shape, BM, BN, CAUSAL)
-        tile = next_tile(order, turn)  # before the waits: the scheduler goes on only when all know
-        for c in tl.static_range(CONSUMERS):
+    while number < number_of_tiles(problem, form):
+        tile = tile_at(number, problem, form)
+        number = next_tile(order, turn)  # before the waits: the scheduler goes on only when all have received it
+        for c in tl.static_range(form.CONSUMERS):
             result = results[c].reader()
             slot = result.wait(turn).slot
-            row = query + c * (BM // CONSUMERS)
-            tlx.async_descriptor_store(o_descs[0], tlx.local_reshape(slot.rows, o_descs[0].block_shape), [batch, head, row, 0])
+            row = tile.query + c * (form.BM // form.CONSUMERS)
+            tlx.async_descriptor_store(o_descs[0], tlx.local_reshape(slot.rows, o_descs[0].block_shape),
+                                       [tile.batch, tile.head, row, 0])
             if has_rest(slot):
                 tlx.async_descriptor_store(o_descs[1], tlx.local_reshape(slot.rest, o_descs[1].block_shape),
-                                           [batch, head, row, slot.rows.shape[1]])
+                                           [tile.batch, tile.head, row, slot.rows.shape[1]])
             tlx.async_descriptor_store_wait(0)
             result.release(turn)
         turn += 1
@@ -108,7 +110,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
 
     args:      counter int32, 0 before and after a launch; one launch at a time may use it
                scale   of the scores, times log2(e); with a soft cap that cap times log2(e)
-               band    heads whose tiles are drawn together
+               band    heads whose tiles are numbered together
                left, right   how many keys before and after its own position a query sees, None for all; with CAUSAL right is None
                inner, sinks, slopes, slopes_step   what changes the scores, each None for a launch without it: see softmax.py
                q_rest, k_rest, v_rest, o_rest   the same tensors, by blocks of the REST or V_REST columns behind the D or V_D
@@ -122,8 +124,10 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     SLOTS: tl.constexpr = 2 if AHEAD else 1
-    shape = batches, heads, seq_q, seq_k, band, left, right
-    extras = inner, sinks, slopes, slopes_step
+    problem = Problem(batches, heads, seq_q, seq_k, band, left, right)
+    rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
+    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+    of = Operands((q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest))
 
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
     order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))
@@ -132,12 +136,11 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
-                    scale, shape, extras, me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+            inputs = Inputs(keys.reader(name), values.reader(name), me)
+            compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, rules, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
-            load(queries, keys.writer(), values.writer(), order.reader("load"), (q_desc, q_rest), (k_desc, k_rest),
-                 (v_desc, v_rest), shape, BM, BN, GROUP, CONSUMERS, CAUSAL, AHEAD)
+            load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
-            schedule(order.writer(), counter, shape, BM)
+            schedule(order.writer(), counter, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), (o_desc, o_rest), shape, BM, BN, CONSUMERS, CAUSAL)
+            store(results, order.reader("store"), of.o, problem, form)

@@ -6,7 +6,7 @@ and scale 1:
 
     softmax(scores, 2.0, 1.0, 1.0, False)       p = 2^-2 2^0, highest 3, total 1 * 2^-1 + 1.25 = 1.75, shrink 2^-1
 
-What changes the scores, `extras` = (inner, sinks, slopes, step), is None where a launch has none of it, and then no code:
+Each of the `Changes` of scores (nouns.py) is None where a launch has none of it, and then no code:
 
     inner           soft cap: cap tanh(s / cap) in place of s; scores times `inner` are s / cap, and `scale` is cap log2(e)
     sinks           pointer to a logit for each head, which joins the denominators of its rows
@@ -23,24 +23,24 @@ FLOAT, FLOAT_BITS = tl.constexpr(12582912.0), tl.constexpr(0x4B400000)      # 1.
 
 
 @mimw.jit
-def masked(scores, query, key, shape, CAUSAL: tl.constexpr):
+def masked(scores, query, key, problem, CAUSAL: tl.constexpr):
     """The scores of queries from `query` and keys from `key` on, -inf where a query may not look."""
-    _, _, seq_q, seq_k, _, left, right = shape
+    left, right = problem.left, problem.right
     keys = key + tl.arange(0, scores.shape[1])[None, :]
     if left is None and right is None:
         if CAUSAL:
             queries = query + tl.arange(0, scores.shape[0])[:, None]
-            return tl.where(keys <= queries + (seq_k - seq_q), scores, float("-inf"))
-        return tl.where(keys < seq_k, scores, float("-inf"))
+            return tl.where(keys <= queries + (problem.seq_k - problem.seq_q), scores, float("-inf"))
+        return tl.where(keys < problem.seq_k, scores, float("-inf"))
     else:
-        last = query + tl.arange(0, scores.shape[0]) + (seq_k - seq_q)
+        last = query + tl.arange(0, scores.shape[0]) + (problem.seq_k - problem.seq_q)
         first = last
         if left is not None:
             first -= left
         if right is not None:
-            last = tl.minimum(last + right, seq_k - 1)
+            last = tl.minimum(last + right, problem.seq_k - 1)
         elif not CAUSAL:
-            last = tl.full(last.shape, seq_k - 1, tl.int32)
+            last = tl.full(last.shape, problem.seq_k - 1, tl.int32)
         # One `where` a bound: of both bounds together the compiler makes a tile in a layout of its own, and moves it.
         scores = tl.where(keys <= last[:, None], scores, float("-inf"))
         if left is not None:
@@ -49,36 +49,38 @@ def masked(scores, query, key, shape, CAUSAL: tl.constexpr):
 
 
 @mimw.jit
-def slope_at(batch, head, scale, extras):
+def slope_at(batch, head, rules):
     """ALiBi's slope of a head, in units of the scores; None without one."""
-    _, _, slopes, step = extras
-    if slopes is None:
+    changes = rules.changes
+    if changes.slopes is None:
         return None
     else:
-        return tl.load(slopes + batch * step + head) * (LOG2_E / scale)
+        return tl.load(changes.slopes + batch * changes.step + head) * (LOG2_E / rules.scale)
 
 
 @mimw.jit
-def changed(scores, query, key, slope, shape, extras):
+def changed(scores, query, key, slope, rules):
     """The scores of queries from `query` and keys from `key` on with the soft cap and ALiBi's bias."""
-    if extras[0] is not None:
-        scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * extras[0]], tl.float32, True, 1)
+    inner, problem = rules.changes.inner, rules.problem
+    if inner is not None:
+        scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
     if slope is not None:
         # An integer of up to 22 bits added to the bits of 1.5 * 2^23 is a float of that sum: a conversion would take as long as an
         # exponent, and columns kept as floats 32 registers.
-        rows = query - key + (shape[3] - shape[2]) + FLOAT_BITS + tl.arange(0, scores.shape[0])
+        rows = query - key + (problem.seq_k - problem.seq_q) + FLOAT_BITS + tl.arange(0, scores.shape[0])
         distance = (rows[:, None] - tl.arange(0, scores.shape[1])[None, :]).to(tl.float32, bitcast=True) - FLOAT
         scores -= slope * tl.abs(distance)
     return scores
 
 
 @mimw.jit
-def ended(highest, total, head, scale, extras):
+def ended(state, head, rules):
     """(logarithm of the denominators, what results are to be multiplied with) of finished rows of a head."""
-    if extras[1] is None:
+    highest, total, scale, sinks = state.highest, state.total, rules.scale, rules.changes.sinks
+    if sinks is None:
         return (highest * scale + tl.log2(total)) * LN2, 1 / total
     else:
-        sink = tl.load(extras[1] + head) * LOG2_E
+        sink = tl.load(sinks + head) * LOG2_E
         base = tl.maximum(highest * scale, sink)    # a sink may be far above all scores: exp2 of the difference would overflow
         shrink = tl.exp2(highest * scale - base)
         total = total * shrink + tl.exp2(sink - base)
@@ -98,11 +100,11 @@ def softmax(scores, highest, total, scale, MASKED: tl.constexpr):
 
 
 @mimw.jit
-def first_softmax(scores, query, key, scale, shape, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
+def first_softmax(scores, query, key, rules, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
     """(probabilities, highest score, sum of probabilities) of a tile's first block, which is the one that may need a mask."""
     if MASKED:
-        scores = masked(scores, query, key, shape, CAUSAL)
+        scores = masked(scores, query, key, rules.problem, CAUSAL)
     ROWS: tl.constexpr = scores.shape[0]
     highest, total = tl.full((ROWS, ), float("-inf"), tl.float32), tl.zeros((ROWS, ), tl.float32)
-    p, highest, total, _ = softmax(scores, highest, total, scale, MASKED)
+    p, highest, total, _ = softmax(scores, highest, total, rules.scale, MASKED)
     return p, highest, total

@@ -12,72 +12,65 @@ import triton.language as tl
 
 import mimw
 
-from ..attention.compute import begin, blocks, step, weighed
+from ..attention.compute import all_steps, begin, step, weighed
 from ..attention.heads import nothing, weigh, write
-from ..attention.softmax import ended, slope_at
+from ..attention.nouns import State
+from ..attention.softmax import ended
 from ..consumers import open_turns
-from .schedule import blocks_at, is_one, next_tile, sizes
+from .schedule import blocks_of, is_one, next_tile, sizes
 
 
 @mimw.jit
-def compute(queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me: tl.constexpr, BM: tl.constexpr,
-            BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
-            AHEAD: tl.constexpr, LATE: tl.constexpr):
-    """The rows of consumer `me` in each tile of this program, which may have none."""
-    if PING_PONG:
-        open_turns(me, CONSUMERS)
+def compute(queries, results, inputs, order, lse, total_q, rules, form):
+    """The rows of consumer `inputs.me` in each tile of this program, which may have none."""
+    if form.PING_PONG:
+        open_turns(inputs.me, form.CONSUMERS)
     tile = next_tile(order, 0)
     if is_one(tile):    # around all: values that meet behind a condition, in front of the loop, spill 300 bytes in ptxas
-        tiles(tile, queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me, BM, BN, CONSUMERS,
-              CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+        tiles(tile, queries, results, inputs, order, lse, total_q, rules, form)
 
 
 @mimw.jit
-def tiles(tile, queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me: tl.constexpr,
-          BM: tl.constexpr, BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
-          PING_PONG: tl.constexpr, AHEAD: tl.constexpr, LATE: tl.constexpr):
+def tiles(tile, queries, results, inputs, order, lse, total_q, rules, form):
     """The same from the first tile on."""
-    ROWS: tl.constexpr = BM // CONSUMERS
+    ROWS: tl.constexpr = form.BM // form.CONSUMERS
+    me: tl.constexpr = inputs.me
     turn, first = 0, 0
-    if AHEAD:
-        first_shape = sizes(tile, heads, bounds[0], bounds[1])
-        first_low, first_count, _, _ = blocks_at(tile, first_shape, BM, BN, CAUSAL)
-        first_slope = slope_at(tile[0], tile[1], scale, extras)
-        p, highest, total = begin(queries, turn, keys, first, tile[2] + me * ROWS, first_count, first_low, first_slope, scale,
-                                  first_shape, extras, BN, CAUSAL, True, LATE)
+    if form.AHEAD:
+        of_first = rules.replace(problem=sizes(tile, rules.problem))
+        ahead = blocks_of(tile, of_first, form)
+        ahead = ahead.replace(query=ahead.query + me * ROWS)
+        begun = begin(queries, turn, inputs, first, ahead, of_first, form, True)
     while is_one(tile):
-        sequence, head, query, q_start, q_length, _, _ = tile
-        shape = sizes(tile, heads, bounds[0], bounds[1])
-        low, count, plain, inside = blocks_at(tile, shape, BM, BN, CAUSAL)
-        slope = slope_at(sequence, head, scale, extras)
-        query += me * ROWS
-        end = first + count
-        if not AHEAD:
-            p, highest, total = begin(queries, turn, keys, first, query, count, low, slope, scale, shape, extras, BN, CAUSAL, True,
-                                      LATE)
+        head, q_start, q_length = tile.head, tile.q_start, tile.q_length
+        own = rules.replace(problem=sizes(tile, rules.problem))     # of the tile's sequence
+        blocks = blocks_of(tile, own, form)
+        blocks = blocks.replace(query=blocks.query + me * ROWS)
+        end = first + blocks.count
+        if not form.AHEAD:
+            begun = begin(queries, turn, inputs, first, blocks, own, form, True)
         q = queries.held(turn)
-        state = p, highest, total, nothing(ROWS, values.wait(first).slot)
-        state = blocks(q, keys, values, first, end, plain, inside, state, query, low, slope, scale, shape, extras, me, BN,
-                       CONSUMERS, CAUSAL, MASKED, PING_PONG, LATE)
-        p, highest, total, acc = state
+        state = State(begun, nothing(ROWS, inputs.values.wait(first).slot))
+        state = all_steps(q, inputs, first, end, state, blocks, own, form)
+        begun, acc = state.softmax, state.acc
 
         tile = next_tile(order, turn + 1)
         first = end
-        logarithm, inverse = ended(highest, total, head, scale, extras)
-        inverse = tl.where(total == 0.0, 0.0, inverse)
-        rows = query + tl.arange(0, ROWS)
+        logarithm, inverse = ended(begun, head, own)
+        inverse = tl.where(begun.total == 0.0, 0.0, inverse)
+        rows = blocks.query + tl.arange(0, ROWS)
         tl.store(lse + head.to(tl.int64) * total_q + q_start + rows, logarithm, mask=rows < q_length)
-        if AHEAD and is_one(tile):
-            next_shape = sizes(tile, heads, bounds[0], bounds[1])
-            next_low, next_count, _, _ = blocks_at(tile, next_shape, BM, BN, CAUSAL)
-            next_slope = slope_at(tile[0], tile[1], scale, extras)
+        if form.AHEAD and is_one(tile):
+            of_next = rules.replace(problem=sizes(tile, rules.problem))
+            ahead = blocks_of(tile, of_next, form)
             next_q = queries.wait(turn + 1).slot
-            p, highest, total, acc = step(next_q, keys, values, first, state, tile[2] + me * ROWS, next_low + (next_count - 1) * BN,
-                                          next_slope, scale, next_shape, extras, queries, turn + 1, me, CONSUMERS, CAUSAL, True,
-                                          PING_PONG, LATE, True)
+            ahead = ahead.replace(query=ahead.query + me * ROWS)
+            state = step(next_q, inputs, first, state, ahead, ahead.low + (ahead.count - 1) * form.BN, of_next, queries, turn + 1,
+                         form, True, True)
+            begun, acc = state.softmax, state.acc
         else:
-            acc = weigh(p.to(q.rows.dtype), values.held(first - 1), acc)
-            acc = weighed(values, first - 1, acc)
+            acc = weigh(begun.p.to(q.rows.dtype), inputs.values.held(first - 1), acc)
+            acc = weighed(inputs.values, first - 1, acc)
         write(results.acquire(turn), acc, inverse[:, None], q.rows.dtype)
         results.commit(turn)
         turn += 1

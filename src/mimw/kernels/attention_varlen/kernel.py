@@ -19,6 +19,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention.heads import has_rest, pipes
+from ..attention.nouns import Changes, Form, Inputs, Operands, Problem, Scores
 from ..consumers import consumer
 from .compute import compute
 from .maps import FAR
@@ -49,48 +50,46 @@ def load_rows_to(end, descs, pipe, chunk, head, row):
 
 
 @mimw.jit
-def load(queries, keys, values, order, q_descs, k_descs, v_descs, heads, bounds, BM: tl.constexpr, BN: tl.constexpr,
-         GROUP: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, AHEAD: tl.constexpr):
+def load(queries, keys, values, order, of, problem, form):
     """Queries, keys and values in the order in which the consumers need them: a block's values after the next block's keys."""
     turn, first = 0, 0
     last_head, last_row, last_end = 0, 0, 0     # of the values that are yet to come; rows are counted through all sequences
     tile = next_tile(order, 0)
     while is_one(tile):
-        _, head, query, q_start, _, k_start, k_length = tile
-        low, count, _, _ = blocks_at(tile, sizes(tile, heads, bounds[0], bounds[1]), BM, BN, CAUSAL)
-        for c in tl.static_range(CONSUMERS):
-            load_rows(q_descs, queries[c].writer(), turn, head, q_start + query + c * (BM // CONSUMERS))
-        head = head // GROUP
-        end = first + count
-        low += k_start
-        load_rows(k_descs, keys, first, head, low + (count - 1) * BN)
-        if AHEAD and first > 0:
-            load_rows_to(last_end, v_descs, values, first - 1, last_head, last_row)
-        last_head, last_row, last_end = head, low, k_start + k_length
+        blocks = blocks_at(tile, sizes(tile, problem), form)
+        for c in tl.static_range(form.CONSUMERS):
+            load_rows(of.q, queries[c].writer(), turn, tile.head, tile.q_start + tile.query + c * (form.BM // form.CONSUMERS))
+        head = tile.head // form.GROUP
+        end = first + blocks.count
+        low = blocks.low + tile.k_start
+        load_rows(of.k, keys, first, head, low + (blocks.count - 1) * form.BN)
+        if form.AHEAD and first > 0:
+            load_rows_to(last_end, of.v, values, first - 1, last_head, last_row)
+        last_head, last_row, last_end = head, low, tile.k_start + tile.k_length
         for block in range(first + 1, end):
-            load_rows(k_descs, keys, block, head, low + (end - 1 - block) * BN)
-            load_rows_to(last_end, v_descs, values, block - 1, head, low + (end - block) * BN)
-        if not AHEAD:
-            load_rows_to(last_end, v_descs, values, end - 1, head, low)
+            load_rows(of.k, keys, block, head, low + (end - 1 - block) * form.BN)
+            load_rows_to(last_end, of.v, values, block - 1, head, low + (end - block) * form.BN)
+        if not form.AHEAD:
+            load_rows_to(last_end, of.v, values, end - 1, head, low)
         first = end
         turn += 1
         tile = next_tile(order, turn)
-    if AHEAD and first > 0:
-        load_rows_to(last_end, v_descs, values, first - 1, last_head, last_row)
+    if form.AHEAD and first > 0:
+        load_rows_to(last_end, of.v, values, first - 1, last_head, last_row)
 
 
 @mimw.jit
-def store(results, order, o_descs, BM: tl.constexpr, CONSUMERS: tl.constexpr):
+def store(results, order, o_descs, form):
     """Results to O, up to the end of their sequence; a slot is free for the next queries when TMA has read it."""
     turn = 0
     tile = next_tile(order, 0)
     while is_one(tile):
-        _, head, query, q_start, q_length, _, _ = tile
-        tile = next_tile(order, turn + 1)  # before the waits: the scheduler goes on only when all know
-        for c in tl.static_range(CONSUMERS):
+        head, query, q_start, q_length = tile.head, tile.query, tile.q_start, tile.q_length
+        tile = next_tile(order, turn + 1)  # before the waits: the scheduler goes on only when all have received it
+        for c in tl.static_range(form.CONSUMERS):
             result = results[c].reader()
             slot = result.wait(turn).slot
-            row = FAR - (q_length - query - c * (BM // CONSUMERS))
+            row = FAR - (q_length - query - c * (form.BM // form.CONSUMERS))
             tlx.async_descriptor_store(o_descs[0], tlx.local_reshape(slot.rows, o_descs[0].block_shape),
                                        [FAR, q_start + q_length, head, row, 0])
             if has_rest(slot):
@@ -112,7 +111,7 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
 
     args:      cu_q, cu_k   (sequences + 1, ) int32: where the queries and keys of each sequence begin, and the last ones end
                counter int32, 0 before and after a launch; one launch at a time may use it
-               keys_in_l2   keys and values of a head that the L2 cache is to hold: heads of causal sequences are drawn together
+               keys_in_l2   keys and values of a head that the L2 cache is to hold: heads of causal sequences are numbered together
                Q_STAGES   slots of queries: two or more with AHEAD
                MASKED  1, or 2 with CAUSAL or bounds: ../attention's, of lengths that nobody knows
                all others as ../attention's
@@ -120,8 +119,10 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
-    bounds = left, right
-    extras = inner, sinks, slopes, slopes_step
+    problem = Problem(1, heads, 0, 0, None, left, right)     # of all sequences; each has lengths of its own
+    rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
+    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+    of = Operands((q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest))
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, Q_STAGES, K_STAGES, V_STAGES, CONSUMERS)
     order = orders(CONSUMERS)
 
@@ -129,13 +130,11 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
-                    total_q, scale, heads, bounds, extras, me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD,
-                    LATE)
+            inputs = Inputs(keys.reader(name), values.reader(name), me)
+            compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, total_q, rules, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
-            load(queries, keys.writer(), values.writer(), order.reader("load"), (q_desc, q_rest), (k_desc, k_rest),
-                 (v_desc, v_rest), heads, bounds, BM, BN, GROUP, CONSUMERS, CAUSAL, AHEAD)
+            load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
             schedule(order.writer(), counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM, GROUP, CAUSAL)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), (o_desc, o_rest), BM, CONSUMERS)
+            store(results, order.reader("store"), of.o, form)

@@ -6,12 +6,14 @@ pipe. For example, with BM = 128, 2 heads, and sequences of 200 and 0 and 100 qu
     find(5, 0, 0, cu_q, 3, 2, 128)      (2, 4, 6, ...): sequence 2, which has the tiles from 4 on; 6 tiles in all
     tile = next_tile(order, turn)       what the scheduler said of this program's tile number `turn`
     is_one(tile)                        false behind the last one
-    sizes(tile, heads, left, right)     the `shape` of its sequence, for ../attention
+    sizes(tile, problem)                the sizes of its sequence, for ../attention
 
 Tiles are numbered sequence by sequence, and in each of them as ../attention/schedule.py numbers those of its heads. The scheduler
-looks at 128 sequences at a time and remembers where it was, so no program reads all lengths for each tile. A tile is drawn, and
+looks at 128 sequences at a time and remembers where it was, so no program reads all lengths for each tile. A tile is taken, and
 found, while the one before is computed.
 """
+
+from typing import Any
 
 import triton.language as tl
 
@@ -19,10 +21,26 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..attention.nouns import Blocks
 from ..attention.schedule import keys_of, rows_of, window_at
+from ..attention.softmax import slope_at
 from ..consumers import consumers
 
 SEQUENCES = tl.constexpr(128)       # looked at together, 4 by each thread of the scheduler
+
+
+@tle.struct
+class Tile:
+    """Place of an output tile: its sequence, -1 behind the last tile; its head and first query; where the sequence's queries and
+    keys begin, and how many there are."""
+
+    sequence: Any
+    head: Any
+    query: Any
+    q_start: Any
+    q_length: Any
+    k_start: Any
+    k_length: Any
 
 
 @mimw.jit
@@ -64,7 +82,7 @@ def find(tile, first, before, cu_q, sequences, heads, BM: tl.constexpr):
 @mimw.jit
 def schedule(order, counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM: tl.constexpr, GROUP: tl.constexpr,
              CAUSAL: tl.constexpr):
-    """Draw tile after tile, find it, and tell the other roles; -1 as its sequence says that none is left."""
+    """Take tile after tile, find it, and send it to the other roles; -1 as its sequence says that none is left."""
     tile = tl.program_id(0)
     turn, first, before, sequence = 0, 0, 0, 0
     while sequence >= 0:
@@ -78,7 +96,7 @@ def schedule(order, counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM:
                 band = max(1, min(heads, keys_in_l2 // max(k_length, 1) * GROUP))
             head, query = rows_of(tile - start, 1, heads, band, q_length, BM)
         else:
-            if tile - tl.num_programs(0) == start - 1:  # `start` is that of all tiles: whoever draws last puts the counter back
+            if tile - tl.num_programs(0) == start - 1:  # of all tiles: who takes the last one resets the counter
                 tl.atomic_xchg(counter, 0, sem="relaxed")
             sequence = -1
         slot = order.acquire(turn)
@@ -103,31 +121,37 @@ def number(buffer):
 
 @mimw.jit
 def next_tile(order, turn):
-    """Tile number `turn` of this program: (sequence, head, first query, where the sequence's queries begin, how many it has, where
-    its keys begin, how many it has)."""
+    """Tile number `turn` of this program."""
     slot = order.wait(turn).slot
-    tile = (number(slot.sequence), number(slot.head), number(slot.query), number(slot.q_start), number(slot.q_length),
-            number(slot.k_start), number(slot.k_length))
+    tile = Tile(number(slot.sequence), number(slot.head), number(slot.query), number(slot.q_start), number(slot.q_length),
+                number(slot.k_start), number(slot.k_length))
     order.release(turn)
     return tile
 
 
 @mimw.jit
 def is_one(tile):
-    """Whether there is such a tile."""
-    return tile[0] >= 0
+    """True for a tile that there is."""
+    return tile.sequence >= 0
 
 
 @mimw.jit
-def sizes(tile, heads, left, right):
-    """The sizes of the tile's sequence, as ../attention has them of a whole launch."""
-    return 1, heads, tile[4], tile[6], None, left, right
+def sizes(tile, problem):
+    """The sizes of the tile's sequence, as ../attention has them of a launch; `problem` has those that all sequences share."""
+    return problem.replace(seq_q=tile.q_length, seq_k=tile.k_length)
 
 
 @mimw.jit
-def blocks_at(tile, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """(first key, blocks of keys, those without a mask, the first block that no left bound cuts) that a tile looks at, one block at
-    least: of a tile that sees no key every score is masked."""
-    ends, plain = keys_of(tile[2], shape, BM, BN, CAUSAL)
-    low, inside = window_at(tile[2], shape, BM, BN)
-    return low, max(tl.cdiv(ends - low, BN), 1), max(plain - low // BN, 0), inside
+def blocks_at(tile, problem, form):
+    """Blocks of keys that a tile of a sequence with these sizes looks at, one at least: of a tile that sees no key every score is
+    masked. Their slope is None (`blocks_of`)."""
+    ends, plain = keys_of(tile.query, problem, form)
+    low, inside = window_at(tile.query, problem, form)
+    return Blocks(tile.query, low, max(tl.cdiv(ends - low, form.BN), 1), max(plain - low // form.BN, 0), inside, None)
+
+
+@mimw.jit
+def blocks_of(tile, rules, form):
+    """The same with the slope of the tile's head; `rules` are those of its sequence."""
+    blocks = blocks_at(tile, rules.problem, form)
+    return blocks.replace(slope=slope_at(tile.sequence, tile.head, rules))

@@ -15,8 +15,9 @@ import triton.language as tl
 
 import mimw
 
-from ..attention.compute import begin, blocks, step, weighed
+from ..attention.compute import all_steps, begin, step, weighed
 from ..attention.heads import nothing, weigh, write
+from ..attention.nouns import Blocks, State
 from ..attention.schedule import next_tile, number_of_tiles
 from ..attention.softmax import ended
 from ..consumers import open_turns
@@ -24,46 +25,51 @@ from .places import tile_at
 
 
 @mimw.jit
-def compute(queries, results, keys, values, order, lse, scale, shape, zigzag, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            CONSUMERS: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr, LATE: tl.constexpr):
-    """The rows of consumer `me` in each tile of this program."""
-    ROWS: tl.constexpr = BM // CONSUMERS
-    extras = None, None, None, None
-    tile = tl.program_id(0)
+def compute(queries, results, inputs, order, lse, rules, zigzag, form):
+    """The rows of consumer `inputs.me` in each tile of this program."""
+    ROWS: tl.constexpr = form.BM // form.CONSUMERS
+    me: tl.constexpr = inputs.me
+    problem = rules.problem
+    number = tl.program_id(0)
     turn, first = 0, 0
-    if PING_PONG:
-        open_turns(me, CONSUMERS)
-    if AHEAD:
-        _, _, query, _, own, extra, _ = tile_at(tile, shape, zigzag, BM, BN, 2, True)
-        p, highest, total = begin(queries, turn, keys, first, query + me * ROWS, own, 0, None, scale, shape, extras, BN, True,
-                                  True, LATE)
-    while tile < number_of_tiles(shape, BM):
-        batch, head, query, _, own, extra, plain = tile_at(tile, shape, zigzag, BM, BN, 2, True)
-        query += me * ROWS
-        end = first + own + extra
-        if not AHEAD:
-            p, highest, total = begin(queries, turn, keys, first, query, own, 0, None, scale, shape, extras, BN, True, True,
-                                      LATE)
+    if form.PING_PONG:
+        open_turns(me, form.CONSUMERS)
+    if form.AHEAD:
+        ahead = tile_at(number, problem, zigzag, form)
+        begun = begin(queries, turn, inputs, first, own_blocks(ahead.query + me * ROWS, ahead), rules, form, True)
+    while number < number_of_tiles(problem, form):
+        tile = tile_at(number, problem, zigzag, form)
+        query = tile.query + me * ROWS
+        end = first + tile.own + tile.extra
+        if not form.AHEAD:
+            begun = begin(queries, turn, inputs, first, own_blocks(query, tile), rules, form, True)
         q = queries.held(turn)
-        state = p, highest, total, nothing(ROWS, values.wait(first).slot)
-        state = blocks(q, keys, values, first, end, plain, 0, state, query, -extra * BN, None, scale, shape, extras, me, BN,
-                       CONSUMERS, True, MASKED, PING_PONG, LATE)
-        p, highest, total, acc = state
+        state = State(begun, nothing(ROWS, inputs.values.wait(first).slot))
+        blocks = Blocks(query, -tile.extra * form.BN, tile.own + tile.extra, tile.plain, 0, None)
+        state = all_steps(q, inputs, first, end, state, blocks, rules, form)
+        begun, acc = state.softmax, state.acc
 
-        tile = next_tile(order, turn)
+        number = next_tile(order, turn)
         first = end
-        logarithm, inverse = ended(highest, total, head, scale, extras)
-        if AHEAD and tile < number_of_tiles(shape, BM):
-            _, _, next_query, _, next_own, _, _ = tile_at(tile, shape, zigzag, BM, BN, 2, True)
+        logarithm, inverse = ended(begun, tile.head, rules)
+        if form.AHEAD and number < number_of_tiles(problem, form):
+            ahead = tile_at(number, problem, zigzag, form)
             next_q = queries.wait(turn + 1).slot
-            p, highest, total, acc = step(next_q, keys, values, first, state, next_query + me * ROWS, (next_own - 1) * BN,
-                                          None, scale, shape, extras, queries, turn + 1, me, CONSUMERS, True, True, PING_PONG,
-                                          LATE, True)
+            state = step(next_q, inputs, first, state, own_blocks(ahead.query + me * ROWS, ahead), (ahead.own - 1) * form.BN, rules,
+                         queries, turn + 1, form, True, True)
+            begun, acc = state.softmax, state.acc
         else:
-            acc = weigh(p.to(q.rows.dtype), values.held(first - 1), acc)
-            acc = weighed(values, first - 1, acc)
+            acc = weigh(begun.p.to(q.rows.dtype), inputs.values.held(first - 1), acc)
+            acc = weighed(inputs.values, first - 1, acc)
         rows = query + tl.arange(0, ROWS)
-        tl.store(lse + (batch * shape[1] + head).to(tl.int64) * shape[2] + rows, logarithm, mask=rows < shape[2])
+        tl.store(lse + (tile.batch * problem.heads + tile.head).to(tl.int64) * problem.seq_q + rows, logarithm,
+                 mask=rows < problem.seq_q)
         write(results.acquire(turn), acc, inverse[:, None], q.rows.dtype)
         results.commit(turn)
         turn += 1
+
+
+@mimw.jit
+def own_blocks(query, tile):
+    """Blocks of the rank's own keys that queries of a tile, from `query` on, look at."""
+    return Blocks(query, 0, tile.own, tile.plain, 0, None)

@@ -5,7 +5,7 @@ the keys and values of all other ranks (its own ones it reads where they are). F
 
     base = enter(state, PUTTERS)                                every program, first of all: how many signals there were before
     put(own, whole, flags, ..., program, D, PUTTERS)            the first PUTTERS programs, before they compute
-    arrived(flags, source, unit, piece_shift, base, PUTTERS)    before the first look at what rank `source` has put
+    arrived(Arrivals(flags, ...), source, unit)                 before the first look at what rank `source` has put
 
 A unit is one head of keys and values of one batch. They are put in the order in which tiles want them, and the PIECES signals
 of a source say how far it is, a power of two of units each. So the first tiles wait for one head, not for all of them.
@@ -16,9 +16,12 @@ program of all ranks has begun: a rank's last call is over then, since its launc
 overwritten.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 # Signals of a source. Whose unit is in which is a shift: a division by a number that the compiler does not know is begun in front
@@ -30,6 +33,18 @@ ROWS = tl.constexpr(64)         # of keys and of values that a program copies at
 def piece_shift(units: int) -> int:
     """The logarithm of how many of so many units a piece has, so that PIECES are enough."""
     return max(0, (-(-units // PIECES.value) - 1).bit_length())
+
+
+@tle.struct
+class Arrivals:
+    """Signals of what other ranks have put: `flags` of this rank, 2^piece_shift units a piece, `base` signals of the calls before,
+    and PUTTERS more in this one."""
+
+    flags: Any
+    piece_shift: Any
+    base: Any
+    world: Any
+    PUTTERS: tl.constexpr
 
 
 @mimw.jit
@@ -74,7 +89,7 @@ def put(own, whole, flags, piece_shift, steps, batches, kv_heads, rows, world, p
 
 
 @mimw.jit
-def arrived(flags, source, unit, piece_shift, base, PUTTERS: tl.constexpr):
+def arrived(arrivals, source, unit):
     """Hold this task until a unit of rank `source` is there, for TMA to read."""
-    tlx.wait_signal(flags + source * PIECES + (unit >> piece_shift), base + PUTTERS)
+    tlx.wait_signal(arrivals.flags + source * PIECES + (unit >> arrivals.piece_shift), arrivals.base + arrivals.PUTTERS)
     tlx.fence("sys")    # written by ordinary stores of a peer, read by TMA

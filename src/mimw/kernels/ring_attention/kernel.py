@@ -27,50 +27,49 @@ import mimw.tlx as tlx
 from ..attention import compute as attention
 from ..attention.heads import pipes
 from ..attention.kernel import load_rows, store
+from ..attention.nouns import Changes, Form, Inputs, Operands, Problem, Scores
 from ..attention.schedule import next_tile, number_of_tiles, schedule
 from ..consumers import consumer, consumers
 from .compute import compute
-from .gather import arrived, enter, put
-from .places import seen, tile_at
+from .gather import Arrivals, arrived, enter, put
+from .places import Zigzag, seen, tile_at
 
 
 @mimw.jit
-def load_keys(descs, keys, values, first, count, batch, head, row, BN: tl.constexpr):
+def load_keys(of, keys, values, first, count, batch, head, row, BN: tl.constexpr):
     """`count` blocks of keys and values from `row` on, the last one first, as blocks number `first` and so on; a block's values
     after the next block's keys. Gives the number of the block that comes next."""
     end = first + count
     if count > 0:
-        load_rows((descs[0], None), keys, first, batch, head, row + (count - 1) * BN)
+        load_rows((of.k, None), keys, first, batch, head, row + (count - 1) * BN)
         for block in range(first + 1, end):
-            load_rows((descs[0], None), keys, block, batch, head, row + (end - 1 - block) * BN)
-            load_rows((descs[1], None), values, block - 1, batch, head, row + (end - block) * BN)
-        load_rows((descs[1], None), values, end - 1, batch, head, row)
+            load_rows((of.k, None), keys, block, batch, head, row + (end - 1 - block) * BN)
+            load_rows((of.v, None), values, block - 1, batch, head, row + (end - block) * BN)
+        load_rows((of.v, None), values, end - 1, batch, head, row)
     return end
 
 
 @mimw.jit
-def load(queries, keys, values, order, q_desc, own, whole, flags, piece_shift, base, world, shape, zigzag, BM: tl.constexpr,
-         BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CONSUMERS: tl.constexpr,
-         CAUSAL: tl.constexpr):
+def load(queries, keys, values, order, own, whole, arrivals, problem, zigzag, form):
     """Queries, then keys and values: this rank's own, then those of each rank behind it, when they are there."""
-    heads, rows = shape[1], shape[2]
-    me, size = tlx.world_rank(world), tlx.world_size(world)
-    kv_heads = heads // GROUP
-    tile = tl.program_id(0)
+    me, size = tlx.world_rank(arrivals.world), tlx.world_size(arrivals.world)
+    kv_heads = problem.heads // form.GROUP
+    number = tl.program_id(0)
     turn, block = 0, 0
-    while tile < number_of_tiles(shape, BM):
-        batch, head, query, part, count, _, _ = tile_at(tile, shape, zigzag, BM, BN, PARTS, CAUSAL)
-        for c in tl.static_range(CONSUMERS):
-            load_rows((q_desc, None), queries[c].writer(), turn, batch, head, query + c * (BM // CONSUMERS))
-        head = head // GROUP
-        block = load_keys(own, keys, values, block, count, batch, head, 0, BN)
+    while number < number_of_tiles(problem, form):
+        tile = tile_at(number, problem, zigzag, form)
+        batch = tile.batch
+        for c in tl.static_range(form.CONSUMERS):
+            load_rows((own.q, None), queries[c].writer(), turn, batch, tile.head, tile.query + c * (form.BM // form.CONSUMERS))
+        head = tile.head // form.GROUP
+        block = load_keys(own, keys, values, block, tile.own, batch, head, 0, form.BN)
         for step in range(1, size):
             source = tl.where(step > me, me + size - step, me - step)       # the rank behind puts its keys here first
-            count = seen(source, me, part, zigzag[0], PARTS, CAUSAL)
+            count = seen(source, me, tile.part, zigzag, form.CAUSAL)
             if count > 0:
-                arrived(flags, source, batch * kv_heads + head, piece_shift, base, PUTTERS)
-                block = load_keys(whole, keys, values, block, count, batch, head, source * rows, BN)
-        tile = next_tile(order, turn)
+                arrived(arrivals, source, batch * kv_heads + head)
+                block = load_keys(whole, keys, values, block, count, batch, head, source * problem.seq_q, form.BN)
+        number = next_tile(order, turn)
         turn += 1
 
 
@@ -92,7 +91,7 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
                rows    of this rank; a chunk is chunk_blocks blocks of BN, and tiles of BM divide it
                seen_rows   with PARTS = 1: keys that the last query sees
                lse     (batches, heads, rows) fp32
-               band    heads whose tiles are drawn together
+               band    heads whose tiles are numbered together
                extra, late_extra   places.py's `extras`
                piece_shift     a piece is 2^piece_shift units
                PARTS   chunks of a rank (places.py)
@@ -103,8 +102,10 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     SLOTS: tl.constexpr = 2 if AHEAD else 1
-    shape = batches, heads, rows, rows, band, None, None
-    zigzag = chunk_blocks, extra, late_extra
+    problem = Problem(batches, heads, rows, rows, band, None, None)
+    rules = Scores(scale, problem, Changes(None, None, None, None))
+    zigzag = Zigzag(chunk_blocks, extra, late_extra, PARTS)
+    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
 
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, 0, D, 0, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
     order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))
@@ -118,18 +119,17 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
+            inputs = Inputs(keys.reader(name), values.reader(name), me)
             if PARTS == 1:      # as if the rank's rows were the last of a sequence of `seen_rows` rows
-                attention.compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name),
-                                  order.reader(name), lse, scale, (batches, heads, rows, seen_rows, band, None, None),
-                                  (None, None, None, None), me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+                of_all = rules.replace(problem=problem.replace(seq_k=seen_rows))
+                attention.compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, of_all, form)
             else:
-                compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
-                        scale, shape, zigzag, me, BM, BN, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
+                compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, rules, zigzag, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
-            load(queries, keys.writer(), values.writer(), order.reader("load"), q_desc, (k_desc, v_desc),
-                 (whole_k_desc, whole_v_desc), flags, piece_shift, base, world, shape, zigzag, BM, BN, GROUP, PARTS, PUTTERS,
-                 CONSUMERS, CAUSAL)
+            own, whole = Operands(q_desc, k_desc, v_desc, o_desc), Operands(None, whole_k_desc, whole_v_desc, None)
+            load(queries, keys.writer(), values.writer(), order.reader("load"), own, whole,
+                 Arrivals(flags, piece_shift, base, world, PUTTERS), problem, zigzag, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
-            schedule(order.writer(), counter, shape, BM)
+            schedule(order.writer(), counter, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), (o_desc, None), shape, BM, BN, CONSUMERS, CAUSAL)
+            store(results, order.reader("store"), (o_desc, None), problem, form)

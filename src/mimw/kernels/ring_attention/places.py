@@ -1,11 +1,11 @@
 """Which rows of the whole sequence a rank holds, and which blocks of keys a tile of its queries looks at.
 
-Input: ranks, and `zigzag` = (blocks of a chunk, extra of part 0, extra of part 1). Output: numbers of blocks. For example,
+Input: ranks, and a `Zigzag`, how chunks lie at this rank. Output: numbers of blocks. For example,
 rank 1 of four with two chunks of 2 blocks each, 1 and 6 of eight:
 
     extras(1, 4, 2, 2, True)        (2, 10): what queries of chunk 1, and of chunk 6, see at other ranks
-    seen(0, 1, 0, 2, 2, True)       2: of rank 0's chunks 0 and 7 a query of chunk 1 sees the first
-    seen(3, 1, 1, 2, 2, True)       4: of rank 3's chunks 3 and 4 a query of chunk 6 sees both
+    seen(0, 1, 0, zigzag, True)     2: of rank 0's chunks 0 and 7 a query of chunk 1 sees the first
+    seen(3, 1, 1, zigzag, True)     4: of rank 3's chunks 3 and 4 a query of chunk 6 sees both
 
 The whole sequence is PARTS chunks a rank. With two parts rank r of N holds chunk r and chunk 2 N - 1 - r, one behind the
 other. Under a causal mask a query of chunk c sees c whole chunks, and of its own what is not behind it. Of a rank's own rows
@@ -14,11 +14,38 @@ rows from the first one on. The sum over a rank's two chunks, r + (2 N - 1 - r),
 none waits for another.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 
 from ..attention import schedule
+
+
+@tle.struct
+class Zigzag:
+    """PARTS chunks of `blocks` blocks each at a rank, and the blocks of other ranks' keys that queries of each part see."""
+
+    blocks: Any
+    extra: Any
+    late_extra: Any
+    PARTS: tl.constexpr
+
+
+@tle.struct
+class Tile:
+    """Place of an output tile: its part, its blocks of `own` keys, which may need masks, and `extra` ones of other ranks; `plain`
+    of all need no mask."""
+
+    batch: Any
+    head: Any
+    query: Any
+    part: Any
+    own: Any
+    extra: Any
+    plain: Any
 
 
 def extras(rank: int, size: int, parts: int, blocks: int, causal: bool) -> tuple[int, int]:
@@ -31,26 +58,24 @@ def extras(rank: int, size: int, parts: int, blocks: int, causal: bool) -> tuple
 
 
 @mimw.jit
-def tile_at(tile, shape, zigzag, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
-    """(batch, head, first query, part, blocks of own keys, blocks of other ranks' keys, how many of all need no mask) of tile
-    `tile`;
-    `shape` is ../attention's of the rank's own rows. The blocks that need a mask are the last of the own ones."""
-    batch, head, query, own, plain = schedule.tile_at(tile, shape, BM, BN, CAUSAL)
-    if PARTS == 1:
-        part, extra = 0, zigzag[1]
+def tile_at(number, problem, zigzag, form):
+    """Tile number `number`; `problem` has the sizes of the rank's own rows."""
+    tile = schedule.tile_at(number, problem, form)
+    if zigzag.PARTS == 1:
+        part, extra = 0, zigzag.extra
     else:
-        part = tl.where(query < zigzag[0] * BN, 0, 1)
-        extra = tl.where(part == 0, zigzag[1], zigzag[2])
-    return batch, head, query, part, own, extra, plain + extra
+        part = tl.where(tile.query < zigzag.blocks * form.BN, 0, 1)
+        extra = tl.where(part == 0, zigzag.extra, zigzag.late_extra)
+    return Tile(tile.batch, tile.head, tile.query, part, tile.count, extra, tile.plain + extra)
 
 
 @mimw.jit
-def seen(source, me, part, blocks, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
-    """How many blocks of another rank's keys, from its first row on, queries of a part of rank `me` look at; a chunk has
-    `blocks`."""
+def seen(source, me, part, zigzag, CAUSAL: tl.constexpr):
+    """The number of blocks of another rank's keys, from its first row on, that queries of a part of rank `me` look at."""
+    blocks = zigzag.blocks
     if not CAUSAL:
-        return blocks * PARTS
-    elif PARTS == 1:
+        return blocks * zigzag.PARTS
+    elif zigzag.PARTS == 1:
         return tl.where(source < me, blocks, 0)
     else:
         return tl.where(part == 0, tl.where(source < me, blocks, 0), tl.where(source > me, 2 * blocks, blocks))

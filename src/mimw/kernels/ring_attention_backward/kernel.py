@@ -22,7 +22,7 @@ from ..attention_backward.compute import SLOTS, gradients
 from ..attention_backward.kernel import load_rows
 from ..attention_backward.sums import BLOCK_COLUMNS, add
 from ..consumers import consumer, consumers
-from ..ring_attention.gather import arrived, enter, put
+from ..ring_attention.gather import Arrivals, arrived, enter, put
 from .places import keys_of, program_of
 
 
@@ -42,15 +42,15 @@ def load_block(own_desc, whole_desc, is_own, tiles, batch, head, row, whole_row)
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, q_desc, own, whole, do_desc, lse_desc, delta_desc, flags, piece_shift, base, ranks, shape,
-         BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CAUSAL: tl.constexpr):
+def load(keys, values, queries, slopes, q_desc, own, whole, do_desc, lse_desc, delta_desc, arrivals, ranks, shape,
+         BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     _, head, batch = program_of(CAUSAL)
     heads, rows = shape[0], shape[1]
     source, row, _, first, blocks, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
     is_own = source == ranks[0]
     if (blocks > 0) & (is_own == 0):
-        arrived(flags, source, batch * (heads // GROUP) + head, piece_shift, base, PUTTERS)
+        arrived(arrivals, source, batch * (heads // GROUP) + head)
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
         if block == 0:
@@ -146,6 +146,7 @@ def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, 
                     PARTS, CAUSAL)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, (k_desc, v_desc), (whole_k_desc, whole_v_desc), do_desc,
-                 lse_desc, delta_desc, flags, piece_shift, base, ranks, shape, BM, BN, GROUP, PARTS, PUTTERS, CAUSAL)
+                 lse_desc, delta_desc, Arrivals(flags, piece_shift, base, world, PUTTERS), ranks, shape, BM, BN, GROUP, PARTS,
+                 CAUSAL)
         with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
             store(shares, sums, ranks, shape, BM, BN, D, GROUP, PARTS, CAUSAL)

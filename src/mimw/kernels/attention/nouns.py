@@ -1,0 +1,124 @@
+"""The nouns of attention forward: values that belong together have one name in all of its kernels.
+
+Input: sizes and constants of a launch. Output: structs that roles and steps hand to each other. For example:
+
+    problem = Problem(batches, heads, seq_q, seq_k, band, left, right)
+    scores = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
+    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+    compute(queries, results, Inputs(keys, values, me), order, lse, scores, form)
+"""
+
+from typing import Any
+
+import triton.language as tl
+
+import mimw.tle as tle
+
+
+@tle.struct
+class Problem:
+    """Sizes of a launch, or of one of the packed sequences. Tiles of `band` heads are numbered together; a query sees `left` keys
+    before its own position and `right` behind it, None for all."""
+
+    batches: Any
+    heads: Any
+    seq_q: Any
+    seq_k: Any
+    band: Any
+    left: Any
+    right: Any
+
+
+@tle.struct
+class Changes:
+    """Changes of scores, None where a launch has none (softmax.py): a soft cap, sinks, ALiBi's slopes with the step to the next
+    batch's."""
+
+    inner: Any
+    sinks: Any
+    slopes: Any
+    step: Any
+
+
+@tle.struct
+class Scores:
+    """Rules for scores: their scale, times log2(e), the sizes with their bounds, and what changes them."""
+
+    scale: Any
+    problem: Problem
+    changes: Changes
+
+
+@tle.struct
+class Form:
+    """Constants of a kernel: tiles of BM queries and BN keys, GROUP query heads to a head of keys, and how consumers work."""
+
+    BM: tl.constexpr
+    BN: tl.constexpr
+    GROUP: tl.constexpr
+    CONSUMERS: tl.constexpr
+    CAUSAL: tl.constexpr
+    MASKED: tl.constexpr
+    PING_PONG: tl.constexpr
+    AHEAD: tl.constexpr
+    LATE: tl.constexpr
+
+
+@tle.struct
+class Operands:
+    """Descriptors of Q, K, V and O, each with that of the rest of its heads, or None."""
+
+    q: Any
+    k: Any
+    v: Any
+    o: Any
+
+
+@tle.struct
+class Inputs:
+    """Ends of the pipes of keys and values, of consumer number `me`."""
+
+    keys: Any
+    values: Any
+    me: tl.constexpr
+
+
+@tle.struct
+class Tile:
+    """Place of an output tile, and the `count` blocks of keys that its queries look at, the first `plain` of which need no mask."""
+
+    batch: Any
+    head: Any
+    query: Any
+    count: Any
+    plain: Any
+
+
+@tle.struct
+class Blocks:
+    """Blocks of keys that the queries from `query` on look at: `count` from key `low` on, the first `plain` of which no right bound
+    cuts, nor a left bound those from number `inside` on. `slope` is ALiBi's for their head."""
+
+    query: Any
+    low: Any
+    count: Any
+    plain: Any
+    inside: Any
+    slope: Any
+
+
+@tle.struct
+class Softmax:
+    """Rows of a tile after some blocks: probabilities of the last one, highest scores and sums of probabilities so far."""
+
+    p: Any
+    highest: Any
+    total: Any
+
+
+@tle.struct
+class State:
+    """Rows of a tile between two steps: the softmax, and the sum of p V over the blocks before its last one."""
+
+    softmax: Softmax
+    acc: Any
