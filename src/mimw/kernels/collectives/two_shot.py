@@ -14,7 +14,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .ring import add_chunks, copy_chunk, write_chunk
+from .ring import Chunk, add_chunks, copy_chunk, write_chunk
 
 
 @mimw.jit
@@ -44,20 +44,21 @@ def reduce_two_shot(x, out, slots, told, taken, world, n, part, SIZE: tl.constex
         at = (program + k * programs) * CHUNK
         for step in tl.static_range(1, SIZE):
             start = (me + step) % SIZE * part
-            copy_chunk(x + start + at, there[step - 1], (at + lane < part) & (start + at + lane < n), lane, True)
+            copy_chunk(x + start + at, there[step - 1], Chunk(lane, (at + lane < part) & (start + at + lane < n), True))
             tlx.signal(tell[step - 1])
         for step in tl.static_range(1, SIZE):
             tlx.wait_signal(told + (me + step) % SIZE, before + k + 1)
-        inside = (at + lane < part) & (me * part + at + lane < n)
+        chunk = Chunk(lane, (at + lane < part) & (me * part + at + lane < n), True)
         own = me * part + at
-        total = add_chunks(x + own, slots, me, inside, lane, SIZE, APART, True).to(TYPE)
-        write_chunk(out + own, total, inside, lane, True)
+        total = add_chunks(x + own, slots, me, chunk, SIZE, APART).to(TYPE)
+        write_chunk(out + own, total, chunk)
         for step in tl.static_range(1, SIZE):
-            write_chunk(there[step - 1] + SIZE * APART, total, inside, lane, True)
+            write_chunk(there[step - 1] + SIZE * APART, total, chunk)
             tlx.signal(tell[step - 1] + SIZE)
         for step in tl.static_range(1, SIZE):
             rank = (me + step) % SIZE
             start = rank * part
             tlx.wait_signal(told + SIZE + rank, before + k + 1)
-            copy_chunk(slots + (SIZE + rank) * APART, out + start + at, (at + lane < part) & (start + at + lane < n), lane, True)
+            copy_chunk(slots + (SIZE + rank) * APART, out + start + at,
+                       Chunk(lane, (at + lane < part) & (start + at + lane < n), True))
     tl.store(taken + program, before + mine)

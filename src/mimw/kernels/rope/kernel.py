@@ -75,24 +75,24 @@ def turn(x, y, heads_in_all, first, places, rotation, HEADS_EACH: tl.constexpr):
     positions = places.positions[None, :, None]
     there = (heads < heads_in_all) & (positions < places.LENGTH)
     x_ptr, y_ptr = x.rows(places.batch, heads, positions), y.rows(places.batch, heads, positions)
-    cos, sin, half = rotation.cos, rotation.sin, rotation.half
+    cos, sin = rotation.cos, rotation.sin
     HALF: tl.constexpr = rotation.HALF
     if rotation.INTERLEAVED:
         columns = tl.arange(0, 2 * HALF)[None, None, :]
-        inside = there & (columns < 2 * half)
+        inside = there & (columns < 2 * rotation.half)
         both = tl.load(x_ptr + columns, mask=inside).to(tl.float32)
         a, b = tl.split(tl.reshape(both, (HEADS_EACH, places.positions.shape[0], HALF, 2)))
         turned = tl.reshape(tl.join(a * cos - b * sin, a * sin + b * cos), (HEADS_EACH, places.positions.shape[0], 2 * HALF))
         tl.store(y_ptr + columns, turned.to(tlx.dtype_of(y.pointer)), mask=inside)
     else:
         columns = tl.arange(0, HALF)[None, None, :]
-        inside = there & (columns < half)
+        inside = there & (columns < rotation.half)
         a = tl.load(x_ptr + columns, mask=inside).to(tl.float32)
-        b = tl.load(x_ptr + half + columns, mask=inside).to(tl.float32)
+        b = tl.load(x_ptr + rotation.half + columns, mask=inside).to(tl.float32)
         tl.store(y_ptr + columns, (a * cos - b * sin).to(tlx.dtype_of(y.pointer)), mask=inside)
-        tl.store(y_ptr + half + columns, (a * sin + b * cos).to(tlx.dtype_of(y.pointer)), mask=inside)
+        tl.store(y_ptr + rotation.half + columns, (a * sin + b * cos).to(tlx.dtype_of(y.pointer)), mask=inside)
     if rotation.REST > 0:
-        columns = 2 * half + tl.arange(0, rotation.REST)[None, None, :]
+        columns = 2 * rotation.half + tl.arange(0, rotation.REST)[None, None, :]
         inside = there & (columns < rotation.DIM)
         tl.store(y_ptr + columns, tl.load(x_ptr + columns, mask=inside), mask=inside)
 
