@@ -56,7 +56,7 @@ def loss_of(loss, own, other, lse):
 
 @mimw.jit
 def scale_of(scale, count_ptr):
-    """What gradients are multiplied with: divided by a number in memory, if there is one."""
+    """The factor of gradients: divided by a number in memory, if there is one."""
     return scale if count_ptr is None else scale / tl.load(count_ptr)
 
 

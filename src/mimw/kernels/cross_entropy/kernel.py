@@ -100,8 +100,8 @@ def chunk_of(tiles, slot, chunk: tl.constexpr, CHUNKS: tl.constexpr):
 
 @mimw.jit
 def own_places(at, part, chunk, places):
-    """Which places of a chunk that begins at column `at` belong to no other one: all, or those behind what it was moved by; None
-    for all."""
+    """Mask of the places of a chunk that begins at column `at` which belong to no other one: all, or those behind what it was moved
+    by; None for all."""
     return None if part.EVEN else places >= (part.rank * part.CHUNKS + chunk) * part.CHUNK - at
 
 

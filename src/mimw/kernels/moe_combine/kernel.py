@@ -112,7 +112,7 @@ def of_own_experts(y, choices, at, job):
 
 @mimw.jit
 def push(operands, board, pusher, call, job):
-    """What this rank's experts have of each other rank's tokens, to that rank, with a signal for each part."""
+    """Send each other rank what this rank's experts have of its tokens, with a signal for each part."""
     RANKS: tl.constexpr = job.RANKS
     TOKENS: tl.constexpr = job.TOKENS
     PARTS: tl.constexpr = job.PARTS

@@ -77,8 +77,8 @@ def count(ids, counts, first, last, COUNT: tl.constexpr, EXPERTS: tl.constexpr):
 
 @mimw.jit
 def count_before(ids, before, board, launch, begin, end, workers, COUNT: tl.constexpr):
-    """How many choices of each expert stand before `begin`, to `before`: each of the first `workers` programs counts its own, up to
-    `end`, and adds up those of the programs before it."""
+    """Add the choices of each expert that stand before `begin` to `before`: each of the first `workers` programs counts its own, up
+    to `end`, and adds up those of the programs before it."""
     EXPERTS: tl.constexpr = launch.RANKS * launch.LOCAL
     BINS: tl.constexpr = triton.next_power_of_2(EXPERTS)
     ROWS: tl.constexpr = max(1, 8192 // BINS)
@@ -137,8 +137,8 @@ def announce(ids, board, launch, TILE: tl.constexpr, COUNT: tl.constexpr, MEET: 
 
 @mimw.jit
 def starts_of(board, ends, launch, BLOCK: tl.constexpr):
-    """Where the rows of each rank for each of this one's LOCAL experts begin, [RANKS * a power of two] in shared memory; `ends`
-    becomes the row behind each expert's last one, whose rows are filled up to whole blocks."""
+    """The first row of each rank for each of this one's LOCAL experts, [RANKS * a power of two] in shared memory; `ends` becomes
+    the row behind each expert's last one, whose rows are filled up to whole blocks."""
     RANKS: tl.constexpr = launch.RANKS
     LOCAL: tl.constexpr = launch.LOCAL
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)

@@ -71,7 +71,7 @@ def number(table, index):
 
 @mimw.jit
 def is_here(home, rank, round, launch):
-    """Whether one of the experts of a rank's token of that round is this GPU's."""
+    """True if one of the experts of a rank's token of that round is this GPU's."""
     WIDTH: tl.constexpr = triton.next_power_of_2(launch.K)
     return tl.max(number(home.places, (rank * launch.ROUNDS + round) * WIDTH + tl.arange(0, WIDTH))) >= 0
 

@@ -38,7 +38,7 @@ class Block:
 
     @mimw.jit
     def of_vector(self, pointer):
-        """What N numbers have in these columns, in fp32; 0 outside."""
+        """These columns of N numbers, in fp32; 0 outside."""
         return tl.load(pointer + self.columns, mask=self.columns < self.N, other=0).to(tl.float32)
 
 

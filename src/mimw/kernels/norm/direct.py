@@ -32,7 +32,7 @@ class Inputs:
 
 @tle.struct
 class Affine:
-    """What a row is multiplied by, and what is added; either may be None."""
+    """The factors of a row's columns, and what is added to them; either may be None."""
     w: tl.tensor | None
     b: tl.tensor | None
 

@@ -69,7 +69,7 @@ class Outputs:
 
 @tle.struct
 class Recipe:
-    """What is done with a row. KEEP: it stays in registers from its statistics to y."""
+    """The way from a row to y. KEEP: it stays in registers from its statistics to y."""
     eps: Any
     CENTRED: tl.constexpr
     KEEP: tl.constexpr

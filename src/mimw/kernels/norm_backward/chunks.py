@@ -31,7 +31,7 @@ class Tiles:
 
 @tle.struct
 class Statistics:
-    """What the forward launch has left of each row; not CENTRED: without means."""
+    """Numbers that the forward launch has left of each row; not CENTRED: without means."""
     mean: tl.tensor | None
     rstd: tl.tensor
     CENTRED: tl.constexpr
@@ -135,7 +135,7 @@ def first_pass(chunk, mean, rstd, g_total, gh_total, dw, db, CENTRED: tl.constex
 
 @mimw.jit
 def lines_of(sums, moments, N, ROWS_EACH: tl.constexpr):
-    """What makes dx of each row; sums are those of g h of each row, and behind them those of g."""
+    """The lines of a block's rows; sums are those of g h of each row, and behind them those of g."""
     slopes, offsets, rstds = (), (), moments.rstds
     for i in tl.static_range(ROWS_EACH):
         slope = sums[i] / N * rstds[i] * rstds[i]

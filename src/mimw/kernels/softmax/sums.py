@@ -22,7 +22,7 @@ LN2 = tl.constexpr(0.6931471805599453)
 
 @mimw.jit
 def finite(largest):
-    """What exponents are taken from: 0 where all are -inf."""
+    """The number that exponents are taken from: 0 where all are -inf."""
     return tl.where(largest == float("-inf"), 0.0, largest)
 
 

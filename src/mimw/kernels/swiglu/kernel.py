@@ -35,7 +35,7 @@ def own_place(N, BLOCK: tl.constexpr):
 
 @mimw.jit
 def pointers(matrix, place):
-    """Where a block lies."""
+    """Pointers to the elements of a block."""
     return matrix.row(place.row) + place.columns
 
 

@@ -66,7 +66,7 @@ class Lists:
 
 @tle.struct
 class Results:
-    """Where results of a row go, from number `first` on; values may be None."""
+    """Places for the results of a row, from number `first` on; values may be None."""
     indices: tl.tensor
     values: tl.tensor | None
     first: tl.tensor
@@ -169,7 +169,7 @@ def digit_of_row(tables, row, found, wanted):
 
 @mimw.jit
 def count_all(row, table, found, FIRST: tl.constexpr):
-    """How often each digit is there, in this CTA's tiles of the row."""
+    """Count each digit in this CTA's tiles of the row."""
     SIZE: tl.constexpr = 1 if row.mesh is None else row.mesh.size
     BLOCK: tl.constexpr = row.BLOCK
     begin, end = row.begin, row.end
