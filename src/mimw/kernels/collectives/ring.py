@@ -87,27 +87,27 @@ def take_chunk(x, out, here, me, at, exchange, MASKED: tl.constexpr):
 
 
 @mimw.jit
-def exchange_ring(x, out, slots, told, taken, world, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr,
+def exchange_ring(x, out, slots, received, taken, world, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr,
                   CHUNK: tl.constexpr, ROOM: tl.constexpr, LAG: tl.constexpr):
     """A program takes chunks program_id, program_id + programs, .. of a part.
 
-    args:      x       numbers of this rank: part of them, or SIZE x part where SCATTER
-               out     part numbers, or SIZE x part where not SUM; may be x where SUM and not SCATTER
-               slots   symmetric int8 [PROGRAMS, SIZE, SLOTS, ROOM]
-               told    symmetric int64 [PROGRAMS, SIZE], zeros at first: chunks that have come, by sender
-               taken   int64 [PROGRAMS] of this rank, zeros at first: chunks of each program so far
-               world   the table
-               CHUNK   numbers, a power of two; at most ROOM bytes
-               LAG     chunks that are sent before the first is awaited: 0 or 1
+    args:      x         numbers of this rank: part of them, or SIZE x part where SCATTER
+               out       part numbers, or SIZE x part where not SUM; may be x where SUM and not SCATTER
+               slots     symmetric int8 [PROGRAMS, SIZE, SLOTS, ROOM]
+               received  symmetric int64 [PROGRAMS, SIZE], zeros at first: chunks that have come, by sender
+               taken     int64 [PROGRAMS] of this rank, zeros at first: chunks of each program so far
+               world     the table
+               CHUNK     numbers, a power of two; at most ROOM bytes
+               LAG       chunks that are sent before the first is awaited: 0 or 1
     grid:      at most cdiv(part, CHUNK) programs and PROGRAMS
     """
     TYPE: tl.constexpr = tlx.dtype_of(x)
     APART: tl.constexpr = SLOTS * ROOM // (TYPE.primitive_bitwidth // 8)
     me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
     slots = slots.to(tl.pointer_type(TYPE)) + program * (SIZE * APART)
-    told += program * SIZE
+    received += program * SIZE
     there = [tlx.peer_pointer(slots, (me + step) % SIZE, world) + me * APART for step in range(1, SIZE)]
-    tell = [tlx.peer_pointer(told, (me + step) % SIZE, world) + me for step in range(1, SIZE)]
+    received_there = [tlx.peer_pointer(received, (me + step) % SIZE, world) + me for step in range(1, SIZE)]
     before = tl.load(taken + program)
     mine = (tl.cdiv(part, CHUNK) - program + programs - 1) // programs
     lane, exchange = tl.arange(0, CHUNK), Exchange(part, SIZE, SCATTER, SUM, CHUNK, APART)
@@ -121,11 +121,11 @@ def exchange_ring(x, out, slots, told, taken, world, part, SIZE: tl.constexpr, S
                     copy_chunk(source, there[step - 1] + slot, Chunk(lane, lane < part, False))
                 else:
                     copy_chunk(source, there[step - 1] + slot, Chunk(lane, at + lane < part, True))
-                tlx.signal(tell[step - 1])
+                tlx.signal(received_there[step - 1])
         if k >= LAG:
             at = (program + (k - LAG) * programs) * CHUNK
             for step in tl.static_range(1, SIZE):
-                tlx.wait_signal(told + (me + step) % SIZE, before + (k - LAG) + 1)
+                tlx.wait_signal(received + (me + step) % SIZE, before + (k - LAG) + 1)
             here = slots + ((before + (k - LAG)) % SLOTS).to(tl.int32) * (APART // SLOTS)
             if at + CHUNK <= part:
                 take_chunk(x, out, here, me, at, exchange, False)

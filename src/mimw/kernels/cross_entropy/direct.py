@@ -29,11 +29,12 @@ from ..softmax.sums import LN2, finite, row_sum
 @tle.struct
 class Loss:
     """Numbers of the loss: the share that is spread over all N columns, the factor of lse^2, the target of rows without a loss, and
-    the factor of gradients. SMOOTH: something is spread."""
+    the factor of gradients, divided by a count in memory if there is one. SMOOTH: something is spread."""
     smoothing: Any
     z: Any
     ignored: Any
     scale: Any
+    count: tl.tensor | None
     N: Any
     SMOOTH: tl.constexpr
 
@@ -55,9 +56,9 @@ def loss_of(loss, own, other, lse):
 
 
 @mimw.jit
-def scale_of(scale, count_ptr):
-    """The factor of gradients: divided by a number in memory, if there is one."""
-    return scale if count_ptr is None else scale / tl.load(count_ptr)
+def scale_of(loss):
+    """The factor of gradients."""
+    return loss.scale if loss.count is None else loss.scale / tl.load(loss.count)
 
 
 @mimw.jit
@@ -68,7 +69,7 @@ def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
     first = rank * (BLOCK * LOOPS)
     rows, rows_inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
-    span, loss = Span(first, rows_inside, N, ROWS_EACH, BLOCK, LOOPS), Loss(smoothing, z, ignored, scale, N, SMOOTH)
+    span, loss = Span(first, rows_inside, N, ROWS_EACH, BLOCK, LOOPS), Loss(smoothing, z, ignored, scale, count_ptr, N, SMOOTH)
     numbers = (tl.program_id(0) // CLUSTER) * ROWS_EACH + tl.arange(0, ROWS_EACH)
     targets = tl.load(targets_ptr + numbers, mask=numbers < ROWS, other=ignored)
     wanted = (targets != ignored)[:, None]
@@ -97,7 +98,7 @@ def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count
     tl.store(losses_ptr + numbers, tl.where(targets != ignored, losses, 0.0), mask=stored)
     tl.store(lses_ptr + numbers, lse, mask=stored)
     if dx_ptr is not None:
-        scale = scale_of(scale, count_ptr)
+        scale = scale_of(loss)
         factor = ((1 + 2 * z * lse) / total)[:, None]
         for i in range(LOOPS):
             block = block_of(span, i)

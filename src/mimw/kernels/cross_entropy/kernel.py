@@ -157,21 +157,20 @@ def write_gradient(dx, row, tiles, slot, gradient, place_of_target, places, part
 
 
 @mimw.jit
-def compute(x, targets_ptr, tiles, out, count_ptr, loss, rows, part, ring, exchange, me: tl.constexpr, EDGES: tl.constexpr):
+def compute(x, targets, tiles, out, loss, rows, part, ring, exchange, me: tl.constexpr, EDGES: tl.constexpr):
     """Every CONSUMERS-th row, from row number `me` of this cluster's on. A part is read three times, for its maximum, its sum and
     its gradient: 64 KB of it are no matter for shared memory, and too much for registers."""
     N = loss.N
     BLOCK: tl.constexpr = part.CHUNK * part.CHUNKS
     first, places = part.rank * BLOCK, tl.arange(0, part.CHUNK)
-    scale = loss.scale
     if out.dx.pointer is not None:
-        scale = scale_of(scale, count_ptr)
+        scale = scale_of(loss)
     turn, begin = 0, rows.cluster + me * rows.clusters
-    coming = tl.load(targets_ptr + begin, mask=begin < rows.count, other=0)
+    coming = tl.load(targets + begin, mask=begin < rows.count, other=0)
     stride = ring.CONSUMERS * rows.clusters
     for row in range(begin, rows.count, stride):
         target = coming.to(tl.int64)
-        coming = tl.load(targets_ptr + row + stride, mask=row + stride < rows.count, other=0)
+        coming = tl.load(targets + row + stride, mask=row + stride < rows.count, other=0)
         body = body_of(row, x, N, part.UNIT, EDGES)
         own = part.replace(units=body.units)
         known = (target >= 0) & (target < N)
@@ -226,7 +225,8 @@ def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, R
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            out, loss = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, dx_row)), Loss(smoothing, z, ignored, scale, N, SMOOTH)
-            compute(x, targets_ptr, tiles, out, count_ptr, loss, rows, part, ring, exchange, me, EDGES)
+            out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, dx_row))
+            loss = Loss(smoothing, z, ignored, scale, count_ptr, N, SMOOTH)
+            compute(x, targets_ptr, tiles, out, loss, rows, part, ring, exchange, me, EDGES)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(x, tiles, N, rows, ring, part, EDGES)

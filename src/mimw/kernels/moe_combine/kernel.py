@@ -183,20 +183,20 @@ def one_role(operands, board, calls, program, job):
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS: tl.constexpr,
+def combine(y, places, ids, weights, out, all_weights, partials, announced, arrived, calls, world, tokens, TOKENS: tl.constexpr,
             HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
             TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr, TASKS: tl.constexpr = 1):
     """out[t] = the sum over j of weights[t, j] times the row of y, at the rank of expert ids[t, j], that choice (t, j) lies in.
 
     places              (ranks, TOKENS, K) int32: the row of y of each choice of each rank, or -1
     all_weights         symmetric, (ranks, TOKENS, K) fp32; partials  symmetric, (ranks - 1, TOKENS, HIDDEN); both may hold anything
-    told                symmetric, int64, a word for each rank; arrived  a word for each rank and pusher
+    announced           symmetric, int64, a word for each rank; arrived  a word for each rank and pusher
     calls               int64, a word for each of 2 HALF programs, of this rank alone. All words are 0 before the first launch, and
                         are left to launches of the same sizes and grid, which follow each other
     TASKS               of a program, each of which does what else a program does: so a multiprocessor has one program of all its
                         threads, and where it is, there is no other launch's
     """
-    operands, board = Operands(y, places, ids, weights, out), Board(all_weights, partials, told, arrived)
+    operands, board = Operands(y, places, ids, weights, out), Board(all_weights, partials, announced, arrived)
     job = Job(world, tokens, TOKENS, HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF)
     if TASKS == 1:
         one_role(operands, board, calls, tl.program_id(0), job)

@@ -11,13 +11,13 @@ Nouns: two rings of rows in shared memory, `out` and `home`; in symmetric memory
 what announce.py sends. Roles: the first task finds peers, announces, and finds places; `load_out` and `put` send rows to the peers,
 beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their places.
 
-A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer is
-told of GROUP rounds of rows when they are there, and copies them on while others come. All copies are bulk copies: bytes move,
+A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer
+gets a signal when GROUP rounds of rows are there, and copies them on while others come. All copies are bulk copies: bytes move,
 whatever they mean.
 
 `staging` is free when its owner has begun this launch, as then its last one has ended. Signals count launches, in `calls` each
-program for itself; what is announced alternates between two halves, since who announces for the second time has been told of the
-end of the first.
+program for itself; announcements alternate between two halves, since who announces for the second time has received the signal
+of the first one's end.
 """
 
 import triton
@@ -192,7 +192,7 @@ def spread(rows, home, ring, launch, UNREAD: tl.constexpr, GROUP: tl.constexpr):
 
 @mimw.jit(do_not_specialize=["tokens"])
 def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, chunks,
-             counted, told, started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
+             counted, announced, started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
              LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr,
              UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr,
              SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr, WHOLE: tl.constexpr = 0):
@@ -203,7 +203,7 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
                         this GPU's own
     staging             symmetric, (RANKS - 1, TOKENS, WORDS), and staging_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
-    told, started       symmetric, int64, a word for each rank; arrived  a word for each rank and program
+    announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
                         launches of the same sizes and grid, which follow each other
@@ -224,7 +224,7 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
     if WHOLE:
         issued = tle.gpu.alloc([triton.next_power_of_2(HOME)], tl.int32)
     launch = Launch(world, tokens, call, half, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS)
-    board = Board(choices, counts, told, chunks, counted)
+    board = Board(choices, counts, announced, chunks, counted)
     own, held = Rows(x, x_scales, WORDS, SCALES), Rows(staging, staging_scales, WORDS, SCALES)
     if program == 0:
         for step in range(1, size):

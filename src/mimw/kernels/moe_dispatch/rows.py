@@ -14,8 +14,8 @@ Nouns: a ring of rows in shared memory, and `received` in symmetric memory, whos
 nothing must be known before it is sent. Roles: the first task finds out who gets what, announces it (announce.py), and makes the
 lists; `load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
 
-`received` is free when its owner has begun this launch, as what its last one has brought has been read then. A launch is told of a
-peer's rows once, when they all have come: `put` waits for the like programs of the peers before it ends.
+`received` is free when its owner has begun this launch, as what its last one has brought has been read then. A peer
+signals its rows once, when they all have come: `put` waits for the like programs of the peers before it ends.
 """
 
 import triton
@@ -90,7 +90,7 @@ def put(received, ring, outgoing, started, arrived, launch, UNREAD: tl.constexpr
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, told,
+def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, announced,
                   started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
                   LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
                   UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr,
@@ -101,7 +101,7 @@ def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_sc
                         (RANKS, TOKENS, K) this GPU's own
     received            symmetric, (RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
-    told, started       symmetric, int64, a word for each rank; arrived  a word for each rank and program
+    announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
                         launches of the same sizes and grid, which follow each other
@@ -115,7 +115,7 @@ def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_sc
     targets, rounds = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
     outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
     launch = Launch(world, tokens, call, half, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS)
-    board = Board(choices, counts, told, chunks, counted)
+    board = Board(choices, counts, announced, chunks, counted)
     if program == 0:
         for step in range(1, size):
             tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
