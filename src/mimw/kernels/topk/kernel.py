@@ -21,7 +21,7 @@ import mimw.tlx as tlx
 
 
 @tle.struct
-class Share:
+class Split:
     """The CTA number `rank` of those of `mesh` that share a row of numbers of BITS bits; None: one CTA has it all."""
     rank: Any
     mesh: tl.constexpr
@@ -66,14 +66,14 @@ def digit_of(counts, wanted):
 
 
 @mimw.jit
-def last_key(key, thread, wanted, share, DIGIT: tl.constexpr, COPIES: tl.constexpr):
+def last_key(key, thread, wanted, split, DIGIT: tl.constexpr, COPIES: tl.constexpr):
     """(the wanted-th largest key of a row, how many of the keys equal to it are among the wanted ones).
 
     A count has COPIES places, neighbouring threads add to different ones: shared memory has 32 banks, and the high digits of
     numbers of one size are few.
     """
     BINS: tl.constexpr = 1 << DIGIT
-    BITS: tl.constexpr = share.BITS
+    BITS: tl.constexpr = split.BITS
     table = tle.gpu.alloc([BINS, COPIES], tl.int32)
     prefix = tl.full((), 0, tl.uint32)
     for step in tl.static_range(BITS // DIGIT):
@@ -86,8 +86,8 @@ def last_key(key, thread, wanted, share, DIGIT: tl.constexpr, COPIES: tl.constex
         else:
             tl.atomic_add(counted, 1, mask=key >> (shift + DIGIT) == prefix, sem="relaxed")
         counts = tl.sum(tl.load(tle.gpu.local_ptr(table)), 1)
-        if share.mesh is not None:
-            counts = everywhere(counts, tle.gpu.alloc([BINS], tl.int32), share.mesh)
+        if split.mesh is not None:
+            counts = everywhere(counts, tle.gpu.alloc([BINS], tl.int32), split.mesh)
         digit, above = digit_of(counts, wanted)
         wanted -= above
         prefix = (prefix << DIGIT) | digit.to(tl.uint32)
@@ -109,14 +109,14 @@ def numbered(larger, found, thread, THREADS: tl.constexpr):
 
 
 @mimw.jit
-def totals_before(total, share):
+def totals_before(total, split):
     """(larger keys, equal keys) of the CTAs before this one, whose totals are words of two halves."""
-    SIZE: tl.constexpr = share.mesh.size
+    SIZE: tl.constexpr = split.mesh.size
     totals = tle.gpu.alloc([SIZE], tl.int32)
     for cta in tl.static_range(SIZE):
-        tl.store(tle.gpu.local_ptr(tle.remote(totals, cta, share.mesh), [share.rank]), total)
-    tle.distributed_barrier(share.mesh)
-    earlier = tl.where(tl.arange(0, SIZE) < share.rank, tl.load(tle.gpu.local_ptr(totals)), 0)
+        tl.store(tle.gpu.local_ptr(tle.remote(totals, cta, split.mesh), [split.rank]), total)
+    tle.distributed_barrier(split.mesh)
+    earlier = tl.where(tl.arange(0, SIZE) < split.rank, tl.load(tle.gpu.local_ptr(totals)), 0)
     return tl.sum(earlier & 0xFFFF), tl.sum(earlier >> 16 & 0xFFFF)
 
 
@@ -136,7 +136,7 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
     if mesh is not None:
         rank = tle.shard_id(mesh, "cluster")
         row = tl.program_id(0) // SIZE
-    share = Share(rank, mesh, BITS)
+    split = Split(rank, mesh, BITS)
     element = tl.arange(0, BLOCK)
     column = rank * BLOCK + element
     x = tl.load(x_ptr + row.to(tl.int64) * stride + column, mask=column < N, other=0)
@@ -145,12 +145,12 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
     key = tl.where(column < N, key, 0)  # below all that is there, -inf too: never among the K largest of N >= K
     thread = tlx.require_layout(element, layout, pin=False) // EACH % THREADS
 
-    last, wanted = last_key(key, thread, K, share, DIGIT, COPIES)
+    last, wanted = last_key(key, thread, K, split, DIGIT, COPIES)
     larger, found_here = key > last, key >= last
     place, total = numbered(larger, found_here, thread, THREADS)
     larger_before, equal_before = 0, 0
     if mesh is not None:
-        larger_before, equal_before = totals_before(total, share)
+        larger_before, equal_before = totals_before(total, split)
     found = total & 0xFFFF
     ties = tl.minimum(total >> 16 & 0xFFFF, tl.maximum(wanted - equal_before, 0))
 
