@@ -15,6 +15,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
 import page  # noqa: E402
 import tle_probes  # noqa: E402
+from reflow import reflow  # noqa: E402
 
 import mimw.tle as tle  # noqa: E402
 
@@ -133,7 +134,7 @@ def table(cells_of=cells_of) -> str:
             else:
                 call = _call(item) if callable(item) else ""
                 lines.append(f"| `{name}{call}` | {_first_line(item) if callable(item) else f'`{item}`'} |")
-    return "\n".join([*lines, ""])
+    return reflow("\n".join([*lines, ""]))
 
 
 def main(arguments: list[str]) -> int:
