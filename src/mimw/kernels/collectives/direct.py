@@ -11,24 +11,46 @@ A program of one rank takes the same numbers as its like at the others, so the b
 but for SPREAD in place: there, too, nobody but the owner of a part reads it.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .ring import copy_chunk, write_chunk
+from .ring import Chunk, copy_chunk, write_chunk
+
+
+@tle.struct
+class Ranks:
+    """SIZE ranks of a world, and the number of this one."""
+    world: Any
+    me: tl.tensor
+    SIZE: tl.constexpr
 
 
 @mimw.jit
-def add_peers(sources, at, inside, lane, SIZE: tl.constexpr, MASKED: tl.constexpr):
+def add_peers(sources, at, chunk, SIZE: tl.constexpr):
     """The sum of numbers `at`.. of all ranks in fp32, in the order of the ranks."""
-    total = tl.zeros((lane.shape[0], ), tl.float32)
+    total = tl.zeros((chunk.lane.shape[0], ), tl.float32)
     for rank in tl.static_range(SIZE):
-        if MASKED:
-            total += tl.load(sources[rank] + at + lane, mask=inside, other=0).to(tl.float32)
+        if chunk.MASKED:
+            total += tl.load(sources[rank] + at + chunk.lane, mask=chunk.inside, other=0).to(tl.float32)
         else:
-            total += tl.load(sources[rank] + at + lane).to(tl.float32)
+            total += tl.load(sources[rank] + at + chunk.lane).to(tl.float32)
     return total
+
+
+@mimw.jit
+def write_sum(out, first, at, total, chunk, ranks, SPREAD: tl.constexpr):
+    """A chunk of this rank's part, whose first number is `first`: here, or, SPREAD, into all of `out` at every rank."""
+    if SPREAD:
+        for step in tl.static_range(ranks.SIZE):
+            there = tlx.peer_pointer(out, (ranks.me + step) % ranks.SIZE, ranks.world)
+            write_chunk(there + first + at, total, chunk)
+    else:
+        write_chunk(out + at, total, chunk)
 
 
 @mimw.jit
@@ -45,25 +67,16 @@ def reduce_direct(x, out, world, n, part, SIZE: tl.constexpr, PARTS: tl.constexp
     sources = [tlx.peer_pointer(x, rank, world) for rank in range(SIZE)]
     first = me * part if PARTS else 0
     many = tl.maximum(tl.minimum(part, n - first), 0) if PARTS else n
-    lane = tl.arange(0, CHUNK)
+    lane, ranks = tl.arange(0, CHUNK), Ranks(world, me, SIZE)
     tlx.world_barrier(world)
-    for chunk in range(program, tl.cdiv(many, CHUNK), programs):
-        at = chunk * CHUNK
+    for number in range(program, tl.cdiv(many, CHUNK), programs):
+        at = number * CHUNK
         if at + CHUNK <= many:
-            total = add_peers(sources, first + at, lane < n, lane, SIZE, False)
-            if SPREAD:
-                for step in tl.static_range(SIZE):
-                    write_chunk(tlx.peer_pointer(out, (me + step) % SIZE, world) + first + at, total, lane < n, lane, False)
-            else:
-                write_chunk(out + at, total, lane < n, lane, False)
+            whole = Chunk(lane, lane < n, False)
+            write_sum(out, first, at, add_peers(sources, first + at, whole, SIZE), whole, ranks, SPREAD)
         else:
-            inside = at + lane < many
-            total = add_peers(sources, first + at, inside, lane, SIZE, True)
-            if SPREAD:
-                for step in tl.static_range(SIZE):
-                    write_chunk(tlx.peer_pointer(out, (me + step) % SIZE, world) + first + at, total, inside, lane, True)
-            else:
-                write_chunk(out + at, total, inside, lane, True)
+            last = Chunk(lane, at + lane < many, True)
+            write_sum(out, first, at, add_peers(sources, first + at, last, SIZE), last, ranks, SPREAD)
     tlx.world_barrier(world)
 
 
@@ -83,10 +96,10 @@ def gather_direct(x, out, world, part, SIZE: tl.constexpr, CHUNK: tl.constexpr):
         rank = (me + step) % SIZE
         source = tlx.peer_pointer(x, rank, world)
         there = out + rank * part
-        for chunk in range(program, tl.cdiv(part, CHUNK), programs):
-            at = chunk * CHUNK
+        for number in range(program, tl.cdiv(part, CHUNK), programs):
+            at = number * CHUNK
             if at + CHUNK <= part:
-                copy_chunk(source + at, there + at, lane < part, lane, False)
+                copy_chunk(source + at, there + at, Chunk(lane, lane < part, False))
             else:
-                copy_chunk(source + at, there + at, at + lane < part, lane, True)
+                copy_chunk(source + at, there + at, Chunk(lane, at + lane < part, True))
     tlx.world_barrier(world)

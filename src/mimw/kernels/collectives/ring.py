@@ -11,84 +11,106 @@ taken all before k - 1 - 2 LAG, so 2 + 2 LAG slots go round. Signals count up in
 the device: the next launch goes on where this one ended.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 SLOTS: tl.constexpr = tl.constexpr(4)
 
 
+@tle.struct
+class Chunk:
+    """Some numbers side by side; MASKED: only those that are inside."""
+    lane: tl.tensor
+    inside: tl.tensor
+    MASKED: tl.constexpr
+
+
+@tle.struct
+class Exchange:
+    """`part` numbers of each of SIZE ranks, CHUNK at a time: added (SUM) or put side by side, of parts of x (SCATTER) or of all of
+    it. The slots of the ranks are APART."""
+    part: Any
+    SIZE: tl.constexpr
+    SCATTER: tl.constexpr
+    SUM: tl.constexpr
+    CHUNK: tl.constexpr
+    APART: tl.constexpr
+
+
 @mimw.jit
-def copy_chunk(source, there, inside, lane, MASKED: tl.constexpr):
-    """Numbers of one chunk, those that are inside where MASKED."""
-    if MASKED:
-        tl.store(there + lane, tl.load(source + lane, mask=inside, other=0), mask=inside)
+def copy_chunk(source, there, chunk):
+    """The numbers of one chunk."""
+    if chunk.MASKED:
+        tl.store(there + chunk.lane, tl.load(source + chunk.lane, mask=chunk.inside, other=0), mask=chunk.inside)
     else:
-        tl.store(there + lane, tl.load(source + lane))
+        tl.store(there + chunk.lane, tl.load(source + chunk.lane))
 
 
 @mimw.jit
-def add_chunks(own, here, me, inside, lane, SIZE: tl.constexpr, APART: tl.constexpr, MASKED: tl.constexpr):
+def add_chunks(own, here, me, chunk, SIZE: tl.constexpr, APART: tl.constexpr):
     """The sum of a chunk in fp32, in the order of the ranks: this one's at `own`, the others' APART from each other at `here`."""
-    total = tl.zeros((lane.shape[0], ), tl.float32)
+    total = tl.zeros((chunk.lane.shape[0], ), tl.float32)
     for rank in tl.static_range(SIZE):
         source = own if rank == me else here + rank * APART
-        if MASKED:
-            total += tl.load(source + lane, mask=inside, other=0).to(tl.float32)
+        if chunk.MASKED:
+            total += tl.load(source + chunk.lane, mask=chunk.inside, other=0).to(tl.float32)
         else:
-            total += tl.load(source + lane).to(tl.float32)
+            total += tl.load(source + chunk.lane).to(tl.float32)
     return total
 
 
 @mimw.jit
-def write_chunk(there, value, inside, lane, MASKED: tl.constexpr):
+def write_chunk(there, value, chunk):
     """A chunk, rounded to the type there."""
-    if MASKED:
-        tl.store(there + lane, value.to(tlx.dtype_of(there)), mask=inside)
+    if chunk.MASKED:
+        tl.store(there + chunk.lane, value.to(tlx.dtype_of(there)), mask=chunk.inside)
     else:
-        tl.store(there + lane, value.to(tlx.dtype_of(there)))
+        tl.store(there + chunk.lane, value.to(tlx.dtype_of(there)))
 
 
 @mimw.jit
-def take_chunk(x, out, here, me, at, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr, CHUNK: tl.constexpr,
-               APART: tl.constexpr, MASKED: tl.constexpr):
+def take_chunk(x, out, here, me, at, exchange, MASKED: tl.constexpr):
     """The chunks of all ranks, added or put side by side."""
-    lane = tl.arange(0, CHUNK)
-    inside = at + lane < part
-    own = (x + me * part if SCATTER else x) + at
-    if SUM:
-        write_chunk(out + at, add_chunks(own, here, me, inside, lane, SIZE, APART, MASKED), inside, lane, MASKED)
+    lane = tl.arange(0, exchange.CHUNK)
+    chunk = Chunk(lane, at + lane < exchange.part, MASKED)
+    own = (x + me * exchange.part if exchange.SCATTER else x) + at
+    if exchange.SUM:
+        write_chunk(out + at, add_chunks(own, here, me, chunk, exchange.SIZE, exchange.APART), chunk)
     else:
-        for rank in tl.static_range(SIZE):
-            copy_chunk(own if rank == me else here + rank * APART, out + rank * part + at, inside, lane, MASKED)
+        for rank in tl.static_range(exchange.SIZE):
+            copy_chunk(own if rank == me else here + rank * exchange.APART, out + rank * exchange.part + at, chunk)
 
 
 @mimw.jit
-def exchange_ring(x, out, slots, told, taken, world, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr,
+def exchange_ring(x, out, slots, received, taken, world, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr,
                   CHUNK: tl.constexpr, ROOM: tl.constexpr, LAG: tl.constexpr):
     """A program takes chunks program_id, program_id + programs, .. of a part.
 
-    args:      x       numbers of this rank: part of them, or SIZE x part where SCATTER
-               out     part numbers, or SIZE x part where not SUM; may be x where SUM and not SCATTER
-               slots   symmetric int8 [PROGRAMS, SIZE, SLOTS, ROOM]
-               told    symmetric int64 [PROGRAMS, SIZE], zeros at first: chunks that have come, by sender
-               taken   int64 [PROGRAMS] of this rank, zeros at first: chunks of each program so far
-               world   the table
-               CHUNK   numbers, a power of two; at most ROOM bytes
-               LAG     chunks that are sent before the first is awaited: 0 or 1
+    args:      x         numbers of this rank: part of them, or SIZE x part where SCATTER
+               out       part numbers, or SIZE x part where not SUM; may be x where SUM and not SCATTER
+               slots     symmetric int8 [PROGRAMS, SIZE, SLOTS, ROOM]
+               received  symmetric int64 [PROGRAMS, SIZE], zeros at first: chunks that have come, by sender
+               taken     int64 [PROGRAMS] of this rank, zeros at first: chunks of each program so far
+               world     the table
+               CHUNK     numbers, a power of two; at most ROOM bytes
+               LAG       chunks that are sent before the first is awaited: 0 or 1
     grid:      at most cdiv(part, CHUNK) programs and PROGRAMS
     """
     TYPE: tl.constexpr = tlx.dtype_of(x)
     APART: tl.constexpr = SLOTS * ROOM // (TYPE.primitive_bitwidth // 8)
     me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
     slots = slots.to(tl.pointer_type(TYPE)) + program * (SIZE * APART)
-    told += program * SIZE
+    received += program * SIZE
     there = [tlx.peer_pointer(slots, (me + step) % SIZE, world) + me * APART for step in range(1, SIZE)]
-    tell = [tlx.peer_pointer(told, (me + step) % SIZE, world) + me for step in range(1, SIZE)]
+    received_there = [tlx.peer_pointer(received, (me + step) % SIZE, world) + me for step in range(1, SIZE)]
     before = tl.load(taken + program)
     mine = (tl.cdiv(part, CHUNK) - program + programs - 1) // programs
-    lane = tl.arange(0, CHUNK)
+    lane, exchange = tl.arange(0, CHUNK), Exchange(part, SIZE, SCATTER, SUM, CHUNK, APART)
     for k in range(mine + LAG):
         if k < mine:
             at = (program + k * programs) * CHUNK
@@ -96,17 +118,17 @@ def exchange_ring(x, out, slots, told, taken, world, part, SIZE: tl.constexpr, S
             for step in tl.static_range(1, SIZE):
                 source = (x + (me + step) % SIZE * part if SCATTER else x) + at
                 if at + CHUNK <= part:
-                    copy_chunk(source, there[step - 1] + slot, lane < part, lane, False)
+                    copy_chunk(source, there[step - 1] + slot, Chunk(lane, lane < part, False))
                 else:
-                    copy_chunk(source, there[step - 1] + slot, at + lane < part, lane, True)
-                tlx.signal(tell[step - 1])
+                    copy_chunk(source, there[step - 1] + slot, Chunk(lane, at + lane < part, True))
+                tlx.signal(received_there[step - 1])
         if k >= LAG:
             at = (program + (k - LAG) * programs) * CHUNK
             for step in tl.static_range(1, SIZE):
-                tlx.wait_signal(told + (me + step) % SIZE, before + (k - LAG) + 1)
+                tlx.wait_signal(received + (me + step) % SIZE, before + (k - LAG) + 1)
             here = slots + ((before + (k - LAG)) % SLOTS).to(tl.int32) * (APART // SLOTS)
             if at + CHUNK <= part:
-                take_chunk(x, out, here, me, at, part, SIZE, SCATTER, SUM, CHUNK, APART, False)
+                take_chunk(x, out, here, me, at, exchange, False)
             else:
-                take_chunk(x, out, here, me, at, part, SIZE, SCATTER, SUM, CHUNK, APART, True)
+                take_chunk(x, out, here, me, at, exchange, True)
     tl.store(taken + program, before + mine)

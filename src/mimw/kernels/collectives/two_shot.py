@@ -14,29 +14,29 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .ring import add_chunks, copy_chunk, write_chunk
+from .ring import Chunk, add_chunks, copy_chunk, write_chunk
 
 
 @mimw.jit
-def reduce_two_shot(x, out, slots, told, taken, world, n, part, SIZE: tl.constexpr, CHUNK: tl.constexpr, ROOM: tl.constexpr):
+def reduce_two_shot(x, out, slots, received, taken, world, n, part, SIZE: tl.constexpr, CHUNK: tl.constexpr, ROOM: tl.constexpr):
     """A program takes chunks program_id, program_id + programs, .. of every part.
 
-    args:      x, out  n numbers; may be the same
-               part    numbers of a rank's part: SIZE of them hold n, the last may be shorter or empty
-               slots   symmetric int8 [PROGRAMS, 2, SIZE, ROOM]
-               told    symmetric int64 [PROGRAMS, 2, SIZE], zeros at first: what has come, by sender
-               taken   int64 [PROGRAMS] of this rank, zeros at first: chunks of each program so far
-               world   the table
-               CHUNK   numbers, a power of two; at most ROOM bytes
+    args:      x, out    n numbers; may be the same
+               part      numbers of a rank's part: SIZE of them hold n, the last may be shorter or empty
+               slots     symmetric int8 [PROGRAMS, 2, SIZE, ROOM]
+               received  symmetric int64 [PROGRAMS, 2, SIZE], zeros at first: what has come, by sender
+               taken     int64 [PROGRAMS] of this rank, zeros at first: chunks of each program so far
+               world     the table
+               CHUNK     numbers, a power of two; at most ROOM bytes
     grid:      at most cdiv(part, CHUNK) programs and PROGRAMS
     """
     TYPE: tl.constexpr = tlx.dtype_of(x)
     APART: tl.constexpr = ROOM // (TYPE.primitive_bitwidth // 8)
     me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
     slots = slots.to(tl.pointer_type(TYPE)) + program * (2 * SIZE * APART)
-    told += program * (2 * SIZE)
+    received += program * (2 * SIZE)
     there = [tlx.peer_pointer(slots, (me + step) % SIZE, world) + me * APART for step in range(1, SIZE)]
-    tell = [tlx.peer_pointer(told, (me + step) % SIZE, world) + me for step in range(1, SIZE)]
+    received_there = [tlx.peer_pointer(received, (me + step) % SIZE, world) + me for step in range(1, SIZE)]
     before = tl.load(taken + program)
     mine = (tl.cdiv(part, CHUNK) - program + programs - 1) // programs
     lane = tl.arange(0, CHUNK)
@@ -44,20 +44,21 @@ def reduce_two_shot(x, out, slots, told, taken, world, n, part, SIZE: tl.constex
         at = (program + k * programs) * CHUNK
         for step in tl.static_range(1, SIZE):
             start = (me + step) % SIZE * part
-            copy_chunk(x + start + at, there[step - 1], (at + lane < part) & (start + at + lane < n), lane, True)
-            tlx.signal(tell[step - 1])
+            copy_chunk(x + start + at, there[step - 1], Chunk(lane, (at + lane < part) & (start + at + lane < n), True))
+            tlx.signal(received_there[step - 1])
         for step in tl.static_range(1, SIZE):
-            tlx.wait_signal(told + (me + step) % SIZE, before + k + 1)
-        inside = (at + lane < part) & (me * part + at + lane < n)
+            tlx.wait_signal(received + (me + step) % SIZE, before + k + 1)
+        chunk = Chunk(lane, (at + lane < part) & (me * part + at + lane < n), True)
         own = me * part + at
-        total = add_chunks(x + own, slots, me, inside, lane, SIZE, APART, True).to(TYPE)
-        write_chunk(out + own, total, inside, lane, True)
+        total = add_chunks(x + own, slots, me, chunk, SIZE, APART).to(TYPE)
+        write_chunk(out + own, total, chunk)
         for step in tl.static_range(1, SIZE):
-            write_chunk(there[step - 1] + SIZE * APART, total, inside, lane, True)
-            tlx.signal(tell[step - 1] + SIZE)
+            write_chunk(there[step - 1] + SIZE * APART, total, chunk)
+            tlx.signal(received_there[step - 1] + SIZE)
         for step in tl.static_range(1, SIZE):
             rank = (me + step) % SIZE
             start = rank * part
-            tlx.wait_signal(told + SIZE + rank, before + k + 1)
-            copy_chunk(slots + (SIZE + rank) * APART, out + start + at, (at + lane < part) & (start + at + lane < n), lane, True)
+            tlx.wait_signal(received + SIZE + rank, before + k + 1)
+            copy_chunk(slots + (SIZE + rank) * APART, out + start + at,
+                       Chunk(lane, (at + lane < part) & (start + at + lane < n), True))
     tl.store(taken + program, before + mine)

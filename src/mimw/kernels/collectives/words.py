@@ -18,7 +18,7 @@ import mimw.tlx as tlx
 
 @mimw.jit
 def words_of(x, n, WHOLE: tl.constexpr):
-    """How many words hold n numbers."""
+    """The number of words that hold n numbers."""
     if tlx.dtype_of(x).primitive_bitwidth == 32:
         return n
     elif WHOLE:

@@ -12,14 +12,31 @@ target outside of the row the loss is NaN. A number of x is read only by the thr
 was overwritten: one read for the sums, and one read, by then of L2, and one write for the gradient.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.statistics import send_statistics
-from ..softmax.direct import block_of, own_rows, read
+from ..norm.blocks import Lines, Span, block_of, zeros_of
+from ..norm.exchange import exchange_of, received_pairs, send_pair
+from ..softmax.direct import own_rows, read
 from ..softmax.sums import LN2, finite, row_sum
+
+
+@tle.struct
+class Loss:
+    """Numbers of the loss: the share that is spread over all N columns, the factor of lse^2, the target of rows without a loss, and
+    the factor of gradients, divided by a count in memory if there is one. SMOOTH: something is spread."""
+    smoothing: Any
+    z: Any
+    ignored: Any
+    scale: Any
+    count: tl.tensor | None
+    N: Any
+    SMOOTH: tl.constexpr
 
 
 @mimw.jit
@@ -30,18 +47,18 @@ def partial_sums(x, largests, totals):
 
 
 @mimw.jit
-def loss_of(own, other, lse, N, smoothing, z, SMOOTH: tl.constexpr):
+def loss_of(loss, own, other, lse):
     """The loss of a target whose logit is `own`, in units of log2(e) as the sum of all logits `other`."""
-    loss = lse - own * LN2 + z * lse * lse
-    if SMOOTH:
-        loss += smoothing * (own * LN2 - other * LN2 / N)
-    return loss
+    found = lse - own * LN2 + loss.z * lse * lse
+    if loss.SMOOTH:
+        found += loss.smoothing * (own * LN2 - other * LN2 / loss.N)
+    return found
 
 
 @mimw.jit
-def scale_of(scale, count_ptr):
-    """What gradients are multiplied with: divided by a number in memory, if there is one."""
-    return scale if count_ptr is None else scale / tl.load(count_ptr)
+def scale_of(loss):
+    """The factor of gradients."""
+    return loss.scale if loss.count is None else loss.scale / tl.load(loss.count)
 
 
 @mimw.jit
@@ -52,42 +69,41 @@ def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
     first = rank * (BLOCK * LOOPS)
     rows, rows_inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
+    span, loss = Span(first, rows_inside, N, ROWS_EACH, BLOCK, LOOPS), Loss(smoothing, z, ignored, scale, count_ptr, N, SMOOTH)
     numbers = (tl.program_id(0) // CLUSTER) * ROWS_EACH + tl.arange(0, ROWS_EACH)
     targets = tl.load(targets_ptr + numbers, mask=numbers < ROWS, other=ignored)
     wanted = (targets != ignored)[:, None]
     largests = tl.full((ROWS_EACH, BLOCK), float("-inf"), tl.float32)
-    totals = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
-    others = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
-    owns = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
+    totals, others, owns = zeros_of(span), zeros_of(span), zeros_of(span)
     for i in range(LOOPS):
-        columns, inside = block_of(first, i, rows_inside, N, BLOCK)
-        x = read(x_ptr, rows * x_row, columns, inside)
+        block = block_of(span, i)
+        x = read(Lines(x_ptr, rows * x_row), block)
         largests, totals = partial_sums(x, largests, totals)
-        owns = tl.where(inside & (columns == targets[:, None]), x, owns)
+        owns = tl.where(block.inside & (block.columns == targets[:, None]), x, owns)
         if SMOOTH:
-            others += tl.where(inside, x, 0.0)
+            others += tl.where(block.inside, x, 0.0)
     largest = tl.max(largests, 1)
     total = tl.sum(totals * tl.exp2(largests - finite(largest)[:, None]), 1)
     own, other = tl.sum(owns, 1), tl.sum(others, 1)
     if CLUSTER > 1:
-        parts, arrived = tlx.local_alloc((CLUSTER, 2), tl.float32, 2), tlx.alloc_barriers(2)
-        row_largest, row_total = row_sum(largest, total, parts[0], arrived[0], 0, rank, CLUSTER)
+        exchange = exchange_of(2, rank, CLUSTER)
+        row_largest, row_total = row_sum(exchange.at(0), 0, largest, total)
         largest, total = tl.zeros_like(largest) + row_largest, tl.zeros_like(total) + row_total
-        send_statistics(own, other, parts[1], arrived[1], rank, CLUSTER)
-        tlx.barrier_wait(arrived[1], 0)
-        owns_of_all, others_of_all = tlx.local_load(parts[1]).split()
+        send_pair(exchange.at(1), own, other)
+        owns_of_all, others_of_all = received_pairs(exchange.at(1), 0)
         own, other = tl.zeros_like(own) + tl.sum(owns_of_all), tl.zeros_like(other) + tl.sum(others_of_all)
     lse = (finite(largest) + tl.log2(total)) * LN2
-    loss = tl.where((targets < 0) | (targets >= N), float("nan"), loss_of(own, other, lse, N, smoothing, z, SMOOTH))
+    losses = tl.where((targets < 0) | (targets >= N), float("nan"), loss_of(loss, own, other, lse))
     stored = (numbers < ROWS) & (rank == 0)
-    tl.store(losses_ptr + numbers, tl.where(targets != ignored, loss, 0.0), mask=stored)
+    tl.store(losses_ptr + numbers, tl.where(targets != ignored, losses, 0.0), mask=stored)
     tl.store(lses_ptr + numbers, lse, mask=stored)
     if dx_ptr is not None:
-        scale = scale_of(scale, count_ptr)
+        scale = scale_of(loss)
         factor = ((1 + 2 * z * lse) / total)[:, None]
         for i in range(LOOPS):
-            columns, inside = block_of(first, i, rows_inside, N, BLOCK)
-            x = read(x_ptr, rows * x_row, columns, inside)
-            share = tl.where(columns == targets[:, None], 1 - smoothing, 0.0) + smoothing / N
+            block = block_of(span, i)
+            x = read(Lines(x_ptr, rows * x_row), block)
+            share = tl.where(block.columns == targets[:, None], 1 - smoothing, 0.0) + smoothing / N
             dx = (tl.exp2(x - finite(largest)[:, None]) * factor - share) * scale
-            tl.store(dx_ptr + rows * dx_row + columns, tl.where(wanted, dx, 0.0).to(tlx.dtype_of(dx_ptr)), mask=inside)
+            dx_at = Lines(dx_ptr, rows * dx_row).at(block)
+            tl.store(dx_at, tl.where(wanted, dx, 0.0).to(tlx.dtype_of(dx_ptr)), mask=block.inside)

@@ -13,46 +13,83 @@ the logits may go while other CTAs still work at the same row. The target's logi
 has it, before any of its threads writes: reductions over the whole CTA lie between.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.ring import bytes_of, chunk_at, places_to_tell, start_part, taken_slot, tiles_for
-from ..norm.statistics import send_statistics
+from ..norm.exchange import exchange_of, received_pairs, send_pair
+from ..norm.ring import Matrix, Part, bytes_of, chunk_at, cluster_rows, ring_of, start_part, taken_slot, tiles_for
 from ..softmax.sums import LN2, LOG2E, finite, row_sum
-from .direct import loss_of, scale_of
+from .direct import Loss, loss_of, scale_of
+
+
+@tle.struct
+class Outputs:
+    """Losses and logarithms of the sums, and the gradient of the logits, whose pointer may be None."""
+    losses: tl.tensor
+    lses: tl.tensor
+    dx: Matrix
+
+
+@tle.struct
+class Body:
+    """The whole 16 bytes of a row: where they begin, how many numbers stand in front of them, and how many such units they are."""
+    start: tl.tensor
+    head: Any
+    units: Any
+
+
+@tle.struct
+class Edges:
+    """The columns of a row's edges, which of them are in use, and their logits, in units of log2(e)."""
+    columns: tl.tensor
+    used: tl.tensor
+    x: tl.tensor
+
+
+@tle.struct
+class Gradient:
+    """Numbers that make dx of a row: the largest exponent, the factor of the powers, what is taken off all columns, and what
+    is taken off the target's."""
+    largest: tl.tensor
+    factor: tl.tensor
+    spread: tl.tensor
+    hit: tl.tensor
 
 
 @mimw.jit
-def body_of(row, x_row, N, UNIT: tl.constexpr, EDGES: tl.constexpr):
-    """(where the first whole 16 bytes of a row begin, numbers in front of them, how many such units there are)."""
-    begin = row.to(tl.int64) * x_row
+def body_of(row, x, N, UNIT: tl.constexpr, EDGES: tl.constexpr):
+    """The body of a row."""
+    begin = row.to(tl.int64) * x.step
     start = tl.cdiv(begin, UNIT) * UNIT
     head = (start - begin).to(tl.int32) if EDGES else 0
-    return start, head, (N - head) // UNIT
+    return Body(start, head, (N - head) // UNIT)
 
 
 @mimw.jit
-def load(x_ptr, tiles, full, free, ROWS, N, x_row, rank, cluster, clusters, UNIT: tl.constexpr, CHUNK: tl.constexpr,
-         CHUNKS: tl.constexpr, STAGES: tl.constexpr, EVEN: tl.constexpr, EDGES: tl.constexpr):
+def load(x, tiles, N, rows, ring, part, EDGES: tl.constexpr):
     """This CTA's parts of its rows, in order."""
     step = 0
-    for row in range(cluster, ROWS, clusters):
-        slot = step % STAGES
-        start, _, units = body_of(row, x_row, N, UNIT, EDGES)
-        tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
-        tlx.barrier_expect_bytes(full[slot], CHUNK * CHUNKS * bytes_of((x_ptr, )))
-        start_part(x_ptr + start, tiles, slot * CHUNKS, full[slot], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+    for row in range(rows.cluster, rows.count, rows.clusters):
+        slot = step % ring.STAGES
+        body = body_of(row, x, N, part.UNIT, EDGES)
+        tlx.barrier_wait(ring.free[slot], (step // ring.STAGES & 1) ^ 1)
+        tlx.barrier_expect_bytes(ring.full[slot], part.CHUNK * part.CHUNKS * bytes_of((x.pointer, )))
+        start_part(part.replace(units=body.units), x.pointer + body.start, tiles, slot * part.CHUNKS, ring.full[slot])
         step += 1
 
 
 @mimw.jit
-def edge_columns(head, units, N, rank, UNIT: tl.constexpr):
-    """(columns of a row's edges, which of these 2 UNIT places are in use): in the first CTA, in no other one."""
+def edges_of(x, row_at, body, N, rank, UNIT: tl.constexpr):
+    """The edges of a row, 2 UNIT places, of which some are in use: in the first CTA, in no other one."""
     places = tl.arange(0, 2 * UNIT)
-    body = units * UNIT
-    return tl.where(places < head, places, places + body), (places < N - body) & (rank == 0)
+    end = body.units * UNIT
+    columns, used = tl.where(places < body.head, places, places + end), (places < N - end) & (rank == 0)
+    return Edges(columns, used, tl.load(x.pointer + row_at + columns, mask=used, other=float("-inf")).to(tl.float32) * LOG2E)
 
 
 @mimw.jit
@@ -62,26 +99,25 @@ def chunk_of(tiles, slot, chunk: tl.constexpr, CHUNKS: tl.constexpr):
 
 
 @mimw.jit
-def own_places(at, rank, chunk, places, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, EVEN: tl.constexpr):
-    """Which places of a chunk that begins at column `at` belong to no other one: all, or those behind what it was moved by; None
-    for all."""
-    return None if EVEN else places >= (rank * CHUNKS + chunk) * CHUNK - at
+def own_places(at, part, chunk, places):
+    """Mask of the places of a chunk that begins at column `at` which belong to no other one: all, or those behind what it was moved
+    by; None for all."""
+    return None if part.EVEN else places >= (part.rank * part.CHUNKS + chunk) * part.CHUNK - at
 
 
 @mimw.jit
-def part_sums(tiles, slot, edge, rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, SMOOTH: tl.constexpr,
-              EVEN: tl.constexpr):
-    """(largest, sum of 2^(x - largest), sum of x) of this CTA's part of a row, and of its edges."""
+def part_sums(tiles, slot, edge, part, SMOOTH: tl.constexpr):
+    """(largest, sum of 2^(x - largest), sum of x) of this CTA's part of a row, and of the logits of its edges."""
+    CHUNKS: tl.constexpr = part.CHUNKS
     highest = tlx.local_load(tiles[slot * CHUNKS]).to(tl.float32)      # what a moved chunk has twice does not change a maximum
     for chunk in tl.static_range(1, CHUNKS):
         highest = tl.maximum(highest, tlx.local_load(tiles[slot * CHUNKS + chunk]).to(tl.float32))
     largest = tl.max(highest) * LOG2E
     if edge is not None:
         largest = tl.maximum(largest, tl.max(edge))
-    totals, others = tl.zeros((CHUNK, ), tl.float32), tl.zeros((CHUNK, ), tl.float32)
+    totals, others = tl.zeros((part.CHUNK, ), tl.float32), tl.zeros((part.CHUNK, ), tl.float32)
     for chunk in tl.static_range(CHUNKS):
-        at = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN)
-        inside = own_places(at, rank, chunk, tl.arange(0, CHUNK), CHUNK, CHUNKS, EVEN)
+        inside = own_places(chunk_at(part, chunk), part, chunk, tl.arange(0, part.CHUNK))
         x = chunk_of(tiles, slot, chunk, CHUNKS)
         power = tl.exp2(x - finite(largest))
         totals += power if inside is None else tl.where(inside, power, 0.0)
@@ -98,72 +134,77 @@ def part_sums(tiles, slot, edge, rank, units, UNIT: tl.constexpr, CHUNK: tl.cons
 
 
 @mimw.jit
-def gradient_of(x, columns, target, factor, largest, spread, hit, here):
+def gradient_of(x, columns, target, gradient, here):
     """dx of some columns; `here` says whether the target may be among them, which most chunks need not look for."""
-    dx = tl.exp2(x - finite(largest)) * factor - spread
+    dx = tl.exp2(x - finite(gradient.largest)) * gradient.factor - gradient.spread
     if here:
-        dx = tl.where(columns == target, dx - hit, dx)
+        dx = tl.where(columns == target, dx - gradient.hit, dx)
     return dx
 
 
 @mimw.jit
-def compute(tiles, full, free, parts, arrived, x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, ROWS, N, x_row,
-            dx_row, scale, smoothing, z, ignored, rank, cluster, clusters, me: tl.constexpr, UNIT: tl.constexpr,
-            CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-            SMOOTH: tl.constexpr, EVEN: tl.constexpr, EDGES: tl.constexpr):
+def write_gradient(dx, row, tiles, slot, gradient, place_of_target, places, part):
+    """dx of a part."""
+    dx_at = dx.pointer + tl.cdiv(row.to(tl.int64) * dx.step, part.UNIT) * part.UNIT
+    for chunk in tl.static_range(part.CHUNKS):
+        at = chunk_at(part, chunk)
+        x = chunk_of(tiles, slot, chunk, part.CHUNKS)
+        target_at = (place_of_target - at).to(tl.int32)
+        here = (target_at >= 0) & (target_at < part.CHUNK)
+        result = gradient_of(x, places, target_at, gradient, here)
+        inside = own_places(at, part, chunk, places)
+        tl.store(dx_at + at + places, result.to(tlx.dtype_of(dx_at)), mask=inside)
+
+
+@mimw.jit
+def compute(x, targets, tiles, out, loss, rows, part, ring, exchange, me: tl.constexpr, EDGES: tl.constexpr):
     """Every CONSUMERS-th row, from row number `me` of this cluster's on. A part is read three times, for its maximum, its sum and
     its gradient: 64 KB of it are no matter for shared memory, and too much for registers."""
-    first, places = rank * (CHUNK * CHUNKS), tl.arange(0, CHUNK)
-    if dx_ptr is not None:
-        scale = scale_of(scale, count_ptr)
-    turn, begin = 0, cluster + me * clusters
-    coming = tl.load(targets_ptr + begin, mask=begin < ROWS, other=0)
-    for row in range(begin, ROWS, CONSUMERS * clusters):
+    N = loss.N
+    BLOCK: tl.constexpr = part.CHUNK * part.CHUNKS
+    first, places = part.rank * BLOCK, tl.arange(0, part.CHUNK)
+    if out.dx.pointer is not None:
+        scale = scale_of(loss)
+    turn, begin = 0, rows.cluster + me * rows.clusters
+    coming = tl.load(targets + begin, mask=begin < rows.count, other=0)
+    stride = ring.CONSUMERS * rows.clusters
+    for row in range(begin, rows.count, stride):
         target = coming.to(tl.int64)
-        coming = tl.load(targets_ptr + row + CONSUMERS * clusters, mask=row + CONSUMERS * clusters < ROWS, other=0)
-        _, head, units = body_of(row, x_row, N, UNIT, EDGES)
+        coming = tl.load(targets + row + stride, mask=row + stride < rows.count, other=0)
+        body = body_of(row, x, N, part.UNIT, EDGES)
+        own = part.replace(units=body.units)
         known = (target >= 0) & (target < N)
-        place_of = target - head
-        in_body = (place_of >= 0) & (place_of < units * UNIT)
-        mine = known & ((in_body & (place_of >= first) & (place_of < first + CHUNK * CHUNKS)) | ((in_body == 0) & (rank == 0)))
-        row_at = row.to(tl.int64) * x_row
-        own_x = tl.load(x_ptr + row_at + target, mask=mine, other=0).to(tl.float32) * LOG2E
+        place_of = target - body.head
+        in_body = (place_of >= 0) & (place_of < body.units * part.UNIT)
+        mine = known & ((in_body & (place_of >= first) & (place_of < first + BLOCK)) | ((in_body == 0) & (part.rank == 0)))
+        row_at = row.to(tl.int64) * x.step
+        own_x = tl.load(x.pointer + row_at + target, mask=mine, other=0).to(tl.float32) * LOG2E
         edge = None
         if EDGES:
-            columns, used = edge_columns(head, units, N, rank, UNIT)
-            edge = tl.load(x_ptr + row_at + columns, mask=used, other=float("-inf")).to(tl.float32) * LOG2E
-        slot = taken_slot(full, free, turn, me, STAGES, CONSUMERS)
-        largest, total, other = part_sums(tiles, slot, edge, rank, units, UNIT, CHUNK, CHUNKS, SMOOTH, EVEN)
-        if CLUSTER > 1:
-            place = me * 2 + turn % 2
-            largest, total = row_sum(largest, total, parts[place], arrived[place], turn // 2 % 2, rank, CLUSTER)
-            if SMOOTH:
-                place = (CONSUMERS + me) * 2 + turn % 2
-                send_statistics(other, other, parts[place], arrived[place], rank, CLUSTER)
-                tlx.barrier_wait(arrived[place], turn // 2 % 2)
-                others, _ = tlx.local_load(parts[place]).split()
+            edges = edges_of(x, row_at, body, N, part.rank, part.UNIT)
+            edge = edges.x
+        slot = taken_slot(ring, turn, me)
+        largest, total, other = part_sums(tiles, slot, edge, own, loss.SMOOTH)
+        if part.CLUSTER > 1:
+            largest, total = row_sum(exchange.at(me * 2 + turn % 2), turn // 2 % 2, largest, total)
+            if loss.SMOOTH:
+                place = (ring.CONSUMERS + me) * 2 + turn % 2
+                send_pair(exchange.at(place), other, other)
+                others, _ = received_pairs(exchange.at(place), turn // 2 % 2)
                 other = tl.sum(others)
         lse = (finite(largest) + tl.log2(total)) * LN2
-        if dx_ptr is not None:
-            row_scale = tl.where(target == ignored, 0.0, scale)
-            factor = (1 + 2 * z * lse) / total * row_scale
-            spread, hit = smoothing / N * row_scale, (1 - smoothing) * row_scale
-            dx_at = dx_ptr + tl.cdiv(row.to(tl.int64) * dx_row, UNIT) * UNIT
-            for chunk in tl.static_range(CHUNKS):
-                at = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN)
-                x = chunk_of(tiles, slot, chunk, CHUNKS)
-                target_at = (place_of - at).to(tl.int32)
-                here = (target_at >= 0) & (target_at < CHUNK)
-                dx = gradient_of(x, places, target_at, factor, largest, spread, hit, here)
-                inside = own_places(at, rank, chunk, places, CHUNK, CHUNKS, EVEN)
-                tl.store(dx_at + at + places, dx.to(tlx.dtype_of(dx_ptr)), mask=inside)
+        if out.dx.pointer is not None:
+            row_scale = tl.where(target == loss.ignored, 0.0, scale)
+            factor = (1 + 2 * loss.z * lse) / total * row_scale
+            gradient = Gradient(largest, factor, loss.smoothing / N * row_scale, (1 - loss.smoothing) * row_scale)
+            write_gradient(out.dx, row, tiles, slot, gradient, place_of, places, own)
             if EDGES:
-                dx = gradient_of(edge, columns, target.to(tl.int32), factor, largest, spread, hit, True)
-                tl.store(dx_ptr + row.to(tl.int64) * dx_row + columns, dx.to(tlx.dtype_of(dx_ptr)), mask=used)
-        tlx.barrier_arrive(free[slot])
-        loss = tl.where(known, loss_of(own_x, other, lse, N, smoothing, z, SMOOTH), float("nan"))
-        tl.store(losses_ptr + row, tl.where(target == ignored, 0.0, loss), mask=mine | ((rank == 0) & (known == 0)))
-        tl.store(lses_ptr + row, lse, mask=rank == 0)
+                dx = gradient_of(edge, edges.columns, target.to(tl.int32), gradient, True)
+                tl.store(out.dx.row(row) + edges.columns, dx.to(tlx.dtype_of(out.dx.pointer)), mask=edges.used)
+        tlx.barrier_arrive(ring.free[slot])
+        found = tl.where(known, loss_of(loss, own_x, other, lse), float("nan"))
+        tl.store(out.losses + row, tl.where(target == loss.ignored, 0.0, found), mask=mine | ((part.rank == 0) & (known == 0)))
+        tl.store(out.lses + row, lse, mask=part.rank == 0)
         turn += 1
 
 
@@ -178,15 +219,14 @@ def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, R
                EDGES  rows may begin or end between multiples of 16 bytes
     """
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
-    tiles = tiles_for(x_ptr, STAGES * CHUNKS, CHUNK)
-    full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    parts, arrived = places_to_tell(2, 2 * CONSUMERS if SMOOTH else CONSUMERS, CLUSTER)
+    rows, part = cluster_rows(ROWS, CLUSTER), Part(rank, None, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
+    x, tiles, ring = Matrix(x_ptr, x_row), tiles_for(x_ptr, STAGES * CHUNKS, CHUNK), ring_of(STAGES, CONSUMERS)
+    exchange = exchange_of(4 * CONSUMERS if SMOOTH else 2 * CONSUMERS, rank, CLUSTER)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(tiles, full, free, parts, arrived, x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, ROWS, N,
-                    x_row, dx_row, scale, smoothing, z, ignored, rank, cluster, clusters, me, UNIT, CHUNK, CHUNKS, CLUSTER, STAGES,
-                    CONSUMERS, SMOOTH, EVEN, EDGES)
+            out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, dx_row))
+            loss = Loss(smoothing, z, ignored, scale, count_ptr, N, SMOOTH)
+            compute(x, targets_ptr, tiles, out, loss, rows, part, ring, exchange, me, EDGES)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(x_ptr, tiles, full, free, ROWS, N, x_row, rank, cluster, clusters, UNIT, CHUNK, CHUNKS, STAGES, EVEN, EDGES)
+            load(x, tiles, N, rows, ring, part, EDGES)

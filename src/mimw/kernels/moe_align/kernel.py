@@ -19,6 +19,8 @@ All padding, with the unused end, is E (BS - 1) elements: only these are filled 
 written twice. The token at the first place of a block writes the block's expert; every block in use has such a token.
 """
 
+from typing import Any
+
 import triton
 import triton.language as tl
 
@@ -29,68 +31,91 @@ GRID = tle.device_mesh({"block": 1})  # a mesh of blocks is the whole grid, howe
 CLUSTER = tle.device_mesh({"cluster": 8})
 
 
+@tle.struct
+class Problem:
+    """The experts of `numel` tokens, to be sorted into blocks of BS, `length` places in all. Program number `me` takes each
+    `programs`-th tile of BLOCK tokens; ONE_TILE: none has more than one."""
+    ids: tl.tensor
+    numel: Any
+    length: Any
+    me: Any
+    programs: Any
+    BS: tl.constexpr
+    BLOCK: tl.constexpr
+    ONE_TILE: tl.constexpr
+
+
+@tle.struct
+class Outputs:
+    """Sorted tokens, the expert of each block, the length in use, and, or None, the place of each token."""
+    tokens: tl.tensor
+    experts: tl.tensor
+    total: tl.tensor
+    places: tl.tensor | None
+
+
 @mimw.jit
-def count(ids_ptr, numel, counts, first, BLOCK: tl.constexpr):
+def count(problem, counts, first):
     """Add one tile of tokens to `counts`; (their experts, what each token found counted of its own expert)."""
-    at = first + tl.arange(0, BLOCK)
-    ids = tl.load(ids_ptr + at, mask=at < numel, other=0).to(tl.int32)
-    return ids, tl.atomic_add(tle.gpu.local_ptr(counts, (ids, )), 1, mask=at < numel)
+    at = first + tl.arange(0, problem.BLOCK)
+    ids = tl.load(problem.ids + at, mask=at < problem.numel, other=0).to(tl.int32)
+    return ids, tl.atomic_add(tle.gpu.local_ptr(counts, (ids, )), 1, mask=at < problem.numel)
 
 
 @mimw.jit
-def place(ids, position, first, numel, sorted_ptr, experts_ptr, places_ptr, BS: tl.constexpr, BLOCK: tl.constexpr):
+def place(ids, position, first, problem, out):
     """Write one tile of tokens to its positions, its positions if somebody wants them, and the expert of each block that one of
     the tokens begins."""
-    at = first + tl.arange(0, BLOCK)
-    tl.store(sorted_ptr + position, at, mask=at < numel)
-    if places_ptr is not None:
-        tl.store(places_ptr + at, position, mask=at < numel)
-    tl.store(experts_ptr + position // BS, ids, mask=(at < numel) & (position % BS == 0))
+    at = first + tl.arange(0, problem.BLOCK)
+    tl.store(out.tokens + position, at, mask=at < problem.numel)
+    if out.places is not None:
+        tl.store(out.places + at, position, mask=at < problem.numel)
+    tl.store(out.experts + position // problem.BS, ids, mask=(at < problem.numel) & (position % problem.BS == 0))
 
 
 @mimw.jit
-def pad(starts, counts, padded, total, me, programs, numel, sorted_ptr, experts_ptr, length, BS: tl.constexpr,
-        BLOCK: tl.constexpr):
+def pad(starts, counts, padded, total, problem, out):
     """This program's share of the sentinels behind each expert's tokens and of what is left behind all of them."""
-    for column in range(me, BS - 1, programs):
-        tl.store(sorted_ptr + starts + counts + column, numel, mask=counts + column < padded)
+    BS: tl.constexpr = problem.BS
+    BLOCK: tl.constexpr = problem.BLOCK
+    for column in range(problem.me, BS - 1, problem.programs):
+        tl.store(out.tokens + starts + counts + column, problem.numel, mask=counts + column < padded)
     lane = tl.arange(0, BLOCK)
-    for first in range(total + me * BLOCK, length, programs * BLOCK):
-        tl.store(sorted_ptr + first + lane, numel, mask=first + lane < length)
-    blocks = tl.cdiv(length, BS)
-    for first in range(total // BS + me * BLOCK, blocks, programs * BLOCK):
-        tl.store(experts_ptr + first + lane, 0, mask=first + lane < blocks)
+    for first in range(total + problem.me * BLOCK, problem.length, problem.programs * BLOCK):
+        tl.store(out.tokens + first + lane, problem.numel, mask=first + lane < problem.length)
+    blocks = tl.cdiv(problem.length, BS)
+    for first in range(total // BS + problem.me * BLOCK, blocks, problem.programs * BLOCK):
+        tl.store(out.experts + first + lane, 0, mask=first + lane < blocks)
 
 
 @mimw.jit
-def count_all(ids_ptr, numel, counts, me, programs, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr):
+def count_all(problem, counts):
     """Count this program's tiles; of an only tile the tokens stay in registers, as (experts, ranks)."""
-    if ONE_TILE:
-        return count(ids_ptr, numel, counts, me * BLOCK, BLOCK)
-    for first in range(me * BLOCK, numel, programs * BLOCK):
-        count(ids_ptr, numel, counts, first, BLOCK)
+    if problem.ONE_TILE:
+        return count(problem, counts, problem.me * problem.BLOCK)
+    for first in range(problem.me * problem.BLOCK, problem.numel, problem.programs * problem.BLOCK):
+        count(problem, counts, first)
     return 0, 0
 
 
 @mimw.jit
-def write_all(ids, rank, counts, before, places, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, places_ptr, numel,
-              length, BS: tl.constexpr, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr):
+def write_all(ids, rank, counts, before, places, problem, out):
     """All outputs, from `counts` of all programs and `before` of those before this one; `places` is room in shared memory."""
-    padded = tl.cdiv(counts, BS) * BS
+    padded = tl.cdiv(counts, problem.BS) * problem.BS
     starts, total = tle.cumsum(padded)
     tl.store(tle.gpu.local_ptr(places), starts + before)
-    if ONE_TILE:
-        first = me * BLOCK
-        inside = first + tl.arange(0, BLOCK) < numel
+    if problem.ONE_TILE:
+        first = problem.me * problem.BLOCK
+        inside = first + tl.arange(0, problem.BLOCK) < problem.numel
         position = tl.load(tle.gpu.local_ptr(places, (ids, )), mask=inside, other=0) + rank
-        place(ids, position, first, numel, sorted_ptr, experts_ptr, places_ptr, BS, BLOCK)
+        place(ids, position, first, problem, out)
     else:
-        for first in range(me * BLOCK, numel, programs * BLOCK):
-            tile, position = count(ids_ptr, numel, places, first, BLOCK)
-            place(tile, position, first, numel, sorted_ptr, experts_ptr, places_ptr, BS, BLOCK)
-    pad(starts, counts, padded, total, me, programs, numel, sorted_ptr, experts_ptr, length, BS, BLOCK)
-    if me == 0:
-        tl.store(total_ptr, total)
+        for first in range(problem.me * problem.BLOCK, problem.numel, problem.programs * problem.BLOCK):
+            tile, position = count(problem, places, first)
+            place(tile, position, first, problem, out)
+    pad(starts, counts, padded, total, problem, out)
+    if problem.me == 0:
+        tl.store(out.total, total)
 
 
 @mimw.jit
@@ -104,13 +129,13 @@ def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, 
     tl.store(tle.gpu.local_ptr(mine), tl.zeros([BINS], tl.int32))
     if me == 0:
         tl.store(counters_ptr + expert, 0, mask=expert < E)
-    ids, rank = count_all(ids_ptr, numel, mine, me, programs, BLOCK, ONE_TILE)
+    problem = Problem(ids_ptr, numel, length, me, programs, BS, BLOCK, ONE_TILE)
+    ids, rank = count_all(problem, mine)
     tle.distributed_barrier(mesh)  # the counters are zero
     before = tl.atomic_add(counters_ptr + expert, tl.load(tle.gpu.local_ptr(mine)), mask=expert < E, sem="relaxed")
     tle.distributed_barrier(mesh)  # the counters are complete
     counts = tl.load(counters_ptr + expert, mask=expert < E, other=0, cache_modifier=".cg")
-    write_all(ids, rank, counts, before, mine, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, places_ptr, numel, length,
-              BS, BLOCK, ONE_TILE)
+    write_all(ids, rank, counts, before, mine, problem, Outputs(sorted_ptr, experts_ptr, total_ptr, places_ptr))
 
 
 @mimw.jit
@@ -124,7 +149,8 @@ def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, pla
     tl.store(tle.gpu.local_ptr(mine), tl.zeros([BINS], tl.int32))
     if not PULL:
         tl.store(tle.gpu.local_ptr(other), tl.zeros([BINS], tl.int32))
-    ids, rank = count_all(ids_ptr, numel, mine, me, SIZE, BLOCK, ONE_TILE)
+    problem = Problem(ids_ptr, numel, length, me, SIZE, BS, BLOCK, ONE_TILE)
+    ids, rank = count_all(problem, mine)
     tle.distributed_barrier(mesh)
     if PULL:
         counts, before = tl.zeros([BINS], tl.int32), tl.zeros([BINS], tl.int32)
@@ -139,5 +165,4 @@ def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, pla
         tle.distributed_barrier(mesh)
         counts = tl.load(counters)
         places = mine
-    write_all(ids, rank, counts, before, places, me, SIZE, ids_ptr, sorted_ptr, experts_ptr, total_ptr, places_ptr, numel, length,
-              BS, BLOCK, ONE_TILE)
+    write_all(ids, rank, counts, before, places, problem, Outputs(sorted_ptr, experts_ptr, total_ptr, places_ptr))

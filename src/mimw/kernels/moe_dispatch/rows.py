@@ -11,11 +11,11 @@ expert each:
     dispatch_rows[grid](*args, **meta)          at every GPU
 
 Nouns: a ring of rows in shared memory, and `received` in symmetric memory, whose place for a token is its rank and number, so that
-nothing must be known before it is sent. Roles: the first task finds out who gets what, tells (announce.py), and makes the lists;
-`load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
+nothing must be known before it is sent. Roles: the first task finds out who gets what, announces it (announce.py), and makes the
+lists; `load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
 
-`received` is free when its owner has begun this launch, as what its last one has brought has been read then. A launch is told of a
-peer's rows once, when they all have come: `put` waits for the like programs of the peers before it ends.
+`received` is free when its owner has begun this launch, as what its last one has brought has been read then. A peer
+signals its rows once, when they all have come: `put` waits for the like programs of the peers before it ends.
 """
 
 import triton
@@ -26,70 +26,71 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import announce, find_peers, places_of, starts_when_told
-from .kernel import drain, load_out, number
+from .announce import Board, Launch, Outgoing, announce, find_peers, places_of, received_starts
+from .kernel import Ring, Rows, drain, load_out, number
 
 
 @mimw.jit
-def fill_up(counts, starts, sources, half, world, TOKENS: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
-            BLOCK: tl.constexpr):
+def fill_up(board, starts, sources, launch, BLOCK: tl.constexpr):
     """Each expert's list up to whole blocks with RANKS * TOKENS, which is no row's number."""
+    RANKS: tl.constexpr = launch.RANKS
+    LOCAL: tl.constexpr = launch.LOCAL
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
-    me, last = tlx.world_rank(world), RANKS - 1
+    me, last = tlx.world_rank(launch.world), RANKS - 1
     for expert in range(tl.program_id(0), LOCAL, tl.num_programs(0)):
         begin = number(starts, expert)
-        of_last = tl.load(counts + (half * RANKS + last) * (RANKS * LOCAL) + me * LOCAL + expert)
+        of_last = tl.load(board.counts + (launch.half * RANKS + last) * (RANKS * LOCAL) + me * LOCAL + expert)
         behind = number(starts, last * BINS + expert) + of_last
         at = behind + tl.arange(0, triton.next_power_of_2(BLOCK))
-        tl.store(sources + at, at * 0 + RANKS * TOKENS, mask=at < begin + tl.cdiv(behind - begin, BLOCK) * BLOCK)
+        tl.store(sources + at, at * 0 + RANKS * launch.TOKENS, mask=at < begin + tl.cdiv(behind - begin, BLOCK) * BLOCK)
 
 
 @mimw.jit
-def make_lists(choices, counts, told, sources, ends, places, half, call, world, TOKENS: tl.constexpr, K: tl.constexpr,
-               RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr):
+def make_lists(board, sources, ends, places, launch, BLOCK: tl.constexpr):
     """places[rank, token, j], of the tokens that this program has of each rank: where among the numbers of all experts' rows that
     choice is, or -1; sources[place] is the number of its row."""
-    starts = starts_when_told(counts, told, ends, half, call, world, RANKS, LOCAL, BLOCK)
+    TOKENS: tl.constexpr = launch.TOKENS
+    starts = received_starts(board, ends, launch, BLOCK)
     if BLOCK > 1:
-        fill_up(counts, starts, sources, half, world, TOKENS, RANKS, LOCAL, BLOCK)
-    for rank in range(RANKS):
-        for first in range(0, ROUNDS, SLOTS):
-            token = tl.program_id(0) + (first + tl.arange(0, SLOTS)[:, None]) * tl.num_programs(0)
-            place, at, inside = places_of(choices, starts, half, world, rank, token, TOKENS, K, RANKS, LOCAL)
-            tl.store(places + rank * (TOKENS * K) + at, place, mask=inside)
+        fill_up(board, starts, sources, launch, BLOCK)
+    for rank in range(launch.RANKS):
+        for first in range(0, launch.ROUNDS, launch.SLOTS):
+            token = tl.program_id(0) + (first + tl.arange(0, launch.SLOTS)[:, None]) * tl.num_programs(0)
+            place, at, inside = places_of(board, starts, launch, rank, token)
+            tl.store(places + rank * (TOKENS * launch.K) + at, place, mask=inside)
             tl.store(sources + place, tl.broadcast_to(rank * TOKENS + token, place.shape), mask=place >= 0)
 
 
 @mimw.jit
-def put(received, received_scales, ring, scales, full, free, targets, listed, counted, known, started, arrived, call, world,
-        TOKENS: tl.constexpr, RANKS: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr,
-        UNREAD: tl.constexpr):
+def put(received, ring, outgoing, started, arrived, launch, UNREAD: tl.constexpr):
     """Rows from the ring to the GPUs that have experts of them; a slot is free when its row is UNREAD rows old, each of which is a
     copy at least. When all have gone a signal to each peer, and a wait for its one."""
+    RANKS: tl.constexpr = launch.RANKS
+    world = launch.world
     me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
-    there, scales_there = at_ranks(received, 0, world, RANKS), at_ranks(received_scales, 0, world, RANKS)
-    tlx.barrier_wait(known, 0)
+    there, scales_there = at_ranks(received.words, 0, world, RANKS), at_ranks(received.scales, 0, world, RANKS)
+    tlx.barrier_wait(outgoing.known, 0)
     for step in tl.static_range(1, RANKS):
-        tlx.wait_signal(started + (me + step) % RANKS, call)
-    for n in range(number(counted, 0)):
-        slot, round = n % STAGES, number(listed, n)
-        goes_to, at = number(targets, round), (me * TOKENS + program + round * programs).to(tl.int64)
-        tlx.barrier_wait(full[slot], (n // STAGES) & 1)
+        tlx.wait_signal(started + (me + step) % RANKS, launch.call)
+    for n in range(number(outgoing.count, 0)):
+        slot, round = n % ring.STAGES, number(outgoing.rounds, n)
+        goes_to, at = number(outgoing.targets, round), (me * launch.TOKENS + program + round * programs).to(tl.int64)
+        tlx.barrier_wait(ring.full[slot], (n // ring.STAGES) & 1)
         for step in tl.static_range(RANKS):
             if (goes_to >> ((me + step) % RANKS)) & 1 != 0:
-                drain(there[step] + at * WORDS, scales_there[step] + at * SCALES, ring, scales, slot, WORDS, SCALES)
+                drain(ring, slot, Rows(there[step], scales_there[step], received.WORDS, received.SCALES).at(at))
         tlx.async_descriptor_store_wait(UNREAD)
         if n >= UNREAD:
-            tlx.barrier_arrive(free[(n - UNREAD) % STAGES])
+            tlx.barrier_arrive(ring.free[(n - UNREAD) % ring.STAGES])
     tlx.async_descriptor_store_wait(0)
     for step in tl.static_range(1, RANKS):
-        tlx.signal(tlx.peer_pointer(arrived, (me + step) % RANKS, world) + me * programs + program, call, op="set")
+        tlx.signal(tlx.peer_pointer(arrived, (me + step) % RANKS, world) + me * programs + program, launch.call, op="set")
     for step in tl.static_range(1, RANKS):
-        tlx.wait_signal(arrived + (me + step) % RANKS * programs + program, call)
+        tlx.wait_signal(arrived + (me + step) % RANKS * programs + program, launch.call)
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, told,
+def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, announced,
                   started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
                   LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
                   UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr,
@@ -100,7 +101,7 @@ def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_sc
                         (RANKS, TOKENS, K) this GPU's own
     received            symmetric, (RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
-    told, started       symmetric, int64, a word for each rank; arrived  a word for each rank and program
+    announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
                         launches of the same sizes and grid, which follow each other
@@ -109,24 +110,23 @@ def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_sc
     call = tl.load(calls + program) + 1
     half = (call & 1).to(tl.int32)
     SCALE: tl.constexpr = triton.next_power_of_2(SCALES) if SCALES else 4
-    ring, scales = tlx.local_alloc((triton.next_power_of_2(WORDS), ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, OUT)
-    full, free, known = tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), tlx.alloc_barriers(1)
-    targets, listed = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
-    rows_out = tle.gpu.alloc([1], tl.int32)
+    words, scales = tlx.local_alloc((triton.next_power_of_2(WORDS), ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, OUT)
+    ring, known = Ring(words, scales, tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), OUT), tlx.alloc_barriers(1)
+    targets, rounds = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
+    outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
+    launch = Launch(world, tokens, call, half, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS)
+    board = Board(choices, counts, announced, chunks, counted)
     if program == 0:
         for step in range(1, size):
             tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            find_peers(ids, targets, listed, rows_out, world, tokens, K, RANKS, LOCAL, ROUNDS, SLOTS, 0)
+            find_peers(ids, outgoing, launch, 0)
             tlx.barrier_arrive(known)
-            announce(ids, choices, counts, chunks, counted, told, half, call, world, tokens * K, TOKENS * K, RANKS * LOCAL, TILE,
-                     COUNT, MEET)
-            make_lists(choices, counts, told, sources, ends, places, half, call, world, TOKENS, K, RANKS, LOCAL, BLOCK,
-                       ROUNDS, SLOTS)
+            announce(ids, board, launch, TILE, COUNT, MEET)
+            make_lists(board, sources, ends, places, launch, BLOCK)
         with tlx.async_task(num_warps=1):
-            load_out(x, x_scales, ring, scales, full, free, listed, rows_out, known, WORDS, SCALES, OUT)
+            load_out(Rows(x, x_scales, WORDS, SCALES), ring, outgoing)
         with tlx.async_task(num_warps=1):
-            put(received, received_scales, ring, scales, full, free, targets, listed, rows_out, known, started, arrived, call,
-                world, TOKENS, RANKS, WORDS, SCALES, OUT, UNREAD)
+            put(Rows(received, received_scales, WORDS, SCALES), ring, outgoing, started, arrived, launch, UNREAD)
     tl.store(calls + program, call)

@@ -41,36 +41,37 @@ def wait_for_all_but(copies, STEP: tl.constexpr, MOST: tl.constexpr):
 
 
 @mimw.jit
-def spread_whole(rows, row_scales, own_places, issued, ring, scales, full, free, placed, world, warp, TOKENS: tl.constexpr,
-                 K: tl.constexpr, RANKS: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, STAGES: tl.constexpr,
-                 UNREAD: tl.constexpr, GROUP: tl.constexpr, ROUNDS: tl.constexpr, WARPS: tl.constexpr):
+def spread_whole(rows, home, issued, ring, launch, warp, UNREAD: tl.constexpr, GROUP: tl.constexpr, WARPS: tl.constexpr):
     """Rows from the ring to their places, by one of WARPS warps that take turns; a slot is free when its row is UNREAD rows old.
     `issued`, in shared memory, is by slot how many copies the row's warp had started with it."""
+    RANKS: tl.constexpr = launch.RANKS
+    K: tl.constexpr = launch.K
+    STAGES: tl.constexpr = ring.STAGES
     WIDTH: tl.constexpr = triton.next_power_of_2(K)
-    COPIES: tl.constexpr = 2 if SCALES else 1       # of a row to a place
-    me, n, copies, rounds = tlx.world_rank(world), 0, 0, tl.cdiv(TOKENS, tl.num_programs(0))
-    tlx.barrier_wait(placed, 0)
+    COPIES: tl.constexpr = 2 if rows.SCALES else 1      # of a row to a place
+    me, n, copies, rounds = tlx.world_rank(launch.world), 0, 0, tl.cdiv(launch.TOKENS, tl.num_programs(0))
+    tlx.barrier_wait(home.placed, 0)
     for first in range(0, rounds, GROUP):
         for step in range(RANKS):
             rank = (me + step) % RANKS
             for round in range(first, min(first + GROUP, rounds)):
-                places, count = places_in(own_places, (rank * ROUNDS + round) * WIDTH, K)
+                places, count = places_in(home.places, (rank * launch.ROUNDS + round) * WIDTH, K)
                 if count > 0:
                     if n % WARPS == warp:
                         slot = n % STAGES
-                        tlx.barrier_wait(full[slot], (n // STAGES) & 1)
+                        tlx.barrier_wait(ring.full[slot], (n // STAGES) & 1)
                         for j in tl.static_range(K):
                             if places[j] >= 0:
                                 at = places[j].to(tl.int64)
-                                tlx.async_store(rows + at * WORDS, ring[slot], 4 * WORDS)
-                                if SCALES:
-                                    tlx.async_store(row_scales + at * SCALES, scales[slot], 4 * SCALES)
+                                tlx.async_store(rows.words + at * rows.WORDS, ring.words[slot], 4 * rows.WORDS)
+                                if rows.SCALES:
+                                    tlx.async_store(rows.scales + at * rows.SCALES, ring.scales[slot], 4 * rows.SCALES)
                         copies += count * COPIES
                         tl.store(tle.gpu.local_ptr(issued, (slot, )), copies)
                         if n >= UNREAD:
                             old = (n - UNREAD) % STAGES
                             before = tl.load(tle.gpu.local_ptr(issued, (old, )))
                             wait_for_all_but(copies - before, UNREAD // WARPS * COPIES, UNREAD // WARPS * K * COPIES)
-                            tlx.barrier_arrive(free[old])
+                            tlx.barrier_arrive(ring.free[old])
                     n += 1
     tlx.async_descriptor_store_wait(0)

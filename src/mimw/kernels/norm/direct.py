@@ -14,21 +14,39 @@ BLOCK is read twice, in LOOPS blocks.
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .statistics import row_statistics, send_statistics
+from .blocks import Lines, Span, block_of, zeros_of
+from .exchange import exchange_of, send_pair
+from .statistics import row_statistics
+
+
+@tle.struct
+class Inputs:
+    """Rows of x, and, or None, of the residual, and of the sum x + residual, which is written where it is read first."""
+    x: Lines
+    residual: Lines
+    total: Lines
+
+
+@tle.struct
+class Affine:
+    """The factors of a row's columns, and what is added to them; either may be None."""
+    w: tl.tensor | None
+    b: tl.tensor | None
 
 
 @mimw.jit
-def read_block(x_ptr, residual_ptr, total_ptr, x_at, residual_at, total_at, columns, inside, STORE: tl.constexpr):
+def read_block(inputs, block, STORE: tl.constexpr):
     """A block of rows in fp32, the residual added and rounded to the type of the sum, which goes out where STORE; zeros outside."""
-    x = tl.load(x_ptr + x_at + columns, mask=inside, other=0).to(tl.float32)
-    if residual_ptr is not None:
-        x += tl.load(residual_ptr + residual_at + columns, mask=inside, other=0).to(tl.float32)
-    if total_ptr is not None:
-        rounded = x.to(tlx.dtype_of(total_ptr))
+    x = inputs.x.read(block)
+    if inputs.residual.pointer is not None:
+        x += inputs.residual.read(block)
+    if inputs.total.pointer is not None:
+        rounded = x.to(tlx.dtype_of(inputs.total.pointer))
         if STORE:
-            tl.store(total_ptr + total_at + columns, rounded, mask=inside)
+            inputs.total.write(block, rounded)
         x = rounded.to(tl.float32)
     return x
 
@@ -45,25 +63,22 @@ def block_statistics(x, inside, count, CENTRED: tl.constexpr):
 
 
 @mimw.jit
-def looped_statistics(x_ptr, residual_ptr, total_ptr, x_at, residual_at, total_at, first, rows_inside, N, count,
-                      ROWS_EACH: tl.constexpr, BLOCK: tl.constexpr, LOOPS: tl.constexpr, CENTRED: tl.constexpr):
-    """The same of LOOPS blocks from column `first` on. Each place of a block has a mean and squares of its own, which are put
-    together once, at the end."""
-    means = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
-    squares = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
-    for i in range(LOOPS):
-        columns = (first + i * BLOCK + tl.arange(0, BLOCK))[None, :]
-        inside = rows_inside & (columns < N)
-        x = read_block(x_ptr, residual_ptr, total_ptr, x_at, residual_at, total_at, columns, inside, True)
+def looped_statistics(inputs, span, count, CENTRED: tl.constexpr):
+    """The same of all blocks of a span. Each place of a block has a mean and squares of its own, put together at the end."""
+    means, squares = zeros_of(span), zeros_of(span)
+    for i in range(span.LOOPS):
+        block = block_of(span, i)
+        x = read_block(inputs, block, True)
         if CENTRED:
-            away = tl.where(inside, x - means, 0.0)
+            away = tl.where(block.inside, x - means, 0.0)
             means += away / (i + 1)
             squares += away * (x - means)
         else:
             squares += x * x
-    mean = tl.zeros((ROWS_EACH, ), tl.float32)
+    mean = tl.zeros((span.ROWS_EACH, ), tl.float32)
     if CENTRED:
-        seen = tl.minimum(tl.maximum(tl.cdiv(N - first - tl.arange(0, BLOCK), BLOCK), 0), LOOPS).to(tl.float32)[None, :]
+        last = span.N - span.first - tl.arange(0, span.BLOCK)
+        seen = tl.minimum(tl.maximum(tl.cdiv(last, span.BLOCK), 0), span.LOOPS).to(tl.float32)[None, :]
         mean = tl.sum(means * seen, 1) / tl.maximum(count, 1)
         away = means - mean[:, None]
         squares += seen * away * away
@@ -71,14 +86,14 @@ def looped_statistics(x_ptr, residual_ptr, total_ptr, x_at, residual_at, total_a
 
 
 @mimw.jit
-def write_block(x, w_ptr, b_ptr, y_ptr, y_at, columns, inside, mean, scale, N, CENTRED: tl.constexpr):
+def write_block(x, affine, y, block, mean, scale, CENTRED: tl.constexpr):
     """y of a block."""
-    y = (x - mean[:, None]) * scale[:, None] if CENTRED else x * scale[:, None]
-    if w_ptr is not None:
-        y *= tl.load(w_ptr + columns, mask=columns < N, other=0).to(tl.float32)
-    if b_ptr is not None:
-        y += tl.load(b_ptr + columns, mask=columns < N, other=0).to(tl.float32)
-    tl.store(y_ptr + y_at + columns, y.to(tlx.dtype_of(y_ptr)), mask=inside)
+    result = (x - mean[:, None]) * scale[:, None] if CENTRED else x * scale[:, None]
+    if affine.w is not None:
+        result *= block.of_vector(affine.w)
+    if affine.b is not None:
+        result += block.of_vector(affine.b)
+    y.write(block, result)
 
 
 @mimw.jit
@@ -95,23 +110,22 @@ def norm_direct(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, r
     first = rank * (BLOCK * LOOPS)
     count = tl.maximum(tl.minimum(N - first, BLOCK * LOOPS), 0)
     rows = (tl.program_id(0) // CLUSTER) * ROWS_EACH + tl.arange(0, ROWS_EACH)
-    rows_inside = (rows < ROWS)[:, None]
+    span = Span(first, (rows < ROWS)[:, None], N, ROWS_EACH, BLOCK, LOOPS)
     wide = rows.to(tl.int64)[:, None]
-    x_at, residual_at, y_at, total_at = wide * x_row, wide * residual_row, wide * y_row, wide * total_row
-    columns = (first + tl.arange(0, BLOCK))[None, :]
-    inside = rows_inside & (columns < N)
+    x, residual, y = Lines(x_ptr, wide * x_row), Lines(residual_ptr, wide * residual_row), Lines(y_ptr, wide * y_row)
+    inputs, affine = Inputs(x, residual, Lines(total_ptr, wide * total_row)), Affine(w_ptr, b_ptr)
+    block = block_of(span, 0)
     if LOOPS == 1:
-        x = read_block(x_ptr, residual_ptr, total_ptr, x_at, residual_at, total_at, columns, inside, True)
-        mean, squares = block_statistics(x, inside, count, CENTRED)
+        tile = read_block(inputs, block, True)
+        mean, squares = block_statistics(tile, block.inside, count, CENTRED)
     else:
-        mean, squares = looped_statistics(x_ptr, residual_ptr, total_ptr, x_at, residual_at, total_at, first, rows_inside, N, count,
-                                          ROWS_EACH, BLOCK, LOOPS, CENTRED)
+        mean, squares = looped_statistics(inputs, span, count, CENTRED)
     if CLUSTER == 1:
         variance = squares / N
     else:
-        parts, arrived = tlx.local_alloc((CLUSTER, 2), tl.float32, 1), tlx.alloc_barriers(1)
-        send_statistics(mean, squares, parts[0], arrived[0], rank, CLUSTER)
-        row_mean, row_variance = row_statistics(parts[0], arrived[0], 0, N, BLOCK * LOOPS, CLUSTER)
+        place = exchange_of(1, rank, CLUSTER).at(0)
+        send_pair(place, mean, squares)
+        row_mean, row_variance = row_statistics(place, 0, N, BLOCK * LOOPS)
         mean, variance = tl.zeros_like(mean) + row_mean, tl.zeros_like(mean) + row_variance
     scale = tl.rsqrt(variance + eps)
     if mean_ptr is not None:
@@ -119,10 +133,8 @@ def norm_direct(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, r
     if rstd_ptr is not None:
         tl.store(rstd_ptr + rows, scale, mask=(rows < ROWS) & (rank == 0))
     if LOOPS == 1:
-        write_block(x, w_ptr, b_ptr, y_ptr, y_at, columns, inside, mean, scale, N, CENTRED)
+        write_block(tile, affine, y, block, mean, scale, CENTRED)
     else:
         for i in range(LOOPS):
-            columns = (first + i * BLOCK + tl.arange(0, BLOCK))[None, :]
-            inside = rows_inside & (columns < N)
-            x = read_block(x_ptr, residual_ptr, total_ptr, x_at, residual_at, total_at, columns, inside, False)
-            write_block(x, w_ptr, b_ptr, y_ptr, y_at, columns, inside, mean, scale, N, CENTRED)
+            block = block_of(span, i)
+            write_block(read_block(inputs, block, False), affine, y, block, mean, scale, CENTRED)

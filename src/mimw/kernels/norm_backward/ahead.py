@@ -4,99 +4,120 @@ second one over the consumer's block before it.
 Input and output of `compute_ahead` are those of `compute` in kernel.py, whose place it takes:
 
     sums = both_passes(block n, second pass of block n - 1)     sums of block n; w is unpacked once for both
-    tell_sums(sums, ...)                                        to the other CTAs of the cluster
-    sums = heard_sums(...)                                      a block later: they have come meanwhile
+    send_sums(sums, ...)                                        to the other CTAs of the cluster
+    sums = received_sums(...)                                   a block later: they have come meanwhile
 """
+
+from typing import Any
 
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.ring import chunk_at, own_columns, taken_slot
-from ..norm.statistics import all_summed, heard_sums, tell_sums
-from .chunks import chunk_of_w, first_pass, held_w, of_rows, read, second_pass, slopes_and_offsets, write_sums, zeros
+from ..norm.exchange import received_sums, send_sums
+from ..norm.ring import chunk_columns, own_columns, taken_slot
+from ..norm.statistics import all_summed
+from .chunks import Moments, chunk_of_w, first_pass, held_w, lines_of, of_rows, read, second_pass, write_sums, zeros
+
+
+@tle.struct
+class First:
+    """A block of rows whose sums are made, its slot, and the sums for dw and db so far."""
+    slot: Any
+    moments: Moments
+    dws: tl.tuple
+    dbs: tl.tuple
+
+
+@tle.struct
+class Second:
+    """A block of rows whose dx is made, its slot, its sums over all CTAs, and where its dx goes."""
+    slot: Any
+    moments: Moments
+    sums: tl.tuple
+    dx_at: tl.tensor
+    dx_step: Any
 
 
 @mimw.jit
-def both_passes(tiles, ws, slot, before, means, rstds, last_means, last_rstds, sums, dx_at, dx_row, dws, dbs, inside, N, rank,
-                units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CENTRED: tl.constexpr, EVEN: tl.constexpr,
-                ROWS_EACH: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr):
-    """(sums, dws, dbs) of the first pass over the rows in slot number `slot`; chunk by chunk with it the second one over those in
-    slot `before`. Either may be left out."""
+def both_passes(first, second, tiles, ws, inside, part, N, ROWS_EACH: tl.constexpr):
+    """(sums, dws, dbs) of the first pass over a block; chunk by chunk with it the second one over another block. Either may be
+    None."""
     gs, ghs, new_dws, new_dbs = (), (), (), ()
     for i in tl.static_range(ROWS_EACH):
-        gs, ghs = gs + (tl.zeros((CHUNK, ), tl.float32), ), ghs + (tl.zeros((CHUNK, ), tl.float32), )
-    if SECOND:
-        slopes, offsets = slopes_and_offsets(sums, last_means, last_rstds, N, ROWS_EACH, CENTRED)
-    for chunk in tl.static_range(CHUNKS):
+        gs, ghs = gs + (tl.zeros((part.CHUNK, ), tl.float32), ), ghs + (tl.zeros((part.CHUNK, ), tl.float32), )
+    if second is not None:
+        lines = lines_of(second.sums, second.moments, N, ROWS_EACH)
+    for chunk in tl.static_range(part.CHUNKS):
         wide_w = chunk_of_w(tiles, ws, chunk)
         own = None if inside is None else inside[chunk]
-        if SECOND:
-            columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
+        if second is not None:
+            columns = chunk_columns(part, chunk)
             for i in tl.static_range(ROWS_EACH):
-                at = (before * ROWS_EACH + i) * CHUNKS + chunk
-                x, dy, g = read(tiles, at, wide_w, None)
-                second_pass(x, g, last_rstds[i], slopes[i], offsets[i], tiles, at, dx_at + i * dx_row + columns, own)
-        if FIRST:
-            dw, db, new_gs, new_ghs = dws[chunk:chunk + 1], dbs[chunk:chunk + 1], (), ()
+                at = (second.slot * ROWS_EACH + i) * part.CHUNKS + chunk
+                numbers = read(tiles, at, wide_w, None)
+                second_pass(numbers, lines, i, tiles, at, second.dx_at + i * second.dx_step + columns, own)
+        if first is not None:
+            dw, db, new_gs, new_ghs = first.dws[chunk:chunk + 1], first.dbs[chunk:chunk + 1], (), ()
             for i in tl.static_range(ROWS_EACH):
-                x, dy, g = read(tiles, (slot * ROWS_EACH + i) * CHUNKS + chunk, wide_w, own)
-                mean = means[i] if CENTRED else 0.0
-                new_g, new_gh, dw, db = first_pass(x, dy, g, mean, rstds[i], gs[i], ghs[i], dw, db, CENTRED)
+                numbers = read(tiles, (first.slot * ROWS_EACH + i) * part.CHUNKS + chunk, wide_w, own)
+                mean = first.moments.means[i] if first.moments.CENTRED else 0.0
+                new_g, new_gh, dw, db = first_pass(numbers, mean, first.moments.rstds[i], gs[i], ghs[i], dw, db,
+                                                   first.moments.CENTRED)
                 new_gs, new_ghs = new_gs + (new_g, ), new_ghs + (new_gh, )
             gs, ghs, new_dws, new_dbs = new_gs, new_ghs, new_dws + dw, new_dbs + db
     found = ()
-    if FIRST:
-        found = all_summed(ghs + gs if CENTRED else ghs)
+    if first is not None:
+        found = all_summed(ghs + gs if first.moments.CENTRED else ghs)
     return found, new_dws, new_dbs
 
 
 @mimw.jit
-def compute_ahead(tiles, full, free, weights, parts, arrived, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, BLOCKS, units, dx_row,
-                  rank, cluster, clusters, me: tl.constexpr, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
-                  CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, EVEN: tl.constexpr,
-                  ROWS_EACH: tl.constexpr, HELD: tl.constexpr):
-    """Every CONSUMERS-th block of ROWS_EACH rows, from block number `me` of this cluster's on; then the sums over these rows."""
-    N = CLUSTER * CHUNK * CHUNKS if EVEN else units * UNIT
-    inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
-    dws, dbs = zeros(dw_ptr, CHUNK, CHUNKS), zeros(db_ptr, CHUNK, CHUNKS)
-    ws = held_w(tiles, weights, CHUNKS, HELD)
-    first, stride = cluster + me * clusters, CONSUMERS * clusters
-    if first < BLOCKS:
-        rstds, next_rstds = of_rows(rstd_ptr, first, BLOCKS, ROWS_EACH), of_rows(rstd_ptr, first + stride, BLOCKS, ROWS_EACH)
+def compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.constexpr, HELD: tl.constexpr):
+    """Every CONSUMERS-th block of rows, from block number `me` of this cluster's on; then the sums over these rows."""
+    ROWS_EACH: tl.constexpr = rows.EACH
+    N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
+    inside = own_columns(part)
+    dws, dbs = zeros(out.dw, part.CHUNK, part.CHUNKS), zeros(out.db, part.CHUNK, part.CHUNKS)
+    ws = held_w(tiles, w_arrived, part.CHUNKS, HELD)
+    begin, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
+    if begin < rows.count:
+        rstds, next_rstds = of_rows(stats.rstd, begin, rows), of_rows(stats.rstd, begin + stride, rows)
         means, next_means = (), ()
-        if CENTRED:
-            means, next_means = of_rows(mean_ptr, first, BLOCKS, ROWS_EACH), of_rows(mean_ptr, first + stride, BLOCKS, ROWS_EACH)
-        before = taken_slot(full, free, 0, me, STAGES, CONSUMERS)
-        sums, dws, dbs = both_passes(tiles, ws, before, before, means, rstds, means, rstds, (), dx_ptr, dx_row, dws, dbs, inside, N,
-                                     rank, units, UNIT, CHUNK, CHUNKS, CENTRED, EVEN, ROWS_EACH, True, False)
-        if CLUSTER > 1:
-            tell_sums(sums, parts[me * 2], arrived[me * 2], rank, CLUSTER)
+        if stats.CENTRED:
+            means, next_means = of_rows(stats.mean, begin, rows), of_rows(stats.mean, begin + stride, rows)
+        before = taken_slot(ring, 0, me)
+        first = First(before, Moments(means, rstds, stats.CENTRED), dws, dbs)
+        sums, dws, dbs = both_passes(first, None, tiles, ws, inside, part, N, ROWS_EACH)
+        if part.CLUSTER > 1:
+            send_sums(exchange.at(me * 2), sums)
         turn = 1
-        for block in range(first + stride, BLOCKS, stride):
+        for block in range(begin + stride, rows.count, stride):
             last_means, last_rstds, means, rstds = means, rstds, next_means, next_rstds
-            next_rstds = of_rows(rstd_ptr, block + stride, BLOCKS, ROWS_EACH)
-            if CENTRED:
-                next_means = of_rows(mean_ptr, block + stride, BLOCKS, ROWS_EACH)
-            if CLUSTER > 1:
+            next_rstds = of_rows(stats.rstd, block + stride, rows)
+            if stats.CENTRED:
+                next_means = of_rows(stats.mean, block + stride, rows)
+            if part.CLUSTER > 1:
                 place = me * 2 + (turn - 1) % 2
-                sums = heard_sums(len(sums), parts[place], arrived[place], (turn - 1) // 2 % 2)
-            slot = taken_slot(full, free, turn, me, STAGES, CONSUMERS)
-            dx_at = dx_ptr + ((block - stride) * ROWS_EACH).to(tl.int64) * dx_row
-            sums, dws, dbs = both_passes(tiles, ws, slot, before, means, rstds, last_means, last_rstds, sums, dx_at, dx_row, dws,
-                                         dbs, inside, N, rank, units, UNIT, CHUNK, CHUNKS, CENTRED, EVEN, ROWS_EACH, True, True)
-            tlx.barrier_arrive(free[before])
-            if CLUSTER > 1:
+                sums = received_sums(exchange.at(place), (turn - 1) // 2 % 2, len(sums))
+            slot = taken_slot(ring, turn, me)
+            dx_at = out.dx.row((block - stride) * ROWS_EACH)
+            coming = First(slot, Moments(means, rstds, stats.CENTRED), dws, dbs)
+            last = Second(before, Moments(last_means, last_rstds, stats.CENTRED), sums, dx_at, out.dx.step)
+            sums, dws, dbs = both_passes(coming, last, tiles, ws, inside, part, N, ROWS_EACH)
+            tlx.barrier_arrive(ring.free[before])
+            if part.CLUSTER > 1:
                 place = me * 2 + turn % 2
-                tell_sums(sums, parts[place], arrived[place], rank, CLUSTER)
+                send_sums(exchange.at(place), sums)
             before = slot
             turn += 1
         turn -= 1
-        if CLUSTER > 1:
+        if part.CLUSTER > 1:
             place = me * 2 + turn % 2
-            sums = heard_sums(len(sums), parts[place], arrived[place], turn // 2 % 2)
-        dx_at = dx_ptr + ((first + turn * stride) * ROWS_EACH).to(tl.int64) * dx_row
-        both_passes(tiles, ws, before, before, means, rstds, means, rstds, sums, dx_at, dx_row, (), (), inside, N, rank, units,
-                    UNIT, CHUNK, CHUNKS, CENTRED, EVEN, ROWS_EACH, False, True)
-    write_sums(dws, dbs, dw_ptr, db_ptr, cluster * CONSUMERS + me, N, inside, rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+            sums = received_sums(exchange.at(place), turn // 2 % 2, len(sums))
+        dx_at = out.dx.row((begin + turn * stride) * ROWS_EACH)
+        last = Second(before, Moments(means, rstds, stats.CENTRED), sums, dx_at, out.dx.step)
+        both_passes(None, last, tiles, ws, inside, part, N, ROWS_EACH)
+    write_sums(dws, dbs, out, rows.cluster * ring.CONSUMERS + me, N, inside, part)

@@ -12,33 +12,63 @@ more by `weight_parts`, which takes columns instead of rows.
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..norm.blocks import Block, Lines, Span, block_of, zeros_of
+from ..norm.exchange import exchange_of
 from .chunks import means_of_row
 
 
+@tle.struct
+class Rows:
+    """Rows of x and dy, their means and 1 / deviations, and w or None; not CENTRED: means are not taken off."""
+    x: Lines
+    dy: Lines
+    mean: tl.tensor
+    rstd: tl.tensor
+    w: tl.tensor | None
+    CENTRED: tl.constexpr
+
+
+@tle.struct
+class Sums:
+    """Rows of sums for dw and db; None for those that are not wanted."""
+    dw: tl.tensor | None
+    db: tl.tensor | None
+
+
 @mimw.jit
-def read_block(x_ptr, dy_ptr, w_ptr, x_at, dy_at, columns, inside, N, mean, rstd, CENTRED: tl.constexpr):
+def read_block(rows, block):
     """(h, dy, g) of a block of rows; dy and g are 0 outside."""
-    x = tl.load(x_ptr + x_at + columns, mask=inside, other=0).to(tl.float32)
-    dy = tl.load(dy_ptr + dy_at + columns, mask=inside, other=0).to(tl.float32)
-    h = (x - mean[:, None]) * rstd[:, None] if CENTRED else x * rstd[:, None]
+    x, dy = rows.x.read(block), rows.dy.read(block)
+    h = (x - rows.mean[:, None]) * rows.rstd[:, None] if rows.CENTRED else x * rows.rstd[:, None]
     g = dy
-    if w_ptr is not None:
-        g = dy * tl.load(w_ptr + columns, mask=columns < N, other=0).to(tl.float32)
+    if rows.w is not None:
+        g = dy * block.of_vector(rows.w)
     return h, dy, g
 
 
 @mimw.jit
-def write_block(h, g, more_ptr, dx_ptr, more_at, dx_at, columns, inside, g_mean, gh_mean, rstd, CENTRED: tl.constexpr):
+def write_block(h, g, rows, more, dx, block, g_mean, gh_mean):
     """dx of a block."""
-    dx = g - h * gh_mean[:, None]
-    if CENTRED:
-        dx -= g_mean[:, None]
-    dx *= rstd[:, None]
-    if more_ptr is not None:
-        dx += tl.load(more_ptr + more_at + columns, mask=inside, other=0).to(tl.float32)
-    tl.store(dx_ptr + dx_at + columns, dx.to(tlx.dtype_of(dx_ptr)), mask=inside)
+    result = g - h * gh_mean[:, None]
+    if rows.CENTRED:
+        result -= g_mean[:, None]
+    result *= rows.rstd[:, None]
+    if more.pointer is not None:
+        result += more.read(block)
+    dx.write(block, result)
+
+
+@mimw.jit
+def write_sums(out, number, columns, N, dw, db):
+    """The sums of blocks of dw and db over their rows, into row number `number`; nowhere where a pointer is None."""
+    at = number.to(tl.int64) * N + columns
+    if out.dw is not None:
+        tl.store(out.dw + at, tl.sum(dw, 0), mask=columns < N)
+    if out.db is not None:
+        tl.store(out.db + at, tl.sum(db, 0), mask=columns < N)
 
 
 @mimw.jit
@@ -49,55 +79,46 @@ def norm_backward_direct(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
     cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
     first = rank * (BLOCK * LOOPS)
-    parts, arrived = None, None
-    if CLUSTER > 1:
-        parts, arrived = tlx.local_alloc((CLUSTER, 2), tl.float32, 2), tlx.alloc_barriers(2)
+    exchange = exchange_of(2, rank, CLUSTER)
     dw = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
     db = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
     turn = 0
-    for block in range(cluster, tl.cdiv(ROWS, ROWS_EACH), clusters):
-        rows = block * ROWS_EACH + tl.arange(0, ROWS_EACH)
-        wide = rows.to(tl.int64)[:, None]
-        x_at, dy_at, more_at, dx_at = wide * x_row, wide * dy_row, wide * more_row, wide * dx_row
-        rstd = tl.load(rstd_ptr + rows, mask=rows < ROWS, other=0.0)
-        mean = tl.load(mean_ptr + rows, mask=rows < ROWS, other=0.0) if CENTRED else tl.zeros_like(rstd)
-        columns = (first + tl.arange(0, BLOCK))[None, :]
-        inside = (rows < ROWS)[:, None] & (columns < N)
+    for number in range(cluster, tl.cdiv(ROWS, ROWS_EACH), clusters):
+        own = number * ROWS_EACH + tl.arange(0, ROWS_EACH)
+        wide = own.to(tl.int64)[:, None]
+        x, dy = Lines(x_ptr, wide * x_row), Lines(dy_ptr, wide * dy_row)
+        more, dx = Lines(more_ptr, wide * more_row), Lines(dx_ptr, wide * dx_row)
+        rstd = tl.load(rstd_ptr + own, mask=own < ROWS, other=0.0)
+        mean = tl.load(mean_ptr + own, mask=own < ROWS, other=0.0) if CENTRED else tl.zeros_like(rstd)
+        rows, span = Rows(x, dy, mean, rstd, w_ptr, CENTRED), Span(first, (own < ROWS)[:, None], N, ROWS_EACH, BLOCK, LOOPS)
+        block = block_of(span, 0)
         if LOOPS == 1:
-            h, dy, g = read_block(x_ptr, dy_ptr, w_ptr, x_at, dy_at, columns, inside, N, mean, rstd, CENTRED)
+            h, dys, g = read_block(rows, block)
             if dw_ptr is not None:
-                dw += dy * h
+                dw += dys * h
             if db_ptr is not None:
-                db += dy
+                db += dys
             g_sums, gh_sums = g, g * h
         else:
-            g_sums = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
-            gh_sums = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
+            g_sums, gh_sums = zeros_of(span), zeros_of(span)
             for i in range(LOOPS):
-                columns = (first + i * BLOCK + tl.arange(0, BLOCK))[None, :]
-                inside = (rows < ROWS)[:, None] & (columns < N)
-                h, dy, g = read_block(x_ptr, dy_ptr, w_ptr, x_at, dy_at, columns, inside, N, mean, rstd, CENTRED)
+                h, dys, g = read_block(rows, block_of(span, i))
                 g_sums += g
                 gh_sums += g * h
         g_sum = tl.sum(g_sums, 1) if CENTRED else tl.zeros_like(rstd)
-        g_mean, gh_mean = means_of_row(g_sum, tl.sum(gh_sums, 1), parts, arrived, turn % 2, turn // 2 % 2, rank, N, CLUSTER)
+        g_mean, gh_mean = means_of_row(g_sum, tl.sum(gh_sums, 1), exchange, turn % 2, turn // 2 % 2, N)
         if CLUSTER > 1:
             g_mean, gh_mean = tl.zeros_like(rstd) + g_mean, tl.zeros_like(rstd) + gh_mean
         if LOOPS == 1:
-            write_block(h, g, more_ptr, dx_ptr, more_at, dx_at, columns, inside, g_mean, gh_mean, rstd, CENTRED)
+            write_block(h, g, rows, more, dx, block, g_mean, gh_mean)
         else:
             for i in range(LOOPS):
-                columns = (first + i * BLOCK + tl.arange(0, BLOCK))[None, :]
-                inside = (rows < ROWS)[:, None] & (columns < N)
-                h, dy, g = read_block(x_ptr, dy_ptr, w_ptr, x_at, dy_at, columns, inside, N, mean, rstd, CENTRED)
-                write_block(h, g, more_ptr, dx_ptr, more_at, dx_at, columns, inside, g_mean, gh_mean, rstd, CENTRED)
+                block = block_of(span, i)
+                h, dys, g = read_block(rows, block)
+                write_block(h, g, rows, more, dx, block, g_mean, gh_mean)
         turn += 1
     columns = first + tl.arange(0, BLOCK)
-    at = cluster.to(tl.int64) * N + columns
-    if dw_ptr is not None:
-        tl.store(dw_ptr + at, tl.sum(dw, 0), mask=columns < N)
-    if db_ptr is not None:
-        tl.store(db_ptr + at, tl.sum(db, 0), mask=columns < N)
+    write_sums(Sums(dw_ptr, db_ptr), cluster, columns, N, dw, db)
 
 
 @mimw.jit
@@ -107,18 +128,15 @@ def weight_parts(x_ptr, dy_ptr, mean_ptr, rstd_ptr, dw_ptr, db_ptr, ROWS, N, x_r
     columns = (tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
     dw = tl.zeros((ROWS_EACH, COLUMNS), tl.float32)
     db = tl.zeros((ROWS_EACH, COLUMNS), tl.float32)
-    for block in range(tl.program_id(1), tl.cdiv(ROWS, ROWS_EACH), tl.num_programs(1)):
-        rows = block * ROWS_EACH + tl.arange(0, ROWS_EACH)
-        wide = rows.to(tl.int64)[:, None]
-        inside = (rows < ROWS)[:, None] & (columns < N)
-        rstd = tl.load(rstd_ptr + rows, mask=rows < ROWS, other=0.0)
-        mean = tl.load(mean_ptr + rows, mask=rows < ROWS, other=0.0) if CENTRED else tl.zeros_like(rstd)
-        h, dy, _ = read_block(x_ptr, dy_ptr, None, wide * x_row, wide * dy_row, columns, inside, N, mean, rstd, CENTRED)
+    for number in range(tl.program_id(1), tl.cdiv(ROWS, ROWS_EACH), tl.num_programs(1)):
+        own = number * ROWS_EACH + tl.arange(0, ROWS_EACH)
+        wide = own.to(tl.int64)[:, None]
+        block = Block(columns, (own < ROWS)[:, None] & (columns < N), N)
+        rstd = tl.load(rstd_ptr + own, mask=own < ROWS, other=0.0)
+        mean = tl.load(mean_ptr + own, mask=own < ROWS, other=0.0) if CENTRED else tl.zeros_like(rstd)
+        rows = Rows(Lines(x_ptr, wide * x_row), Lines(dy_ptr, wide * dy_row), mean, rstd, None, CENTRED)
+        h, dy, _ = read_block(rows, block)
         dw += dy * h
         db += dy
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    at = tl.program_id(1).to(tl.int64) * N + columns
-    if dw_ptr is not None:
-        tl.store(dw_ptr + at, tl.sum(dw, 0), mask=columns < N)
-    if db_ptr is not None:
-        tl.store(db_ptr + at, tl.sum(db, 0), mask=columns < N)
+    write_sums(Sums(dw_ptr, db_ptr), tl.program_id(1), columns, N, dw, db)

@@ -8,7 +8,7 @@ Output: dx [ROWS, N]; and of dw and db, sums over some of the rows, [clusters * 
     for kernel, grid, args, meta in launches: kernel[grid](*args, **meta)
 
 A row is needed twice, once for its two sums and once for dx (chunks.py). As in the forward kernel the CTAs of a cluster split each
-row, and tell each other these sums, for a block of 1, 2 or 4 rows at once; a slot of the ring holds the block's parts, and is free
+row, and send each other these sums, for a block of 1, 2 or 4 rows at once; a slot of the ring holds the block's parts, and is free
 when dx is written. Each thread adds up its columns of dw and db in registers over all its rows, in a fixed order.
 """
 
@@ -17,73 +17,95 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..norm.ring import bytes_of, chunk_at, load_rows, own_columns, places_to_tell, start_part, taken_slot, tiles_for
-from ..norm.statistics import all_summed, heard_sums, tell_sums
+from ..norm.exchange import exchange_of, received_sums, send_sums
+from ..norm.ring import (
+    Matrix,
+    Part,
+    bytes_of,
+    chunk_columns,
+    cluster_rows,
+    load_rows,
+    own_columns,
+    ring_of,
+    start_part,
+    taken_slot,
+    tiles_for,
+)
+from ..norm.statistics import all_summed
 from .ahead import compute_ahead
-from .chunks import chunk_of_w, first_pass, held_w, of_rows, read, second_pass, slopes_and_offsets, write_sums, zeros
+from .chunks import (
+    Moments,
+    Outputs,
+    Statistics,
+    Tiles,
+    chunk_of_w,
+    first_pass,
+    held_w,
+    lines_of,
+    of_rows,
+    read,
+    second_pass,
+    write_sums,
+    zeros,
+)
 
 
 @mimw.jit
-def load(w_ptr, weights, pointers, row_steps, tiles, full, free, BLOCKS, units, rank, cluster, clusters, UNIT: tl.constexpr,
-         CHUNK: tl.constexpr, CHUNKS: tl.constexpr, STAGES: tl.constexpr, EVEN: tl.constexpr, ROWS_EACH: tl.constexpr):
+def load(w, w_arrived, matrices, tiles, rows, ring, part):
     """This CTA's parts of its blocks of rows, in order; w ahead of them."""
-    if w_ptr is not None:
-        tlx.barrier_expect_bytes(weights[0], CHUNK * CHUNKS * bytes_of((w_ptr, )))
-        start_part(w_ptr, tiles[3], 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
-    load_rows(pointers, row_steps, tiles, full, free, BLOCKS, units, rank, cluster, clusters, UNIT, CHUNK, CHUNKS, STAGES, EVEN,
-              ROWS_EACH)
+    if w is not None:
+        tlx.barrier_expect_bytes(w_arrived[0], part.CHUNK * part.CHUNKS * bytes_of((w, )))
+        start_part(part, w, tiles.w, 0, w_arrived[0])
+    load_rows(matrices, (tiles.x, tiles.dy, tiles.more), rows, ring, part)
 
 
 @mimw.jit
-def compute(tiles, full, free, weights, parts, arrived, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, BLOCKS, units, dx_row, rank,
-            cluster, clusters, me: tl.constexpr, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
-            CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, EVEN: tl.constexpr,
-            ROWS_EACH: tl.constexpr, HELD: tl.constexpr):
-    """Every CONSUMERS-th block of ROWS_EACH rows, from block number `me` of this cluster's on; then the sums over these rows."""
-    N = CLUSTER * CHUNK * CHUNKS if EVEN else units * UNIT
-    inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
-    dws, dbs = zeros(dw_ptr, CHUNK, CHUNKS), zeros(db_ptr, CHUNK, CHUNKS)
-    ws = held_w(tiles, weights, CHUNKS, HELD)
-    first, stride = cluster + me * clusters, CONSUMERS * clusters
+def compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.constexpr, HELD: tl.constexpr):
+    """Every CONSUMERS-th block of rows, from block number `me` of this cluster's on; then the sums over these rows."""
+    N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
+    inside = own_columns(part)
+    dws, dbs = zeros(out.dw, part.CHUNK, part.CHUNKS), zeros(out.db, part.CHUNK, part.CHUNKS)
+    ws = held_w(tiles, w_arrived, part.CHUNKS, HELD)
+    first, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
     # The means and rstds of rows are asked for one block ahead: they are on the way to everything else.
-    next_rstds, next_means = of_rows(rstd_ptr, first, BLOCKS, ROWS_EACH), ()
-    if CENTRED:
-        next_means = of_rows(mean_ptr, first, BLOCKS, ROWS_EACH)
+    next_rstds, next_means = of_rows(stats.rstd, first, rows), ()
+    if stats.CENTRED:
+        next_means = of_rows(stats.mean, first, rows)
     turn = 0
-    for block in range(first, BLOCKS, stride):
-        means, rstds = next_means, next_rstds
-        next_rstds = of_rows(rstd_ptr, block + stride, BLOCKS, ROWS_EACH)
-        if CENTRED:
-            next_means = of_rows(mean_ptr, block + stride, BLOCKS, ROWS_EACH)
-        slot = taken_slot(full, free, turn, me, STAGES, CONSUMERS)
+    for block in range(first, rows.count, stride):
+        moments = Moments(next_means, next_rstds, stats.CENTRED)
+        next_rstds = of_rows(stats.rstd, block + stride, rows)
+        if stats.CENTRED:
+            next_means = of_rows(stats.mean, block + stride, rows)
+        slot = taken_slot(ring, turn, me)
         g_sums, gh_sums = (), ()
-        for i in tl.static_range(ROWS_EACH):
-            mean = means[i] if CENTRED else 0.0
-            g_total, gh_total, new_dws, new_dbs = tl.zeros((CHUNK, ), tl.float32), tl.zeros((CHUNK, ), tl.float32), (), ()
-            for chunk in tl.static_range(CHUNKS):
-                x, dy, g = read(tiles, (slot * ROWS_EACH + i) * CHUNKS + chunk, chunk_of_w(tiles, ws, chunk),
-                                None if inside is None else inside[chunk])
-                g_total, gh_total, dw, db = first_pass(x, dy, g, mean, rstds[i], g_total, gh_total, dws[chunk:chunk + 1],
-                                                       dbs[chunk:chunk + 1], CENTRED)
+        for i in tl.static_range(rows.EACH):
+            mean = moments.means[i] if stats.CENTRED else 0.0
+            new_dws, new_dbs = (), ()
+            g_total, gh_total = tl.zeros((part.CHUNK, ), tl.float32), tl.zeros((part.CHUNK, ), tl.float32)
+            for chunk in tl.static_range(part.CHUNKS):
+                numbers = read(tiles, (slot * rows.EACH + i) * part.CHUNKS + chunk, chunk_of_w(tiles, ws, chunk),
+                               None if inside is None else inside[chunk])
+                g_total, gh_total, dw, db = first_pass(numbers, mean, moments.rstds[i], g_total, gh_total, dws[chunk:chunk + 1],
+                                                       dbs[chunk:chunk + 1], stats.CENTRED)
                 new_dws, new_dbs = new_dws + dw, new_dbs + db
             dws, dbs, g_sums, gh_sums = new_dws, new_dbs, g_sums + (g_total, ), gh_sums + (gh_total, )
-        sums = all_summed(gh_sums + g_sums if CENTRED else gh_sums)
-        if CLUSTER > 1:
+        sums = all_summed(gh_sums + g_sums if stats.CENTRED else gh_sums)
+        if part.CLUSTER > 1:
             place = me * 2 + turn % 2
-            tell_sums(sums, parts[place], arrived[place], rank, CLUSTER)
-            sums = heard_sums(len(sums), parts[place], arrived[place], turn // 2 % 2)
-        slopes, offsets = slopes_and_offsets(sums, means, rstds, N, ROWS_EACH, CENTRED)
-        for i in tl.static_range(ROWS_EACH):
-            dx_at = dx_ptr + (block * ROWS_EACH + i).to(tl.int64) * dx_row
-            for chunk in tl.static_range(CHUNKS):
-                at = (slot * ROWS_EACH + i) * CHUNKS + chunk
-                x, dy, g = read(tiles, at, chunk_of_w(tiles, ws, chunk), None)
-                columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
-                second_pass(x, g, rstds[i], slopes[i], offsets[i], tiles, at, dx_at + columns,
+            send_sums(exchange.at(place), sums)
+            sums = received_sums(exchange.at(place), turn // 2 % 2, len(sums))
+        lines = lines_of(sums, moments, N, rows.EACH)
+        for i in tl.static_range(rows.EACH):
+            dx_at = out.dx.row(block * rows.EACH + i)
+            for chunk in tl.static_range(part.CHUNKS):
+                at = (slot * rows.EACH + i) * part.CHUNKS + chunk
+                numbers = read(tiles, at, chunk_of_w(tiles, ws, chunk), None)
+                second_pass(numbers, lines, i, tiles, at, dx_at + chunk_columns(part, chunk),
                             None if inside is None else inside[chunk])
-        tlx.barrier_arrive(free[slot])
+        tlx.barrier_arrive(ring.free[slot])
         turn += 1
-    write_sums(dws, dbs, dw_ptr, db_ptr, cluster * CONSUMERS + me, N, inside, rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+    write_sums(dws, dbs, out, rows.cluster * ring.CONSUMERS + me, N, inside, part)
 
 
 @mimw.jit
@@ -105,25 +127,23 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
     if EARLY:
         tl.extra.cuda.gdc_launch_dependents()
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
+    rows, part = cluster_rows(BLOCKS, CLUSTER, ROWS_EACH), Part(rank, units, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
 
     TILES: tl.constexpr = STAGES * ROWS_EACH * CHUNKS
-    tiles = (tiles_for(x_ptr, TILES, CHUNK), tiles_for(dy_ptr, TILES, CHUNK), tiles_for(more_ptr, TILES, CHUNK),
-             tiles_for(w_ptr, CHUNKS, CHUNK))
-    full, free, weights = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(1)
-    parts, arrived = places_to_tell(max(2, ROWS_EACH * (1 + CENTRED)), CONSUMERS, CLUSTER)
+    tiles = Tiles(tiles_for(x_ptr, TILES, CHUNK), tiles_for(dy_ptr, TILES, CHUNK), tiles_for(more_ptr, TILES, CHUNK),
+                  tiles_for(w_ptr, CHUNKS, CHUNK))
+    ring, w_arrived = ring_of(STAGES, CONSUMERS), tlx.alloc_barriers(1)
+    exchange = exchange_of(2 * CONSUMERS, rank, CLUSTER, max(2, ROWS_EACH * (1 + CENTRED)))
+    stats = Statistics(mean_ptr, rstd_ptr, CENTRED)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
+            out = Outputs(Matrix(dx_ptr, dx_units * UNIT), dw_ptr, db_ptr)
             if AHEAD:
-                compute_ahead(tiles, full, free, weights, parts, arrived, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, BLOCKS, units,
-                              dx_units * UNIT, rank, cluster, clusters, me, UNIT, CHUNK, CHUNKS, CLUSTER, STAGES, CONSUMERS,
-                              CENTRED, EVEN, ROWS_EACH, HELD)
+                compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, HELD)
             else:
-                compute(tiles, full, free, weights, parts, arrived, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, BLOCKS, units,
-                        dx_units * UNIT, rank, cluster, clusters, me, UNIT, CHUNK, CHUNKS, CLUSTER, STAGES, CONSUMERS, CENTRED,
-                        EVEN, ROWS_EACH, HELD)
+                compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, HELD)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(w_ptr, weights, (x_ptr, dy_ptr, more_ptr), (x_units * UNIT, dy_units * UNIT, more_units * UNIT), tiles, full, free,
-                 BLOCKS, units, rank, cluster, clusters, UNIT, CHUNK, CHUNKS, STAGES, EVEN, ROWS_EACH)
+            matrices = Matrix(x_ptr, x_units * UNIT), Matrix(dy_ptr, dy_units * UNIT), Matrix(more_ptr, more_units * UNIT)
+            load(w_ptr, w_arrived, matrices, tiles, rows, ring, part)

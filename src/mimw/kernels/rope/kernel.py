@@ -9,45 +9,91 @@ A program takes POSITIONS x HEADS_EACH rows, whose angles it reads once for all 
 angle: (a cos - b sin, a sin + b cos). The thread that writes a number has read its pair before, so y may lie where x does.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 
+@tle.struct
+class Tensor:
+    """A tensor [BATCH, HEADS, LENGTH, DIM] and the distances of its batches, heads and positions."""
+    pointer: tl.tensor
+    batch: Any
+    head: Any
+    position: Any
+
+    @mimw.jit
+    def rows(self, batch, heads, positions):
+        """Pointers to the first columns of some heads and positions of a batch."""
+        return self.pointer + (batch * self.batch + heads.to(tl.int64) * self.head + positions * self.position)
+
+
+@tle.struct
+class Table:
+    """A table [BATCH, TABLE, HALF] of cosines or sines, and the distances of its batches and rows."""
+    pointer: tl.tensor
+    batch: Any
+    row: Any
+
+
+@tle.struct
+class Rotation:
+    """The angles of some positions, and which columns turn by them: the first 2 half of DIM, which fit into 2 HALF; the others, if
+    any, into REST."""
+    cos: tl.tensor
+    sin: tl.tensor
+    half: Any
+    DIM: Any
+    HALF: tl.constexpr
+    REST: tl.constexpr
+    INTERLEAVED: tl.constexpr
+
+
+@tle.struct
+class Places:
+    """Positions of a batch, of which LENGTH are there."""
+    batch: tl.tensor
+    positions: tl.tensor
+    LENGTH: Any
+
+
 @mimw.jit
-def angles(table_ptr, table_batch, table_row, batch, rows, columns, inside):
+def angles(table, batch, rows, columns, inside):
     """cos or sin [1, POSITIONS, HALF]: of rows outside of the table NaN, as nobody can raise an error here."""
-    table_ptr += batch * table_batch + rows * table_row
-    return tl.load(table_ptr + columns, mask=inside, other=float("nan")).to(tl.float32)[None]
+    first = table.pointer + (batch * table.batch + rows * table.row)
+    return tl.load(first + columns, mask=inside, other=float("nan")).to(tl.float32)[None]
 
 
 @mimw.jit
-def turned(x_ptr, y_ptr, x_batch, x_head, x_at, y_batch, y_head, y_at, HEADS, LENGTH, DIM, half, cos, sin, batch, first, positions,
-           HEADS_EACH: tl.constexpr, HALF: tl.constexpr, REST: tl.constexpr, INTERLEAVED: tl.constexpr):
+def turn(x, y, heads_in_all, first, places, rotation, HEADS_EACH: tl.constexpr):
     """The rows of HEADS_EACH heads from number `first` on; with REST the columns that do not turn are copied."""
     heads = (first + tl.arange(0, HEADS_EACH))[:, None, None]
-    places = positions[None, :, None]
-    there = (heads < HEADS) & (places < LENGTH)
-    x_ptr += batch * x_batch + heads.to(tl.int64) * x_head + places * x_at
-    y_ptr += batch * y_batch + heads.to(tl.int64) * y_head + places * y_at
-    if INTERLEAVED:
+    positions = places.positions[None, :, None]
+    there = (heads < heads_in_all) & (positions < places.LENGTH)
+    x_ptr, y_ptr = x.rows(places.batch, heads, positions), y.rows(places.batch, heads, positions)
+    cos, sin = rotation.cos, rotation.sin
+    HALF: tl.constexpr = rotation.HALF
+    if rotation.INTERLEAVED:
         columns = tl.arange(0, 2 * HALF)[None, None, :]
-        inside = there & (columns < 2 * half)
-        x = tl.load(x_ptr + columns, mask=inside).to(tl.float32)
-        a, b = tl.split(tl.reshape(x, (HEADS_EACH, positions.shape[0], HALF, 2)))
-        y = tl.reshape(tl.join(a * cos - b * sin, a * sin + b * cos), (HEADS_EACH, positions.shape[0], 2 * HALF))
-        tl.store(y_ptr + columns, y.to(tlx.dtype_of(y_ptr)), mask=inside)
+        inside = there & (columns < 2 * rotation.half)
+        both = tl.load(x_ptr + columns, mask=inside).to(tl.float32)
+        a, b = tl.split(tl.reshape(both, (HEADS_EACH, places.positions.shape[0], HALF, 2)))
+        turned = tl.reshape(tl.join(a * cos - b * sin, a * sin + b * cos), (HEADS_EACH, places.positions.shape[0], 2 * HALF))
+        tl.store(y_ptr + columns, turned.to(tlx.dtype_of(y.pointer)), mask=inside)
     else:
         columns = tl.arange(0, HALF)[None, None, :]
-        inside = there & (columns < half)
+        inside = there & (columns < rotation.half)
         a = tl.load(x_ptr + columns, mask=inside).to(tl.float32)
-        b = tl.load(x_ptr + half + columns, mask=inside).to(tl.float32)
-        tl.store(y_ptr + columns, (a * cos - b * sin).to(tlx.dtype_of(y_ptr)), mask=inside)
-        tl.store(y_ptr + half + columns, (a * sin + b * cos).to(tlx.dtype_of(y_ptr)), mask=inside)
-    if REST > 0:
-        columns = 2 * half + tl.arange(0, REST)[None, None, :]
-        inside = there & (columns < DIM)
+        b = tl.load(x_ptr + rotation.half + columns, mask=inside).to(tl.float32)
+        tl.store(y_ptr + columns, (a * cos - b * sin).to(tlx.dtype_of(y.pointer)), mask=inside)
+        tl.store(y_ptr + rotation.half + columns, (a * sin + b * cos).to(tlx.dtype_of(y.pointer)), mask=inside)
+    if rotation.REST > 0:
+        columns = 2 * rotation.half + tl.arange(0, rotation.REST)[None, None, :]
+        inside = there & (columns < rotation.DIM)
         tl.store(y_ptr + columns, tl.load(x_ptr + columns, mask=inside), mask=inside)
 
 
@@ -59,24 +105,24 @@ def rope(q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr, positions_ptr, LE
     """Program (batch and block of positions, block of heads of q and then of k); k may be None; BACK: by the negative angles."""
     blocks = tl.cdiv(LENGTH, POSITIONS)
     batch = (tl.program_id(0) // blocks).to(tl.int64)
-    places = tl.program_id(0) % blocks * POSITIONS + tl.arange(0, POSITIONS)
-    rows = places
+    positions = tl.program_id(0) % blocks * POSITIONS + tl.arange(0, POSITIONS)
+    rows = positions
     if positions_ptr is not None:
-        rows = tl.load(positions_ptr + batch * positions_batch + places, mask=places < LENGTH, other=0)
+        rows = tl.load(positions_ptr + batch * positions_batch + positions, mask=positions < LENGTH, other=0)
     rows = rows.to(tl.int64)[:, None]
     columns = tl.arange(0, HALF)[None, :]
     inside = (rows >= 0) & (rows < TABLE) & (columns < half)
-    cos = angles(cos_ptr, cos_batch, cos_row, batch, rows, columns, inside)
-    sin = angles(sin_ptr, sin_batch, sin_row, batch, rows, columns, inside)
+    cos = angles(Table(cos_ptr, cos_batch, cos_row), batch, rows, columns, inside)
+    sin = angles(Table(sin_ptr, sin_batch, sin_row), batch, rows, columns, inside)
     if BACK:
         sin = -sin
-    places = places.to(tl.int64)
+    places, rotation = Places(batch, positions.to(tl.int64), LENGTH), Rotation(cos, sin, half, DIM, HALF, REST, INTERLEAVED)
     block = tl.program_id(1)
     of_q = tl.cdiv(q_heads, HEADS_EACH)
     if block < of_q:
-        turned(q_ptr, q_out_ptr, q_batch, q_head, q_at, q_out_batch, q_out_head, q_out_at, q_heads, LENGTH, DIM, half, cos, sin,
-               batch, block * HEADS_EACH, places, HEADS_EACH, HALF, REST, INTERLEAVED)
+        q, q_out = Tensor(q_ptr, q_batch, q_head, q_at), Tensor(q_out_ptr, q_out_batch, q_out_head, q_out_at)
+        turn(q, q_out, q_heads, block * HEADS_EACH, places, rotation, HEADS_EACH)
     if k_ptr is not None:
         if block >= of_q:
-            turned(k_ptr, k_out_ptr, k_batch, k_head, k_at, k_out_batch, k_out_head, k_out_at, k_heads, LENGTH, DIM, half, cos, sin,
-                   batch, (block - of_q) * HEADS_EACH, places, HEADS_EACH, HALF, REST, INTERLEAVED)
+            k, k_out = Tensor(k_ptr, k_batch, k_head, k_at), Tensor(k_out_ptr, k_out_batch, k_out_head, k_out_at)
+            turn(k, k_out, k_heads, (block - of_q) * HEADS_EACH, places, rotation, HEADS_EACH)

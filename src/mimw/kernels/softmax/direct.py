@@ -14,7 +14,8 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..norm.statistics import send_statistics
+from ..norm.blocks import Lines, Span, block_of, zeros_of
+from ..norm.exchange import exchange_of, received_pairs, send_pair
 from .sums import LN2, LOG2E, finite, row_sum
 
 
@@ -26,26 +27,19 @@ def own_rows(ROWS, ROWS_EACH: tl.constexpr, CLUSTER: tl.constexpr):
 
 
 @mimw.jit
-def block_of(first, i, rows_inside, N, BLOCK: tl.constexpr):
-    """(columns of block number i, where they are in a row that is there)."""
-    columns = (first + i * BLOCK + tl.arange(0, BLOCK))[None, :]
-    return columns, rows_inside & (columns < N)
-
-
-@mimw.jit
-def read(x_ptr, x_at, columns, inside):
+def read(x, block):
     """A block in units of log2(e), -inf outside."""
-    return tl.load(x_ptr + x_at + columns, mask=inside, other=float("-inf")).to(tl.float32) * LOG2E
+    return tl.load(x.at(block), mask=block.inside, other=float("-inf")).to(tl.float32) * LOG2E
 
 
 @mimw.jit
-def write(x, y_ptr, y_at, columns, inside, largest, total, LOG: tl.constexpr):
+def write(x, y, block, largest, total, LOG: tl.constexpr):
     """y of a block."""
     if LOG:
-        y = x * LN2 - (finite(largest) + tl.log2(total))[:, None] * LN2
+        result = x * LN2 - (finite(largest) + tl.log2(total))[:, None] * LN2
     else:
-        y = tl.exp2(x - finite(largest)[:, None]) * (1 / total)[:, None]
-    tl.store(y_ptr + y_at + columns, y.to(tlx.dtype_of(y_ptr)), mask=inside)
+        result = tl.exp2(x - finite(largest)[:, None]) * (1 / total)[:, None]
+    y.write(block, result)
 
 
 @mimw.jit
@@ -54,48 +48,47 @@ def softmax_direct(x_ptr, y_ptr, ROWS, N, x_row, y_row, ROWS_EACH: tl.constexpr,
     """y = exp(x) over the sum of its row, or its logarithm."""
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
     first = rank * (BLOCK * LOOPS)
-    rows, rows_inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
-    columns, inside = block_of(first, 0, rows_inside, N, BLOCK)
+    rows, inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
+    span = Span(first, inside, N, ROWS_EACH, BLOCK, LOOPS)
+    block = block_of(span, 0)
     if LOOPS == 1:
-        x = read(x_ptr, rows * x_row, columns, inside)
+        x = read(Lines(x_ptr, rows * x_row), block)
         largest = tl.max(x, 1)
         total = tl.sum(tl.exp2(x - finite(largest)[:, None]), 1)
     else:
         # Each place of a block has a maximum and a sum of its own, which are put together once, at the end.
         largests = tl.full((ROWS_EACH, BLOCK), float("-inf"), tl.float32)
-        totals = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
+        totals = zeros_of(span)
         for i in range(LOOPS):
-            columns, inside = block_of(first, i, rows_inside, N, BLOCK)
-            x = read(x_ptr, rows * x_row, columns, inside)
+            block = block_of(span, i)
+            x = read(Lines(x_ptr, rows * x_row), block)
             new = tl.maximum(largests, x)
             totals = totals * tl.exp2(largests - finite(new)) + tl.exp2(x - finite(new))
             largests = new
         largest = tl.max(largests, 1)
         total = tl.sum(totals * tl.exp2(largests - finite(largest)[:, None]), 1)
     if CLUSTER > 1:
-        parts, arrived = tlx.local_alloc((CLUSTER, 2), tl.float32, 1), tlx.alloc_barriers(1)
-        row_largest, row_total = row_sum(largest, total, parts[0], arrived[0], 0, rank, CLUSTER)
+        row_largest, row_total = row_sum(exchange_of(1, rank, CLUSTER).at(0), 0, largest, total)
         largest, total = tl.zeros_like(largest) + row_largest, tl.zeros_like(total) + row_total
     if LOOPS == 1:
-        write(x, y_ptr, rows * y_row, columns, inside, largest, total, LOG)
+        write(x, Lines(y_ptr, rows * y_row), block, largest, total, LOG)
     else:
         for i in range(LOOPS):
-            columns, inside = block_of(first, i, rows_inside, N, BLOCK)
-            write(read(x_ptr, rows * x_row, columns, inside), y_ptr, rows * y_row, columns, inside, largest, total, LOG)
+            block = block_of(span, i)
+            write(read(Lines(x_ptr, rows * x_row), block), Lines(y_ptr, rows * y_row), block, largest, total, LOG)
 
 
 @mimw.jit
-def read_two(y_ptr, dy_ptr, y_at, dy_at, columns, inside):
+def read_two(y, dy, block):
     """y and dy of a block, 0 outside."""
-    y = tl.load(y_ptr + y_at + columns, mask=inside, other=0).to(tl.float32)
-    return y, tl.load(dy_ptr + dy_at + columns, mask=inside, other=0).to(tl.float32)
+    return y.read(block), dy.read(block)
 
 
 @mimw.jit
-def write_gradient(y, dy, dx_ptr, dx_at, columns, inside, total, LOG: tl.constexpr):
+def write_gradient(y, dy, dx, block, total, LOG: tl.constexpr):
     """dx of a block."""
-    dx = dy - tl.exp2(y * LOG2E) * total[:, None] if LOG else y * (dy - total[:, None])
-    tl.store(dx_ptr + dx_at + columns, dx.to(tlx.dtype_of(dx_ptr)), mask=inside)
+    result = dy - tl.exp2(y * LOG2E) * total[:, None] if LOG else y * (dy - total[:, None])
+    dx.write(block, result)
 
 
 @mimw.jit
@@ -104,28 +97,28 @@ def softmax_gradient(y_ptr, dy_ptr, dx_ptr, ROWS, N, y_row, dy_row, dx_row, ROWS
     """dx = y (dy - sum of y dy of the row); of the logarithm dx = dy - exp(y) (sum of dy of the row)."""
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
     first = rank * (BLOCK * LOOPS)
-    rows, rows_inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
-    columns, inside = block_of(first, 0, rows_inside, N, BLOCK)
+    rows, inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
+    span = Span(first, inside, N, ROWS_EACH, BLOCK, LOOPS)
+    block = block_of(span, 0)
     if LOOPS == 1:
-        y, dy = read_two(y_ptr, dy_ptr, rows * y_row, rows * dy_row, columns, inside)
+        y, dy = read_two(Lines(y_ptr, rows * y_row), Lines(dy_ptr, rows * dy_row), block)
         total = tl.sum(dy if LOG else y * dy, 1)
     else:
-        sums = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
+        sums = zeros_of(span)
         for i in range(LOOPS):
-            columns, inside = block_of(first, i, rows_inside, N, BLOCK)
-            y, dy = read_two(y_ptr, dy_ptr, rows * y_row, rows * dy_row, columns, inside)
+            block = block_of(span, i)
+            y, dy = read_two(Lines(y_ptr, rows * y_row), Lines(dy_ptr, rows * dy_row), block)
             sums += dy if LOG else y * dy
         total = tl.sum(sums, 1)
     if CLUSTER > 1:
-        parts, arrived = tlx.local_alloc((CLUSTER, 2), tl.float32, 1), tlx.alloc_barriers(1)
-        send_statistics(total, total, parts[0], arrived[0], rank, CLUSTER)
-        tlx.barrier_wait(arrived[0], 0)
-        totals, _ = tlx.local_load(parts[0]).split()
+        place = exchange_of(1, rank, CLUSTER).at(0)
+        send_pair(place, total, total)
+        totals, _ = received_pairs(place, 0)
         total = tl.zeros_like(total) + tl.sum(totals)
     if LOOPS == 1:
-        write_gradient(y, dy, dx_ptr, rows * dx_row, columns, inside, total, LOG)
+        write_gradient(y, dy, Lines(dx_ptr, rows * dx_row), block, total, LOG)
     else:
         for i in range(LOOPS):
-            columns, inside = block_of(first, i, rows_inside, N, BLOCK)
-            y, dy = read_two(y_ptr, dy_ptr, rows * y_row, rows * dy_row, columns, inside)
-            write_gradient(y, dy, dx_ptr, rows * dx_row, columns, inside, total, LOG)
+            block = block_of(span, i)
+            y, dy = read_two(Lines(y_ptr, rows * y_row), Lines(dy_ptr, rows * dy_row), block)
+            write_gradient(y, dy, Lines(dx_ptr, rows * dx_row), block, total, LOG)

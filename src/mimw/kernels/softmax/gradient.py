@@ -14,8 +14,9 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..norm.ring import chunk_at, load_rows, own_columns, places_to_tell, taken_slot, tiles_for
-from ..norm.statistics import added, send_statistics
+from ..norm.exchange import exchange_of, received_pairs, send_pair
+from ..norm.ring import Matrix, Part, chunk_columns, cluster_rows, load_rows, own_columns, ring_of, taken_slot, tiles_for
+from ..norm.statistics import added
 from .sums import LOG2E
 
 
@@ -43,29 +44,26 @@ def part_total(ys, dys, LOG: tl.constexpr):
 
 
 @mimw.jit
-def compute(y_tiles, dy_tiles, full, free, parts, arrived, dx_ptr, ROWS, units, dx_row, rank, cluster, clusters, me: tl.constexpr,
-            UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr,
-            CONSUMERS: tl.constexpr, LOG: tl.constexpr, EVEN: tl.constexpr):
+def compute(y_tiles, dy_tiles, dx, rows, part, ring, exchange, me: tl.constexpr, LOG: tl.constexpr):
     """Every CONSUMERS-th row, from row number `me` of this cluster's on."""
-    inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+    inside = own_columns(part)
     turn = 0
-    for row in range(cluster + me * clusters, ROWS, CONSUMERS * clusters):
-        slot = taken_slot(full, free, turn, me, STAGES, CONSUMERS)
-        ys, dys = read_part(y_tiles, slot, inside, CHUNKS), read_part(dy_tiles, slot, inside, CHUNKS)
-        tlx.barrier_arrive(free[slot])
+    for row in range(rows.cluster + me * rows.clusters, rows.count, ring.CONSUMERS * rows.clusters):
+        slot = taken_slot(ring, turn, me)
+        ys, dys = read_part(y_tiles, slot, inside, part.CHUNKS), read_part(dy_tiles, slot, inside, part.CHUNKS)
+        tlx.barrier_arrive(ring.free[slot])
         total = part_total(ys, dys, LOG)
-        if CLUSTER > 1:
+        if part.CLUSTER > 1:
             place = me * 2 + turn % 2
-            send_statistics(total, total, parts[place], arrived[place], rank, CLUSTER)
-            tlx.barrier_wait(arrived[place], turn // 2 % 2)
-            totals, _ = tlx.local_load(parts[place]).split()
+            send_pair(exchange.at(place), total, total)
+            totals, _ = received_pairs(exchange.at(place), turn // 2 % 2)
             total = tl.sum(totals)
-        dx_at = dx_ptr + row.to(tl.int64) * dx_row
-        for chunk in tl.static_range(CHUNKS):
+        dx_at = dx.row(row)
+        for chunk in tl.static_range(part.CHUNKS):
             y, dy = ys[chunk], dys[chunk]
-            dx = dy - tl.exp2(y * LOG2E) * total if LOG else y * (dy - total)
-            columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
-            tl.store(dx_at + columns, dx.to(tlx.dtype_of(dx_ptr)), mask=None if inside is None else inside[chunk])
+            result = dy - tl.exp2(y * LOG2E) * total if LOG else y * (dy - total)
+            tl.store(dx_at + chunk_columns(part, chunk), result.to(tlx.dtype_of(dx_at)),
+                     mask=None if inside is None else inside[chunk])
         turn += 1
 
 
@@ -79,15 +77,13 @@ def softmax_gradient_ring(y_ptr, dy_ptr, dx_ptr, ROWS, units, y_units, dy_units,
                EVEN                 all parts are whole
     """
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
+    rows, part = cluster_rows(ROWS, CLUSTER), Part(rank, units, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
     y_tiles, dy_tiles = tiles_for(y_ptr, STAGES * CHUNKS, CHUNK), tiles_for(dy_ptr, STAGES * CHUNKS, CHUNK)
-    full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    parts, arrived = places_to_tell(2, CONSUMERS, CLUSTER)
+    ring, exchange = ring_of(STAGES, CONSUMERS), exchange_of(2 * CONSUMERS, rank, CLUSTER)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(y_tiles, dy_tiles, full, free, parts, arrived, dx_ptr, ROWS, units, dx_units * UNIT, rank, cluster, clusters,
-                    me, UNIT, CHUNK, CHUNKS, CLUSTER, STAGES, CONSUMERS, LOG, EVEN)
+            compute(y_tiles, dy_tiles, Matrix(dx_ptr, dx_units * UNIT), rows, part, ring, exchange, me, LOG)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load_rows((y_ptr, dy_ptr), (y_units * UNIT, dy_units * UNIT), (y_tiles, dy_tiles), full, free, ROWS, units, rank,
-                      cluster, clusters, UNIT, CHUNK, CHUNKS, STAGES, EVEN)
+            y, dy = Matrix(y_ptr, y_units * UNIT), Matrix(dy_ptr, dy_units * UNIT)
+            load_rows((y, dy), (y_tiles, dy_tiles), rows, ring, part)

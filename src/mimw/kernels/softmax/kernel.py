@@ -15,7 +15,8 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..norm.ring import chunk_at, load_rows, own_columns, places_to_tell, taken_slot, tiles_for
+from ..norm.exchange import exchange_of
+from ..norm.ring import Matrix, Part, chunk_columns, cluster_rows, load_rows, own_columns, ring_of, taken_slot, tiles_for
 from .sums import LN2, LOG2E, finite, part_sum, row_sum
 
 
@@ -32,30 +33,27 @@ def read_part(tiles, slot, inside, CHUNKS: tl.constexpr):
 
 
 @mimw.jit
-def compute(tiles, full, free, parts, arrived, y_ptr, ROWS, units, y_row, rank, cluster, clusters, me: tl.constexpr,
-            UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr,
-            CONSUMERS: tl.constexpr, LOG: tl.constexpr, EVEN: tl.constexpr):
+def compute(tiles, y, rows, part, ring, exchange, me: tl.constexpr, LOG: tl.constexpr):
     """Every CONSUMERS-th row, from row number `me` of this cluster's on."""
-    inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+    inside = own_columns(part)
     turn = 0
-    for row in range(cluster + me * clusters, ROWS, CONSUMERS * clusters):
-        slot = taken_slot(full, free, turn, me, STAGES, CONSUMERS)
-        xs = read_part(tiles, slot, inside, CHUNKS)
-        tlx.barrier_arrive(free[slot])
+    for row in range(rows.cluster + me * rows.clusters, rows.count, ring.CONSUMERS * rows.clusters):
+        slot = taken_slot(ring, turn, me)
+        xs = read_part(tiles, slot, inside, part.CHUNKS)
+        tlx.barrier_arrive(ring.free[slot])
         own, total, powers = part_sum(xs)
         largest = own
-        if CLUSTER > 1:
-            place = me * 2 + turn % 2
-            largest, total = row_sum(own, total, parts[place], arrived[place], turn // 2 % 2, rank, CLUSTER)
+        if part.CLUSTER > 1:
+            largest, total = row_sum(exchange.at(me * 2 + turn % 2), turn // 2 % 2, own, total)
         if LOG:
             offset = (finite(largest) + tl.log2(total)) * LN2
         else:
             factor = tl.exp2(finite(own) - finite(largest)) / total
-        y_at = y_ptr + row.to(tl.int64) * y_row
-        for chunk in tl.static_range(CHUNKS):
-            y = xs[chunk] * LN2 - offset if LOG else powers[chunk] * factor
-            columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
-            tl.store(y_at + columns, y.to(tlx.dtype_of(y_ptr)), mask=None if inside is None else inside[chunk])
+        y_at = y.row(row)
+        for chunk in tl.static_range(part.CHUNKS):
+            result = xs[chunk] * LN2 - offset if LOG else powers[chunk] * factor
+            tl.store(y_at + chunk_columns(part, chunk), result.to(tlx.dtype_of(y_at)),
+                     mask=None if inside is None else inside[chunk])
         turn += 1
 
 
@@ -68,15 +66,11 @@ def softmax(x_ptr, y_ptr, ROWS, units, x_units, y_units, UNIT: tl.constexpr, CHU
                EVEN                     all parts are whole
     """
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
-    tiles = tiles_for(x_ptr, STAGES * CHUNKS, CHUNK)
-    full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    parts, arrived = places_to_tell(2, CONSUMERS, CLUSTER)
+    rows, part = cluster_rows(ROWS, CLUSTER), Part(rank, units, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
+    tiles, ring = tiles_for(x_ptr, STAGES * CHUNKS, CHUNK), ring_of(STAGES, CONSUMERS)
+    exchange = exchange_of(2 * CONSUMERS, rank, CLUSTER)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
-            me: tl.constexpr = tlx.async_task_replica_id()
-            compute(tiles, full, free, parts, arrived, y_ptr, ROWS, units, y_units * UNIT, rank, cluster, clusters, me, UNIT, CHUNK,
-                    CHUNKS, CLUSTER, STAGES, CONSUMERS, LOG, EVEN)
+            compute(tiles, Matrix(y_ptr, y_units * UNIT), rows, part, ring, exchange, tlx.async_task_replica_id(), LOG)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load_rows((x_ptr, ), (x_units * UNIT, ), (tiles, ), full, free, ROWS, units, rank, cluster, clusters, UNIT, CHUNK,
-                      CHUNKS, STAGES, EVEN)
+            load_rows((Matrix(x_ptr, x_units * UNIT), ), (tiles, ), rows, ring, part)

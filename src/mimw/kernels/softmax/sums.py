@@ -1,9 +1,9 @@
-"""The denominator of a softmax whose row is spread over several CTAs: each tells all others its maximum and its sum.
+"""The denominator of a softmax whose row is spread over several CTAs: each sends its maximum and its sum to all others.
 
 Input: the exponents of a CTA's part, largest and sum. Output: those of the row, in each CTA of the cluster. For example:
 
     largest, total = part_sum(xs)                                       sum of exp(x - largest) of this CTA's columns
-    largest, total = row_sum(largest, total, parts[turn], arrived[turn], phase, rank, CLUSTER)
+    largest, total = row_sum(exchange.at(place), phase, largest, total)
 
 All x are in units of log2(e): exp(x) is 2^(x log2(e)), which is one instruction. A part of -inf alone counts from 0 on, so that it
 adds nothing; a row of nothing else is NaN throughout, as in torch.
@@ -12,9 +12,9 @@ adds nothing; a row of nothing else is NaN throughout, as in torch.
 import triton.language as tl
 
 import mimw
-import mimw.tlx as tlx
 
-from ..norm.statistics import added, send_statistics
+from ..norm.exchange import received_pairs, send_pair
+from ..norm.statistics import added
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
@@ -22,7 +22,7 @@ LN2 = tl.constexpr(0.6931471805599453)
 
 @mimw.jit
 def finite(largest):
-    """What exponents are taken from: 0 where all are -inf."""
+    """The number that exponents are taken from: 0 where all are -inf."""
     return tl.where(largest == float("-inf"), 0.0, largest)
 
 
@@ -40,10 +40,9 @@ def part_sum(xs):
 
 
 @mimw.jit
-def row_sum(largest, total, parts, arrived, phase, rank, CLUSTER: tl.constexpr):
+def row_sum(place, phase, largest, total):
     """(largest, sum) of the whole row."""
-    send_statistics(largest, total, parts, arrived, rank, CLUSTER)
-    tlx.barrier_wait(arrived, phase)
-    largests, totals = tlx.local_load(parts).split()
+    send_pair(place, largest, total)
+    largests, totals = received_pairs(place, phase)
     largest = tl.max(largests)
     return largest, tl.sum(totals * tl.exp2(largests - finite(largest)))

@@ -11,11 +11,21 @@ the equal keys as are missing. A row too long for one CTA is shared by the CTAs 
 counts of the others.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
+
+
+@tle.struct
+class Split:
+    """The CTA number `rank` of those of `mesh` that share a row of numbers of BITS bits; None: one CTA has it all."""
+    rank: Any
+    mesh: tl.constexpr
+    BITS: tl.constexpr
 
 
 @mimw.jit
@@ -56,34 +66,16 @@ def digit_of(counts, wanted):
 
 
 @mimw.jit
-def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
-         THREADS: tl.constexpr, EACH: tl.constexpr, COPIES: tl.constexpr, DIGIT: tl.constexpr, LIST: tl.constexpr,
-         LARGEST: tl.constexpr = True, NAN: tl.constexpr = False):
-    """values[row], indices[row] = the K largest (or smallest) of x[row, :N] and where they are, in any order.
+def last_key(key, thread, wanted, split, DIGIT: tl.constexpr, COPIES: tl.constexpr):
+    """(the wanted-th largest key of a row, how many of the keys equal to it are among the wanted ones).
 
-    BLOCK numbers are in the registers of a CTA, in `layout`: thread t of THREADS has EACH neighbours of every THREADS * EACH. With
-    a mesh, a row is spread over a cluster.
+    A count has COPIES places, neighbouring threads add to different ones: shared memory has 32 banks, and the high digits of
+    numbers of one size are few.
     """
-    TYPE: tl.constexpr = x_ptr.dtype.element_ty
-    BITS: tl.constexpr = TYPE.primitive_bitwidth
     BINS: tl.constexpr = 1 << DIGIT
-    SIZE: tl.constexpr = 1 if mesh is None else mesh.size
-    rank, row = 0, tl.program_id(0)
-    if mesh is not None:
-        rank = tle.shard_id(mesh, "cluster")
-        row = tl.program_id(0) // SIZE
-    element = tl.arange(0, BLOCK)
-    column = rank * BLOCK + element
-    x = tl.load(x_ptr + row.to(tl.int64) * stride + column, mask=column < N, other=0)
-    # Nothing below moves keys between threads: each counts its own. The pin keeps the compiler from dealing them out anew.
-    key = tl.maximum(keys_of(tlx.require_layout(x, layout), BITS, LARGEST, NAN), 1)
-    key = tl.where(column < N, key, 0)  # below all that is there, -inf too: never among the K largest of N >= K
-    thread = tlx.require_layout(element, layout, pin=False) // EACH % THREADS
-
-    # A count has COPIES places, neighbouring threads add to different ones: shared memory has 32 banks, and the high digits of
-    # numbers of one size are few.
+    BITS: tl.constexpr = split.BITS
     table = tle.gpu.alloc([BINS, COPIES], tl.int32)
-    wanted, prefix = K, tl.full((), 0, tl.uint32)
+    prefix = tl.full((), 0, tl.uint32)
     for step in tl.static_range(BITS // DIGIT):
         shift = BITS - DIGIT * (step + 1)
         tl.store(tle.gpu.local_ptr(table), tl.zeros((BINS, COPIES), tl.int32))
@@ -94,30 +86,71 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
         else:
             tl.atomic_add(counted, 1, mask=key >> (shift + DIGIT) == prefix, sem="relaxed")
         counts = tl.sum(tl.load(tle.gpu.local_ptr(table)), 1)
-        if mesh is not None:
-            counts = everywhere(counts, tle.gpu.alloc([BINS], tl.int32), mesh)
+        if split.mesh is not None:
+            counts = everywhere(counts, tle.gpu.alloc([BINS], tl.int32), split.mesh)
         digit, above = digit_of(counts, wanted)
         wanted -= above
         prefix = (prefix << DIGIT) | digit.to(tl.uint32)
+    return prefix, wanted
 
-    # Now `prefix` is the K-th largest key, and `wanted` of the keys equal to it belong to the K largest. Each thread numbers what
-    # it holds, larger ones in the low half of a word and equal ones in the high half; the sums before it are where its own begin.
-    larger, found_here = key > prefix, key >= prefix
+
+@mimw.jit
+def numbered(larger, found, thread, THREADS: tl.constexpr):
+    """(the number of each larger key among these in the low half of a word, of each other one that is found in the high half; how
+    many there are, likewise). Each thread numbers what it holds; the sums before it are where its own begin."""
     cursors = tle.gpu.alloc([THREADS], tl.int32)
     tl.store(tle.gpu.local_ptr(cursors), tl.zeros((THREADS, ), tl.int32))
     own = tle.gpu.local_ptr(cursors, (thread, ))
-    place = tl.atomic_add(own, tl.where(larger, 1, 1 << 16), mask=found_here, sem="relaxed")
+    place = tl.atomic_add(own, tl.where(larger, 1, 1 << 16), mask=found, sem="relaxed")
     before, total = tle.cumsum(tl.load(tle.gpu.local_ptr(cursors)))
     tl.store(tle.gpu.local_ptr(cursors), before)
     place += tl.load(own)
+    return place, total
+
+
+@mimw.jit
+def totals_before(total, split):
+    """(larger keys, equal keys) of the CTAs before this one, whose totals are words of two halves."""
+    SIZE: tl.constexpr = split.mesh.size
+    totals = tle.gpu.alloc([SIZE], tl.int32)
+    for cta in tl.static_range(SIZE):
+        tl.store(tle.gpu.local_ptr(tle.remote(totals, cta, split.mesh), [split.rank]), total)
+    tle.distributed_barrier(split.mesh)
+    earlier = tl.where(tl.arange(0, SIZE) < split.rank, tl.load(tle.gpu.local_ptr(totals)), 0)
+    return tl.sum(earlier & 0xFFFF), tl.sum(earlier >> 16 & 0xFFFF)
+
+
+@mimw.jit
+def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
+         THREADS: tl.constexpr, EACH: tl.constexpr, COPIES: tl.constexpr, DIGIT: tl.constexpr, LIST: tl.constexpr,
+         LARGEST: tl.constexpr = True, NAN: tl.constexpr = False):
+    """values[row], indices[row] = the K largest (or smallest) of x[row, :N] and where they are, in any order.
+
+    BLOCK numbers are in the registers of a CTA, in `layout`: thread t of THREADS has EACH neighbours of every THREADS * EACH. With
+    a mesh, a row is spread over a cluster.
+    """
+    TYPE: tl.constexpr = x_ptr.dtype.element_ty
+    BITS: tl.constexpr = TYPE.primitive_bitwidth
+    SIZE: tl.constexpr = 1 if mesh is None else mesh.size
+    rank, row = 0, tl.program_id(0)
+    if mesh is not None:
+        rank = tle.shard_id(mesh, "cluster")
+        row = tl.program_id(0) // SIZE
+    split = Split(rank, mesh, BITS)
+    element = tl.arange(0, BLOCK)
+    column = rank * BLOCK + element
+    x = tl.load(x_ptr + row.to(tl.int64) * stride + column, mask=column < N, other=0)
+    # Nothing below moves keys between threads: each counts its own. The pin keeps the compiler from dealing them out anew.
+    key = tl.maximum(keys_of(tlx.require_layout(x, layout), BITS, LARGEST, NAN), 1)
+    key = tl.where(column < N, key, 0)  # below all that is there, -inf too: never among the K largest of N >= K
+    thread = tlx.require_layout(element, layout, pin=False) // EACH % THREADS
+
+    last, wanted = last_key(key, thread, K, split, DIGIT, COPIES)
+    larger, found_here = key > last, key >= last
+    place, total = numbered(larger, found_here, thread, THREADS)
     larger_before, equal_before = 0, 0
     if mesh is not None:
-        totals = tle.gpu.alloc([SIZE], tl.int32)
-        for cta in tl.static_range(SIZE):
-            tl.store(tle.gpu.local_ptr(tle.remote(totals, cta, mesh), [rank]), total)
-        tle.distributed_barrier(mesh)
-        earlier = tl.where(tl.arange(0, SIZE) < rank, tl.load(tle.gpu.local_ptr(totals)), 0)
-        larger_before, equal_before = tl.sum(earlier & 0xFFFF), tl.sum(earlier >> 16 & 0xFFFF)
+        larger_before, equal_before = totals_before(total, split)
     found = total & 0xFFFF
     ties = tl.minimum(total >> 16 & 0xFFFF, tl.maximum(wanted - equal_before, 0))
 
