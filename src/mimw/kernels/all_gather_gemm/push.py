@@ -69,7 +69,8 @@ def push(a, gathered, signals, lines, problem, BAND: tl.constexpr):
     rows, then a signal, of each program."""
     world = signals.world
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
-    bands, rows, base = tl.cdiv(problem.M, BAND), tl.cast(problem.M, tl.int64) * problem.K, 0      # of one row M is a constant, which has no `to`
+    bands, base = tl.cdiv(problem.M, BAND), 0
+    rows = tl.cast(problem.M, tl.int64) * problem.K     # of one row M is a constant, which has no `to`
     for step in range(1, size):
         tlx.signal(tlx.peer_pointer(signals.started, (me + step) % size, world) + me * programs + program)
     for step in range(1, size):

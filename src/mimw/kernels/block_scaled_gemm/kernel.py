@@ -67,7 +67,7 @@ class Operands:
 
 @tle.struct
 class ScalesOfB:
-    """Where B's scales are, and how far apart those of groups, of columns and of chunks lie."""
+    """B's scales; the ways from one group, one column of blocks and one chunk to the next."""
     scales: tl.tensor
     next_group: Any
     next_column: Any
@@ -182,8 +182,8 @@ def compute(inputs, groups, scales, out, part):
                 if tile - before >= whole:
                     half = Output(out.c_desc, out.staging, out.PIECES // 2, 1)
                     for nth in range(count):
-                        compute_tile(chunks.replace(first=chunk + nth * steps), half, part,
-                                     PlaceInGroup(group, here.first + m + nth * groups.grid.BM, here.first + here.rows, n), BLOCK // 2)
+                        below = PlaceInGroup(group, here.first + m + nth * groups.grid.BM, here.first + here.rows, n)
+                        compute_tile(chunks.replace(first=chunk + nth * steps), half, part, below, BLOCK // 2)
                     tlx.async_descriptor_store_wait(0)      # the next tile begins with the same staging tile
                 else:
                     compute_tile(chunks, out, part, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)

@@ -30,9 +30,9 @@ BLOCK = tl.constexpr(128)       # of K, and of B's columns, that share a scale
 
 @tle.struct
 class Part:
-    """A consumer's ROWS rows of a tile, from row ROW on, its first staging tile, and how it multiplies: TOGETHER chunks at a time, the second consumer
-    APART chunks behind the first; EARLY scales of columns are read a chunk ahead, and fences stand beside products, not at
-    releases. Where the groups' rows are CONTIGUOUS they begin anywhere among the scales that were copied."""
+    """A consumer's ROWS rows of a tile, from row ROW on, its first staging tile, and its way: TOGETHER chunks at a time, the second
+    consumer APART chunks behind the first; EARLY scales of columns are read a chunk ahead, and fences stand beside products,
+    not at releases. CONTIGUOUS groups of rows begin anywhere among the scales that were copied."""
     me: tl.constexpr
     ROW: tl.constexpr
     ROWS: tl.constexpr
@@ -142,7 +142,7 @@ def multiply(chunks, part, COLUMNS: tl.constexpr, AHEAD: tl.constexpr):
 
 @mimw.jit
 def multiply_tall(chunks, part, COLUMNS: tl.constexpr):
-    """128 rows of A times B, as two halves. The second consumer begins when the first one has products of APART chunks, so that they
+    """128 rows of A times B, as two halves. The second consumer begins when the first one has products of APART chunks: so they
     neither wait for theirs nor store together."""
     sums = tl.zeros((64, COLUMNS), tl.float32)
     more = tl.zeros((64, COLUMNS), tl.float32)

@@ -69,7 +69,7 @@ def store(out, acc, at, part):
 
 @mimw.jit
 def rows_for(numbers, m, R, ROWS: tl.constexpr, C_ROWS):
-    """Where ROWS rows of the product from row m on belong; those behind the end, and negative ones, behind the end of C."""
+    """Rows of C for ROWS rows of the product from row m on; C_ROWS, behind the end, for those that there are not."""
     at = m + tl.arange(0, ROWS)
     rows = tl.load(numbers + at, mask=at < R, other=C_ROWS)
     return tl.where(rows < 0, C_ROWS, rows)                     # TMA leaves out what is behind the end, not what is before

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..checks import of_rank, of_size, on_one_gpu, one_of, persistent, rows_for_tma, strides, type_name
 from ..descriptors import described
-from ..rooms import rooms
+from ..workspace import workspace
 from .configs import Configuration, configuration
 from .kernel import gemm as kernel
 
@@ -156,7 +156,7 @@ def matmul(a, b, out=None, out_dtype=None, chosen: Configuration | None = None, 
     programs = torch.cuda.get_device_properties(a.device).multi_processor_count
     sizes = room_for(a.shape[0], b.shape[1], a.shape[1], a.dtype.itemsize, programs, chosen,
                      promoted=epilogue.get("promoted", False), residual=epilogue.get("residual") is not None)
-    room, flags = rooms(a, sizes) if sizes[0] else (None, None)
+    room, flags = workspace(a, sizes) if sizes[0] else (None, None)
     grid, args, meta = arguments(a, b, out, programs, chosen, room=room, flags=flags, **epilogue)
     kernel[grid](*args, **meta)
     return out

@@ -33,13 +33,13 @@ from .product import columns, multiply
 from .promoted import multiply_promoted
 from .roles import input_pipe
 from .sources import OneMatrix, Place
-from .tail import Room, hand_on, item, items, others_in, plus_others, share_of
+from .tail import Room, hand_on, item, items, others_in, plus_others, split_of
 from .tiles import Problem, Tiles, part_of, tile_origin
 
 
 @tle.struct
 class Finish:
-    """What becomes of a consumer's sums: the epilogue, and C; the residual's pieces come in the very tiles that C is stored from."""
+    """The way out of a consumer's sums: the epilogue, and C; the residual's pieces come in the very tiles that C is stored from."""
     problem: Problem
     epilogue: Epilogue
     out: Output
@@ -49,9 +49,9 @@ class Finish:
 @mimw.jit
 def load(inputs, operands, problem, tiles, sharers):
     """Tiles of A and B along K, for one item of this program after the other."""
-    share = share_of(problem, tiles, sharers)
-    for number in range(items(share)):
-        one = item(share, number)
+    split = split_of(problem, tiles, sharers)
+    for number in range(items(split)):
+        one = item(split, number)
         m, n = tile_origin(one.tile, problem.M, problem.N, tiles)
         for step in range(one.begin, one.end):
             operands.copy(inputs.acquire(one.before + (step - one.begin)), Place(m, n), step * tiles.BK)
@@ -85,15 +85,15 @@ def store(finish, acc, at, number, part, others):
 
 @mimw.jit
 def compute(inputs, finish, tiles, room, flags, sharers, me: tl.constexpr, PROMOTED: tl.constexpr):
-    """The items of consumer `me`: all of its rows in ping-pong, its share of the rows of each otherwise."""
+    """The items of consumer `me`: all of its rows in ping-pong, its split of the rows of each otherwise."""
     part, problem = part_of(tiles, me), finish.problem
-    share = share_of(problem, tiles, sharers)
+    split = split_of(problem, tiles, sharers)
     place = Room(room, flags, tl.program_id(0) * tiles.sharers() + (0 if tiles.PING_PONG else me), tiles.sharers())
     number = me
     if tiles.PING_PONG:
         open_turns(me, tiles.CONSUMERS)
-    for this in range(part.TURN, items(share), part.TURNS):
-        one = item(share, this)
+    for this in range(part.TURN, items(split), part.TURNS):
+        one = item(split, this)
         if PROMOTED:
             acc = multiply_promoted(inputs, one.before, one.end - one.begin, part, PROMOTED)
         else:
@@ -102,10 +102,10 @@ def compute(inputs, finish, tiles, room, flags, sharers, me: tl.constexpr, PROMO
         at = Place(m + part.ROW, n)
         if room is None:
             store(finish, acc, at, number, part, None)
-        elif one.end < share.steps:
+        elif one.end < split.steps:
             hand_on(acc, place, tiles.PIECES)
         else:
-            store(finish, acc, at, number, part, others_in(place, share, one))
+            store(finish, acc, at, number, part, others_in(place, split, one))
         number += tiles.CONSUMERS * tiles.PIECES
     tlx.async_descriptor_store_wait(0)
 
@@ -126,7 +126,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
          ACTIVATION: tl.constexpr = None, PROMOTED: tl.constexpr = 0, room=None, flags=None, sharers=None):
     """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
     (8-bit and tf32 inputs need that); what is None is left out. PROMOTED is for 8-bit inputs: sums leave the tensor cores after
-    each chunk, and the products of so many chunks overlap; 0: they stay. `sharers` programs share out the last round's tiles
+    each chunk, and the products of so many chunks overlap; 0: they stay. `sharers` programs split out the last round's tiles
     (tail.py), None: nobody does: `room` has BM BN fp32 numbers for each program, `flags` an int32 0 for each of its consumers."""
     tl.static_assert(not (PROMOTED and PING_PONG), "consumers that take turns cannot add while another one multiplies")
     tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")

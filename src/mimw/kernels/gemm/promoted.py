@@ -60,7 +60,7 @@ def multiply_halves(inputs, first, steps, part):
 
 @mimw.jit
 def multiply_promoted(inputs, first, steps, part, TOGETHER: tl.constexpr):
-    """The rows of A that are the consumer's, times B: the sum over `steps` chunks, from number `first` on, TOGETHER at a time. ptxas
+    """The rows of A that are the consumer's, times B: the sum over `steps` chunks from number `first` on, TOGETHER at a time. ptxas
     would serialise products in flight over the end of a loop's body (C7514): each TOGETHER ends with a wait for all."""
     if part.ROWS == 128:
         return multiply_halves(inputs, first, steps, part)

@@ -17,7 +17,6 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers, one_of_consumers, open_turns
-from .operands import load_along
 from .product import multiply
 from .tiles import part_of
 
@@ -37,7 +36,7 @@ def load_tiles(inputs, source, operands):
     """Tiles of A and B along K, for one output tile of this program after the other."""
     chunk = 0
     for number in range(tl.program_id(0), source.count(), tl.num_programs(0)):
-        chunk = load_along(inputs, chunk, operands, source.at(number), source.problem.K, source.tiles.BK)
+        chunk = source.load(inputs, chunk, operands, source.at(number))
 
 
 @mimw.jit

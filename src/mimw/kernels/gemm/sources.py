@@ -6,7 +6,8 @@ Input: a problem and its tiles. Output: a struct with a few methods, which `role
     source.count()              of all output tiles
     source.at(number).m         the first row of one of them; a place also has `moved(rows)`, so many rows further down, and
                                 `box(columns)`, where TMA writes what lies so many columns to the right
-    source.steps()              chunks of K
+    source.steps()              chunks of a tile, those of K
+    source.load(inputs, chunk, operands, place)     starts the copies of them; the number of the next chunk
     source.first(turn), source.stride(turns)        the first tile of this program's consumer, and how many further on the next is
 """
 
@@ -17,6 +18,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
+from .operands import load_along
 from .tiles import Problem, output_tiles, tile_origin
 
 
@@ -77,6 +79,10 @@ class OneMatrix:
     @mimw.jit
     def steps(self):
         return tl.cdiv(self.problem.K, self.tiles.BK)
+
+    @mimw.jit
+    def load(self, inputs, chunk, operands, at):
+        return load_along(inputs, chunk, operands, at, self.problem.K, self.tiles.BK)
 
 
 @tle.struct

@@ -2,9 +2,9 @@
 
 Input: numbers of tiles, programs and chunks of a tile, and of programs that share the last round. Output: a program's items:
 
-    share = share_of(problem, tiles, sharers)       of 1024 tiles and 132 programs, 7 whole ones and 0.76 of a tile
-    for number in range(items(share)):
-        one = item(share, number)                   chunks one.begin to one.end along K of tile one.tile
+    split = split_of(problem, tiles, sharers)       of 1024 tiles and 132 programs, 7 whole ones and 0.76 of a tile
+    for number in range(items(split)):
+        one = item(split, number)                   chunks one.begin to one.end along K of tile one.tile
 
 A share of the last round is the end of one tile, the beginning of the next, or both. Who has only begun a tile leaves its sums in
 `room` and sets a flag; who ends a tile adds them, the nearest program's first, and stores. Beginnings come before ends; who waits,
@@ -25,7 +25,7 @@ from .tiles import output_tiles
 
 
 @tle.struct
-class Share:
+class Split:
     """A program's share of all tiles: `whole` ones, then the chunks `first` to `end` of the `chunks` of the last round, where `cut`
     is the first chunk of the tile in which the share ends. Without sharers it is whole tiles alone."""
     program: Any
@@ -51,8 +51,8 @@ class Item:
 
 @tle.struct
 class Room:
-    """Where programs leave sums to each other: their fp32 numbers and flags, the place among them of one consumer of one program,
-    and how far apart the places of two programs are."""
+    """Memory by which programs leave sums to each other: fp32 numbers and flags, the place of one consumer of one program among
+    them, and the distance between the places of two programs."""
     sums: tl.tensor | None
     flags: tl.tensor | None
     place: Any
@@ -64,7 +64,7 @@ class Others:
     """The programs in front of this one in its tile, which has the chunks of the last round from `first` on and this program those
     from `begin` on, counted from there."""
     room: Room
-    share: Share
+    split: Split
     first: Any
     begin: Any
 
@@ -76,44 +76,44 @@ def first_chunk(program, sharers, chunks):
 
 
 @mimw.jit
-def share_of(problem, tiles, sharers):
+def split_of(problem, tiles, sharers):
     """This program's share."""
     program, programs, steps = tl.program_id(0), tl.num_programs(0), tl.cdiv(problem.K, tiles.BK)
     count = output_tiles(problem.M, problem.N, tiles)
     if sharers is None:
-        return Share(program, programs, steps, count, None, tl.cdiv(count - program, programs))
+        return Split(program, programs, steps, count, None, tl.cdiv(count - program, programs))
     chunks = count % programs * steps
     first, end, whole = first_chunk(program, sharers, chunks), first_chunk(program + 1, sharers, chunks), count // programs
-    return Share(program, programs, steps, count, sharers, whole, chunks, first, max(first, (end - 1) // steps * steps), end)
+    return Split(program, programs, steps, count, sharers, whole, chunks, first, max(first, (end - 1) // steps * steps), end)
 
 
 @mimw.jit
-def items(share):
+def items(split):
     """How many tiles and parts of tiles a program has."""
-    if share.end is None:
-        return share.whole
-    return share.whole + tl.where(share.end > share.first, 1, 0) + tl.where(share.cut > share.first, 1, 0)
+    if split.end is None:
+        return split.whole
+    return split.whole + tl.where(split.end > split.first, 1, 0) + tl.where(split.cut > split.first, 1, 0)
 
 
 @mimw.jit
-def item(share, number):
+def item(split, number):
     """Whole tiles, then the end of the share, then what is in front of it."""
-    whole, steps = share.whole, share.steps
-    tile, before = number * share.programs + share.program, number * steps
-    if share.end is None:
+    whole, steps = split.whole, split.steps
+    tile, before = number * split.programs + split.program, number * steps
+    if split.end is None:
         return Item(tile, 0, steps, before)
-    begin = tl.where(number < whole, 0, tl.where(number == whole, share.cut, share.first))
-    stop = tl.where(number < whole, steps, tl.where(number == whole, share.end, share.cut))
+    begin = tl.where(number < whole, 0, tl.where(number == whole, split.cut, split.first))
+    stop = tl.where(number < whole, steps, tl.where(number == whole, split.end, split.cut))
     nth = (stop - 1) // steps       # of the last round's tiles
-    tile = tl.where(number < whole, tile, whole * share.programs + nth)
+    tile = tl.where(number < whole, tile, whole * split.programs + nth)
     return Item(tile, begin - nth * steps, stop - nth * steps,
-                tl.where(number > whole, whole * steps + share.end - share.cut, before))
+                tl.where(number > whole, whole * steps + split.end - split.cut, before))
 
 
 @mimw.jit
-def others_in(room, share, one):
+def others_in(room, split, one):
     """The programs that have the chunks in front of an item."""
-    return Others(room, share, (one.tile - share.tiles // share.programs * share.programs) * share.steps, one.begin)
+    return Others(room, split, (one.tile - split.tiles // split.programs * split.programs) * split.steps, one.begin)
 
 
 # ---- sums on their way from one program to another ------------------------------------------------------------------------
@@ -162,8 +162,8 @@ def plus_others(sums, others, piece: tl.constexpr, PIECES: tl.constexpr):
     """A piece of sums, and those of the programs in front. With the first piece flags are waited for, with the last one they are
     cleared."""
     SIZE: tl.constexpr = sums.shape[0] * sums.shape[1]
-    room, share, begin = others.room, others.share, others.begin
-    place, program = room.place, share.program
+    room, split, begin = others.room, others.split, others.begin
+    place, program = room.place, split.program
     held = as_held(sums)
     while begin > 0:
         program -= 1
@@ -173,5 +173,5 @@ def plus_others(sums, others, piece: tl.constexpr, PIECES: tl.constexpr):
         held += tl.load(room.sums + (place * PIECES + piece) * SIZE + places(held), cache_modifier=".cg")
         if piece == PIECES - 1:
             tl.atomic_store(room.flags + place, 0, sem="relaxed", scope="gpu")
-        begin = first_chunk(program, share.sharers, share.chunks) - others.first
+        begin = first_chunk(program, split.sharers, split.chunks) - others.first
     return as_tile(held, sums)

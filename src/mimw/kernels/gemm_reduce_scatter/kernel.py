@@ -33,7 +33,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, open_turns
-from ..gemm.operands import RowsOfSeveral
+from ..gemm.operands import RowsOfSeveral, load_along
 from ..gemm.output import output
 from ..gemm.product import columns, multiply
 from ..gemm.roles import input_pipe, load_tiles
@@ -74,14 +74,18 @@ class OwnedTiles:
 
     @mimw.jit
     def at(self, number):
-        """Where the tile's rows of A are."""
+        """The place of the tile's rows in A."""
         one = self.owned(number)
         return place_of(one, one.m, self)
+
+    @mimw.jit
+    def load(self, inputs, chunk, operands, at):
+        return load_along(inputs, chunk, operands, at, self.problem.K, self.tiles.BK)
 
 
 @tle.struct
 class Symmetric:
-    """What the ranks have in common: see `reduce_scatter_gemm`. `call` is the number of this launch."""
+    """Memory that the ranks have in common: see `reduce_scatter_gemm`. `call` is the number of this launch."""
     slots: tl.tensor
     arrived: tl.tensor
     started: tl.tensor
@@ -93,7 +97,7 @@ class Symmetric:
 
 @tle.struct
 class Carried:
-    """Where sums are left for those who carry them, `parcel` tiles at once; all None where nobody does."""
+    """Memory in which sums are left for those who carry them, `parcel` tiles at once; all None if nobody does."""
     sums: tl.tensor | None
     done: tl.tensor | None
     parcel: Any
@@ -101,8 +105,8 @@ class Carried:
 
 @tle.struct
 class Slot:
-    """Where a consumer's part of an own tile is: its number among the `places` that each rank has; where else it is to be left, and
-    the signal of that, or None."""
+    """A consumer's part of an own tile: its number among the `places` that each rank has; where else it is to be left, and a
+    signal of that, or None."""
     place: Any
     places: Any
     left: tl.tensor | None
@@ -163,8 +167,8 @@ def leave(acc, sums, done, PIECES: tl.constexpr):
 
 @mimw.jit
 def word_of(rank, tile, share: tl.constexpr, source, carried):
-    """Which word of `arrived`, `finished` or `done` tells of a rank's tile: one for each tile and sharer; of what is carried, one
-    for each parcel."""
+    """The word of `arrived`, `finished` or `done` for a rank's tile: one for each tile and sharer; of what is carried, one for each
+    parcel."""
     if carried.done is not None:
         return rank * tl.cdiv(source.each, carried.parcel) + tile // carried.parcel
     return (rank * source.each + tile) * source.tiles.sharers() + share
@@ -299,7 +303,8 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
     operands = RowsOfSeveral(a_desc, b_desc, B_IS_NK)
     inputs = input_pipe(operands, tiles, STAGES)
     out = output(c_desc, tiles)
-    symmetric = Symmetric(slots, arrived, started, results, finished, tl.load(calls + tl.program_id(0)) + 1, world)
+    call = tl.load(calls + tl.program_id(0)) + 1
+    symmetric = Symmetric(slots, arrived, started, results, finished, call, world)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
@@ -307,8 +312,8 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
             compute(inputs.reader(consumer(me)), out, problem, tiles, symmetric, Carried(sums, done, parcel), me, EVERYWHERE)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             if CARRIED:
-                announce_to_carriers(started, calls, symmetric.call, world)
+                announce_to_carriers(started, calls, call, world)
             else:
                 announce(started, world)
             load_tiles(inputs.writer(), owned_tiles(problem, tiles, world, EVERYWHERE), operands)
-    tl.store(calls + tl.program_id(0), symmetric.call)
+    tl.store(calls + tl.program_id(0), call)

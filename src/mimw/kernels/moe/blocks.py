@@ -1,6 +1,7 @@
 """Rows in blocks of one expert each, as operands and as output of a product: what the products of a mixture have in common.
 
-Input: descriptors of A, of all experts' weights and of C, and what moe_align says of the blocks. Output: copies, stores. For example:
+Input: descriptors of A, of all experts' weights and of C, and what moe_align says of the blocks. Output: copies, stores. For
+example:
 
     source = blocks(total_ptr, N, K, tiles)             the output tiles of the blocks in use, a tile source as of gemm/sources.py
     chunk = load_block(inputs, chunk, operands, source, place)      along K; the number of the next chunk

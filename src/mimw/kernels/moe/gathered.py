@@ -54,7 +54,7 @@ class Gathered:
 
 @tle.struct
 class Share:
-    """Which of the CONSUMERS of a tile one is."""
+    """One of the CONSUMERS that share the rows of a tile."""
     me: tl.constexpr
     CONSUMERS: tl.constexpr
 

@@ -72,7 +72,7 @@ class Weights:
 
 @tle.struct
 class ScalesAt:
-    """Where the first scales of a tile's halves are, and how much further on the next chunk's."""
+    """The first scales of a tile's halves, and the way to those of the next chunk."""
     left: tl.tensor
     right: tl.tensor
     next_step: Any
@@ -167,7 +167,7 @@ def multiply_wide(inputs, scales_at, first, steps, row: tl.constexpr):
 
 @mimw.jit
 def scales_for(weights, source, at):
-    """Where the scales of an output tile's weights are."""
+    """The scales of an output tile's weights."""
     expert = tl.load(weights.experts + at.m // source.tiles.BM).to(tl.int64)
     left = weights.scales + expert * weights.next_expert + at.n // BLOCK * weights.next_row
     right = left

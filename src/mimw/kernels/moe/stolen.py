@@ -5,7 +5,7 @@ counter is 0 again. For example:
 
     load_stolen(loader, source, order, counter)         in the producer: chunk = loader.load(chunk, place) for each of its tiles
     tile = first_tile(order)                            in a consumer
-    tile = next_tile(tile, order, turn)                 the one behind it, which is number `turn`; source.count() where there is none
+    tile = next_tile(tile, order, turn)                 the one behind it, number `turn`; source.count() where there is none
 
 The first tile of a program is that of its number, and without a counter the next ones are `programs` apart.
 """
@@ -28,7 +28,7 @@ def order_pipe(counter, CONSUMERS: tl.constexpr):
 
 @mimw.jit
 def put_back(counter, stolen, tiles):
-    """Who has stolen last makes the counter 0 again: each tile that is begun steals once."""
+    """The program that has stolen last makes the counter 0 again: each tile that is begun steals once."""
     if stolen == tiles - 1:
         tl.atomic_xchg(counter, 0, sem="relaxed")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
 from ..descriptors import described
-from ..rooms import rooms
+from ..workspace import workspace
 from .configs import Configuration, configuration, fits, tiles
 from .kernel import skinny_gemm as kernel
 
@@ -82,7 +82,7 @@ def skinny_matmul(x, w, out=None, out_dtype=None, chosen: Configuration | None =
         out_dtype = out_dtype or (torch.bfloat16 if x.dtype.itemsize == 1 else x.dtype)
         out = torch.empty(x.shape[0], w.shape[1], dtype=out_dtype, device=x.device)
     programs = torch.cuda.get_device_properties(x.device).multi_processor_count
-    room, flags = rooms(x, room_for(x.shape[0], w.shape[1], programs, chosen))
+    room, flags = workspace(x, room_for(x.shape[0], w.shape[1], programs, chosen))
     grid, args, meta = arguments(x, w, out, room, flags, programs, chosen)
     kernel[grid](*args, **meta)
     return out

@@ -164,7 +164,8 @@ def compute(inputs, out, work, me: tl.constexpr):
             n = tile // tiles_m * tiles.WN + 64 * me + tl.arange(0, 64)[:, None]
             for piece in tl.static_range(PIECES):
                 m = tile % tiles_m * tiles.TM + piece * WIDTH + tl.arange(0, WIDTH)[None, :]
-                sums = plus_others(columns(acc, piece, PIECES), out, others, inside + piece * WIDTH, piece == 0, piece == PIECES - 1)
+                sums = plus_others(columns(acc, piece, PIECES), out, others, inside + piece * WIDTH, piece == 0,
+                                   piece == PIECES - 1)
                 tl.store(out.c + m.to(tl.int64) * out.row + n, sums.to(out.c.dtype.element_ty),
                          mask=(m < work.problem.M) & (n < work.problem.N))
         end = begin

@@ -2,7 +2,7 @@
 
 Input: a tensor of the device, and how many of each. Output: the two tensors of this stream. For example:
 
-    room, flags = rooms(x, (1 << 20, 264))
+    room, flags = workspace(x, (1 << 20, 264))
 
 What a captured graph uses is the graph's own: it may be replayed beside anything.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 _KEPT: dict = {}
 
 
-def rooms(x, least: tuple[int, int]):
+def workspace(x, least: tuple[int, int]):
     """(room, flags) of at least so many elements on x's device, kept for each stream, whose launches follow each other."""
     import torch
 
@@ -27,4 +27,4 @@ def rooms(x, least: tuple[int, int]):
     return _KEPT[key]
 
 
-__all__ = ["rooms"]
+__all__ = ["workspace"]
