@@ -182,8 +182,9 @@ def compute(inputs, groups, scales, out, part):
                 if tile - before >= whole:
                     half = Output(out.c_desc, out.staging, out.PIECES // 2, 1)
                     for nth in range(count):
-                        below = PlaceInGroup(group, here.first + m + nth * groups.grid.BM, here.first + here.rows, n)
-                        compute_tile(chunks.replace(first=chunk + nth * steps), half, part, below, BLOCK // 2)
+                        below = chunks.replace(first=chunk + nth * steps)
+                        at_row = PlaceInGroup(group, here.first + m + nth * groups.grid.BM, here.first + here.rows, n)
+                        compute_tile(below, half, part, at_row, BLOCK // 2)
                     tlx.async_descriptor_store_wait(0)      # the next tile begins with the same staging tile
                 else:
                     compute_tile(chunks, out, part, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
