@@ -37,7 +37,7 @@ from typing import NoReturn
 import pytest
 from _pytest.runner import runtestprotocol
 
-from .ttgir_text import normalised
+from .ttgir_text import normalised, with_constants_inside
 
 ROOT = Path(__file__).parent.parent
 TESTS = ("tests/kernels", "tests/tutorials", "tests/ops", "tests/lowering")
@@ -263,6 +263,7 @@ def diff_of(before: str, after: str) -> list[str]:
 
 def compare(before: Path, after: Path, lines: int) -> int:
     (old, _), (new, tests) = read(before), read(after)
+    old, new = ([(test, kernel, with_constants_inside(text)) for test, kernel, text in rows] for rows in (old, new))
     if tests:
         old = [row for row in old if row[0].startswith(tuple(tests))]
     found = list(differences(old, new))

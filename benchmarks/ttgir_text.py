@@ -14,6 +14,8 @@ _TOKENS = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")|(?P<loc>\s*\bloc\()|(?P<val
                      r'|(?P<other>[^"%@l\s]+|\s+|.)', re.DOTALL)
 _DEFINED_FUNCTIONS = re.compile(r'\btt\.func\s+(?:public |private |nested )?(@(?:[\w$.-]+|"[^"]*"))')
 _RESULTS = re.compile(r"\s*%[\w$.-]+(?::\d+)?(?:, %[\w$.-]+(?::\d+)?)* = ")
+_CONSTANTS = re.compile(r"^\s*(%v\d+) = arith\.constant (.*)$", re.MULTILINE)
+_NUMBERED = re.compile(r"%v\d+\b")
 _INNER = re.compile(r"(%[\w$.-]+)(?= = |: )")        # of a loop, a partition, a block or a function: what its head names
 
 
@@ -96,3 +98,16 @@ def normalised(text: str) -> str:
     order = dict.fromkeys(name for name in re.findall(r'@(?:[\w$.-]+|"[^"]*")', text) if name in defined)
     names = _Names({name: f"@f{number}" for number, name in enumerate(order)})
     return "\n".join(names.line(line) for line in text.splitlines())
+
+
+def with_constants_inside(text: str) -> str:
+    """A normalised text with each constant in place of its name: in which order a block's constants stand says nothing of the code."""
+    constants = dict(_CONSTANTS.findall(text))
+    kept = "\n".join(line for line in text.splitlines() if not _CONSTANTS.match(line))
+    numbers: dict[str, str] = {}
+
+    def name(match: re.Match) -> str:
+        found = constants.get(match.group())
+        return f"<{found}>" if found else numbers.setdefault(match.group(), f"%v{len(numbers)}")
+
+    return _NUMBERED.sub(name, kept)

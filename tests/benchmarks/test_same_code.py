@@ -11,7 +11,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from benchmarks import same_code
-from benchmarks.ttgir_text import normalised, without_locations
+from benchmarks.ttgir_text import normalised, with_constants_inside, without_locations
 from tests.compiling import stopping
 
 
@@ -62,6 +62,14 @@ def test_names_do_not_count_and_constants_do():
     assert all(said not in normalised(first) for said in ("staged", "twice", "loc(", "test_same_code"))
     changed = [line for line in same_code.diff_of(normalised(first), normalised(other)) if line.startswith(("-", "+"))]
     assert [line.count("3.0") + line.count("4.0") for line in changed[2:]] == [1, 1]
+
+
+def test_constants_may_stand_in_any_order():
+    one = "%v0 = arith.constant 1 : i32\n%v1 = arith.constant 2 : i32\n%v2 = arith.addi %v0, %v1 : i32\n%v3 = arith.muli %v2, %v1"
+    other = "%v0 = arith.constant 2 : i32\n%v1 = arith.constant 1 : i32\n%v2 = arith.addi %v1, %v0 : i32\n%v3 = arith.muli %v2, %v0"
+    wrong = other.replace("addi %v1, %v0", "addi %v0, %v1")
+    assert with_constants_inside(one) == with_constants_inside(other) != with_constants_inside(wrong)
+    assert with_constants_inside(one).splitlines()[0] == "%v0 = arith.addi <1 : i32>, <2 : i32> : i32"
 
 
 def test_locations_are_nested_and_strings_are_not_read():

@@ -1,5 +1,6 @@
 """Rules of docs/MEMORY_MODEL.md that the truth tables do not reach."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.simulator.memory_model import Order, Unordered
 
 from .tables import unfenced
 
@@ -16,6 +18,17 @@ from .tables import unfenced
 def kinds(kernel, grid, *args, **meta):
     report = mimw.check(kernel, grid, *args, seeds=4, search="both", limit=20, shrink=False, **meta)
     return {finding.kind for finding in report.findings}
+
+
+def test_a_machine_without_an_order_takes_the_same_calls():
+    def parameters(cls, name):
+        return [(one.name, one.kind, one.default) for one in inspect.signature(getattr(cls, name)).parameters.values()]
+
+    names = [name for name, member in vars(Unordered).items() if inspect.isfunction(member)]
+    assert len(names) > 25 and not Unordered.active and Order.active
+    assert [name for name in names if parameters(Unordered, name) != parameters(Order, name)] == []
+    assert {name for name in dir(Order) if not name.startswith("_")} - {*names, "active"} == {"forget_barriers", "forget_meetings",
+                                                                                             "place"}
 
 
 @mimw.jit

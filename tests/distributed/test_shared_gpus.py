@@ -7,8 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="mimw.distributed stands on torch.distributed")
 
-from mimw.distributed import World, start  # noqa: E402
+from mimw.distributed import start  # noqa: E402
 from mimw.distributed.peers import Peers  # noqa: E402
+from mimw.distributed.world import GroupWorld  # noqa: E402
 from mimw.errors import PeerWithoutAccess  # noqa: E402
 from mimw.ops.distributed.launching import FREE_FOR_COPIES, programs_beside_copies  # noqa: E402
 
@@ -31,7 +32,7 @@ def two_gpus(monkeypatch):
 
 def world(shares, gpus="0101"):
     """Rank 0 of a group whose ranks are on these GPUs; `shares` are the ranks that may have one together."""
-    made = object.__new__(World)
+    made = object.__new__(GroupWorld)
     facts = [{"machine": "m", "pid": 1, "since": "1", "device": f"gpu-{gpu}", "shares": rank in shares}
              for rank, gpu in enumerate(gpus)]
     made.peers, made.rank, made.size, made.name = Peers(facts, 0), 0, len(gpus), "0"

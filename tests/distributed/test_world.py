@@ -13,7 +13,8 @@ import triton.language as tl  # noqa: E402
 
 import mimw  # noqa: E402
 from mimw import tle, tlx  # noqa: E402
-from mimw.distributed import World, bind, init, symmetric_empty, world_of  # noqa: E402
+from mimw.distributed import bind, init, symmetric_empty, world_of  # noqa: E402
+from mimw.distributed.world import GroupWorld  # noqa: E402
 from mimw.errors import (  # noqa: E402
     DistributedError,
     HeapFull,
@@ -52,7 +53,7 @@ def test_asking_a_world_what_it_is_makes_no_heap():
         alike = (world.dtype, world.shape, world.stride(), world.element_size(), world.get_device())
         if rank == 0:
             assert is_array(world) and element_name(world.dtype) == "i64"
-        calls = world.meeting.calls
+        calls = world.rendezvous.calls
         held = world.table
         return calls, alike == (held.dtype, held.shape, held.stride(), held.element_size(), held.get_device())
 
@@ -120,13 +121,13 @@ def test_a_call_that_failed_at_one_rank_does_not_shift_the_places_of_others():
 
         def asked(name, ends):
             """By rank 0, which does not wait, then by rank 1."""
-            store = world.meeting.store
+            store = world.rendezvous.store
             if rank:
                 store.wait([f"{name} asked"])
-            world.meeting.limit = 10 if rank else 0.01
+            world.rendezvous.limit = 10 if rank else 0.01
             with ends if rank else pytest.raises(PeerLate):
                 world.symmetric(64, torch.float32, name)
-            world.meeting.limit = 10
+            world.rendezvous.limit = 10
             store.set(f"{name} asked", "1")
 
         with pytest.raises(RanksDisagree) if rank == 0 else nullcontext():
@@ -166,14 +167,14 @@ def test_a_rank_that_was_late_for_a_world_is_met_by_those_who_ask_again():
             while True:
                 asked += 1
                 try:
-                    world = World(group, timeout=10 if asked > 3 else 0.01)
+                    world = GroupWorld(group, timeout=10 if asked > 3 else 0.01)
                     break
                 except PeerLate:
                     if asked == 3:
                         store.set("asked three times", "1")
         else:
             store.wait(["asked three times"])
-            world = World(group, timeout=10)
+            world = GroupWorld(group, timeout=10)
         world.barrier()
         return asked
 
@@ -247,7 +248,7 @@ def test_a_rank_that_is_late_is_named_within_the_limit():
         if rank == 1:
             time.sleep(0.3)
             return None
-        world.meeting.limit = 0.1
+        world.rendezvous.limit = 0.1
         with pytest.raises(PeerLate) as caught:
             world.barrier("the first step")
         return type(caught.value) is PeerLate, caught.value.ranks, str(caught.value).splitlines()[0]
@@ -321,7 +322,7 @@ def test_a_group_that_is_made_anew():
         alone = init("cpu:gloo")
         return again is not first, again.size, (alone.rank, alone.size), alone is init(), repr(alone)
 
-    assert at_ranks(2, work) == [(True, 2, (0, 1), True, "World(rank 0 of 1, group '0', cpu)")] * 2
+    assert at_ranks(2, work) == [(True, 2, (0, 1), True, "GroupWorld(rank 0 of 1, group '0', cpu)")] * 2
 
 
 @mimw.jit

@@ -24,7 +24,8 @@ class Heaps:
         bases = [heap.data_ptr() for heap in self.heaps]
         if any(base % ALIGNED for base in bases):
             raise RuntimeError(f"heaps at {bases}, which are no multiples of {ALIGNED}")
-        self.tables = [torch.tensor(table(rank, bases, scratch=scratch), dtype=torch.int64, device="cuda") for rank in range(ranks)]
+        tables = [table(rank, bases, workspace=scratch) for rank in range(ranks)]
+        self.tables = [torch.tensor(one, dtype=torch.int64, device="cuda") for one in tables]
         self.streams = [torch.cuda.Stream() for _ in range(ranks)]
 
     def symmetric(self, shape, dtype):

@@ -26,7 +26,8 @@ import torch.distributed as dist
 
 import mimw
 import mimw.distributed
-from mimw.distributed import World, world_of
+from mimw.distributed import world_of
+from mimw.distributed.world import GroupWorld
 
 LIMIT = float(os.environ.get("LIMIT", 100))     # seconds of the whole
 _NOTING = [False]       # whether launches are left out, so that no value is there to compare
@@ -47,7 +48,7 @@ def same(found, wanted, what=""):
     assert _NOTING[0] or torch.equal(found, wanted), what
 
 
-def compile_ahead(world: World, checks: Sequence[Callable[[], Any]]) -> None:
+def compile_ahead(world: GroupWorld, checks: Sequence[Callable[[], Any]]) -> None:
     """What the checks will launch is in the cache on disk: of all ranks of this machine, each has compiled a part."""
     def noted():
         for check in checks:
@@ -68,12 +69,12 @@ def compile_ahead(world: World, checks: Sequence[Callable[[], Any]]) -> None:
             print(f"    not compiled: {failed}", flush=True)
 
 
-def anew() -> World:
+def anew() -> GroupWorld:
     """A world of a new group of all ranks: calls are counted anew, whatever went wrong before."""
     return world_of(dist.new_group(list(range(dist.get_world_size()))))
 
 
-def pair(world: World) -> World | None:
+def pair(world: GroupWorld) -> GroupWorld | None:
     """The world of this rank and the one beside it, each two ranks having one; None for the last of an odd number."""
     found = None
     for first in range(0, world.size - 1, 2):
@@ -83,7 +84,7 @@ def pair(world: World) -> World | None:
     return None if found is None else world_of(found)
 
 
-def times(world: World, many: int) -> int:
+def times(world: GroupWorld, many: int) -> int:
     """How often something is done: less where ranks have turns on one GPU, some ms each, and wait for each other."""
     return -(-many // 6) if world.shares_gpus else many
 
@@ -95,7 +96,7 @@ def at_all(told: Any) -> list[Any]:
     return said
 
 
-def main(checks: Sequence[Callable[[World], Any]], heap: int = 1 << 26, ahead: bool = False) -> int:
+def main(checks: Sequence[Callable[[GroupWorld], Any]], heap: int = 1 << 26, ahead: bool = False) -> int:
     faulthandler.dump_traceback_later(LIMIT, exit=True)
     warnings.simplefilter("ignore", mimw.ops.SimulationWarning)
     first, bad = mimw.distributed.init(timeout=30, heap=heap), 0

@@ -180,7 +180,7 @@ def test_a_world_without_room_for_the_scratch():
     have, want = rows(GPUS)["gather"]
     (kernel, grid, args, _), _ = changing(have, want)
     small = mimw.World(4, scratch=256)
-    with pytest.raises(mimw.errors.SimulatorMisuse, match="of 512 bytes of scratch are 512 bytes, and the world has 256"):
+    with pytest.raises(mimw.errors.SimulatorMisuse, match="of 512 bytes of workspace are 512 bytes, and the world has 256"):
         mimw.simulate(kernel, grid, *args[:2], small, *args[3:])
 
 

@@ -1,8 +1,16 @@
 """The report, from tables of stamps made by hand."""
 
+import pytest
+
+import mimw
+from mimw.compiler.analysis.barrier_ops import signals
+from mimw.errors import Deadlock, WaitCycle
 from mimw.runtime.watchdog.hung import Hung
 from mimw.runtime.watchdog.report import lines_that_wait, places
 from mimw.runtime.watchdog.table import seen, taken_apart
+from mimw.simulator import watching
+from mimw.simulator.machine.deadlock import cause, waiting_lines
+from mimw.simulator.machine.stuck import StuckCluster, StuckCta, StuckLaunch, StuckTask
 from tests.kernels.hangs import case
 
 from .fabricated import FIRST_ADDRESS, Table, stamped, word
@@ -45,6 +53,32 @@ def test_waits_are_told_as_the_simulator_tells_them():
     assert f"    'full'[0]  0  0 of 1  0  {word(0, 0, 1):#018x}" in told
     assert "3 of 3 CTAs have begun and not ended." in told
     assert f"{here}:{FULL} in handed_on" in told
+
+
+def simulated_deadlock() -> list:
+    """The tasks that wait at the end of the same launch on the simulator."""
+    kernel, grid, args, meta = case("wrong_parity")
+    machines, token = [], watching.set(lambda machine: machines.append(machine))
+    try:
+        with pytest.raises(Deadlock):
+            mimw.simulate(kernel, grid, *args, **meta)
+    finally:
+        watching.reset(token)
+    return [task for task in machines[0].blocked if task.wait.kind != "join"]
+
+
+def test_a_task_of_the_simulator_and_one_of_a_hung_gpu_are_what_the_report_takes():
+    table = ring(ctas=1)
+    both_wait(table, 0)
+    hung = Hung(table.program, seen(table.program, table.bytes, 1), (1, 1, 1)).blocked
+    for tasks in (simulated_deadlock(), hung):
+        assert {task.name for task in tasks} == {"storer", "loader"}
+        for task in tasks:
+            assert isinstance(task, StuckTask) and isinstance(task.cta, StuckCta)
+            assert isinstance(task.cta.cluster, StuckCluster) and isinstance(task.machine, StuckLaunch)
+            assert [one.is_body for one in task.cta.tasks].count(True) == 1
+            assert "could have come from barrier_arrive" in waiting_lines(task, signals(task.machine.program))[1]
+        assert cause(tasks, signals(tasks[0].machine.program))[0] is WaitCycle
 
 
 def test_a_word_that_nobody_has_seen_is_not_a_word_of_zero():

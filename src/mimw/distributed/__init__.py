@@ -11,6 +11,8 @@ one of these functions is called.
 """
 
 from .start import bind, init, symmetric_empty, world_of
-from .world import World
+from .world import GroupWorld
+
+World = GroupWorld      # its public name; `mimw.World` is the world of simulated GPUs
 
 __all__ = ["World", "bind", "init", "symmetric_empty", "world_of"]

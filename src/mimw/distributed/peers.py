@@ -2,7 +2,7 @@
 
 Input: what each rank says of itself, `myself()`. Output: the ranks that have ended, with how that is known:
 
-    peers = Peers(meeting.heard("who is where", myself(device)), rank=0)
+    peers = Peers(rendezvous.heard("who is where", myself(device)), rank=0)
     peers.ended()       {2: "its process 4711 has ended"}
 
 A process is looked at through /proc, which is asked of processes on this machine only: a rank elsewhere is missed by time limits.

@@ -1,6 +1,6 @@
 """Where a process begins to be one of several: the process group, the device, and the worlds of groups.
 
-Input: the environment that torchrun sets, or a process group that is there. Output: a `World`:
+Input: the environment that torchrun sets, or a process group that is there. Output: a `GroupWorld`:
 
     world = mimw.distributed.init(heap=1 << 30, timeout=60)     once a process; later calls give the same world
     mimw.distributed.world_of(group)                            that of another group, made at its first use by all of its ranks
@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DistributedError, MeshTooLarge
 from ..language.tle.bound_mesh import device_axes
 from .torch_port import group_of, is_there
-from .world import DEFAULT_TIMEOUT, World
+from .world import DEFAULT_TIMEOUT, GroupWorld
 
 if TYPE_CHECKING:
     import torch
 
-_WORLDS: dict[Any, World] = {}      # by group, by the group's name, and by None
+_WORLDS: dict[Any, GroupWorld] = {}      # by group, by the group's name, and by None
 _ASKED: dict[str, Any] = {"heap": None, "timeout": None, "share_gpus": None, "started": False}
 
 
 def init(backend: str | None = None, heap: int | None = None, timeout: float | None = None,
-         share_gpus: bool | None = None) -> World:
+         share_gpus: bool | None = None) -> GroupWorld:
     """The world of the default process group, which this starts if there is none. All ranks call it.
 
     args:      backend     torch.distributed's; by default NCCL for GPUs with gloo for the CPU, where each rank of this machine has
@@ -61,7 +61,7 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
         _ASKED["started"] = True
     world = world_of()
     if timeout is not None:
-        world.limit = world.meeting.limit = float(timeout)
+        world.limit = world.rendezvous.limit = float(timeout)
     if heap is not None and heap != world.heap:
         if world._memory is not None:
             raise DistributedError(f"the symmetric heap of {world} has {world.heap} bytes, and {heap} are asked for",
@@ -105,7 +105,7 @@ def _number(name: str) -> int:
     return int(text)
 
 
-def world_of(group: Any = None) -> World:
+def world_of(group: Any = None) -> GroupWorld:
     """The world of a process group, made once and kept. The first call is made by all ranks of the group.
 
     args:      group  a process group, its name, None for the default one; a world is its own
@@ -117,12 +117,12 @@ def world_of(group: Any = None) -> World:
         world = None
     if world is not None and not world.closed and world.group in world._alive:      # `is_alive`, on the way to every launch
         return world
-    if isinstance(group, World):
+    if isinstance(group, GroupWorld):
         return group
     found = group_of(group)
     world = _WORLDS.get(found)
     if world is None or not world.is_alive:
-        world = World(found, _ASKED["heap"], _ASKED["timeout"], _shares_gpus())
+        world = GroupWorld(found, _ASKED["heap"], _ASKED["timeout"], _shares_gpus())
     for key in [key for key, old in _WORLDS.items() if not old.is_alive]:
         _WORLDS.pop(key).close()        # its group has been destroyed: so have its peers' parts of it
     _WORLDS[found] = _WORLDS[world.name] = world
@@ -137,7 +137,7 @@ def symmetric_empty(shape: int | Sequence[int], dtype: Any = None, group: Any = 
     return world_of(group).symmetric(shape, dtype or torch.get_default_dtype())
 
 
-def bind(mesh: Any, group: Any = None) -> World:
+def bind(mesh: Any, group: Any = None) -> GroupWorld:
     """The world to launch a kernel with that says `tle.bind_mesh(mesh, world)`: that of the group, if the mesh fits.
 
     args:      mesh   a `tle.device_mesh`; its device axes, row-major, are the ranks of the group from 0 on

@@ -1,4 +1,4 @@
-"""`World`: what one process knows of a process group whose GPUs reach each other's memory.
+"""`GroupWorld`: what one process knows of a process group whose GPUs reach each other's memory.
 
 Input: a process group of torch.distributed. Output: this rank, the table that kernels take, and symmetric tensors:
 
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DistributedError, NotSymmetric, PeerLate, PeerLost, PeerWithoutAccess, SimulatorMisuse
 from ..ir.world import table
 from .heap import full, heap_of
-from .meeting import Meeting, named
 from .peers import Peers, myself
 from .places import Places
+from .rendezvous import Rendezvous, named
 from .torch_port import alive, asked_on_every_launch, share_gpus, store_of, uses_gpus
 from .watch import Watch, driver_of
 
@@ -34,8 +34,9 @@ DEFAULT_TIMEOUT = 600.0             # seconds; what torch gives NCCL's collectiv
 DEFAULT_HEAP = {"cuda": 1 << 30, "cpu": 1 << 28}
 
 
-class World:
-    """This process in a process group; made by `mimw.distributed.world_of`, once for each group and at all its ranks together.
+class GroupWorld:
+    """This process in a process group, in public `mimw.distributed.World`; made by `mimw.distributed.world_of`, once for each group
+    and at all its ranks together.
 
         rank, size      of this process in the group, and how many there are
         group, name     the process group, and the name by which torch knows it
@@ -60,13 +61,13 @@ class World:
         # A store may outlive its group: this is this rank's world number `_born` in it, and each rank has made as many.
         births, mine = PrefixStore("mimw", store_of(group)), f"born/{self.rank}"
         self.process, self._born = os.getpid(), births.add(mine, 1) - 1
-        self.meeting = Meeting(self._store(), self.rank, self.size, self.name, self.limit)
+        self.rendezvous = Rendezvous(self._store(), self.rank, self.size, self.name, self.limit)
         try:
-            self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device, share)), self.rank)
+            self.peers = Peers(self.rendezvous.heard("where each rank runs", myself(self.device, share)), self.rank)
         except PeerLate:        # whoever asks again is to meet those who come later
             births.add(mine, -1)
             raise
-        self.meeting.ended, self.meeting.ended_soon = self.peers.ended, self.peers.ended_soon
+        self.rendezvous.ended, self.rendezvous.ended_soon = self.peers.ended, self.peers.ended_soon
         self.shares_gpus = False
         self._check_devices()
         self.kept: dict[Any, Any] = {}
@@ -106,10 +107,10 @@ class World:
 
     def _agree_on(self, name: str, look: str, at: int | None) -> None:
         """What a symmetric tensor is, and where it will lie, the same at all ranks."""
-        said = self.meeting.heard(f"the symmetric tensor {name!r}", [look, at])
+        said = self.rendezvous.heard(f"the symmetric tensor {name!r}", [look, at])
         if any(one != said[0] for one in said):
             alike = all(one[0] == look for one in said)
-            raise self.meeting.difference(f"the ranks disagree on the symmetric tensor {name!r}", [
+            raise self.rendezvous.difference(f"the ranks disagree on the symmetric tensor {name!r}", [
                 f"{what}, at offset {place}" if alike else what for what, place in said])
 
     def free(self, tensor: torch.Tensor) -> None:
@@ -123,7 +124,7 @@ class World:
             raise NotSymmetric(f"the tensor at offset {at} of the symmetric heap is a part of one that `symmetric` made",
                                hint="free the whole tensor")
         self._finish()
-        self.meeting.agree("the symmetric tensor that is freed", at, lambda offset: f"the one at offset {offset}")
+        self.rendezvous.agree("the symmetric tensor that is freed", at, lambda offset: f"the one at offset {offset}")
         self._memory[at:at + self._places.give(at)].zero_()
         self._finish()
 
@@ -177,7 +178,7 @@ class World:
 
     def barrier(self, what: str = "a barrier of the host") -> None:
         """Wait until all ranks have come here. It orders nothing of the GPUs; PeerLate, PeerLost for ranks that do not come."""
-        self.meeting.heard(what, None)
+        self.rendezvous.heard(what, None)
 
     # ---- as a kernel's argument: the table --------------------------------------------------------------------------
 
@@ -214,7 +215,7 @@ class World:
         return -1 if self.device.index is None else self.device.index
 
     def __repr__(self) -> str:
-        return f"World(rank {self.rank} of {self.size}, group {self.name!r}, {self.device})"
+        return f"GroupWorld(rank {self.rank} of {self.size}, group {self.name!r}, {self.device})"
 
     # ---- making it, and its end -------------------------------------------------------------------------------------
 
@@ -301,4 +302,4 @@ def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size()
 
 
-__all__ = ["World"]
+__all__ = ["GroupWorld"]

@@ -14,7 +14,6 @@ from .parser import parse_program
 from .place import Place
 from .printer import print_op, print_program
 from .recording import Recording
-from .scratch import scratch_stride
 from .site import UNKNOWN, Site
 from .types import (
     I1,
@@ -35,10 +34,11 @@ from .types import (
 )
 from .verify import Known, verify
 from .wait_table import WaitTable
+from .workspace import workspace_stride
 
 __all__ = [
     "ALONE", "Barrier", "Block", "Buffer", "Builder", "Descriptor", "DescriptorSlots", "I1", "I32", "I64", "Known",
     "LaunchFacts", "LineWarning", "OPS", "Op", "OpDef", "Param", "Pipe", "Place", "Placed", "Pointer", "Program",
     "Recording", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "WaitTable",
-    "collected_warnings", "like", "parse_program", "print_op", "print_program", "scratch_stride", "verify", "warn_at",
+    "collected_warnings", "like", "parse_program", "print_op", "print_program", "workspace_stride", "verify", "warn_at",
 ]

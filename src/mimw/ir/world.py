@@ -27,11 +27,11 @@ from ..errors import SimulatorMisuse
 HEAP = 1 << 28          # bytes of a rank's arrays; the system gives memory only to what is touched
 PROGRAMS = 4096         # programs of a launch that may meet with their like on other ranks
 ALIGNED = 256           # where symmetric arrays begin
-SCRATCH = 1 << 24       # bytes behind the pads through which words that move tiles between GPUs (`tle.reshard`) pass them
+WORKSPACE = 1 << 24       # bytes behind the pads through which words that move tiles between GPUs (`tle.reshard`) pass them
 # The table of a rank: its rank, how many there are, PROGRAMS, then where each rank's heap begins (as this rank reaches it), and
-# behind the last of these MULTICAST, where the heaps of all ranks begin for multimem instructions, and SCRATCH's bytes.
+# behind the last of these MULTICAST, where the heaps of all ranks begin for multimem instructions, and WORKSPACE's bytes.
 RANK, SIZE, CAPACITY, BASES = range(4)
-MULTICAST, SCRATCH_BYTES = range(2)     # behind BASES + how many ranks there are
+MULTICAST, WORKSPACE_BYTES = range(2)     # behind BASES + how many ranks there are
 
 
 class PerRank(Sequence):
@@ -57,7 +57,7 @@ class World(PerRank):
 
     args:      gpus     how many, 1 or more; by default MIMW_GPUS, which `--gpus` of the commands sets, or 1
                heap     bytes of symmetric arrays at each rank, behind what is reserved
-               scratch  bytes of it through which `tle.reshard` passes tiles between GPUs
+               scratch  bytes of workspace, through which `tle.reshard` passes tiles between GPUs
                dies     by rank, after how many of its steps that GPU dies: it does nothing more, and the run ends in a `RankDied`
                         that says what each of the others would report, unless all of them come to their end; 0: it never starts
                late     by rank, how many steps the others make before that GPU's first, or until they can make none without it
@@ -67,7 +67,7 @@ class World(PerRank):
     A step is an op that others can notice, such as an access to memory or a wait, with the arithmetic before it.
     """
 
-    def __init__(self, gpus: int | None = None, heap: int = HEAP, scratch: int = SCRATCH, dies: Mapping[int, int] | None = None,
+    def __init__(self, gpus: int | None = None, heap: int = HEAP, scratch: int = WORKSPACE, dies: Mapping[int, int] | None = None,
                  late: Mapping[int, int] | None = None, multicast: bool = False):
         asked = os.environ.get("MIMW_GPUS") or "1"
         if gpus is None and not asked.isdecimal():
@@ -114,20 +114,20 @@ class World(PerRank):
         return f"World({len(self)})"
 
 
-def table(rank: int, bases: Sequence[int], multicast: int = 0, scratch: int = SCRATCH) -> list[int]:
+def table(rank: int, bases: Sequence[int], multicast: int = 0, workspace: int = WORKSPACE) -> list[int]:
     """The table of `rank`: int64 entries, in order (docs/DISTRIBUTED.md).
 
     args:      bases      where each rank's heap begins, as this rank reaches it
                multicast  where the heaps of all ranks begin for multimem instructions; 0 where the GPUs have no such address
-               scratch    the bytes that `reserved` has kept for scratch
+               workspace  the bytes that `reserved` has kept for it
     """
-    return [rank, len(bases), PROGRAMS, *bases, multicast, scratch]
+    return [rank, len(bases), PROGRAMS, *bases, multicast, workspace]
 
 
-def reserved(gpus: int, scratch: int = SCRATCH) -> int:
+def reserved(gpus: int, workspace: int = WORKSPACE) -> int:
     """The bytes at the start of a heap that are no array's: the signal pads (zeros, a word for each program and peer), then the
-    scratch, which begins at a multiple of ALIGNED and holds anything."""
-    return -(-PROGRAMS * gpus * 4 // ALIGNED) * ALIGNED + scratch
+    workspace, which begins at a multiple of ALIGNED and holds anything."""
+    return -(-PROGRAMS * gpus * 4 // ALIGNED) * ALIGNED + workspace
 
 
 def gpus_of(arguments: Sequence[Any], wanted: int | None) -> int:

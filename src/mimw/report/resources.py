@@ -78,7 +78,7 @@ def _other_gpus(program: Program) -> str:
     if not any("world" in op.row.places for op in ops):
         return ""
     counts = {"pointers to a peer": sum(bool(op.row.pointer_of) for op in ops), "waits for signals": sum(
-        op.row.blocks == "poll" for op in ops), "barriers": sum(op.row.blocks == "meeting" for op in ops)}
+        op.row.blocks == "poll" for op in ops), "barriers": sum(op.row.blocks == "rendezvous" for op in ops)}
     return "other GPUs: " + ", ".join(f"{what} {count}" for what, count in counts.items())
 
 

@@ -21,11 +21,12 @@ from ..errors import SimulatorMisuse
 from ..ir import Program, Site
 from ..ir.trace import Trace
 from .machine.guide import Guide, Schedule, check_seed
+from .machine.hooks import Hooks
 from .machine.machine import Machine
 from .machine.one_thread import one_thread
 from .memory.worlds import bind_launch
 
-watching: ContextVar[Callable[[Machine], None] | None] = ContextVar("watching", default=None)   # gets each machine before it runs
+watching: ContextVar[Callable[[Machine], None] | None] = ContextVar("watching", default=None)   # sees each machine before it runs
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Run:
 
 def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int | Schedule | Guide = 0,
         trace: bool = False, check_unwritten: bool = True, races: bool = False, memory: Sequence[Any] = (),
-        only: Sequence[tuple[int, int, int]] | None = None, gpus: int = 1) -> Run:
+        hooks: Hooks | None = None, gpus: int = 1) -> Run:
     """Execute `program` on the CPU for every program id of `grid`, writing into the arrays among `args`.
 
     grid:             1 to 3 numbers of programs
@@ -58,7 +59,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     races:            whether to look for accesses that nothing orders (docs/MEMORY_MODEL.md); several times as slow
     memory:           further arrays that the kernel reaches through addresses it loads; for several GPUs a `world.PerRank` each
     gpus:             how many GPUs run it side by side; where `args` has a `world.PerRank`, each has its own value
-    only:             run this one cluster of the grid, given by its program ids in the order of their ranks
+    hooks:            which clusters of the grid run, who looks between steps, what is not computed
     raises:           a `SimulationError` that names CTA, task and source line; arrays hold what was written so far
     """
     sizes = tuple(operator.index(size) for size in grid)
@@ -69,7 +70,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
         seed = Guide(seed) if isinstance(seed, tuple) else operator.index(seed)
     bound = bind_launch(program, args, gpus, memory)
     machine = Machine(program, (*sizes, 1, 1)[:3], bound.arguments, bound.memory, seed=seed, trace=trace,
-                      check_unwritten=check_unwritten, races=races, only=only, gpus=bound.gpus)
+                      check_unwritten=check_unwritten, races=races, hooks=hooks, gpus=bound.gpus)
     if (watcher := watching.get()) is not None:
         watcher(machine)
     # Overflow, division by zero and NaN are values on the GPU, not events.

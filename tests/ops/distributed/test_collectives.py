@@ -56,7 +56,7 @@ def test_symmetric_tensors_of_many_bytes():
             _same_everywhere(world, "all_reduce", other if rank == 1 else x)
         for _ in range(2):
             _same_everywhere(world, "all_reduce", x)
-            found.append(world.meeting.calls)
+            found.append(world.rendezvous.calls)
         return found
 
     for found in at_ranks(3, work):

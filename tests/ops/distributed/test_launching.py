@@ -245,7 +245,8 @@ def test_what_calls_look_like_is_told_once_and_then_known():
     """Strides do not count. Who differs is named at all ranks, and the group goes on."""
     def work(rank):
         world, x = world_of(), torch.zeros(4, 6)
-        found = [agreed(world, "shifted", x, "causal"), agreed(world, "shifted", x.T.contiguous().T, "causal"), world.meeting.calls]
+        found = [agreed(world, "shifted", x, "causal"), agreed(world, "shifted", x.T.contiguous().T, "causal"),
+                 world.rendezvous.calls]
         with pytest.raises(RanksDisagree) as caught:
             agreed(world, "shifted", x[1 + rank:], "causal")
         assert "the inputs of shifted (group '0', " in str(caught.value)

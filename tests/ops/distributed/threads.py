@@ -21,10 +21,10 @@ torch = pytest.importorskip("torch", reason="operators need torch")
 import mimw  # noqa: E402
 import mimw.ops.launching as one_gpu  # noqa: E402
 from mimw.distributed import World  # noqa: E402
-from mimw.distributed.meeting import Meeting  # noqa: E402
 from mimw.distributed.places import Places  # noqa: E402
+from mimw.distributed.rendezvous import Rendezvous  # noqa: E402
 from mimw.errors import PeerLost  # noqa: E402
-from mimw.ir.world import SCRATCH, reserved  # noqa: E402
+from mimw.ir.world import WORKSPACE, reserved  # noqa: E402
 from mimw.ops import distributed  # noqa: E402
 
 from .test_launching import OnAGpu  # noqa: E402
@@ -50,9 +50,9 @@ class Rank(World):
     def __init__(self, ranks, rank, store, failed):
         self.ranks, self.rank, self.size, self.group, self.name = ranks, rank, len(ranks), None, "0"
         self.device, self.shares_gpus, self.kept, self.closed, self.heap = torch.device("cpu"), False, {}, False, HEAP
-        self.meeting = Meeting(store, rank, self.size, self.name, LIMIT, lambda: failed)
+        self.rendezvous = Rendezvous(store, rank, self.size, self.name, LIMIT, lambda: failed)
         self._memory, self._within, self._watch = torch.from_numpy(ranks.heaps[rank]), 0, None
-        self._table, first = torch.from_numpy(ranks[rank]), reserved(self.size, SCRATCH)
+        self._table, first = torch.from_numpy(ranks[rank]), reserved(self.size, WORKSPACE)
         self._places = Places(first, first + HEAP)
 
     def get_device(self):

@@ -45,7 +45,7 @@ from .narrow_releases import narrow_releases
 from .pipeline import OPTIONAL, PASS, PASSES, Context, Pass, check_copies, declared_effects, remarks, run_passes, warn
 from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
-from .place_meetings import place_meetings
+from .place_group_barriers import place_group_barriers
 from .share_captures import share_captures
 from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
@@ -67,7 +67,7 @@ __all__ = [
     "cut_copies",
     "double_operands", "drop_unused", "expand_dsa", "expand_pipes", "fence_barriers", "fence_deliveries", "fence_globals",
     "fence_handovers", "fence_pairs", "grant_registers",
-    "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_meetings",
+    "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_group_barriers",
     "declared_effects", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
     "sync_clusters", "too_few_registers", "trail_dots", "wait_pairs", "warn",

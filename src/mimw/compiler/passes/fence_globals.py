@@ -44,7 +44,7 @@ def _reads_by_copy(op: Op) -> bool:
 def _marked(block: Block) -> Block:
     ops: list[Op] = []
     for op in block.ops:
-        if op.row.blocks == "meeting" and not op.row.peers:     # it orders everything: of the grid, or of the GPUs of a world
+        if op.row.blocks == "rendezvous" and not op.row.peers:     # it orders everything: of the grid, or of the GPUs of a world
             ops.append(Op("fence", ("sys" if "world" in op.row.places else "gpu", ), attrs=_MARK, site=op.site))
         elif op.name == "fence" and op.scope in ("gpu", "sys"):
             op = op.with_attrs(**_MARK)

@@ -65,8 +65,8 @@ from .pair_commits import pair_commits
 from .pair_copies import pair_copies
 from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
+from .place_group_barriers import place_group_barriers
 from .place_lanes import place_lanes
-from .place_meetings import place_meetings
 from .place_tensor_memory import place_tensor_memory
 from .share_captures import share_captures
 from .shared_operands import shared_operands
@@ -158,7 +158,7 @@ PASSES: tuple[Pass, ...] = (
             after="pairs"),
     rewrite("pair_copies", pair_copies, "copies to tensor memory become those of both CTAs of a pair, before anything looks at "
             "what other CTAs do", after="pairs"),
-    check("cluster", check_cluster, "refuses CTAs and meetings that a cluster does not have", after="shared_pointers"),
+    check("cluster", check_cluster, "refuses CTAs and barriers that a cluster does not have", after="shared_pointers"),
     check("peers", check_peers, "refuses pointers into a peer's memory where this GPU's own are wanted"),
     check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
     check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
@@ -197,7 +197,8 @@ PASSES: tuple[Pass, ...] = (
     check("warpgroups", check_warpgroups, "refuses asynchronous products in tasks of other than whole warp groups",
           after="shared_operands"),
     rewrite("join_copies", join_copies, "copies that follow each other are waited for together"),
-    rewrite("meetings", place_meetings, "says what each distributed barrier is made of; the checks spoke of what the author wrote",
+    rewrite("group_barriers", place_group_barriers,
+            "says what each distributed barrier is made of; the checks spoke of what the author wrote",
             after="cluster arrivals"),
     rewrite("wait_pairs", wait_pairs, "products of pairs that their word waits for become commits and waits; the checks spoke of "
             "what the author wrote", after="cluster arrivals"),
@@ -206,18 +207,18 @@ PASSES: tuple[Pass, ...] = (
     rewrite("await_commits", await_commits, "lets pairs end behind their last commits; the checks spoke of what the author wrote",
             after="cluster arrivals wait_pairs late_commits"),
     rewrite("sync_clusters", sync_clusters, "lets a cluster meet at its start and end",
-            after="cluster arrivals meetings wait_pairs await_commits"),
+            after="cluster arrivals group_barriers wait_pairs await_commits"),
     rewrite("fence_barriers", fence_barriers, "fences barriers that copies complete, once they are made"),
     rewrite("fence_globals", fence_globals, "makes fences of global memory that copies read ones between proxies, too",
-            after="meetings"),
+            after="group_barriers"),
     rewrite("fence_pairs", fence_pairs, "fences what a task wrote before a product of a pair of CTAs reads it",
             after="shared_operands"),
     rewrite("fence_deliveries", fence_deliveries, "fences what a task wrote before copies, or products of other tasks, read it; "
-            "behind what puts arrivals in", after="join_copies meetings sync_clusters"),
+            "behind what puts arrivals in", after="join_copies group_barriers sync_clusters"),
     rewrite("fence_handovers", fence_handovers, "fences what a task touched before it lets copies overwrite it; behind what puts "
-            "arrivals in", after="join_copies meetings sync_clusters fence_deliveries"),
+            "arrivals in", after="join_copies group_barriers sync_clusters fence_deliveries"),
     rewrite("narrow_releases", narrow_releases, "narrows remote arrivals that have nothing to release to their CTA",
-            after="meetings sync_clusters"),
+            after="group_barriers sync_clusters"),
     rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined; what the passes above put in counts, too",
             after="sync_clusters fence_barriers fence_globals fence_deliveries fence_handovers"),
     rewrite("grant_registers", grant_registers, "writes down what registers to ask for, last: the checks speak of what the author "

@@ -15,14 +15,11 @@ import json
 from dataclasses import asdict
 from errno import EACCES, EDQUOT, ENOENT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import CacheError
 from ...ir import LineWarning
 from ..triton_port.runtime import keep_beside, kept_beside, knobs
-
-if TYPE_CHECKING:
-    from .source import MimwSource
+from .source_protocol import KernelSource
 
 _WARNED = "mimw_warned.json"
 _UNWRITABLE = (EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS)
@@ -38,7 +35,7 @@ def compiler_hash() -> str:
     return digest.hexdigest()
 
 
-def keep_warnings(src: MimwSource, compiled) -> None:
+def keep_warnings(src: KernelSource, compiled) -> None:
     """Keep what was said of the lines of a kernel that was compiled now, and say it of one that was compiled before."""
     if src.kernel.warned is not None:
         if src.kernel.warned:

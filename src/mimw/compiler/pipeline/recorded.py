@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
 
 from ...ir import print_program
 from ..frontend.seen import content_of
 from ..triton_port.codegen import mlir_context
 from ..triton_port.runtime import keep_text, kept_text, make_backend
-
-if TYPE_CHECKING:
-    from .source import MimwSource
+from .source_protocol import KernelSource
 
 _NOTE = "mimw_recorded.txt"
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
-def recorded_digest(source: MimwSource, given: str) -> str:
+def recorded_digest(source: KernelSource, given: str) -> str:
     """The digest of what `source` records, for its target and options; `given` tells its specialisation from others."""
     if not source.has_program() and not source.seen.unknown:
         return source.seen.digest       # Triton's own, which makes its IR of the same texts and values, and of nothing else
@@ -41,7 +38,7 @@ def recorded_digest(source: MimwSource, given: str) -> str:
     return digest
 
 
-def _text(source: MimwSource) -> str:
+def _text(source: KernelSource) -> str:
     """What the binary is made of; where it stands in files `seen.places` says."""
     if source.has_program():
         return print_program(source.recorded(), sites=False)

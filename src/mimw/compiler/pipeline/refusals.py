@@ -17,7 +17,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from ...errors import AssemblerError, KernelError, KernelWarning, LaunchError, TargetError
 from ...ir import OPS, Program, Scalar
@@ -30,9 +29,7 @@ from ..triton_port.allocation import allocation, surely_fits
 from ..triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_release
 from ..triton_port.runtime import final_ttgir
 from ..triton_port.text import copied
-
-if TYPE_CHECKING:
-    from .source import MimwSource
+from .source_protocol import KernelSource
 
 _UNSIGNED = re.compile(r"^u(?=\d)")
 
@@ -79,7 +76,7 @@ def check_plain(program: Program, num_ctas: int, chip: Target) -> None:
                               hint=f"launch with ctas_per_cga=({num_ctas}, 1, 1): each CTA is then a program of its own")
 
 
-def check_scratch_early(src: MimwSource, module, chip: Target, options, backend) -> None:
+def check_scratch_early(src: KernelSource, module, chip: Target, options, backend) -> None:
     """What `check_shared_memory` says of the finished kernel, said of its TTGIR: LLVM and ptxas take most of a compilation, and
     a search for the largest tiles that fit ends in refusals. A kernel that surely fits costs nothing here, by its program or by a
     look at the ops of `module`; for any other one, Triton's passes up to the allocator run over a copy of `module`: 40 ms where a
@@ -92,7 +89,7 @@ def check_scratch_early(src: MimwSource, module, chip: Target, options, backend)
                 check_scratch(program, chip, found.total, found.pieces)
 
 
-def check_shared_memory(src: MimwSource, total: int, ttgir, chip: Target) -> None:
+def check_shared_memory(src: KernelSource, total: int, ttgir, chip: Target) -> None:
     """Refuse a kernel of ours that needs more shared memory than a CTA has, by the number that a launch would ask for. A plain
     kernel is Triton's, and so is its refusal."""
     if total > chip.shared_bytes and src.orchestrates():
@@ -100,7 +97,7 @@ def check_shared_memory(src: MimwSource, total: int, ttgir, chip: Target) -> Non
             check_scratch(src.kernel.program, chip, total, allocation(ttgir, chip.arch).pieces)
 
 
-def check_assembler(src: MimwSource, ptx: str | None, arch: int | str) -> None:
+def check_assembler(src: KernelSource, ptx: str | None, arch: int | str) -> None:
     """Refuse a kernel that the ptxas in use is known to get wrong; of a plain one, which is Triton's, say it."""
     if arch != 90 or not ptx or (release := ptxas_release(arch)) is None or release >= FIXED or not (kept := kept_operands(ptx)):
         return

@@ -50,7 +50,7 @@ class ClusterKernel(CompiledKernel):
         super()._init_handles()
         if not fresh:
             return
-        # A grid of clusters: the launcher takes each for one program of several CTAs, and sizes scratch memory by this.
+        # A grid of clusters: the launcher takes each for one program of several CTAs, and sizes workspaces by this.
         self._run.num_ctas = self.packed_metadata[1]
         if prod(self.metadata.cluster_dims) > 8:
             self._allow_large_clusters()

@@ -2,7 +2,7 @@
 
 Input: a module with a stand-in for each op. Output: the module with the real ops (`place_descriptors`). The stand-ins:
 
-    ttg.inline_asm "mimw.slots BYTES"                               scratch for the slots
+    ttg.inline_asm "mimw.slots BYTES"                               a workspace for the slots
     ttg.inline_asm "mimw.fill RANK TYPE FILL SWIZZLE" %operands     tensormap_create, and the fence that makes it usable
     ttg.inline_asm "mimw.acquire" %slot                             tensormap_fenceproxy_acquire
     tt.make_tensor_descriptor %slot ... {mimw.view}                 reinterpret_tensor_descriptor

@@ -6,7 +6,7 @@ Input: a compiled kernel. Output: a `Launcher`, or None for a kernel that only t
     launcher.call(1, 1, 1, stream, *launcher.head, None, None, None, None, None, *launcher.tail, (address, 128, None))
     launcher.encoder(0, [1024, 64], [64, 1], False, False)(address)       a CUtensorMap, as Triton's front encodes it
 
-The front (`CudaLauncher.__call__`, its `wrap_handle_tensordesc`) is Python. Besides calling C it gives scratch memory to kernels
+The front (`CudaLauncher.__call__`, its `wrap_handle_tensordesc`) is Python. Besides calling C it gives a workspace to kernels
 that need some, and encodes all descriptors at every launch.
 """
 
@@ -25,7 +25,7 @@ from .runtime import CompiledKernel, driver, knobs
 
 @dataclass(frozen=True)
 class Launcher:
-    """`call` is Triton's C function. Its arguments are the grid, the stream, `head`, hooks and scratch, `tail` and the kernel's
+    """`call` is Triton's C function. Its arguments are the grid, the stream, `head`, hooks and workspaces, `tail` and the kernel's
     arguments: a tuple of the shape of the kernel's signature, in which pointers are ints, anything stands for a constant, and for a
     descriptor its map, shape and strides. `maps` tells how each descriptor is encoded, in the order of the signature."""
 
@@ -51,7 +51,7 @@ def encoded_element(code: int, tf32: bool) -> int:
 
 def launcher_of(compiled: CompiledKernel) -> Launcher | None:
     """The C side of a compiled kernel's launcher; its binary is on the current device from now on. None for a kernel of another
-    vendor, one with scratch memory, one with descriptors of im2col or such that are no CUtensorMap, and one under the sanitizer."""
+    vendor, one with a workspace, one with descriptors of im2col or such that are no CUtensorMap, and one under the sanitizer."""
     front = compiled.run
     if type(front) is not CudaLauncher or front.gsan_enabled or front.global_scratch_size or front.profile_scratch_size:
         return None

@@ -205,7 +205,7 @@ def final_ttgir(module, backend, options):
 
 @contextmanager
 def profile_scratch_from(allocate):
-    """Launches inside take the scratch memory of time stamps from `allocate(bytes, alignment, stream)`."""
+    """Launches inside take the workspace of time stamps from `allocate(bytes, alignment, stream)`."""
     before = _allocation._profile_allocator.get()
     _allocation.set_profile_allocator(allocate)
     try:

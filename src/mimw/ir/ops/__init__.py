@@ -64,7 +64,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     peers           the operand or attribute with the ranks of the CTAs in which the buffers that are written, or the barrier, lie
     copy            `in` brings global memory on chip, `out` takes it back, `peer` goes to another CTA
     blocks          for what the op may wait without end, if others do not do their part: an mbarrier's phase ("barrier"), a
-                    "named barrier", the "cluster" barrier, a "meeting" of other CTAs, memory that somebody else writes
+                    "named barrier", the "cluster" barrier, a "rendezvous" of other CTAs, memory that somebody else writes
                     ("poll"), the kernel "before" it in the stream; a watchdog's stamps stand around these ops
                     (passes/stamp_waits.py)
     end             the end of a pipe that calls the op, `writer` or `reader`

@@ -16,12 +16,12 @@ define("cluster_barrier", "", None, "none", "sync", ours=True, releases=True, bl
        cost="sync", doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
 define("distributed_barrier", "", None, "none", "sync", ours=True, attrs="grid:#bool ranks:#shape?", releases=True,
        needs="grid_barrier", needed_if="grid",
-       doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the "
+       doc="Among CTAs; gone once `place_group_barriers` has run. attrs: grid, all CTAs of the launch; ranks, those of the "
        "cluster (None: all).")
 define("group_barrier", "barrier:Barrier", None, "none", "sync", ours=True, attrs="ranks:#shape", releases=True,
-       barrier="meet", peers="ranks", blocks="meeting",
+       barrier="meet", peers="ranks", blocks="rendezvous",
        doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.")
-define("grid_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="meeting",
+define("grid_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="rendezvous",
        doc="Among all CTAs of a cooperative launch.")
 define("fence_mbarrier_init", "", None, "none", "sync", ours=True, time="work",
        needs="clusters", word="fence_mbarrier_init_cluster",

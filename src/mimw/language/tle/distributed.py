@@ -9,7 +9,7 @@ facts:
     tle.distributed_barrier(bound)          a mesh of 2 GPUs       world_barrier %world gpus=(0, 1)
     tle.distributed_barrier(bound[:, 3])    CTA 3 of each          if program_id % size == 3: world_barrier %world gpus=(0, 1)
 
-The pass `place_meetings` then picks the barrier of the hardware for each op.
+The pass `place_group_barriers` then picks the barrier of the hardware for each op.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ ops that bring the elements. For example, an all-gather over a mesh axis x of a 
 
 Every shard puts its elements where its peers reach them, all meet, and every shard reads the elements of its new piece from
 their owners: one access is enough, because a pointer into another CTA carries the rank with the position, and one into another
-GPU is an address. Within a cluster that place is shared memory, between GPUs and in a grid the scratch of the symmetric heap. What
-changes along axes of both kinds goes in two steps, where each can be done by itself. Partial sums are added in the order of the
-ranks, so all shards get the same bits.
+GPU is an address. Within a cluster that place is shared memory, between GPUs and in a grid the workspace of the symmetric heap.
+What changes along axes of both kinds goes in two steps, where each can be done by itself. Partial sums are added in the order of
+the ranks, so all shards get the same bits.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .gpu.pointers import local_ptr
 from .launch import use_mesh
 from .places import Places
 from .remote import remote_pointer, shard_pointers, tensor_coordinate
-from .scratch import Scratch
 from .sharding import ShardedTensor, ShardingSpec, check_split, check_tile
 from .steps import crossed, steps
+from .workspace import Workspace
 
 _NAME = "tle.reshard"
 
@@ -64,7 +64,7 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
                clusters, along blocks in a part of a grid
     not:       in several tasks of one program at a time; in two launches on one world at a time
     lowers to: tle.gpu.alloc, tle.distributed_barrier, PTX ld.shared::cluster. Of a mesh that is bound to GPUs, along axes of
-               devices or blocks: ordinary stores into the rank's own scratch, a barrier, loads from the peers', a barrier
+               devices or blocks: ordinary stores into the rank's own workspace, a barrier, loads from the peers', a barrier
     example:   whole = tle.reshard(product, tle.sharding(mesh))
     """
     spec = unwrap(spec)
@@ -87,7 +87,7 @@ def resharded(name: str, tensor: ShardedTensor, spec: ShardingSpec, semantic) ->
     places = Places(mesh, bound, semantic)
     if bound is None and mesh.is_block_mesh:
         refuse(ValueError, f"{name}: {mesh!r} is the whole grid's; shards reach each other within a cluster only, or through the "
-                           "scratch of a world, with a mesh that tle.bind_mesh has bound to one")
+                           "workspace of a world, with a mesh that tle.bind_mesh has bound to one")
     if places.has_clusters:
         use_mesh(name, mesh, semantic)
     tile = own_shard(name, tensor, semantic, places)
@@ -148,17 +148,17 @@ class _Exchange:
         places = self.places
         devices, inside = (places.leaves(self.crossed, kind) for kind in ("devices", "inside"))
         if devices or inside and places.mesh.is_block_mesh:
-            return self._by_scratch(devices, inside)
+            return self._by_workspace(devices, inside)
         return self._by_shared_memory(inside)
 
     def _by_shared_memory(self, inside: bool) -> tl.tensor:
         semantic = self.semantic
-        scratch = alloc(list(self.old), self.tile.dtype, _semantic=semantic)
-        tl.store(local_ptr(scratch, _semantic=semantic), self.tile, _semantic=semantic)
+        passed = alloc(list(self.old), self.tile.dtype, _semantic=semantic)
+        tl.store(local_ptr(passed, _semantic=semantic), self.tile, _semantic=semantic)
         if inside:
             meet(self.name, self.places, semantic, inside=True)
         owners, positions = self._sources()
-        first = local_ptr(scratch, [0] * len(self.old), _semantic=semantic)
+        first = local_ptr(passed, [0] * len(self.old), _semantic=semantic)
         pointers = first if positions is None else semantic.add(first, positions, False)
         if not inside:
             return tl.load(pointers, _semantic=semantic)
@@ -173,12 +173,12 @@ class _Exchange:
         meet(self.name, self.places, semantic, inside=True)
         return semantic.cast(total, self.tile.dtype)
 
-    def _by_scratch(self, devices: bool, inside: bool) -> tl.tensor:
-        scratch = Scratch(self.tile, self.places, self.semantic)
-        scratch.put(self.tile)
+    def _by_workspace(self, devices: bool, inside: bool) -> tl.tensor:
+        workspace = Workspace(self.tile, self.places, self.semantic)
+        workspace.put(self.tile)
         meet(self.name, self.places, self.semantic, inside, devices)
         owners, positions = self._sources()
-        total = self._total(owners, lambda coordinates: scratch.pointer(coordinates, positions, inside))
+        total = self._total(owners, lambda coordinates: workspace.pointer(coordinates, positions, inside))
         meet(self.name, self.places, self.semantic, inside, devices)
         return self.semantic.cast(total, self.tile.dtype)
 

@@ -81,7 +81,7 @@ def agreed(world: World, name: str, *told: Any) -> bool:
     text = ", ".join(f"{_type(one)}{list(one.shape)}" if isinstance(one, Tensor) else str(one) for one in told)
     if (name, text) in known:
         return False
-    world.meeting.agree(f"the inputs of {name}", text)
+    world.rendezvous.agree(f"the inputs of {name}", text)
     known.add((name, text))
     return True
 
@@ -160,7 +160,7 @@ def simulated(name: str, group: World | Any, inputs: Sequence[Tensor | None], ru
     note_simulation()
     inputs = [None if one is None else one.detach().cpu().contiguous() for one in inputs]
     looks = [None if one is None else [_type(one), list(one.shape)] for one in inputs]
-    said = world.meeting.heard(f"{name} on CPU tensors", [looks, repr(like)])
+    said = world.rendezvous.heard(f"{name} on CPU tensors", [looks, repr(like)])
     _check_alike(world, name, said, ragged)
     gathered = _gathered(world, name, inputs, [looks for looks, _ in said])
 
@@ -168,7 +168,7 @@ def simulated(name: str, group: World | Any, inputs: Sequence[Tensor | None], ru
         return run(mimw.World(world.size), *gathered)
 
     if world.size > 1 and world.peers.on_this_machine():
-        mine = world.meeting.from_first(f"{name}, simulated", lambda: list(map(_bytes, at_all_ranks())))
+        mine = world.rendezvous.from_first(f"{name}, simulated", lambda: list(map(_bytes, at_all_ranks())))
         if mine is not None:
             return torch.load(io.BytesIO(mine), weights_only=True)
     return at_all_ranks()[world.rank]
@@ -205,7 +205,7 @@ def _check_alike(world: World, name: str, said: list, ragged: bool) -> None:
         return told if like == "()" else f"{told} with {like}"
 
     if any((compared(looks), like) != (compared(said[0][0]), said[0][1]) for looks, like in said):
-        raise world.meeting.difference(f"the ranks disagree on the inputs of {name}", [shown(*one) for one in said])
+        raise world.rendezvous.difference(f"the ranks disagree on the inputs of {name}", [shown(*one) for one in said])
 
 
 def _gathered(world: World, name: str, inputs: list, looks: list) -> list[list[Tensor | None] | None]:

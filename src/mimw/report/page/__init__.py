@@ -17,7 +17,8 @@ The files:
     page.css, page.js, timeline.js
 """
 
-from .page import Note, Page
+from .note import Note
+from .page import Page
 from .runs import Run
 
 __all__ = ["Note", "Page", "Run"]

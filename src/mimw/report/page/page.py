@@ -27,6 +27,7 @@ from ..table import Table
 from .lanes import KINDS, Lanes, waited_lines
 from .lines import Lines, union
 from .maps import map_svg, storage_maps
+from .note import Note
 from .runs import Run, most_events, runs_data
 from .source import source_pane, told_beside
 from .tables import name_keys, table_html, task_keys, text_html
@@ -59,20 +60,6 @@ _KEYS = (("↑ ↓", "the next line, region or edge; in the timeline the next la
 _OPEN = 14          # rows of a table that need not be unfolded
 _LEAST_SCALE = 0.72     # of the graph: a wider one is scrolled
 HEIGHT = 760        # pixels of the frame in a notebook
-
-
-@dataclass(frozen=True)
-class Note:
-    """One finding: `kind` is its class, `message` the facts, `hint` the mend, `shown` how to see it again. It stands below the line
-    of the first of `sites`; the others, as the other side of a race, have its number. `mark` says how many of them the timeline
-    marks."""
-
-    kind: str
-    message: str
-    sites: tuple[Site, ...] = ()
-    hint: str = ""
-    shown: str = ""
-    mark: int = 2
 
 
 @dataclass(frozen=True)

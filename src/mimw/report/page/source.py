@@ -14,12 +14,9 @@ import ast
 import linecache
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from .lines import Lines, name_of, place_of
-
-if TYPE_CHECKING:
-    from .page import Note
+from .note import Note
 
 _AROUND = 6         # lines on each side, of text that is no Python
 _TOLD = 0.03        # the share from which on waits and work are told beside their line

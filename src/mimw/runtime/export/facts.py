@@ -30,7 +30,7 @@ class Facts:
                ctas        that each unit of the grid stands for along x: 1, or a cluster's if the grid counts clusters
                cluster     the shape of clusters in CTAs; `portable` if any chip with clusters runs such ones
                cooperative all CTAs run at the same time; `early` if the kernel may start before the one ahead of it ends
-               scratch     bytes of global memory that each CTA needs, at a multiple of `scratch_align`
+               scratch     bytes of workspace, in global memory, that each CTA needs, at a multiple of `scratch_align`
     """
 
     name: str

@@ -53,7 +53,7 @@ CUresult {name}_launch(const {name}_kernel *kernel, CUstream stream, unsigned gr
 {indent}{parameters}) {{
   if ({name}_problem({names})) return CUDA_ERROR_INVALID_VALUE;
   if (!grid_x || !grid_y || !grid_z) return CUDA_SUCCESS;
-{maps}  CUlaunchAttribute attributes[{room}];
+{maps}  CUlaunchAttribute attributes[{most_attributes}];
   memset(attributes, 0, sizeof attributes);
   CUlaunchConfig launch;
   memset(&launch, 0, sizeof launch);
@@ -116,7 +116,7 @@ def launcher(facts: Facts, arguments: Sequence[Argument], cubin: bytes, origin: 
         scratch=", CUdeviceptr scratch" if scratch else "", scratch_bytes=_scratch_bytes(facts) if scratch else "",
         own_scratch="" if scratch else "  CUdeviceptr scratch = 0;\n", indent=" " * len(f"CUresult {facts.name}_launch("),
         maps="".join(line for one in arguments if isinstance(one, Described) for line in _map(one)),
-        room=_MOST_ATTRIBUTES, asked="".join(_asked(facts)),
+        most_attributes=_MOST_ATTRIBUTES, asked="".join(_asked(facts)),
         times=f" * {facts.ctas}" if facts.ctas > 1 else "", threads=facts.threads, shared=facts.shared,
         pointers=", ".join(pointers))
 

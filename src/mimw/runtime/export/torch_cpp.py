@@ -91,11 +91,11 @@ void on_cuda({parameters}) {{
   TORCH_CHECK({first}.is_cuda(), "{namespace}::{name}: {first} is not on a GPU");
   const c10::DeviceGuard guard({first}.device());
   const int device = {first}.get_device();
-{checks}{scratch}  const char *problem = {name}_problem({values});
+{checks}{own_workspace}  const char *problem = {name}_problem({values});
   TORCH_CHECK(!problem, "{namespace}::{name}: ", problem);
   const c10::impl::VirtualGuardImpl streams(at::kCUDA);
   CUstream stream = (CUstream)streams.getStream({first}.device()).native_handle();
-  CUresult status = {name}_launch(&loaded(device), stream, {grid}{room}, {values});
+  CUresult status = {name}_launch(&loaded(device), stream, {grid}{workspace}, {values});
   const char *text = nullptr;
   if (status) cuGetErrorString(status, &text);
   TORCH_CHECK(!status, "{namespace}::{name} was not launched: ", text ? text : "unknown error");
@@ -151,7 +151,7 @@ def torch_operator(facts: Facts, arguments: Sequence[Argument], written: Sequenc
     arrays = [one for one in arguments if not isinstance(one, Number)]
     changed = [one for one in arrays if one.name in written]
     tensors = sorted({one.rank for one in arrays if isinstance(one, Described)})
-    scratch = (f"  at::Tensor room = at::empty({{(int64_t){facts.name}_scratch_bytes({', '.join(_GRID)})}}, "
+    own_workspace = (f"  at::Tensor workspace = at::empty({{(int64_t){facts.name}_scratch_bytes({', '.join(_GRID)})}}, "
                f"{arrays[0].name}.options().dtype(at::kByte));\n" if facts.scratch else "")
     return _FILE.format(
         name=facts.name, namespace=NAMESPACE, origin=origin, schema=f"{NAMESPACE}::{short}", short_schema=short,
@@ -161,7 +161,7 @@ def torch_operator(facts: Facts, arguments: Sequence[Argument], written: Sequenc
                        f"{one.rank if isinstance(one, Described) else -1}, device, \"{one.name}\");\n" for one in arrays)
         + "".join(f"  check_written({one.name}, \"{one.name}\");\n" for one in changed),
         noted="".join(f"  note_written({one.name});\n" for one in changed),
-        scratch=scratch, room=", (CUdeviceptr)room.data_ptr()" if scratch else "",
+        own_workspace=own_workspace, workspace=", (CUdeviceptr)workspace.data_ptr()" if facts.scratch else "",
         unnamed=", ".join([*(_parameter(one).rpartition(" ")[0].replace("int64_t", "c10::SymInt") + " " for one in arguments),
                            *(["c10::SymInt"] * len(_GRID))]),
         included="#include <ATen/ops/empty.h>\n" if facts.scratch else "",

@@ -223,7 +223,7 @@ def _behind(metadata) -> None:
 
 
 def _scratch(size: int, alignment: int, stream):
-    """The profile scratch of a launch: the table of one that is watched, what Triton would give any other."""
+    """The profiling workspace of a launch: the table of one that is watched, what Triton would give any other."""
     if getattr(_local, "launch", None) is None:
         return driver.active.allocate_default_profile_scratch(size, alignment, stream)
     return _local.guard.table(_local.launch, size)

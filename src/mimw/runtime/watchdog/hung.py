@@ -1,7 +1,7 @@
 """A hung launch in the words of the simulator: tasks that wait, barriers with their phases, who could have arrived.
 
-Input: a stamped program and what its table says (`table.seen`). Output: a `Hung` with the tasks of some CTAs, for the functions of
-`simulator/machine/deadlock.py`, which read nothing of a task but what stands here.
+Input: a stamped program and what its table says (`table.seen`). Output: a `Hung` with the tasks of some CTAs, each of them a
+`StuckTask` (`simulator/machine/stuck.py`) for the functions of `simulator/machine/deadlock.py`.
 
     hung = Hung(program, cluster, grid)         # the CTAs of one cluster
     hung.blocked[0].where                       # "task 'consumer' of CTA (0, 0, 0)"
@@ -10,7 +10,6 @@ Input: a stamped program and what its table says (`table.seen`). Output: a `Hung
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 from ...compiler.analysis import pipe_side
 from ...compiler.analysis.barrier_ops import task_names
@@ -39,13 +38,6 @@ def lanes_of(program: Program) -> list[Lane]:
     return found
 
 
-class HungCta(SimpleNamespace):
-    """A CTA as far as the notes tell of it, for the reports that the simulator's CTAs go to."""
-
-    def __str__(self) -> str:
-        return f"CTA {self.index}"
-
-
 @dataclass(eq=False)
 class HungBarrier(Mbarrier):
     """A barrier of a hung CTA. `word` is what somebody saw in it last, if anybody has looked."""
@@ -65,11 +57,34 @@ class HungBarrier(Mbarrier):
 
 
 @dataclass(eq=False)
+class HungCluster:
+    """A cluster of the hung launch; `ctas` are those that somebody has seen."""
+
+    ctas: list[HungCta] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class HungCta:
+    """A CTA as far as its words in the table tell of it."""
+
+    number: int
+    index: tuple[int, int, int]
+    cluster: HungCluster
+    seen: SeenCta
+    barriers: list[HungBarrier]
+    tasks: list[HungTask] = field(default_factory=list)
+    refused: Op | None = None           # of requests for other clusters' work no stamp tells
+
+    def __str__(self) -> str:
+        return f"CTA {self.index}"
+
+
+@dataclass(eq=False)
 class HungTask:
     """A task of a hung CTA. `warps` says how many of its warps are in this state, if not all of them."""
 
     machine: Hung
-    cta: SimpleNamespace
+    cta: HungCta
     lane: Lane
     first_warp: int = 0
     wait: Wait | None = None
@@ -84,9 +99,8 @@ class HungTask:
         return self.lane.name
 
     @property
-    def parent(self):
-        """The body has none; nobody asks which task is that of another one."""
-        return None if self.lane.is_body else self.machine
+    def is_body(self) -> bool:
+        return self.lane.is_body
 
     @property
     def where(self) -> str:
@@ -104,11 +118,9 @@ class Hung:
 
     def __post_init__(self):
         self.lanes, self.stamps = lanes_of(self.program), stamps(self.program)
-        cluster = SimpleNamespace(ctas=[])
+        cluster = HungCluster()
         for seen in self.found:
-            cta = HungCta(number=seen.number, index=index_of(seen.number, self.grid), cluster=cluster, tasks=[], seen=seen,
-                                  refused=None)     # of requests for other clusters' work no stamp tells
-            cta.barriers = self._barriers(seen)
+            cta = HungCta(seen.number, index_of(seen.number, self.grid), cluster, seen, self._barriers(seen))
             cluster.ctas.append(cta)
             self._tasks(cta, seen)
         self.ctas = cluster.ctas
@@ -138,7 +150,7 @@ class Hung:
         stamp = self.stamps.get(slot.stamp)
         return stamp is not None and stamp.state == WAITS and stamp.op.name == "barrier_wait"
 
-    def _tasks(self, cta: SimpleNamespace, seen: SeenCta) -> None:
+    def _tasks(self, cta: HungCta, seen: SeenCta) -> None:
         """One task for each state in which warps of a lane are; mostly all warps are in one."""
         groups: dict[tuple, list[int]] = {}
         for warp, slot in enumerate(seen.slots):
@@ -160,7 +172,7 @@ class Hung:
         if not any(task.lane.is_body for task in cta.tasks):    # it waits for the tasks that it has started, and is not told of
             cta.tasks.insert(0, HungTask(self, cta, self.lanes[0]))
 
-    def _wait(self, cta: SimpleNamespace, seen: SeenCta, stamp: Stamp, slot: Slot) -> Wait:
+    def _wait(self, cta: HungCta, seen: SeenCta, stamp: Stamp, slot: Slot) -> Wait:
         op = stamp.op
         if op.name != "barrier_wait":
             return Wait(op, op.row.blocks, None, lambda: self._other(cta, op))
@@ -174,7 +186,7 @@ class Hung:
             chunk = barrier.pipe.chunks(barrier.index, slot.parity, barrier.root.type.count)
         return Wait(op, "barrier", barrier, lambda: barrier.awaited(slot.parity, op, chunk))
 
-    def _other(self, cta: SimpleNamespace, op: Op) -> str:
+    def _other(self, cta: HungCta, op: Op) -> str:
         """What a wait is for that is not for an mbarrier."""
         here = [task for task in cta.tasks if task.wait is not None and task.wait.op.name == op.name]
         others = ", ".join(sorted({f"{task.name!r}" for task in cta.tasks if not task.finished and task not in here}))

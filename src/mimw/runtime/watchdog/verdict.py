@@ -16,7 +16,7 @@ from itertools import islice
 from ...compiler.analysis import makes_pointers
 from ...errors import MimwError, OutOfBounds
 from ...ir import Program
-from ...simulator import clusters, run
+from ...simulator import Hooks, clusters, run
 from ..simulate import prepare
 
 _LIMITS = 10.0, 120.0       # seconds that are spent at least and at most
@@ -45,7 +45,7 @@ def _simulated(launch, arguments, hung, target: str) -> str:
         only = _cluster_of(made.program, made.grid, hung[0]) if hung and _on_its_own(made.program) else None
         what = "the same launch" if only is None else f"cluster {only[0]} of the same launch" if len(only) > 1 else \
             f"CTA {only[0]} of the same launch"
-        run(made.program, made.grid, made.values, only=only)
+        run(made.program, made.grid, made.values, hooks=Hooks(clusters=[only] if only else ()))
     except MimwError as error:
         if isinstance(error, OutOfBounds) and made is not None and makes_pointers(made.program):
             return ("No verdict of the simulator: the kernel follows addresses of the GPU's memory, which is not here "

@@ -13,7 +13,8 @@ import inspect
 from ...ir import Block, Op, Tensor
 from ...ir.flow import handed_to
 from ...ir.ops import is_pure
-from ..machine.interpreter import GENERATOR, PLAIN, REGION, SWITCHING, Code
+from ..machine.code import GENERATOR, PLAIN, SWITCHING, Code
+from ..machine.interpreter import REGION
 from ..machine.table import HANDLERS
 from . import atomics, copies, dots, tensor_memory  # noqa: F401  they put their handlers into the table
 from .engine_ops import engine_step

@@ -18,7 +18,7 @@ from ...compiler.analysis.tile_spaces import PRODUCT, VECTOR
 from ...ir import Op, Tensor
 from ...ir.ops import is_pure
 from ...target import GLOBAL
-from ..machine.interpreter import PLAIN, SWITCHING
+from ..machine.code import PLAIN, SWITCHING
 from ..machine.operands import enabled, position
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task

@@ -16,21 +16,34 @@ of its own task alone: that was measured (benchmarks/notes/dispatch-combine.md, 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ...compiler.analysis.peer_accesses import peer_accesses
-from ...ir import Op
-from ...ir.trace import LINKS, Event
+from ...ir import Op, Program
+from ...ir.trace import LINKS, Event, Trace
+from ..costs import Model
+from .conditions import Conditions
 from .queue import Queue
+from .tasks import TimedTask
 
-if TYPE_CHECKING:
-    from .machine import TimedMachine, TimedTask
+
+class Linked(Protocol):
+    """The machine between whose GPUs the links are: `clock.machine` has it."""
+
+    program: Program
+    trace: Trace
+    model: Model
+    conditions: Conditions
+
+    def cycles(self, figure: str) -> float: ...
+
+    def unit(self, task: TimedTask, name: str) -> Queue: ...
 
 
 class Ways:
     """The ways out of and into the GPUs of one machine, of which `share` of the SMs are simulated."""
 
-    def __init__(self, machine: TimedMachine, share: float):
+    def __init__(self, machine: Linked, share: float):
         self.machine, self.share = machine, share
         self.makers = peer_accesses(machine.program)
         self.out: dict[int, Queue] = defaultdict(Queue)

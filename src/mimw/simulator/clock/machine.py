@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
@@ -27,63 +26,19 @@ from ...ir import Block, Op, Program, Value
 from ...ir.trace import Trace
 from ..costs import Model
 from ..machine.clusters import Cluster
+from ..machine.code import Code
 from ..machine.deadlock import deadlock, livelock
 from ..machine.gpus import Gpu
 from ..machine.hopes import Hopeless
-from ..machine.interpreter import Code
 from ..machine.machine import POLL_ROUNDS, Machine
 from ..machine.tasks import Cta, InFlight, Task
 from ..memory.global_memory import GlobalMemory
 from .code import prepare
+from .conditions import Conditions
 from .engines import SCALAR, Engines
 from .links import Ways
 from .queue import Gaps, Queue
-
-
-@dataclass
-class Conditions:
-    """What the CTAs simulated do not decide: the clock, how many SMs share L2 and DRAM, and which share of what is loaded comes
-    from DRAM."""
-
-    megahertz: float
-    sms: int
-    from_dram: float = 0.0
-
-
-@dataclass
-class Sm:
-    """The units of one SM and what went through them; `drawn` is how far each one's lane of the timeline goes, `performed` when
-    all is there that its tasks have stored, and their bulk copies have carried out of it, so far."""
-
-    units: dict[str, Queue] = field(default_factory=lambda: defaultdict(Queue))
-    drawn: dict[str, float] = field(default_factory=dict)
-    performed: float = 0.0
-
-    def stored(self, there: float) -> None:
-        """Something that has left the SM is there at that time."""
-        self.performed = max(self.performed, there)
-
-
-@dataclass(eq=False)
-class TimedCta(Cta):
-    """A CTA on an SM, which it may share with others."""
-
-    sm: Sm = field(default_factory=Sm)
-
-
-class TimedTask(Task):
-    """A task with what it keeps its units busy with.
-
-    floor       what the task does next starts then, or later: the end of its last op that was no arithmetic
-    unit_ends   unit -> when it is done with the task's arithmetic since then; units work side by side
-    arrivals    tile -> when it is there, of loads in flight that the task has not used yet
-    """
-
-    def __init__(self, *given):
-        super().__init__(*given)
-        self.floor = self.clock
-        self.unit_ends: dict[str, float] = {}
-        self.arrivals: dict[Value, float] = {}
+from .tasks import Sm, TimedCta, TimedTask
 
 
 class Enough(Exception):

@@ -1,6 +1,7 @@
 """The error for a launch in which no task can go on: which task waits for what, in which phase, and which ops could have helped.
 
-Input: a machine whose tasks are all blocked, or look at memory for ever. Output: a `Deadlock` of the kind that fits. For example:
+Input: a machine whose tasks are all blocked, or look at memory for ever. Output: a `Deadlock` of the kind that fits. `cause` and
+`waiting_lines` take any `StuckTask`. For example:
 
     WaitCycle: no task can go on, and nothing is in flight.
       task 'mma' of CTA (0, 0, 0) waits at gemm.py:22 for parity 0 of 'full'[0]: it is in phase 0 (parity 0) with 0 ...
@@ -11,10 +12,14 @@ Of a pipe's barriers it speaks in the words of the pipe (`analysis.pipe_words`),
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ...compiler.analysis.barrier_ops import BROUGHT, BarrierOp, signals
 from ...compiler.analysis.launch_control import EMPTY, miscounted
 from ...errors import BytesNeverSent, Deadlock, Livelock, RankMissing, SignalNeverSent, TooFewArrivals, WaitCycle
-from .tasks import CALLS
+from ...ir import Op
+from .stuck import StuckTask
+from .tasks import CALLS, Task
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
 
@@ -41,7 +46,7 @@ def deadlock(machine) -> Deadlock:
     return error
 
 
-def waiting_lines(task, able: list[BarrierOp]) -> list[str]:
+def waiting_lines(task: StuckTask, able: list[BarrierOp]) -> list[str]:
     """Where a task waits and for what, and who could have brought it."""
     first = f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
     if task.wait.kind == "signal":
@@ -51,7 +56,7 @@ def waiting_lines(task, able: list[BarrierOp]) -> list[str]:
     return [first, *_could_have_come(task, able), *_launch_control(task)]
 
 
-def _launch_control(task) -> list[str]:
+def _launch_control(task: StuckTask) -> list[str]:
     """What is to be said of a wait for an answer to a request, or for a stage that the next one may take."""
     barrier, refused = task.wait.resource, task.cta.refused
     wrong = miscounted(task.machine.program, barrier.root)
@@ -62,7 +67,7 @@ def _launch_control(task) -> list[str]:
     return lines
 
 
-def cause(stuck, able: list[BarrierOp]):
+def cause(stuck: Iterable[StuckTask], able: list[BarrierOp]) -> tuple[type[Deadlock], StuckTask | None]:
     """The class of a deadlock and the task whose wait shows it: the first wait that is hopeless by itself, else a cycle."""
     waiting = [task for task in stuck if task.wait.kind == "barrier"]
     for task in waiting:
@@ -78,7 +83,7 @@ def cause(stuck, able: list[BarrierOp]):
     return (WaitCycle if waiting else Deadlock), None
 
 
-def classed(stuck, able: list[BarrierOp]):
+def classed(stuck: Sequence[Task], able: list[BarrierOp]) -> tuple[type[Deadlock], Task | None, str]:
     """(the class, the task whose wait shows it, the mend) of a deadlock of these tasks."""
     kind, culprit = cause(stuck, able)
     if stuck and (kind is Deadlock or kind is WaitCycle and _all_wait_for_gpus(stuck)):
@@ -86,13 +91,13 @@ def classed(stuck, able: list[BarrierOp]):
     return kind, culprit, ""
 
 
-def _all_wait_for_gpus(stuck) -> bool:
+def _all_wait_for_gpus(stuck: Sequence[Task]) -> bool:
     """Whether at each rank somebody waits for another GPU, which who waits there for barriers of the CTA waits for, too."""
     ranks = {task.cta.gpu.rank for task in stuck}
     return ranks == {task.cta.gpu.rank for task in stuck if task.wait.kind in ("signal", "world")}
 
 
-def among_gpus(stuck) -> tuple[type[Deadlock], str]:
+def among_gpus(stuck: Sequence[Task]) -> tuple[type[Deadlock], str]:
     """The class and the mend of a deadlock in which tasks wait for other GPUs."""
     meetings = [task.wait.resource for task in stuck if task.wait.kind == "world"]
     if meetings:
@@ -105,7 +110,7 @@ def among_gpus(stuck) -> tuple[type[Deadlock], str]:
     return Deadlock, ""
 
 
-def _could_have_signalled(task) -> list[str]:
+def _could_have_signalled(task: Task) -> list[str]:
     """The atomics of the kernel that could have changed the word a task waits for, and which ranks are over."""
     machine = task.machine
     atomics = [op for op in machine.program.walk() if "atomic" in op.row.traits]
@@ -117,14 +122,14 @@ def _could_have_signalled(task) -> list[str]:
     return [*dict.fromkeys(lines), *([f"      rank {', '.join(over)} has ended"] if over else [])]
 
 
-def _able_tasks(task, able: list[BarrierOp]) -> list:
+def _able_tasks(task: StuckTask, able: list[BarrierOp]) -> list[StuckTask]:
     """The tasks that hold an op which could arrive where `task` waits. Barriers are of a CTA, and so are these, but for
     CTAs of one cluster, which may arrive on each other's."""
     barrier, found = task.wait.resource, []
     for one in able:
         if one.barrier.may_be(barrier.root, barrier.index):
             for cta in task.cta.cluster.ctas if one.is_remote else [task.cta]:
-                found += [other for other in cta.tasks if (other.name == one.task if one.task else other.parent is None)]
+                found += [other for other in cta.tasks if (other.name == one.task if one.task else other.is_body)]
     return found
 
 
@@ -145,7 +150,7 @@ def livelock(machine) -> Deadlock:
                     "wait for each other have to be resident at the same time")
 
 
-def _could_have_come(task, able: list[BarrierOp]) -> list[str]:
+def _could_have_come(task: StuckTask, able: list[BarrierOp]) -> list[str]:
     barrier, lines = task.wait.resource, []
     for one in able:
         if not one.barrier.may_be(barrier.root, barrier.index):
@@ -167,15 +172,15 @@ def _could_have_come(task, able: list[BarrierOp]) -> list[str]:
     return list(dict.fromkeys(lines)) or [f"      nothing in the kernel {nothing}"]
 
 
-def _latest(task, op, barrier) -> str:
+def _latest(task: StuckTask | None, op: Op, barrier) -> str:
     """The last call of a pipe's method that a task has made by `op` for the slot of `barrier`, if that is known."""
     if task is None or task.calls is None:
         return ""
-    call = task.last_call(lambda call: call.op is op and call.barrier is barrier)
+    call = next((call for call in reversed(task.calls) if call.op is op and call.barrier is barrier), None)
     return f"; the last there: {call}" if call is not None else "; none there yet" if len(task.calls) < CALLS else ""
 
 
-def _state(task) -> str:
+def _state(task: StuckTask) -> str:
     if task.finished:
         return "has finished"
     return f"is blocked at {task.wait.op.site}" if task in task.machine.blocked else "runs"

@@ -9,15 +9,13 @@ example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import AsyncDotReadEarly, SimulatorMisuse, fail
 from ...ir import Op
-
-if TYPE_CHECKING:
-    from .tasks import Task
+from .protocols import Reader
 
 
 @dataclass(eq=False, slots=True)
@@ -28,7 +26,7 @@ class PendingDot:
     result: Any = None
     done: bool = False
 
-    def refuse(self, task: Task, op: Op) -> None:
+    def refuse(self, task: Reader, op: Op) -> None:
         raise AsyncDotReadEarly(f"{task.where}: {op.name} at {op.site} reads the result of the async_dot at "
                                 f"{self.op.site} before a wait has finished it", op.site, self.op.site,
                                 hint="put the result through async_dot_wait and use what that returns")
@@ -37,7 +35,7 @@ class PendingDot:
 class PerThread(np.ndarray):
     """A scalar that is not the same in all threads of a task: one element for each of them."""
 
-    def check(self, task: Task, op: Op) -> None:
+    def check(self, task: Reader, op: Op) -> None:
         """Refuse an op that needs one number for the whole task."""
         if "lanes" not in op.row.traits and (op.row.layout != "same" or "control" in op.row.effects):
             raise fail(SimulatorMisuse, task, op, f"{op.name} takes a number that differs between the threads of the task, "

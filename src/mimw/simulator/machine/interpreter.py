@@ -13,28 +13,17 @@ walked by plain calls, which is several times as fast. Which kind a block is, is
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from ...errors import MimwError, SimulatorMisuse
 from ...ir import Block, Op, print_op
 from ..costs.abstract import cost
+from .code import GENERATOR, PLAIN, SWITCHING, Code
 from .poison import PoisonMet
 from .spreading import spread
 from .table import HANDLERS
 
-PLAIN, SWITCHING, GENERATOR = range(3)
 REGION = "warp_specialize"  # waits for its tasks, whatever they hold
-
-
-@dataclass
-class Code:
-    """A block made ready: its steps, whether any of them may give way to others, its ops, and how often it has run."""
-
-    steps: list[tuple[Op, object, int, float]]
-    switches: bool
-    ops: tuple[Op, ...]
-    runs: int = 0
 
 
 _READY: WeakKeyDictionary[Block, dict[tuple, tuple[list, bool]]] = WeakKeyDictionary()    # the same in every run of a program

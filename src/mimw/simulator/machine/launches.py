@@ -16,9 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from ...errors import WorkLost, fail
 from ...ir import Program
-from .tasks import Task
 
 CROWDS = (1, 2, 3)          # clusters resident at once, besides all
 REFUSED = 16                # one request of so many is refused though clusters are left
@@ -43,11 +41,3 @@ def asks(program: Program) -> bool:
 def crowd(program: Program, clusters: int, seed: int | None) -> int:
     """How many clusters of a kernel that `asks` are resident at once; None stands for a schedule, with two."""
     return 2 if seed is None else Random(f"residents {seed}").choice((*CROWDS, max(1, clusters)))
-
-
-def lost(task: Task) -> WorkLost:
-    """The error for a CTA of which `task` is the last to end, and which has got work that it does not know of."""
-    request, taken = next(iter(task.cta.granted.values()))
-    return fail(WorkLost, task, request, f"the request at {request.site} has got the work of CTA {taken}, which will not start, "
-                f"and no task of {task.cta} has read the answer",
-                hint="read each answer by clc_consumer, and do the work that it names")

@@ -12,20 +12,17 @@ for time. Tasks do not wait for links.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...ir.trace import LINKS, Event
+from ...ir.trace import LINKS, Event, Trace
 from ..costs.abstract import transfer
-
-if TYPE_CHECKING:
-    from .machine import Machine
 
 
 class Links:
-    """The lanes of one run; of each link the time up to which it is taken."""
+    """The lanes of one run in its trace; of each link the time up to which it is taken."""
 
-    def __init__(self, machine: Machine):
-        self.machine = machine
+    def __init__(self, trace: Trace):
+        self.trace = trace
         self._taken: dict[str, float] = {}
 
     def crosses(self, actor: Any, op: Any, owner: int | None, size: int, *, write: bool) -> None:
@@ -38,4 +35,4 @@ class Links:
         start = max(task.clock, self._taken.get(lane, 0.0))
         end = self._taken[lane] = start + transfer(size)
         label = f"{op.row.word or op.name}, {task.where}"
-        self.machine.trace.events.append(Event(LINKS, lane, "copy", start, end, label, op.site, size))
+        self.trace.events.append(Event(LINKS, lane, "copy", start, end, label, op.site, size))

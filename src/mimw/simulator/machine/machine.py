@@ -27,16 +27,19 @@ from ...ir.trace import Event, Trace
 from ..costs.abstract import TMA_LATENCY
 from ..memory_model import Order, Unordered
 from .clusters import Cluster, clusters
+from .code import Code
 from .constants import constants
 from .deadlock import deadlock, livelock
 from .flights import Flights
 from .gpus import Gpu
 from .guide import Guide
+from .hooks import Hooks
 from .hopes import Hopeless, Hopes
-from .interpreter import Code, prepare, run_block
-from .launches import REFUSED, Waiting, asks, crowd, lost
+from .interpreter import prepare, run_block
+from .launches import REFUSED, Waiting, asks, crowd
 from .limits import trip_limit
 from .links import Links
+from .lost_work import lost
 from .tasks import Cta, InFlight, Task
 from .uneven import Uneven
 
@@ -56,12 +59,16 @@ class Machine:
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
                  memory: Any, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
-                 resident: int | None = None, only: Sequence[tuple[int, int, int]] | None = None, gpus: Sequence[Gpu] = ()):
+                 resident: int | None = None, hooks: Hooks | None = None, gpus: Sequence[Gpu] = ()):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
+        self.hooks = hooks or Hooks()
         values, self._done = constants(program)
         self.arguments = {**values, **arguments}        # what every task knows when it starts
+        self._prepare = prepare
+        if (skipped := self.hooks.skipped) is not None:
+            self.computes_all, self._prepare = False, skipped.code
+            self.arguments.update(skipped.given)
         self.gpus = list(gpus) or [Gpu(0, {}, memory)]  # with what the tasks of one GPU know besides
-        self.only = only
         self.guide = seed if isinstance(seed, Guide) else None
         self.random = Random(0 if self.guide else seed)
         self.delay = LATEST if self.guide or seed == 0 else self.random.choice((2, 16, 128, LATEST))
@@ -94,7 +101,7 @@ class Machine:
         self.order = Order(self) if races else Unordered()
         several = len(self.gpus) > 1
         self.uneven = Uneven(self, drawn=self.guide is None and seed != 0) if several else None     # ranks that die, or are late
-        self.links = Links(self) if trace and self.gpus[0].others else None
+        self.links = Links(self.trace) if trace and self.gpus[0].others else None
         self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
 
     # ---- code -------------------------------------------------------------------------------------------------------
@@ -102,7 +109,7 @@ class Machine:
     def code(self, block: Block, num_warps: int) -> Code:
         found = self._codes.get(block)
         if found is None:
-            found = self._codes[block] = prepare(block, num_warps, self._done)
+            found = self._codes[block] = self._prepare(block, num_warps, self._done)
         return found
 
     def counts(self) -> Counter[str]:
@@ -164,8 +171,10 @@ class Machine:
         for gpu in self.gpus:
             gpu.waiting = Waiting(self.launch_order())
         living = sum(self._admit(gpu) for _ in range(max(1, self.resident // self.program.cluster_size)) for gpu in self.gpus)
-        mortal = self.uneven is not None and self.uneven.mortal
+        mortal, look = self.uneven is not None and self.uneven.mortal, self.hooks.look
         while living:
+            if look is not None and not look(self):
+                look = None
             task = self._next_task()
             self.step += 1
             if mortal and self.uneven.step(task):
@@ -205,7 +214,7 @@ class Machine:
 
     def launch_order(self) -> Iterator:
         """The program ids of each cluster, in the order in which they start."""
-        return clusters(self.grid, self.program.cluster) if self.only is None else iter([list(self.only)])
+        return map(list, self.hooks.clusters) if self.hooks.clusters else clusters(self.grid, self.program.cluster)
 
     def place(self, cta: Cta) -> float:
         """Called for each CTA before it starts; when that is."""

@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import SimulationError, UnwrittenRead, fail
 from ...ir import Op, Site, Value
-
-if TYPE_CHECKING:
-    from .tasks import Task
+from .protocols import Reader
 
 _HINT = "store or load into it, and order that before this read; or keep what was read out of all that is used: mask it out"
 
@@ -43,7 +41,7 @@ class DataNeeded(Exception):
 class Origin:
     """The read of elements that nobody has written, for messages."""
 
-    task: Task
+    task: Reader
     op: Op
     read: str                       # "local_load reads 'tiles'[1], element (0, 0), which nobody has written"
     sites: tuple[Site, ...] = ()    # of who overwrote them, if someone did
@@ -53,7 +51,7 @@ class Origin:
         if not self.task.machine.computes_all:
             raise DataNeeded
 
-    def refusal(self, task: Task, op: Op, use: str) -> SimulationError:
+    def refusal(self, task: Reader, op: Op, use: str) -> SimulationError:
         """The error of a read whose elements are used by `op` of `task`: `use` says how."""
         if op is self.op:
             return fail(UnwrittenRead, self.task, op, self.read, *self.sites, hint=self.hint)
@@ -88,13 +86,13 @@ class Poisoned:
         """The elements at a numpy index."""
         return poisoned(self.data[where], self.mask[where], self.origin)
 
-    def refuse(self, task: Task, op: Op) -> None:
+    def refuse(self, task: Reader, op: Op) -> None:
         """What `Task.read` does with it."""
         if spreads(op):
             raise PoisonMet
         raise self.origin.refusal(task, op, _use(task, op, self))
 
-    def used(self, task: Task, op: Op, mask) -> Any:
+    def used(self, task: Reader, op: Op, mask) -> Any:
         """The data, where only the elements that `mask` lets through are used."""
         if np.any(self.mask & mask):
             raise self.origin.refusal(task, op, _use(task, op, self))
@@ -142,7 +140,7 @@ def spreads(op: Op) -> bool:
     return "pure" in op.row.effects or "assembly" in op.row.traits and bool(getattr(op, "is_pure", False)) and bool(op.results)
 
 
-def _use(task: Task, op: Op, tile: Poisoned) -> str:
+def _use(task: Reader, op: Op, tile: Poisoned) -> str:
     """What an op does with an operand that it may not have."""
     if "branch" in op.row.traits or "loop" in op.row.traits or "control" in op.row.effects:
         return "branches on it"
@@ -158,6 +156,6 @@ def _use(task: Task, op: Op, tile: Poisoned) -> str:
     return f"uses it as `{operand}`" if operand else "uses it"
 
 
-def _is(task: Task, argument, tile: Poisoned) -> bool:
+def _is(task: Reader, argument, tile: Poisoned) -> bool:
     values = argument if isinstance(argument, tuple) else (argument, )
     return any(isinstance(value, Value) and task.env.get(value) is tile for value in values)

@@ -12,19 +12,16 @@ from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...ir import Block, Op, Value
+from .code import Code
+from .gpus import Gpu
 from .guarded import PendingDot, PerThread
 from .poison import Poisoned
-
-if TYPE_CHECKING:
-    from .clusters import Cluster
-    from .gpus import Gpu
-    from .interpreter import Code
-    from .machine import Machine
+from .protocols import CtaGroup, Scheduler
 
 
 @dataclass(eq=False, slots=True)
@@ -66,7 +63,7 @@ class InFlight:
         return self.follows is None or self.follows.landed
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> Scheduler:
         return self.task.machine
 
 
@@ -114,7 +111,7 @@ class Cta:
 
     number: int
     index: tuple[int, int, int]
-    cluster: Cluster
+    cluster: CtaGroup
     rank: int = 0
     gpu: Gpu | None = None          # the GPU that it runs on; None where nothing runs
     memory: dict[Value, Any] = field(default_factory=dict)
@@ -183,7 +180,7 @@ CALLS = 64      # of a task that are remembered
 class Task:
     """One thread of control: a task of a CTA, or the kernel's body outside of tasks (named 'default')."""
 
-    def __init__(self, machine: Machine, cta: Cta, name: str, env: dict[Value, Any], num_warps: int, first_warp: int,
+    def __init__(self, machine: Scheduler, cta: Cta, name: str, env: dict[Value, Any], num_warps: int, first_warp: int,
                  clock: float, parent: Task | None = None):
         self.machine, self.cta, self.name, self.env, self.parent = machine, cta, name, env, parent
         self.memory = machine.memory if cta.gpu is None else cta.gpu.memory     # global memory, as this GPU reaches it
@@ -209,6 +206,11 @@ class Task:
     def where(self) -> str:
         """The task for messages."""
         return f"task {self.name!r} of {self.cta}"
+
+    @property
+    def is_body(self) -> bool:
+        """True of the kernel's body, False of the tasks that it starts."""
+        return self.parent is None
 
     @property
     def task(self) -> Task:

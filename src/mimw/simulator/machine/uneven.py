@@ -16,17 +16,13 @@ Seeds but 0 draw how much the ranks differ in pace: from not at all to one that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...compiler.analysis.barrier_ops import signals
 from ...errors import Deadlock, RankDied
 from ...ir import Site
 from .deadlock import classed, waiting_lines
-
-if TYPE_CHECKING:
-    from .gpus import Gpu
-    from .machine import Machine
-    from .tasks import Task
+from .gpus import Gpu
+from .protocols import Scheduler
+from .tasks import Task
 
 PACES = 1, 1, 4, 16         # of how many tasks, drawn at random, the one of the fastest rank goes on
 SPINNING = 32               # so many looks at global memory with nothing else going on: the fastest ranks only spin
@@ -35,7 +31,7 @@ SPINNING = 32               # so many looks at global memory with nothing else g
 class Uneven:
     """The ranks of one machine."""
 
-    def __init__(self, machine: Machine, drawn: bool):
+    def __init__(self, machine: Scheduler, drawn: bool):
         self.machine, count = machine, len(machine.gpus)
         self.mortal = any(gpu.steps_left is not None for gpu in machine.gpus)
         self.late = {gpu.rank: gpu.late for gpu in machine.gpus if gpu.late}

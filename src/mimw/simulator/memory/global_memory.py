@@ -184,7 +184,7 @@ class GlobalMemory:
             flat = flat[np.broadcast_to(mask, np.shape(addresses)).reshape(-1)]
         if not flat.size:
             return
-        for region, inside in self._parts(flat, size, actor.task, op, "writes" if write else "reads"):
+        for region, inside in self.parts(flat, size, actor.task, op, "writes" if write else "reads"):
             offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
             name = region.label
             if machine.links is not None:
@@ -203,7 +203,7 @@ class GlobalMemory:
             order, part = actor.machine.order, self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
             order.touch(actor, op, order.place(part), self.name_at(address), write=write, proxy="async", space="global")
 
-    def _parts(self, addresses: np.ndarray, size: int, task, op, what: str):
+    def parts(self, addresses: np.ndarray, size: int, task, op, what: str):
         """(region, selection) pairs that cover `addresses`; one pair if, as nearly always, one region has them all."""
         low, high = int(addresses.min()), int(addresses.max()) + size
         region = self.region(low, high, what)
@@ -256,7 +256,7 @@ class GlobalMemory:
         return region.view(dtype)[index:index + 1].reshape(())
 
     def _read(self, flat: np.ndarray, dtype: np.dtype, task, op) -> np.ndarray:
-        parts = self._parts(flat, dtype.itemsize, task, op, "reads")
+        parts = self.parts(flat, dtype.itemsize, task, op, "reads")
         shift = np.uint64(dtype.itemsize.bit_length() - 1)
         if len(parts) == 1:
             region = parts[0][0]
@@ -281,7 +281,7 @@ class GlobalMemory:
         if not flat.size:
             return
         shift = np.uint64(data.dtype.itemsize.bit_length() - 1)
-        for region, inside in self._parts(flat, data.dtype.itemsize, task, op, "writes"):
+        for region, inside in self.parts(flat, data.dtype.itemsize, task, op, "writes"):
             region.view(data.dtype)[(flat[inside] - np.uint64(region.start)) >> shift] = data[inside]
 
     def box(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, task, op, what: str):

@@ -9,6 +9,7 @@ the access that completes a race. For example:
 """
 
 from .accesses import ASYNC, GENERIC
-from .order import Order, Unordered
+from .order import Order
+from .unordered import Unordered
 
 __all__ = ["ASYNC", "GENERIC", "Order", "Unordered"]

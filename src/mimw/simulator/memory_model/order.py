@@ -248,16 +248,3 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
             self.forget_barriers(cta)
             self.drop(cta.tasks)
         self.forget_meetings(cluster)
-
-
-class Unordered:
-    """Nothing is recorded: what a machine has that does not look for races."""
-
-    active, operations, looks = False, 0, ()
-
-    def _nothing(self, *args, **fields) -> None:
-        """Says nothing."""
-
-    fork = join = release = acquire = publish = fence = issue = commit = wait_group = commits = touch = scatter = atomic = _nothing
-    exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = close = competed = _nothing
-    drop = saw_signal = signalled = _nothing

@@ -16,8 +16,8 @@ from math import prod
 import numpy as np
 
 from ...errors import BarrierMisuse, OutOfBounds, PeerUnreachable, SimulatorMisuse, fail
-from ...ir import scratch_stride
-from ...ir.world import BASES, CAPACITY, RANK, SCRATCH_BYTES, SIZE, reserved
+from ...ir import workspace_stride
+from ...ir.world import BASES, CAPACITY, RANK, SIZE, WORKSPACE_BYTES, reserved
 from ..machine.operands import position
 from ..machine.ranks import WorldMeeting
 from ..machine.rendezvous import arrive_and_wait
@@ -61,16 +61,16 @@ def check_symmetric(task, op, pointers: np.ndarray) -> None:
 @handles("world_scratch")
 def world_scratch(task, op):
     """The first who asks makes it known to all GPUs, as long as this launch needs it."""
-    world, stride, machine = task.read(op.world, op), scratch_stride(task.machine.program), task.machine
+    world, stride, machine = task.read(op.world, op), workspace_stride(task.machine.program), task.machine
     size, own = entry(task, op, world, SIZE), entry(task, op, world, RANK)
-    programs, room = prod(machine.grid), entry(task, op, world, BASES + size + SCRATCH_BYTES)
-    if programs * stride > room:
-        raise fail(SimulatorMisuse, task, op, f"{programs} programs of {stride} bytes of scratch are {programs * stride} bytes, "
-                   f"and the world has {room}", hint="launch fewer programs: a persistent kernel; or make a world with more: "
+    programs, there = prod(machine.grid), entry(task, op, world, BASES + size + WORKSPACE_BYTES)
+    if programs * stride > there:
+        raise fail(SimulatorMisuse, task, op, f"{programs} programs of {stride} bytes of workspace are {programs * stride} bytes, "
+                   f"and the world has {there}", hint="launch fewer programs: a persistent kernel; or make a world with more: "
                    "World(..., scratch=bytes)")
     starts = [entry(task, op, world, BASES + rank) + reserved(size, 0) for rank in range(size)]
     if task.memory.region(starts[own], starts[own] + programs * stride) is None:
-        regions = [Region("scratch", start, programs * stride, 1, None, rank=rank, symmetric=True)
+        regions = [Region("workspace", start, programs * stride, 1, None, rank=rank, symmetric=True)
                    for rank, start in enumerate(starts)]
         for gpu in machine.gpus:
             gpu.memory.regions += sorted(regions, key=lambda region: region.rank != gpu.rank)

@@ -38,7 +38,7 @@ def _is_among_gpus(row) -> bool:
 def refuse_if_ctas_talk(launch: Launch) -> None:
     """Raise SimulatorMisuse if what a CTA of `launch` does may depend on CTAs outside of its cluster."""
     program = launch.program
-    meeting = next((op for op in program.walk() if op.row.blocks in ("meeting", "poll") and not op.row.peers
+    meeting = next((op for op in program.walk() if op.row.blocks in ("rendezvous", "poll") and not op.row.peers
                     and not (launch.gpus > 1 and _is_among_gpus(op.row))), None)
     if program.cooperative or meeting is not None:
         what = "CTAs outside of its cluster are waited for" if meeting else "its CTAs run together, and may wait for each other"
@@ -98,7 +98,7 @@ class Globals:
         self.program, self.flows = launch.program, launch.program.kept(Flows)
         self.spans = {param.value: _spans(launch.values.get(param.path)) for param in self.program.params}
         heaps = [heap for value in launch.values.values() if isinstance(value, World) for heap in value.heaps]
-        self.heaps = list(map(_span, heaps)) or [_ANYWHERE]         # where scratch is, among symmetric arrays
+        self.heaps = list(map(_span, heaps)) or [_ANYWHERE]         # where workspaces are, among symmetric arrays
         self.bases = [op.base for op in self.program.walk() if op.name == "fill_descriptor_slot"]
 
     def meet(self, one: Op, other: Op) -> bool:
@@ -124,7 +124,7 @@ class Globals:
             sources = list(self.flows.sources.get(value, ()))
             op = self.flows.maker.get(value)
             if op is not None and "world" in op.row.places:         # not the table
-                if "pointer" not in op.row.places:                  # but scratch
+                if "pointer" not in op.row.places:                  # but a workspace
                     found += self.heaps
                     continue
                 sources = [op.pointer]

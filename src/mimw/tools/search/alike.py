@@ -48,7 +48,7 @@ class Alike:
     def holds(self) -> bool:
         """Whether loops and addresses are all that is not the same in all programs."""
         program = self.program
-        if program.cooperative or asks(program) or any(op.row.blocks in ("meeting", "poll") and not op.row.peers
+        if program.cooperative or asks(program) or any(op.row.blocks in ("rendezvous", "poll") and not op.row.peers
                                                        for op in program.walk()):
             return False
         flows, loops = program.kept(Flows), {loop.op: loop for loop in loops_of(program)}

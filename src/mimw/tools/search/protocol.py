@@ -1,10 +1,10 @@
 """Runs without tile data: zeros stand for tiles that decide nothing, so a run costs what its protocol costs.
 
-Input: a launch, and a machine for it. Output: the machine takes the same steps in the same order, by the same seed. For example:
+Input: a launch. Output: a `Skipped`, with which a machine takes the same steps in the same order, by the same seed. For example:
 
     data = TileData(launch)
-    data.leave_out(machine)         before the machine runs
-    data.loses_nothing              whether a full run could not find more: no assertion, print or division is on such tiles
+    run(..., hooks=Hooks(skipped=data))     zeros stand for what is left out
+    data.loses_nothing                      whether a full run could not find more: no assertion, print or division is on such tiles
 
 Values that decide something are computed as ever: conditions and bounds, phases, predicates, addresses, masks and indices, all
 operands of atomics, and whatever these values come from: arithmetic, products, shared memory with what tasks and other CTAs put
@@ -19,7 +19,7 @@ Arithmetic of which all operands are there for sure takes no step at all: its ze
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection
 from typing import Any
 
 from ...compiler.analysis.flows import Flows
@@ -27,9 +27,10 @@ from ...ir import UNKNOWN, Block, Op, Pointer, Program, Scalar, Tensor, Type, Va
 from ...ir.ops import is_pure
 from ...runtime.simulate import Launch
 from ...simulator import HANDLERS
-from ...simulator.machine.interpreter import PLAIN, Code, prepare
-from ...simulator.machine.tasks import InFlight
+from ...simulator.machine.code import PLAIN, Code
+from ...simulator.machine.interpreter import prepare
 from ...simulator.memory.values import filled
+from ...simulator.words.mma import async_dot_of
 from .across import Globals, deciding, global_operands
 
 
@@ -44,7 +45,7 @@ class TileData:
         running = _running(flows)
         self._no_step = {op for op in left_out if op.name != "async_dot" and not op.blocks and running.isdisjoint(op.operands)}
         self._tiles: dict[Type, Any] = {}
-        self._given = {result: self._zero(result) for op in self._no_step for result in op.results}
+        self.given = {result: self._zero(result) for op in self._no_step for result in op.results}
         self._ready: dict[tuple[Block, int], tuple[list, bool]] = {}
 
     def is_left_out(self, op: Op) -> bool:
@@ -66,20 +67,11 @@ class TileData:
             self._tiles[value.type] = filled(0, value.type, UNKNOWN)
         return self._tiles[value.type]
 
-    def leave_out(self, machine) -> None:
-        """Let `machine` put zeros in place of it."""
-        codes = machine._codes
+    def code(self, block: Block, num_warps: int, done: Collection[Op]) -> Code:
+        """A block made ready, with zeros in place of what is left out."""
+        return Code(*self._prepared(block, num_warps, done), block.ops)
 
-        def code(block: Block, num_warps: int) -> Code:
-            found = codes.get(block)
-            if found is None:
-                found = codes[block] = Code(*self._prepared(block, num_warps, machine._done), block.ops)
-            return found
-
-        machine.computes_all, machine.code = False, code
-        machine.arguments = {**machine.arguments, **self._given}
-
-    def _prepared(self, block: Block, num_warps: int, done: Container[Op]) -> tuple[list, bool]:
+    def _prepared(self, block: Block, num_warps: int, done: Collection[Op]) -> tuple[list, bool]:
         """The steps of a block less those of constants, which are `done` before the machine runs."""
         found = self._ready.get((block, num_warps))
         if found is None:
@@ -101,20 +93,8 @@ class TileData:
             return op, _nothing, mode, cycles
         if not self.is_left_out(op):
             return op, run, mode, cycles
-        return (op, self._dot_of_zeros(op), mode, cycles) if op.name == "async_dot" else (op, self._zeros(op), PLAIN, cycles)
-
-    def _dot_of_zeros(self, op: Op):
-        start, zeros = HANDLERS["async_dot"].run_of(op), self._zero(op.result)
-
-        def land(dot: InFlight) -> None:
-            dot.destination.result, dot.destination.done = zeros, True
-            dot.task.dots.remove(dot)
-
-        def run(task, op) -> None:
-            start(task, op)
-            task.dots[-1].land = land
-
-        return run
+        return (op, async_dot_of(op, self._zero(op.result)), mode, cycles) if op.name == "async_dot" else (
+            op, self._zeros(op), PLAIN, cycles)
 
     def _zeros(self, op: Op):
         given = [(result, self._zero(result)) for result in op.results]

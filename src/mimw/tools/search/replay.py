@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from ...errors import SimulationError
 from ...runtime.simulate import Launch
-from ...simulator import Trace, cut_short, run, watching
+from ...simulator import Hooks, Trace, cut_short, run, watching
 from ...target import Target
 from ..findings import Finding
 from .arrays import Arrays
@@ -49,16 +49,10 @@ class Replay:
             launch = replace(launch, grid=tuple(finding.grid), values=launch.values | sizes)
             clusters = tuple(dict.fromkeys(cluster_of(launch, index) for index in finding.ctas))
         machines: list = []
-
-        def watch(machine) -> None:
-            machines.append(machine)
-            if clusters:
-                machine.launch_order = lambda: map(list, clusters)
-
-        saved, token = Arrays(launch.arrays()), watching.set(watch)
+        saved, token = Arrays(launch.arrays()), watching.set(machines.append)
         try:
             return Replayed(run(launch.program, launch.grid, launch.values, seed=seed, trace=True, races=finding is not None,
-                                gpus=launch.gpus, memory=launch.memory).trace)
+                                gpus=launch.gpus, memory=launch.memory, hooks=Hooks(clusters)).trace)
         except SimulationError as error:
             if not machines:
                 raise

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from ...errors import SimulationError, SimulatorMisuse
 from ...runtime.simulate import Launch
-from ...simulator import Guide, check_seed, explore, run, schedule_of, watching
+from ...simulator import Guide, Hooks, check_seed, explore, run, schedule_of, watching
 from ...simulator.machine.poison import DataNeeded
 from ..findings import Finding, Report, Tried
 from ..trials import Trial, trials
@@ -118,22 +118,14 @@ class Search:
         """One run, of some clusters or of those chosen: (the error it ends in, its operations if it ends in none). Misuse is
         raised. `protocol`: without tile data."""
         self.saved.restore()
-        launch, machines = launch or self.launch, []
+        launch = launch or self.launch
         clusters = clusters or self.ctas(seed, launch)
-
-        def watch(machine) -> None:
-            machines.append(machine)
-            if clusters:
-                machine.launch_order = lambda: map(list, clusters)
-            if (self.protocol or protocol) and id(launch.program) not in self.of_data:
-                self._tile_data(launch).leave_out(machine)
-            if self.watcher is not None:
-                self.watcher(machine)
-            self._look_often(machine, sum(map(len, clusters)) or math.prod(launch.grid) * launch.gpus)
-
-        token = watching.set(watch)
+        skips = (self.protocol or protocol) and id(launch.program) not in self.of_data
+        hooks = Hooks(clusters, self._look(sum(map(len, clusters)) or math.prod(launch.grid) * launch.gpus),
+                      self._tile_data(launch) if skips else None)
         try:
-            done = run(launch.program, launch.grid, launch.values, seed=seed, races=True, gpus=launch.gpus, memory=launch.memory)
+            done = run(launch.program, launch.grid, launch.values, seed=seed, races=True, gpus=launch.gpus, memory=launch.memory,
+                       hooks=hooks)
             return None, done.counts.total()
         except DataNeeded:
             self.of_data.add(id(launch.program))
@@ -141,11 +133,6 @@ class Search:
             raise
         except SimulationError as found:
             return found, 0
-        finally:
-            watching.reset(token)
-            for machine in machines:
-                vars(machine).pop("_next_task", None)    # no cycles of references: its memory is free at once
-                vars(machine).pop("code", None)
         return self._run(seed, launch, clusters, protocol)
 
     def _tile_data(self, launch: Launch) -> TileData:
@@ -165,23 +152,21 @@ class Search:
         error, ops = self._run(seed, launch, clusters)
         return outcome_of(error, seed, launch.grid, ops, clusters or self.ctas(seed, launch))
 
-    def _look_often(self, machine, ctas: int) -> None:
-        """Between the steps of a run of so many CTAs, see whether it is time to start copies of this process, or to say how far it
-        is."""
-        pick, crew, meter = machine._next_task, self.crew, self.progress if isinstance(self.progress, Meter) else None
+    def _look(self, ctas: int) -> Callable[..., bool] | None:
+        """A look between the steps of a run of so many CTAs: whether it is time to start copies of this process, or to say how far
+        the run is. None if there is nothing to look for."""
+        crew, meter = self.crew, self.progress if isinstance(self.progress, Meter) else None
         if crew is None and meter is None:
-            return
+            return None
 
-        def looking():
+        def look(machine) -> bool:
             if crew is not None:
                 crew.look()
             if meter is not None:
                 meter.inside(machine, ctas, self.planned)
-            elif crew is None or crew.next_look == math.inf:
-                vars(machine).pop("_next_task", None)
-            return pick()
+            return meter is not None or crew.next_look != math.inf
 
-        machine._next_task = looking
+        return look
 
     def _crew(self, count: int, one: Callable[[int], object]) -> Crew:
         jobs = self.jobs if self.watcher is None else 1      # who watches machines would not see those of other processes

@@ -134,7 +134,7 @@ class _Stores(Walk):
             flat = flat[np.broadcast_to(mask, np.shape(pointer)).reshape(-1)]
         if not flat.size:
             return
-        for region, inside in self.memory._parts(flat, size, task, op, "writes"):
+        for region, inside in self.memory.parts(flat, size, task, op, "writes"):
             offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
             self._own(self._owners(region), _items(offsets, size, region.item), op, atomic)
 

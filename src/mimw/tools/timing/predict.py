@@ -30,7 +30,8 @@ from ...report.utilisation import all_shares, busy_share
 from ...runtime.call import tool
 from ...runtime.simulate import Launch, prepare
 from ...simulator import bind_launch, clusters
-from ...simulator.clock.machine import Conditions, Enough, TimedMachine
+from ...simulator.clock.conditions import Conditions
+from ...simulator.clock.machine import Enough, TimedMachine
 from ...simulator.costs import Model, model
 from ...target import wanted
 from .result import Timeline

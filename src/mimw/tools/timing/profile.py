@@ -5,7 +5,7 @@ Input: a kernel, a grid and arguments, on a machine with a GPU. Output: a `Profi
     mimw.profile(gemm, (132, ), a, b, c, 4096).write("timeline.html")
 
 The kernel is compiled once more with time stamps (passes/stamp_time.py) and launched once. Each task's first thread leaves
-(clock, event) records in scratch memory that the launcher allocates; this file makes events of them. %clock64 counts cycles of
+(clock, event) records in a workspace that the launcher allocates; this file makes events of them. %clock64 counts cycles of
 one SM; the first and the last record of a lane also hold the GPU's %globaltimer, which puts all SMs on one axis and gives the
 clock rate.
 """

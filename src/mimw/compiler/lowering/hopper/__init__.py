@@ -5,4 +5,4 @@ Input: an op. Output: assembly in Triton's IR, or Triton's op for wgmma:
     cluster_cta_rank        mov.u32 $0, %cluster_ctarank;
 """
 
-from . import bulk, cluster, meetings, mma, multicast, prefetch, remote, remote_elements  # noqa: F401
+from . import bulk, cluster, group_barriers, mma, multicast, prefetch, remote, remote_elements  # noqa: F401

@@ -1,6 +1,6 @@
-"""Time stamps of a task: one thread writes (clock, event) records into the profile scratch of its CTA.
+"""Time stamps of a task: one thread writes (clock, event) records into the profiling workspace of its CTA.
 
-Triton gives every kernel a last parameter for such scratch memory, and its launcher allocates it, as many bytes a CTA as the
+Triton gives every kernel a last parameter for such a workspace, and its launcher allocates it, as many bytes a CTA as the
 kernel's metadata say. A kernel that wants none has the parameter, too, so nothing of the launch changes.
 
 Input: ops of `passes/stamp_time.py`. Output: PTX of the task's first thread:

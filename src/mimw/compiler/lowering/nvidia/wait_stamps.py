@@ -1,6 +1,6 @@
 """Stamps of waits: one lane of each warp writes what the warp does into a table that the host reads while the kernel runs.
 
-Input: ops of `passes/stamp_waits.py`. Output: PTX that stores into the profile scratch of the launch, host memory here, at
+Input: ops of `passes/stamp_waits.py`. Output: PTX that stores into the profiling workspace of the launch, host memory here, at
 the places of an `ir.WaitTable`. For example `watched_wait %full, %phase {stamp=7}` becomes
 
     mbarrier.test_wait; if it fails for 0.1 ms: store (7, CTA, phase, address, time, word) and the words of all barriers that

@@ -1,4 +1,4 @@
-"""Descriptors made in device memory: in scratch that Triton finds, or in slots of the author's.
+"""Descriptors made in device memory: in a workspace that Triton finds, or in slots of the author's.
 
 What a tensor map holds, in which codes: PTX ISA, tensormap.replace. The box and the codes below are those
 that Triton gives `tt.make_tensor_descriptor`.

@@ -1,4 +1,4 @@
-"""Pointers into another GPU's memory, and where a rank's scratch is.
+"""Pointers into another GPU's memory, and where a rank's workspace is.
 
 Input: a `peer_pointer`. Output: two loads from the rank's table, and the pointer moved by the distance of the two heaps:
 
@@ -11,14 +11,14 @@ Triton chooses the width of accesses by what it knows.
 from __future__ import annotations
 
 from ....errors import NotYet
-from ....ir import I64, Op, Tensor, scratch_stride
+from ....ir import I64, Op, Tensor, workspace_stride
 from ....ir.types import element_of
 from ...triton_port.builder import mlir
 from ..asm import ptx, ptx_value
 from ..emitter import Emitter, emits
 
 RANK, SIZE, CAPACITY, BASES = range(4)      # entries of the table (docs/DISTRIBUTED.md)
-_SCRATCH_BYTES = 1                              # and one behind the bases
+_WORKSPACE_BYTES = 1                            # and one behind the bases
 _ALIGNED = 256                                  # bytes; of each heap
 
 
@@ -63,8 +63,8 @@ def peer_pointer(emitter: Emitter, op: Op):
 
 @emits("world_scratch")
 def world_scratch(emitter: Emitter, op: Op):
-    """Behind the signal pads, at the next multiple of 256 bytes. A launch of more programs than have room there ends in a trap."""
-    builder, table, stride = emitter.builder, Table(emitter, emitter.of(op.world)), scratch_stride(emitter.program)
+    """Behind the signal pads, at the next multiple of 256 bytes. A launch of more programs than fit there ends in a trap."""
+    builder, table, stride = emitter.builder, Table(emitter, emitter.of(op.world)), workspace_stride(emitter.program)
     wide = builder.get_int64_ty()
     size = table.narrow(SIZE)
     words = builder.create_mul(table.wide(CAPACITY), builder.create_int_cast(size, wide, True))
@@ -76,7 +76,7 @@ def world_scratch(emitter: Emitter, op: Op):
             programs = builder.create_mul(programs, builder.create_int_cast(builder.create_get_num_programs(axis), wide, True))
         needed = builder.create_mul(programs, builder.get_int64(stride))
         ptx(emitter, "{\n.reg .pred on;\nsetp.gt.s64 on, $0, $1;\n@on trap;\n}", ["l", "l"],
-            [needed, table.wide(BASES + _SCRATCH_BYTES, behind=size)])
+            [needed, table.wide(BASES + _WORKSPACE_BYTES, behind=size)])
     start = builder.create_int_to_ptr(builder.create_add(table.wide(BASES, behind=table.narrow(RANK)), pads),
                                       emitter.mlir_type(op.results[0]))
     start.set_attr("tt.divisibility", mlir.make_attr([_ALIGNED], start.get_context()))

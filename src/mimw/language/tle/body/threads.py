@@ -7,8 +7,7 @@ Input: how many threads, and the semantic of the kernel. Output: ops of `mimw.ir
     threads.any(flags)                              one truth value for all threads, by a reduction
 
 A body says what one thread does. All threads are done together, op by op: where they would go different ways, a *mask* says which
-of
-them an op is for, and only ops that touch memory ask for it.
+of them an op is for, and only ops that touch memory ask for it.
 """
 
 from __future__ import annotations

@@ -93,9 +93,8 @@ class Walker(Expressions):
         written.written = True
 
     def settle(self) -> None:
-        """Behind what writes global memory: where a thread of the launch does the work of several, who reads what a thread has
-        written
-        may be another thread of the launch."""
+        """Put a barrier behind what writes global memory: where a thread of the launch does the work of several, another thread of
+        the launch may read what it has written."""
         if self.threads.width != self.threads.physical:
             self.threads.semantic.debug_barrier()
 

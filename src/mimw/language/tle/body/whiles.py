@@ -1,8 +1,7 @@
 """`scf.while_`: a loop that goes on while a condition holds, for all threads or for those where it still does.
 
 Input: first values and the statements of two regions. Output: `while` of our IR; where the condition differs between threads, one
-with a
-mask that goes on as long as it is true of any. For example:
+with a mask that goes on as long as it is true of any. For example:
 
     loop = scf.WhileOp([i32], [zero])
     with ir.InsertionPoint(loop.before.blocks.append(i32)):             also: with loop.before as (i, ): ..

@@ -16,7 +16,7 @@ from dataclasses import replace
 from ...ir import Barrier, Block, Op, Program, Value
 
 
-def place_meetings(program: Program) -> Program:
+def place_group_barriers(program: Program) -> Program:
     """The program without `distributed_barrier`."""
     if not program.named("distributed_barrier"):
         return program

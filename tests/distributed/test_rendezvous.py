@@ -13,9 +13,9 @@ from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from mimw.distributed import world_of  # noqa: E402
-from mimw.distributed.meeting import Meeting, named  # noqa: E402
 from mimw.distributed.peers import Peers, myself  # noqa: E402
 from mimw.distributed.places import Places  # noqa: E402
+from mimw.distributed.rendezvous import Rendezvous, named  # noqa: E402
 from mimw.errors import DistributedError, PeerLost  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
@@ -30,9 +30,9 @@ def test_many_calls_of_two_groups_with_random_delays():
             for index, world in enumerate(worlds):
                 if dice.random() < 0.2:
                     time.sleep(dice.random() * 0.002)
-                heard = world.meeting.heard(f"call {number}", [number, index, world.rank])
+                heard = world.rendezvous.heard(f"call {number}", [number, index, world.rank])
                 assert heard == [[number, index, other] for other in range(2)]
-        return [world.meeting.store.check([f"{number}/{rank}"]) for world in worlds for number in (0, 98, 100)]
+        return [world.rendezvous.store.check([f"{number}/{rank}"]) for world in worlds for number in (0, 98, 100)]
 
     assert at_ranks(2, work) == [[False, False, True] * 2] * 2
 
@@ -40,15 +40,15 @@ def test_many_calls_of_two_groups_with_random_delays():
 def test_parts_from_rank_0():
     """Each rank gets its own, and none where it fails; nothing is left, and other calls go on behind it."""
     def work(rank):
-        meeting, found = world_of().meeting, []
+        rendezvous, found = world_of().rendezvous, []
         for number in range(3):
-            found.append(meeting.from_first(f"parts {number}", lambda: [bytes([number, other]) * 2 for other in range(3)]))
+            found.append(rendezvous.from_first(f"parts {number}", lambda: [bytes([number, other]) * 2 for other in range(3)]))
         try:
-            found.append(meeting.from_first("what fails", lambda: [][0]))
+            found.append(rendezvous.from_first("what fails", lambda: [][0]))
         except IndexError:
             found.append("raised")
-        meeting.heard("behind", None)
-        return found, [number for number in range(99) if meeting.store.check([f"{number}/for {rank}"])]
+        rendezvous.heard("behind", None)
+        return found, [number for number in range(99) if rendezvous.store.check([f"{number}/for {rank}"])]
 
     parts = [[bytes([number, rank]) * 2 for number in range(3)] for rank in range(3)]
     assert at_ranks(3, work) == [(parts[rank] + [None if rank else "raised"], []) for rank in range(3)]
@@ -66,7 +66,7 @@ class Gone:
     ({}, DistributedError, "rank 1 of group 'tp' does not reach the store for the step: Connection reset by peer")])
 def test_a_store_that_is_no_more(ended, kind, said):
     with pytest.raises(DistributedError) as caught:
-        Meeting(Gone(), 1, 2, "tp", 5.0, lambda: ended).heard("the step", None)
+        Rendezvous(Gone(), 1, 2, "tp", 5.0, lambda: ended).heard("the step", None)
     assert type(caught.value) is kind and said in str(caught.value) and caught.value.ranks == tuple(ended)
 
 

@@ -1,8 +1,8 @@
-"""How much scratch for other GPUs each program of a launch has: the most that any `world_scratch` of the kernel asks for.
+"""The workspace for other GPUs that each program of a launch has: the most that any `world_scratch` of the kernel asks for.
 
 Input: a program. Output: bytes, a multiple of 256. For example:
 
-    %p, %s = world_scratch %world 4000; ...; %q, %t = world_scratch %world 100      scratch_stride(program) == 4096
+    %p, %s = world_scratch %world 4000; ...; %q, %t = world_scratch %world 100      workspace_stride(program) == 4096
 
 One number for the whole kernel, since programs are not together: one may be at the first op while another is at the second, and
 what they have there must not overlap. The ops of one program take turns.
@@ -15,8 +15,8 @@ from .core import Program
 ALIGNED = 256       # bytes: as heaps, so that accesses are as wide as to any array
 
 
-def scratch_stride(program: Program) -> int:
-    """The bytes from one program's scratch to the next one's; 0 of a kernel that has none."""
+def workspace_stride(program: Program) -> int:
+    """The bytes from one program's workspace to the next one's; 0 of a kernel that has none."""
     return program.kept(_stride)
 
 

@@ -2,10 +2,10 @@
 
 Input: a store, this rank, and how many there are. Output: what all ranks said; or an error that names ranks:
 
-    meeting = Meeting(store, rank=0, size=4, group="0", limit=30.0, ended=lambda: {})
-    meeting.heard("who is where", {"pid": 17})      a list: what each rank gave, plain data
-    meeting.agree("symmetric 'x'", [[64], "float32"])           RanksDisagree where a rank gives something else
-    meeting.from_first("the sums", lambda: [b"of rank 0", ...])     what rank 0 made for this rank
+    rendezvous = Rendezvous(store, rank=0, size=4, group="0", limit=30.0, ended=lambda: {})
+    rendezvous.heard("who is where", {"pid": 17})      a list: what each rank gave, plain data
+    rendezvous.agree("symmetric 'x'", [[64], "float32"])           RanksDisagree where a rank gives something else
+    rendezvous.from_first("the sums", lambda: [b"of rank 0", ...])     what rank 0 made for this rank
     ... PeerLate: rank 2 of group '0' has not come to symmetric 'x' within 30 s; ranks 0, 1 and 3 are there.
 
 Every rank makes the same calls in the same order; the number of the call is in the keys. A key is removed two calls later, when
@@ -25,7 +25,7 @@ from ..errors import DistributedError, PeerLate, PeerLost, RanksDisagree
 FIRST_LOOK, SLOWEST_LOOK = 0.0002, 0.01     # seconds between two looks into the store
 
 
-class Meeting:
+class Rendezvous:
     """`ended` tells of ranks whose processes are known to have ended: {rank: how that is known}. `limit` is in seconds."""
 
     def __init__(self, store: Any, rank: int, size: int, group: str, limit: float,
@@ -169,4 +169,4 @@ def named(ranks: list[int]) -> str:
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
-__all__ = ["Meeting", "named"]
+__all__ = ["Rendezvous", "named"]

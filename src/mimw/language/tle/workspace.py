@@ -1,13 +1,13 @@
-"""A tile that all GPUs of a world reach for a while: each program's part of the scratch that lies in every symmetric heap.
+"""A tile that all GPUs of a world reach for a while: each program's part of the workspace that lies in every symmetric heap.
 
 Input: a tile of a kernel, and the places of a bound mesh. Output: ops that put the tile there, and pointers to what other programs
 have put there. For example:
 
-    scratch = Scratch(tile, places, semantic)
-    scratch.put(tile)                           %p, %s = world_scratch %world bytes; store %p + program * %s + ..
-    scratch.pointer(coordinates, positions, False)      peer_pointer %p ..; add_ptr
+    workspace = Workspace(tile, places, semantic)
+    workspace.put(tile)                           %p, %s = world_scratch %world bytes; store %p + program * %s + ..
+    workspace.pointer(coordinates, positions, False)      peer_pointer %p ..; add_ptr
 
-Between the two all have to meet, and again before anybody puts something else there. Where the scratch is, tables of ranks say
+Between the two all have to meet, and again before anybody puts something else there. Where the workspace is, tables of ranks say
 (docs/DISTRIBUTED.md); how much each program has is the most that the kernel asks for anywhere.
 """
 
@@ -17,13 +17,13 @@ from math import prod
 
 import triton.language.core as tl
 
-from ...ir.scratch import ALIGNED
+from ...ir.workspace import ALIGNED
 from ..tlx.world import peer_pointer
 from .places import Places
 
 
-class Scratch:
-    """Room for one tile of `tile`'s shape and dtype in each program."""
+class Workspace:
+    """A place for one tile of `tile`'s shape and dtype in each program."""
 
     def __init__(self, tile: tl.tensor, places: Places, semantic):
         self.places, self.semantic, self.world = places, semantic, places.bound.world
@@ -57,8 +57,8 @@ class Scratch:
         return self.semantic.mul(program, self.step, False)
 
     def _at(self, gpu) -> tl.tensor:
-        """Where the scratch of a GPU begins. Of a tile of ranks it is picked from those that there are, not loaded: so Triton sees
-        which neighbours have one GPU, and makes one access of them."""
+        """Where the workspace of a GPU begins. Of a tile of ranks it is picked from those that there are, not loaded: so Triton
+        sees which neighbours have one GPU, and makes one access of them."""
         def start_of(rank):
             return peer_pointer(self.start, rank, self.world, _semantic=self.semantic)
 

@@ -1,0 +1,19 @@
+"""The conditions of a timed launch: facts that the simulated CTAs do not decide.
+
+Input: what a chip and its cache give. Output: plain data for the machine with a clock. For example:
+
+    Conditions(megahertz=1755, sms=132, from_dram=0.4)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Conditions:
+    """The clock, how many SMs share L2 and DRAM, and which share of what is loaded comes from DRAM."""
+
+    megahertz: float
+    sms: int
+    from_dram: float = 0.0

@@ -1,0 +1,52 @@
+"""Tasks and CTAs on the machine with a clock, and the SM that they share.
+
+Input: the machine makes them. Output: plain objects: how long each unit of an SM is taken, and by when a task is done. For example:
+
+    cta.sm.units["inbound"].take(1200.0, 32.0)      the SM's way in is taken for 32 cycles from 1200 on, or later
+    task.floor                                      what the task does next starts then, or later
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from ...ir import Value
+from ..machine.tasks import Cta, Task
+from .queue import Queue
+
+
+@dataclass
+class Sm:
+    """The units of one SM and what went through them; `drawn` is how far each one's lane of the timeline goes, `performed` when
+    all is there that its tasks have stored, and their bulk copies have carried out of it, so far."""
+
+    units: dict[str, Queue] = field(default_factory=lambda: defaultdict(Queue))
+    drawn: dict[str, float] = field(default_factory=dict)
+    performed: float = 0.0
+
+    def stored(self, there: float) -> None:
+        """Something that has left the SM is there at that time."""
+        self.performed = max(self.performed, there)
+
+
+@dataclass(eq=False)
+class TimedCta(Cta):
+    """A CTA on an SM, which it may share with others."""
+
+    sm: Sm = field(default_factory=Sm)
+
+
+class TimedTask(Task):
+    """A task with what it keeps its units busy with.
+
+    floor       what the task does next starts then, or later: the end of its last op that was no arithmetic
+    unit_ends   unit -> when it is done with the task's arithmetic since then; units work side by side
+    arrivals    tile -> when it is there, of loads in flight that the task has not used yet
+    """
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.floor = self.clock
+        self.unit_ends: dict[str, float] = {}
+        self.arrivals: dict[Value, float] = {}
