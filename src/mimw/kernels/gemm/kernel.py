@@ -85,7 +85,7 @@ def store(finish, acc, at, number, part, others):
 
 @mimw.jit
 def compute(inputs, finish, tiles, room, flags, sharers, me: tl.constexpr, PROMOTED: tl.constexpr):
-    """The items of consumer `me`: all of its rows in ping-pong, its split of the rows of each otherwise."""
+    """The items of consumer `me`: all of its rows in ping-pong, its share of the rows of each otherwise."""
     part, problem = part_of(tiles, me), finish.problem
     split = split_of(problem, tiles, sharers)
     place = Room(room, flags, tl.program_id(0) * tiles.sharers() + (0 if tiles.PING_PONG else me), tiles.sharers())
