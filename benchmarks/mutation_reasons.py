@@ -96,7 +96,7 @@ REASONS = (
      "Groups hold what cp.async copies, not what TMA does; and the rows of the last group, behind the list, nobody reads."),
     (lambda m: _of(m, "kernels/moe/few_rows.py") and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
      "Two waits stand side by side, one for each half's sums: the second one counts the product that the first has not met."),
-    (lambda m: _of(m, "kernels/moe/kernel.py") and m.site.caller is None and (m.word == "fence" or "past fence," in m.change),
+    (lambda m: m.site.file.endswith("kernels/moe/kernel.py") and (m.word == "fence" or "past fence," in m.change),
      "The compiler puts a fence of its own between these stores and the tasks (passes/fence_handovers.py): either is enough."),
     (lambda m: _of(m, "kernels/norm_backward/kernel.py") and _swapped(m, ("barrier_arrive", ), ("barrier_expect", )),
      "The slot that is given back later orders more, and the bytes that are expected first are another barrier's: the producer "
@@ -308,7 +308,7 @@ REASONS = (
     (lambda m: m.site.file.endswith(AROUND) and m.word == "atomic_rmw",
      "Nobody adds to this count meanwhile: what came of this launch, by the wait before; what comes of the next, by the numbers "
      "that this rank sends then."),
-    (lambda m: m.site.file.endswith("kernels/gemm/kernel.py") and m.change == "drop predicate",
+    (lambda m: m.site.file.endswith("kernels/gemm/product.py") and m.change == "drop predicate",
      "A launch has a step for each tile: the predicate is for K = 0, which `arguments` refuses."),
     (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),
      "At the size of this launch the slot is not filled again, so nobody waits for the arrival. On a larger one it is wrong."),

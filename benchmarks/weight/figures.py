@@ -17,7 +17,7 @@ from functools import cache
 from . import imports
 from .clones import clone_pairs
 from .docstrings import clauses
-from .sources import PACKAGE, Function, files, functions
+from .sources import PACKAGE, Function, files, functions, struct_lines
 
 HOST = ("kernels", "ops")
 MANY = 12       # parameters of a function
@@ -53,11 +53,11 @@ def _jit() -> list[Function]:
 
 
 def host_lines() -> tuple[int, Listed]:
-    """Lines of code outside jit functions; comments, blank lines and docstrings do not count."""
-    inside: dict = {}
+    """Lines of code outside jit functions and structs of kernels; comments, blank lines and docstrings do not count."""
+    inside: dict = {file.path: struct_lines(file) for file in files(*HOST)}
     for function in _jit():
-        inside.setdefault(function.file.path, set()).update(function.lines())
-    found = [(len(file.code_lines() - inside.get(file.path, set())), file) for file in files(*HOST)]
+        inside[function.file.path].update(function.lines())
+    found = [(len(file.code_lines() - inside[file.path]), file) for file in files(*HOST)]
     found.sort(key=lambda one: (-one[0], one[1].path))
     return sum(lines for lines, _ in found), [f"{file.place(file.tree)} {lines} lines" for lines, file in found]
 
@@ -149,14 +149,14 @@ def floors() -> tuple[int, Listed]:
 
 
 FIGURES = (
-    Figure("host", "host lines of kernels and ops", 6000, 8977, host_lines),
+    Figure("host", "host lines of kernels and ops", 6000, 9079, host_lines),
     Figure("raises", "raises in kernels and ops", 120, 406, raises),
     Figure("wide", f"jit functions over {MANY} parameters", 20, 170, wide),
     Figure("width", "mean number of their parameters", 6, 10.42, mean_width),
     Figure("records", "items of parameters read by number, 2 and later", 0, 70, reads_of_records),
     Figure("reads", "items of parameters read by number, in jit functions", 0, 274, reads_in_kernels),
-    Figure("batched", "lines of kernels/batched_gemm/kernel.py", 40, 96, kernel_file("batched_gemm")),
-    Figure("grouped", "lines of kernels/grouped_gemm/kernel.py", 60, 111, kernel_file("grouped_gemm")),
+    Figure("batched", "lines of kernels/batched_gemm/kernel.py", 40, 31, kernel_file("batched_gemm")),
+    Figure("grouped", "lines of kernels/grouped_gemm/kernel.py", 60, 39, kernel_file("grouped_gemm")),
     Figure("clones", "clone pairs in kernels", 15, 44, clones),
     Figure("clauses", "docstrings that open with a clause", 150, 748, lambda: clauses(files())),
     Figure("entries", "entries of src/mimw", 20, 21, entries),

@@ -89,3 +89,10 @@ def functions(sources: Iterable[File]) -> Iterator[Function]:
         for node in ast.walk(file.tree):
             if isinstance(node, ast.FunctionDef):
                 yield Function(file, node)
+
+
+def struct_lines(file: File) -> set[int]:
+    """Of the classes that are `tle.struct`s, with their decorators."""
+    structs = [node for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef)
+               and any(ast.unparse(one) == "tle.struct" for one in node.decorator_list)]
+    return set().union(*(_lines(node) | _lines(one) for node in structs for one in node.decorator_list))

@@ -7,7 +7,7 @@ from benchmarks.weight import imports
 from benchmarks.weight.clones import clone_pairs
 from benchmarks.weight.docstrings import clauses
 from benchmarks.weight.figures import FIGURES, Figure, reads_by_number
-from benchmarks.weight.sources import files, functions
+from benchmarks.weight.sources import files, functions, struct_lines
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
@@ -41,11 +41,17 @@ def arguments(shape):
     given."""
     raise ValueError(shape[0],
                      shape)
+
+@tle.struct
+class Tiles:
+    """Sizes."""
+    BM: tl.constexpr
 '''
     (file, ) = files(package=package(tmp_path, kernel=kernel))
     one, other = functions([file])
     assert (one.is_jit, one.parameters, other.is_jit) == (True, ("shape", "n", "wide"), False)
-    assert sorted(file.code_lines() - one.lines()) == [2, 10, 13, 14]
+    assert sorted(file.code_lines() - one.lines()) == [2, 10, 13, 14, 16, 17, 19]
+    assert struct_lines(file) == {16, 17, 18, 19}
     assert [number for number, _ in reads_by_number(one)] == [5]
     assert clauses([file]) == [f"{file.path}:10 arguments: What is"]
 

@@ -17,11 +17,14 @@ import numpy as np
 import triton.language as tl
 
 import mimw
-from mimw import tle, tlx
+from mimw import tlx
 from mimw.kernels import gemm_reduce_scatter
-from mimw.kernels.consumers import consumer, consumers, one_of_consumers
-from mimw.kernels.gemm.kernel import output_tiles
-from mimw.kernels.gemm_reduce_scatter.kernel import announce_to_carriers, compute, load
+from mimw.kernels.consumers import consumer
+from mimw.kernels.gemm.operands import RowsOfSeveral
+from mimw.kernels.gemm.output import output
+from mimw.kernels.gemm.roles import input_pipe, load_tiles
+from mimw.kernels.gemm.tiles import Problem, Tiles, output_tiles
+from mimw.kernels.gemm_reduce_scatter.kernel import Carried, Symmetric, announce_to_carriers, compute, owned_tiles
 
 from .products_of_ranks import SMALL, matrices
 
@@ -70,27 +73,24 @@ def scatter_with_carriers(a_desc, b_desc, c_desc, slots, arrived, started, resul
                           B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr, LAUNCHES: tl.constexpr,
                           LEAVE_OUT: tl.constexpr):
     """`reduce_scatter_gemm` with one task more, LAUNCHES times in a row."""
-    SHARERS: tl.constexpr = 1 if PING_PONG else CONSUMERS
-    readers: tl.constexpr = one_of_consumers(CONSUMERS) if PING_PONG else consumers(CONSUMERS)
+    problem, tiles = Problem(M, N, K), Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
+    operands = RowsOfSeveral(a_desc, b_desc, B_IS_NK)
     for launch in tl.static_range(LAUNCHES):
-        inputs = tle.pipe(capacity=STAGES, readers=readers, name="inputs",
-                          a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
-                          b=tle.gpu.alloc([STAGES, BK, BN], tlx.dtype_of(b_desc)))
-        staging = tlx.local_alloc((BM // SHARERS, BN // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+        inputs = input_pipe(operands, tiles, STAGES)
+        out = output(c_desc, tiles)
         call = tl.load(calls + tl.program_id(0)) + 1
+        symmetric = Symmetric(slots, arrived, started, results, finished, call, world)
         with tlx.async_tasks():
             with tlx.async_task("default", num_regs=208, replicate=CONSUMERS):  # consumer
                 me: tl.constexpr = tlx.async_task_replica_id()
-                compute(inputs.reader(consumer(me)), staging, c_desc, slots, arrived, started, results, finished, sums, done,
-                        parcel, call, world, M, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK,
-                        EVERYWHERE, CARRIED)
+                compute(inputs.reader(consumer(me)), out, problem, tiles, symmetric, Carried(sums, done, parcel), me, EVERYWHERE)
             with tlx.async_task(num_warps=1, num_regs=24):  # producer
                 announce_to_carriers(started, calls, call, world)
-                load(inputs.writer(), a_desc, b_desc, world, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK, EVERYWHERE)
+                load_tiles(inputs.writer(), owned_tiles(problem, tiles, world, EVERYWHERE), operands)
             with tlx.async_task(num_warps=4, num_regs=24):  # engine
                 if tl.program_id(0) == 0:
-                    carry(slots, results, arrived, finished, started, sums, done, parcel, calls, world, output_tiles(M, N, BM, BN),
-                          BM * BN, SHARERS, EVERYWHERE, LEAVE_OUT)
+                    carry(slots, results, arrived, finished, started, sums, done, parcel, calls, world, output_tiles(M, N, tiles),
+                          BM * BN, tiles.sharers(), EVERYWHERE, LEAVE_OUT)
         tl.store(calls + tl.program_id(0), call)
 
 

@@ -2,6 +2,7 @@
 refused."""
 
 import dataclasses
+import re
 
 import ml_dtypes
 import numpy as np
@@ -100,7 +101,8 @@ def test_memory_that_a_peer_still_reads_from_the_last_launch(make, file, memory)
 
     def waits_for_start(op):
         with open(op.site.file) as source:
-            return op.site.file.endswith(file) and "wait_signal(started" in source.read().splitlines()[op.site.line - 1]
+            line = source.read().splitlines()[op.site.line - 1]
+        return op.site.file.endswith(file) and re.search(r"wait_signal\(\w+\.started", line)
 
     wrong = dataclasses.replace(launch, program=dataclasses.replace(launch.program, body=without(launch.program.body)))
     found = Search(wrong).all([0, 1, 2], "random", 1, shrink=False).findings

@@ -18,68 +18,82 @@ With PUSH signals count launches, so does each program for itself in `calls`: no
 peer's `gathered` is free when it has begun the launch, as then its last one has ended.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..batched_gemm.kernel import store
-from ..consumers import consumer, consumers, one_of_consumers, open_turns
-from ..gemm.kernel import multiply, output_tiles, tile_origin
-from .push import push
+from ..consumers import consumer
+from ..gemm.operands import RowsOfSeveral, load_along
+from ..gemm.output import output
+from ..gemm.roles import compute_tiles, input_pipe
+from ..gemm.sources import PlaceInBatch
+from ..gemm.tiles import Problem, Tiles, output_tiles, part_of, tile_origin
+from .push import Lines, Signals, push
+
+
+@tle.struct
+class RowsOfRanks:
+    """The output tiles of all ranks' rows, M of each: those of this rank first, then the next one's."""
+    problem: Problem
+    tiles: Tiles
+    program: Any
+    programs: Any
+    chunks: Any
+    rank: Any
+    size: Any
+    each: Any
+
+    @mimw.jit
+    def first(self, turn):
+        return self.program + turn * self.programs
+
+    @mimw.jit
+    def stride(self, turns):
+        return turns * self.programs
+
+    @mimw.jit
+    def count(self):
+        return self.each * self.size
+
+    @mimw.jit
+    def at(self, number):
+        m, n = tile_origin(number % self.each, self.problem.M, self.problem.N, self.tiles)
+        return PlaceInBatch((self.rank + number // self.each) % self.size, m, n)
+
+    @mimw.jit
+    def steps(self):
+        return self.chunks
 
 
 @mimw.jit
-def load_tile(inputs, a_desc, b_desc, chunk, matrix, m, n, K, BK: tl.constexpr, B_IS_NK: tl.constexpr):
-    """Tiles of A and B along K, as chunks from number `chunk` on; the number of the next one."""
-    for k in range(0, K, BK):
-        slot = inputs.acquire(chunk)
-        tle.gpu.copy(a_desc, slot.a, a_desc.block_shape, [matrix, m, k])
-        tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [n, k] if B_IS_NK else [k, n])
-        inputs.commit(chunk)
-        chunk += 1
-    return chunk
-
-
-@mimw.jit
-def load(inputs, a_desc, gathered_desc, b_desc, arrived, wanted, world, M, N, K, BM: tl.constexpr, BN: tl.constexpr,
-         BK: tl.constexpr, GROUP_M: tl.constexpr, B_IS_NK: tl.constexpr):
+def load(inputs, own, gathered, problem, tiles, arrived, wanted, world):
     """The tiles of this rank's rows, then those of the others', each behind the signal of its band."""
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
-    tiles, bands, chunk = output_tiles(M, N, BM, BN), tl.cdiv(M, BM * GROUP_M), 0
-    for number in range(program, tiles, programs):
-        m, n = tile_origin(number, M, N, BM, BN, GROUP_M)
-        chunk = load_tile(inputs, a_desc, b_desc, chunk, 0, m, n, K, BK, B_IS_NK)
-    first = program + tl.cdiv(max(tiles - program, 0), programs) * programs
-    for number in range(first, tiles * size, programs):
-        shard = (me + number // tiles) % size
-        m, n = tile_origin(number % tiles, M, N, BM, BN, GROUP_M)
-        tlx.wait_signal(arrived + shard * bands + m // (BM * GROUP_M), wanted)
+    BAND: tl.constexpr = tiles.BM * tiles.GROUP_M
+    each, bands, chunk = output_tiles(problem.M, problem.N, tiles), tl.cdiv(problem.M, BAND), 0
+    for number in range(program, each, programs):
+        m, n = tile_origin(number, problem.M, problem.N, tiles)
+        chunk = load_along(inputs, chunk, own, PlaceInBatch(0, m, n), problem.K, tiles.BK)
+    first = program + tl.cdiv(max(each - program, 0), programs) * programs
+    for number in range(first, each * size, programs):
+        shard = (me + number // each) % size
+        m, n = tile_origin(number % each, problem.M, problem.N, tiles)
+        tlx.wait_signal(arrived + shard * bands + m // BAND, wanted)
         tlx.fence("gpu")
-        chunk = load_tile(inputs, gathered_desc, b_desc, chunk, shard, m, n, K, BK, B_IS_NK)
+        chunk = load_along(inputs, chunk, gathered, PlaceInBatch(shard, m, n), problem.K, tiles.BK)
 
 
 @mimw.jit
-def compute(inputs, staging, c_desc, world, M, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-            GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr,
-            B_IS_NK: tl.constexpr):
-    """The output tiles of consumer `me`: all of its rows in ping-pong, its share of the rows of each tile otherwise."""
-    TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
-    ROWS: tl.constexpr = BM // (CONSUMERS // TURNS)
-    turn: tl.constexpr = me if PING_PONG else 0
-    row: tl.constexpr = 0 if PING_PONG else me * ROWS
-    program, programs, steps = tl.program_id(0), tl.num_programs(0), tl.cdiv(K, BK)
-    rank, size, tiles = tlx.world_rank(world), tlx.world_size(world), output_tiles(M, N, BM, BN)
-    chunk = turn * steps
-    if PING_PONG:
-        open_turns(me, CONSUMERS)
-    for number in range(program + turn * programs, tiles * size, TURNS * programs):
-        acc = multiply(inputs, chunk, steps, me, row, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
-        m, n = tile_origin(number % tiles, M, N, BM, BN, GROUP_M)
-        store(c_desc, staging, STAGING * me, acc, (rank + number // tiles) % size, m + row, n, BN, PIECES, STAGING)
-        chunk += TURNS * steps
-    tlx.async_descriptor_store_wait(0)
+def compute(inputs, out, problem, tiles, world, me: tl.constexpr):
+    """The output tiles of consumer `me`."""
+    program, programs, steps = tl.program_id(0), tl.num_programs(0), tl.cdiv(problem.K, tiles.BK)
+    rank, size = tlx.world_rank(world), tlx.world_size(world)
+    each = output_tiles(problem.M, problem.N, tiles)
+    compute_tiles(inputs, RowsOfRanks(problem, tiles, program, programs, steps, rank, size, each), out, part_of(tiles, me))
 
 
 @mimw.jit
@@ -104,14 +118,12 @@ def all_gather_gemm(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived,
     calls       int64, a word for each program, of this rank alone. With PUSH all words are 0 before the first launch, and are
                 left to launches of the same sizes, grid and configuration, which follow each other
     """
-    ROWS: tl.constexpr = BM if PING_PONG else BM // CONSUMERS
-    B_SHAPE: tl.constexpr = (STAGES, BN, BK) if B_IS_NK else (STAGES, BK, BN)
-    inputs = tle.pipe(capacity=STAGES, readers=one_of_consumers(CONSUMERS) if PING_PONG else consumers(CONSUMERS), name="inputs",
-                      a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
-                      b=tle.gpu.alloc(B_SHAPE, tlx.dtype_of(b_desc)))
-    staging = tlx.local_alloc((ROWS, BN // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    problem, tiles = Problem(M, N, K), Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
+    own, others = RowsOfSeveral(a_desc, b_desc, B_IS_NK), RowsOfSeveral(gathered_desc, b_desc, B_IS_NK)
+    inputs = input_pipe(own, tiles, STAGES)
+    out = output(c_desc, tiles)
     if PUSH:
-        lines, full = tlx.local_alloc((LINE, ), tlx.dtype_of(a_desc), SLOTS), tlx.alloc_barriers(SLOTS)
+        lines = Lines(tlx.local_alloc((LINE, ), tlx.dtype_of(a_desc), SLOTS), tlx.alloc_barriers(SLOTS), PIECE, SLOTS)
         call = tl.load(calls + tl.program_id(0)) + 1
         wanted = call * tl.num_programs(0)
     else:
@@ -120,12 +132,11 @@ def all_gather_gemm(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived,
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=232 if PUSH else 240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, world, M, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES,
-                    STAGING, PING_PONG, B_IS_NK)
+            compute(inputs.reader(consumer(me)), out, problem, tiles, world, me)
         with tlx.async_task(num_warps=1, num_regs=40 if PUSH else 24):  # producer
-            load(inputs.writer(), a_desc, gathered_desc, b_desc, arrived, wanted, world, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK)
+            load(inputs.writer(), own, others, problem, tiles, arrived, wanted, world)
         if PUSH:
             with tlx.async_task(num_warps=1, num_regs=40):  # pusher
-                push(a, gathered, arrived, started, call, lines, full, world, M, K, BM * GROUP_M, PIECE, SLOTS)
+                push(a, gathered, Signals(arrived, started, call, world), lines, problem, BM * GROUP_M)
     if PUSH:
         tl.store(calls + tl.program_id(0), call)

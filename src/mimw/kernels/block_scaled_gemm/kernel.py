@@ -19,6 +19,8 @@ Tiles are counted group by group, and a group's last tile ends where the group d
 fewer are left over (NARROW), a product of 64 columns takes half the time; two such tiles, one below the other, count as one.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
@@ -26,136 +28,171 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
-from ..gemm.kernel import columns, output_tiles, tile_origin
-from ..grouped_gemm.kernel import FAR
-from .multiply import BLOCK, multiply, multiply_tall
+from ..gemm.groups import PlaceInGroup
+from ..gemm.output import Output, send
+from ..gemm.product import columns
+from ..gemm.tiles import Grid, Problem, output_tiles, tile_origin
+from .multiply import BLOCK, Chunks, Part, multiply, multiply_tall
 
 WHOLE = tl.constexpr(4)         # scales are 16 bytes: a TMA copy begins at a multiple, else it is an illegal instruction
 
 
+@tle.struct
+class Groups:
+    """All groups, `ends` of those that LAYOUT says there are; in NARROW tiles are the columns that are left over."""
+    ends: tl.tensor | None
+    count: Any
+    problem: Problem
+    grid: Grid
+    LAYOUT: tl.constexpr
+    NARROW: tl.constexpr
+
+
+@tle.struct
+class Extent:
+    """A group's matrix of A, its first row there, how many rows, and its first row of C."""
+    matrix: Any
+    row: Any
+    rows: Any
+    first: Any
+
+
+@tle.struct
+class Operands:
+    """A, B and A's scales."""
+    a_desc: tl.tensor_descriptor
+    b_desc: tl.tensor_descriptor
+    scales_desc: tl.tensor_descriptor
+
+
+@tle.struct
+class ScalesOfB:
+    """B's scales; the ways from one group, one column of blocks and one chunk to the next."""
+    scales: tl.tensor
+    next_group: Any
+    next_column: Any
+    next_step: Any
+
+
 @mimw.jit
-def extent(ends, group, before, M, LAYOUT: tl.constexpr):
-    """(matrix of A, first row in it, rows of the group, first row of C) where the group before ended at row `before`."""
-    if LAYOUT == "plain":
-        return 0, 0, M, 0
-    elif LAYOUT == "contiguous":
-        return 0, before, tl.load(ends + group) - before, before
+def extent(groups, group, before):
+    """A group's rows, where the group before ended at row `before`."""
+    if groups.LAYOUT == "plain":
+        return Extent(0, 0, groups.problem.M, 0)
+    elif groups.LAYOUT == "contiguous":
+        return Extent(0, before, tl.load(groups.ends + group) - before, before)
     else:
-        return group, 0, tl.load(ends + group), group * M
+        return Extent(group, 0, tl.load(groups.ends + group), group * groups.problem.M)
 
 
 @mimw.jit
-def whole_tiles(rows, N, BM: tl.constexpr, NARROW: tl.constexpr):
+def whole_tiles(groups, rows):
     """Tiles of 128 columns, and all that are counted."""
-    if NARROW:
-        whole = output_tiles(rows, N // BLOCK * BLOCK, BM, BLOCK)
-        return whole, whole + tl.cdiv(tl.cdiv(rows, BM), 2)
-    whole = output_tiles(rows, N, BM, BLOCK)
+    if groups.NARROW:
+        whole = output_tiles(rows, groups.problem.N // BLOCK * BLOCK, groups.grid)
+        return whole, whole + tl.cdiv(tl.cdiv(rows, groups.grid.BM), 2)
+    whole = output_tiles(rows, groups.problem.N, groups.grid)
     return whole, whole
 
 
 @mimw.jit
-def place(tile, whole, rows, N, BM: tl.constexpr, GROUP_M: tl.constexpr, NARROW: tl.constexpr):
+def place(groups, tile, whole, rows):
     """(first row, first column, how many tiles one below the other) of tile number `tile` of a group."""
-    if NARROW:
+    grid = groups.grid
+    if groups.NARROW:
         if tile < whole:
-            m, n = tile_origin(tile, rows, N // BLOCK * BLOCK, BM, BLOCK, GROUP_M)
+            m, n = tile_origin(tile, rows, groups.problem.N // BLOCK * BLOCK, grid)
             count = 1
         else:
-            m, n = (tile - whole) * 2 * BM, N // BLOCK * BLOCK
-            count = min(2, tl.cdiv(rows - m, BM))
+            m, n = (tile - whole) * 2 * grid.BM, groups.problem.N // BLOCK * BLOCK
+            count = min(2, tl.cdiv(rows - m, grid.BM))
         return m, n, count
-    m, n = tile_origin(tile, rows, N, BM, BLOCK, GROUP_M)
+    m, n = tile_origin(tile, rows, groups.problem.N, grid)
     return m, n, 1
 
 
 @mimw.jit
-def load(inputs, a_desc, b_desc, scales_desc, ends, groups, M, N, K, BM: tl.constexpr, GROUP_M: tl.constexpr,
-         LAYOUT: tl.constexpr, NARROW: tl.constexpr):
+def copy(operands, slot, matrix, row, group, n, step):
+    """Start the copies of one chunk: tiles of A and B, and the scales of A's rows."""
+    BOX: tl.constexpr = operands.scales_desc.block_shape[2]
+    tle.gpu.copy(operands.a_desc, slot.a, operands.a_desc.block_shape, [matrix, row, step * BLOCK])
+    tle.gpu.copy(operands.b_desc, slot.b, operands.b_desc.block_shape, [group, n, step * BLOCK])
+    for part in tl.static_range(slot.scales.shape[0] // BOX):
+        tle.gpu.copy(operands.scales_desc, tlx.local_slice(slot.scales, [part * BOX], [BOX]), operands.scales_desc.block_shape,
+                     [matrix, step, row // WHOLE * WHOLE + part * BOX])
+
+
+@mimw.jit
+def load(inputs, operands, groups):
     """Tiles of A and B and scales of A along K, for one output tile of this program after the other."""
-    BOX: tl.constexpr = scales_desc.block_shape[2]
     chunk = 0
     done, before = 0, 0
     tile = tl.program_id(0)
-    for group in range(groups):
-        matrix, row, rows, _ = extent(ends, group, done, M, LAYOUT)
-        whole, all_tiles = whole_tiles(rows, N, BM, NARROW)
+    for group in range(groups.count):
+        here = extent(groups, group, done)
+        whole, all_tiles = whole_tiles(groups, here.rows)
         while tile < before + all_tiles:
-            m, n, count = place(tile - before, whole, rows, N, BM, GROUP_M, NARROW)
+            m, n, count = place(groups, tile - before, whole, here.rows)
             for nth in range(count):
-                for step in range(tl.cdiv(K, BLOCK)):
-                    slot = inputs.acquire(chunk)
-                    at = row + m + nth * BM
-                    tle.gpu.copy(a_desc, slot.a, a_desc.block_shape, [matrix, at, step * BLOCK])
-                    tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [group, n, step * BLOCK])
-                    for part in tl.static_range(slot.scales.shape[0] // BOX):
-                        tle.gpu.copy(scales_desc, tlx.local_slice(slot.scales, [part * BOX], [BOX]), scales_desc.block_shape,
-                                     [matrix, step, at // WHOLE * WHOLE + part * BOX])
+                for step in range(tl.cdiv(groups.problem.K, BLOCK)):
+                    copy(operands, inputs.acquire(chunk), here.matrix, here.row + m + nth * groups.grid.BM, group, n, step)
                     inputs.commit(chunk)
                     chunk += 1
             tile += tl.num_programs(0)
-        done, before = row + rows, before + all_tiles
+        done, before = here.row + here.rows, before + all_tiles
 
 
 @mimw.jit
-def store(c_desc, staging, first: tl.constexpr, sums, m, end, n, PIECES: tl.constexpr, STAGING: tl.constexpr):
-    """Write the columns of an output tile up to row `end` in pieces; a piece waits for the store that last used its tile."""
-    for piece in tl.static_range(PIECES):
-        tile = staging[first + piece % STAGING]
-        tlx.async_descriptor_store_wait(STAGING - 1)
-        tlx.local_store(tile, columns(sums, piece, PIECES).to(tlx.dtype_of(c_desc)))
-        tlx.fence("async_shared")
-        tlx.async_descriptor_store(c_desc, tile, [FAR, end, FAR - (end - m), n + piece * (sums.shape[1] // PIECES)])
+def store(out, part, sums, at):
+    """Write the columns of an output tile up to its group's end in pieces; a piece waits for the store that last used its tile."""
+    for piece in tl.static_range(out.PIECES):
+        tile = out.staging[part.STAGE + piece % out.STAGING]
+        tlx.async_descriptor_store_wait(out.STAGING - 1)
+        send(out, tile, columns(sums, piece, out.PIECES), at, piece * (sums.shape[1] // out.PIECES))
 
 
 @mimw.jit
-def compute_tile(inputs, staging, c_desc, scales, chunk, steps, shift, m, end, n, me: tl.constexpr, ROWS: tl.constexpr,
-                 COLUMNS: tl.constexpr, FIRST: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, LAYOUT: tl.constexpr,
-                 TOGETHER: tl.constexpr, APART: tl.constexpr, EARLY: tl.constexpr):
-    """Consumer `me`'s ROWS rows of an output tile, from row m of C on."""
-    if ROWS == 128:
-        sums, more = multiply_tall(inputs, scales, chunk, steps, shift, ROWS * me, COLUMNS, LAYOUT, APART)
-        store(c_desc, staging, FIRST, sums, m, end, n, PIECES, STAGING)
-        store(c_desc, staging, FIRST, more, m + 64, end, n, PIECES, STAGING)
+def compute_tile(chunks, out, part, at, COLUMNS: tl.constexpr):
+    """A consumer's rows of an output tile, from row at.m of C on."""
+    if part.ROWS == 128:
+        sums, more = multiply_tall(chunks, part, COLUMNS)
+        store(out, part, sums, at)
+        store(out, part, more, at.moved(64))
     else:
-        AHEAD: tl.constexpr = TOGETHER // 2 if me == 1 and APART else 0
-        sums = multiply(inputs, scales, chunk, steps, shift, ROWS * me, COLUMNS, LAYOUT, TOGETHER, AHEAD, EARLY)
-        store(c_desc, staging, FIRST, sums, m, end, n, PIECES, STAGING)
+        AHEAD: tl.constexpr = part.TOGETHER // 2 if part.me == 1 and part.APART else 0
+        store(out, part, multiply(chunks, part, COLUMNS, AHEAD), at)
 
 
 @mimw.jit
-def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N, K, me: tl.constexpr,
-            BM: tl.constexpr, GROUP_M: tl.constexpr, ROWS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-            LAYOUT: tl.constexpr, TOGETHER: tl.constexpr, APART: tl.constexpr, NARROW: tl.constexpr, EARLY: tl.constexpr):
-    """Consumer `me`'s rows of each output tile of this program."""
-    steps = tl.cdiv(K, BLOCK)
+def compute(inputs, groups, scales, out, part):
+    """The consumer's rows of each output tile of this program."""
+    steps = tl.cdiv(groups.problem.K, BLOCK)
     chunk = 0
     done, before = 0, 0
     tile = tl.program_id(0)
-    for group in range(groups):
-        _, row, rows, first = extent(ends, group, done, M, LAYOUT)
-        whole, all_tiles = whole_tiles(rows, N, BM, NARROW)
+    for group in range(groups.count):
+        here = extent(groups, group, done)
+        whole, all_tiles = whole_tiles(groups, here.rows)
         while tile < before + all_tiles:
-            m, n, count = place(tile - before, whole, rows, N, BM, GROUP_M, NARROW)
-            scales = scale_b + group.to(tl.int64) * next_group + n // BLOCK * next_column, next_step
-            shift = (row + m) % WHOLE
-            m += ROWS * me
-            if NARROW:
+            m, n, count = place(groups, tile - before, whole, here.rows)
+            at = scales.scales + group.to(tl.int64) * scales.next_group + n // BLOCK * scales.next_column
+            chunks = Chunks(inputs, chunk, steps, at, scales.next_step, (here.row + m) % WHOLE)
+            m += part.ROW
+            if groups.NARROW:
                 if tile - before >= whole:
+                    half = Output(out.c_desc, out.staging, out.PIECES // 2, 1)
                     for nth in range(count):
-                        compute_tile(inputs, staging, c_desc, scales, chunk + nth * steps, steps, shift, first + m + nth * BM,
-                                     first + rows, n, me, ROWS, BLOCK // 2, STAGING * me, PIECES // 2, 1, LAYOUT, TOGETHER,
-                                     APART, EARLY)
+                        below = chunks.replace(first=chunk + nth * steps)
+                        at_row = PlaceInGroup(group, here.first + m + nth * groups.grid.BM, here.first + here.rows, n)
+                        compute_tile(below, half, part, at_row, BLOCK // 2)
                     tlx.async_descriptor_store_wait(0)      # the next tile begins with the same staging tile
                 else:
-                    compute_tile(inputs, staging, c_desc, scales, chunk, steps, shift, first + m, first + rows, n, me, ROWS, BLOCK,
-                                 STAGING * me, PIECES, STAGING, LAYOUT, TOGETHER, APART, EARLY)
+                    compute_tile(chunks, out, part, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
             else:
-                compute_tile(inputs, staging, c_desc, scales, chunk, steps, shift, first + m, first + rows, n, me, ROWS, BLOCK,
-                             STAGING * me, PIECES, STAGING, LAYOUT, TOGETHER, APART, EARLY)
+                compute_tile(chunks, out, part, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
             chunk += count * steps
             tile += tl.num_programs(0)
-        done, before = row + rows, before + all_tiles
+        done, before = here.row + here.rows, before + all_tiles
     tlx.async_descriptor_store_wait(0)
 
 
@@ -167,16 +204,19 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, 
     """C = A B[group] with scales. A is (matrices, M, K), B (groups, N, K), A's scales (matrices, cdiv(K, 128), M)."""
     tl.static_assert(APART <= STAGES, "the second consumer's slots would never be given back")
     CONSUMERS: tl.constexpr = BM // ROWS
+    CONTIGUOUS: tl.constexpr = LAYOUT == "contiguous"
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
                       b=tle.gpu.alloc([STAGES, BLOCK, BLOCK], tlx.dtype_of(b_desc)),
-                      scales=tle.gpu.alloc([STAGES, 2 * BM if LAYOUT == "contiguous" else BM], tl.float32))
+                      scales=tle.gpu.alloc([STAGES, 2 * BM if CONTIGUOUS else BM], tl.float32))
     staging = tlx.local_alloc((64, BLOCK // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    rows = Groups(ends, groups, Problem(M, N, K), Grid(BM, BLOCK, GROUP_M), LAYOUT, NARROW)
+    scales = ScalesOfB(scale_b, next_group, next_column, next_step)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N,
-                    K, me, BM, GROUP_M, ROWS, PIECES, STAGING, LAYOUT, TOGETHER, APART, NARROW, EARLY)
+            part = Part(me, ROWS * me, ROWS, STAGING * me, TOGETHER, APART, EARLY, CONTIGUOUS)
+            compute(inputs.reader(consumer(me)), rows, scales, Output(c_desc, staging, PIECES, STAGING), part)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), a_desc, b_desc, scales_desc, ends, groups, M, N, K, BM, GROUP_M, LAYOUT, NARROW)
+            load(inputs.writer(), Operands(a_desc, b_desc, scales_desc), rows)

@@ -3,8 +3,8 @@
 Input: the pipe `inputs` of tiles of A and B and scales of A, a pointer to B's scales. Output: the scaled sums over K of 64 or 128
 rows, in fp32:
 
-    scales = at, next_step                            where the first scale of the columns is, and how far the next chunk's
-    sums = multiply(inputs, scales, first, steps, shift, row, 128, LAYOUT, TOGETHER, AHEAD)
+    chunks = Chunks(inputs, first, steps, at, next_step, shift)     at: B's first scale of the columns
+    sums = multiply(chunks, part, 128, AHEAD)
 
 A product of 64 x 128 takes the tensor cores 256 cycles and a thread 64 registers; to scale and add it takes 64 instructions. So it
 matters that something is multiplied meanwhile:
@@ -15,6 +15,8 @@ matters that something is multiplied meanwhile:
                      the other consumer's are multiplied. B's tiles serve twice as many rows: a quarter fewer bytes out of L2
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
@@ -24,6 +26,33 @@ import mimw.tlx as tlx
 from ..consumers import PAIR, TURN
 
 BLOCK = tl.constexpr(128)       # of K, and of B's columns, that share a scale
+
+
+@tle.struct
+class Part:
+    """A consumer's ROWS rows of a tile, from row ROW on, its first staging tile, and its way: TOGETHER chunks at a time, the second
+    consumer APART chunks behind the first; EARLY scales of columns are read a chunk ahead, and fences stand beside products,
+    not at releases. CONTIGUOUS groups of rows begin anywhere among the scales that were copied."""
+    me: tl.constexpr
+    ROW: tl.constexpr
+    ROWS: tl.constexpr
+    STAGE: tl.constexpr
+    TOGETHER: tl.constexpr
+    APART: tl.constexpr
+    EARLY: tl.constexpr
+    CONTIGUOUS: tl.constexpr
+
+
+@tle.struct
+class Chunks:
+    """The `steps` chunks of a tile, from number `first` of the pipe on; B's scales of them, `next_step` apart from `at` on; and the
+    number of A's first scale among those that were copied."""
+    inputs: tle.pipe_reader
+    first: Any
+    steps: Any
+    at: tl.tensor
+    next_step: Any
+    shift: Any
 
 
 @mimw.jit
@@ -38,10 +67,9 @@ def product(slot, row: tl.constexpr, COLUMNS: tl.constexpr, registers):
 
 
 @mimw.jit
-def scales_of(slot, shift, row: tl.constexpr, LAYOUT: tl.constexpr):
-    """The scales of 64 rows from row `row` of the tile on, which begins at number `shift` of those that were copied. Only groups
-    that lie one behind the other begin anywhere."""
-    if LAYOUT == "contiguous":
+def scales_of(slot, shift, row: tl.constexpr, CONTIGUOUS: tl.constexpr):
+    """The scales of 64 rows from row `row` of the tile on, which begins at number `shift` of those that were copied."""
+    if CONTIGUOUS:
         return tl.load(tle.gpu.local_ptr(slot.scales, (shift + row + tl.arange(0, 64), )))
     else:
         return tlx.local_load(tlx.local_slice(slot.scales, [row], [64]))
@@ -54,97 +82,94 @@ def plus_scaled(sums, part, rows, column):
 
 
 @mimw.jit
-def plus_products(sums, column, inputs, scales, step, steps, first, COUNT: tl.constexpr, shift, row: tl.constexpr,
-                  LAYOUT: tl.constexpr, EARLY: tl.constexpr):
-    """`sums` and the products of COUNT chunks from chunk `step` of the tile, number `first` of all, on: one is added while the next
-    one is multiplied. And the columns' scale of the chunk behind, if EARLY: then `column` is the first one's, and fences stand
-    beside products, not at releases."""
+def plus_products(sums, column, chunks, step, COUNT: tl.constexpr, part):
+    """`sums` and the products of COUNT chunks from chunk `step` of the tile on: one is added while the next one is multiplied. And
+    the columns' scale of the chunk behind, if EARLY: then `column` is the first one's."""
     COLUMNS: tl.constexpr = sums.shape[1]
-    at, next_step = scales
-    if not EARLY:
-        column = tl.load(at + step * next_step)
-    slot = inputs.wait(first).slot
-    part = product(slot, row, COLUMNS, None)
-    rows = scales_of(slot, shift, row, LAYOUT)
+    first = chunks.first + step
+    if not part.EARLY:
+        column = tl.load(chunks.at + step * chunks.next_step)
+    slot = chunks.inputs.wait(first).slot
+    found = product(slot, part.ROW, COLUMNS, None)
+    rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
     for chunk in tl.static_range(1, COUNT):
-        next_column = tl.load(at + (step + chunk) * next_step)
-        slot = inputs.wait(first + chunk).slot
-        more = product(slot, row, COLUMNS, None)
-        next_rows = scales_of(slot, shift, row, LAYOUT)
-        if EARLY:
+        next_column = tl.load(chunks.at + (step + chunk) * chunks.next_step)
+        slot = chunks.inputs.wait(first + chunk).slot
+        more = product(slot, part.ROW, COLUMNS, None)
+        next_rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
+        if part.EARLY:
             tlx.fence("async_shared")
-        part = tlx.async_dot_wait(1, part)
-        inputs.release(first + (chunk - 1))
-        sums = plus_scaled(sums, part, rows, column)
+        found = tlx.async_dot_wait(1, found)
+        chunks.inputs.release(first + (chunk - 1))
+        sums = plus_scaled(sums, found, rows, column)
         sums = tlx.async_dot_wait(1, sums)      # the sum is done here, beside the next product
-        part, rows, column = more, next_rows, next_column
+        found, rows, column = more, next_rows, next_column
     following = column
-    if EARLY:
+    if part.EARLY:
         if COUNT == 1:
             tlx.fence("async_shared")
-        following = tl.load(at + tl.minimum(step + COUNT, steps - 1) * next_step)
-    part = tlx.async_dot_wait(0, part)
-    inputs.release(first + (COUNT - 1))
-    return plus_scaled(sums, part, rows, column), following
+        following = tl.load(chunks.at + tl.minimum(step + COUNT, chunks.steps - 1) * chunks.next_step)
+    found = tlx.async_dot_wait(0, found)
+    chunks.inputs.release(first + (COUNT - 1))
+    return plus_scaled(sums, found, rows, column), following
 
 
 @mimw.jit
-def multiply(inputs, scales, first, steps, shift, row: tl.constexpr, COLUMNS: tl.constexpr, LAYOUT: tl.constexpr,
-             TOGETHER: tl.constexpr, AHEAD: tl.constexpr, EARLY: tl.constexpr):
-    """64 rows of A, from row `row` of its tiles on, times B: `steps` chunks from number `first` on, TOGETHER at a time; AHEAD are
-    in front by themselves, so that the consumers' products do not all end at the same chunk."""
+def multiply(chunks, part, COLUMNS: tl.constexpr, AHEAD: tl.constexpr):
+    """64 rows of A times B, TOGETHER chunks at a time; AHEAD are in front by themselves, so that the consumers' products do not all
+    end at the same chunk."""
     sums = tl.zeros((64, COLUMNS), tl.float32)
-    column = tl.load(scales[0]) if EARLY else 0.0
+    column = tl.load(chunks.at) if part.EARLY else 0.0
     ahead = 0
     if AHEAD:
-        ahead = tl.minimum(steps, AHEAD)
+        ahead = tl.minimum(chunks.steps, AHEAD)
         for step in range(ahead):
-            sums, next_column = plus_products(sums, column, inputs, scales, step, steps, first + step, 1, shift, row, LAYOUT, EARLY)
-            if EARLY:
+            sums, next_column = plus_products(sums, column, chunks, step, 1, part)
+            if part.EARLY:
                 column = next_column
-    behind = ahead + (steps - ahead) // TOGETHER * TOGETHER
-    for step in range(ahead, behind, TOGETHER):
-        sums, next_column = plus_products(sums, column, inputs, scales, step, steps, first + step, TOGETHER, shift, row, LAYOUT,
-                                          EARLY)
-        if EARLY:
+    behind = ahead + (chunks.steps - ahead) // part.TOGETHER * part.TOGETHER
+    for step in range(ahead, behind, part.TOGETHER):
+        sums, next_column = plus_products(sums, column, chunks, step, part.TOGETHER, part)
+        if part.EARLY:
             column = next_column
-    if TOGETHER > 1:
-        for step in range(behind, steps):
-            sums, next_column = plus_products(sums, column, inputs, scales, step, steps, first + step, 1, shift, row, LAYOUT, EARLY)
-            if EARLY:
+    if part.TOGETHER > 1:
+        for step in range(behind, chunks.steps):
+            sums, next_column = plus_products(sums, column, chunks, step, 1, part)
+            if part.EARLY:
                 column = next_column
     return sums
 
 
 @mimw.jit
-def multiply_tall(inputs, scales, first, steps, shift, row: tl.constexpr, COLUMNS: tl.constexpr, LAYOUT: tl.constexpr,
-                  APART: tl.constexpr):
-    """128 rows of A, from row `row` of its tiles on, times B, as two halves: `steps` chunks from number `first` on. The second
-    consumer begins when the first one has products of APART chunks, so that they neither wait for theirs nor store together."""
+def multiply_tall(chunks, part, COLUMNS: tl.constexpr):
+    """128 rows of A times B, as two halves. The second consumer begins when the first one has products of APART chunks: so they
+    neither wait for theirs nor store together."""
     sums = tl.zeros((64, COLUMNS), tl.float32)
     more = tl.zeros((64, COLUMNS), tl.float32)
-    part = tl.zeros((64, COLUMNS), tl.float32)
-    at, next_step = scales
-    if APART and row > 0:
+    found = tl.zeros((64, COLUMNS), tl.float32)
+    LOWER: tl.constexpr = part.ROW + 64
+    first, steps = chunks.first, chunks.steps
+    if part.APART and part.ROW > 0:
         if first == 0:
             tlx.named_barrier_wait(TURN, PAIR)
-    column = tl.load(at)
+    column = tl.load(chunks.at)
     for step in range(steps):
-        slot = inputs.wait(first + step).slot
-        part = product(slot, row, COLUMNS, part)
-        rows, others = scales_of(slot, shift, row, LAYOUT), scales_of(slot, shift, row + 64, LAYOUT)
+        slot = chunks.inputs.wait(first + step).slot
+        found = product(slot, part.ROW, COLUMNS, found)
+        rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
+        others = scales_of(slot, chunks.shift, LOWER, part.CONTIGUOUS)
         tlx.fence("async_shared")               # of these reads and the next copy, here beside the product, not at the release
-        part = tlx.async_dot_wait(0, part)
-        if APART and row == 0:
-            if first + step == tl.minimum(APART, steps) - 1:
+        found = tlx.async_dot_wait(0, found)
+        if part.APART and part.ROW == 0:
+            if first + step == tl.minimum(part.APART, steps) - 1:
                 tlx.named_barrier_arrive(TURN, PAIR)
-        sums = plus_scaled(sums, part, rows, column)
+        sums = plus_scaled(sums, found, rows, column)
         sums = tlx.async_dot_wait(0, sums)      # the sum is done here: the next product takes its registers
-        part = product(slot, row + 64, COLUMNS, part)
-        following = tl.load(at + tl.minimum(step + 1, steps - 1) * next_step)
-        part = tlx.async_dot_wait(0, part)
-        inputs.release(first + step)
-        more = plus_scaled(more, part, others, column)
+        found = product(slot, LOWER, COLUMNS, found)
+        following = tl.load(chunks.at + tl.minimum(step + 1, steps - 1) * chunks.next_step)
+        found = tlx.async_dot_wait(0, found)
+        chunks.inputs.release(first + step)
+        more = plus_scaled(more, found, others, column)
         more = tlx.async_dot_wait(0, more)
         column = following
     return sums, more

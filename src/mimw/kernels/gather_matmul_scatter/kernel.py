@@ -19,53 +19,72 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumer, consumers
-from ..gemm.kernel import columns, multiply, output_tiles, tile_origin
+from ..consumers import consumer
+from ..gemm.operands import Operands, load_along
+from ..gemm.output import output, staging_tile
+from ..gemm.product import columns, multiply
+from ..gemm.roles import input_pipe
+from ..gemm.sources import OneMatrix
+from ..gemm.tiles import Problem, Tiles, part_of
+
+
+@tle.struct
+class PickedRows:
+    """The rows of A that a tile takes, and its first column."""
+    rows: tl.tensor
+    n: tl.tensor
+
+
+@tle.struct
+class PickedOperands(Operands):
+    """Rows of A by number; B's tile is asked for first."""
+
+    @mimw.jit
+    def copy(self, slot, at, k):
+        tle.gpu.copy(self.b_desc, slot.b, self.b_desc.block_shape, [at.n, k] if self.B_IS_NK else [k, at.n])
+        tle.gpu.copy(self.a_desc, slot.a, [slot.a.shape[0], slot.a.shape[1]], [at.rows, k])
 
 
 @mimw.jit
-def load(inputs, a_desc, b_desc, source_ptr, R, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
-         B_IS_NK: tl.constexpr):
+def load(inputs, operands, source, numbers):
     """Picked rows of A, and tiles of B, along K, for one output tile of this program after the other."""
+    tiles = source.tiles
     chunk = 0
-    for tile in range(tl.program_id(0), output_tiles(R, N, BM, BN), tl.num_programs(0)):
-        m, n = tile_origin(tile, R, N, BM, BN, GROUP_M)
-        at = m + tl.arange(0, BM)
-        rows = tl.load(source_ptr + at, mask=at < R, other=-1)      # row -1 reads zeros
-        for k in range(0, K, BK):
-            slot = inputs.acquire(chunk)
-            tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [n, k] if B_IS_NK else [k, n])
-            tle.gpu.copy(a_desc, slot.a, [BM, BK], [rows, k])
-            inputs.commit(chunk)
-            chunk += 1
+    for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
+        place = source.at(tile)
+        at = place.m + tl.arange(0, tiles.BM)
+        rows = tl.load(numbers + at, mask=at < source.problem.M, other=-1)      # row -1 reads zeros
+        chunk = load_along(inputs, chunk, operands, PickedRows(rows, place.n), source.problem.K, tiles.BK)
 
 
 @mimw.jit
-def store(c_desc, staging, first: tl.constexpr, acc, rows, n, BN: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr):
+def store(out, acc, at, part):
     """Send the rows of an output tile where they belong, in column pieces."""
-    for piece in tl.static_range(PIECES):
-        tile = staging[first + piece % STAGING]
-        tlx.async_descriptor_store_wait(STAGING - 1)
-        tlx.local_store(tile, columns(acc, piece, PIECES).to(tlx.dtype_of(c_desc)))
+    for piece in tl.static_range(out.PIECES):
+        tile = staging_tile(out, part.me, piece)
+        tlx.local_store(tile, columns(acc, piece, out.PIECES).to(tlx.dtype_of(out.c_desc)))
         tlx.fence("async_shared")
-        tlx.async_descriptor_scatter(c_desc, tile, rows, n + piece * (BN // PIECES))
+        tlx.async_descriptor_scatter(out.c_desc, tile, at.rows, at.n + piece * (part.COLUMNS // out.PIECES))
 
 
 @mimw.jit
-def compute(inputs, staging, c_desc, target_ptr, R, N, K, C_ROWS, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-            B_IS_NK: tl.constexpr):
-    """The rows of each output tile that are consumer `me`'s."""
-    ROWS: tl.constexpr = BM // CONSUMERS
-    steps = tl.cdiv(K, BK)
+def rows_for(numbers, m, R, ROWS: tl.constexpr, C_ROWS):
+    """Rows of C for ROWS rows of the product from row m on; C_ROWS, behind the end, for those that there are not."""
+    at = m + tl.arange(0, ROWS)
+    rows = tl.load(numbers + at, mask=at < R, other=C_ROWS)
+    return tl.where(rows < 0, C_ROWS, rows)                     # TMA leaves out what is behind the end, not what is before
+
+
+@mimw.jit
+def compute(inputs, out, source, numbers, C_ROWS, part):
+    """The rows of each output tile that are a consumer's."""
+    steps = source.steps()
     chunk = 0
-    for tile in range(tl.program_id(0), output_tiles(R, N, BM, BN), tl.num_programs(0)):
-        m, n = tile_origin(tile, R, N, BM, BN, GROUP_M)
-        at = m + me * ROWS + tl.arange(0, ROWS)
-        rows = tl.load(target_ptr + at, mask=at < R, other=C_ROWS)
-        rows = tl.where(rows < 0, C_ROWS, rows)                     # TMA leaves out what is behind the end, not what is before
-        acc = multiply(inputs, chunk, steps, me, me * ROWS, ROWS, BN, CONSUMERS, False, B_IS_NK)
-        store(c_desc, staging, STAGING * me, acc, rows, n, BN, PIECES, STAGING)
+    for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
+        place = source.at(tile)
+        rows = rows_for(numbers, place.m + part.ROW, source.problem.M, part.ROWS, C_ROWS)
+        acc = multiply(inputs, chunk, steps, part)
+        store(out, acc, PickedRows(rows, place.n), part)
         chunk += steps
     tlx.async_descriptor_store_wait(0)
 
@@ -75,16 +94,14 @@ def gather_matmul_scatter(a_desc, b_desc, c_desc, source_ptr, target_ptr, R, N, 
                           BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
                           PIECES: tl.constexpr, STAGING: tl.constexpr, LOAD_WARPS: tl.constexpr, B_IS_NK: tl.constexpr):
     """C[target[i], :] = A[source[i], :] B for i < R, with B as (K, N), or as (N, K) where B_IS_NK."""
-    B_SHAPE: tl.constexpr = (STAGES, BN, BK) if B_IS_NK else (STAGES, BK, BN)
-    inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
-                      a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
-                      b=tle.gpu.alloc(B_SHAPE, tlx.dtype_of(b_desc)))
-    staging = tlx.local_alloc((BM // CONSUMERS, BN // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    tiles = Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, False, B_IS_NK)
+    operands, source = PickedOperands(a_desc, b_desc, B_IS_NK), OneMatrix(Problem(R, N, K), tiles)
+    inputs = input_pipe(operands, tiles, STAGES)
+    out = output(c_desc, tiles)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=232, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, target_ptr, R, N, K, C_ROWS, me, BM, BN, BK, GROUP_M, CONSUMERS,
-                    PIECES, STAGING, B_IS_NK)
+            compute(inputs.reader(consumer(me)), out, source, target_ptr, C_ROWS, part_of(tiles, me))
         with tlx.async_task(num_warps=LOAD_WARPS, num_regs=40):  # producer
-            load(inputs.writer(), a_desc, b_desc, source_ptr, R, N, K, BM, BN, BK, GROUP_M, B_IS_NK)
+            load(inputs.writer(), operands, source, source_ptr)

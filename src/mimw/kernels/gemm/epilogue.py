@@ -2,15 +2,17 @@
 
 Input: a piece of fp32 sums in registers, and what belongs to its rows and columns. Output: the piece to be stored. For example:
 
-    extras = (bias, row_scale, column_scale, alpha, beta)                     None for what there is not: no code at all
-    y = finished(sums, extras, m, n, M, N, EACH_ROW, EACH_COLUMN)             alpha row[m] column[n] sums + bias[n]
-    y = activated(y + beta * residual, "gelu")
+    epilogue = Epilogue(bias, row_scale, column_scale, alpha, beta, ...)      None for what there is not: no code at all
+    y = finished(sums, epilogue, m, n, problem)                               alpha row[m] column[n] sums + bias[n]
+    y = activated(y + beta * residual, epilogue.ACTIVATION)
 
 A residual is a matrix like C. A warp of its own loads the pieces into the very tiles from which C is stored: the pipe `residual`,
 of which each consumer has every CONSUMERS-th chunk and slot. A consumer adds its sums to what it finds there, stores from there,
 and gives the tile back when TMA has read it. So a residual takes no shared memory of its own, comes while the product is computed,
 and a piece that waits for its tile holds up no other load.
 """
+
+from typing import Any
 
 import triton.language as tl
 
@@ -20,6 +22,20 @@ import mimw.tlx as tlx
 
 SQRT_HALF = tl.constexpr(0.7071067811865476)
 TWICE_SQRT_2_PI = tl.constexpr(1.5957691216057308)      # 2 sqrt(2 / pi)
+
+
+@tle.struct
+class Epilogue:
+    """act(alpha row_scale column_scale sums + bias + beta residual), None for what there is not; a scale that is not for each row,
+    or column, is one number in memory."""
+    bias: tl.tensor | None
+    row_scale: tl.tensor | None
+    column_scale: tl.tensor | None
+    alpha: Any
+    beta: Any
+    EACH_ROW: tl.constexpr
+    EACH_COLUMN: tl.constexpr
+    ACTIVATION: tl.constexpr
 
 
 @mimw.jit
@@ -40,44 +56,53 @@ def activated(x, ACTIVATION: tl.constexpr):
 
 
 @mimw.jit
-def finished(sums, extras, m, n, M, N, EACH_ROW: tl.constexpr, EACH_COLUMN: tl.constexpr):
-    """alpha row_scale[m] column_scale[n] sums + bias[n], for sums of the rows from m and the columns from n on; a scale that is
-    not for each row, or column, is one number in memory."""
-    bias, row_scale, column_scale, alpha, _ = extras
+def finished(sums, epilogue, m, n, problem):
+    """alpha row_scale[m] column_scale[n] sums + bias[n], for sums of the rows from m and the columns from n on."""
     rows, columns = m + tl.arange(0, sums.shape[0]), n + tl.arange(0, sums.shape[1])
-    if row_scale is not None:
-        if EACH_ROW:
-            sums *= tl.load(row_scale + rows, mask=rows < M, other=0.0)[:, None]
+    if epilogue.row_scale is not None:
+        if epilogue.EACH_ROW:
+            sums *= tl.load(epilogue.row_scale + rows, mask=rows < problem.M, other=0.0)[:, None]
         else:
-            sums *= tl.load(row_scale)
-    if column_scale is not None:
-        if EACH_COLUMN:
-            sums *= tl.load(column_scale + columns, mask=columns < N, other=0.0)[None, :]
+            sums *= tl.load(epilogue.row_scale)
+    if epilogue.column_scale is not None:
+        if epilogue.EACH_COLUMN:
+            sums *= tl.load(epilogue.column_scale + columns, mask=columns < problem.N, other=0.0)[None, :]
         else:
-            sums *= tl.load(column_scale)
-    if alpha is not None:
-        sums *= alpha
-    if bias is not None:
-        sums += tl.load(bias + columns, mask=columns < N, other=0.0).to(tl.float32)[None, :]
+            sums *= tl.load(epilogue.column_scale)
+    if epilogue.alpha is not None:
+        sums *= epilogue.alpha
+    if epilogue.bias is not None:
+        sums += tl.load(epilogue.bias + columns, mask=columns < problem.N, other=0.0).to(tl.float32)[None, :]
     return sums
 
 
 @mimw.jit
-def plus_residual(sums, tile, extras):
+def plus_residual(sums, tile, beta):
     """sums + beta tile, in fp32."""
     more = tlx.local_load(tile).to(tl.float32)
-    if extras[4] is not None:
-        more *= extras[4]
+    if beta is not None:
+        more *= beta
     return sums + more
 
 
 @mimw.jit
-def load_pieces(residual, residual_desc, number, m, n, ROWS: tl.constexpr, BN: tl.constexpr, PIECES: tl.constexpr,
-                SHARERS: tl.constexpr, CONSUMERS: tl.constexpr):
-    """The pieces of an output tile's residual, ROWS rows for each of the SHARERS of the tile; `number` is the first one's."""
-    for piece in tl.static_range(PIECES):
-        for sharer in tl.static_range(SHARERS):
-            chunk = number + piece * CONSUMERS + sharer
+def load_residual(residual, residual_desc, source):
+    """The residual's pieces for the consumers of one output tile of this program after the other."""
+    TURNS: tl.constexpr = source.tiles.turns()
+    turn = 0
+    for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
+        at = source.at(tile)
+        number = turn // TURNS * (source.tiles.PIECES * source.tiles.CONSUMERS) + turn % TURNS
+        load_pieces(residual, residual_desc, number, at, source.tiles)
+        turn += 1
+
+
+@mimw.jit
+def load_pieces(residual, residual_desc, number, at, tiles):
+    """The pieces of an output tile's residual, for each of the consumers that share it; `number` is the first one's."""
+    for piece in tl.static_range(tiles.PIECES):
+        for sharer in tl.static_range(tiles.sharers()):
+            chunk = number + piece * tiles.CONSUMERS + sharer
             tle.gpu.copy(residual_desc, residual.acquire(chunk).tile, residual_desc.block_shape,
-                         [m + sharer * ROWS, n + piece * (BN // PIECES)])
+                         at.moved(sharer * tiles.rows()).box(piece * (tiles.BN // tiles.PIECES)))
             residual.commit(chunk)

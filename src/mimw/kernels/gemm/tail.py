@@ -2,9 +2,9 @@
 
 Input: numbers of tiles, programs and chunks of a tile, and of programs that share the last round. Output: a program's items:
 
-    share = share_of(program, programs, tiles, steps, sharers)      of 1024 tiles and 132 programs, 7 whole ones and 0.76 of a tile
-    for number in range(items(share)):
-        tile, begin, end, before = item(number, share, program, programs, steps)    chunks `begin` to `end` along K of tile `tile`
+    split = split_of(problem, tiles, sharers)       of 1024 tiles and 132 programs, 7 whole ones and 0.76 of a tile
+    for number in range(items(split)):
+        one = item(split, number)                   chunks one.begin to one.end along K of tile one.tile
 
 A share of the last round is the end of one tile, the beginning of the next, or both. Who has only begun a tile leaves its sums in
 `room` and sets a flag; who ends a tile adds them, the nearest program's first, and stores. Beginnings come before ends; who waits,
@@ -13,9 +13,60 @@ programs, so results are the same each time, to the bit. Flags are 0 before and 
 the last round are whole, too.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
+
+from .product import columns
+from .tiles import output_tiles
+
+
+@tle.struct
+class Split:
+    """A program's share of all tiles: `whole` ones, then the chunks `first` to `end` of the `chunks` of the last round, where `cut`
+    is the first chunk of the tile in which the share ends. Without sharers it is whole tiles alone."""
+    program: Any
+    programs: Any
+    steps: Any
+    tiles: Any
+    sharers: Any
+    whole: Any
+    chunks: Any = None
+    first: Any = None
+    cut: Any = None
+    end: Any = None
+
+
+@tle.struct
+class Item:
+    """The chunks `begin` to `end` of a tile; `before` is how many chunks of all the program has had."""
+    tile: Any
+    begin: Any
+    end: Any
+    before: Any
+
+
+@tle.struct
+class Room:
+    """Memory by which programs leave sums to each other: fp32 numbers and flags, the place of one consumer of one program among
+    them, and the distance between the places of two programs."""
+    sums: tl.tensor | None
+    flags: tl.tensor | None
+    place: Any
+    APART: tl.constexpr
+
+
+@tle.struct
+class Others:
+    """The programs in front of this one in its tile, which has the chunks of the last round from `first` on and this program those
+    from `begin` on, counted from there."""
+    room: Room
+    split: Split
+    first: Any
+    begin: Any
 
 
 @mimw.jit
@@ -25,43 +76,44 @@ def first_chunk(program, sharers, chunks):
 
 
 @mimw.jit
-def share_of(program, programs, tiles, steps, sharers):
-    """(whole tiles, first chunk of the last round's, the first of the tile in which the share ends, where it ends)."""
+def split_of(problem, tiles, sharers):
+    """This program's share."""
+    program, programs, steps = tl.program_id(0), tl.num_programs(0), tl.cdiv(problem.K, tiles.BK)
+    count = output_tiles(problem.M, problem.N, tiles)
     if sharers is None:
-        return tl.cdiv(tiles - program, programs), None, None, None
-    chunks = tiles % programs * steps
-    first, end = first_chunk(program, sharers, chunks), first_chunk(program + 1, sharers, chunks)
-    return tiles // programs, first, max(first, (end - 1) // steps * steps), end
+        return Split(program, programs, steps, count, None, tl.cdiv(count - program, programs))
+    chunks = count % programs * steps
+    first, end, whole = first_chunk(program, sharers, chunks), first_chunk(program + 1, sharers, chunks), count // programs
+    return Split(program, programs, steps, count, sharers, whole, chunks, first, max(first, (end - 1) // steps * steps), end)
 
 
 @mimw.jit
-def items(share):
+def items(split):
     """How many tiles and parts of tiles a program has."""
-    whole, first, cut, end = share
-    if end is None:
-        return whole
-    return whole + tl.where(end > first, 1, 0) + tl.where(cut > first, 1, 0)
+    if split.end is None:
+        return split.whole
+    return split.whole + tl.where(split.end > split.first, 1, 0) + tl.where(split.cut > split.first, 1, 0)
 
 
 @mimw.jit
-def item(number, share, program, programs, steps):
-    """(tile, its first chunk, where its chunks end, how many chunks come before): whole tiles, then the end of the share, then what
-    is in front of it."""
-    whole, first, cut, end = share
-    tile, before = number * programs + program, number * steps
-    if end is None:
-        return tile, 0, steps, before
-    begin = tl.where(number < whole, 0, tl.where(number == whole, cut, first))
-    stop = tl.where(number < whole, steps, tl.where(number == whole, end, cut))
+def item(split, number):
+    """Whole tiles, then the end of the share, then what is in front of it."""
+    whole, steps = split.whole, split.steps
+    tile, before = number * split.programs + split.program, number * steps
+    if split.end is None:
+        return Item(tile, 0, steps, before)
+    begin = tl.where(number < whole, 0, tl.where(number == whole, split.cut, split.first))
+    stop = tl.where(number < whole, steps, tl.where(number == whole, split.end, split.cut))
     nth = (stop - 1) // steps       # of the last round's tiles
-    tile = tl.where(number < whole, tile, whole * programs + nth)
-    return tile, begin - nth * steps, stop - nth * steps, tl.where(number > whole, whole * steps + end - cut, before)
+    tile = tl.where(number < whole, tile, whole * split.programs + nth)
+    return Item(tile, begin - nth * steps, stop - nth * steps,
+                tl.where(number > whole, whole * steps + split.end - split.cut, before))
 
 
 @mimw.jit
-def tile_chunk(tile, programs, tiles, steps):
-    """The first chunk of a tile, among those of the last round."""
-    return (tile - tiles // programs * programs) * steps
+def others_in(room, split, one):
+    """The programs that have the chunks in front of an item."""
+    return Others(room, split, (one.tile - split.tiles // split.programs * split.programs) * split.steps, one.begin)
 
 
 # ---- sums on their way from one program to another ------------------------------------------------------------------------
@@ -94,30 +146,32 @@ def places(held):
 
 
 @mimw.jit
-def hand_on(sums, room):
-    """Leave sums to the program that ends their tile."""
-    held = as_held(sums)
-    tl.store(room + places(held), held)
+def hand_on(acc, room, PIECES: tl.constexpr):
+    """Leave the sums of a tile to the program that ends it."""
+    SIZE: tl.constexpr = acc.shape[0] * acc.shape[1] // PIECES
+    for piece in tl.static_range(PIECES):
+        sums = columns(acc, piece, PIECES)
+        there = room.sums + (room.place * PIECES + piece) * SIZE
+        held = as_held(sums)
+        tl.store(there + places(held), held)
+    tl.atomic_store(room.flags + room.place, 1, sem="release", scope="gpu")
 
 
 @mimw.jit
-def plus_others(sums, tail, begin, piece: tl.constexpr, PIECES: tl.constexpr):
-    """A piece of sums, which begin at chunk `begin` of their tile, and that of the programs in front. With the first piece flags
-    are waited for, with the last one they are cleared.
-
-    tail: (room, flags, this program's place among them, how far apart places are, program, sharers, chunks of the last round, the
-    first of them in this tile)
-    """
-    room, flags, place, apart, program, sharers, chunks, first = tail
+def plus_others(sums, others, piece: tl.constexpr, PIECES: tl.constexpr):
+    """A piece of sums, and those of the programs in front. With the first piece flags are waited for, with the last one they are
+    cleared."""
     SIZE: tl.constexpr = sums.shape[0] * sums.shape[1]
+    room, split, begin = others.room, others.split, others.begin
+    place, program = room.place, split.program
     held = as_held(sums)
     while begin > 0:
         program -= 1
-        place -= apart
+        place -= room.APART
         if piece == 0:
-            tl.atomic_poll(flags + place, 1, sem="acquire", scope="gpu")
-        held += tl.load(room + (place * PIECES + piece) * SIZE + places(held), cache_modifier=".cg")
+            tl.atomic_poll(room.flags + place, 1, sem="acquire", scope="gpu")
+        held += tl.load(room.sums + (place * PIECES + piece) * SIZE + places(held), cache_modifier=".cg")
         if piece == PIECES - 1:
-            tl.atomic_store(flags + place, 0, sem="relaxed", scope="gpu")
-        begin = first_chunk(program, sharers, chunks) - first
+            tl.atomic_store(room.flags + place, 0, sem="relaxed", scope="gpu")
+        begin = first_chunk(program, split.sharers, split.chunks) - others.first
     return as_tile(held, sums)

@@ -24,31 +24,107 @@ A slot is free when its owner has begun the launch, as then its last one has end
 itself in `calls`: nothing is reset by the kernel, and nothing comes from the host.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumer, consumers, one_of_consumers, open_turns
-from ..gemm.kernel import columns, multiply, output_tiles, tile_origin
+from ..consumers import consumer, open_turns
+from ..gemm.operands import RowsOfSeveral, load_along
+from ..gemm.output import output
+from ..gemm.product import columns, multiply
+from ..gemm.roles import input_pipe, load_tiles
+from ..gemm.sources import PlaceInBatch
+from ..gemm.tiles import Problem, Tiles, output_tiles, part_of, tile_origin
 from .partials import hand_over, handed_over
 
 
-@mimw.jit
-def owned_tile(number, world, tiles, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr):
-    """(owner, its tile's number, first row among the owner's, first column) of the launch's tile number `number`: the tiles of the
-    next rank first, the own ones last."""
-    size = tlx.world_size(world)
-    owner = (tlx.world_rank(world) + 1 + number // tiles) % size
-    m, n = tile_origin(number % tiles, M, N, BM, BN, GROUP_M)
-    return owner, number % tiles, m, n
+@tle.struct
+class Owned:
+    """An output tile: its owner, its number among the owner's, and its first row there and column."""
+    owner: Any
+    tile: Any
+    m: Any
+    n: Any
+
+
+@tle.struct
+class OwnedTiles:
+    """The output tiles of a launch, `each` of every owner, which has M rows: the tiles of the next rank first, the own ones last.
+    EVERYWHERE C has the rows of all owners one behind the other, else a matrix for each; so has A."""
+    problem: Problem
+    tiles: Tiles
+    world: Any
+    each: Any
+    EVERYWHERE: tl.constexpr
+
+    @mimw.jit
+    def count(self):
+        return self.each * tlx.world_size(self.world)
+
+    @mimw.jit
+    def owned(self, number):
+        size = tlx.world_size(self.world)
+        owner = (tlx.world_rank(self.world) + 1 + number // self.each) % size
+        m, n = tile_origin(number % self.each, self.problem.M, self.problem.N, self.tiles)
+        return Owned(owner, number % self.each, m, n)
+
+    @mimw.jit
+    def at(self, number):
+        """The place of the tile's rows in A."""
+        one = self.owned(number)
+        return place_of(one, one.m, self)
+
+    @mimw.jit
+    def load(self, inputs, chunk, operands, at):
+        return load_along(inputs, chunk, operands, at, self.problem.K, self.tiles.BK)
+
+
+@tle.struct
+class Symmetric:
+    """Memory that the ranks have in common: see `reduce_scatter_gemm`. `call` is the number of this launch."""
+    slots: tl.tensor
+    arrived: tl.tensor
+    started: tl.tensor
+    results: tl.tensor | None
+    finished: tl.tensor | None
+    call: tl.tensor
+    world: Any
+
+
+@tle.struct
+class Carried:
+    """Memory in which sums are left for those who carry them, `parcel` tiles at once; all None if nobody does."""
+    sums: tl.tensor | None
+    done: tl.tensor | None
+    parcel: Any
+
+
+@tle.struct
+class Slot:
+    """A consumer's part of an own tile: its number among the `places` that each rank has; where else it is to be left, and a
+    signal of that, or None."""
+    place: Any
+    places: Any
+    left: tl.tensor | None
+    signal: tl.tensor | None
 
 
 @mimw.jit
-def row_of(owner, m, M, EVERYWHERE: tl.constexpr):
-    """(matrix, row) of an owner's row in A, and in a C that has all rows; M is the number of rows of each owner."""
-    return (0, owner * M + m) if EVERYWHERE else (owner, m)
+def owned_tiles(problem, tiles, world, EVERYWHERE: tl.constexpr):
+    """The output tiles of a launch."""
+    return OwnedTiles(problem, tiles, world, output_tiles(problem.M, problem.N, tiles), EVERYWHERE)
+
+
+@mimw.jit
+def place_of(one, m, source):
+    """The place of an owner's row m in A, and in a C that has all rows."""
+    if source.EVERYWHERE:
+        return PlaceInBatch(0, one.owner * source.problem.M + m, one.n)
+    return PlaceInBatch(one.owner, m, one.n)
 
 
 @mimw.jit
@@ -71,29 +147,13 @@ def announce_to_carriers(started, calls, call, world):
 
 
 @mimw.jit
-def load(inputs, a_desc, b_desc, world, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
-         B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr):
-    """Tiles of A and B along K, for one output tile of this program after the other."""
-    chunk, tiles = 0, output_tiles(M, N, BM, BN)
-    for number in range(tl.program_id(0), tiles * tlx.world_size(world), tl.num_programs(0)):
-        owner, _, m, n = owned_tile(number, world, tiles, M, N, BM, BN, GROUP_M)
-        matrix, row = row_of(owner, m, M, EVERYWHERE)
-        for k in range(0, K, BK):
-            slot = inputs.acquire(chunk)
-            tle.gpu.copy(a_desc, slot.a, a_desc.block_shape, [matrix, row, k])
-            tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [n, k] if B_IS_NK else [k, n])
-            inputs.commit(chunk)
-            chunk += 1
-
-
-@mimw.jit
-def put(acc, slots, arrived, place, owner, world, PIECES: tl.constexpr):
+def put(acc, symmetric, place, owner, PIECES: tl.constexpr):
     """Sums of a tile into place number `place` of the owner's slots, then a signal."""
     SIZE: tl.constexpr = acc.shape[0] * acc.shape[1] // PIECES
-    there = tlx.peer_pointer(slots, owner, world) + place.to(tl.int64) * (PIECES * SIZE)
+    there = tlx.peer_pointer(symmetric.slots, owner, symmetric.world) + place.to(tl.int64) * (PIECES * SIZE)
     for piece in tl.static_range(PIECES):
         hand_over(columns(acc, piece, PIECES), there + piece * SIZE)
-    tlx.signal(tlx.peer_pointer(arrived, owner, world) + place)
+    tlx.signal(tlx.peer_pointer(symmetric.arrived, owner, symmetric.world) + place)
 
 
 @mimw.jit
@@ -106,108 +166,112 @@ def leave(acc, sums, done, PIECES: tl.constexpr):
 
 
 @mimw.jit
-def word_of(rank, tile, share, tiles, parcel, SHARERS: tl.constexpr, CARRIED: tl.constexpr):
-    """Which word of `arrived`, `finished` or `done` tells of a rank's tile: one for each tile and sharer; of what is carried, one
-    for each parcel."""
-    return rank * tl.cdiv(tiles, parcel) + tile // parcel if CARRIED else (rank * tiles + tile) * SHARERS + share
+def word_of(rank, tile, share: tl.constexpr, source, carried):
+    """The word of `arrived`, `finished` or `done` for a rank's tile: one for each tile and sharer; of what is carried, one for each
+    parcel."""
+    if carried.done is not None:
+        return rank * tl.cdiv(source.each, carried.parcel) + tile // carried.parcel
+    return (rank * source.each + tile) * source.tiles.sharers() + share
 
 
 @mimw.jit
-def plus_others(sums, slots, place, places, piece: tl.constexpr, PIECES: tl.constexpr, world):
-    """A piece of sums, and what the other ranks have put for it, from the next rank on; `places` apart lie those of two ranks."""
-    me, size = tlx.world_rank(world), tlx.world_size(world)
+def plus_others(sums, symmetric, slot, piece: tl.constexpr, PIECES: tl.constexpr):
+    """A piece of sums, and what the other ranks have put for it, from the next rank on."""
+    me, size = tlx.world_rank(symmetric.world), tlx.world_size(symmetric.world)
     SIZE: tl.constexpr = sums.shape[0] * sums.shape[1]
     for step in range(1, size):
-        at = ((me + step) % size * places + place).to(tl.int64) * PIECES + piece
-        sums += handed_over(slots + at * SIZE, sums)
+        at = ((me + step) % size * slot.places + slot.place).to(tl.int64) * PIECES + piece
+        sums += handed_over(symmetric.slots + at * SIZE, sums)
     return sums
 
 
 @mimw.jit
-def stage(c_desc, tile, sums, at, STAGING: tl.constexpr):
-    """Store a piece by way of a staging tile, which waits only for the store that last used it."""
-    tlx.async_descriptor_store_wait(STAGING - 1)
+def stage_of(out, part, piece: tl.constexpr):
+    """The staging tile for a piece, which may still be read."""
+    return out.staging[out.STAGING * part.me + piece % out.STAGING]
+
+
+@mimw.jit
+def store(out, tile, sums, box):
+    """Store a piece by way of a staging tile, as soon as the store that last used it has read it."""
+    tlx.async_descriptor_store_wait(out.STAGING - 1)
     tlx.local_store(tile, sums)
     tlx.fence("async_shared")
-    tlx.async_descriptor_store(c_desc, tile, at)
+    tlx.async_descriptor_store(out.c_desc, tile, box)
 
 
 @mimw.jit
-def finish(acc, c_desc, staging, first: tl.constexpr, slots, results, finished, sums, done, place, places, at, n, world,
-           BN: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr):
-    """Add what came to an own tile's sums and store it; EVERYWHERE: put it to all peers, too, and tell them; CARRIED: leave it at
-    `sums` instead, and signal at `done`."""
-    me, size = tlx.world_rank(world), tlx.world_size(world)
+def finish(acc, out, part, symmetric, slot, at, EVERYWHERE: tl.constexpr):
+    """Add what came to an own tile's sums and store it; EVERYWHERE: put it to all peers, too, and tell them, or leave it to be
+    carried, and signal that."""
+    PIECES: tl.constexpr = out.PIECES
     SIZE: tl.constexpr = acc.shape[0] * acc.shape[1] // PIECES
+    me, size = tlx.world_rank(symmetric.world), tlx.world_size(symmetric.world)
     for piece in tl.static_range(PIECES):
-        whole = plus_others(columns(acc, piece, PIECES), slots, place, places, piece, PIECES, world).to(tlx.dtype_of(c_desc))
-        if EVERYWHERE and CARRIED:
-            hand_over(whole, sums + piece * SIZE)
+        whole = plus_others(columns(acc, piece, PIECES), symmetric, slot, piece, PIECES).to(tlx.dtype_of(out.c_desc))
+        if EVERYWHERE and slot.left is not None:
+            hand_over(whole, slot.left + piece * SIZE)
         elif EVERYWHERE:
-            here = results + (me * places + place).to(tl.int64) * (PIECES * SIZE) + piece * SIZE
+            here = symmetric.results + (me * slot.places + slot.place).to(tl.int64) * (PIECES * SIZE) + piece * SIZE
             for step in range(1, size):
-                hand_over(whole, tlx.peer_pointer(here, (me + step) % size, world))
-        stage(c_desc, staging[first + piece % STAGING], whole, [at[0], at[1], n + piece * (BN // PIECES)], STAGING)
-    if EVERYWHERE and CARRIED:
-        tlx.signal(done)
+                hand_over(whole, tlx.peer_pointer(here, (me + step) % size, symmetric.world))
+        store(out, stage_of(out, part, piece), whole, at.box(piece * (part.COLUMNS // PIECES)))
+    if EVERYWHERE and slot.left is not None:
+        tlx.signal(slot.signal)
     elif EVERYWHERE:
         for step in range(1, size):
-            tlx.signal(tlx.peer_pointer(finished, (me + step) % size, world) + me * places + place)
+            there = tlx.peer_pointer(symmetric.finished, (me + step) % size, symmetric.world)
+            tlx.signal(there + me * slot.places + slot.place)
 
 
 @mimw.jit
-def collect(c_desc, staging, first: tl.constexpr, results, place, at, n, ROWS: tl.constexpr, BN: tl.constexpr,
-            PIECES: tl.constexpr, STAGING: tl.constexpr):
+def collect(out, part, results, place, at):
     """Store a tile that its owner has finished and put here."""
-    like = tl.zeros((ROWS, BN // PIECES), tl.float32)
-    for piece in tl.static_range(PIECES):
-        here = results + (place.to(tl.int64) * PIECES + piece) * (ROWS * BN // PIECES)
-        stage(c_desc, staging[first + piece % STAGING], handed_over(here, like).to(tlx.dtype_of(c_desc)),
-              [at[0], at[1], n + piece * (BN // PIECES)], STAGING)
+    WIDTH: tl.constexpr = part.COLUMNS // out.PIECES
+    like = tl.zeros((part.ROWS, WIDTH), tl.float32)
+    for piece in tl.static_range(out.PIECES):
+        here = results + (place.to(tl.int64) * out.PIECES + piece) * (part.ROWS * WIDTH)
+        store(out, stage_of(out, part, piece), handed_over(here, like).to(tlx.dtype_of(out.c_desc)), at.box(piece * WIDTH))
 
 
 @mimw.jit
-def compute(inputs, staging, c_desc, slots, arrived, started, results, finished, sums, done, parcel, call, world, M, N, K,
-            me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr,
-            PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr,
-            EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr):
+def compute(inputs, out, problem, tiles, symmetric, carried, me: tl.constexpr, EVERYWHERE: tl.constexpr):
     """The output tiles of consumer `me`: all of its rows in ping-pong, its share of the rows of each tile otherwise."""
-    TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
-    SHARERS: tl.constexpr = CONSUMERS // TURNS
-    ROWS: tl.constexpr = BM // SHARERS
-    turn: tl.constexpr = me if PING_PONG else 0
-    share: tl.constexpr = 0 if PING_PONG else me
-    program, programs, steps = tl.program_id(0), tl.num_programs(0), tl.cdiv(K, BK)
-    rank, size, tiles = tlx.world_rank(world), tlx.world_size(world), output_tiles(M, N, BM, BN)
-    places = tiles * SHARERS
-    chunk = turn * steps
-    if PING_PONG:
-        open_turns(me, CONSUMERS)
-    for number in range(program + turn * programs, tiles * size, TURNS * programs):
-        acc = multiply(inputs, chunk, steps, me, share * ROWS, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
-        chunk += TURNS * steps
-        owner, tile, m, n = owned_tile(number, world, tiles, M, N, BM, BN, GROUP_M)
-        place, told, left = tile * SHARERS + share, None, None
-        if CARRIED:
-            told = done + word_of(number // tiles, tile, share, tiles, parcel, SHARERS, CARRIED)
-            left = sums + (owner * places + place).to(tl.int64) * (ROWS * BN)
-        if owner == rank:
+    SHARE: tl.constexpr = 0 if tiles.PING_PONG else me
+    part, world = part_of(tiles, me), symmetric.world
+    program, programs, steps = tl.program_id(0), tl.num_programs(0), tl.cdiv(problem.K, tiles.BK)
+    rank, size = tlx.world_rank(world), tlx.world_size(world)
+    source = owned_tiles(problem, tiles, world, EVERYWHERE)
+    places = source.each * tiles.sharers()
+    chunk = part.TURN * steps
+    if tiles.PING_PONG:
+        open_turns(me, tiles.CONSUMERS)
+    for number in range(program + part.TURN * programs, source.each * size, part.TURNS * programs):
+        acc = multiply(inputs, chunk, steps, part)
+        chunk += part.TURNS * steps
+        one = source.owned(number)
+        place, signal, left = one.tile * tiles.sharers() + SHARE, None, None
+        if carried.done is not None:
+            signal = carried.done + word_of(number // source.each, one.tile, SHARE, source, carried)
+            left = carried.sums + (one.owner * places + place).to(tl.int64) * (part.ROWS * part.COLUMNS)
+        if one.owner == rank:
             for step in range(1, size):
-                tlx.wait_signal(arrived + word_of((rank + step) % size, tile, share, tiles, parcel, SHARERS, CARRIED), call)
-            at = row_of(owner, m + share * ROWS, M, True) if EVERYWHERE else (0, m + share * ROWS)
-            finish(acc, c_desc, staging, STAGING * me, slots, results, finished, left, told, place, places, at, n, world, BN,
-                   PIECES, STAGING, EVERYWHERE, CARRIED)
-        elif CARRIED:
-            leave(acc, left, told, PIECES)
+                word = word_of((rank + step) % size, one.tile, SHARE, source, carried)
+                tlx.wait_signal(symmetric.arrived + word, symmetric.call)
+            m = one.m + part.ROW
+            at = place_of(one, m, source) if EVERYWHERE else PlaceInBatch(0, m, one.n)
+            finish(acc, out, part, symmetric, Slot(place, places, left, signal), at, EVERYWHERE)
+        elif carried.done is not None:
+            leave(acc, left, signal, out.PIECES)
         else:
-            tlx.wait_signal(started + owner * programs + program, call)
-            put(acc, slots, arrived, rank * places + place, owner, world, PIECES)
+            tlx.wait_signal(symmetric.started + one.owner * programs + program, symmetric.call)
+            put(acc, symmetric, rank * places + place, one.owner, out.PIECES)
     if EVERYWHERE:
-        for number in range(program + turn * programs, tiles * (size - 1), TURNS * programs):
-            owner, tile, m, n = owned_tile(number, world, tiles, M, N, BM, BN, GROUP_M)
-            tlx.wait_signal(finished + word_of(owner, tile, share, tiles, parcel, SHARERS, CARRIED), call)
-            collect(c_desc, staging, STAGING * me, results, owner * places + tile * SHARERS + share,
-                    row_of(owner, m + share * ROWS, M, True), n, ROWS, BN, PIECES, STAGING)
+        for number in range(program + part.TURN * programs, source.each * (size - 1), part.TURNS * programs):
+            one = source.owned(number)
+            tlx.wait_signal(symmetric.finished + word_of(one.owner, one.tile, SHARE, source, carried), symmetric.call)
+            place = one.owner * places + one.tile * tiles.sharers() + SHARE
+            collect(out, part, symmetric.results, place, place_of(one, one.m + part.ROW, source))
     tlx.async_descriptor_store_wait(0)
 
 
@@ -235,24 +299,21 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
     arrived, finished   a word for each rank and parcel
     started             a word for each rank: set back by who carries; the own one behind the launch's number in calls[0]
     """
-    ROWS: tl.constexpr = BM if PING_PONG else BM // CONSUMERS
-    B_SHAPE: tl.constexpr = (STAGES, BN, BK) if B_IS_NK else (STAGES, BK, BN)
-    inputs = tle.pipe(capacity=STAGES, readers=one_of_consumers(CONSUMERS) if PING_PONG else consumers(CONSUMERS), name="inputs",
-                      a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
-                      b=tle.gpu.alloc(B_SHAPE, tlx.dtype_of(b_desc)))
-    staging = tlx.local_alloc((ROWS, BN // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    problem, tiles = Problem(M, N, K), Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
+    operands = RowsOfSeveral(a_desc, b_desc, B_IS_NK)
+    inputs = input_pipe(operands, tiles, STAGES)
+    out = output(c_desc, tiles)
     call = tl.load(calls + tl.program_id(0)) + 1
+    symmetric = Symmetric(slots, arrived, started, results, finished, call, world)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, slots, arrived, started, results, finished, sums, done, parcel,
-                    call, world, M, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE,
-                    CARRIED)
+            compute(inputs.reader(consumer(me)), out, problem, tiles, symmetric, Carried(sums, done, parcel), me, EVERYWHERE)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             if CARRIED:
                 announce_to_carriers(started, calls, call, world)
             else:
                 announce(started, world)
-            load(inputs.writer(), a_desc, b_desc, world, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK, EVERYWHERE)
+            load_tiles(inputs.writer(), owned_tiles(problem, tiles, world, EVERYWHERE), operands)
     tl.store(calls + tl.program_id(0), call)

@@ -11,9 +11,9 @@ take shared memory; here C^T = B[expert] A^T, so the ring holds weights and hard
 and the tiles along K are those of kernel.py. Each consumer has 64 weights of a tile, or two times 64: of the gate and of up, where
 GATED.
 
-With a `counter` tiles are drawn: SMs do not get equal shares of the memory's bandwidth, and with equal shares of the tiles the
-slowest would end last. A producer draws its next tile when it begins one, and the pipe `order` tells its consumers which it is
-(drawn.py).
+With a `counter` tiles are stolen: SMs do not get equal shares of the memory's bandwidth, and with equal shares of the tiles the
+slowest would end last. A producer steals its next tile when it begins one, and sends its consumers which it is by the pipe `order`
+(stolen.py).
 """
 
 import triton.language as tl
@@ -24,37 +24,23 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
-from ..gemm.kernel import output_tiles, tile_origin
-from .drawn import hear, put_back, tell
-from .kernel import AHEAD_BYTES, ask_ahead, load_tile
+from ..gemm.sources import OneMatrix
+from .blocks import AHEAD_BYTES, BlockTiles, ExpertOperands, ask_ahead, blocks, load_block
+from .stolen import first_tile, load_stolen, next_tile, order_pipe
 
 HEIGHT = tl.constexpr(64)       # weights of a product
 
 
-@mimw.jit
-def load(inputs, order, a_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-         GROUP_M: tl.constexpr, GATED: tl.constexpr):
-    """Tiles of A's rows and of the expert's weights along K, for one output tile of this program after the other."""
-    WIDTH: tl.constexpr = BN // 2 if GATED else BN
-    rows = tl.load(total_ptr)
-    tiles = output_tiles(rows, N, BM, WIDTH)
-    tile = tl.program_id(0)
-    turn, chunk = 0, 0
-    while tile < tiles:
-        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-        if counter is not None:
-            tell(order, turn, tile)
-            drawn = tl.atomic_add(counter, 1, sem="relaxed")    # on its way while this tile is asked for
-        expert = tl.load(experts_ptr + m // BM)
-        chunk = load_tile(inputs, chunk, a_desc, b_desc, None, expert, m, n, N, K, BM, WIDTH, BK, GATED)
-        turn += 1
-        if counter is None:
-            tile += tl.num_programs(0)
-        else:
-            put_back(counter, drawn, tiles)
-            tile = tl.num_programs(0) + drawn
-    if counter is not None:
-        tell(order, turn, tiles)
+@tle.struct
+class Loader:
+    """Tiles of A's rows and of the expert's weights along K."""
+    inputs: tle.pipe_writer
+    operands: ExpertOperands
+    source: OneMatrix
+
+    @mimw.jit
+    def load(self, chunk, at):
+        return load_block(self.inputs, chunk, self.operands, self.source, at)
 
 
 @mimw.jit
@@ -90,26 +76,22 @@ def store(c, sums, m, n, N):
 
 
 @mimw.jit
-def compute(inputs, order, c, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-            GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, GATED: tl.constexpr):
+def compute(inputs, order, c, source, me: tl.constexpr, HALVES: tl.constexpr, CONSUMERS: tl.constexpr, GATED: tl.constexpr):
     """Consumer `me`'s weights of each output tile of this program."""
-    WIDTH: tl.constexpr = BN // 2 if GATED else BN
-    HALVES: tl.constexpr = BN // (HEIGHT * CONSUMERS)
-    rows = tl.load(total_ptr)
-    steps = tl.cdiv(K, BK)
+    steps = source.steps()
     turn = 0
-    tile = tl.program_id(0) if order is None else hear(order, 0)
-    while tile < output_tiles(rows, N, BM, WIDTH):
-        low, high = multiply(inputs, turn * steps, steps, me, BM, HALVES, CONSUMERS)
-        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
+    tile = first_tile(order)
+    while tile < source.count():
+        low, high = multiply(inputs, turn * steps, steps, me, source.tiles.BM, HALVES, CONSUMERS)
+        at = source.at(tile)
         if GATED:
-            store(c, activated(low, "silu") * high, m, n + HEIGHT * me, N)
+            store(c, activated(low, "silu") * high, at.m, at.n + HEIGHT * me, source.problem.N)
         else:
-            store(c, low, m, n + HEIGHT * me, N)
+            store(c, low, at.m, at.n + HEIGHT * me, source.problem.N)
             if HALVES == 2:
-                store(c, high, m, n + HEIGHT * (CONSUMERS + me), N)
+                store(c, high, at.m, at.n + HEIGHT * (CONSUMERS + me), source.problem.N)
         turn += 1
-        tile = tile + tl.num_programs(0) if order is None else hear(order, turn)
+        tile = next_tile(tile, order, turn)
 
 
 @mimw.jit
@@ -121,20 +103,20 @@ def few_rows_gemm(a_desc, b_desc, c, experts_ptr, total_ptr, counter, N, K, BM: 
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
                       b=tle.gpu.alloc([STAGES, BN, BK], tlx.dtype_of(b_desc)))
-    order = None
-    if counter is not None:
-        order = tle.pipe(capacity=2, readers=consumers(CONSUMERS), name="order", tile=tle.gpu.alloc([2, 1], tl.int32))
+    order = order_pipe(counter, CONSUMERS)
+    HALVES: tl.constexpr = BN // (HEIGHT * CONSUMERS)
+    tiles, operands = BlockTiles(BM, BN // 2 if GATED else BN, GROUP_M, BK), ExpertOperands(a_desc, b_desc, experts_ptr, N, GATED)
     if not GATED:
         BYTES: tl.constexpr = BN * BK * tlx.size_of(tlx.dtype_of(b_desc))
-        ask_ahead(b_desc, experts_ptr, total_ptr, N, BM, BN, BK, GROUP_M, AHEAD_BYTES // CTAS // BYTES)
+        ask_ahead(operands, blocks(total_ptr, N, K, tiles), AHEAD_BYTES // CTAS // BYTES)
     tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
     tl.extra.cuda.gdc_launch_dependents()
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240 // CTAS // 8 * 8, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            told = None if order is None else order.reader(consumer(me))
-            compute(inputs.reader(consumer(me)), told, c, total_ptr, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, GATED)
+            received = None if order is None else order.reader(consumer(me))
+            compute(inputs.reader(consumer(me)), received, c, blocks(total_ptr, N, K, tiles), me, HALVES, CONSUMERS, GATED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            tells = None if order is None else order.writer()
-            load(inputs.writer(), tells, a_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM, BN, BK, GROUP_M, GATED)
+            source, sent = blocks(total_ptr, N, K, tiles), None if order is None else order.writer()
+            load_stolen(Loader(inputs.writer(), operands, source), source, sent, counter)

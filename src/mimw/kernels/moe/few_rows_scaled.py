@@ -18,9 +18,10 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
-from ..gemm.kernel import output_tiles, tile_origin
+from .blocks import BlockTiles, ExpertOperands, blocks
 from .few_rows import HEIGHT, store
-from .scaled import BLOCK, load
+from .scaled import BLOCK, Loader, ScalesAt, Weights
+from .stolen import load_stolen
 
 LEAST = tl.constexpr(32)        # scales of a slot: TMA starts at multiples of 128 bytes
 
@@ -32,13 +33,14 @@ def product(slot, row: tl.constexpr):
 
 
 @mimw.jit
-def multiply(inputs, of_low, of_high, next_step, first, steps, me: tl.constexpr, BM: tl.constexpr, CONSUMERS: tl.constexpr):
-    """Consumer `me`'s weights of both halves of a tile times A^T, scaled: `steps` chunks from number `first` on. The pointers are
-    to the halves' first scales, the others lie `next_step` further on each, and are read a chunk ahead."""
+def multiply(inputs, scales_at, first, steps, me: tl.constexpr, BM: tl.constexpr, CONSUMERS: tl.constexpr):
+    """Consumer `me`'s weights of both halves of a tile times A^T, scaled: `steps` chunks from number `first` on; scales are read a
+    chunk ahead."""
+    of_low, of_high = scales_at.left, scales_at.right
     low, high = tl.zeros((HEIGHT, BM), tl.float32), tl.zeros((HEIGHT, BM), tl.float32)
     low_ahead, high_ahead = tl.load(of_low), tl.load(of_high)
     for step in range(steps):
-        low_scale, high_scale, at = low_ahead, high_ahead, min(step + 1, steps - 1) * next_step
+        low_scale, high_scale, at = low_ahead, high_ahead, min(step + 1, steps - 1) * scales_at.next_step
         low_ahead, high_ahead = tl.load(of_low + at), tl.load(of_high + at)
         slot = inputs.wait(first + step).slot
         part, more = product(slot, HEIGHT * me), product(slot, HEIGHT * (CONSUMERS + me))
@@ -51,24 +53,26 @@ def multiply(inputs, of_low, of_high, next_step, first, steps, me: tl.constexpr,
 
 
 @mimw.jit
-def compute(inputs, c, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr,
-            WIDTH: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, GATED: tl.constexpr):
+def compute(inputs, c, source, weights, me: tl.constexpr, CONSUMERS: tl.constexpr):
     """Consumer `me`'s weights of each output tile of this program."""
-    rows = tl.load(total_ptr)
-    steps = tl.cdiv(K, BLOCK)
+    BM: tl.constexpr = source.tiles.BM
+    steps = source.steps()
     chunk = 0
-    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
-        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-        mine, other = n + HEIGHT * me, n + HEIGHT * (CONSUMERS + me)
-        scales = scale_b + tl.load(experts_ptr + m // BM).to(tl.int64) * next_expert
-        of_low = scales + mine // BLOCK * next_row
-        of_high = of_low + N // BLOCK * next_row if GATED else scales + min(other, N - 1) // BLOCK * next_row
-        low, high = multiply(inputs, of_low, of_high, next_step, chunk, steps, me, BM, CONSUMERS)
-        if GATED:
-            store(c, activated(low, "silu") * high, m, mine, N)
+    for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
+        at = source.at(tile)
+        mine, other = at.n + HEIGHT * me, at.n + HEIGHT * (CONSUMERS + me)
+        scales = weights.scales + tl.load(weights.experts + at.m // BM).to(tl.int64) * weights.next_expert
+        of_low = scales + mine // BLOCK * weights.next_row
+        if weights.GATED:
+            of_high = of_low + source.problem.N // BLOCK * weights.next_row
         else:
-            store(c, low, m, mine, N)
-            store(c, high, m, other, N)
+            of_high = scales + min(other, source.problem.N - 1) // BLOCK * weights.next_row
+        low, high = multiply(inputs, ScalesAt(of_low, of_high, weights.next_step), chunk, steps, me, BM, CONSUMERS)
+        if weights.GATED:
+            store(c, activated(low, "silu") * high, at.m, mine, source.problem.N)
+        else:
+            store(c, low, at.m, mine, source.problem.N)
+            store(c, high, at.m, other, source.problem.N)
         chunk += steps
 
 
@@ -86,10 +90,13 @@ def few_rows_scaled_gemm(a_desc, scales_desc, b_desc, c, scale_b, next_expert, n
     tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
     tl.extra.cuda.gdc_launch_dependents()
 
+    tiles, operands = BlockTiles(BM, WIDTH, GROUP_M, BLOCK), ExpertOperands(a_desc, b_desc, experts_ptr, N, GATED)
+    weights = Weights(scale_b, next_expert, next_row, next_step, experts_ptr, GATED, HEIGHT)
+
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), c, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K, me, BM,
-                    WIDTH, GROUP_M, CONSUMERS, GATED)
+            compute(inputs.reader(consumer(me)), c, blocks(total_ptr, N, K, tiles), weights, me, CONSUMERS)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), None, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, None, N, K, BM, WIDTH, GROUP_M, GATED)
+            source = blocks(total_ptr, N, K, tiles)
+            load_stolen(Loader(inputs.writer(), operands, scales_desc, source), source, None, None)

@@ -66,7 +66,7 @@ def scaled_room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, 
 def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: int, bm: int, gated: bool,
                    swapped: int = 0, counter=None, half: int = 64) -> tuple:
     """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T), with scales. `swapped` is how many
-    consumers there are whose products' rows are weights, or 0. With a `counter`, an int32 that is 0, tiles are drawn, where none
+    consumers there are whose products' rows are weights, or 0. With a `counter`, an int32 that is 0, tiles are stolen, where none
     is. They have two halves of 64 or 128 weights."""
     if swapped:
         width = 64 * swapped if gated else 128 * swapped

@@ -15,76 +15,105 @@ a slot back a chunk later. So there are LAG + 2 slots: with fewer each waits for
 the last row of A is read for them, and nobody reads what becomes of it.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..checks import persistent
 from ..descriptors import described
-from ..gemm.kernel import output_tiles, tile_origin
+from .blocks import BlockOutput, BlockTiles, blocks
 from .configs import LINE_BYTES, SHARED_BYTES
-from .kernel import store
 
 BM, BN, CONSUMERS, LAG = 128, 256, 2, 2
 REGISTERS = 208, 88         # of a consumer's threads, and of those that copy
 
 
+@tle.struct
+class Ring:
+    """STAGES tiles of A and of the weights, and the barriers by which they are filled and given back."""
+    a: tlx.buffered_tensor
+    b: tlx.buffered_tensor
+    full: tlx.mbarrier
+    free: tlx.mbarrier
+    STAGES: tl.constexpr
+
+
+@tle.struct
+class Gathered:
+    """The M rows of A as they lie, the weights, the rows that each expert gets by number, and the expert of each block."""
+    a: tl.tensor
+    b_desc: tl.tensor_descriptor
+    sources: tl.tensor
+    experts: tl.tensor
+    M: Any
+
+
+@tle.struct
+class Share:
+    """One of the CONSUMERS that share the rows of a tile."""
+    me: tl.constexpr
+    CONSUMERS: tl.constexpr
+
+
 @mimw.jit
-def gather(a_tiles, b_tiles, full, free, a_ptr, b_desc, sources_ptr, experts_ptr, total_ptr, N, K, M, BM: tl.constexpr,
-           WIDTH: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, LAG: tl.constexpr,
-           EVEN: tl.constexpr):
+def gather(ring, operands, source, LAG: tl.constexpr, EVEN: tl.constexpr):
     """Tiles of the rows and of the expert's weights along K, for one output tile of this program after the other."""
-    BYTES: tl.constexpr = 2 * WIDTH * BK * tlx.size_of(tlx.dtype_of(b_desc))
-    rows, chunk, column = tl.load(total_ptr), 0, tl.arange(0, BK)[None, :]
-    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
-        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-        expert = tl.load(experts_ptr + m // BM)
-        row = tl.minimum(tl.load(sources_ptr + m + tl.arange(0, BM)), M - 1)
-        at = a_ptr + row.to(tl.int64)[:, None] * K + column
-        for k in range(0, K, BK):
+    BK: tl.constexpr = source.tiles.BK
+    WIDTH: tl.constexpr = source.tiles.BN
+    STAGES: tl.constexpr = ring.STAGES
+    BYTES: tl.constexpr = 2 * WIDTH * BK * tlx.size_of(tlx.dtype_of(operands.b_desc))
+    chunk, column = 0, tl.arange(0, BK)[None, :]
+    for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
+        place = source.at(tile)
+        expert = tl.load(operands.experts + place.m // source.tiles.BM)
+        row = tl.minimum(tl.load(operands.sources + place.m + tl.arange(0, source.tiles.BM)), operands.M - 1)
+        at = operands.a + row.to(tl.int64)[:, None] * source.problem.K + column
+        for k in range(0, source.problem.K, BK):
             slot = chunk % STAGES
-            tlx.barrier_wait(free[slot], ((chunk // STAGES) & 1) ^ 1)
-            tlx.barrier_expect_bytes(full[slot], BYTES)
+            tlx.barrier_wait(ring.free[slot], ((chunk // STAGES) & 1) ^ 1)
+            tlx.barrier_expect_bytes(ring.full[slot], BYTES)
             for half in tl.static_range(2):
-                tlx.async_descriptor_load(b_desc, tlx.local_slice(b_tiles[slot], [half * WIDTH, 0], [WIDTH, BK]),
-                                          [expert, half * N + n, k], full[slot])
+                tlx.async_descriptor_load(operands.b_desc, tlx.local_slice(ring.b[slot], [half * WIDTH, 0], [WIDTH, BK]),
+                                          [expert, half * source.problem.N + place.n, k], ring.full[slot])
             if EVEN:
-                tlx.async_load(at + k, a_tiles[slot])
+                tlx.async_load(at + k, ring.a[slot])
             else:
-                tlx.async_load(at + k, a_tiles[slot], mask=k + column < K, other=0.0)
+                tlx.async_load(at + k, ring.a[slot], mask=k + column < source.problem.K, other=0.0)
             tlx.async_load_commit_group()
             if chunk >= LAG:
                 tlx.async_load_wait_group(LAG)
                 tlx.fence("async_shared")
-                tlx.barrier_arrive(full[(chunk - LAG) % STAGES])
+                tlx.barrier_arrive(ring.full[(chunk - LAG) % STAGES])
             chunk += 1
     tlx.async_load_wait_group(0)
     tlx.fence("async_shared")
     for last in range(tl.maximum(chunk - LAG, 0), chunk):
-        tlx.barrier_arrive(full[last % STAGES])
+        tlx.barrier_arrive(ring.full[last % STAGES])
 
 
 @mimw.jit
-def compute(a_tiles, b_tiles, full, free, staging, c_desc, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGES: tl.constexpr):
-    """The share of consumer `me` of the rows of each output tile; one product is always under way."""
-    WIDTH: tl.constexpr = BN // 2
-    ROWS: tl.constexpr = BM // CONSUMERS
-    rows, steps, first = tl.load(total_ptr), tl.cdiv(K, BK), 0
-    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
-        acc = tl.zeros((ROWS, BN), tl.float32)
+def compute(ring, source, out, part):
+    """A consumer's share of the rows of each output tile; one product is always under way."""
+    ROWS: tl.constexpr = source.tiles.BM // part.CONSUMERS
+    STAGES: tl.constexpr = ring.STAGES
+    steps, first = source.steps(), 0
+    for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
+        acc = tl.zeros((ROWS, 2 * source.tiles.BN), tl.float32)
         for chunk in range(first, first + steps):
             slot = chunk % STAGES
-            tlx.barrier_wait(full[slot], (chunk // STAGES) & 1)
-            acc = tlx.async_dot(tlx.local_slice(a_tiles[slot], [me * ROWS, 0], [ROWS, BK]), tlx.local_trans(b_tiles[slot]), acc)
+            tlx.barrier_wait(ring.full[slot], (chunk // STAGES) & 1)
+            rows = tlx.local_slice(ring.a[slot], [part.me * ROWS, 0], [ROWS, source.tiles.BK])
+            acc = tlx.async_dot(rows, tlx.local_trans(ring.b[slot]), acc)
             acc = tlx.async_dot_wait(1, acc)
-            tlx.barrier_arrive(free[(chunk + STAGES - 1) % STAGES], pred=chunk > first)
+            tlx.barrier_arrive(ring.free[(chunk + STAGES - 1) % STAGES], pred=chunk > first)
         acc = tlx.async_dot_wait(0, acc)
         first += steps
-        tlx.barrier_arrive(free[(first - 1) % STAGES])
-        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-        store(c_desc, staging, me, acc, m + me * ROWS, n, ROWS, WIDTH, PIECES, 1, True)
+        tlx.barrier_arrive(ring.free[(first - 1) % STAGES])
+        out.store(acc, source.at(tile).moved(part.me * ROWS), part)
     tlx.async_descriptor_store_wait(0)
 
 
@@ -99,15 +128,15 @@ def gathered_gemm(a_ptr, b_desc, c_desc, sources_ptr, experts_ptr, total_ptr, N,
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_ptr), STAGES)
     b_tiles = tlx.local_alloc((BN, BK), tlx.dtype_of(b_desc), STAGES)
     staging = tlx.local_alloc((BM // CONSUMERS, WIDTH // PIECES), tlx.dtype_of(c_desc), CONSUMERS)
-    full, free = tlx.alloc_barriers(STAGES, 2), tlx.alloc_barriers(STAGES, CONSUMERS)
+    ring = Ring(a_tiles, b_tiles, tlx.alloc_barriers(STAGES, 2), tlx.alloc_barriers(STAGES, CONSUMERS), STAGES)
+    tiles, operands = BlockTiles(BM, WIDTH, GROUP_M, BK), Gathered(a_ptr, b_desc, sources_ptr, experts_ptr, M)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=LARGE, replicate=CONSUMERS):
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(a_tiles, b_tiles, full, free, staging, c_desc, total_ptr, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES,
-                    STAGES)
+            out = BlockOutput(c_desc, staging, PIECES, 1, BM // CONSUMERS, True)
+            compute(ring, blocks(total_ptr, N, K, tiles), out, Share(me, CONSUMERS))
         with tlx.async_task(num_warps=4, num_regs=SMALL):
-            gather(a_tiles, b_tiles, full, free, a_ptr, b_desc, sources_ptr, experts_ptr, total_ptr, N, K, M, BM, WIDTH, BK,
-                   GROUP_M, STAGES, LAG, EVEN)
+            gather(ring, operands, blocks(total_ptr, N, K, tiles), LAG, EVEN)
 
 
 def gathered_product(a, b, c, sources, experts, total, programs: int, group_m: int = 8) -> tuple:

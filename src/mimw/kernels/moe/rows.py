@@ -20,7 +20,7 @@ import mimw.tlx as tlx
 
 @mimw.jit
 def clear(counter_ptr):
-    """The counter that tiles are drawn from, if there is one, becomes 0."""
+    """The counter that tiles are stolen from, if there is one, becomes 0."""
     if counter_ptr is not None:
         if tl.program_id(0) + tl.program_id(1) == 0:
             tl.store(counter_ptr, 0)

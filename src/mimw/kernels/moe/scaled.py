@@ -11,9 +11,11 @@ block_scaled_gemm. A tile has 128 weights in two halves of 64 with a scale each:
 then share one. A consumer has 64 rows. With HALF = 128 tiles are wide: 256 weights in two halves of 128, each with scales of its
 own, a quarter fewer bytes out of L2; a consumer then has one product at a time, while the other one adds.
 
-With a `counter` tiles are drawn (drawn.py): a program that begins late, since another launch has had its multiprocessor, holds up
+With a `counter` tiles are stolen (stolen.py): a program that begins late, since another launch has had its multiprocessor, holds up
 nobody.
 """
+
+from typing import Any
 
 import triton.language as tl
 
@@ -23,47 +25,66 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
-from ..gemm.kernel import columns, output_tiles, tile_origin
-from .drawn import hear, put_back, tell
+from ..gemm.product import columns
+from ..gemm.sources import OneMatrix
+from .blocks import BlockTiles, ExpertOperands, PlaceInBlock, blocks, copy_weights
+from .stolen import first_tile, load_stolen, next_tile, order_pipe
 
 BLOCK = tl.constexpr(128)       # of K, and of the weights' rows, that share a scale
 PIECE = tl.constexpr(64)        # columns that are stored at a time
 
 
-@mimw.jit
-def load(inputs, order, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM: tl.constexpr,
-         WIDTH: tl.constexpr, GROUP_M: tl.constexpr, GATED: tl.constexpr):
-    """Tiles of rows, their scales and the expert's weights along K, for one output tile of this program after the other."""
-    rows = tl.load(total_ptr)
-    tiles = output_tiles(rows, N, BM, WIDTH)
-    tile = tl.program_id(0)
-    turn, chunk = 0, 0
-    while tile < tiles:
-        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-        if counter is not None:
-            tell(order, turn, tile)
-            drawn = tl.atomic_add(counter, 1, sem="relaxed")    # on its way while this tile is asked for
-        expert = tl.load(experts_ptr + m // BM)
-        for step in range(tl.cdiv(K, BLOCK)):
-            slot = inputs.acquire(chunk)
-            if GATED:
-                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [0, 0], [WIDTH, BLOCK]), b_desc.block_shape, [expert, n, step * BLOCK])
-                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [WIDTH, 0], [WIDTH, BLOCK]), b_desc.block_shape,
-                             [expert, N + n, step * BLOCK])
-            else:
-                tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [expert, n, step * BLOCK])
-            tle.gpu.copy(a_desc, tlx.local_slice(slot.a, [0, 0], [BM, BLOCK]), a_desc.block_shape, [m, step * BLOCK])
-            tle.gpu.copy(scales_desc, tlx.local_slice(slot.scales, [0], [BM]), scales_desc.block_shape, [step, m])
-            inputs.commit(chunk)
+@tle.struct
+class Loader:
+    """Tiles of rows, their scales and the expert's weights along K."""
+    inputs: tle.pipe_writer
+    operands: ExpertOperands
+    scales_desc: tl.tensor_descriptor
+    source: OneMatrix
+
+    @mimw.jit
+    def load(self, chunk, at):
+        BM: tl.constexpr = self.source.tiles.BM
+        a_desc, scales_desc = self.operands.a_desc, self.scales_desc
+        place = PlaceInBlock(at.m, at.n, tl.load(self.operands.experts + at.m // BM), None)
+        for step in range(tl.cdiv(self.source.problem.K, BLOCK)):
+            slot = self.inputs.acquire(chunk)
+            copy_weights(self.operands, slot, place, step, BLOCK)
+            tle.gpu.copy(a_desc, tlx.local_slice(slot.a, [0, 0], [BM, BLOCK]), a_desc.block_shape, [at.m, step * BLOCK])
+            tle.gpu.copy(scales_desc, tlx.local_slice(slot.scales, [0], [BM]), scales_desc.block_shape, [step, at.m])
+            self.inputs.commit(chunk)
             chunk += 1
-        turn += 1
-        if counter is None:
-            tile += tl.num_programs(0)
-        else:
-            put_back(counter, drawn, tiles)
-            tile = tl.num_programs(0) + drawn
-    if counter is not None:
-        tell(order, turn, tiles)
+        return chunk
+
+
+@tle.struct
+class Weights:
+    """The weights' scales, how far apart those of experts, of rows and of chunks are, and the expert of each block. GATED: a tile's
+    halves are the gate and up, else two halves of HALF weights."""
+    scales: tl.tensor
+    next_expert: Any
+    next_row: Any
+    next_step: Any
+    experts: tl.tensor
+    GATED: tl.constexpr
+    HALF: tl.constexpr
+
+
+@tle.struct
+class ScalesAt:
+    """The first scales of a tile's halves, and the way to those of the next chunk."""
+    left: tl.tensor
+    right: tl.tensor
+    next_step: Any
+
+
+@tle.struct
+class Output:
+    """C by way of staging tiles, of which ROWS rows are stored."""
+    c_desc: tl.tensor_descriptor
+    staging: tlx.buffered_tensor
+    STAGING: tl.constexpr
+    ROWS: tl.constexpr
 
 
 @mimw.jit
@@ -82,15 +103,15 @@ def plus(left, right, part, scales, of_left, of_right):
 
 
 @mimw.jit
-def multiply(inputs, of_left, of_right, next_step, first, steps, row: tl.constexpr):
+def multiply(inputs, scales_at, first, steps, row: tl.constexpr):
     """64 rows from row `row` of the tiles on, times both halves of the weights, scaled: `steps` chunks from number `first` on. The
-    pointers are to the halves' first scales, the others lie `next_step` further on. The first one's sums of two chunks are
-    scaled while the second one is multiplied."""
+    first one's sums of two chunks are scaled while the second one is multiplied."""
+    of_left, of_right = scales_at.left, scales_at.right
     left, right = tl.zeros((64, PIECE), tl.float32), tl.zeros((64, PIECE), tl.float32)
     for pair in range(steps // 2):
-        chunk, at = first + 2 * pair, 2 * pair * next_step
+        chunk, at = first + 2 * pair, 2 * pair * scales_at.next_step
         l_scale, r_scale = tl.load(of_left + at), tl.load(of_right + at)
-        l_other, r_other = tl.load(of_left + at + next_step), tl.load(of_right + at + next_step)
+        l_other, r_other = tl.load(of_left + at + scales_at.next_step), tl.load(of_right + at + scales_at.next_step)
         part, scales = part_product(inputs.wait(chunk).slot, row)
         more, others = part_product(inputs.wait(chunk + 1).slot, row)
         part = tlx.async_dot_wait(1, part)
@@ -101,7 +122,7 @@ def multiply(inputs, of_left, of_right, next_step, first, steps, row: tl.constex
         inputs.release(chunk + 1)
         left, right = plus(left, right, more, others, l_other, r_other)
     if steps % 2 != 0:
-        at = (steps - 1) * next_step
+        at = (steps - 1) * scales_at.next_step
         l_scale, r_scale = tl.load(of_left + at), tl.load(of_right + at)
         part, scales = part_product(inputs.wait(first + steps - 1).slot, row)
         part = tlx.async_dot_wait(0, part)
@@ -119,8 +140,9 @@ def half_product(slot, row: tl.constexpr, first: tl.constexpr, registers):
 
 
 @mimw.jit
-def multiply_wide(inputs, of_left, of_right, next_step, first, steps, row: tl.constexpr):
+def multiply_wide(inputs, scales_at, first, steps, row: tl.constexpr):
     """`multiply` for halves of 128 weights, which have the registers of a product in turn; their scales are read a chunk ahead."""
+    of_left, of_right = scales_at.left, scales_at.right
     left, right = tl.zeros((64, BLOCK), tl.float32), tl.zeros((64, BLOCK), tl.float32)
     part = tl.zeros((64, BLOCK), tl.float32)
     l_scale, r_scale = tl.load(of_left), tl.load(of_right)
@@ -133,7 +155,7 @@ def multiply_wide(inputs, of_left, of_right, next_step, first, steps, row: tl.co
         left += part * (scales * l_scale)[:, None]
         left = tlx.async_dot_wait(0, left)      # the sum is done here: the next product takes its registers
         part = half_product(slot, row, BLOCK, part)
-        at = min(step + 1, steps - 1) * next_step
+        at = min(step + 1, steps - 1) * scales_at.next_step
         l_next, r_next = tl.load(of_left + at), tl.load(of_right + at)
         part = tlx.async_dot_wait(0, part)
         inputs.release(first + step)
@@ -144,52 +166,61 @@ def multiply_wide(inputs, of_left, of_right, next_step, first, steps, row: tl.co
 
 
 @mimw.jit
-def store(c_desc, staging, number: tl.constexpr, sums, m, n, ROWS: tl.constexpr, STAGING: tl.constexpr):
-    """Write ROWS rows of 64 columns; they wait for the store that last used the staging tile."""
-    tlx.async_descriptor_store_wait(STAGING - 1)
-    tlx.local_store(staging[number], sums.to(tlx.dtype_of(c_desc)))
-    tlx.fence("async_shared")
-    tlx.async_descriptor_store(c_desc, tlx.local_slice(staging[number], [0, 0], [ROWS, PIECE]), [m, n])
+def scales_for(weights, source, at):
+    """The scales of an output tile's weights."""
+    expert = tl.load(weights.experts + at.m // source.tiles.BM).to(tl.int64)
+    left = weights.scales + expert * weights.next_expert + at.n // BLOCK * weights.next_row
+    right = left
+    if weights.GATED:
+        right += source.problem.N // BLOCK * weights.next_row
+    elif weights.HALF == BLOCK:
+        right += tl.where(at.n + BLOCK < source.problem.N, weights.next_row, 0)
+    return ScalesAt(left, right, weights.next_step)
 
 
 @mimw.jit
-def compute(inputs, order, staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K,
-            me: tl.constexpr, BM: tl.constexpr, GROUP_M: tl.constexpr, STAGING: tl.constexpr, GATED: tl.constexpr,
-            HALF: tl.constexpr):
+def store(out, number: tl.constexpr, sums, m, n):
+    """Write rows of 64 columns; they wait for the store that last used the staging tile."""
+    tlx.async_descriptor_store_wait(out.STAGING - 1)
+    tlx.local_store(out.staging[number], sums.to(tlx.dtype_of(out.c_desc)))
+    tlx.fence("async_shared")
+    tlx.async_descriptor_store(out.c_desc, tlx.local_slice(out.staging[number], [0, 0], [out.ROWS, PIECE]), [m, n])
+
+
+@mimw.jit
+def store_halves(out, left, right, at, me: tl.constexpr, GATED: tl.constexpr):
+    """Write consumer `me`'s rows of both halves, or of silu(left) right, from place `at` of C on."""
+    STAGING: tl.constexpr = out.STAGING
+    PIECES: tl.constexpr = left.shape[1] // PIECE
+    if GATED:
+        for piece in tl.static_range(PIECES):
+            sums = activated(columns(left, piece, PIECES), "silu") * columns(right, piece, PIECES)
+            store(out, STAGING * me + piece % STAGING, sums, at.m + 64 * me, at.n + piece * PIECE)
+    else:
+        for piece in tl.static_range(PIECES):
+            store(out, STAGING * me + piece % STAGING, columns(left, piece, PIECES), at.m + 64 * me, at.n + piece * PIECE)
+        for piece in tl.static_range(PIECES):
+            store(out, STAGING * me + (PIECES + piece) % STAGING, columns(right, piece, PIECES), at.m + 64 * me,
+                  at.n + left.shape[1] + piece * PIECE)
+
+
+@mimw.jit
+def compute(inputs, order, source, weights, out, me: tl.constexpr):
     """Consumer `me`'s 64 rows of each output tile of this program."""
-    WIDTH: tl.constexpr = HALF if GATED else 2 * HALF
-    ROWS: tl.constexpr = min(BM, 64)
-    rows = tl.load(total_ptr)
-    steps = tl.cdiv(K, BLOCK)
+    steps = source.steps()
     turn, chunk = 0, 0
-    tile = tl.program_id(0) if order is None else hear(order, 0)
-    while tile < output_tiles(rows, N, BM, WIDTH):
-        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-        of_left = scale_b + tl.load(experts_ptr + m // BM).to(tl.int64) * next_expert + n // BLOCK * next_row
-        of_right = of_left
-        if GATED:
-            of_right += N // BLOCK * next_row
-        elif HALF == BLOCK:
-            of_right += tl.where(n + BLOCK < N, next_row, 0)
-        if HALF == BLOCK:
-            left, right = multiply_wide(inputs, of_left, of_right, next_step, chunk, steps, 64 * me)
+    tile = first_tile(order)
+    while tile < source.count():
+        at = source.at(tile)
+        scales_at = scales_for(weights, source, at)
+        if weights.HALF == BLOCK:
+            left, right = multiply_wide(inputs, scales_at, chunk, steps, 64 * me)
         else:
-            left, right = multiply(inputs, of_left, of_right, next_step, chunk, steps, 64 * me)
-        PIECES: tl.constexpr = HALF // PIECE
-        if GATED:
-            for piece in tl.static_range(PIECES):
-                sums = activated(columns(left, piece, PIECES), "silu") * columns(right, piece, PIECES)
-                store(c_desc, staging, STAGING * me + piece % STAGING, sums, m + 64 * me, n + piece * PIECE, ROWS, STAGING)
-        else:
-            for piece in tl.static_range(PIECES):
-                store(c_desc, staging, STAGING * me + piece % STAGING, columns(left, piece, PIECES), m + 64 * me, n + piece * PIECE,
-                      ROWS, STAGING)
-            for piece in tl.static_range(PIECES):
-                store(c_desc, staging, STAGING * me + (PIECES + piece) % STAGING, columns(right, piece, PIECES), m + 64 * me,
-                      n + HALF + piece * PIECE, ROWS, STAGING)
+            left, right = multiply(inputs, scales_at, chunk, steps, 64 * me)
+        store_halves(out, left, right, at, me, weights.GATED)
         chunk += steps
         turn += 1
-        tile = tile + tl.num_programs(0) if order is None else hear(order, turn)
+        tile = next_tile(tile, order, turn)
     tlx.async_descriptor_store_wait(0)
 
 
@@ -214,20 +245,19 @@ def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert
         tlx.fence("async_shared")
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs", a=a_tiles, scales=scales,
                       b=tle.gpu.alloc([STAGES, 2 * HALF, BLOCK], tlx.dtype_of(b_desc)))
-    order = None
-    if counter is not None:
-        order = tle.pipe(capacity=2, readers=consumers(CONSUMERS), name="order", tile=tle.gpu.alloc([2, 1], tl.int32))
+    order = order_pipe(counter, CONSUMERS)
     staging = tlx.local_alloc((64, PIECE), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    tiles, operands = BlockTiles(BM, WIDTH, GROUP_M, BLOCK), ExpertOperands(a_desc, b_desc, experts_ptr, N, GATED)
+    weights = Weights(scale_b, next_expert, next_row, next_step, experts_ptr, GATED, HALF)
     tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
     tl.extra.cuda.gdc_launch_dependents()
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            told = None if order is None else order.reader(consumer(me))
-            compute(inputs.reader(consumer(me)), told, staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr,
-                    total_ptr, N, K, me, BM, GROUP_M, STAGING, GATED, HALF)
+            received = None if order is None else order.reader(consumer(me))
+            out = Output(c_desc, staging, STAGING, min(BM, 64))
+            compute(inputs.reader(consumer(me)), received, blocks(total_ptr, N, K, tiles), weights, out, me)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            tells = None if order is None else order.writer()
-            load(inputs.writer(), tells, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM, WIDTH, GROUP_M,
-                 GATED)
+            source, sent = blocks(total_ptr, N, K, tiles), None if order is None else order.writer()
+            load_stolen(Loader(inputs.writer(), operands, scales_desc, source), source, sent, counter)

@@ -19,6 +19,8 @@ on. The order of all sums is settled by the sizes and the number of programs, so
 and after a launch: who has added a program's sums clears its flag.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
@@ -26,29 +28,72 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
-from ..gemm.kernel import columns
+from ..gemm.product import columns
+from ..gemm.tiles import Problem
+
+
+@tle.struct
+class Tiles:
+    """Tiles of WN weights by TM rows of X, in chunks of BK; CONSUMERS have 64 weights each, whose sums go out in PIECES."""
+    WN: tl.constexpr
+    TM: tl.constexpr
+    BK: tl.constexpr
+    PIECES: tl.constexpr
+    CONSUMERS: tl.constexpr
+    W_IS_NK: tl.constexpr
+
+
+@tle.struct
+class Work:
+    """The product, and how many chunks all its tiles have."""
+    problem: Problem
+    chunks: Any
+    tiles: Tiles
+
+
+@tle.struct
+class Output:
+    """C, whose rows are `row` elements apart, and where programs leave sums for each other: fp32 numbers and flags."""
+    c: tl.tensor
+    row: Any
+    room: tl.tensor
+    flags: tl.tensor
+
+
+@tle.struct
+class Others:
+    """The programs that have the chunks from `whole` to `begin` of a tile, the nearest one first; consumer `me`'s sums of each lie
+    SIZE apart."""
+    begin: Any
+    whole: Any
+    chunks: Any
+    me: tl.constexpr
+    CONSUMERS: tl.constexpr
+    SIZE: tl.constexpr
 
 
 @mimw.jit
-def share(program, chunks):
+def first_chunk(program, chunks):
     """The first chunk of a program."""
     return program * chunks // tl.num_programs(0)
 
 
 @mimw.jit
-def load(inputs, x_desc, w_desc, chunks, M, K, WN: tl.constexpr, TM: tl.constexpr, BK: tl.constexpr, W_IS_NK: tl.constexpr):
+def load(inputs, x_desc, w_desc, work):
     """Tiles of weights and of X for the chunks of this program, the last tile first."""
-    steps, tiles_m = tl.cdiv(K, BK), tl.cdiv(M, TM)
-    first = share(tl.program_id(0), chunks)
-    end = share(tl.program_id(0) + 1, chunks)
+    tiles = work.tiles
+    BK: tl.constexpr = tiles.BK
+    steps, tiles_m = tl.cdiv(work.problem.K, tiles.BK), tl.cdiv(work.problem.M, tiles.TM)
+    first = first_chunk(tl.program_id(0), work.chunks)
+    end = first_chunk(tl.program_id(0) + 1, work.chunks)
     chunk = 0
     while end > first:
         tile = (end - 1) // steps
         begin = max(first, tile * steps)
-        n, m = tile // tiles_m * WN, tile % tiles_m * TM
+        n, m = tile // tiles_m * tiles.WN, tile % tiles_m * tiles.TM
         for step in range(begin - tile * steps, end - tile * steps):
             slot = inputs.acquire(chunk)
-            tle.gpu.copy(w_desc, slot.w, w_desc.block_shape, [n, step * BK] if W_IS_NK else [step * BK, n])
+            tle.gpu.copy(w_desc, slot.w, w_desc.block_shape, [n, step * BK] if tiles.W_IS_NK else [step * BK, n])
             tle.gpu.copy(x_desc, slot.x, x_desc.block_shape, [m, step * BK])
             inputs.commit(chunk)
             chunk += 1
@@ -56,12 +101,12 @@ def load(inputs, x_desc, w_desc, chunks, M, K, WN: tl.constexpr, TM: tl.constexp
 
 
 @mimw.jit
-def multiply(inputs, first, count, row: tl.constexpr, TM: tl.constexpr, W_IS_NK: tl.constexpr):
+def multiply(inputs, first, count, row: tl.constexpr, tiles):
     """64 weights, from number `row` of the tile on, times TM rows of X: the sum over `count` chunks, one or more, transposed."""
-    acc = tl.zeros((64, TM), tl.float32)
+    acc = tl.zeros((64, tiles.TM), tl.float32)
     for chunk in range(first, first + count):
         slot = inputs.wait(chunk).slot
-        if W_IS_NK:
+        if tiles.W_IS_NK:
             w = tlx.local_slice(slot.w, [row, 0], [64, slot.w.shape[1]])
         else:
             w = tlx.local_trans(tlx.local_slice(slot.w, [0, row], [slot.w.shape[0], 64]))
@@ -74,52 +119,55 @@ def multiply(inputs, first, count, row: tl.constexpr, TM: tl.constexpr, W_IS_NK:
 
 
 @mimw.jit
-def plus_others(sums, room, flags, begin, whole, chunks, at, me: tl.constexpr, FIRST: tl.constexpr, LAST: tl.constexpr,
-                SIZE: tl.constexpr, CONSUMERS: tl.constexpr):
-    """`sums` and those of the programs that have the chunks from `whole` to `begin`, the nearest program's first, which lie `at`
-    these places of SIZE. The FIRST time flags are waited for, the LAST time they are cleared."""
+def plus_others(sums, out, others, at, FIRST: tl.constexpr, LAST: tl.constexpr):
+    """`sums`, which lie `at` these places of SIZE, and those of the others. The FIRST time flags are waited for, the LAST time they
+    are cleared."""
+    begin = others.begin
     program = tl.program_id(0)
-    while begin > whole:
+    while begin > others.whole:
         program -= 1
-        place = program * CONSUMERS + me
+        place = program * others.CONSUMERS + others.me
         if FIRST:
-            tl.atomic_poll(flags + place, 1, sem="acquire", scope="gpu")
-        sums += tl.load(room + place * SIZE + at, cache_modifier=".cg")
+            tl.atomic_poll(out.flags + place, 1, sem="acquire", scope="gpu")
+        sums += tl.load(out.room + place * others.SIZE + at, cache_modifier=".cg")
         if LAST:
-            tl.atomic_store(flags + place, 0, sem="relaxed", scope="gpu")
-        begin = share(program, chunks)
+            tl.atomic_store(out.flags + place, 0, sem="relaxed", scope="gpu")
+        begin = first_chunk(program, others.chunks)
     return sums
 
 
 @mimw.jit
-def compute(inputs, c, room, flags, chunks, M, N, K, c_row, me: tl.constexpr, WN: tl.constexpr, TM: tl.constexpr, BK: tl.constexpr,
-            PIECES: tl.constexpr, CONSUMERS: tl.constexpr, W_IS_NK: tl.constexpr):
+def compute(inputs, out, work, me: tl.constexpr):
     """Consumer `me`'s 64 weights of each tile of this program. Sums go out in PIECES, which change their layout on the way."""
-    SIZE: tl.constexpr = 64 * TM
-    WIDTH: tl.constexpr = TM // PIECES
-    steps, tiles_m = tl.cdiv(K, BK), tl.cdiv(M, TM)
-    first = share(tl.program_id(0), chunks)
-    end = share(tl.program_id(0) + 1, chunks)
-    place = tl.program_id(0) * CONSUMERS + me
-    inside = tl.arange(0, 64)[:, None] * TM + tl.arange(0, WIDTH)[None, :]
+    tiles = work.tiles
+    PIECES: tl.constexpr = tiles.PIECES
+    SIZE: tl.constexpr = 64 * tiles.TM
+    WIDTH: tl.constexpr = tiles.TM // PIECES
+    steps, tiles_m = tl.cdiv(work.problem.K, tiles.BK), tl.cdiv(work.problem.M, tiles.TM)
+    first = first_chunk(tl.program_id(0), work.chunks)
+    end = first_chunk(tl.program_id(0) + 1, work.chunks)
+    place = tl.program_id(0) * tiles.CONSUMERS + me
+    inside = tl.arange(0, 64)[:, None] * tiles.TM + tl.arange(0, WIDTH)[None, :]
     chunk = 0
     while end > first:
         tile = (end - 1) // steps
         whole = tile * steps
         begin = max(first, whole)
-        acc = multiply(inputs, chunk, end - begin, 64 * me, TM, W_IS_NK)
+        acc = multiply(inputs, chunk, end - begin, 64 * me, tiles)
         chunk += end - begin
         if end < whole + steps:
             for piece in tl.static_range(PIECES):
-                tl.store(room + place * SIZE + inside + piece * WIDTH, columns(acc, piece, PIECES))
-            tl.atomic_store(flags + place, 1, sem="release", scope="gpu")
+                tl.store(out.room + place * SIZE + inside + piece * WIDTH, columns(acc, piece, PIECES))
+            tl.atomic_store(out.flags + place, 1, sem="release", scope="gpu")
         else:
-            n = tile // tiles_m * WN + 64 * me + tl.arange(0, 64)[:, None]
+            others = Others(begin, whole, work.chunks, me, tiles.CONSUMERS, SIZE)
+            n = tile // tiles_m * tiles.WN + 64 * me + tl.arange(0, 64)[:, None]
             for piece in tl.static_range(PIECES):
-                m = tile % tiles_m * TM + piece * WIDTH + tl.arange(0, WIDTH)[None, :]
-                sums = plus_others(columns(acc, piece, PIECES), room, flags, begin, whole, chunks, inside + piece * WIDTH, me,
-                                   piece == 0, piece == PIECES - 1, SIZE, CONSUMERS)
-                tl.store(c + m.to(tl.int64) * c_row + n, sums.to(c.dtype.element_ty), mask=(m < M) & (n < N))
+                m = tile % tiles_m * tiles.TM + piece * WIDTH + tl.arange(0, WIDTH)[None, :]
+                sums = plus_others(columns(acc, piece, PIECES), out, others, inside + piece * WIDTH, piece == 0,
+                                   piece == PIECES - 1)
+                tl.store(out.c + m.to(tl.int64) * out.row + n, sums.to(out.c.dtype.element_ty),
+                         mask=(m < work.problem.M) & (n < work.problem.N))
         end = begin
 
 
@@ -133,10 +181,10 @@ def skinny_gemm(x_desc, w_desc, c, room, flags, chunks, M, N, K, c_row, WN: tl.c
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       w=tle.gpu.alloc(W_SHAPE, tlx.dtype_of(w_desc)),
                       x=tle.gpu.alloc([STAGES, TM, BK], tlx.dtype_of(x_desc)))
+    work = Work(Problem(M, N, K), chunks, Tiles(WN, TM, BK, PIECES, CONSUMERS, W_IS_NK))
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), c, room, flags, chunks, M, N, K, c_row, me, WN, TM, BK, PIECES, CONSUMERS,
-                    W_IS_NK)
+            compute(inputs.reader(consumer(me)), Output(c, c_row, room, flags), work, me)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), x_desc, w_desc, chunks, M, K, WN, TM, BK, W_IS_NK)
+            load(inputs.writer(), x_desc, w_desc, work)

@@ -54,7 +54,7 @@ def struct(cls: type) -> Any:
     cls.__init__ = _initialiser(cls.__name__, fields)
     made = aggregate(cls)
     made.hash_attrs = list(methods_of(made).values())       # what a kernel of `triton.jit` looks at
-    made.replace, made.type, made.__str__ = _replace, property(_type), _text
+    made.replace, made.type, made.__str__, made.__repr__ = _replace, property(_type), _text, _text
     setattr(made, FIELDS, fields)
     made.__signature__ = inspect.Signature([field.parameter for field in fields.values()])
     made.signature = made.__signature__.replace(parameters=[*made.__signature__.parameters.values(), _SEMANTIC])
