@@ -102,14 +102,14 @@ def test_few_rows_in_any_order(check_kernel, form):
 @mimw.jit
 def shares(out, length, most, tiles, per, columns, DRAWN: tl.constexpr):
     """The units of each share; a share is the owner of its first unit and its last."""
-    sizes = side.cut(length, most, tiles, per, 1, DRAWN)
-    for number in range(side.shares_of(sizes, length, per, columns)):
-        first, stop = side.share(number, sizes, length, per, columns)
+    shares = side.cut(length, most, tiles, per, columns, 1, DRAWN)
+    for number in range(side.shares_of(shares)):
+        first, stop = side.share(number, shares)
         tl.store(out + 2 * number, first)
         tl.store(out + 2 * number + 1, stop)
         if first < stop:
-            tl.device_assert(side.owner(first, sizes, length, per, columns) == number)
-            tl.device_assert(side.owner(stop - 1, sizes, length, per, columns) == number)
+            tl.device_assert(side.owner(first, shares) == number)
+            tl.device_assert(side.owner(stop - 1, shares) == number)
 
 
 @pytest.mark.parametrize("length, most, tiles, per, columns, drawn, size", [

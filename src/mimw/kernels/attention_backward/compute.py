@@ -23,7 +23,7 @@ import mimw.tlx as tlx
 
 from .order import program_of
 from .schedule import span
-from .scores import slope_at, weights
+from .scores import rules_of, weights
 from .sums import share_of
 
 FINISHED = tl.constexpr(8)  # named barrier of all consumers: their last shares of dQ are made
@@ -38,8 +38,8 @@ def place_of(ds, chunk, me: tl.constexpr):
 
 
 @mimw.jit
-def tell(ds, chunk):
-    """All consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
+def signal(ds, chunk):
+    """Announce to all consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
     tlx.barrier_arrive(ds[1][chunk % SLOTS])
 
 
@@ -71,43 +71,41 @@ def hand_over(shares, block, dq):
 
 
 @mimw.jit
-def probabilities(scores, lse, query, key, terms, shape, TYPE: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
-                  RAGGED: tl.constexpr):
+def probabilities(scores, lse, query, key, rules, problem, TYPE: tl.constexpr, MASKED: tl.constexpr, form):
     """P^T of the keys from `key` and the queries from `query` on; with a soft cap also P^T times its derivative."""
-    positions = query + (shape[2] - shape[1]) + tl.arange(0, scores.shape[1])
+    positions = query + (problem.seq_k - problem.seq_q) + tl.arange(0, scores.shape[1])
     keys = key + tl.arange(0, scores.shape[0])
-    p, weight = weights(scores, lse[None, :], keys[:, None], positions[None, :], terms, shape, MASKED, CAUSAL, RAGGED)
-    if terms[1] is None:
+    p, weight = weights(scores, lse[None, :], keys[:, None], positions[None, :], rules, problem, MASKED, form)
+    if rules.inner is None:
         return (p.to(TYPE), )
     else:
         return p.to(TYPE), weight.to(TYPE)
 
 
 @mimw.jit
-def begin(keys, queries, terms, query, key, shape, me: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
-          RAGGED: tl.constexpr):
+def begin(keys, queries, rules, query, key, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
     """P^T of the first block, with nothing beside it."""
     k = tlx.local_slice(keys[0], [me * 64, 0], [64, keys.shape[1]])
     slot = queries.wait(0).slot
     scores = tlx.async_dot(k, tlx.local_trans(slot.rows))
     lse = tlx.local_load(slot.numbers)
     scores = tlx.async_dot_wait(0, scores)
-    return probabilities(scores, lse, query, key, terms, shape, keys.dtype, MASKED, CAUSAL, RAGGED)
+    return probabilities(scores, lse, query, key, rules, problem, keys.dtype, MASKED, form)
 
 
 @mimw.jit
-def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
-         CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
+def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
+         form):
     """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
     keys, values, ds = tiles
     queries, slopes, shares = pipes
     p, dk, dv = state
     DTYPE: tl.constexpr = keys.dtype
     D: tl.constexpr = dk.shape[1]
-    SHARED: tl.constexpr = DQ == "tma"
+    SHARED: tl.constexpr = form.DQ == "tma"
     # Always 0, but a compiler that does not know makes the addresses of K and V anew for each block. One that knows keeps them,
     # twenty-four descriptors of 64 bits, in registers over the whole loop, and there is no room for them.
-    zero = block & shape[3]
+    zero = block & problem.opaque_zero
     k, v = tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D])
     slope = slopes.wait(block).slot
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
@@ -119,7 +117,7 @@ def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr,
         wait(ds, block)
         tlx.local_store(place_of(ds, block + 1, me), tile)
         tlx.fence("async_shared")
-        tell(ds, block + 1)
+        signal(ds, block + 1)
     # Behind the store, since in front of it the assembler would start the product before the registers of dP^T are free.
     if not LAST:
         following = queries.wait(block + 1).slot
@@ -132,7 +130,7 @@ def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr,
     if not LAST:
         scores = tlx.async_dot_wait(2 if SHARED else 1, scores)
         lse = tlx.local_load(following.numbers)
-        p = probabilities(scores, lse, query, key, terms, shape, DTYPE, MASKED, CAUSAL, RAGGED)
+        p = probabilities(scores, lse, query, key, rules, problem, DTYPE, MASKED, form)
         # What is awaited here is needed next anyway. The assembler moves no wait over a loop, and so leaves the wait for dQ behind
         # the exponentials, which run beside the products.
         slopes.wait(block + 1)
@@ -166,54 +164,53 @@ def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexp
 
 
 @mimw.jit
-def gradients(keys, values, ds, pipes, batch, head, key, queries, scale, terms, shape, me: tl.constexpr, BM: tl.constexpr,
-              D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
+def gradients(keys, values, ds, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
     """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
-    `queries` is what `span` says of them, terms = (log2_scale, inner, slopes, step) as the kernel has them."""
-    MASKED: tl.constexpr = CAUSAL or shape[4] is not None or shape[5] is not None
+    `queries` is what `span` says of them."""
+    D: tl.constexpr = form.D
+    BM: tl.constexpr = form.BM
+    GROUP: tl.constexpr = form.GROUP
+    MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
     first, blocks, early, late = queries
     key += me * 64
-    log2_scale, inner, slopes, slopes_step = terms
-    if DQ == "tma":
+    if form.DQ == "tma":
         tlx.local_store(place_of(ds, 0, me), tl.zeros((64, BM), keys[0].dtype))
         tlx.fence("async_shared")
-        tell(ds, 0)
+        signal(ds, 0)
     tlx.barrier_wait(keys[1][0], 0)
-    of_head = log2_scale, inner, slope_at(slopes, slopes_step, batch, head * GROUP)
-    p = begin(keys[0], pipes[0], of_head, first * BM, key, shape, me, MASKED, CAUSAL, RAGGED)
+    of_head = rules_of(rules, batch, head * GROUP)
+    p = begin(keys[0], pipes[0], of_head, first * BM, key, problem, me, MASKED, form)
     tlx.barrier_wait(values[1][0], 0)
     tiles = keys[0], values[0], ds
     state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
     block = 0
-    for g in range(GROUP + shape[3]):  # not known to be one round, the loops inside stay loops, and need fewer registers
-        of_head = log2_scale, inner, slope_at(slopes, slopes_step, batch, head * GROUP + g)
+    # Not known to be one round, the loops inside stay loops, and need fewer registers.
+    for g in range(GROUP + problem.opaque_zero):
+        of_head = rules_of(rules, batch, head * GROUP + g)
         begun = tl.where(g == 0, 1, 0)  # of the first head, whose first probabilities are there already
         if MASKED:
             for i in range(begun, early):
-                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, True, CAUSAL, RAGGED, DQ)
+                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
                 block += 1
         for i in range(tl.maximum(begun, early), late):
-            state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, False, CAUSAL, RAGGED, DQ)
+            state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, False, form)
             block += 1
-        if shape[4] is not None:
+        if problem.left is not None:
             for i in range(tl.maximum(begun, late), blocks):
-                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, True, CAUSAL, RAGGED, DQ)
+                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
                 block += 1
-    state = step(tiles, pipes, block, state, 0, key, of_head, shape, me, True, False, CAUSAL, RAGGED, DQ)
-    k, v = finish(tiles, pipes[2], block, state, scale, me, DQ)
+    state = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
+    k, v = finish(tiles, pipes[2], block, state, rules.scale, me, form.DQ)
     return k, v, key
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr,
-            BANDS: tl.constexpr):
+def compute(keys, values, ds, pipes, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
     """The role: dK and dV of 64 keys, to memory."""
-    block, head, batch = program_of(BANDS)
-    key = block * BN
-    queries = span(key, shape, BM, BN, CAUSAL)
-    k, v, key = gradients(keys, values, ds, pipes, batch, head, key, queries, scale, terms, shape, me, BM, D, GROUP, CAUSAL,
-                          RAGGED, DQ)
+    block, head, batch = program_of(form.BANDS)
+    key = block * form.BN
+    queries = span(key, problem, form.BM, form.BN, form.CAUSAL)
+    k, v, key = gradients(keys, values, ds, pipes, batch, head, key, queries, rules, problem, me, form)
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, k, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)

@@ -26,6 +26,7 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import SLOTS, compute
+from .nouns import Form, Problem, Rules
 from .order import program_of
 from .schedule import span
 from .sums import BLOCK_COLUMNS, store
@@ -49,13 +50,14 @@ def load_once(desc, tiles, full, batch, head, key):
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, shape, BM: tl.constexpr,
-         BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, BANDS: tl.constexpr):
+def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
-    heads = shape[0]
-    number, head, batch = program_of(BANDS)
-    key = number * BN
-    first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
+    BM: tl.constexpr = form.BM
+    GROUP: tl.constexpr = form.GROUP
+    heads = problem.heads
+    number, head, batch = program_of(form.BANDS)
+    key = number * form.BN
+    first, blocks, _, _ = span(key, problem, BM, form.BN, form.CAUSAL)
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
         if block == 0:
@@ -86,8 +88,9 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
     CONSUMERS: tl.constexpr = BN // 64
     COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    shape = heads, seq_q, seq_k, zero, left, right
-    terms = log2_scale, inner, alibi, alibi_step
+    problem = Problem(heads, seq_q, seq_k, zero, left, right)
+    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
+    form = Form(BM, BN, D, GROUP, CAUSAL, RAGGED, DQ, BANDS)
     keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
@@ -105,10 +108,10 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, DQ, BANDS)
+            compute(keys, values, ds, pipes, dk_desc, dv_desc, rules, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc,
-                 delta_desc, shape, BM, BN, GROUP, CAUSAL, BANDS)
+                 delta_desc, problem, form)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, sums, shape, BM, BN, D, GROUP, CAUSAL, BANDS)
+                store(shares, sums, problem, BM, BN, D, GROUP, CAUSAL, BANDS)

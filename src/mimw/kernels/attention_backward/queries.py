@@ -23,15 +23,16 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .kernel import load_once
+from .nouns import Form, Problem, Rules
 from .order import program_of, sizes_of
-from .scores import slope_at, weights
+from .scores import rules_of, weights
 
 
 @mimw.jit
-def keys_of(query, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+def keys_of(query, problem, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
     """(first block of keys, number of blocks, from which number on the BM queries from `query` on see all keys to their left, and
     from which on they do not see all to their right). Blocks are counted from the first one."""
-    _, seq_q, seq_k, _, left, right = shape
+    seq_q, seq_k, left, right = problem.seq_q, problem.seq_k, problem.left, problem.right
     ahead = seq_k - seq_q
     ends, low, late, early = seq_k, 0, seq_k // BN, 0
     if CAUSAL or right is not None:
@@ -52,11 +53,11 @@ def load_block(desc, pipe, block, batch, head, low, BN: tl.constexpr):
 
 
 @mimw.jit
-def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, query, shape, BM: tl.constexpr, BN: tl.constexpr,
+def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, query, problem, BM: tl.constexpr, BN: tl.constexpr,
          GROUP: tl.constexpr, CAUSAL: tl.constexpr, BANDS: tl.constexpr):
     """Queries and dO once, then keys and values, keys a block ahead."""
     _, head, batch = program_of(BANDS)
-    low, blocks, _, _ = keys_of(query, shape, BM, BN, CAUSAL)
+    low, blocks, _, _ = keys_of(query, problem, BM, BN, CAUSAL)
     load_once(q_desc, queries[0], queries[1], batch, head, query)
     load_block(k_desc, keys, 0, batch, head // GROUP, low, BN)
     load_once(do_desc, slopes[0], slopes[1], batch, head, query)
@@ -67,13 +68,13 @@ def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, query, 
 
 
 @mimw.jit
-def step(tiles, block, state, numbers, terms, query, low, shape, me: tl.constexpr, BN: tl.constexpr, LAST: tl.constexpr,
-         MASKED: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+def step(tiles, block, state, numbers, rules, query, low, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
+         form):
     """dQ += dS K of block number `block` of keys beside the probabilities of the next."""
     queries, slopes, keys, values = tiles
     weight, dq = state
     lse, delta = numbers
-    zero = block & shape[3]  # keeps the addresses of Q and dO from being held in registers, as in compute.py
+    zero = block & problem.opaque_zero  # keeps the addresses of Q and dO from being held in registers, as in compute.py
     q = tlx.local_slice(queries[zero], [me * 64, 0], [64, dq.shape[1]])
     do = tlx.local_slice(slopes[zero], [me * 64, 0], [64, slopes.shape[1]])
     dp = tlx.async_dot(do, tlx.local_trans(values.wait(block).slot.rows))
@@ -85,7 +86,7 @@ def step(tiles, block, state, numbers, terms, query, low, shape, me: tl.constexp
     dq = tlx.async_dot(ds, keys.held(block).rows, dq)
     if not LAST:
         scores = tlx.async_dot_wait(1, scores)
-        weight = weights_of(scores, lse, query, (low + block + 1) * BN, terms, shape, kept_as(q), MASKED, CAUSAL, RAGGED)
+        weight = weights_of(scores, lse, query, (low + block + 1) * form.BN, rules, problem, kept_as(q), MASKED, form)
         values.wait(block + 1)  # needed next anyway: it keeps the wait for dQ behind the exponentials
     dq = tlx.async_dot_wait(0, dq)
     keys.release(block)
@@ -99,27 +100,27 @@ def kept_as(q):
 
 
 @mimw.jit
-def weights_of(scores, lse, query, key, terms, shape, TYPE: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
-               RAGGED: tl.constexpr):
+def weights_of(scores, lse, query, key, rules, problem, TYPE: tl.constexpr, MASKED: tl.constexpr, form):
     """P of the queries from `query` and the keys from `key` on, times the derivative of the soft cap."""
-    positions = query + (shape[2] - shape[1]) + tl.arange(0, scores.shape[0])
+    positions = query + (problem.seq_k - problem.seq_q) + tl.arange(0, scores.shape[0])
     keys = key + tl.arange(0, scores.shape[1])
-    _, weight = weights(scores, lse[:, None], keys[None, :], positions[:, None], terms, shape, MASKED, CAUSAL, RAGGED)
+    _, weight = weights(scores, lse[:, None], keys[None, :], positions[:, None], rules, problem, MASKED, form)
     return weight.to(TYPE)
 
 
 @mimw.jit
-def gradients(queries, slopes, keys, values, numbers, scale, of_head, query, span, shape, me: tl.constexpr, BN: tl.constexpr,
-              D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+def gradients(queries, slopes, keys, values, numbers, scale, of_head, query, span, problem, me: tl.constexpr, form):
     """dQ, over Q in shared memory, of consumer `me`, whose queries begin at `query`; `numbers` are their log-sum-exps and deltas,
     `span` is what `keys_of` says of all the program's queries."""
+    D: tl.constexpr = form.D
     low, blocks, early, late = span
+    whole = form.replace(RAGGED=False)      # for blocks of keys without an end
     lse, delta = numbers
     q = tlx.local_slice(queries[0][0], [me * 64, 0], [64, D])
     tlx.barrier_wait(queries[1][0], 0)
     scores = tlx.async_dot(q, tlx.local_trans(keys.wait(0).slot.rows))
     scores = tlx.async_dot_wait(0, scores)
-    weight = weights_of(scores, lse, query, low * BN, of_head, shape, kept_as(q), True, CAUSAL, RAGGED)
+    weight = weights_of(scores, lse, query, low * form.BN, of_head, problem, kept_as(q), True, form)
     tlx.barrier_wait(slopes[1][0], 0)
     state = weight, tl.zeros((64, D), tl.float32)
     tiles = queries[0], slopes[0], keys, values
@@ -127,34 +128,32 @@ def gradients(queries, slopes, keys, values, numbers, scale, of_head, query, spa
     last = blocks - 1
     begin = tl.minimum(tl.maximum(early - 1, 0), last)
     end = tl.minimum(tl.maximum(late - 1, begin), last)
-    if shape[4] is not None:
+    if problem.left is not None:
         for block in range(0, begin):
-            state = step(tiles, block, state, numbers, of_head, query, low, shape, me, BN, False, True, CAUSAL, RAGGED)
+            state = step(tiles, block, state, numbers, of_head, query, low, problem, me, False, True, form)
     for block in range(begin, end):
-        state = step(tiles, block, state, numbers, of_head, query, low, shape, me, BN, False, False, CAUSAL, False)
+        state = step(tiles, block, state, numbers, of_head, query, low, problem, me, False, False, whole)
     for block in range(end, last):
-        state = step(tiles, block, state, numbers, of_head, query, low, shape, me, BN, False, True, CAUSAL, RAGGED)
-    _, dq = step(tiles, last, state, numbers, of_head, query, low, shape, me, BN, True, False, CAUSAL, False)
+        state = step(tiles, block, state, numbers, of_head, query, low, problem, me, False, True, form)
+    _, dq = step(tiles, last, state, numbers, of_head, query, low, problem, me, True, False, whole)
     tlx.local_store(q, (dq * scale).to(q.dtype))  # over Q, of which nobody else reads these rows
     tlx.fence("async_shared")
     return q
 
 
 @mimw.jit
-def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, padded, shape, me: tl.constexpr,
-            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, BANDS: tl.constexpr):
+def compute(queries, slopes, keys, values, rows, dq_desc, rules, query, padded, problem, me: tl.constexpr, form):
     """The role: the 64 queries of consumer `me`."""
-    _, head, batch = program_of(BANDS)
-    span = keys_of(query, shape, BM, BN, CAUSAL)
+    _, head, batch = program_of(form.BANDS)
+    span = keys_of(query, problem, form.BM, form.BN, form.CAUSAL)
     query += me * 64
     mine = query + tl.arange(0, 64)
-    at = (batch * shape[0] + head).to(tl.int64) * padded + mine
+    at = (batch * problem.heads + head).to(tl.int64) * padded + mine
     lse = tl.load(rows + at, mask=mine < padded, other=float("inf"))
-    delta = tl.load(rows + sizes_of(BANDS)[1].to(tl.int64) * padded + at, mask=mine < padded, other=0.0)
-    log2_scale, inner, alibi, alibi_step = terms
-    of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, head)
+    delta = tl.load(rows + sizes_of(form.BANDS)[1].to(tl.int64) * padded + at, mask=mine < padded, other=0.0)
+    of_head = rules_of(rules, batch, head)
     numbers = lse, delta
-    q = gradients(queries, slopes, keys, values, numbers, scale, of_head, query, span, shape, me, BN, D, CAUSAL, RAGGED)
+    q = gradients(queries, slopes, keys, values, numbers, rules.scale, of_head, query, span, problem, me, form)
     tlx.async_descriptor_store(dq_desc, q, [batch, head, query, 0])
     tlx.async_descriptor_store_wait(0)
 
@@ -173,8 +172,9 @@ def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_
     """
     CONSUMERS: tl.constexpr = BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    shape = heads, seq_q, seq_k, zero, left, right
-    terms = log2_scale, inner, alibi, alibi_step
+    problem = Problem(heads, seq_q, seq_k, zero, left, right)
+    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
+    form = Form(BM, BN, D, GROUP, CAUSAL, RAGGED, None, BANDS)
     queries = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
     slopes = tlx.local_alloc((BM, DV), DTYPE, 1), tlx.alloc_barriers(1)
     keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
@@ -184,8 +184,8 @@ def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, scale, terms, query, padded, shape,
-                    me, BM, BN, D, CAUSAL, RAGGED, BANDS)
+            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, rules, query, padded, problem, me,
+                    form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, query, shape, BM, BN, GROUP,
+            load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, query, problem, BM, BN, GROUP,
                  CAUSAL, BANDS)

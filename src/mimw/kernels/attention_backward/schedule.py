@@ -1,11 +1,11 @@
 """Which blocks of queries look at a block of keys.
 
-Input: the first key and `shape` = (query heads, seq_q, seq_k, 0, left, right). Output: the first block of queries, how many
+Input: the first key and the `Problem` (nouns.py). Output: the first block of queries, how many
 there are, and which of these need a mask. For example, with BM = 64, BN = 128, CAUSAL, 256 queries and keys:
 
-    span(128, (1, 256, 256, 0, None, None), 64, 128, True)      (2, 2, 2, 2): blocks 2 and 3, both of which cross the diagonal
-    span(0, (1, 256, 256, 0, None, None), 64, 128, True)        (0, 4, 2, 4): the first two of four cross it
-    span(0, (1, 256, 256, 0, 10, None), 64, 128, True)          (0, 3, 2, 2): query 137 is the last one that sees one of the keys
+    span(128, Problem(1, 256, 256, 0, None, None), 64, 128, True)   (2, 2, 2, 2): blocks 2 and 3, both of which cross the diagonal
+    span(0, Problem(1, 256, 256, 0, None, None), 64, 128, True)     (0, 4, 2, 4): the first two of four cross it
+    span(0, Problem(1, 256, 256, 0, 10, None), 64, 128, True)       (0, 3, 2, 2): query 137 is the last that sees one of the keys
 
 The window of a query at position p = query + seq_k - seq_q reaches from key p - left to key p + right; None is no bound, CAUSAL a
 right of 0. Blocks of queries that see none of the keys are not looked at; where that is all of them, one is, and its mask hides
@@ -18,10 +18,10 @@ import mimw
 
 
 @mimw.jit
-def span(key, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+def span(key, problem, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
     """(first block of queries, number of blocks, how many of them, from the first on, hold a query that does not see all keys to
     its right, from which number on they hold one that does not see all keys to its left)."""
-    _, seq_q, seq_k, _, left, right = shape
+    seq_q, seq_k, left, right = problem.seq_q, problem.seq_k, problem.left, problem.right
     blocks = tl.cdiv(seq_q, BM)
     ahead = seq_k - seq_q
     first, early = 0, 0

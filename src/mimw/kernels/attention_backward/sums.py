@@ -57,12 +57,11 @@ def add(shares, sums_desc, of_head, heads_apart, first, blocks, BM: tl.constexpr
 
 
 @mimw.jit
-def store(shares, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
+def store(shares, sums_desc, problem, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
           CAUSAL: tl.constexpr, BANDS: tl.constexpr):
     """The role that adds the shares of a program of kernel.py."""
-    heads, seq_q, _, _, _, _ = shape
     block, head, batch = program_of(BANDS)
     key = block * BN
-    first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
-    of_head = (batch * heads + head * GROUP) * tl.cdiv(seq_q, BM)
-    add(shares, sums_desc, of_head, tl.cdiv(seq_q, BM), first, blocks, BM, BN, D, GROUP)
+    first, blocks, _, _ = span(key, problem, BM, BN, CAUSAL)
+    of_head = (batch * problem.heads + head * GROUP) * tl.cdiv(problem.seq_q, BM)
+    add(shares, sums_desc, of_head, tl.cdiv(problem.seq_q, BM), first, blocks, BM, BN, D, GROUP)

@@ -1,10 +1,10 @@
 """Which program of finished.py reads which keys: shares of one size, heads side by side, cut where sequences end.
 
-Input: the sequences' lengths, the sizes `shape`, and how keys are cut, as in schedule.py. Output: numbers of shares and units.
+Input: a `Problem` and a `Form`, as in schedule.py. Output: numbers of shares and units.
 For example, one sequence of 128 units, 8 heads of keys, 132 programs: 16 for each head, `per`, who are number c, c + 8, c + 16, ..
 
-    sizes = cut(128, 128, 1, 16, 1, 0)          (128, 8, 1): shares of 8 units
-    share(11, sizes, 128, 16, 8)                (392, 400): of 1024 units number 3 * 128 + 8, the second share of head 3
+    shares = cut(128, 128, 1, 16, 8, 1, 0)      shares of 8 units
+    share(11, shares)                           (392, 400): of 1024 units number 3 * 128 + 8, the second share of head 3
 
 Units are counted head by head, in a head sequence by sequence, in a sequence from its first block on. The units of a head are a
 column, which has programs of its own: so those of all heads read the same keys at the same time, whatever the lengths are, and
@@ -14,9 +14,12 @@ A share is units one after the other, so at most two of its tiles are others' as
 for who comes first, in PIECES shares for each program, of SMALLEST units or more: each wants queries, and writes sums.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 
 from .even import fitted, quotient, some_units
 from .schedule import MUCH, length_of
@@ -24,79 +27,97 @@ from .schedule import MUCH, length_of
 PIECES, SMALLEST = tl.constexpr(4), tl.constexpr(4)
 
 
+@tle.struct
+class Shares:
+    """Shares of `columns` columns of `length` units: `each` for each of `per` programs, up to number `fixed`, then `drawn` for who
+    comes first."""
+
+    length: Any
+    per: Any
+    columns: Any
+    fixed: Any
+    each: Any
+    drawn: Any
+
+
+@tle.struct
+class Ends:
+    """Units of a head and of its longest sequence; with ONCE lengths of sequences, and the units where they end."""
+
+    total: Any
+    most: Any
+    lengths: Any
+    ends: Any
+
+
 @mimw.jit
-def cut(length, most, tiles, per, LEAST: tl.constexpr, DRAWN: tl.constexpr):
-    """(units of a column that its programs have from the start, units of such a share, units of one that is drawn), of a column of
-    `length` units and `tiles` tiles, each of `most` units at most, and `per` programs."""
+def cut(length, most, tiles, per, columns, LEAST: tl.constexpr, DRAWN: tl.constexpr):
+    """Shares of columns of `length` units and `tiles` tiles, each of `most` units at most, and `per` programs."""
     if DRAWN == 0:
         each = tl.maximum(quotient(length + per - 1, per), LEAST)
-        return length, fitted(each, length, most, tiles), length * 0 + 1
+        return Shares(length, per, columns, length, fitted(each, length, most, tiles), length * 0 + 1)
     else:
         drawn = tl.where(length >= MUCH * per, length // 8 * DRAWN, 0)
         each = tl.maximum(quotient(length - drawn + per - 1, per), LEAST)
         fixed = tl.minimum(each * per, length)
-        return fixed, each, tl.maximum(quotient(length - fixed + PIECES * per - 1, PIECES * per), SMALLEST)
+        size = tl.maximum(quotient(length - fixed + PIECES * per - 1, PIECES * per), SMALLEST)
+        return Shares(length, per, columns, fixed, each, size)
 
 
 @mimw.jit
-def share(number, sizes, length, per, columns):
+def share(number, shares):
     """(the first unit of a share, the first of the one after)."""
-    fixed, each, size = sizes
-    row = quotient(number, columns)
-    own = tl.minimum(row * each, fixed)
-    drawn = tl.minimum(fixed + (row - per) * size, length)
-    first = tl.where(row < per, own, drawn)
-    stop = tl.where(row < per, tl.minimum(own + each, fixed), tl.minimum(drawn + size, length))
-    start = (number - row * columns) * length
+    row = quotient(number, shares.columns)
+    own = tl.minimum(row * shares.each, shares.fixed)
+    drawn = tl.minimum(shares.fixed + (row - shares.per) * shares.drawn, shares.length)
+    first = tl.where(row < shares.per, own, drawn)
+    stop = tl.where(row < shares.per, tl.minimum(own + shares.each, shares.fixed), tl.minimum(drawn + shares.drawn, shares.length))
+    start = (number - row * shares.columns) * shares.length
     return start + first, start + stop
 
 
 @mimw.jit
-def shares_of(sizes, length, per, columns):
+def shares_of(shares):
     """How many shares there are: one for each program, and those that are drawn."""
-    fixed, _, size = sizes
-    return (per + quotient(length - fixed + size - 1, size)) * columns
+    return (shares.per + quotient(shares.length - shares.fixed + shares.drawn - 1, shares.drawn)) * shares.columns
 
 
 @mimw.jit
-def owner(unit, sizes, length, per, columns):
+def owner(unit, shares):
     """The share that has a unit."""
-    fixed, each, size = sizes
-    column = quotient(unit, length)
-    inside = unit - column * length
-    later = tl.where(inside < fixed, 0, inside - fixed)
-    row = tl.where(inside < fixed, quotient(inside, each), per + quotient(later, size))
-    return row * columns + column
+    column = quotient(unit, shares.length)
+    inside = unit - column * shares.length
+    later = tl.where(inside < shares.fixed, 0, inside - shares.fixed)
+    row = tl.where(inside < shares.fixed, quotient(inside, shares.each), shares.per + quotient(later, shares.drawn))
+    return row * shares.columns + column
 
 
 @mimw.jit
-def look(lengths, unit, shape, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr):
-    """(units of a head, of its longest sequence, lengths, where sequences end); the last two are only there with ONCE, where there
-    are BATCH sequences at most."""
-    if ONCE:
-        length, units = some_units(lengths, 0, unit, shape, BN, BATCH)
+def ends_of(unit, problem, form):
+    """Where sequences end; with ONCE there are BATCH of them at most."""
+    if form.ONCE:
+        length, units = some_units(problem, 0, unit, form)
         ends = tl.cumsum(units, 0)
-        return tl.max(ends, 0), tl.max(units, 0), length, ends
+        return Ends(tl.max(ends, 0), tl.max(units, 0), length, ends)
     else:
         total, most = 0, 1
-        for first in range(0, shape[0], BATCH):
-            _, units = some_units(lengths, first, unit, shape, BN, BATCH)
+        for first in range(0, problem.batches, form.BATCH):
+            _, units = some_units(problem, first, unit, form)
             total += tl.sum(units, 0)
             most = tl.maximum(most, tl.max(units, 0))
-        return total, most, 0, 0
+        return Ends(total, most, 0, 0)
 
 
 @mimw.jit
-def sequence_at(inside, seen, lengths, unit, shape, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr):
+def sequence_at(inside, seen, unit, problem, form):
     """(the sequence that a head's unit number `inside` is of, where it starts)."""
-    _, _, _, ends = seen
-    if ONCE:
-        over = ends <= inside
-        return tl.sum(over.to(tl.int32), 0), tl.max(tl.where(over, ends, 0), 0)
+    if form.ONCE:
+        over = seen.ends <= inside
+        return tl.sum(over.to(tl.int32), 0), tl.max(tl.where(over, seen.ends, 0), 0)
     else:
         batch, start, before = 0, 0, 0
-        for first in range(0, shape[0], BATCH):
-            _, units = some_units(lengths, first, unit, shape, BN, BATCH)
+        for first in range(0, problem.batches, form.BATCH):
+            _, units = some_units(problem, first, unit, form)
             ends = before + tl.cumsum(units, 0)
             over = (ends <= inside) & (units > 0)
             batch += tl.sum(over.to(tl.int32), 0)
@@ -106,9 +127,9 @@ def sequence_at(inside, seen, lengths, unit, shape, BN: tl.constexpr, BATCH: tl.
 
 
 @mimw.jit
-def keys_of(batch, seen, lengths, shape, BATCH: tl.constexpr, ONCE: tl.constexpr):
+def keys_of(batch, seen, problem, form):
     """How many keys a sequence has."""
-    if ONCE:
-        return tl.max(tl.where(tl.arange(0, BATCH) == batch, seen[2], 0), 0)
+    if form.ONCE:
+        return tl.max(tl.where(tl.arange(0, form.BATCH) == batch, seen.lengths, 0), 0)
     else:
-        return length_of(lengths, tl.minimum(batch, shape[0] - 1), shape)
+        return length_of(problem, tl.minimum(batch, problem.batches - 1))

@@ -12,6 +12,7 @@ import triton.language as tl
 import mimw
 
 from .ending import ended
+from .nouns import Sums
 
 
 @mimw.jit
@@ -47,7 +48,7 @@ def combine(o, lse, room, sinks, queries, heads, group, row_tiles, slots, o_b, o
             shrink, factor = tl.exp2(before - base), tl.exp2(score - base[None, :])
             total = total * shrink + tl.sum(weight * factor, 0)
             acc = acc * shrink[:, None] + tl.sum(part * factor[:, :, None], 0)
-        logarithm, result = ended(highest, total, acc, head, counts, sinks)
+        logarithm, result = ended(Sums(highest, total, acc), head, counts, sinks)
         at = batch.to(tl.int64) * o_b + query.to(tl.int64) * o_s + head.to(tl.int64) * o_h
         written = counts[:, None] & (columns < WIDTH)[None, :]
         tl.store(o + at[:, None] + columns[None, :], result.to(o.dtype.element_ty), mask=written)

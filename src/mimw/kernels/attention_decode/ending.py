@@ -1,8 +1,8 @@
 """What becomes of finished rows: sinks join the denominators, sums become results, which are written.
 
-Input: a tile's highest scores in base 2, its sums of probabilities and of p V. Output: logarithms and results. For example:
+Input: the `Sums` of a tile's rows (nouns.py). Output: logarithms and results. For example:
 
-    logarithm, result = ended(highest, total, acc, head, counts, sinks)         rows that saw no key: -inf, or the sink, and 0
+    logarithm, result = ended(sums, head, counts, sinks)         rows that saw no key: -inf, or the sink, and 0
 """
 
 import triton.language as tl
@@ -10,11 +10,13 @@ import triton.language as tl
 import mimw
 
 from ..attention.softmax import LN2, LOG2_E
+from .nouns import row_at
 
 
 @mimw.jit
-def ended(highest, total, acc, head, counts, sinks):
+def ended(sums, head, counts, sinks):
     """(natural logarithms of the denominators, results) of rows of these heads."""
+    highest, total, acc = sums.highest, sums.total, sums.acc
     if sinks is not None:
         sink = tl.load(sinks + head, mask=counts, other=float("-inf")) * LOG2_E
         before, highest = highest, tl.maximum(highest, sink)
@@ -27,15 +29,15 @@ def ended(highest, total, acc, head, counts, sinks):
 
 
 @mimw.jit
-def write(highest, total, acc, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH: tl.constexpr):
+def write(sums, batch, tile, results, problem, WIDTH: tl.constexpr):
     """O and lse of a tile's rows."""
-    packed, column = tl.arange(0, acc.shape[0]), tl.arange(0, acc.shape[1])
-    query, head = packed // group, tile * group + packed % group
-    counts = packed < shape[2] * group
-    logarithm, result = ended(highest, total, acc, head, counts, sinks)
-    if v_scale is not None:
-        result *= tl.load(v_scale + tile * scale_step)
-    place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
-    tl.store(o + place[:, None] + column[None, :], result.to(o.dtype.element_ty),
+    packed, column = tl.arange(0, sums.acc.shape[0]), tl.arange(0, sums.acc.shape[1])
+    query, head = packed // problem.group, tile * problem.group + packed % problem.group
+    counts = packed < problem.queries * problem.group
+    logarithm, result = ended(sums, head, counts, results.sinks)
+    if results.v_scale is not None:
+        result *= tl.load(results.v_scale + tile * results.step)
+    o, place = results.o, row_at(results.o, batch, query, head)
+    tl.store(o.data + place[:, None] + column[None, :], result.to(o.data.dtype.element_ty),
              mask=counts[:, None] & (column < WIDTH)[None, :])
-    tl.store(lse + (batch * heads + head).to(tl.int64) * shape[2] + query, logarithm, mask=counts)
+    tl.store(results.lse + (batch * problem.heads + head).to(tl.int64) * problem.queries + query, logarithm, mask=counts)

@@ -24,84 +24,89 @@ import mimw.tlx as tlx
 
 from .ending import write
 from .even import begin, owner, share, shares_of, span
-from .kernel import pages_at, tell, told
-from .schedule import draw, length_of, lowest_key, unit_of
-from .warps import ROWS, WARPS, attend, load_block, rows_of, tell_ending, told_ending
+from .kernel import pages_at, received, send
+from .nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace
+from .schedule import length_of, lowest_key, steal, unit_of
+from .warps import ROWS, WARPS, attend, load_block, received_ending, rows_of, send_ending
 
 
 @mimw.jit
-def load(items, endings, ring, begun, k_desc, v_desc, lengths, table, table_row, flags, splits, shape, NONE, PAGE: tl.constexpr,
-         BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr):
+def load(items, endings, ring, begun, caches, flags, problem, form):
     """Keys and values of this program's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
     workers = tl.num_programs(0)
-    unit = unit_of(lengths, splits, shape, BN, BATCH)
-    chunk, turn, number, shares = 0, 0, tl.program_id(0), workers
-    while number < shares:
-        at, end, batch, length, start, total, sizes = begin(number, workers, lengths, unit, shape, BN, BATCH, ONCE, LEAST, DRAWN)
+    unit = unit_of(problem, form)
+    chunk, turn, number, count = 0, 0, tl.program_id(0), workers
+    while number < count:
+        at, end, batch, length, start, shares = begin(number, workers, unit, problem, form)
         part = 0
         while at < end:
-            lowest = lowest_key(length, shape)
-            tile, first, stop, whole, units, following, over = span(at, end, start, length, unit, shape, BN)
-            alone = (at == whole) & (following == whole + units)
-            tell(items, turn, batch, tile, first, stop, tl.where(alone, -1, number * 2 + part), length)
+            lowest = lowest_key(length, problem)
+            piece = span(at, end, start, length, unit, problem, form)
+            whole, units = piece.whole, piece.units
+            alone = (at == whole) & (piece.following == whole + units)
+            send(items, turn, Item(batch, piece.tile, piece.first, piece.stop, tl.where(alone, -1, number * 2 + part), length))
             # The first queries are asked for behind one block, not behind a whole ring of each SM.
-            if PAGE == 0:
-                for block in range(first, stop):
+            if form.PAGE == 0:
+                for block in range(piece.first, piece.stop):
                     tlx.barrier_wait(begun, 0, pred=chunk == 1)
-                    load_block(ring, chunk, k_desc, v_desc, (batch, ), tile, block * BN, BN)
+                    load_block(ring, chunk, caches, (batch, ), piece.tile, block * form.BN, form.BN)
                     chunk += 1
             else:
-                pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
-                for block in range(first, stop):
+                pages = pages_at(piece.first, caches, batch, length, lowest, form)
+                for block in range(piece.first, piece.stop):
                     tlx.barrier_wait(begun, 0, pred=chunk == 1)
-                    next_pages = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
-                    load_block(ring, chunk, k_desc, v_desc, pages, tile, block * BN % PAGE, BN)
+                    next_pages = pages_at(block + 1, caches, batch, length, lowest, form)
+                    load_block(ring, chunk, caches, pages, piece.tile, block * form.BN % form.PAGE, form.BN)
                     pages = next_pages
                     chunk += 1
-            of_first, of_last = owner(whole, sizes, workers), owner(whole + units - 1, sizes, workers)
-            begins, _ = share(of_first, sizes, total, workers)
-            tell_ending(endings, turn, of_first, of_last - of_first + 1, (begins < whole).to(tl.int32))
-            at = following
-            start = tl.where(over, at, start)
-            batch += over.to(tl.int32)
+            of_first, of_last = owner(whole, shares), owner(whole + units - 1, shares)
+            begins, _ = share(of_first, shares)
+            send_ending(endings, turn, Ending(of_first, of_last - of_first + 1, (begins < whole).to(tl.int32)))
+            at = piece.following
+            start = tl.where(piece.over, at, start)
+            batch += piece.over.to(tl.int32)
             if at < end:
-                length = length_of(lengths, batch, shape)
+                length = length_of(problem, batch)
             turn += 1
             part = 1
-        if DRAWN == 0:
-            number = shares
+        if form.DRAWN == 0:
+            number = count
         else:
-            shares = shares_of(sizes, total, workers)
-            number = shares
-            if shares > workers:
-                number = draw(flags, shares, workers)
-    tell(items, turn, 0, 0, 0, 0, 0, 0)
+            count = shares_of(shares)
+            number = count
+            if count > workers:
+                number = steal(flags, count, workers)
+    send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 
 @mimw.jit
-def added(sums, highest, total, acc):
-    """(highest scores, sums of probabilities, sums of p V) of all warps' keys, by way of the buffer `sums`."""
+def added(buffer, sums):
+    """Sums over all warps' keys, by way of the buffer."""
+    highest, total, acc = sums.highest, sums.total, sums.acc
     top = tl.max(highest, 0)
     base = tl.where(top == float("-inf"), 0.0, top)
     shrink = tl.exp2(highest - base[None, :])
-    tlx.local_store(sums, acc * shrink[:, :, None])
+    tlx.local_store(buffer, acc * shrink[:, :, None])
     D: tl.constexpr = acc.shape[2]
     whole = tl.zeros((ROWS, D), tl.float32)
     for warp in tl.static_range(WARPS):
-        whole += tl.reshape(tlx.local_load(tlx.local_slice(sums, [warp, 0, 0], [1, ROWS, D])), (ROWS, D))
-    return top, tl.sum(total * shrink, 0), whole
+        whole += tl.reshape(tlx.local_load(tlx.local_slice(buffer, [warp, 0, 0], [1, ROWS, D])), (ROWS, D))
+    return Sums(top, tl.sum(total * shrink, 0), whole)
 
 
 @mimw.jit
-def all_parts(stats, sums, first, count, place, rows, D: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
-    """(highest scores, sums of probabilities, sums of p V) of the parts of `count` shares from `first` on, PARTS at a time."""
+def all_parts(stats, sums, ending, rows, form):
+    """Sums over the parts of the ending's shares, PARTS at a time."""
+    TALL: tl.constexpr = form.TALL
+    D: tl.constexpr = form.D
+    first, count = ending.first, ending.count
     inside, columns = tl.arange(0, TALL), tl.arange(0, D)
     highest, total = tl.full((TALL, ), float("-inf"), tl.float32), tl.zeros((TALL, ), tl.float32)
     acc = tl.zeros((TALL, D), tl.float32)
-    for number in range(first, first + count, PARTS):
-        one = number + tl.arange(0, PARTS)
+    for number in range(first, first + count, form.PARTS):
+        one = number + tl.arange(0, form.PARTS)
         there = (one < first + count)[:, None] & (inside < rows)[None, :]
-        at = (one * 2 + tl.where(one == first, place, 0))[:, None] * rows + inside[None, :]
+        at = (one * 2 + tl.where(one == first, ending.place, 0))[:, None] * rows + inside[None, :]
         score = tl.load(stats + at * 2, mask=there, other=float("-inf"), cache_modifier=".cg")
         weight = tl.load(stats + at * 2 + 1, mask=there, other=0.0, cache_modifier=".cg")
         part = tl.load(sums + at[:, :, None] * D + columns[None, None, :], mask=there[:, :, None], other=0.0, cache_modifier=".cg")
@@ -110,49 +115,47 @@ def all_parts(stats, sums, first, count, place, rows, D: tl.constexpr, TALL: tl.
         shrink, factor = tl.exp2(before - base), tl.exp2(score - base[None, :])
         total = total * shrink + tl.sum(weight * factor, 0)
         acc = acc * shrink[:, None] + tl.sum(part * factor[:, :, None], 0)
-    return highest, total, acc
+    return Sums(highest, total, acc)
 
 
 @mimw.jit
-def compute(items, endings, ring, begun, q_buffer, sums_buffer, slots, q, q_steps, o, o_steps, lse, room, flags, scale, inner,
-            sinks, shape, group, heads, D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr,
-            PARTS: tl.constexpr):
+def compute(items, endings, ring, begun, q_buffer, sums_buffer, q, results, workspace, rules, problem, form):
     """The rows of every tile that this program has keys of. The queries of the next one are asked for before this one's sums
     are written."""
+    D: tl.constexpr = form.D
     chunk, turn = 0, 0
-    batch, tile, first, stop, part, length = told(items, turn)
-    rows = rows_of(q, q_steps, batch, tile, group, shape, ROWS, D, WIDTH)
-    while first < stop:
-        lowest = lowest_key(length, shape)
+    item = received(items, turn)
+    rows = rows_of(q, item.batch, item.tile, problem, ROWS, form)
+    while item.first < item.stop:
+        lowest = lowest_key(item.length, problem)
         for warp in tl.static_range(WARPS):
             tlx.local_store(tlx.local_slice(q_buffer, [warp, 0, 0], [1, ROWS, D]), tl.reshape(rows, (1, ROWS, D)))
         tlx.barrier_arrive(begun, pred=turn == 0)
-        highest, total, acc = attend(ring, tlx.local_load(q_buffer), chunk, first, stop, length, lowest, group, scale, inner,
-                                     shape, BN)
-        chunk += stop - first
+        of_warps = attend(ring, tlx.local_load(q_buffer), chunk, item, lowest, rules, problem, form)
+        chunk += item.stop - item.first
         turn += 1
-        next_batch, next_tile, first, stop, next_part, length = told(items, turn)
-        rows = rows_of(q, q_steps, next_batch, next_tile, group, shape, ROWS, D, WIDTH)
-        highest, total, acc = added(sums_buffer, highest, total, acc)
-        if part < 0:
-            told_ending(endings, turn - 1)
-            write(highest, total, acc, batch, tile, o, o_steps, lse, sinks, None, None, group, heads, shape, WIDTH)
+        following = received(items, turn)
+        rows = rows_of(q, following.batch, following.tile, problem, ROWS, form)
+        sums = added(sums_buffer, of_warps)
+        if item.part < 0:
+            received_ending(endings, turn - 1)
+            write(sums, item.batch, item.tile, results, problem, form.WIDTH)
         else:
-            many = shape[2] * group
+            many = problem.queries * problem.group
             inside, column = tl.arange(0, ROWS), tl.arange(0, D)
-            place = part * many + inside
+            place = item.part * many + inside
             counts = inside < many
-            sums = room + slots * 2 * many
-            tl.store(sums + place[:, None] * D + column[None, :], acc, mask=counts[:, None])
-            tl.store(room + place * 2, highest, mask=counts)
-            tl.store(room + place * 2 + 1, total, mask=counts)
-            of_first, count, at = told_ending(endings, turn - 1)
-            came = tl.atomic_add(flags + 1 + of_first, 1, sem="acq_rel", scope="gpu")
-            if came == count - 1:
-                tl.atomic_xchg(flags + 1 + of_first, 0, sem="relaxed", scope="gpu")
-                top, weight, whole = all_parts(room, sums, of_first, count, at, many, D, TALL, PARTS)
-                write(top, weight, whole, batch, tile, o, o_steps, lse, sinks, None, None, group, heads, shape, WIDTH)
-        batch, tile, part = next_batch, next_tile, next_part
+            parts = workspace.stats + workspace.slots * 2 * many
+            tl.store(parts + place[:, None] * D + column[None, :], sums.acc, mask=counts[:, None])
+            tl.store(workspace.stats + place * 2, sums.highest, mask=counts)
+            tl.store(workspace.stats + place * 2 + 1, sums.total, mask=counts)
+            ending = received_ending(endings, turn - 1)
+            came = tl.atomic_add(workspace.flags + 1 + ending.first, 1, sem="acq_rel", scope="gpu")
+            if came == ending.count - 1:
+                tl.atomic_xchg(workspace.flags + 1 + ending.first, 0, sem="relaxed", scope="gpu")
+                whole = all_parts(workspace.stats, parts, ending, many, form)
+                write(whole, item.batch, item.tile, results, problem, form.WIDTH)
+        item = following
 
 
 @mimw.jit
@@ -173,7 +176,8 @@ def attention_decode_few(q, k_desc, v_desc, table, lengths, o, lse, room, flags,
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
     REGS: tl.constexpr = None if CTAS == 1 else 208
     LOADER_REGS: tl.constexpr = None if CTAS == 1 else 40
-    shape = batches, heads // group, queries, capacity, left
+    form = Form(D, WIDTH, BN, PAGE, TALL, PARTS, BATCH, ONCE, LEAST, DRAWN)
+    problem = Problem(lengths, batches, heads // group, queries, capacity, left, splits, heads, group, 1)
     ring = tle.pipe(capacity=STAGES, readers=("consumer", ), name="keys and values",
                     k=tle.gpu.alloc([STAGES, BN, D], DTYPE), v=tle.gpu.alloc([STAGES, BN, D], DTYPE))
     items = tle.pipe(capacity=2, readers=("consumer", ), name="items", batch=tle.gpu.alloc([2, 1], tl.int32),
@@ -191,10 +195,10 @@ def attention_decode_few(q, k_desc, v_desc, table, lengths, o, lse, room, flags,
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=REGS):      # consumer
             tl.extra.cuda.gdc_wait()        # here and below: for all that the launches ahead have written
+            results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, None, None)
             compute(items.reader("consumer"), endings.reader("consumer"), ring.reader("consumer"), begun[0], q_buffer[0], sums[0],
-                    slots, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room, flags, scale, inner, sinks, shape, group, heads, D,
-                    WIDTH, BN, TALL, PARTS)
+                    Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags), Scores(scale, inner), problem, form)
         with tlx.async_task(num_warps=1, num_regs=LOADER_REGS):     # producer
             tl.extra.cuda.gdc_wait()
-            load(items.writer(), endings.writer(), ring.writer(), begun[0], k_desc, v_desc, lengths, table, table_row, flags,
-                 splits, shape, pages, PAGE, BN, BATCH, ONCE, LEAST, DRAWN)
+            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages), flags,
+                 problem, form)

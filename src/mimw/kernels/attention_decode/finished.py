@@ -24,117 +24,117 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .columns import cut, keys_of, look, owner, sequence_at, share, shares_of
+from .columns import cut, ends_of, keys_of, owner, sequence_at, share, shares_of
 from .even import quotient
 from .finisher import finish
-from .kernel import pages_at, tell, told
+from .kernel import pages_at, received, send
+from .nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Workspace
 from .pairs import attend_pairs
-from .schedule import blocks_of, draw, lowest_key, unit_of
-from .warps import ROWS, WARPS, attend, load_block, tell_ending
+from .schedule import blocks_of, lowest_key, steal, unit_of
+from .warps import ROWS, WARPS, attend, load_block, send_ending
 
 
 @mimw.jit
-def load(items, endings, ring, begun, k_desc, v_desc, lengths, table, table_row, flags, splits, shape, per, columns, NONE,
-         PAGE: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr):
+def load(items, endings, ring, begun, caches, flags, per, columns, problem, form):
     """Keys and values of this program's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
-    unit = unit_of(lengths, splits, shape, BN, BATCH)
-    seen = look(lengths, unit, shape, BN, BATCH, ONCE)
-    together = quotient(shape[1], columns)      # heads of a column
-    of_head = seen[0]
+    unit = unit_of(problem, form)
+    seen = ends_of(unit, problem, form)
+    together = quotient(problem.tiles, columns)     # heads of a column
+    of_head = seen.total
     total = of_head * together
-    sizes = cut(total, seen[1], shape[0] * together, per, LEAST, DRAWN)
+    shares = cut(total, seen.most, problem.batches * together, per, columns, form.LEAST, form.DRAWN)
     workers = tl.num_programs(0)
-    chunk, turn, number, shares = 0, 0, tl.program_id(0), workers
-    while number < shares:
-        at, end = share(number, sizes, total, per, columns)
+    chunk, turn, number, count = 0, 0, tl.program_id(0), workers
+    while number < count:
+        at, end = share(number, shares)
         tile = quotient(at, of_head)
-        batch, start = sequence_at(at - tile * of_head, seen, lengths, unit, shape, BN, BATCH, ONCE)
+        batch, start = sequence_at(at - tile * of_head, seen, unit, problem, form)
         start += tile * of_head
         part = 0
         while at < end:
-            length = keys_of(batch, seen, lengths, shape, BATCH, ONCE)
-            lowest = lowest_key(length, shape)
-            low, blocks = blocks_of(length, shape, BN)
+            length = keys_of(batch, seen, problem, form)
+            lowest = lowest_key(length, problem)
+            low, blocks = blocks_of(length, problem, form)
             units = (blocks + unit - 1) // unit
             following = tl.minimum(start + units, end)
             first, stop = low + (at - start) * unit, low + tl.minimum((following - start) * unit, blocks)
             alone = (at == start) & (following == start + units)
-            tell(items, turn, batch, tile, first, stop, tl.where(alone, -1, number * 2 + part), length)
+            send(items, turn, Item(batch, tile, first, stop, tl.where(alone, -1, number * 2 + part), length))
             # The first queries are asked for behind one block, not behind a whole ring of each SM.
-            if PAGE == 0:
+            if form.PAGE == 0:
                 for block in range(first, stop):
                     tlx.barrier_wait(begun, 0, pred=chunk == 1)
-                    load_block(ring, chunk, k_desc, v_desc, (batch, ), tile, block * BN, BN)
+                    load_block(ring, chunk, caches, (batch, ), tile, block * form.BN, form.BN)
                     chunk += 1
             else:
-                pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
+                pages = pages_at(first, caches, batch, length, lowest, form)
                 for block in range(first, stop):
                     tlx.barrier_wait(begun, 0, pred=chunk == 1)
-                    next_pages = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
-                    load_block(ring, chunk, k_desc, v_desc, pages, tile, block * BN % PAGE, BN)
+                    next_pages = pages_at(block + 1, caches, batch, length, lowest, form)
+                    load_block(ring, chunk, caches, pages, tile, block * form.BN % form.PAGE, form.BN)
                     pages = next_pages
                     chunk += 1
-            of_first = owner(start, sizes, total, per, columns)
-            of_last = owner(start + units - 1, sizes, total, per, columns)
-            begins, _ = share(of_first, sizes, total, per, columns)
-            tell_ending(endings, turn, of_first, quotient(of_last - of_first, columns) + 1, (begins < start).to(tl.int32))
+            of_first = owner(start, shares)
+            of_last = owner(start + units - 1, shares)
+            begins, _ = share(of_first, shares)
+            among = quotient(of_last - of_first, columns) + 1
+            send_ending(endings, turn, Ending(of_first, among, (begins < start).to(tl.int32)))
             over = following == start + units
             at, start = following, tl.where(over, following, start)
             batch += over.to(tl.int32)
-            tile += (batch == shape[0]).to(tl.int32)
-            batch = tl.where(batch == shape[0], 0, batch)
+            tile += (batch == problem.batches).to(tl.int32)
+            batch = tl.where(batch == problem.batches, 0, batch)
             turn += 1
             part = 1
-        if DRAWN == 0:
-            number = shares
+        if form.DRAWN == 0:
+            number = count
         else:
-            shares = shares_of(sizes, total, per, columns)
-            number = shares
-            if shares > workers:
-                number = draw(flags, shares, workers)
-    tell(items, turn, 0, 0, 0, 0, 0, 0)
+            count = shares_of(shares)
+            number = count
+            if count > workers:
+                number = steal(flags, count, workers)
+    send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 
 @mimw.jit
-def scaled(scale, inner, k_scale, scale_step, tile):
-    """What scores are multiplied by, and before a soft cap, where the keys of a head have a scale."""
+def scaled(rules, k_scale, step, tile):
+    """The rules for scores of a head whose keys may have a scale."""
     if k_scale is None:
-        return scale, inner
+        return rules
     else:
-        of_keys = tl.load(k_scale + tile * scale_step)
-        if inner is None:
-            return scale * of_keys, inner
+        of_keys = tl.load(k_scale + tile * step)
+        if rules.inner is None:
+            return Scores(rules.scale * of_keys, None)
         else:
-            return scale, inner * of_keys
+            return Scores(rules.scale, rules.inner * of_keys)
 
 
 @mimw.jit
-def compute(items, queries, ring, sums, scale, inner, k_scale, scale_step, shape, group, BN: tl.constexpr):
+def compute(items, queries, ring, sums, rules, k_scale, step, problem, form):
     """The consumer: its warps' sums of every tile that this program has keys of."""
     chunk, turn = 0, 0
-    _, tile, first, stop, _, length = told(items, turn)
-    while first < stop:
+    item = received(items, turn)
+    while item.first < item.stop:
         asked = queries.wait(turn).slot
-        lowest = lowest_key(length, shape)
-        times, before_cap = scaled(scale, inner, k_scale, scale_step, tile)
+        lowest = lowest_key(item.length, problem)
+        of_tile = scaled(rules, k_scale, step, item.tile)
         if k_scale is None:
             rows = tlx.local_load(asked.rows)
             queries.release(turn)
-            highest, total, acc = attend(ring, rows, chunk, first, stop, length, lowest, group, times, before_cap, shape, BN)
+            found = attend(ring, rows, chunk, item, lowest, of_tile, problem, form)
         else:
             even = tlx.local_load(tlx.local_trans(asked.even, (0, 2, 1)))
             odd = tlx.local_load(tlx.local_trans(asked.odd, (0, 2, 1)))
             queries.release(turn)
-            highest, total, acc = attend_pairs(ring, even, odd, chunk, first, stop, length, lowest, group, times, before_cap, shape,
-                                               BN)
+            found = attend_pairs(ring, even, odd, chunk, item, lowest, of_tile, problem, form)
         slot = sums.acquire(turn)
-        tlx.local_store(slot.acc, acc)
-        tlx.local_store(slot.highest, highest)
-        tlx.local_store(slot.total, total)
+        tlx.local_store(slot.acc, found.acc)
+        tlx.local_store(slot.highest, found.highest)
+        tlx.local_store(slot.total, found.total)
         sums.commit(turn)
-        chunk += stop - first
+        chunk += item.stop - item.first
         turn += 1
-        _, tile, first, stop, _, length = told(items, turn)
+        item = received(items, turn)
 
 
 @mimw.jit
@@ -156,7 +156,8 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
     """
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
     MANY: tl.constexpr = ROWS if k_scale is None else TALL
-    shape = batches, heads // group, queries, capacity, left
+    form = Form(D, WIDTH, BN, PAGE, TALL, PARTS, BATCH, ONCE, LEAST, DRAWN)
+    problem = Problem(lengths, batches, heads // group, queries, capacity, left, splits, heads, group, 1)
     ring = tle.pipe(capacity=STAGES, readers=("consumer", ), name="keys and values",
                     k=tle.gpu.alloc([STAGES, BN, D], DTYPE), v=tle.gpu.alloc([STAGES, BN, D], DTYPE))
     items = tle.pipe(capacity=2, readers=("consumer", "finisher"), name="items", batch=tle.gpu.alloc([2, 1], tl.int32),
@@ -181,14 +182,14 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
         with tlx.async_task("default", num_regs=216):           # consumer
             if k_scale is not None:
                 tl.extra.cuda.gdc_wait()    # here and below: for all that the launches ahead have written
-            compute(items.reader("consumer"), asked.reader("consumer"), ring.reader("consumer"), sums.writer(), scale, inner,
-                    k_scale, scale_step, shape, group, BN)
+            compute(items.reader("consumer"), asked.reader("consumer"), ring.reader("consumer"), sums.writer(),
+                    Scores(scale, inner), k_scale, scale_step, problem, form)
         with tlx.async_task(num_warps=4, num_regs=216):         # finisher
             tl.extra.cuda.gdc_wait()
+            results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, v_scale, scale_step)
             finish(items.reader("finisher"), endings.reader("finisher"), asked.writer(), sums.reader("finisher"), factors[0],
-                   begun[0], slots, columns, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room, flags, sinks, v_scale, scale_step,
-                   shape, group, heads, D, WIDTH, TALL, PARTS)
+                   begun[0], columns, Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags), problem, form)
         with tlx.async_task(num_warps=1, num_regs=40):          # producer
             tl.extra.cuda.gdc_wait()
-            load(items.writer(), endings.writer(), ring.writer(), begun[0], k_desc, v_desc, lengths, table, table_row, flags,
-                 splits, shape, per, columns, pages, PAGE, BN, BATCH, ONCE, LEAST, DRAWN)
+            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages), flags,
+                 per, columns, problem, form)

@@ -15,24 +15,24 @@ import mimw
 import mimw.tlx as tlx
 
 from .ending import write
-from .kernel import told
-from .warps import ROWS, WARPS, rows_of, told_ending
+from .kernel import received
+from .nouns import Sums
+from .warps import ROWS, WARPS, received_ending, rows_of
 
 
 @mimw.jit
-def put_rows(queries, turn, q, q_steps, batch, tile, group, shape, D: tl.constexpr, WIDTH: tl.constexpr, TALL: tl.constexpr,
-             PAIRS: tl.constexpr):
+def put_rows(queries, turn, q, item, problem, form, PAIRS: tl.constexpr):
     """A tile's queries, once for each warp; zeros in rows that do not count, and in columns that heads do not have."""
     slot = queries.acquire(turn)
     if PAIRS:
-        rows = rows_of(q, q_steps, batch, tile, group, shape, TALL, D, WIDTH)
+        rows = rows_of(q, item.batch, item.tile, problem, form.TALL, form)
         rows = tl.clamp(rows.to(tl.float32), -65504.0, 65504.0).to(tl.float16)      # bf16 that no fp16 holds
-        even, odd = tl.split(tl.reshape(rows, (TALL, D // 2, 2)))
+        even, odd = tl.split(tl.reshape(rows, (form.TALL, form.D // 2, 2)))
         for warp in tl.static_range(WARPS):
             put(slot.even, warp, even)
             put(slot.odd, warp, odd)
     else:
-        rows = rows_of(q, q_steps, batch, tile, group, shape, ROWS, D, WIDTH)
+        rows = rows_of(q, item.batch, item.tile, problem, ROWS, form)
         for warp in tl.static_range(WARPS):
             put(slot.rows, warp, rows)
     queries.commit(turn)
@@ -70,7 +70,7 @@ def at_rows(numbers, first, TALL: tl.constexpr, D: tl.constexpr):
 
 @mimw.jit
 def of_all_warps(sums, turn, TALL: tl.constexpr):
-    """(highest scores, sums of probabilities, sums of p V) of the first TALL rows of all warps' keys."""
+    """Sums of the first TALL rows over all warps' keys."""
     slot = sums.wait(turn).slot
     MANY: tl.constexpr = slot.acc.shape[1]
     D: tl.constexpr = slot.acc.shape[2]
@@ -89,14 +89,17 @@ def of_all_warps(sums, turn, TALL: tl.constexpr):
         part = tlx.require_layout(tlx.local_load(tlx.local_slice(rows, [warp * MANY, 0], [TALL, D])), of_tile(TALL, D))
         acc += part * tl.exp2(again[warp] - highest)[:, None]
     sums.release(turn)
-    return top, total, acc
+    return Sums(top, total, acc)
 
 
 @mimw.jit
-def of_all_parts(stats, sums, factors, first, count, step, place, rows, D: tl.constexpr, TALL: tl.constexpr,
-                 PARTS: tl.constexpr):
-    """(highest scores, sums of probabilities, sums of p V) of the parts of `count` shares from `first` on, `step` apart, PARTS of
-    them at a time, which are all asked for before the first is looked at. What each is multiplied by goes through `factors`."""
+def of_all_parts(stats, sums, factors, ending, step, rows, form):
+    """Sums over the parts of the ending's shares, which are `step` apart, PARTS of them at a time, which are all asked for before
+    the first is looked at. What each is multiplied by goes through `factors`."""
+    D: tl.constexpr = form.D
+    TALL: tl.constexpr = form.TALL
+    PARTS: tl.constexpr = form.PARTS
+    first, count, place = ending.first, ending.count, ending.place
     inside, columns = tl.arange(0, TALL), tl.arange(0, D)
     highest, total = tl.full((TALL, ), float("-inf"), tl.float32), tl.zeros((TALL, ), tl.float32)
     acc = tl.zeros((TALL, D), tl.float32)
@@ -121,40 +124,39 @@ def of_all_parts(stats, sums, factors, first, count, step, place, rows, D: tl.co
         acc *= shrink[:, None]
         for one in tl.static_range(PARTS):
             acc += parts[one] * at_rows(tlx.local_reshape(factors, [PARTS * TALL]), one * TALL, TALL, D)[:, None]
-    return highest, total, acc
+    return Sums(highest, total, acc)
 
 
 @mimw.jit
-def finish(items, endings, queries, sums, factors, begun, slots, columns, q, q_steps, o, o_steps, lse, room, flags, sinks, v_scale,
-           scale_step, shape, group, heads, D: tl.constexpr, WIDTH: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
+def finish(items, endings, queries, sums, factors, begun, columns, q, results, workspace, problem, form):
     """The finisher: queries ahead of each tile, and what becomes of its sums."""
+    PAIRS: tl.constexpr = results.v_scale is not None
     turn = 0
-    batch, tile, first, stop, part, _ = told(items, turn)
-    if first < stop:
-        put_rows(queries, turn, q, q_steps, batch, tile, group, shape, D, WIDTH, TALL, v_scale is not None)
+    item = received(items, turn)
+    if item.first < item.stop:
+        put_rows(queries, turn, q, item, problem, form, PAIRS)
         tlx.barrier_arrive(begun)
-    many = shape[2] * group
-    stats, whole = room, room + slots * 2 * many
-    while first < stop:
-        next_batch, next_tile, first, stop, next_part, _ = told(items, turn + 1)
-        if first < stop:
-            put_rows(queries, turn + 1, q, q_steps, next_batch, next_tile, group, shape, D, WIDTH, TALL,
-                     v_scale is not None)
-        highest, total, acc = of_all_warps(sums, turn, TALL)
-        of_first, count, at = told_ending(endings, turn)
-        if part < 0:
-            write(highest, total, acc, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH)
+    many = problem.queries * problem.group
+    stats, whole = workspace.stats, workspace.stats + workspace.slots * 2 * many
+    while item.first < item.stop:
+        following = received(items, turn + 1)
+        if following.first < following.stop:
+            put_rows(queries, turn + 1, q, following, problem, form, PAIRS)
+        found = of_all_warps(sums, turn, form.TALL)
+        ending = received_ending(endings, turn)
+        if item.part < 0:
+            write(found, item.batch, item.tile, results, problem, form.WIDTH)
         else:
-            inside, column = tl.arange(0, TALL), tl.arange(0, D)
-            place = part * many + inside
+            inside, column = tl.arange(0, form.TALL), tl.arange(0, form.D)
+            place = item.part * many + inside
             counts = inside < many
-            tl.store(whole + place[:, None] * D + column[None, :], acc, mask=counts[:, None])
-            tl.store(stats + place * 2, highest, mask=counts)
-            tl.store(stats + place * 2 + 1, total, mask=counts)
-            came = tl.atomic_add(flags + 1 + of_first, 1, sem="acq_rel", scope="gpu")
-            if came == count - 1:
-                tl.atomic_xchg(flags + 1 + of_first, 0, sem="relaxed", scope="gpu")
-                top, weight, all_of_it = of_all_parts(stats, whole, factors, of_first, count, columns, at, many, D, TALL, PARTS)
-                write(top, weight, all_of_it, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH)
-        batch, tile, part = next_batch, next_tile, next_part
+            tl.store(whole + place[:, None] * form.D + column[None, :], found.acc, mask=counts[:, None])
+            tl.store(stats + place * 2, found.highest, mask=counts)
+            tl.store(stats + place * 2 + 1, found.total, mask=counts)
+            came = tl.atomic_add(workspace.flags + 1 + ending.first, 1, sem="acq_rel", scope="gpu")
+            if came == ending.count - 1:
+                tl.atomic_xchg(workspace.flags + 1 + ending.first, 0, sem="relaxed", scope="gpu")
+                all_of_it = of_all_parts(stats, whole, factors, ending, columns, many, form)
+                write(all_of_it, item.batch, item.tile, results, problem, form.WIDTH)
+        item = following
         turn += 1

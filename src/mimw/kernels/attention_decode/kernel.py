@@ -26,21 +26,23 @@ from ..attention.softmax import softmax
 from ..consumers import consumer, consumers
 from ..gemm.kernel import columns
 from .ending import ended
-from .schedule import begin, draw, length_of, lowest_key, owner, shares_of, span, unit_of
+from .nouns import Caches, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace, row_at
+from .schedule import begin, length_of, lowest_key, owner, shares_of, span, steal, unit_of
 
-MEETING, BOTH = tl.constexpr(8), tl.constexpr(256)     # a named barrier of two consumers with 128 threads each
+PAIR, BOTH = tl.constexpr(8), tl.constexpr(256)     # a named barrier of two consumers with 128 threads each
 
 
 @mimw.jit
-def pages_at(block, table, batch, row, length, lowest, PAGE: tl.constexpr, BN: tl.constexpr, NONE):
-    """The pages of a block's boxes. One that holds no key that counts is page NONE, behind the last one: TMA reads nothing
+def pages_at(block, caches, batch, length, lowest, form):
+    """The pages of a block's boxes. One that holds no key that counts is the one behind the last: TMA reads nothing
     there and fills in zeros."""
-    ROWS: tl.constexpr = min(PAGE, BN)
+    ROWS: tl.constexpr = min(form.PAGE, form.BN)
     pages = ()
-    for box in tl.static_range(BN // ROWS):
-        first = block * BN + box * ROWS
+    for box in tl.static_range(form.BN // ROWS):
+        first = block * form.BN + box * ROWS
         counts = (first < length) & (first + ROWS > lowest)
-        pages = pages + (tl.load(table + batch.to(tl.int64) * row + first // PAGE, mask=counts, other=NONE), )
+        at = caches.table + batch.to(tl.int64) * caches.step + first // form.PAGE
+        pages = pages + (tl.load(at, mask=counts, other=caches.pages), )
     return pages
 
 
@@ -60,84 +62,82 @@ def load_block(ring, chunk, desc, pages, head, row, BN: tl.constexpr):
 
 
 @mimw.jit
-def tell(items, turn, batch, tile, first, stop, part, length):
-    """Item number `turn`: what a worker does next."""
+def send(items, turn, item):
+    """Item number `turn`, for the consumers."""
     slot = items.acquire(turn)
-    tlx.local_store(slot.batch, tl.full((1, ), batch, tl.int32))
-    tlx.local_store(slot.tile, tl.full((1, ), tile, tl.int32))
-    tlx.local_store(slot.first, tl.full((1, ), first, tl.int32))
-    tlx.local_store(slot.stop, tl.full((1, ), stop, tl.int32))
-    tlx.local_store(slot.part, tl.full((1, ), part, tl.int32))
-    tlx.local_store(slot.length, tl.full((1, ), length, tl.int32))
+    tlx.local_store(slot.batch, tl.full((1, ), item.batch, tl.int32))
+    tlx.local_store(slot.tile, tl.full((1, ), item.tile, tl.int32))
+    tlx.local_store(slot.first, tl.full((1, ), item.first, tl.int32))
+    tlx.local_store(slot.stop, tl.full((1, ), item.stop, tl.int32))
+    tlx.local_store(slot.part, tl.full((1, ), item.part, tl.int32))
+    tlx.local_store(slot.length, tl.full((1, ), item.length, tl.int32))
     items.commit(turn)
 
 
 @mimw.jit
-def told(items, turn):
-    """(sequence, tile, first block of keys, the one behind the last, number of the part, or -1 if it is all of the
-    tile, length) of item number `turn`; behind the last item are no blocks."""
+def received(items, turn):
+    """Item number `turn`; behind the last item is one without blocks."""
     slot = items.wait(turn).slot
     batch, tile = tl.max(tlx.local_load(slot.batch), 0), tl.max(tlx.local_load(slot.tile), 0)
     first, stop = tl.max(tlx.local_load(slot.first), 0), tl.max(tlx.local_load(slot.stop), 0)
     part, length = tl.max(tlx.local_load(slot.part), 0), tl.max(tlx.local_load(slot.length), 0)
     items.release(turn)
-    return batch, tile, first, stop, part, length
+    return Item(batch, tile, first, stop, part, length)
 
 
 @mimw.jit
-def load(items, ring, begun, worker, workers, k_desc, v_desc, lengths, table, table_row, plan, counter, splits, shape, row_tiles,
-         NONE, PAGE: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr,
-         DRAWN: tl.constexpr):
+def load(items, ring, begun, worker, workers, caches, plan, counter, problem, form):
     """Keys and values of this worker's blocks, in turn. The pages of a block are looked up while the one before is loaded. Who
     begins a tile notes in `plan` whose shares it is of, the first and the last, and where the first one's part lies."""
-    unit = unit_of(lengths, splits, shape, BN, BATCH)
+    unit = unit_of(problem, form)
     chunk, turn, number, shares = 0, 0, worker, workers
     while number < shares:
-        at, end, batch, start, total = begin(number, workers, lengths, unit, shape, BN, BATCH, ONCE, LEAST, DRAWN)
+        at, end, batch, start, total = begin(number, workers, unit, problem, form)
         part = 0
         while at < end:
-            length = length_of(lengths, batch, shape)
-            lowest = lowest_key(length, shape)
-            tile, first, stop, whole, units, following, over = span(at, end, start, length, unit, shape, BN)
-            alone = (at == whole) & (following == whole + units)
-            tell(items, turn, batch, tile, first, stop, tl.where(alone, -1, number * 2 + part), length)
+            length = length_of(problem, batch)
+            lowest = lowest_key(length, problem)
+            piece = span(at, end, start, length, unit, problem, form)
+            whole, units = piece.whole, piece.units
+            alone = (at == whole) & (piece.following == whole + units)
+            send(items, turn, Item(batch, piece.tile, piece.first, piece.stop, tl.where(alone, -1, number * 2 + part), length))
             if at == whole:
                 last = number
-                if following < whole + units:
-                    last = owner(whole + units - 1, total, workers, LEAST, DRAWN)
+                if piece.following < whole + units:
+                    last = owner(whole + units - 1, total, workers, form.LEAST, form.DRAWN)
                 note = tl.arange(0, 4)
                 values = tl.where(note == 0, number, tl.where(note == 1, last, part))
-                tl.store(plan + (batch * shape[1] + tile) * 4 + note, values.to(tl.float32))
-            head = tile // row_tiles
-            at = following
+                tl.store(plan + (batch * problem.tiles + piece.tile) * 4 + note, values.to(tl.float32))
+            head = piece.tile // problem.row_tiles
+            at = piece.following
             # The first queries are asked for behind one block, not behind a whole ring of each SM: that took 8 us.
-            if PAGE == 0:
-                for block in range(first, stop):
+            if form.PAGE == 0:
+                for block in range(piece.first, piece.stop):
                     tlx.barrier_wait(begun, 0, pred=chunk == 2)
-                    load_block(ring, chunk, k_desc, (batch, ), head, block * BN, BN)
-                    load_block(ring, chunk + 1, v_desc, (batch, ), head, block * BN, BN)
+                    load_block(ring, chunk, caches.k, (batch, ), head, block * form.BN, form.BN)
+                    load_block(ring, chunk + 1, caches.v, (batch, ), head, block * form.BN, form.BN)
                     chunk += 2
             else:
-                pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
-                for block in range(first, stop):
+                pages = pages_at(piece.first, caches, batch, length, lowest, form)
+                for block in range(piece.first, piece.stop):
                     tlx.barrier_wait(begun, 0, pred=chunk == 2)
-                    next_pages = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
-                    load_block(ring, chunk, k_desc, pages, head, block * BN % PAGE, BN)
-                    load_block(ring, chunk + 1, v_desc, pages, head, block * BN % PAGE, BN)
+                    next_pages = pages_at(block + 1, caches, batch, length, lowest, form)
+                    load_block(ring, chunk, caches.k, pages, head, block * form.BN % form.PAGE, form.BN)
+                    load_block(ring, chunk + 1, caches.v, pages, head, block * form.BN % form.PAGE, form.BN)
                     pages = next_pages
                     chunk += 2
-            start = tl.where(over, at, start)
-            batch += over.to(tl.int32)
+            start = tl.where(piece.over, at, start)
+            batch += piece.over.to(tl.int32)
             turn += 1
             part = 1
-        if DRAWN == 0:
+        if form.DRAWN == 0:
             number = shares
         else:
-            shares = shares_of(total, workers, DRAWN)
+            shares = shares_of(total, workers, form.DRAWN)
             number = shares
             if shares > workers:
-                number = draw(counter, shares, workers)
-    tell(items, turn, 0, 0, 0, 0, 0, 0)
+                number = steal(counter, shares, workers)
+    send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 
 @mimw.jit
@@ -150,37 +150,35 @@ def without_strangers(values, block, length, lowest, me: tl.constexpr, BN: tl.co
             tlx.local_store(values, tl.where(mine[:, None], tlx.local_load(values), 0.0))
             tlx.fence_async_shared()
         if TALL == 2:
-            tlx.named_barrier_wait(MEETING, BOTH)
+            tlx.named_barrier_wait(PAIR, BOTH)
 
 
 @mimw.jit
-def attend(ring, q, chunk, first, stop, length, lowest, query, scale, inner, shape, me: tl.constexpr, BN: tl.constexpr,
-           TALL: tl.constexpr):
-    """(highest scores, sums of probabilities, sums of p V) of 64 rows, of which row r is of query number query[r], over the
-    blocks from `first` to `stop`."""
+def attend(ring, q, chunk, item, lowest, query, rules, problem, me: tl.constexpr, form):
+    """Sums of 64 rows, of which row r is of query number query[r], over the item's blocks."""
     ROWS: tl.constexpr = q.shape[0]
     highest, total = tl.full((ROWS, ), float("-inf"), tl.float32), tl.zeros((ROWS, ), tl.float32)
     acc = tl.zeros((ROWS, q.shape[1]), tl.float32)
-    last = query + (length - shape[2])
-    for block in range(first, stop):
+    last = query + (item.length - problem.queries)
+    for block in range(item.first, item.stop):
         k = ring.wait(chunk).slot.rows
         scores = tlx.async_dot(q, tlx.local_trans(k))
         scores = tlx.async_dot_wait(0, scores)
         ring.release(chunk)
-        if inner is not None:
-            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
-        key = block * BN + tl.arange(0, BN)
+        if rules.inner is not None:
+            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * rules.inner], tl.float32, True, 1)
+        key = block * form.BN + tl.arange(0, form.BN)
         scores = tl.where(key[None, :] <= last[:, None], scores, float("-inf"))
-        if shape[4] is not None:
-            scores = tl.where(key[None, :] >= (last - shape[4])[:, None], scores, float("-inf"))
-        p, highest, total, shrink = softmax(scores, highest, total, scale, True)
+        if problem.left is not None:
+            scores = tl.where(key[None, :] >= (last - problem.left)[:, None], scores, float("-inf"))
+        p, highest, total, shrink = softmax(scores, highest, total, rules.scale, True)
         v = ring.wait(chunk + 1).slot.rows
-        without_strangers(v, block, length, lowest, me, BN, TALL)
+        without_strangers(v, block, item.length, lowest, me, form.BN, form.TALL)
         acc = tlx.async_dot(p.to(q.dtype), v, acc * shrink[:, None])
         acc = tlx.async_dot_wait(0, acc)
         ring.release(chunk + 1)
         chunk += 2
-    return highest, total, acc
+    return Sums(highest, total, acc)
 
 
 @mimw.jit
@@ -194,40 +192,39 @@ def store_rows(out, place, tile, counts, WIDTH: tl.constexpr):
 
 
 @mimw.jit
-def compute(items, ring, begun, q_buffer, slots, q, q_steps, o, o_steps, lse, room, scale, inner, sinks, shape, group, heads,
-            row_tiles, me: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
+def compute(items, ring, begun, q_buffer, workspace, q, results, rules, problem, me: tl.constexpr, form):
     """Consumer `me`: its 64 rows of every tile of this worker."""
     chunk, turn = 0, 0
-    column = tl.arange(0, D)
-    queries = shape[2]
-    batch, tile, first, stop, part, length = told(items, turn)
-    while first < stop:
-        lowest = lowest_key(length, shape)
-        inside = me % TALL * 64 + tl.arange(0, 64)
-        packed = tile % row_tiles * (64 * TALL) + inside
-        query, head = packed // group, tile // row_tiles * group + packed % group
+    column = tl.arange(0, form.D)
+    queries, group = problem.queries, problem.group
+    item = received(items, turn)
+    while item.first < item.stop:
+        lowest = lowest_key(item.length, problem)
+        inside = me % form.TALL * 64 + tl.arange(0, 64)
+        packed = item.tile % problem.row_tiles * (64 * form.TALL) + inside
+        query, head = packed // group, item.tile // problem.row_tiles * group + packed % group
         counts = packed < queries * group
-        place = batch.to(tl.int64) * q_steps[0] + query.to(tl.int64) * q_steps[1] + head.to(tl.int64) * q_steps[2]
-        tlx.local_store(q_buffer, tl.load(q + place[:, None] + column[None, :], mask=counts[:, None] & (column < WIDTH)[None, :],
-                                       other=0.0))
+        place = row_at(q, item.batch, query, head)
+        tlx.local_store(q_buffer, tl.load(q.data + place[:, None] + column[None, :],
+                                          mask=counts[:, None] & (column < form.WIDTH)[None, :], other=0.0))
         tlx.barrier_arrive(begun, pred=turn == 0)
-        highest, sums, acc = attend(ring, q_buffer, chunk, first, stop, length, lowest, query, scale, inner, shape, me, BN, TALL)
-        chunk += 2 * (stop - first)
-        if part < 0:
-            logarithm, result = ended(highest * scale, sums, acc, head, counts, sinks)
-            place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
-            store_rows(o, place, result, counts, WIDTH)
-            tl.store(lse + (batch * heads + head).to(tl.int64) * queries + query, logarithm, mask=counts)
+        sums = attend(ring, q_buffer, chunk, item, lowest, query, rules, problem, me, form)
+        chunk += 2 * (item.stop - item.first)
+        if item.part < 0:
+            scaled = Sums(sums.highest * rules.scale, sums.total, sums.acc)
+            logarithm, result = ended(scaled, head, counts, results.sinks)
+            store_rows(results.o.data, row_at(results.o, item.batch, query, head), result, counts, form.WIDTH)
+            tl.store(results.lse + (item.batch * problem.heads + head).to(tl.int64) * queries + query, logarithm, mask=counts)
         else:
-            rows = tl.minimum(queries * group, 64 * TALL)
-            place = part.to(tl.int64) * rows + inside
+            rows = tl.minimum(queries * group, 64 * form.TALL)
+            place = item.part.to(tl.int64) * rows + inside
             counts = counts & (inside < rows)
-            stats = room + shape[0] * shape[1] * 4
-            store_rows(stats + slots.to(tl.int64) * 2 * rows, place * D, acc, counts, D)
-            tl.store(stats + place * 2, highest * scale, mask=counts)
-            tl.store(stats + place * 2 + 1, sums, mask=counts)
+            stats = workspace.stats + problem.batches * problem.tiles * 4
+            store_rows(stats + workspace.slots.to(tl.int64) * 2 * rows, place * form.D, sums.acc, counts, form.D)
+            tl.store(stats + place * 2, sums.highest * rules.scale, mask=counts)
+            tl.store(stats + place * 2 + 1, sums.total, mask=counts)
         turn += 1
-        batch, tile, first, stop, part, length = told(items, turn)
+        item = received(items, turn)
 
 
 @mimw.jit
@@ -255,7 +252,8 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
     MANY_PAGES: tl.constexpr = PAGE != 0 and BN > 2 * PAGE
     CONSUMER_REGS: tl.constexpr = 232 if MANY_PAGES else 240
     LOADER_REGS: tl.constexpr = 40 if MANY_PAGES else 24
-    shape = batches, heads // group * row_tiles, queries, capacity, left
+    form = Form(D, WIDTH, BN, PAGE, TALL, None, BATCH, ONCE, LEAST, DRAWN)
+    problem = Problem(lengths, batches, heads // group * row_tiles, queries, capacity, left, splits, heads, group, row_tiles)
     workers = STREAMS * tl.num_programs(0)
     rings, items, q_tiles = (), (), ()
     begun = tlx.alloc_barriers(STREAMS, arrive_count=TALL)      # a worker's first queries are there
@@ -274,11 +272,12 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(items[me // TALL].reader(consumer(me % TALL)), rings[me // TALL].reader(consumer(me % TALL)), begun[me // TALL],
-                    q_tiles[me][0], 2 * workers * (1 if DRAWN == 0 else 2), q, (q_b, q_s, q_h), o,
-                    (o_b, o_s, o_h), lse, room, scale, inner, sinks, shape, group, heads, row_tiles, me, D, WIDTH, BN, TALL)
+            name: tl.constexpr = consumer(me % TALL)
+            results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, None, None)
+            compute(items[me // TALL].reader(name), rings[me // TALL].reader(name), begun[me // TALL], q_tiles[me][0],
+                    Workspace(room, 2 * workers * (1 if DRAWN == 0 else 2), None), Rows(q, q_b, q_s, q_h), results,
+                    Scores(scale, inner), problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=LOADER_REGS, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
             load(items[stream].writer(), rings[stream].writer(), begun[stream], stream * tl.num_programs(0) + tl.program_id(0),
-                 workers, k_desc, v_desc, lengths, table, table_row, room, counter, splits, shape, row_tiles, pages, PAGE, BN,
-                 BATCH, ONCE, LEAST, DRAWN)
+                 workers, Caches(k_desc, v_desc, table, table_row, pages), room, counter, problem, form)

@@ -3,7 +3,7 @@
 Input: a ring of blocks, and queries turned, (WARPS, D / 2, rows), the even columns and the odd ones. Output: each warp's sums. For
 example:
 
-    highest, total, acc = attend_pairs(ring, even, odd, chunk, first, stop, length, lowest, group, scale, inner, shape, BN)
+    sums = attend_pairs(ring, even, odd, chunk, item, lowest, scores, problem, form)
 
 Tensor cores multiply fp16, which holds every e4m3, and `ldmatrix` brings them elements of 16 bits. So a row of D bytes is read as
 D / 2 pairs, keys as they lie, values turned, and a pair is taken apart in registers: four numbers by one `prmt` and two `cvt`. Even
@@ -19,6 +19,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
+from .nouns import Sums
 from .warps import WARPS
 
 _APART = tl.constexpr("""{ .reg .b16 low, high; .reg .b32 sorted;
@@ -54,33 +55,32 @@ def without_strangers(values, block, length, lowest, BN: tl.constexpr):
 
 
 @mimw.jit
-def attend_pairs(ring, even, odd, chunk, first, stop, length, lowest, group, scale, inner, shape, BN: tl.constexpr):
-    """As `attend` of warps.py, of BN / 4 keys and `rows` columns a warp: (highest scores in base 2, sums of probabilities, sums of
-    p V) of each warp's keys in the blocks from `first` to `stop`."""
+def attend_pairs(ring, even, odd, chunk, item, lowest, rules, problem, form):
+    """As `attend` of warps.py, of BN / 4 keys and `rows` columns a warp: sums over each warp's keys of the item's blocks."""
     HALF: tl.constexpr = even.shape[1]
     TALL: tl.constexpr = even.shape[2]
-    KEYS: tl.constexpr = BN // WARPS
+    KEYS: tl.constexpr = form.BN // WARPS
     highest, total = tl.full((WARPS, TALL), float("-inf"), tl.float32), tl.zeros((WARPS, KEYS, TALL), tl.float32)
     first_acc, second_acc = tl.zeros((WARPS, HALF, TALL), tl.float32), tl.zeros((WARPS, HALF, TALL), tl.float32)
-    last = tl.arange(0, TALL) // group + (length - shape[2])
+    last = tl.arange(0, TALL) // problem.group + (item.length - problem.queries)
     inside = tl.arange(0, WARPS)[:, None] * KEYS + tl.arange(0, KEYS)[None, :]
-    for block in range(first, stop):
+    for block in range(item.first, item.stop):
         slot = ring.wait(chunk).slot
-        without_strangers(slot.v, block, length, lowest, BN)
+        without_strangers(slot.v, block, item.length, lowest, form.BN)
         k = tlx.local_load(tlx.local_reinterpret(slot.k, tl.int16, [WARPS, KEYS, HALF]))
         v = tlx.local_load(tlx.local_trans(tlx.local_reinterpret(slot.v, tl.int16, [WARPS, KEYS, HALF]), (0, 2, 1)))
         v_even, v_odd = halves(v, HALF, KEYS)
         k_even, k_odd = halves(k, KEYS, HALF)
         scores = tl.dot(k_even, even) + tl.dot(k_odd, odd)
-        if inner is not None:
-            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
-        key = block * BN + inside
+        if rules.inner is not None:
+            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * rules.inner], tl.float32, True, 1)
+        key = block * form.BN + inside
         scores = tl.where(key[:, :, None] <= last[None, None, :], scores, float("-inf"))
-        if shape[4] is not None:
-            scores = tl.where(key[:, :, None] >= (last - shape[4])[None, None, :], scores, float("-inf"))
-        before, highest = highest, tl.maximum(highest, tl.max(scores, 1) * scale)
+        if problem.left is not None:
+            scores = tl.where(key[:, :, None] >= (last - problem.left)[None, None, :], scores, float("-inf"))
+        before, highest = highest, tl.maximum(highest, tl.max(scores, 1) * rules.scale)
         base = tl.where(highest == float("-inf"), 0.0, highest)
-        p, shrink = tl.exp2(scores * scale - base[:, None, :]), tl.exp2(before - base)
+        p, shrink = tl.exp2(scores * rules.scale - base[:, None, :]), tl.exp2(before - base)
         total = total * shrink[:, None, :] + p
         weights = p.to(tl.float16)
         first_acc = tl.dot(v_even, weights, first_acc * shrink[:, None, :])
@@ -88,4 +88,4 @@ def attend_pairs(ring, even, odd, chunk, first, stop, length, lowest, group, sca
         ring.release(chunk)
         chunk += 1
     acc = tl.reshape(tl.permute(tl.join(first_acc, second_acc), (0, 2, 1, 3)), (WARPS, TALL, 2 * HALF))
-    return highest, tl.sum(total, 1), acc
+    return Sums(highest, tl.sum(total, 1), acc)

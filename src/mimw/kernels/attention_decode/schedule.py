@@ -1,11 +1,11 @@
 """Which worker reads which keys: all blocks of all sequences in equal shares, of lengths that only the device knows.
 
-Input: the sequences' lengths, the sizes `shape` = (batches, tiles, queries, capacity, left), and how keys are cut. Output:
-numbers of units, and what they stand for. For example, with BN = 64, one tile, lengths 100 and 300 and no bound:
+Input: a `Problem`, and in a `Form` how keys are cut (nouns.py). Output: numbers of units, and what they stand for. For
+example, with BN = 64, one tile, lengths 100 and 300 and no bound:
 
-    units_of(lengths, 0, shape, 1, 64, 16)          2 5 0 0 ..: units of one block
-    begin(1, 3, lengths, 1, shape, 64, 16, True, 1, 0)  (3, 5, 1, 2, 7): of 3 workers number 1 has units 3 and 4 of 7; number 3
-                                                    is of sequence 1, whose units begin with number 2
+    units_of(problem, 0, 1, form)       2 5 0 0 ..: units of one block
+    begin(1, 3, 1, problem, form)       (3, 5, 1, 2, 7): of 3 workers number 1 has units 3 and 4 of 7; number 3 is of sequence 1,
+                                        whose units begin with number 2
 
 A tile is what one worker's rows hold: queries of the heads that share a head of K and V. A unit is `unit` blocks of BN keys of
 one tile. Units are counted sequence by sequence, in a sequence tile by tile, in a tile from its first block on. Each worker has
@@ -18,58 +18,59 @@ import triton.language as tl
 
 import mimw
 
+from .nouns import Piece
+
 MUCH = tl.constexpr(16)     # units of a worker from which on some are drawn
 
 
 @mimw.jit
-def length_of(lengths, batch, shape):
+def length_of(problem, batch):
     """How many keys a sequence has; what is not in its cache does not count."""
-    return tl.minimum(tl.maximum(tl.load(lengths + batch), 0), shape[3])
+    return tl.minimum(tl.maximum(tl.load(problem.lengths + batch), 0), problem.capacity)
 
 
 @mimw.jit
-def lowest_key(length, shape):
+def lowest_key(length, problem):
     """The first key that the first query sees."""
-    _, _, queries, _, left = shape
-    if left is None:
+    if problem.left is None:
         return length * 0
     else:
-        return tl.maximum(length - queries - left, 0)
+        return tl.maximum(length - problem.queries - problem.left, 0)
 
 
 @mimw.jit
-def blocks_of(length, shape, BN: tl.constexpr):
+def blocks_of(length, problem, form):
     """(the number of the first block of keys that a sequence's queries look at, how many they look at)."""
-    low = lowest_key(length, shape) // BN
-    return low, tl.maximum((length + BN - 1) // BN - low, 1)
+    low = lowest_key(length, problem) // form.BN
+    return low, tl.maximum((length + form.BN - 1) // form.BN - low, 1)
 
 
 @mimw.jit
-def some_blocks(lengths, first, shape, BN: tl.constexpr, BATCH: tl.constexpr):
+def some_blocks(problem, first, form):
     """The blocks of BATCH sequences from number `first` on, 0 for what is no sequence."""
-    batch = first + tl.arange(0, BATCH)
-    inside = batch < shape[0]
-    length = tl.minimum(tl.maximum(tl.load(lengths + batch, mask=inside, other=0), 0), shape[3])
-    _, blocks = blocks_of(length, shape, BN)
+    batch = first + tl.arange(0, form.BATCH)
+    inside = batch < problem.batches
+    length = tl.minimum(tl.maximum(tl.load(problem.lengths + batch, mask=inside, other=0), 0), problem.capacity)
+    _, blocks = blocks_of(length, problem, form)
     return tl.where(inside, blocks, 0)
 
 
 @mimw.jit
-def unit_of(lengths, splits, shape, BN: tl.constexpr, BATCH: tl.constexpr):
+def unit_of(problem, form):
     """Blocks of a unit: 1, or so many that no sequence has more than `splits` units."""
-    if splits is None:
+    if problem.splits is None:
         return 1
     else:
         most = 1
-        for first in range(0, shape[0], BATCH):
-            most = tl.maximum(most, tl.max(some_blocks(lengths, first, shape, BN, BATCH), 0))
-        return (most + splits - 1) // splits
+        for first in range(0, problem.batches, form.BATCH):
+            most = tl.maximum(most, tl.max(some_blocks(problem, first, form), 0))
+        return (most + problem.splits - 1) // problem.splits
 
 
 @mimw.jit
-def units_of(lengths, first, shape, unit, BN: tl.constexpr, BATCH: tl.constexpr):
+def units_of(problem, first, unit, form):
     """The units of BATCH sequences from number `first` on."""
-    return (some_blocks(lengths, first, shape, BN, BATCH) + unit - 1) // unit * shape[1]
+    return (some_blocks(problem, first, form) + unit - 1) // unit * problem.tiles
 
 
 @mimw.jit
@@ -123,7 +124,7 @@ def owner(unit, total, workers, LEAST: tl.constexpr, DRAWN: tl.constexpr):
 
 
 @mimw.jit
-def draw(counter, shares, workers):
+def steal(counter, shares, workers):
     """The number of the next share, `shares` or more if none is left. Whoever draws last puts the counter back to 0."""
     drawn = tl.atomic_add(counter, 1, sem="relaxed")
     if drawn == shares - 1:
@@ -132,24 +133,23 @@ def draw(counter, shares, workers):
 
 
 @mimw.jit
-def begin(number, workers, lengths, unit, shape, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr,
-          DRAWN: tl.constexpr):
+def begin(number, workers, unit, problem, form):
     """(a share's first unit, the first of the one after, the first one's sequence, that sequence's first unit, all units).
     With ONCE there are BATCH sequences at most."""
-    if ONCE:
-        units = units_of(lengths, 0, shape, unit, BN, BATCH)
+    if form.ONCE:
+        units = units_of(problem, 0, unit, form)
         ends, total = tl.cumsum(units, 0), tl.sum(units, 0)
-        at, end = share(number, total, workers, LEAST, DRAWN)
+        at, end = share(number, total, workers, form.LEAST, form.DRAWN)
         over = (ends <= at) & (units > 0)
         batch, start = tl.sum(over.to(tl.int32), 0), tl.max(tl.where(over, ends, 0), 0)
     else:
         total = 0
-        for first in range(0, shape[0], BATCH):
-            total += tl.sum(units_of(lengths, first, shape, unit, BN, BATCH), 0)
-        at, end = share(number, total, workers, LEAST, DRAWN)
+        for first in range(0, problem.batches, form.BATCH):
+            total += tl.sum(units_of(problem, first, unit, form), 0)
+        at, end = share(number, total, workers, form.LEAST, form.DRAWN)
         batch, start, before = 0, 0, 0
-        for first in range(0, shape[0], BATCH):
-            units = units_of(lengths, first, shape, unit, BN, BATCH)
+        for first in range(0, problem.batches, form.BATCH):
+            units = units_of(problem, first, unit, form)
             ends = before + tl.cumsum(units, 0)
             over = (ends <= at) & (units > 0)
             batch += tl.sum(over.to(tl.int32), 0)
@@ -159,16 +159,12 @@ def begin(number, workers, lengths, unit, shape, BN: tl.constexpr, BATCH: tl.con
 
 
 @mimw.jit
-def span(at, end, start, length, unit, shape, BN: tl.constexpr):
-    """What a worker does first of its units from `at` to `end`, where the sequence's units begin with number `start`:
-
-    (tile, first block of keys, block behind the last one, the tile's first unit, how many it has, the unit to go on with,
-    whether that is the next sequence's)
-    """
-    low, blocks = blocks_of(length, shape, BN)
+def span(at, end, start, length, unit, problem, form):
+    """The piece that comes first of a worker's units from `at` to `end`, where the sequence's units begin with number `start`."""
+    low, blocks = blocks_of(length, problem, form)
     units = (blocks + unit - 1) // unit
     tile = (at - start) // units
     inside = at - start - tile * units
     count = tl.minimum(units - inside, end - at)
     first, stop = low + inside * unit, low + tl.minimum((inside + count) * unit, blocks)
-    return tile, first, stop, at - inside, units, at + count, at + count == start + units * shape[1]
+    return Piece(tile, first, stop, at - inside, units, at + count, at + count == start + units * problem.tiles)

@@ -19,6 +19,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_backward.compute import SLOTS, gradients
+from ..attention_backward.nouns import Form, Problem, Rules
 from ..attention_backward.schedule import span
 from ..attention_backward.sums import BLOCK_COLUMNS, add
 from ..attention_varlen.maps import place
@@ -43,50 +44,50 @@ def load_once(desc, tiles, full, k_start, k_length, head, key):
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles, heads, bounds, zero,
-         BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
+         problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     tile = tile_of(tiles)
     if is_one(tile):
-        _, key, q_start, q_length, k_start, k_length, number = tile
+        key, q_start, q_length, k_start, k_length = tile.start, tile.q_start, tile.q_length, tile.k_start, tile.k_length
+        BM: tl.constexpr = form.BM
+        GROUP: tl.constexpr = form.GROUP
         head = tl.program_id(1)
-        first, blocks, _, _ = span(key, sizes(tile, heads, bounds, zero), BM, BN, CAUSAL)
+        first, blocks, _, _ = span(key, sizes(tile, problem), BM, form.BN, form.CAUSAL)
         for block in range(blocks * GROUP):
             query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
             if block == 0:
                 load_once(k_desc, keys[0], keys[1], k_start, k_length, head, key)
-            load_rows(q_desc, lse_desc, queries, block, q_start, q_length, query_head, query, number * BM + query)
+            load_rows(q_desc, lse_desc, queries, block, q_start, q_length, query_head, query, tile.number * BM + query)
             if block == 0:
                 load_once(v_desc, values[0], values[1], k_start, k_length, head, key)
-            load_rows(do_desc, delta_desc, slopes, block, q_start, q_length, query_head, query, number * BM + query)
+            load_rows(do_desc, delta_desc, slopes, block, q_start, q_length, query_head, query, tile.number * BM + query)
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, heads, bounds, zero, scale, terms, me: tl.constexpr, BM: tl.constexpr,
-            BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, DQ: tl.constexpr):
+def compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, rules, problem, me: tl.constexpr, form):
     """dK and dV of 64 keys, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
         head = tl.program_id(1)
-        shape = sizes(tile, heads, bounds, zero)
-        k, v, _ = gradients(keys, values, ds, pipes, tile[0], head, tile[1], span(tile[1], shape, BM, BN, CAUSAL), scale,
-                            terms, shape, me, BM, D, GROUP, CAUSAL, True, DQ)
-        _, key, _, _, k_start, k_length, _ = tile_of(tiles)     # read again: in the loop there is no register for them
-        at = place(k_start, k_length, head, key + me * 64)
+        own = sizes(tile, problem)
+        queries = span(tile.start, own, form.BM, form.BN, form.CAUSAL)
+        k, v, _ = gradients(keys, values, ds, pipes, tile.sequence, head, tile.start, queries, rules, own, me, form)
+        again = tile_of(tiles)      # in the loop there is no register for it
+        at = place(again.k_start, again.k_length, head, again.start + me * 64)
         tlx.async_descriptor_store(dv_desc, v, at)
         tlx.async_descriptor_store(dk_desc, k, at)
         tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
-def store(shares, sums_desc, tiles, heads, bounds, zero, head_blocks, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
-          GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+def store(shares, sums_desc, tiles, head_blocks, problem, form):
     """The shares of dQ, added to the sums."""
     tile = tile_of(tiles)
     if is_one(tile):
-        first, blocks, _, _ = span(tile[1], sizes(tile, heads, bounds, zero), BM, BN, CAUSAL)
-        of_head = tl.program_id(1) * GROUP * head_blocks + tile[6]
-        add(shares, sums_desc, of_head, head_blocks, first, blocks, BM, BN, D, GROUP)
+        first, blocks, _, _ = span(tile.start, sizes(tile, problem), form.BM, form.BN, form.CAUSAL)
+        of_head = tl.program_id(1) * form.GROUP * head_blocks + tile.number
+        add(shares, sums_desc, of_head, head_blocks, first, blocks, form.BM, form.BN, form.D, form.GROUP)
 
 
 @mimw.jit(do_not_specialize=["head_blocks"])     # new in every call of some: one binary for all
@@ -103,8 +104,9 @@ def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
     CONSUMERS: tl.constexpr = BN // 64
     COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    bounds = left, right
-    terms = log2_scale, inner, alibi, alibi_step
+    problem = Problem(heads, None, None, zero, left, right)
+    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
+    form = Form(BM, BN, D, GROUP, CAUSAL, True, DQ, None)
     keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
@@ -122,11 +124,10 @@ def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, heads, bounds, zero, scale, terms, me, BM, BN, D, GROUP,
-                    CAUSAL, DQ)
+            compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, rules, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
-                 heads, bounds, zero, BM, BN, GROUP, CAUSAL)
+                 problem, form)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, sums, tiles, heads, bounds, zero, head_blocks, BM, BN, D, GROUP, CAUSAL)
+                store(shares, sums, tiles, head_blocks, problem, form)

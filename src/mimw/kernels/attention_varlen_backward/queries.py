@@ -15,8 +15,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..attention_backward.nouns import Form, Problem, Rules
 from ..attention_backward.queries import gradients, keys_of
-from ..attention_backward.scores import slope_at
+from ..attention_backward.scores import rules_of
 from ..attention_varlen.maps import place
 from ..consumers import consumer, consumers
 from .kernel import load_once
@@ -24,9 +25,9 @@ from .tiles import is_one, sizes, tile_of
 
 
 @mimw.jit
-def keys_at(query, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+def keys_at(query, problem, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
     """What `keys_of` says of the queries from `query` on, but one block of keys at least."""
-    low, blocks, early, late = keys_of(query, shape, BM, BN, CAUSAL)
+    low, blocks, early, late = keys_of(query, problem, BM, BN, CAUSAL)
     return low, tl.maximum(blocks, 1), early, late
 
 
@@ -39,15 +40,15 @@ def load_block(desc, pipe, block, k_start, k_length, head, key):
 
 
 @mimw.jit
-def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, tiles, heads, bounds, zero, BM: tl.constexpr,
-         BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, tiles, problem, form):
     """Queries and dO once, then keys and values, keys a block ahead."""
     tile = tile_of(tiles)
     if is_one(tile):
-        _, query, q_start, q_length, k_start, k_length, _ = tile
+        query, q_start, q_length, k_start, k_length = tile.start, tile.q_start, tile.q_length, tile.k_start, tile.k_length
+        BN: tl.constexpr = form.BN
         head = tl.program_id(1)
-        of_keys = head // GROUP
-        low, blocks, _, _ = keys_at(query, sizes(tile, heads, bounds, zero), BM, BN, CAUSAL)
+        of_keys = head // form.GROUP
+        low, blocks, _, _ = keys_at(query, sizes(tile, problem), form.BM, BN, form.CAUSAL)
         load_once(q_desc, queries[0], queries[1], q_start, q_length, head, query)
         load_block(k_desc, keys, 0, k_start, k_length, of_keys, low * BN)
         load_once(do_desc, slopes[0], slopes[1], q_start, q_length, head, query)
@@ -58,26 +59,25 @@ def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, tiles, 
 
 
 @mimw.jit
-def compute(queries, slopes, keys, values, rows, dq_desc, tiles, scale, terms, heads, head_rows, bounds, zero, me: tl.constexpr,
-            ROWS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr):
+def compute(queries, slopes, keys, values, rows, dq_desc, tiles, rules, head_rows, problem, me: tl.constexpr, ROWS: tl.constexpr,
+            form):
     """The 64 queries of consumer `me`, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
-        sequence, query, _, q_length, _, _, number = tile
+        query = tile.start
         head = tl.program_id(1)
-        shape = sizes(tile, heads, bounds, zero)
-        span = keys_at(query, shape, BM, BN, CAUSAL)
+        own = sizes(tile, problem)
+        span = keys_at(query, own, form.BM, form.BN, form.CAUSAL)
         query += me * 64
         mine = query + tl.arange(0, 64)
-        at = head.to(tl.int64) * head_rows + number * ROWS + mine
-        lse = tl.load(rows + at, mask=mine < q_length, other=float("inf"))
-        delta = tl.load(rows + head_rows.to(tl.int64) * heads + at, mask=mine < q_length, other=0.0)
-        log2_scale, inner, alibi, alibi_step = terms
-        of_head = log2_scale, inner, slope_at(alibi, alibi_step, sequence, head)
+        at = head.to(tl.int64) * head_rows + tile.number * ROWS + mine
+        lse = tl.load(rows + at, mask=mine < tile.q_length, other=float("inf"))
+        delta = tl.load(rows + head_rows.to(tl.int64) * problem.heads + at, mask=mine < tile.q_length, other=0.0)
+        of_head = rules_of(rules, tile.sequence, head)
         numbers = lse, delta
-        q = gradients(queries, slopes, keys, values, numbers, scale, of_head, query, span, shape, me, BN, D, CAUSAL, True)
-        _, query, q_start, q_length, _, _, _ = tile_of(tiles)     # read again: in the loop there is no register for them
-        tlx.async_descriptor_store(dq_desc, q, place(q_start, q_length, head, query + me * 64))
+        q = gradients(queries, slopes, keys, values, numbers, rules.scale, of_head, query, span, own, me, form)
+        again = tile_of(tiles)      # in the loop there is no register for it
+        tlx.async_descriptor_store(dq_desc, q, place(again.q_start, again.q_length, head, again.start + me * 64))
         tlx.async_descriptor_store_wait(0)
 
 
@@ -94,8 +94,9 @@ def packed_query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, tiles
     """
     CONSUMERS: tl.constexpr = BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    bounds = left, right
-    terms = log2_scale, inner, alibi, alibi_step
+    problem = Problem(heads, None, None, zero, left, right)
+    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
+    form = Form(BM, BN, D, GROUP, CAUSAL, True, None, None)
     queries = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
     slopes = tlx.local_alloc((BM, DV), DTYPE, 1), tlx.alloc_barriers(1)
     keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
@@ -104,8 +105,7 @@ def packed_query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, tiles
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, tiles, scale, terms, heads, head_rows,
-                    bounds, zero, me, ROWS, BM, BN, D, CAUSAL)
+            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, tiles, rules, head_rows,
+                    problem, me, ROWS, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, tiles, heads, bounds, zero, BM,
-                 BN, GROUP, CAUSAL)
+            load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, tiles, problem, form)

@@ -11,11 +11,28 @@ example, with BN = 128, sequences of 100 and 300 queries on as many keys:
 Sequences with much to look at come first, as their tiles take longest: what runs while some programs are over already is short.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 
 ENTRY = tl.constexpr(8)     # int32 for a tile
+
+
+@tle.struct
+class Tile:
+    """Keys or queries of one sequence from number `start` on, the places and lengths of its queries and keys, and the number of its
+    first block of queries."""
+
+    sequence: Any
+    start: Any
+    q_start: Any
+    q_length: Any
+    k_start: Any
+    k_length: Any
+    number: Any
 
 
 @mimw.jit
@@ -78,21 +95,20 @@ def list_sequence(tiles, sequence, cu_q, cu_k, sequences, size, BM: tl.constexpr
 
 @mimw.jit
 def tile_of(tiles):
-    """The program's tile: (sequence, its first key or query, where the sequence's queries begin, how many it has, where its keys
-    begin, how many it has, number of its first block of queries)."""
+    """The program's tile."""
     entry = tiles + tl.program_id(0) * ENTRY
-    return (tl.load(entry), tl.load(entry + 1), tl.load(entry + 2), tl.load(entry + 3), tl.load(entry + 4), tl.load(entry + 5),
-            tl.load(entry + 6))
+    return Tile(tl.load(entry), tl.load(entry + 1), tl.load(entry + 2), tl.load(entry + 3), tl.load(entry + 4), tl.load(entry + 5),
+                tl.load(entry + 6))
 
 
 @mimw.jit
 def is_one(tile):
     """Whether there is such a tile."""
-    return tile[0] >= 0
+    return tile.sequence >= 0
 
 
 @mimw.jit
-def sizes(tile, heads, bounds, zero):
+def sizes(tile, problem):
     """The sizes of the tile's sequence, as ../attention_backward has them of a whole launch. Of a sequence without queries one is
     looked at, behind its end, where all probabilities are 0."""
-    return heads, tl.maximum(tile[3], 1), tile[5], zero, bounds[0], bounds[1]
+    return problem.replace(seq_q=tl.maximum(tile.q_length, 1), seq_k=tile.k_length)

@@ -15,6 +15,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..attention_backward.nouns import Form, Problem, Rules
 from ..attention_varlen.maps import place
 from ..consumers import consumer, consumers
 from ..wide_attention_backward.kernel import gradients
@@ -23,16 +24,15 @@ from .tiles import is_one, sizes, tile_of
 
 
 @mimw.jit
-def compute(own, first, second, weights, desc, factor_of_sum, tiles, heads, bounds, zero, terms, me: tl.constexpr, BM: tl.constexpr,
-            BN: tl.constexpr, COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+def compute(own, first, second, weights, desc, factor_of_sum, tiles, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
     """The sums of consumer `me`, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
         head = tl.program_id(1)
-        sums = gradients(own, first, second, weights, factor_of_sum, tile[0], head, tile[1], terms,
-                         sizes(tile, heads, bounds, zero), me, BM, BN, COLUMNS, GROUP, CAUSAL, True)
-        _, key, _, _, k_start, k_length, _ = tile_of(tiles)     # read again: in the loop there is no register for them
-        tlx.async_descriptor_store(desc, sums, place(k_start, k_length, head, key))
+        at = tile.sequence, head, tile.start
+        sums = gradients(own, first, second, weights, factor_of_sum, at, rules, sizes(tile, problem), me, COLUMNS, form)
+        again = tile_of(tiles)      # in the loop there is no register for it
+        tlx.async_descriptor_store(desc, sums, place(again.k_start, again.k_length, head, again.start))
         tlx.async_descriptor_store_wait(0)
 
 
@@ -47,8 +47,9 @@ def packed_wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
                zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP   ../attention_backward's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    bounds = left, right
-    terms = log2_scale, inner, alibi, alibi_step
+    problem = Problem(heads, None, None, zero, left, right)
+    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
+    form = Form(BM, BN, D, GROUP, CAUSAL, True, None, None)
     keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     values = tlx.local_alloc((BN, DV), DTYPE, 1), tlx.alloc_barriers(1)
     queries = tle.pipe(capacity=Q_STAGES, readers=consumers(2), name="queries", rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE),
@@ -63,10 +64,10 @@ def packed_wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
             name: tl.constexpr = consumer(me)
             if me == 0:
                 compute((keys[0], keys[1], values[0]), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
-                        tiles, heads, bounds, zero, terms, me, BM, BN, DV, GROUP, CAUSAL)
+                        tiles, rules, problem, me, DV, form)
             else:
                 compute((values[0], values[1], keys[0]), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
-                        scale, tiles, heads, bounds, zero, terms, me, BM, BN, D, GROUP, CAUSAL)
+                        scale, tiles, rules, problem, me, D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
-                 heads, bounds, zero, BM, BN, GROUP, CAUSAL)
+                 problem, form)

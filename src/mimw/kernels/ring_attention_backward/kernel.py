@@ -20,6 +20,7 @@ import mimw.tlx as tlx
 
 from ..attention_backward.compute import SLOTS, gradients
 from ..attention_backward.kernel import load_rows
+from ..attention_backward.nouns import Form, Problem, Rules
 from ..attention_backward.sums import BLOCK_COLUMNS, add
 from ..consumers import consumer, consumers
 from ..ring_attention.gather import Arrivals, arrived, enter, put
@@ -27,9 +28,9 @@ from .places import keys_of, program_of
 
 
 @mimw.jit
-def place(ranks, shape, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+def place(ranks, problem, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
     """`keys_of` this program; `ranks` are this one and how many there are."""
-    return keys_of(program_of(CAUSAL)[0], ranks[0], ranks[1], shape, BM, BN, PARTS, CAUSAL)
+    return keys_of(program_of(CAUSAL)[0], ranks[0], ranks[1], problem, BM, BN, PARTS, CAUSAL)
 
 
 @mimw.jit
@@ -42,12 +43,12 @@ def load_block(own_desc, whole_desc, is_own, tiles, batch, head, row, whole_row)
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, q_desc, own, whole, do_desc, lse_desc, delta_desc, arrivals, ranks, shape,
+def load(keys, values, queries, slopes, q_desc, own, whole, do_desc, lse_desc, delta_desc, arrivals, ranks, problem,
          BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     _, head, batch = program_of(CAUSAL)
-    heads, rows = shape[0], shape[1]
-    source, row, _, first, blocks, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
+    heads, rows = problem.heads, problem.seq_q
+    source, row, _, first, blocks, _ = place(ranks, problem, BM, BN, PARTS, CAUSAL)
     is_own = source == ranks[0]
     if (blocks > 0) & (is_own == 0):
         arrived(arrivals, source, batch * (heads // GROUP) + head)
@@ -71,31 +72,30 @@ def give(tile, parts, owner, at, world):
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, parts, world, scale, log2_scale, ranks, shape, me: tl.constexpr, BM: tl.constexpr,
-            BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+def compute(keys, values, ds, pipes, parts, world, rules, ranks, problem, me: tl.constexpr, PARTS: tl.constexpr, form):
     """dK and dV of 64 keys, to the rank that has them; nothing of keys that no query sees."""
-    _, _, key, first, blocks, early = place(ranks, shape, BM, BN, PARTS, CAUSAL)
+    _, _, key, first, blocks, early = place(ranks, problem, form.BM, form.BN, PARTS, form.CAUSAL)
     if blocks > 0:
-        _, head, batch = program_of(CAUSAL)
-        terms = log2_scale, None, None, None
-        k, v, _ = gradients(keys, values, ds, pipes, batch, head, key, (first, blocks, early, blocks), scale, terms, shape,
-                            me, BM, D, GROUP, CAUSAL, False, "tma")
-        owner, row, _, _, _, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
-        unit = (ranks[0] * tl.num_programs(2) + batch) * (shape[0] // GROUP) + head
-        at = (unit.to(tl.int64) * shape[1] + row + me * 64) * D
-        for _ in range(1 + shape[3]):   # not known to be one round, its addresses are no numbers to keep beside the products
+        _, head, batch = program_of(form.CAUSAL)
+        k, v, _ = gradients(keys, values, ds, pipes, batch, head, key, (first, blocks, early, blocks), rules, problem,
+                            me, form)
+        owner, row, _, _, _, _ = place(ranks, problem, form.BM, form.BN, PARTS, form.CAUSAL)
+        unit = (ranks[0] * tl.num_programs(2) + batch) * (problem.heads // form.GROUP) + head
+        at = (unit.to(tl.int64) * problem.seq_q + row + me * 64) * form.D
+        # Not known to be one round, its addresses are no numbers to keep beside the products.
+        for _ in range(1 + problem.opaque_zero):
             give(v, parts[1], owner, at, world)
             give(k, parts[0], owner, at, world)
 
 
 @mimw.jit
-def store(shares, sums_desc, ranks, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
+def store(shares, sums_desc, ranks, problem, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
           PARTS: tl.constexpr, CAUSAL: tl.constexpr):
     """The shares of dQ, added to the sums."""
     _, head, batch = program_of(CAUSAL)
-    _, _, _, first, blocks, _ = place(ranks, shape, BM, BN, PARTS, CAUSAL)
-    of_head = (batch * shape[0] + head * GROUP) * (shape[1] // BM)
-    add(shares, sums_desc, of_head, shape[1] // BM, first, blocks, BM, BN, D, GROUP)
+    _, _, _, first, blocks, _ = place(ranks, problem, BM, BN, PARTS, CAUSAL)
+    of_head = (batch * problem.heads + head * GROUP) * (problem.seq_q // BM)
+    add(shares, sums_desc, of_head, problem.seq_q // BM, first, blocks, BM, BN, D, GROUP)
 
 
 @mimw.jit(do_not_specialize=["rank", "size"])     # one binary for all ranks
@@ -117,7 +117,9 @@ def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, 
     CONSUMERS: tl.constexpr = BN // 64
     COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    shape = heads, rows, rows, zero, None, None
+    problem = Problem(heads, rows, rows, zero, None, None)
+    rules = Rules(scale, log2_scale, None, None, None)
+    form = Form(BM, BN, D, GROUP, CAUSAL, False, "tma", None)
     ranks = rank, size
     keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
@@ -142,11 +144,10 @@ def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, 
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             pipes = queries.reader(name), slopes.reader(name), shares[me].writer()
-            compute(keys, values, ds, pipes, (parts_k, parts_v), world, scale, log2_scale, ranks, shape, me, BM, BN, D, GROUP,
-                    PARTS, CAUSAL)
+            compute(keys, values, ds, pipes, (parts_k, parts_v), world, rules, ranks, problem, me, PARTS, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, (k_desc, v_desc), (whole_k_desc, whole_v_desc), do_desc,
-                 lse_desc, delta_desc, Arrivals(flags, piece_shift, base, world, PUTTERS), ranks, shape, BM, BN, GROUP, PARTS,
+                 lse_desc, delta_desc, Arrivals(flags, piece_shift, base, world, PUTTERS), ranks, problem, BM, BN, GROUP, PARTS,
                  CAUSAL)
         with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-            store(shares, sums, ranks, shape, BM, BN, D, GROUP, PARTS, CAUSAL)
+            store(shares, sums, ranks, problem, BM, BN, D, GROUP, PARTS, CAUSAL)

@@ -1,13 +1,13 @@
 """Which keys a program of ring attention's gradients owns, and which of the rank's queries look at them.
 
-Input: a program's number among those of its head, and `shape` = (query heads, rows, rows, 0, None, None). Output: the rank whose
+Input: a program's number among those of its head, and the `Problem` of the rank's rows. Output: the rank whose
 keys these are, and blocks of queries. For example, rank 1 of two with two chunks of 128 rows each, 1 and 2 of four, BM = 64,
 BN = 128:
 
-    keys_of(0, 1, 2, shape, 64, 128, 2, True)   (1, 0, 0, 0, 4, 2): its own first 128 keys; two of four blocks need masks
-    keys_of(1, 1, 2, shape, 64, 128, 2, True)   (0, 128, -128, 4, 0, 0): rank 0's chunk 3, which none sees
-    keys_of(2, 1, 2, shape, 64, 128, 2, True)   (0, 0, -128, 0, 4, 0): rank 0's chunk 0, which all queries see
-    keys_of(3, 1, 2, shape, 64, 128, 2, True)   (1, 128, 128, 2, 2, 2): its own last 128 keys
+    keys_of(0, 1, 2, problem, 64, 128, 2, True)   (1, 0, 0, 0, 4, 2): its own first 128 keys; two of four blocks need masks
+    keys_of(1, 1, 2, problem, 64, 128, 2, True)   (0, 128, -128, 4, 0, 0): rank 0's chunk 3, which none sees
+    keys_of(2, 1, 2, problem, 64, 128, 2, True)   (0, 0, -128, 0, 4, 0): rank 0's chunk 0, which all queries see
+    keys_of(3, 1, 2, problem, 64, 128, 2, True)   (1, 128, 128, 2, 2, 2): its own last 128 keys
 
 Of another rank's keys the queries that see one are the rank's last ones: all, those of its second chunk, or none. So only own keys
 need masks, and these as if the rank's rows were a sequence of their own.
@@ -44,10 +44,10 @@ def sees_from(source, me, row, rows, PARTS: tl.constexpr):
 
 
 @mimw.jit
-def keys_of(program, me, size, shape, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+def keys_of(program, me, size, problem, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
     """(rank, its row at which the BN keys begin, the same for masks, first block of queries, how many, how many of these need
     a mask)."""
-    rows = shape[1]
+    rows = problem.seq_q
     of_chunk, blocks = rows // (BN * PARTS), rows // BM
     number = program // of_chunk        # of the chunk in the order of programs
     step, part = (number, 0) if PARTS == 1 else ((number + 1) >> 1, number & 1)

@@ -26,21 +26,21 @@ import mimw.tlx as tlx
 
 from ..attention_backward.compute import probabilities
 from ..attention_backward.kernel import load
+from ..attention_backward.nouns import Form, Problem, Rules
 from ..attention_backward.order import program_of
 from ..attention_backward.schedule import span
-from ..attention_backward.scores import slope_at
+from ..attention_backward.scores import rules_of
 from ..consumers import consumer, consumers
 
 DONE = tl.constexpr(8)      # named barrier of both consumers: nobody reads K and V any more
 
 
 @mimw.jit
-def factor(product, numbers, weights, block, query, key, terms, shape, me: tl.constexpr, TYPE: tl.constexpr, CAUSAL: tl.constexpr,
-           RAGGED: tl.constexpr):
+def factor(product, numbers, weights, block, query, key, rules, problem, me: tl.constexpr, TYPE: tl.constexpr, form):
     """What the rows of dO or of Q are multiplied by: P^T of K Q^T, or dS^T of V dO^T."""
-    MASKED: tl.constexpr = CAUSAL or shape[4] is not None or shape[5] is not None
+    MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
     if me == 0:
-        p = probabilities(product, numbers, query, key, terms, shape, TYPE, MASKED, CAUSAL, RAGGED)
+        p = probabilities(product, numbers, query, key, rules, problem, TYPE, MASKED, form)
         slot = weights.acquire(block)
         tlx.local_store(slot.tile, p[len(p) - 1])
         weights.commit(block)
@@ -52,39 +52,41 @@ def factor(product, numbers, weights, block, query, key, terms, shape, me: tl.co
 
 
 @mimw.jit
-def gradients(own, first, second, weights, factor_of_sum, batch, head, key, terms, shape, me: tl.constexpr, BM: tl.constexpr,
-              BN: tl.constexpr, COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
-    """The sums of consumer `me`, of BN keys from `key` on and COLUMNS columns, in shared memory. Its rows of K or V, the first of
-    `own`, meet those of the pipe `first`, and what comes out those of `second`; the sums take the place of the last of `own`."""
+def gradients(own, first, second, weights, factor_of_sum, at, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
+    """The sums of consumer `me`, of BN keys and COLUMNS columns, in shared memory; `at` is (batch, head, first key). Its rows of K
+    or V, the first of `own`, meet those of the pipe `first`, and what comes out those of `second`; the sums take the place of the
+    last of `own`."""
     tiles, loaded, staging = own
+    batch, head, key = at
     TYPE: tl.constexpr = tiles.dtype
-    log2_scale, inner, alibi, alibi_step = terms
-    of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, head * GROUP)
-    begin, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
+    BM: tl.constexpr = form.BM
+    GROUP: tl.constexpr = form.GROUP
+    of_head = rules_of(rules, batch, head * GROUP)
+    begin, blocks, _, _ = span(key, problem, BM, form.BN, form.CAUSAL)
     tlx.barrier_wait(loaded[0], 0)
     slot = first.wait(0).slot
     product = tlx.async_dot(tiles[0], tlx.local_trans(slot.rows))
     numbers = tlx.local_load(slot.numbers)
     product = tlx.async_dot_wait(0, product)
     first.release(0)
-    left = factor(product, numbers, weights, 0, begin * BM, key, of_head, shape, me, TYPE, CAUSAL, RAGGED)
-    sums = tl.zeros((BN, COLUMNS), tl.float32)
+    left = factor(product, numbers, weights, 0, begin * BM, key, of_head, problem, me, TYPE, form)
+    sums = tl.zeros((form.BN, COLUMNS), tl.float32)
     last = blocks * GROUP - 1
-    at, query_head = 0, head * GROUP
+    number, query_head = 0, head * GROUP
     for block in range(last):
-        at += 1
-        if at == blocks:
-            at = 0
+        number += 1
+        if number == blocks:
+            number = 0
             query_head += 1
-        of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, query_head)
-        zero = block & shape[3]     # 0: ../attention_backward/compute.py says what for
+        of_head = rules_of(rules, batch, query_head)
+        zero = block & problem.opaque_zero     # 0: ../attention_backward/compute.py says what for
         slot = first.wait(block + 1).slot
         product = tlx.async_dot(tiles[zero], tlx.local_trans(slot.rows))
         sums = tlx.async_dot(left, second.wait(block).slot.rows, sums)
         product = tlx.async_dot_wait(1, product)
         numbers = tlx.local_load(slot.numbers)
         first.release(block + 1)
-        left = factor(product, numbers, weights, block + 1, (begin + at) * BM, key, of_head, shape, me, TYPE, CAUSAL, RAGGED)
+        left = factor(product, numbers, weights, block + 1, (begin + number) * BM, key, of_head, problem, me, TYPE, form)
         second.wait(block + 1)      # needed next anyway: it keeps the wait for the sums behind the exponentials
         sums = tlx.async_dot_wait(0, sums)
         second.release(block)
@@ -98,13 +100,11 @@ def gradients(own, first, second, weights, factor_of_sum, batch, head, key, term
 
 
 @mimw.jit
-def compute(own, first, second, weights, desc, factor_of_sum, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, BANDS: tl.constexpr):
+def compute(own, first, second, weights, desc, factor_of_sum, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
     """The role: the sums of consumer `me`, to memory."""
-    block, head, batch = program_of(BANDS)
-    key = block * BN
-    sums = gradients(own, first, second, weights, factor_of_sum, batch, head, key, terms, shape, me, BM, BN, COLUMNS, GROUP, CAUSAL,
-                     RAGGED)
+    block, head, batch = program_of(form.BANDS)
+    key = block * form.BN
+    sums = gradients(own, first, second, weights, factor_of_sum, (batch, head, key), rules, problem, me, COLUMNS, form)
     tlx.async_descriptor_store(desc, sums, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)
 
@@ -119,8 +119,9 @@ def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk
     args:      scale, log2_scale, zero, left, right, inner, alibi, alibi_step, GROUP, RAGGED, BANDS   ../attention_backward's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    shape = heads, seq_q, seq_k, zero, left, right
-    terms = log2_scale, inner, alibi, alibi_step
+    problem = Problem(heads, seq_q, seq_k, zero, left, right)
+    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
+    form = Form(BM, BN, D, GROUP, CAUSAL, RAGGED, None, BANDS)
     keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     values = tlx.local_alloc((BN, DV), DTYPE, 1), tlx.alloc_barriers(1)
     queries = tle.pipe(capacity=Q_STAGES, readers=consumers(2), name="queries", rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE),
@@ -135,10 +136,10 @@ def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk
             name: tl.constexpr = consumer(me)
             if me == 0:
                 compute((keys[0], keys[1], values[0]), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
-                        terms, shape, me, BM, BN, DV, GROUP, CAUSAL, RAGGED, BANDS)
+                        rules, problem, me, DV, form)
             else:
                 compute((values[0], values[1], keys[0]), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
-                        scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, BANDS)
+                        scale, rules, problem, me, D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, shape, BM,
-                 BN, GROUP, CAUSAL, BANDS)
+            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc,
+                 problem, form)
