@@ -50,6 +50,7 @@ NOT_HERE = {
     **dict.fromkeys(("tlx.multicast_pointer", "tlx.multimem_load_reduce", "tlx.multimem_reduce", "tlx.multimem_store"), _MULTIMEM),
     "tlx.barrier_try_wait": "its flag depends on who was faster; tests/words/test_try_wait.py has the word",
     "tlx._to_mxfp8_block": "a helper of `tl` code; tests/words/test_mxfp8.py has it",
+    "tle.struct": "a class around values, of which nothing is left in a program; tests/tle/test_struct.py has it",
     "tlx.dot_scaled": "tl.dot_scaled, which programs hold; tests/words/test_dot_scaled.py has the word",
     **dict.fromkeys(("tlx._alloc_clc_responses", "tlx._clc_issue", "tlx._clc_query"), _CLC),
     "tlx.async_dot_scaled, two_ctas": "as the op tcgen05_mma_pair_scaled, below",
