@@ -16,6 +16,7 @@ import numpy as np
 
 import mimw
 from mimw.kernels import gemm
+from mimw.tools.findings import Report
 
 from .driver import command, keep_row
 
@@ -30,7 +31,7 @@ def launch(size: int = SIZE):
     return gemm.arguments(a, b, np.zeros((size, size), ml_dtypes.bfloat16), 132, CONFIGURATION)
 
 
-def measure(size: int = SIZE, **options) -> tuple[mimw.Report, float, float]:
+def measure(size: int = SIZE, **options) -> tuple[Report, float, float]:
     """(report, seconds, CPU seconds) of one check, recording the kernel included."""
     grid, args, meta = launch(size)
     gemm.kernel.__dict__.pop("_simulated_programs", None)       # as in a fresh process: recorded anew

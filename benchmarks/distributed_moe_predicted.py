@@ -22,6 +22,7 @@ import numpy as np
 import mimw
 from mimw.kernels import moe_combine, moe_dispatch
 from mimw.simulator.costs import Model, model
+from mimw.tools.timing.predict import Prediction
 
 from .driver import RESULTS
 
@@ -108,7 +109,7 @@ class Ranks:
             self.world, self.experts, self.programs, chosen=chosen)
 
 
-def predicted(launch: tuple, programs: int = PROGRAMS) -> mimw.timing.Prediction:
+def predicted(launch: tuple, programs: int = PROGRAMS) -> Prediction:
     """The prediction of a launch of `Ranks` for its part of the chip."""
     kernel, grid, args, meta = launch
     chip = part_of(model("sm_90a"), programs)

@@ -1,6 +1,6 @@
 """The imports between files and rooms of the package: arrows, floors, and circles.
 
-    graph = imports(package)                    {"mimw.jit": {"mimw.host", ...}, ...}
+    graph = imports(package)                    {"mimw.runtime.jit": {"mimw.runtime.host", ...}, ...}
     rooms(graph)                                {"jit": {"host", ...}, ...}: a room imports another
 
 Input: the folder of the package; a room is an entry of it, a folder or a file, so nothing here knows rooms by name. Output: what

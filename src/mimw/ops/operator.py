@@ -46,7 +46,7 @@ class Operator:
 
     args:      schema    torch's, without the namespace: "mm(Tensor a, Tensor b) -> Tensor", tensors first; no result may be, or
                          share memory with, an argument. One with mutated arguments, "(Tensor(a!) out, ...)", has no derivative, and
-                         takes what mimw.in_place says may be written
+                         takes what mimw.runtime.in_place says may be written
                run       computes: gets the arguments in order, tensors of one CUDA device, which is the current one, or of the CPU
                fake      the operator's contract, which checks its arguments by the schema's names and says what the results are; or
                          a function of tensors without data, whose extents may be symbols: empty results of the right shape, strides

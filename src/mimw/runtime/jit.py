@@ -211,7 +211,7 @@ class MimwFunction(Shown, JITFunction):
             frozen = kernel.freeze(grid, *args, **meta)     takes what `kernel[grid](*args, **meta)` takes, and launches nothing
             frozen()                                        the same launch; `frozen(*other_args)` another of its specialisation
 
-        returns:   a `mimw.freeze.FrozenLaunch`, which says what may change; on the simulator one that simulates
+        returns:   a `FrozenLaunch` of runtime/freeze, which says what may change; on the simulator one that simulates
         errors:    those of a launch, CheckFailed under MIMW_CHECK=1 among them; LaunchError also for a tensor on another than the
                    current device
         """

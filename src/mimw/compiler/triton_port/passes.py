@@ -11,7 +11,7 @@ specialisation (the tasks are explicit), `fuse_nested_loops` and `prefetch` (the
 Our effects are buffer accesses, barriers, copies, cluster barriers and assembly; MLIR sees each as an op that writes, or whose
 effects it does not know. Below, "by effects" means that a pass asks MLIR about effects before it moves, joins or drops an op, and
 that every op we emit answers truly (`tests/lowering/test_order.py` puts each between two reads and finds both reads again). For
-the passes that ask nothing, or not enough, the reason stands beside them. None is believed on its word: `mimw.guard` compares the
+the passes that ask nothing, or not enough, the reason stands beside them. None is believed on its word: the guard compares the
 order of all effects after the passes with that before, in every kernel that is compiled.
 """
 
