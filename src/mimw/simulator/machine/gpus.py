@@ -36,5 +36,5 @@ class Gpu:
 
     @property
     def label(self) -> str:
-        """Which GPU this is, behind the name of what is on it; nothing where there is only one."""
+        """The rank of this GPU, to stand behind the name of what is on it; "" where there is only one."""
         return f" of rank {self.rank}" if self.others else ""

@@ -59,7 +59,7 @@ class Rendezvous:
         return list(filter(self._is_missing, self.ctas))
 
     def state(self) -> str:
-        """Which arrivals are missing, for messages."""
+        """The arrivals that are missing, for messages."""
         raise NotImplementedError
 
     def _is_missing(self, cta: Cta) -> bool:
