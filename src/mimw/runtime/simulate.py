@@ -29,6 +29,7 @@ from ..compiler.triton_port.runtime import make_backend
 from ..errors import Deadlock, SimulationError, SimulatorMisuse
 from ..ir import Program
 from ..ir.shown import Shown
+from ..ir.switches import switched_on
 from ..ir.world import PerRank, at_rank, gpus_of
 from ..report import chrome_trace, timeline_svg
 from ..simulator import Run, cut_short, live_tensors, run, watching
@@ -126,7 +127,7 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     """
     launch = prepare(kernel, grid, args, meta, target, gpus, memory)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
-    races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
+    races = switched_on("MIMW_RACES") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
     chip = wanted(target)
     about = dict(name=launch.name, launched=(f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"),

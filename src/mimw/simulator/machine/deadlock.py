@@ -99,9 +99,9 @@ def _all_wait_for_gpus(stuck: Sequence[Task]) -> bool:
 
 def among_gpus(stuck: Sequence[Task]) -> tuple[type[Deadlock], str]:
     """The class and the mend of a deadlock in which tasks wait for other GPUs."""
-    meetings = [task.wait.resource for task in stuck if task.wait.kind == "world"]
-    if meetings:
-        ranks = ", ".join(map(str, meetings[0].absent()))
+    barriers = [task.wait.resource for task in stuck if task.wait.kind == "world"]
+    if barriers:
+        ranks = ", ".join(map(str, barriers[0].absent()))
         return RankMissing, (f"every rank of the mesh has to reach the barrier equally often, and rank {ranks} does not: let the "
                              "barrier stand outside of what depends on the rank, or name the mesh of those that come")
     if any(task.wait.kind == "signal" for task in stuck):

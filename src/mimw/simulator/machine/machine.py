@@ -90,7 +90,7 @@ class Machine:
         self.polls = 0
         self.watching: dict[Task, None] = {}            # who waits for a word of global memory
         self.signal_times: dict[int, float] = {}        # when a word that others may wait for was last changed, by address
-        self.meetings: dict[tuple, Any] = {}            # barriers among GPUs, by ranks and program
+        self.rank_barriers: dict[tuple, Any] = {}       # barriers among GPUs, by ranks and program
         self.left: dict[tuple, list[int]] = {}          # of several GPUs: the ranks whose program with that id has left
         self.max_trips = trip_limit()
         self.end = 0.0
@@ -209,7 +209,7 @@ class Machine:
         """Let go of what is known about accesses, whose tasks know this machine, without the help of the garbage collector."""
         self.order.close()
         self.order = Unordered()
-        self.meetings.clear()
+        self.rank_barriers.clear()
         self.links = self.uneven = None
 
     def launch_order(self) -> Iterator:

@@ -156,11 +156,11 @@ class BarrierOrder:
         for barrier in self._barriers.pop(cta, ()):
             barrier.known.looks.clear()
 
-    def forget_meetings(self, cluster) -> None:
+    def forget_barriers_among(self, cluster) -> None:
         """`cluster` has left, and the barriers among its CTAs with it."""
-        for meeting in (cluster.barrier, *cluster.meetings.values()):
-            for phase in (meeting.phase, meeting.phase - 1):
-                self.forget((meeting, phase))
+        for barrier in (cluster.barrier, *cluster.by_ranks.values()):
+            for phase in (barrier.phase, barrier.phase - 1):
+                self.forget((barrier, phase))
 
     def _touched(self, barrier, mode: str) -> None:
         if self.guide is not None:

@@ -247,4 +247,4 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
         for cta in cluster.ctas:
             self.forget_barriers(cta)
             self.drop(cta.tasks)
-        self.forget_meetings(cluster)
+        self.forget_barriers_among(cluster)

@@ -38,12 +38,12 @@ def _is_among_gpus(row) -> bool:
 def refuse_if_ctas_talk(launch: Launch) -> None:
     """Raise SimulatorMisuse if what a CTA of `launch` does may depend on CTAs outside of its cluster."""
     program = launch.program
-    meeting = next((op for op in program.walk() if op.row.blocks in ("rendezvous", "poll") and not op.row.peers
+    waiting = next((op for op in program.walk() if op.row.blocks in ("rendezvous", "poll") and not op.row.peers
                     and not (launch.gpus > 1 and _is_among_gpus(op.row))), None)
-    if program.cooperative or meeting is not None:
-        what = "CTAs outside of its cluster are waited for" if meeting else "its CTAs run together, and may wait for each other"
+    if program.cooperative or waiting is not None:
+        what = "CTAs outside of its cluster are waited for" if waiting else "its CTAs run together, and may wait for each other"
         raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: {what}",
-                              meeting.site if meeting else program.site, hint=HINT)
+                              waiting.site if waiting else program.site, hint=HINT)
     reads = _Reads(launch)
     for op in program.walk():
         for value in deciding(op, reads.flows):
