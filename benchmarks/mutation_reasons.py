@@ -76,6 +76,13 @@ def _of_gathered_rows(mutant: Mutant) -> bool:
     return mutant.site.file.endswith(("kernels/all_gather_gemm/kernel.py", "kernels/all_gather_gemm/push.py"))
 
 
+def _of_no_rest(mutant: Mutant) -> bool:
+    """True if the changed line is called for the rest of chunks that are added several at a time, in a kernel that adds one."""
+    called = any("first + step, 1, part" in linecache.getline(site.file, site.line) for site in mutant.site.chain()
+                 if site.file.endswith("kernels/gemm/promoted.py"))
+    return called and not any(op.pending == 1 for op in mutant.program.walk() if op.name == "async_dot_wait")
+
+
 def _of_listed_rows(mutant: Mutant) -> bool:
     """Whether the changed line belongs to a form of sparse MLA in which tasks hand rows on."""
     return _of(mutant, "kernels/sparse_mla/pipe.py") or _of(mutant, "kernels/sparse_mla/seesaw.py")
@@ -88,6 +95,7 @@ def _of_gathered_keys(mutant: Mutant, word: str) -> bool:
 REASONS = (
     (lambda m: _swapped(m, ("barrier_wait", ), ("mlir_reads", )),
      "What stands in front of a call in MLIR text tells passes what the text reads; the reads are the text's, behind the wait."),
+    (_of_no_rest, "Products are added one at a time, so no chunk is left for the loop over the rest: nothing of it runs."),
     (lambda m: _of_listed_rows(m) and (m.word == "fence" or "past fence," in m.change),
      "Who reads has a fence of its own, behind its wait and in front of its product: either is enough."),
     (lambda m: _of_listed_rows(m) and m.word == "barrier_wait" and m.change.startswith("release early"),

@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DistributedError, MeshTooLarge
+from ..ir.switches import switched_on
 from ..language.tle.bound_mesh import device_axes
 from .torch_port import group_of, is_there
 from .world import DEFAULT_TIMEOUT, GroupWorld
@@ -80,7 +81,7 @@ def _a_gpu_each() -> bool:
 
 def _shares_gpus() -> bool:
     asked = _ASKED["share_gpus"]
-    return os.environ.get("MIMW_SHARE_GPUS") not in (None, "", "0") if asked is None else bool(asked)
+    return switched_on("MIMW_SHARE_GPUS") if asked is None else bool(asked)
 
 
 def _started_by_torchrun() -> bool:

@@ -101,7 +101,7 @@ def _save(ctx, inputs, output) -> None:
 
 
 def _backward(ctx, gradient: Tensor) -> tuple:
-    """That of the activation at the product, which is computed again; then grad_a = alpha grad b^T, grad_b = alpha a^T grad."""
+    """Gradients: through the activation at the product, computed again; then grad_a = alpha grad b^T, grad_b = alpha a^T grad."""
     added, a, b = ctx.saved_tensors
     if ctx.activation is not None:
         x = ADDMM(added, a, b, ctx.beta, ctx.alpha, None).float()

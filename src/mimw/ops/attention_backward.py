@@ -62,7 +62,7 @@ def _run_with(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tenso
 def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool,
           scale: float | None, one_order: bool, window: tuple = (None, None), softcap: float | None = None,
           sinks: Tensor | None = None, slopes: Tensor | None = None) -> Callable:
-    """What computes (dq, dk, dv, gradient of the sinks or None) of (do, q, k, v, o, lse, dlse, sinks, slopes)."""
+    """A function from (do, q, k, v, o, lse, dlse, sinks, slopes) to (dq, dk, dv, gradient of the sinks or None)."""
     scale, batch = 1 / sqrt(q.shape[-1]) if scale is None else scale, lse.shape[:-2]
     width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
     width = width if width <= max(HEAD_DIMS) else None      # of wide heads, values may have another
@@ -79,13 +79,13 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
 
 
 def as_four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
-    """As (batch, heads, length, dim)."""
+    """The tensor as (batch, heads, length, dim)."""
     x = x.unsqueeze(0) if x.dim() == 2 else x
     return x.expand(*batch, *x.shape[-3:]).reshape(prod(batch), *x.shape[-3:])
 
 
 def _rows(x: Tensor, batch: tuple[int, ...]) -> Tensor:
-    """As (batch, heads, length), contiguous."""
+    """The tensor as (batch, heads, length), contiguous."""
     return x.reshape(prod(batch), -1, x.shape[-1]).contiguous()
 
 

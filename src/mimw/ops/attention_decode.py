@@ -177,7 +177,7 @@ def _are_ready(*given: Tensor | None) -> bool:
 
 
 def _tma_reads(cache: Tensor) -> bool:
-    """Whether TMA takes the cache with its strides."""
+    """True if TMA takes the cache with its strides."""
     return (cache.stride(3) == 1 and cache.data_ptr() % 16 == 0
             and all(extent == 1 or step > 0 and step * cache.itemsize % 16 == 0
                     for step, extent in zip(cache.stride()[:3], cache.shape)))

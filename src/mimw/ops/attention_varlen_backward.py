@@ -61,7 +61,7 @@ def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, cu
 def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
           slopes: Tensor | None, max_q: int, max_k: int, causal: bool, scale: float | None, window: tuple, softcap: float | None,
           exact: bool, one_order: bool) -> Callable:
-    """What computes (dq, dk, dv, gradient of the sinks or None) of (do, q, k, v, o, lse, dlse, cu_q, cu_k, sinks, slopes)."""
+    """A function from (do, q, k, v, o, lse, dlse, cu_q, cu_k, sinks, slopes) to (dq, dk, dv, gradient of the sinks or None)."""
     changes = dict(window=window, softcap=softcap, slopes=None if slopes is None else slopes.float().contiguous())
     starts = cu_q.contiguous(), cu_k.contiguous()
     if 0 in (*q.shape, *k.shape, *v.shape, max_q, max_k) or cu_q.shape[0] == 1:

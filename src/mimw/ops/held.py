@@ -17,7 +17,7 @@ atexit.register(_FUNCTIONS.clear)
 
 
 def held(function: Callable) -> Callable:
-    """What calls `function`, until the process ends."""
+    """A function that calls `function` until the process ends."""
     place = len(_FUNCTIONS)
     _FUNCTIONS.append(function)
 

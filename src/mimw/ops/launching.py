@@ -46,7 +46,7 @@ def note_simulation() -> None:
 
 
 def _of_the_caller() -> int:
-    """How many calls up, seen by `note_simulation`, the first one is that is neither ours nor torch's."""
+    """The number of calls from `note_simulation` up to the first one that is neither ours nor torch's."""
     ours, frame, level = (str(Path(__file__).parent), str(Path(torch.__file__).parent)), sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         frame, level = frame.f_back, level + 1
@@ -86,7 +86,7 @@ class Launch:
             self._freeze(self._filled(tensors))
 
     def _first(self, tensors: tuple[Tensor, ...]) -> None:
-        """As any launch, and on a GPU once more frozen for those to come; every launch of the simulator is a first one."""
+        """Launch as ever, and on a GPU freeze the launch for those to come; in the simulator every launch is a first one."""
         args = self._filled(tensors)
         if self._device is None:
             note_simulation()
@@ -152,14 +152,15 @@ def programs(on: Tensor) -> int:
 
 
 def is_hopper(on: Tensor) -> bool:
-    """Whether `on` lies where kernels with Hopper's words run: sm_90, or the simulator of it, which MIMW_TARGET says otherwise."""
+    """True if `on` lies where kernels with Hopper's words run: on sm_90, or in its simulator unless MIMW_TARGET names another
+    chip."""
     if on.is_cuda:
         return _chip(on.get_device())[0] == (9, 0)
     return (os.environ.get("MIMW_TARGET") or "sm_90a").startswith("sm_90")
 
 
 def has_e4m3(on: Tensor) -> bool:
-    """Whether Triton takes fp8 e4m3 where `on` lies: from sm_89 on, and in the simulator."""
+    """True if Triton takes fp8 e4m3 where `on` lies: from sm_89 on, and in the simulator."""
     return not on.is_cuda or _chip(on.get_device())[0] >= (8, 9)
 
 
@@ -167,8 +168,8 @@ _precision = getattr(torch._C, "_get_fp32_precision_getter", None)     # since t
 
 
 def is_exact(x: Tensor) -> bool:
-    """Whether products of x are to be those of fp32 itself: torch.set_float32_matmul_precision("highest"), the default, or
-    torch.backends.cuda.matmul.fp32_precision = "ieee". Whoever has set the second must not be asked for the first."""
+    """True if products of x are to be computed in fp32 itself: torch.set_float32_matmul_precision("highest"), the default, or
+    torch.backends.cuda.matmul.fp32_precision = "ieee". Where somebody has set the second, torch must not be asked for the first."""
     if x.dtype is not torch.float32:
         return False
     return torch.get_float32_matmul_precision() == "highest" if _precision is None else _precision("cuda", "matmul") != "tf32"

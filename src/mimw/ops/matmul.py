@@ -104,17 +104,17 @@ def _right(b: Tensor) -> Tensor:
 
 
 def _batched(x: Tensor, batch: tuple[int, ...]) -> Tensor:
-    """As (Z, rows, columns)."""
+    """The matrices as (Z, rows, columns)."""
     return x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
 
 
 def _tma_reads(x: Tensor, row: int, step: int) -> bool:
-    """Whether TMA takes the matrix with these strides: rows of neighbours, 16 bytes aligned and apart."""
+    """True if TMA takes the matrix as it lies: the elements of a row side by side, rows aligned to and apart by 16 bytes."""
     return step == 1 and row * x.itemsize % 16 == 0 and 0 < row and x.data_ptr() % 16 == 0
 
 
 def _batches_for_tma(a: Tensor, b: Tensor, c: Tensor) -> bool:
-    """Whether TMA takes all three batches of matrices."""
+    """True if TMA takes all three batches of matrices."""
     if not all(x.stride(0) * x.itemsize % 16 == 0 and x.stride(0) >= 0 for x in (a, b, c)) or b.shape[2] == 1:
         return False
     lies_nk, lies_kn = _tma_reads(b, b.stride(2), b.stride(1)), a.itemsize == 2 and _tma_reads(b, b.stride(1), b.stride(2))

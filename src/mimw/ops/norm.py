@@ -81,7 +81,7 @@ def _dims(name: str, x: Tensor, normalized_shape: Sequence[int] | int) -> int:
 
 
 def _two(x: Tensor, dims: int) -> Tensor:
-    """As (rows, columns), columns side by side."""
+    """The tensor as (rows, columns), columns side by side."""
     n = prod(x.shape[x.dim() - dims:])
     two = x.reshape(-1, n) if n and x.numel() else x.new_empty(prod(x.shape[:x.dim() - dims]), n)
     return two if n <= 1 or two.stride(1) == 1 else two.contiguous()

@@ -196,14 +196,14 @@ def _lowered(value: Any, device_type: str, dtype: torch.dtype) -> Any:
 
 
 def _keys_of(device: str) -> tuple[int, int]:
-    """What torch's dispatcher sees in a plain tensor, and in one of inference mode."""
+    """The keys that torch's dispatcher sees in a plain tensor, and in one of inference mode."""
     plain = _SET(getattr(_KEY, device)) | _SET(getattr(_KEY, f"Autocast{device}"))
     return plain.raw_repr(), (plain | _SET(_KEY.ADInplaceOrView) | _SET(getattr(_KEY, f"Autograd{device}"))).raw_repr()
 
 
 def _at_rest() -> frozenset[tuple[int, int]]:
-    """What modes, transforms and autocast add to a call's keys, and what they take away, in a thread in which nothing is on, and in
-    inference mode."""
+    """The keys that modes, transforms and autocast add to a call's, and those that they take away, in a thread in which nothing
+    is on, and in inference mode."""
     def both():
         with torch.inference_mode():
             inference = _included().raw_repr(), _excluded().raw_repr()

@@ -12,14 +12,14 @@ from torch import Tensor
 
 
 def rows_for_tma(x: Tensor) -> bool:
-    """Whether TMA takes x's strides and address."""
+    """True if TMA takes x's strides and address."""
     *outer, step = x.stride()
     whole = all(0 < one and one * x.itemsize % 16 == 0 or extent == 1 for one, extent in zip(outer, x.shape))
     return (step == 1 or x.shape[-1] == 1) and whole and x.data_ptr() % 16 == 0
 
 
 def matrix_for_tma(a: Tensor, b: Tensor) -> bool:
-    """Whether a and b are operands of the library's GEMM, batches or groups of matrices too."""
+    """True if a and b are operands of the library's GEMM, batches or groups of matrices too."""
     if b.shape[-1] == 1 or not rows_for_tma(a) or a.stride(-1) != 1:
         return False
     row, column = b.stride(-2), b.stride(-1)

@@ -91,7 +91,7 @@ def _in_place(xs: tuple[Tensor, ...], rest: tuple, graded: bool) -> tuple[Tensor
 
 
 class _Turned(torch.autograd.Function):
-    """What a launch did to x in place, for autograd: one tensor each, as functions that change views must have one result."""
+    """A launch's change of x in place, for autograd: one tensor each, as functions that change views must have one result."""
 
     @staticmethod
     def forward(ctx, x, cos, sin, positions, interleaved, back):

@@ -55,7 +55,7 @@ def log_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor
 
 
 def _rows(x: Tensor, dim: int) -> Tensor:
-    """As (rows, columns), columns side by side, with `dim` as the columns."""
+    """The tensor as (rows, columns), columns side by side, with `dim` as the columns."""
     last = x.movedim(dim, -1) if x.dim() else x.reshape(1)
     two = last.reshape(-1, last.shape[-1])
     return two if two.shape[1] == 1 or two.stride(1) == 1 else two.contiguous()

@@ -39,7 +39,7 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """As (rows, columns), columns side by side."""
+    """The tensor as (rows, columns), columns side by side."""
     two = x.reshape(-1, x.shape[-1] if x.dim() else 1)
     return two if two.shape[1] == 1 or two.stride(1) == 1 else two.contiguous()
 

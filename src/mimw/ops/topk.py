@@ -96,7 +96,7 @@ def _plan(x: Tensor, k: int, dim: int, largest: bool, sorted: bool, stable: bool
 
 
 def _rows(x: Tensor, dim: int) -> Tensor:
-    """As a matrix with the rows to choose from."""
+    """The matrix whose rows are chosen from."""
     if x.dim() == 0:
         return x.view(1, 1)
     return x.movedim(dim, -1).reshape(-1, x.shape[dim])
@@ -106,8 +106,8 @@ Select = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def _selection(x: Tensor, k: int, largest: bool, sorted: bool, stable: bool, shape: tuple) -> tuple[Select, bool]:
-    """What gives values and int64 indices of the rows of a matrix like x; and whether it can be given what x is a view of, and
-    gives results of `shape`, else matrices."""
+    """A function from a matrix like x to values and int64 indices of its rows. The second result is True if the
+    function takes the tensor that x is a view of and gives results of `shape`; else it takes and gives matrices."""
     m, n = x.shape
     if n <= SHORT or n <= plain_topk.LONGEST and m <= FEW_ROWS or not is_hopper(x):
         if n > plain_topk.LONGEST < 2 * k:
@@ -189,7 +189,7 @@ _COUNTED = 1 << 24      # columns that fp32 tells apart
 
 
 def _of_equal_ones_the_first(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Tensor, Tensor]:
-    """What is beyond the last one that is chosen, and of those equal to it the first: chosen by their columns."""
+    """The elements beyond the last one that is chosen, and of those equal to it the first: chosen by their columns."""
     last = _run(x, k, -1, largest, False)[0].sort(-1, descending=largest).values[:, -1:]
     nan, last_nan = x.isnan(), last.isnan()
     beyond = (x > last) | nan & ~last_nan if largest else (x < last) | ~nan & last_nan

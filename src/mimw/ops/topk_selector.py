@@ -29,7 +29,7 @@ CONTRACT = Contract(
 
 
 def topk_selector(x: Tensor, k: int, starts: Tensor | None = None, ends: Tensor | None = None) -> Tensor:
-    """Where the k largest of x[row, starts[row]:ends[row]] are, in any order; of equal ones any.
+    """The columns of the k largest of x[row, starts[row]:ends[row]], in any order; of equal ones any.
 
     args:      x       (rows, length): fp32, bf16, fp16 or fp64, which is rounded to fp32; any strides. NaN is the largest
                k       0 to 16384, also more than the length

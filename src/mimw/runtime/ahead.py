@@ -43,7 +43,8 @@ def compile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
 
 def compiled(kernel, grid, args, meta: dict[str, Any], target: str | None = None, gpus: int | None = None,
              make: Callable[..., Compiled] = compile_kernel) -> Compiled:
-    """As `compile`, whose arguments these are: also for a kernel with parameters of such names. `make` is what compiles it."""
+    """Compile a launch as `compile` does, also of a kernel with parameters of the names that `compile` has. `make` compiles the
+    kernel."""
     chip = wanted(target)
     with asking(chip):
         found, arguments, _, _ = specialised(kernel, args, meta, chip, gpus)

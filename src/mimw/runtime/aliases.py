@@ -13,13 +13,13 @@ stock.
 
 from __future__ import annotations
 
-import os
 import pkgutil
 import sys
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
+from ..ir.switches import switched_on
 from ..target import Target, wanted
 from .torch_cuda import SimulatedDevice, answer
 
@@ -55,7 +55,7 @@ def answer_published(package: ModuleType) -> None:
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = package.Config
     triton.autotune = triton.runtime.autotune = package.autotune
     answer_scripts(triton_compile)
-    stand_in(wanted_target, wanted_numbers, beside_a_gpu=os.environ.get("MIMW_SIMULATE") not in (None, "", "0"))
+    stand_in(wanted_target, wanted_numbers, beside_a_gpu=switched_on("MIMW_SIMULATE"))
     answer(lambda: _device(wanted()) if simulating() else None)
 
 

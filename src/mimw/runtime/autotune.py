@@ -64,7 +64,7 @@ class Autotuner(StockAutotuner):
         return next(self._possible(self.configs, args, kwargs, lambda merged: self.fn.run(*args, **merged)))
 
     def _of_what_is_there_now(self) -> None:
-        """What was measured for other values of what the kernel names says nothing of these."""
+        """Select the measurements made with the present values of the globals that the kernel names: no others hold."""
         if self._seen is None or self._seen.still is not None and not self._seen.still():
             self._seen = seen_by(self.jit_function())
             self.cache = self._measured.setdefault(self._seen.digest, {} if self._measured else self.cache)
@@ -78,7 +78,7 @@ class Autotuner(StockAutotuner):
         return found
 
     def _possible(self, configs, args, kwargs, start, hooks=True):
-        """What `start(keywords)` gives for each configuration that it takes."""
+        """The results of `start(keywords)`, one for each configuration that it takes."""
         refused, some = None, False
         for config in configs:
             merged = {**config.all_kwargs(), **kwargs}
@@ -125,7 +125,7 @@ class Autotuner(StockAutotuner):
 
 def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_value=None, pre_hook=None, post_hook=None,
              warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False):
-    """As `triton.autotune`, with its arguments."""
+    """A decorator with the arguments of `triton.autotune`."""
 
     def decorate(fn):
         return Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook=pre_hook,

@@ -51,8 +51,8 @@ def compile_kernel(kernel, signature: dict[str, Any], constexprs: dict[Any, Any]
 
 def record_kernel(kernel, signature: dict[str, Any], constexprs: dict[Any, Any] | None = None, target: str | None = None,
                   options: dict[str, Any] | None = None, attrs: dict | None = None, dump: bool = False) -> Compiled:
-    """As `compile_kernel`, but no further than the checks: for chips without a compiler here. Of the stages there is `ir`; there
-    are no layouts, and no metadata but `num_warps`."""
+    """Record a kernel, with the arguments of `compile_kernel`, and go no further than the checks: for chips without a compiler
+    here. Of the stages there is `ir`; there are no layouts, and no metadata but `num_warps`."""
     chip = wanted(target)
     source, options, unaligned = _source(kernel, signature, constexprs, chip, options, attrs)
     after: dict[str, str] = {}

@@ -60,7 +60,7 @@ def kernel_source(value: Any, options: dict[str, Any], source: str | None) -> tu
 
 
 def without_source(function: FunctionType) -> NotAKernel:
-    """What to say of a function whose lines Python does not know."""
+    """The error for a function whose lines Python does not know."""
     file = function.__code__.co_filename
     if os.path.isfile(file):
         return _unreadable(function, file)
@@ -71,7 +71,7 @@ def without_source(function: FunctionType) -> NotAKernel:
 
 
 def _unreadable(function: FunctionType, file: str) -> NotAKernel:
-    """What to say of a function of a file that Python has run, and cannot read as a text now."""
+    """The error for a function of a file that Python has run, and cannot read as a text now."""
     start = f"a kernel is compiled from its source, and that of {function.__name__} cannot be read: {file}"
     try:
         with tokenize.open(file) as text:

@@ -39,7 +39,7 @@ class Specialisation:
 
     @property
     def key(self) -> tuple:
-        """What tells specialisations of the function apart, by content."""
+        """A key that tells specialisations of the function apart by content."""
         constants = sorted((path, getattr(value, "cache_key", None) or repr(value)) for path, value in self.constants.items())
         options, seen = sorted(self.options.items(), key=str), seen_by(self.fn, self.constants)
         return (repr(self.signature), repr(constants), repr(sorted(self.attrs.items())), repr(options), self.target,

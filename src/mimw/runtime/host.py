@@ -195,7 +195,7 @@ def is_aligned(value: Any, parameter) -> bool:
 
 
 def specialise(fn, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[tuple[int, ...], Any], dict[tuple[int, ...], Any]]:
-    """How a launch with these arguments specialises `fn`.
+    """Specialise `fn` for a launch with these arguments.
 
     returns:   signature  parameter name -> Triton type string, or nested tuples of them
                constants  path -> compile-time value

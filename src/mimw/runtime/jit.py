@@ -283,13 +283,13 @@ def _bytes_by_name(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def wanted_target():
-    """What is simulated, and compiled for on a machine without a GPU: the target of the launch under way, else MIMW_TARGET's, else
-    sm_90a."""
+    """The target that is simulated, and compiled for on a machine without a GPU: that of the launch under way, else
+    MIMW_TARGET's, else sm_90a."""
     return gpu_target(wanted())
 
 
 def wanted_numbers():
-    """What is known of the device of that target."""
+    """The known numbers of that target's device."""
     return device_numbers(wanted())
 
 

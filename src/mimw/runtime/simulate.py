@@ -29,6 +29,7 @@ from ..compiler.triton_port.runtime import make_backend
 from ..errors import Deadlock, SimulationError, SimulatorMisuse
 from ..ir import Program
 from ..ir.shown import Shown
+from ..ir.switches import switched_on
 from ..ir.world import PerRank, at_rank, gpus_of
 from ..report import chrome_trace, timeline_svg
 from ..simulator import Run, cut_short, live_tensors, run, watching
@@ -40,8 +41,9 @@ from .host import is_aligned, is_array, specialise
 
 @dataclass(frozen=True)
 class SimulatedRun(Run, Shown):
-    """What `mimw.simulate` returns: the run, and for its page the `program` that ran by the rules of `target`, and in `launched`
-    with which grid and seed. `error` is what ended the run, of which there is nothing but the page that MIMW_TIMELINE asks for."""
+    """The result of `mimw.simulate`: the run, and for its page the `program` that ran by the rules of `target`, and in
+    `launched` its grid and seed. `error` is the error that ended the run, of which there is then nothing but the page that
+    MIMW_TIMELINE asks for."""
 
     name: str = field(default="", compare=False)
     launched: tuple[str, ...] = field(default=(), compare=False)
@@ -54,7 +56,7 @@ class SimulatedRun(Run, Shown):
 
     @property
     def summary(self) -> str:
-        """What a run that came to its end has to say."""
+        """A sentence on a run that came to its end."""
         return f"{sum(self.counts.values())} ops in {self.cycles:,.0f} abstract cycles, nothing wrong in this run"
 
     def _page(self):
@@ -74,7 +76,7 @@ class SimulatedRun(Run, Shown):
 
 @dataclass(frozen=True)
 class SimulatedLaunch(SimulatedRun):
-    """What `kernel[grid](...)` returns on the simulator: the run, and the kernel that a GPU would have run, compiled when
+    """The result of `kernel[grid](...)` on the simulator: the run, and the kernel that a GPU would have run, compiled when
     somebody asks for it."""
 
     compile: Callable[[], Any] = field(default=lambda: None, repr=False, compare=False)
@@ -125,7 +127,7 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     """
     launch = prepare(kernel, grid, args, meta, target, gpus, memory)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
-    races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
+    races = switched_on("MIMW_RACES") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
     chip = wanted(target)
     about = dict(name=launch.name, launched=(f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"),
@@ -164,7 +166,7 @@ def _seen(machines: list) -> Iterator[None]:
 
 
 def _draw(done: SimulatedRun, path: str) -> None:
-    """What MIMW_TIMELINE asks for: by the suffix of the path the page, or the timeline alone."""
+    """Write the file that MIMW_TIMELINE asks for: by the suffix of the path the page, or the timeline alone."""
     draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(path).suffix)
     try:
         if draw is None:
@@ -197,7 +199,7 @@ class Launch:
 
 @dataclass
 class Prepared:
-    """How many launches this process has made ready: a command that finds none has done nothing."""
+    """The number of launches that this process has made ready: a command that finds none has done nothing."""
 
     launches: int = 0
 
@@ -207,8 +209,8 @@ prepared = Prepared()
 
 def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None, gpus: int | None = None,
             memory: Sequence[Any] = ()) -> Launch:
-    """What `simulate` runs; arguments and errors as there. Host code that is called on the way, as a grid that is a function, sees
-    the target that was asked for."""
+    """Make a launch ready for `simulate`; arguments and errors as there. Host code that is called on the way, as a grid that is
+    a function, sees the target that was asked for."""
     prepared.launches += 1
     chip = wanted(target)
     answer_for(_asked)
@@ -262,7 +264,7 @@ def _alive(program: Program, gpus: int) -> list[Any]:
 
 def specialised(kernel, args, meta: dict[str, Any], chip: Target,
                 gpus: int | None = None) -> tuple[Specialisation, dict[str, Any], dict[tuple[int, ...], Any], int]:
-    """How a launch of `kernel` specialises it, without recording it.
+    """Specialise `kernel` for a launch, without recording it.
 
     returns:   the specialisation; the arguments by name; the run-time values by path, as `Launch` has them; how many GPUs
     """
@@ -280,7 +282,8 @@ def specialised(kernel, args, meta: dict[str, Any], chip: Target,
 
 
 def _specialised(fn, arguments: dict[str, Any], gpus: int):
-    """As `host.specialise`, of a launch on several GPUs: one program for all ranks, and values that are `PerRank` for arrays."""
+    """Specialise as `host.specialise` does, for a launch on several GPUs: one program for all ranks, and values that are
+    `PerRank` for arrays."""
     if gpus == 1:
         return specialise(fn, {name: at_rank(value, 0) for name, value in arguments.items()})
     found = []

@@ -17,7 +17,7 @@ _LASTING: list[contextlib.ExitStack] = []       # of `still`, while it lasts
 
 
 def meanwhile(owner: type, method: str, value: Callable) -> None:
-    """While launches are only noted, `value` is the method of `owner`."""
+    """Make `value` the method of `owner` while launches are only noted."""
     _KNOWN.append((owner, method, value))
     if _LASTING:        # its module was imported by what is being noted
         _LASTING[0].enter_context(mock.patch.object(owner, method, value))

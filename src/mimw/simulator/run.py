@@ -31,7 +31,7 @@ watching: ContextVar[Callable[[Machine], None] | None] = ContextVar("watching", 
 
 @dataclass(frozen=True)
 class Run:
-    """What a launch left behind, besides what it wrote into its arguments.
+    """The result of a launch, besides what it wrote into its arguments.
 
     `cycles` is the time at which the last task or copy ended, in the simulator's abstract cycles; `counts` says how
     often each op ran, over all CTAs; `trace` is None unless it was asked for. With a trace come `lines`: how many cycles the

@@ -92,7 +92,7 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
 
 
 def _refusal(error: BaseException | None) -> MimwError | None:
-    """What the compiler refused, the last in the chain of an error; None if that is no finding but misuse."""
+    """The compiler's refusal, the last in the chain of an error; None if that is no finding but misuse."""
     refused = None
     for one in causes(error):
         refused = one if isinstance(one, KernelError) else refused

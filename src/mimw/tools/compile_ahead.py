@@ -95,7 +95,7 @@ def _noted(kernel: MimwFunction, grid: Any, args: tuple, keywords: dict) -> None
 
 
 class NotFrozen:
-    """What `kernel.freeze` gives meanwhile: it launches nothing, and is for no device."""
+    """The result of `kernel.freeze` meanwhile: it launches nothing, and is for no device."""
 
     device = None
 

@@ -47,7 +47,7 @@ class Finding:
 
     @property
     def shown_by(self) -> str:
-        """What shows it again, as a sentence; "" of what was refused before any run."""
+        """A sentence with the launch that shows it again; "" for what was refused before any run."""
         if self.seed is None:
             return ""
         sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
@@ -83,13 +83,14 @@ class Tried:
 
 @dataclass(frozen=True)
 class Report(Shown):
-    """What was run and what was found. `runs` counts the runs of the launch as given, before shrinking; `complete` says that a
-    systematic search went through all interleavings that can matter; `ops` counts the simulated operations of these runs. `tried`
-    are the smaller launches that were run besides, and `untried` says why others, or all, were not. `remarks` are what the author
-    should know although nothing is wrong, such as register requests that cannot be met; `ok` does not depend on them. `stopped`
-    says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid does not show; `ok` then is about what
-    ran. `declared` is what was taken as the truth about native code (`tle.raw`), which nobody has
-    looked at. `kernel` is its name. `replay(finding)` runs a finding, or with None seed 0, again for the timeline of the page."""
+    """The result of a check: what was run and what was found. `runs` counts the runs of the launch as given, before shrinking;
+    `complete` says that a systematic search went through all interleavings that can matter; `ops` counts the simulated
+    operations of these runs. `tried` are the smaller launches that were run besides, and `untried` says why others, or all, were
+    not. `remarks` are what the author should know although nothing is wrong, such as register requests that cannot be met; `ok`
+    does not depend on them. `stopped` says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid
+    does not show; `ok` then is about what ran. `declared` is what was taken as the truth about native code (`tle.raw`), which
+    nobody has looked at. `kernel` is its name. `replay(finding)` runs a finding, or with None seed 0, again for the timeline of
+    the page."""
 
     findings: tuple[Finding, ...]
     runs: int

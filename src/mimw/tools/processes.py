@@ -36,7 +36,7 @@ _LAST_WORDS = 300       # characters
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job has ended: `done` with a value; `failed` with an error; `crashed`, its process gone without a word; `hung`, ended
+    """The end of a job: `done` with a value; `failed` with an error; `crashed`, its process gone without a word; `hung`, ended
     by us after its time limit. `text` says more of the last three."""
 
     key: Any
@@ -85,7 +85,7 @@ def alone(function: Callable, *args, limit: float) -> Ended:
 
 
 def touched_a_gpu() -> bool:
-    """Whether this process has started CUDA's driver, after which no copy of it can."""
+    """True if this process has started CUDA's driver, after which no copy of it can."""
     if "torch" not in sys.modules and "triton" not in sys.modules:
         return False
     try:
@@ -110,7 +110,7 @@ def _start(context, key, function: Callable, args: tuple, limit: float) -> _Runn
 
 def _serve(results: Connection, said: str, parent: int | None, environment: dict[str, str], function: Callable,
            args: tuple) -> None:
-    """What a process does, and all that it does."""
+    """Run the job of this process, send its result, and end the process."""
     os.setsid()
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -129,7 +129,7 @@ def _serve(results: Connection, said: str, parent: int | None, environment: dict
 
 
 def _ended(one: _Running, limit: float) -> Ended | None:
-    """How the job has ended; None if it has not."""
+    """The end of the job; None while it runs."""
     seconds = time.monotonic() - one.begun
     if one.results.poll():
         try:

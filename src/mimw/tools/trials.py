@@ -47,7 +47,7 @@ class Trial:
 
 
 def is_about_the_protocol(error: MimwError) -> bool:
-    """Whether an error at other sizes is one of the kernel's waits and arrivals. Others, such as an address outside an array, a
+    """True if an error at other sizes is one of the kernel's waits and arrivals. Others, such as an address outside an array, a
     race in global memory or an assertion, say that the kernel is not made for these sizes."""
     if isinstance(error, DataRace):
         return error.space != "global"
@@ -134,9 +134,9 @@ class _Trials:
         return value if value < given and goes(value) == count else None
 
     def _is_free(self, parameter: Value, after: list[tuple[int | None, ...]]) -> bool:
-        """Whether the parameter can mean something else alone: every task that uses a barrier in a loop of its depends on it, or
-        none; no program is left without a tile that had one, and no loop would go round less often than never, or than there
-        are rounds whose copies are started before it."""
+        """True if the parameter can mean something else alone: every task that uses a barrier in a loop of its depends on it, or
+        none; no program is left without a tile that had one, and no loop would go round less often than never, or than there are
+        rounds whose copies are started before it."""
         for loop, old, new in zip(self.loops, self.given, after):
             if any((before or 0) > 0 >= (now or 0) if loop.by_program else (now or 0) < min(loop.ahead, before or 0)
                    for before, now in zip(old, new)):
@@ -218,11 +218,11 @@ class _Trials:
         return tuple(min(extent, ctas) for extent, ctas in zip(self.launch.grid, least))
 
     def _asks(self) -> bool:
-        """Whether programs take over the work of others that have not started."""
+        """True if programs take over the work of others that have not started."""
         return any("steals" in op.row.traits for op in self.program.walk())
 
     def _talks(self) -> bool:
-        """Whether programs may wait for each other through global memory, or all together."""
+        """True if programs may wait for each other through global memory, or all together."""
         return self.program.cooperative or any("atomic" in op.row.traits and "pointer" in op.row.places
                                                or op.row.loads and op.is_volatile for op in self.program.walk())
 

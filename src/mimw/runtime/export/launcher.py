@@ -126,7 +126,7 @@ def _image(cubin: bytes) -> str:
 
 
 def _attributes(facts: Facts) -> Iterator[tuple[str, int]]:
-    """What the driver is told of the function when it is loaded."""
+    """The attributes of the function that the driver gets when the binary is loaded."""
     if facts.shared > _DEFAULT_SHARED:
         yield "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", facts.shared
     if not facts.portable:
@@ -134,7 +134,8 @@ def _attributes(facts: Facts) -> Iterator[tuple[str, int]]:
 
 
 def _asked(facts: Facts) -> Iterator[str]:
-    """What each launch asks for, as Triton's launcher does. Clusters that the launch asked for stand in the binary."""
+    """Lines of C with the attributes of each launch, as Triton's launcher has them. Clusters that the launch asked for stand in
+    the binary."""
     wanted = []
     if facts.early:
         wanted.append(("PROGRAMMATIC_STREAM_SERIALIZATION", {"programmaticStreamSerializationAllowed": 1}))
@@ -169,7 +170,8 @@ def _problems(one: Argument) -> Iterator[tuple[str, str]]:
 
 
 def _pointers(one: Argument) -> Iterator[str]:
-    """Where the kernel's parameters are that an argument stands for: of a tensor its map, its extents and its strides."""
+    """The addresses, in C, of the kernel's parameters that an argument stands for: of a tensor its map, its extents and its
+    strides."""
     if not isinstance(one, Described):
         yield f"&{one.name}"
         return

@@ -105,7 +105,7 @@ def _constants(compiled: Any) -> list[str]:
 
 def _described(compiled: Any, facts: Facts, arguments: tuple[Argument, ...], changed: tuple[str, ...],
                grid: tuple[int, ...] | None) -> str:
-    """What a build may want to read, as JSON."""
+    """Facts about the exported kernel for a build to read, as JSON."""
     kinds = {Pointer: "pointer", Number: "number", Described: "tensor"}
     listed = [{"is": kinds[type(one)], **asdict(one), **({} if isinstance(one, Number) else {"written": one.name in changed})}
               for one in arguments]

@@ -65,7 +65,7 @@ def _forget(name: str) -> None:
 
 
 class _Call:
-    """What runs when the operator is called: the launch that was exported, with other arrays, numbers and grid."""
+    """The function behind the operator: the launch that was exported, with other arrays, numbers and grid."""
 
     def __init__(self, name: str, arguments: Sequence[Argument], kernel, args: tuple, meta: dict[str, Any]):
         self.name, self.arguments = name, arguments
@@ -118,7 +118,7 @@ def _filled(value: Any, given) -> Any:
 
 
 def _problem(one: Argument, value: Any) -> str | None:
-    """What is wrong with an argument, as far as the kernel was compiled for some values alone."""
+    """The reason why the kernel, compiled for some values alone, does not take an argument; None if it does."""
     if isinstance(one, Number) and one.aligned and value % 16:
         return f"{one.name} is {value}, and the kernel was compiled for multiples of 16"
     if isinstance(one, Pointer) and one.aligned and value.is_cuda and value.data_ptr() % 16:

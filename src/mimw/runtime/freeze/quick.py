@@ -51,7 +51,7 @@ class Text:
 
 @dataclass
 class Arguments:
-    """What the launcher in C is given by `call`, by `launch`, by `arrays`."""
+    """The arguments, as text, that the launcher in C is given by `call`, by `launch`, by `arrays`."""
 
     call: str
     launch: str

@@ -105,8 +105,8 @@ class Route:
         return self._launched(self._merged(values), stream, self._array_at)
 
     def packed(self) -> tuple | None:
-        """What Triton's launcher in C takes for the arguments of `freeze`. None if the tensor of a descriptor has no memory:
-        the driver encodes no descriptor of that."""
+        """The arguments of `freeze` as Triton's launcher in C takes them. None if the tensor of a descriptor has no memory: the
+        driver encodes no descriptor of that."""
         values = list(self.values.values())
         return None if 0 in _bases(self.slots.values(), values) else self.pack(values)
 
@@ -121,12 +121,12 @@ class Route:
         return self._launched(values, stream, self._array_at)
 
     def pack(self, values: Sequence[Any]) -> tuple:
-        """What Triton's launcher in C takes for the values of all parameters, arrays or addresses."""
+        """The values of all parameters, arrays or addresses, as Triton's launcher in C takes them."""
         return _packed(self.slots.values(), values, self.maps, self.device)
 
     @property
     def asked(self) -> str:
-        """How a launch of other arguments looks."""
+        """The text of a launch with other arguments, for messages."""
         return f"frozen({', '.join(self.taken)})"
 
     def _count(self, values: Sequence[Any]) -> None:

@@ -182,7 +182,7 @@ class Descriptor:
         return tuple(shape) == self.shape and tuple(strides) == self.strides
 
     def misaligned(self, address: int) -> str | None:
-        """What is wrong with the address of a tensor."""
+        """The reason why a tensor's address does not fit; None if it does."""
         if address % ALIGNMENT == 0:
             return None
         return (f"{self.name} is a tensor descriptor, and tensors of such begin at multiples of {ALIGNMENT} bytes; this one begins "
@@ -250,7 +250,7 @@ def strides_of(array: Any) -> tuple[int, ...]:
 
 
 def _copies(block: tuple[int, ...], padding: str, tf32: bool) -> str:
-    """What a descriptor says of copies."""
+    """The blocks, padding and rounding of a descriptor's copies, in words."""
     return f"blocks {block}, padding {padding!r}, round_f32_to_tf32={tf32}"
 
 

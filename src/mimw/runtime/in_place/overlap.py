@@ -20,7 +20,7 @@ Term = tuple[int, int, int]     # a stride, and the least and the most times tha
 
 
 def overlaps_itself(extents: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether two elements of one tensor lie in one place."""
+    """True if two elements of one tensor lie in one place."""
     if 0 in extents:
         return False
     dims = sorted((stride, extent) for stride, extent in zip(strides, extents) if extent > 1)
@@ -33,7 +33,8 @@ def overlaps_itself(extents: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _first_differs(dims: list[tuple[int, int]]) -> bool:
-    """Whether two elements meet whose places differ in the first of these dimensions, and in no dimension besides them."""
+    """True if two elements lie in one place whose indices differ in the first of these dimensions, and in no dimension besides
+    them."""
     (stride, extent), *rest = dims
     return _comes_to(0, [(stride, 1, extent - 1), *((step, 1 - count, count - 1) for step, count in rest)])
 
@@ -41,7 +42,7 @@ def _first_differs(dims: list[tuple[int, int]]) -> bool:
 @lru_cache(4096)
 def overlap(apart: int, extents: tuple[int, ...], strides: tuple[int, ...], size: int, others: tuple[int, ...],
             other_strides: tuple[int, ...], other_size: int) -> bool:
-    """Whether an element of one tensor and one of another share a byte.
+    """True if an element of one tensor and one of another share a byte.
 
     args:      apart            bytes from the beginning of the first tensor to that of the other
                extents, strides, size          of the first; strides in elements, each of `size` bytes
@@ -60,7 +61,7 @@ def span(extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def _comes_to(goal: int, terms: list[Term]) -> bool:
-    """Whether the strides, each taken a number of times between its least and its most, can add up to `goal`."""
+    """True if the strides, each taken a number of times between its least and its most, can add up to `goal`."""
     most: dict[int, int] = {}
     for stride, least, greatest in terms:
         goal -= stride * least
@@ -70,7 +71,8 @@ def _comes_to(goal: int, terms: list[Term]) -> bool:
 
 
 def _reaches(terms: list[tuple[int, int]], goal: int, steps: list[int]) -> bool:
-    """Whether multiples of the strides, none taken oftener than it may be, add up to `goal`. The greatest comes first."""
+    """True if multiples of the strides, none taken oftener than it may be, add up to `goal`, and when the steps have run out.
+    The greatest stride comes first."""
     if not terms:
         return goal == 0
     (stride, times), *rest = terms

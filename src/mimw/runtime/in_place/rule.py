@@ -161,7 +161,7 @@ def _laid_out(extents: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, 
 
 
 def _share(x: Tensor, y: Tensor) -> bool:
-    """Whether an element of x and one of y share a byte."""
+    """True if an element of x and one of y share a byte."""
     return overlap(y.data_ptr() - x.data_ptr(), x.shape, x.stride(), x.itemsize, y.shape, y.stride(), y.itemsize)
 
 

@@ -28,7 +28,7 @@ __all__ = ["Launch", "file", "has_hung", "keep_stderr", "seconds", "tell", "tryi
 
 
 def __getattr__(name: str) -> Any:
-    """What watches, loaded at its first use."""
+    """Load a name of the watchdog's at its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

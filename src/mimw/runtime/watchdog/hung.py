@@ -187,7 +187,7 @@ class Hung:
         return Wait(op, "barrier", barrier, lambda: barrier.awaited(slot.parity, op, chunk))
 
     def _other(self, cta: HungCta, op: Op) -> str:
-        """What a wait is for that is not for an mbarrier."""
+        """The object of a wait that is not for an mbarrier, in words."""
         here = [task for task in cta.tasks if task.wait is not None and task.wait.op.name == op.name]
         others = ", ".join(sorted({f"{task.name!r}" for task in cta.tasks if not task.finished and task not in here}))
         if op.name == "named_barrier_wait":

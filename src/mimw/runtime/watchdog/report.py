@@ -26,7 +26,7 @@ GROUPS = 4      # of clusters in one state that are told; the others are counted
 
 
 def places(program: Program, grid: tuple[int, int, int], data: np.ndarray) -> str:
-    """Where a hung launch of a stamped program stands."""
+    """The lines at which a hung launch of a stamped program stands, CTA by CTA."""
     found = seen(program, data, prod(grid))
     if not found:
         return "No CTA has left a stamp: the kernel has not begun, all its CTAs have ended, or their stamps have not arrived."
@@ -87,7 +87,7 @@ def _words(cta, named: bool) -> list[str]:
 
 
 def lines_that_wait(program: Program) -> str:
-    """Where any launch of a program may wait: what can be said without stamps."""
+    """The lines at which any launch of a program may wait: all that can be said without stamps."""
     about = {one.op: one for one in barrier_waits(program)}
     lines = []
     for op in program.walk():

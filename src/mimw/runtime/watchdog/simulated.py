@@ -47,7 +47,7 @@ def watched_simulation(launch: Launch, limit: float, run: Callable[[], Any], end
 
 
 def state(machine, runner: int) -> str:
-    """Where the tasks of a machine are, which a thread `runner` goes on running meanwhile."""
+    """The lines at which the tasks of a machine are, which a thread `runner` goes on running meanwhile."""
     able, lines = signals(machine.program), []
     running, blocked = list(machine.runnable), [task for task in list(machine.blocked) if task.wait.kind != "join"]
     tasks = sorted(running + blocked, key=lambda task: (task.cta.number, task.first_warp))

@@ -44,11 +44,11 @@ class SeenCta:
     words: tuple[int | None, ...]
 
     def row_at(self, address: int) -> int | None:
-        """Which barrier lies there."""
+        """The row of the barrier that lies there; None if none does."""
         return self.addresses.index(address) if address in self.addresses else None
 
     def shape(self) -> tuple:
-        """What tells CTAs apart for a report: all but times."""
+        """The part of a CTA's stamps that a report groups CTAs by: all but times."""
         return tuple((slot.stamp, slot.parity, slot.address) for slot in self.slots), self.words
 
 

@@ -58,7 +58,7 @@ def _simulated(launch, arguments, hung, target: str) -> str:
 
 
 def _on_its_own(program: Program) -> bool:
-    """Whether no cluster waits for what another one does: nothing meets across the grid, and no loop looks at memory."""
+    """True if no cluster waits for another: nothing waits for the whole grid, and no loop looks at memory."""
     return not program.cooperative and all(op.name != "while" and op.row.blocks != "poll" for op in program.walk())
 
 

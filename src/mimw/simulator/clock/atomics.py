@@ -34,7 +34,7 @@ def world_barrier(task, op):
 
 @timed("fence")
 def fence(task, op):
-    """What a task releases by a fence is there first, as with an atomic op that releases."""
+    """Run a fence. What the task releases by it arrives first, as with an atomic op that releases."""
     if task.machine.ways is not None and op.scope in ("gpu", "sys"):
         task.machine.ways.release(task, op, op.scope)
     HANDLERS["fence"].run(task, op)

@@ -30,7 +30,7 @@ def prepare(machine, block: Block, num_warps: int) -> Code:
 
 
 def _gives_way(machine, op: Op, mode: int, num_warps: int) -> bool:
-    """Whether others may be scheduled at the op, or inside of it."""
+    """True if others may be scheduled at the op, or inside of it."""
     if mode != GENERATOR:
         return mode == SWITCHING
     return not op.blocks or op.name == REGION or any(machine.code(block, num_warps).switches for block in op.blocks)
@@ -53,7 +53,7 @@ def _step(machine, op: Op, num_warps: int) -> tuple:
 
 
 def _carry(task, pairs: list) -> None:
-    """What is known of when tiles are there goes with them, into a block, to its next trip, or out of it."""
+    """Hand on the times at which tiles are there, with the tiles: into a block, to its next trip, or out of it."""
     engines = task.machine.engines
     if engines is not None:
         known = [(engines.arrival(task, value), engines.behind(task, value)) for value, _ in pairs]

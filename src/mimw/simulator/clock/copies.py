@@ -63,7 +63,7 @@ def _loaded(task: Task, size: int, what, op: Op | None = None) -> tuple[float, f
 
 
 def _rows_copied(task: Task, op: Op) -> float:
-    """When TMA is done with the copies of single rows that `op` consists of. The task's warps share their issue."""
+    """The time at which TMA is done with the copies of single rows that `op` consists of. The task's warps share their issue."""
     machine, model = task.machine, task.machine.model
     rows, columns = op.buffer.type.shape[-2:]
     copies = model.row_copies(rows, columns * op.buffer.type.element.bytes)
@@ -79,7 +79,7 @@ def _rows_loaded(task: Task, op: Op) -> tuple[float, float]:
 
 
 def _begins(task: Task, op: Op) -> tuple[int, ...]:
-    """Where a block of a descriptor begins; refused as on the simulator if no chip takes it, and both that and that the copy is
+    """The offsets of a descriptor's block; refused as on the simulator if no chip takes them, and both that and that the copy is
     made at all are certain: neither depends on data."""
     offsets, needed = offsets_of(task, op, op.offsets), task.machine.needed
     if not needed.unknown and needed.tainted.isdisjoint(op.offsets):
@@ -122,7 +122,7 @@ def tma_load_pair_multicast(task, op):
 
 @timed("tma_gather")
 def tma_gather(task, op):
-    """Which rows they are only data say: none is taken to be one that another copy reads."""
+    """Gather rows. Only data say which ones: none is taken to be one that another copy reads."""
     if enabled(task, op, op.predicate):
         size = _buffer_bytes(op.buffer)
         _on_barrier(task, op, "gather", _rows_loaded(task, op), size, single(task, op, op.barrier))

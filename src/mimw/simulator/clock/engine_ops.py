@@ -58,7 +58,7 @@ def _value(task: Task, op: Op) -> None:
 
 
 def _address(task: Task, op: Op) -> None:
-    """Where to load from: copies have strides, so that such tiles are never made."""
+    """Run an op whose results are addresses: copies have strides, so no engine makes such tiles."""
     _value(task, op)
 
 

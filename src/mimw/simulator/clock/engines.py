@@ -45,9 +45,9 @@ class Segment:
 
 @dataclass
 class Core:
-    """What is under way in one core, or in one of its vector cores, whose memory is its own. By tile: when it is there, in which
-    other memories and when, and the bytes that it is read from, where it is the value of a buffer. By buffer: the bytes that
-    somebody has asked for."""
+    """The work under way in one core, or in one of its vector cores, whose memory is its own. By tile: the time at which it is
+    there, the other memories that have it and since when, and the bytes that it is read from, where it is the value of a buffer.
+    By buffer: the bytes that somebody has asked for."""
 
     arrivals: dict[Value, float] = field(default_factory=dict)
     moved: dict[Value, dict[str, float]] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class Engines:
         return self._cores.setdefault((task.cta.number, self.turn(task)), Core())
 
     def turn(self, task: Task) -> int:
-        """Which of the vector cores at the side of a cube core works on the task's trip of a loop that they share; else the
-        first."""
+        """The number of the vector core, at the side of a cube core, that works on the task's trip of a loop which they share;
+        else 0."""
         loop = next((loop for loop in reversed(task.loops) if loop in self._split), None)
         if loop is None:
             return 0
@@ -83,7 +83,7 @@ class Engines:
         return f"{name} {turn}" if turn else name
 
     def drained(self, task: Task) -> float:
-        """When all engines of the task's core have done what they were given."""
+        """The time at which all engines of the task's core have done what they were given."""
         return max((unit.free for unit in task.cta.sm.units.values()), default=task.clock)
 
     # ---- tiles ------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Engines:
             segment.free = max(segment.free, time)
 
     def bring(self, task: Task, op: Op, value: Value, to: str) -> float:
-        """When a tile is in the memory `to`, where it is brought if it is not there yet."""
+        """The time at which a tile is in the memory `to`, where it is brought if it is not there yet."""
         here, ready = self.tiles.of(value), self.arrival(task, value)
         if here in (None, to) or here == GLOBAL and to in (VECTOR, "l1"):       # a load goes where it is needed
             return ready
@@ -158,11 +158,11 @@ class Engines:
         return [one for one in known if one.low < segment.high and segment.low < one.high]
 
     def written(self, task: Task, segment: Segment) -> float:
-        """When what lies there has been written."""
+        """The time at which everything that lies there has been written."""
         return max(one.ready for one in self.overlapping(task, segment))
 
     def claim(self, task: Task, segment: Segment) -> float:
-        """When it may be overwritten: written before, and read by all that read it."""
+        """The time at which the segment may be overwritten: written before, and read by all that read it."""
         return max(max(one.ready, one.free) for one in self.overlapping(task, segment))
 
     def rename(self, task: Task, source: Value, buffer: Value) -> None:
@@ -176,7 +176,7 @@ class Engines:
     # ---- work -------------------------------------------------------------------------------------------------------
 
     def issue(self, task: Task, engine: str, earliest: float) -> float:
-        """When an engine begins with work that it is given now, whose operands are there at `earliest`."""
+        """The time at which an engine begins with work that it is given now, whose operands are there at `earliest`."""
         machine = task.machine
         machine.advance(task, task.clock + machine.model["issue.engine"])
         return max(task.clock, earliest, machine.unit(task, self.engine(task, engine)).free)

@@ -80,7 +80,7 @@ class Ways:
         return arrived
 
     def told(self, released: float) -> float:
-        """When a signal is seen that leaves behind a release."""
+        """The time at which peers see a signal that is sent after the end of a release."""
         return released + self.machine.cycles("link.signal_ns")
 
     def _taken(self, task: TimedTask, unit: str, what: str, size: int, *gpus: Queue) -> float:

@@ -42,7 +42,7 @@ from .tasks import Sm, TimedCta, TimedTask
 
 
 class Enough(Exception):
-    """As many loads have been seen as were asked for, or as many steps made as may be."""
+    """The end of a run in which as many loads have been seen as were asked for, or as many steps made as may be."""
 
 
 class TimedMachine(Machine):

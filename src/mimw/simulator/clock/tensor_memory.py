@@ -62,7 +62,7 @@ def _multiply(task: Task, op: Op, k: int, element_bits: tuple[int, int], rate_bi
 
 
 def _on_tensor_cores(task: Task, op: Op, ctas: tuple, duration: float, label: str) -> float:
-    """When the tensor cores of all `ctas` are done, which begin when all are free."""
+    """The time at which the tensor cores of all `ctas` are done, which begin when all are free."""
     units = [cta.sm.units["tensor"] for cta in ctas]
     start = max(task.clock, *(unit.free for unit in units))
     for cta, unit in zip(ctas, units):

@@ -29,7 +29,7 @@ MACS = {8: 4096.0, 16: 2048.0, 32: 1024.0, 64: 64.0}    # multiply-adds per cycl
 
 
 def cost(op: Op, num_warps: int) -> float:
-    """What `op` takes of its task's time, waits and asynchronous work left out."""
+    """The time of its task that `op` takes, waits and asynchronous work left out."""
     work = op.row.cost
     if work == "free" or "maps" in op.row.traits:           # the ops of its region have costs of their own
         return 0.0

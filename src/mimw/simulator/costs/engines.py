@@ -34,14 +34,14 @@ class EngineModel(Model):
     engines = True
 
     def cores(self, program: Program) -> int:
-        """How many cores run programs at the same time: AI cores, or, of a kernel that takes one vector core and no cube, vector
-        cores."""
+        """The number of cores that run programs at the same time: AI cores, or, of a kernel that takes one vector core and no
+        cube, vector cores."""
         whole = any("dot" in op.row.traits for op in program.walk()) or split_loops(program)
         return self.sms if whole else int(self["chip.vector_cores"])
 
     @property
     def vector_cores(self) -> int:
-        """How many vector cores an AI core has."""
+        """The number of vector cores that an AI core has."""
         return int(self["chip.vector_cores"]) // self.sms
 
     def residency(self, *_, **__) -> tuple[int, str]:

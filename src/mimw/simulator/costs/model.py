@@ -83,7 +83,7 @@ class Model:
         return {"issue": elements / self[f"rate.{work if work in _RATES else 'int'}"]}
 
     def slowdown(self, num_warps: int) -> float:
-        """How much longer than the whole SM a task of so many warps needs for its work."""
+        """The factor by which a task of so many warps takes longer for its work than the whole SM would."""
         return max(1.0, _QUARTERS / num_warps)
 
     # ---- tensor cores -----------------------------------------------------------------------------------------------
@@ -100,7 +100,8 @@ class Model:
         return (groups * b_bits * n * k + a_shared * a_bits * m * k) / 8
 
     def instructions(self, m: int, n: int, k: int, bits: int) -> int:
-        """How many instructions of one thread a product in tensor memory takes, at most 128 x 256 and 32 bytes of K each."""
+        """The number of instructions of one thread that a product in tensor memory takes, at most 128 x 256 and 32 bytes of K
+        each."""
         return ceil(m / self["tensor.rows"]) * ceil(n / _COLUMNS) * ceil(k * bits / _K_BITS)
 
     # ---- tensor memory ----------------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ class Model:
     # ---- copies -----------------------------------------------------------------------------------------------------
 
     def row_copies(self, rows: int, row_bytes: int) -> int:
-        """How many instructions copy single rows by TMA: one takes so many of them, and a swizzle's width of each."""
+        """The number of instructions that copy single rows by TMA: one takes so many of them, and a swizzle's width of each."""
         return ceil(rows / self["tma.rows"]) * ceil(row_bytes / _SWIZZLE)
 
     # ---- the chip ---------------------------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ class Model:
         return int(self["chip.sms"])
 
     def cores(self, program: Program) -> int:
-        """How many SMs run programs at the same time."""
+        """The number of SMs that run programs at the same time."""
         return self.sms
 
     def residency(self, shared_bytes: int, warps: int, registers_per_thread: int, warp_size: int = 32,

@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from .rendezvous import ClusterBarrier, Meeting
+from .rendezvous import ClusterBarrier, CtaBarrier
 from .tasks import Cta
 
 Index = tuple[int, int, int]
 
 
 class Cluster:
-    """CTAs in the order of their ranks, each of `warps` warps; their barrier, and the `meetings` of some of them by ranks."""
+    """CTAs in the order of their ranks, each of `warps` warps; their barrier, and the barriers of some of them `by_ranks`."""
 
     def __init__(self, warps: int):
         self.ctas: list[Cta] = []
         self.barrier = ClusterBarrier(self.ctas, warps)
-        self.meetings: dict[tuple[int, ...], Meeting] = {}
+        self.by_ranks: dict[tuple[int, ...], CtaBarrier] = {}
 
-    def meeting(self, ranks: tuple[int, ...]) -> Meeting:
+    def barrier_of(self, ranks: tuple[int, ...]) -> CtaBarrier:
         """The barrier of the CTAs with these ranks."""
-        found = self.meetings.get(ranks)
+        found = self.by_ranks.get(ranks)
         if found is None:
-            found = self.meetings[ranks] = Meeting(f"ranks {', '.join(map(str, ranks))}", [self.ctas[rank] for rank in ranks])
+            found = self.by_ranks[ranks] = CtaBarrier(f"ranks {', '.join(map(str, ranks))}", [self.ctas[rank] for rank in ranks])
         return found
 
 

@@ -57,5 +57,5 @@ def _evaluated(program: Program) -> tuple[dict[Value, Any], frozenset[Op]]:
 
 
 def _is_folded(op: Op) -> bool:
-    """Whether an op may run before its task does: it takes no time, and has no effect."""
+    """True if an op may run before its task does: it takes no time, and has no effect."""
     return op.row.cost == "free" and op.row.effects == {"pure"}

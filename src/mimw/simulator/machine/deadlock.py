@@ -47,7 +47,7 @@ def deadlock(machine) -> Deadlock:
 
 
 def waiting_lines(task: StuckTask, able: list[BarrierOp]) -> list[str]:
-    """Where a task waits and for what, and who could have brought it."""
+    """Lines on a task that waits: where, for what, and who could have brought it."""
     first = f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
     if task.wait.kind == "signal":
         return [first, *_could_have_signalled(task)]
@@ -57,7 +57,7 @@ def waiting_lines(task: StuckTask, able: list[BarrierOp]) -> list[str]:
 
 
 def _launch_control(task: StuckTask) -> list[str]:
-    """What is to be said of a wait for an answer to a request, or for a stage that the next one may take."""
+    """Lines on a wait for an answer to a request, or for a stage that the next one may take."""
     barrier, refused = task.wait.resource, task.cta.refused
     wrong = miscounted(task.machine.program, barrier.root)
     lines = [f"      {wrong}"] if wrong else []
@@ -92,16 +92,16 @@ def classed(stuck: Sequence[Task], able: list[BarrierOp]) -> tuple[type[Deadlock
 
 
 def _all_wait_for_gpus(stuck: Sequence[Task]) -> bool:
-    """Whether at each rank somebody waits for another GPU, which who waits there for barriers of the CTA waits for, too."""
+    """True if at each rank somebody waits for another GPU: tasks there that wait for barriers of the CTA wait for it, too."""
     ranks = {task.cta.gpu.rank for task in stuck}
     return ranks == {task.cta.gpu.rank for task in stuck if task.wait.kind in ("signal", "world")}
 
 
 def among_gpus(stuck: Sequence[Task]) -> tuple[type[Deadlock], str]:
     """The class and the mend of a deadlock in which tasks wait for other GPUs."""
-    meetings = [task.wait.resource for task in stuck if task.wait.kind == "world"]
-    if meetings:
-        ranks = ", ".join(map(str, meetings[0].absent()))
+    barriers = [task.wait.resource for task in stuck if task.wait.kind == "world"]
+    if barriers:
+        ranks = ", ".join(map(str, barriers[0].absent()))
         return RankMissing, (f"every rank of the mesh has to reach the barrier equally often, and rank {ranks} does not: let the "
                              "barrier stand outside of what depends on the rank, or name the mesh of those that come")
     if any(task.wait.kind == "signal" for task in stuck):

@@ -23,7 +23,7 @@ from .launches import Waiting
 @dataclass(eq=False)
 class Gpu:
     """One GPU. `arguments` holds what parameters are at this rank and differs between ranks, `memory` the global memory as CTAs
-    here reach it; `waiting` are the clusters of this GPU's grid that have not started, `meeting` the barrier of that grid."""
+    here reach it; `waiting` are the clusters of this GPU's grid that have not started, `grid_barrier` the barrier of that grid."""
 
     rank: int
     arguments: dict[Value, Any]
@@ -32,9 +32,9 @@ class Gpu:
     steps_left: int | None = None   # until this rank dies (`uneven`)
     late: int = 0                   # how many steps the others make before this rank's first
     waiting: Waiting = field(default_factory=lambda: Waiting(iter(())))
-    meeting: Any = None
+    grid_barrier: Any = None
 
     @property
     def label(self) -> str:
-        """Which GPU this is, behind the name of what is on it; nothing where there is only one."""
+        """The rank of this GPU, to stand behind the name of what is on it; "" where there is only one."""
         return f" of rank {self.rank}" if self.others else ""

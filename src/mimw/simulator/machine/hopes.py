@@ -54,7 +54,7 @@ class Hopes:
 
 
 class Hopeless:
-    """Where nobody asks."""
+    """A stand-in for `Hopes` in machines where nobody asks for the first."""
 
     def add(self, task: Task) -> None:
         """Nothing to note."""

@@ -65,8 +65,8 @@ def run_block(task, block: Block) -> Iterator:
 
 
 def run_code(task, code: Code) -> Iterable:
-    """As `run_block`, of a block made ready. It begins at once, and each generator between a task and its op costs in every step:
-    for ops with regions."""
+    """Run a block made ready; yields as `run_block`. It begins at once, and each generator between a task and its op costs in
+    every step: for ops with regions."""
     if code.switches:
         return _stepping(task, code)
     run_straight(task, code)

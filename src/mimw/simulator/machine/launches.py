@@ -34,10 +34,10 @@ class Waiting:
 
 
 def asks(program: Program) -> bool:
-    """Whether running clusters may take over the work of others."""
+    """True if running clusters may take over the work of others."""
     return any("steals" in op.row.traits for op in program.walk())
 
 
 def crowd(program: Program, clusters: int, seed: int | None) -> int:
-    """How many clusters of a kernel that `asks` are resident at once; None stands for a schedule, with two."""
+    """The number of clusters of a kernel that `asks` which are resident at once; None stands for a schedule, with two."""
     return 2 if seed is None else Random(f"residents {seed}").choice((*CROWDS, max(1, clusters)))

@@ -57,7 +57,7 @@ def endless_step(task, step: int) -> EndlessLoop:
 
 
 def _stuck(task, op: Op) -> bool:
-    """Whether the last trip of a `while` loop has given back just what it began with, and cannot do otherwise in the next."""
+    """True if the last trip of a `while` loop has given back just what it began with, and cannot do otherwise in the next."""
     if op.name != "while" or any(task.code(block).switches for block in op.blocks):
         return False
     if any(not inner.row.effects <= _HARMLESS for inner in op.walk()):

@@ -90,7 +90,7 @@ class Machine:
         self.polls = 0
         self.watching: dict[Task, None] = {}            # who waits for a word of global memory
         self.signal_times: dict[int, float] = {}        # when a word that others may wait for was last changed, by address
-        self.meetings: dict[tuple, Any] = {}            # barriers among GPUs, by ranks and program
+        self.rank_barriers: dict[tuple, Any] = {}       # barriers among GPUs, by ranks and program
         self.left: dict[tuple, list[int]] = {}          # of several GPUs: the ranks whose program with that id has left
         self.max_trips = trip_limit()
         self.end = 0.0
@@ -113,7 +113,7 @@ class Machine:
         return found
 
     def counts(self) -> Counter[str]:
-        """How often each op ran."""
+        """The number of times that each op ran."""
         total: Counter[str] = Counter(self.executed)
         for code in self._codes.values():
             for op in code.ops:
@@ -121,7 +121,7 @@ class Machine:
         return total
 
     def lines(self) -> Counter[Site]:
-        """How many cycles the ops of each source line took, over all CTAs; what tasks waited is not in it."""
+        """The cycles that the ops of each source line took, over all CTAs, without the waits of tasks."""
         total: Counter[Site] = Counter()
         for code in self._codes.values():
             for op, _, _, cycles in code.steps:
@@ -143,7 +143,7 @@ class Machine:
         return task
 
     def wake(self, task: Task) -> None:
-        """What `task` waits for may have happened; it looks again when it is scheduled."""
+        """Let `task` look again when it is scheduled: what it waits for may have happened."""
         if task in self.blocked:
             del self.blocked[task]
             self.runnable.append(task)
@@ -209,7 +209,7 @@ class Machine:
         """Let go of what is known about accesses, whose tasks know this machine, without the help of the garbage collector."""
         self.order.close()
         self.order = Unordered()
-        self.meetings.clear()
+        self.rank_barriers.clear()
         self.links = self.uneven = None
 
     def launch_order(self) -> Iterator:
@@ -233,7 +233,7 @@ class Machine:
             cluster.ctas.clear()
 
     def _residents(self, wanted: int | None, seed: int | None) -> int:
-        """How many CTAs of a GPU run at the same time, unless the launch has fewer."""
+        """The number of CTAs of a GPU that run at the same time, unless the launch has fewer."""
         ctas = self.grid[0] * self.grid[1] * self.grid[2]
         if self.together:
             return ctas
@@ -241,7 +241,7 @@ class Machine:
         return wanted or (crowd(self.program, ctas // size, seed) * size if self.asks else RESIDENT)
 
     def take_waiting(self, gpu: Gpu) -> list:
-        """What a running cluster gets that asks for the work of one that has not started: its program ids, [] for a refusal."""
+        """The work of a cluster that has not started, for a running cluster that asks for it: its program ids, [] for a refusal."""
         self.order.competed()
         return [] if self.eager and not self.random.randrange(REFUSED) else gpu.waiting.next()
 

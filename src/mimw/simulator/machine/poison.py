@@ -87,7 +87,7 @@ class Poisoned:
         return poisoned(self.data[where], self.mask[where], self.origin)
 
     def refuse(self, task: Reader, op: Op) -> None:
-        """What `Task.read` does with it."""
+        """Raise on behalf of `Task.read`: PoisonMet in an op that spreads poison, else the error of its use."""
         if spreads(op):
             raise PoisonMet
         raise self.origin.refusal(task, op, _use(task, op, self))
@@ -136,12 +136,12 @@ def mask_of(tiles):
 
 
 def spreads(op: Op) -> bool:
-    """Whether the op does nothing but give results, which may be poison."""
+    """True if the op does nothing but give results, which may be poison."""
     return "pure" in op.row.effects or "assembly" in op.row.traits and bool(getattr(op, "is_pure", False)) and bool(op.results)
 
 
 def _use(task: Reader, op: Op, tile: Poisoned) -> str:
-    """What an op does with an operand that it may not have."""
+    """The use that an op makes of an operand that it may not have, in words."""
     if "branch" in op.row.traits or "loop" in op.row.traits or "control" in op.row.effects:
         return "branches on it"
     operand = next((name for name in op.row.params if _is(task, getattr(op, name), tile)), "")

@@ -29,7 +29,7 @@ class Scheduler(Protocol):
     blocked: dict[Any, None]
     watching: dict[Any, None]
     inflight: Any
-    meetings: dict[tuple, Any]
+    rank_barriers: dict[tuple, Any]
     left: dict[tuple, list[int]]
     signal_times: dict[int, float]
     order: Any              # a `memory_model.Order`, or an `Unordered`
@@ -74,7 +74,7 @@ class CtaGroup(Protocol):
     ctas: list[Any]
     barrier: Any
 
-    def meeting(self, ranks: tuple[int, ...]) -> Any: ...
+    def barrier_of(self, ranks: tuple[int, ...]) -> Any: ...
 
 
 class Reader(Protocol):

@@ -1,9 +1,9 @@
 """Barriers among GPUs: the programs of one program id, one at each rank.
 
-Input: the ranks that meet and the program id. Output: a `Rendezvous`; the task goes on when a task of that program has come at
-every rank. For example:
+Input: the ranks that wait for each other, and the program id. Output: a `Rendezvous`; the task goes on when a task of that program
+has come at every rank. For example:
 
-    yield from arrive_and_wait(task, op, WorldMeeting(machine, (0, 1, 2, 3), (5, 0, 0)))
+    yield from arrive_and_wait(task, op, RankBarrier(machine, (0, 1, 2, 3), (5, 0, 0)))
 
 A CTA of another rank need not have started when the first ones come, and may have left: so the ranks are counted, not CTAs.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 
-class WorldMeeting(Rendezvous):
+class RankBarrier(Rendezvous):
     """One task of the program `index` comes at each of `ranks`."""
 
     kind, label = "world", "barrier of ranks"

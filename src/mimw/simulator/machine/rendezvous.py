@@ -1,10 +1,10 @@
-"""Barriers at which CTAs meet: one opens when all expected arrivals have come, counts how often it opened, and starts anew.
+"""Barriers that CTAs wait at: one opens when all expected arrivals have come, counts how often it opened, and starts anew.
 
-Input: a task at the op that meets, and the `Rendezvous`. Output: the task goes on when the barrier has opened, and then knows what
+Input: a task at the op that waits, and the `Rendezvous`. Output: the task goes on when the barrier has opened, and then knows what
 all others did before they came. For example:
 
     yield from arrive_and_wait(task, op, cluster.barrier)              all warps of all CTAs of a cluster that have not left
-    yield from arrive_and_wait(task, op, Meeting("the grid", ctas))    one task of each CTA
+    yield from arrive_and_wait(task, op, CtaBarrier("the grid", ctas))    one task of each CTA
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Rendezvous:
         return list(filter(self._is_missing, self.ctas))
 
     def state(self) -> str:
-        """Which arrivals are missing, for messages."""
+        """The arrivals that are missing, for messages."""
         raise NotImplementedError
 
     def _is_missing(self, cta: Cta) -> bool:
@@ -78,10 +78,10 @@ class ClusterBarrier(Rendezvous):
         return f"the cluster barrier, to which {missing} have not come"
 
 
-class Meeting(Rendezvous):
+class CtaBarrier(Rendezvous):
     """A barrier that the compiler makes, among the CTAs that `what` names: one task of each CTA comes."""
 
-    kind, label = "meeting", "distributed barrier"
+    kind, label = "ctas", "distributed barrier"
 
     def __init__(self, what: str, ctas: list[Cta]):
         super().__init__(ctas)

@@ -26,7 +26,8 @@ from ...ir import Op
 
 @dataclass(frozen=True)
 class Handler:
-    """How to run an op. `switches`: whether others may be scheduled at it; `made`: gives a faster `run` for this op alone."""
+    """The function that runs an op. `switches`: true of ops at which others may be scheduled; `made`: gives a faster `run` for
+    one op."""
 
     run: Callable
     generator: bool

@@ -26,7 +26,7 @@ from .protocols import CtaGroup, Scheduler
 
 @dataclass(eq=False, slots=True)
 class Wait:
-    """Why a task is blocked: `detail` says it for people, `needs` gives operations in flight that would help."""
+    """The reason why a task is blocked: `detail` says it for people, `needs` gives operations in flight that would help."""
 
     op: Op
     kind: str
@@ -59,7 +59,7 @@ class InFlight:
     number: int = 0                 # of its start
 
     def ready(self) -> bool:
-        """Whether it can land now."""
+        """True if it can land now."""
         return self.follows is None or self.follows.landed
 
     @property
@@ -98,7 +98,7 @@ class Unit:
             self._many = self.KEPT + 2 * len(self._busy)
 
     def _passed(self, now: float) -> int:
-        """How many stretches are over for who comes at `now` or later."""
+        """The number of stretches that are over for who comes at `now` or later."""
         return max(0, bisect_right(self._busy, (now, float("inf"))) - 1)
 
 
@@ -229,12 +229,12 @@ class Task:
         return data
 
     def take(self, value: Value, op: Op):
-        """As `read`, for what may be poison."""
+        """Read a value as it is: poison stays poison."""
         data = self.env[value]
         return data if data.__class__ is Poisoned else self.read(value, op)
 
     def used(self, value: Value, op: Op, mask):
-        """As `read`, where only the elements that `mask` lets through (None: all) are used."""
+        """Read a value of which only the elements that `mask` lets through (None: all) are used."""
         data = self.env[value]
         return data.used(self, op, mask) if data.__class__ is Poisoned and mask is not None else self.read(value, op)
 
@@ -254,7 +254,7 @@ class Task:
         self.clock = self.stretch = time
 
     def release(self) -> None:
-        """What this task has stored in other CTAs is there for whoever acquires what it does next."""
+        """Land what this task has stored in other CTAs: it is there for whoever acquires what the task does next."""
         for store in self.remote:
             if not store.landed:
                 self.machine.land(store)
@@ -267,5 +267,5 @@ class Task:
 
 
 def all_but(what: str, pending: int) -> str:
-    """What a wait for groups is for, in a timeline: "all dots", "all dots but 1"."""
+    """The name of a wait for groups in a timeline: "all dots", "all dots but 1"."""
     return f"all {what} but {pending}" if pending else f"all {what}"

@@ -80,7 +80,7 @@ class Uneven:
             task.steps = None
 
     def living(self) -> int:
-        """How many CTAs of ranks that have died had not ended."""
+        """The number of CTAs that had not ended when their rank died."""
         return sum(1 for cta in self.machine.ctas.values() if cta.live and cta.gpu.rank in self.dead)
 
     # ---- what is said of it -----------------------------------------------------------------------------------------

@@ -100,12 +100,12 @@ class Multicast:
     heaps: tuple[int, ...]
 
     def holds(self, addresses) -> bool:
-        """Whether all of these are such addresses."""
+        """True if all of these are such addresses."""
         inside = np.asarray(addresses, np.uint64) - np.uint64(self.start)
         return bool((inside < np.uint64(self.size)).all())
 
     def at_ranks(self, addresses: np.ndarray) -> list[np.ndarray]:
-        """What they stand for, at each rank."""
+        """The addresses that they stand for, at each rank."""
         inside = addresses - np.uint64(self.start)
         return [inside + np.uint64(heap) for heap in self.heaps]
 

@@ -37,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class GlobalTensor:
-    """What a descriptor says at run time. `shape` and `strides` in elements, the last stride 1; `rounds`: fp32 reads as tf32."""
+    """A descriptor at run time. `shape` and `strides` in elements, the last stride 1; `rounds`: fp32 reads as tf32."""
 
     address: int
     shape: tuple[int, ...]

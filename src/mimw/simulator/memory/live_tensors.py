@@ -39,7 +39,7 @@ def live_tensors() -> list[Any]:
 
 
 def _has_memory(tensor: Any, torch: Any) -> bool:
-    """Whether it is an ordinary tensor in the memory of this process."""
+    """True if it is an ordinary tensor in the memory of this process."""
     fake = getattr(getattr(torch, "_subclasses", None), "FakeTensor", ())
     try:
         plain = tensor.device.type == "cpu" and tensor.layout is torch.strided and not isinstance(tensor, fake)

@@ -52,7 +52,7 @@ class Mbarrier:
         return f"{self.root.name or f'barriers of line {self.made.line}'!r}[{self.index}]"
 
     def completed(self, parity: int) -> bool:
-        """Whether the phase of that parity has completed."""
+        """True if the phase of that parity has completed."""
         return self.phase & 1 != parity
 
     def arrive(self, count: int, task: Task, op, size: int = 0) -> None:
@@ -130,25 +130,25 @@ class Mbarrier:
             self.waiters.clear()
 
     def state(self) -> str:
-        """Where the current phase stands, for messages."""
+        """The state of the current phase, for messages."""
         if self.pipe is not None:
             return self.pipe.state(self.phase, self.arrived, self.pending_bytes)
         return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals "
                 f"and {self.pending_bytes} bytes pending")
 
     def landing(self, where: str = "") -> Callable[[], str]:
-        """What says by which phase a copy lands that starts now: `where` tells whose barrier it is."""
+        """A function that names the phase in which a copy lands that starts now; `where` tells whose barrier it is."""
         phase = self.phase
         return lambda: f"barrier {self.name}{where}, phase {phase} (parity {phase & 1})"
 
     def wanted(self, parity: int, op, chunk: int | str | None) -> str:
-        """What a wait for `parity` is for: of a pipe's barriers, for its chunk."""
+        """The name of what a wait for `parity` is for: the barrier's phase, or the chunk of its pipe."""
         if self.pipe is not None:
             return self.pipe.wanted(op, self.index, chunk)
         return f"{self.name} parity {parity}{BY_PRODUCTS if self.products else ''}"
 
     def awaited(self, parity: int, op, chunk: int | str | None) -> str:
-        """What a wait for `parity` is for, and where that stands."""
+        """The name of what a wait for `parity` is for, and the state of the barrier."""
         if self.pipe is not None:
             return f"{self.wanted(parity, op, chunk)}; {self.state()}"
         return f"parity {parity} of {self.name}: {self.state()}"

@@ -35,7 +35,7 @@ _ALL = np.bitwise_and.reduce  # of marks: WRITTEN if each is; half the time of c
 
 @dataclass(eq=False)
 class Allocation:
-    """What one execution of a `local_alloc` made. Memory starts as garbage: every byte 0xFF, NaN in any float."""
+    """The memory of one execution of a `local_alloc`. It starts as garbage: every byte 0xFF, NaN in any float."""
 
     name: str
     coming: list[InFlight] = field(default_factory=list)
@@ -188,7 +188,7 @@ class View:
         self.write(tile)
 
     def element(self, index: tuple[int, ...]) -> tuple[int, ...]:
-        """Which element of the buffer lies at an index of `data`."""
+        """The element of the buffer that lies at an index of `data`."""
         return index
 
     def check(self, task, op, where=..., of: str = "") -> None:

@@ -37,8 +37,8 @@ class Bound:
 
 
 def bind_launch(program: Program, args: Mapping[tuple[int, ...], Any], count: int = 1, memory: Sequence[Any] = ()) -> Bound:
-    """What a launch on `count` GPUs starts from. `memory` are arrays that the kernel reaches by addresses that it reads; of several
-    GPUs a `PerRank` each."""
+    """Bind the arguments of a launch on `count` GPUs. `memory` are arrays that the kernel reaches by addresses that it reads; of
+    several GPUs a `PerRank` each."""
     if count > 1:
         gpus = bind_ranks(program, args, count, memory)
         return Bound({}, gpus[0].memory, gpus)
@@ -91,7 +91,7 @@ def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int
 
 
 def _to_their_owners(memories: list[GlobalMemory], heaps: list[tuple[int, int]]) -> None:
-    """What a rank was given of another one's heap, as by a descriptor of a peer's array, is that rank's: one array, one region."""
+    """Give what a rank has of another one's heap, as by a descriptor of a peer's array, to that rank: one array, one region."""
     for rank, memory in enumerate(memories):
         for region in list(memory.regions):
             owner = next((other for other, (low, high) in enumerate(heaps) if low <= region.start < high), rank)

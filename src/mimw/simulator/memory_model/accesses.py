@@ -58,7 +58,7 @@ class AccessOrder:
         self._shadows: dict[tuple[int, str], Shadow] = {}
 
     def place(self, data: np.ndarray) -> Place | None:
-        """Where a numpy view lies, for `touch`, for as long as the order knows its memory; None if it has no element."""
+        """The place of a numpy view, for `touch`, for as long as the order knows its memory; None if it has no element."""
         return self._shadow(owner_of(data)).view(data) if data.size else None
 
     def touch(self, actor, op: Op, place: Place | None, name: str, *, write: bool, proxy: str = GENERIC, scope: str = "",
@@ -208,7 +208,7 @@ class AccessOrder:
 
 
 def _within(earlier: MemoryAccess, later: MemoryAccess) -> bool:
-    """Whether the scope of each of two atomic accesses holds both."""
+    """True if the scope of each of two atomic accesses holds both."""
     one, other = earlier.strand.task.cta, later.strand.task.cta
     scopes = earlier.scope, later.scope
     return one is other or "cta" not in scopes and (one.gpu is other.gpu or "gpu" not in scopes)
@@ -225,7 +225,7 @@ def _not_superseded(some: tuple[MemoryAccess, ...], later: MemoryAccess) -> tupl
 
 
 def _between_proxies(earlier: MemoryAccess, later: MemoryAccess) -> int | None:
-    """Which fence a generic access and a later asynchronous one to the same bytes need, as an aspect of clocks; None if none."""
+    """The fence that a generic access and a later asynchronous one to the same bytes need, as an aspect of clocks; None if none."""
     if later.space == "shared":
         if later.write:
             return REUSABLE

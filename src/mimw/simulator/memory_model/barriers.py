@@ -25,7 +25,7 @@ from .clocks import ASPECTS, Clock, Epoch, join
 
 @dataclass(eq=False, slots=True)
 class Known:
-    """What is known of one barrier; the barrier has it, so it lives as long.
+    """Facts about one barrier; the barrier has them, so they live as long.
 
     made     the epoch of its initialisation
     key      what it is called in every run
@@ -127,8 +127,8 @@ class BarrierOrder:
         self._tick(task.strand)
 
     def _look(self, task) -> Epoch:
-        """When a wait passed. Who hears from a `tcgen05_commit` knows the waits of its task before it, and not the task's
-        accesses: so where there are commits, waits are on a strand of their own."""
+        """The epoch at which a wait passed. Who hears from a `tcgen05_commit` knows the waits of its task before it, and not the
+        task's accesses: so where there are commits, waits are on a strand of their own."""
         if not self.commits_there:
             return task.strand.epoch
         looks = self._group(task, "waits")
@@ -156,11 +156,11 @@ class BarrierOrder:
         for barrier in self._barriers.pop(cta, ()):
             barrier.known.looks.clear()
 
-    def forget_meetings(self, cluster) -> None:
+    def forget_barriers_among(self, cluster) -> None:
         """`cluster` has left, and the barriers among its CTAs with it."""
-        for meeting in (cluster.barrier, *cluster.meetings.values()):
-            for phase in (meeting.phase, meeting.phase - 1):
-                self.forget((meeting, phase))
+        for barrier in (cluster.barrier, *cluster.by_ranks.values()):
+            for phase in (barrier.phase, barrier.phase - 1):
+                self.forget((barrier, phase))
 
     def _touched(self, barrier, mode: str) -> None:
         if self.guide is not None:

@@ -37,7 +37,7 @@ class Heard:
 
 
 class Ears:
-    """What each task has heard from other GPUs, the latest last."""
+    """The signals that each task has received from other GPUs, the latest last."""
 
     def __init__(self):
         self._heard: dict[Any, deque[Heard]] = {}
@@ -46,7 +46,7 @@ class Ears:
         self._heard.setdefault(task.strand, deque(maxlen=LAST)).append(heard)
 
     def of(self, strand, gpu) -> list[Heard]:
-        """What a strand has heard from the tasks of `gpu`, the latest first."""
+        """The signals that a strand has received from the tasks of `gpu`, the latest first."""
         return [heard for heard in reversed(self._heard.get(strand, ())) if heard.teller.cta.gpu is gpu]
 
 

@@ -24,13 +24,13 @@ ASPECTS = 4
 
 @dataclass(eq=False, slots=True)
 class Epoch:
-    """When something was done: a strand and a tick of it."""
+    """The time at which something was done: a strand and a tick of it."""
 
     strand: int
     tick: int
 
     def before(self, clock: Clock, aspect: int = ORDERED) -> bool:
-        """Whether who has that clock is known to come later, or, of another aspect, behind a fence."""
+        """True if who has that clock is known to come later, or, of another aspect, behind a fence."""
         return clock.get(self.strand + aspect, 0) >= self.tick
 
 

@@ -143,7 +143,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
     # ---- synchronising objects --------------------------------------------------------------------------------------
 
     def release(self, task, key) -> None:
-        """What `task` has done so far becomes part of `key`."""
+        """Make what `task` has done so far a part of `key`."""
         join(self.messages.setdefault(key, {}), task.strand.clock)
         self._tick(task.strand)
 
@@ -247,4 +247,4 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
         for cta in cluster.ctas:
             self.forget_barriers(cta)
             self.drop(cta.tasks)
-        self.forget_meetings(cluster)
+        self.forget_barriers_among(cluster)

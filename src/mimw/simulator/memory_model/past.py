@@ -65,13 +65,13 @@ class Thing:
                 self._early.join(past)
 
     def dependent(self, mode: str, phase: int) -> list[Past]:
-        """What comes before an action that comes now."""
+        """The actions so far that come before an action that comes now."""
         if mode == ARRIVE:
             return self._others(mode) + self._but(phase)
         return self._others(mode) + self._all(ARRIVE)
 
     def reversible(self, mode: str, phase: int) -> list[Past]:
-        """What an action that comes now could have come before."""
+        """The actions so far before which an action that comes now could have come."""
         if mode == WAIT:
             return self._others(mode) + self._before(phase - 1)
         return self.dependent(mode, phase)

@@ -49,7 +49,7 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False, wr
 
 
 def _taken_away(earlier, later) -> bool:
-    """Whether `earlier` wrote where `later` reads what was there before: the read should have come first. The reader knows of a
+    """True if `earlier` wrote where `later` reads what was there before: the read should have come first. The reader knows of a
     write that this one took the place of, and not that this one has begun."""
     first, second = earlier.strand, later.strand
     if later.write or not earlier.write or later.space != "shared" or first.task is second.task:
@@ -93,7 +93,7 @@ def _kind(earlier, later) -> type[DataRace]:
 
 
 def _is_dot(access) -> bool:
-    """Whether the access is one of an asynchronous dot to its operands."""
+    """True if the access is one of an asynchronous dot to its operands."""
     return "dot" in access.op.row.traits
 
 
@@ -168,7 +168,7 @@ def _edge(machine, earlier, later):
 
 
 def _between(machine, earlier, later):
-    """As `_edge`, for accesses of two tasks of which the first should come first."""
+    """The edge that is missing, in the form of `_edge`, of accesses of two tasks of which the first should come first."""
     one, other = earlier.strand.task, later.strand.task
     if one.cta is not other.cta and (one.cta.cluster is not other.cta.cluster):
         return (f"nothing orders {one.where} before {other.where}",

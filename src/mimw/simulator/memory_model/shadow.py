@@ -37,7 +37,7 @@ def address_of(data: np.ndarray) -> int:
 
 
 class Place:
-    """Where a view of a memory lies in its shadow.
+    """The place of a view of a memory in its shadow.
 
     cells    the cells under it, as a view of the shadow's
     grain    how wide these are; another width than the shadow's says that cells have been split since (`fit`)
@@ -94,7 +94,7 @@ class _Layout:
         self.cells: dict[int, tuple[int | None, int, tuple[int, ...], tuple[int, ...]]] = {}
 
     def divided(self, grain: int) -> tuple[int | None, int, tuple[int, ...], tuple[int, ...]]:
-        """What `cells` has for cells of `grain` bytes."""
+        """The entry of `cells` for cells of `grain` bytes."""
         counts = *(extent for _, extent in self._axes), self._run // grain
         steps = *(stride // grain * 4 for stride, _ in self._axes), 4
         found = self.cells[grain] = prod(counts) * grain if self._apart else None, self.extent[0] // grain * 4, counts, steps
@@ -116,7 +116,7 @@ class Shadow:
         self._places: dict[tuple, Place] = {}
 
     def view(self, data: np.ndarray) -> Place:
-        """Where a view of the memory lies."""
+        """The place of a view of the memory."""
         key = (address_of(data), data.shape, data.strides, data.itemsize)
         found = self._places.get(key)
         if found is None:
@@ -131,7 +131,7 @@ class Shadow:
         self._memory = None
 
     def stretch(self, low: int, size: int) -> Place:
-        """As `view`, of the `size` bytes from `low` on."""
+        """The place of the `size` bytes from `low` on."""
         return Place(self, _layout_of(low, (), (), size))
 
     def at(self, offsets: np.ndarray, size: int) -> np.ndarray:

@@ -34,7 +34,7 @@ class Numbers:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to sweep. Not between `add` and writing the number down."""
+        """True if it is time to sweep. Not between `add` and writing the number down."""
         return not self._free and len(self._held) >= self._limit
 
     def add(self, thing: Any) -> int:

@@ -15,7 +15,7 @@ from ...ir.types import I32
 
 
 def verb_of_pipe(program: Program, site) -> str:
-    """What a pipe's user calls the barrier waits at a source position: "wait" or "acquire"; "" if they are of no pipe."""
+    """The word of a pipe's user for the barrier waits at a source position: "wait" or "acquire"; "" if they are of no pipe."""
     return next((wait.op.attrs["method"] for wait in waits(program) if wait.op.site == site and "method" in wait.op.attrs), "")
 
 

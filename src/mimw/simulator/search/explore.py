@@ -42,7 +42,7 @@ def explore(run: Callable[[Guide], None], limit: int) -> Iterator[Guide]:
 
 
 def schedule_of(steps: list[Step]) -> Schedule:
-    """What a run departed from the usual choices in."""
+    """The choices of a run that were not the usual ones."""
     return tuple((at, step.choice) for at, step in enumerate(steps) if step.choice != step.usual)
 
 
@@ -88,6 +88,7 @@ def _reversals(steps: list[Step]) -> Iterator[tuple[int, int]]:
 
 
 def _choices(step: Step, actor) -> list[int]:
-    """What to try at a step so that `actor` may come first: itself, or whoever could have been chosen if it could not yet."""
+    """The choices to try at a step so that `actor` may come first: itself, or whoever could have been chosen if it could not
+    yet."""
     enabled = list(step.enabled)
     return [enabled.index(actor)] if actor in enabled else list(range(len(enabled)))

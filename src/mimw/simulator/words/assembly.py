@@ -66,13 +66,13 @@ def inline_asm(task, op: Op) -> None:
 
 
 def plain_instructions(op: Op) -> int:
-    """How many instructions the text has, if each of them is one that threads issue at the full rate; else 0."""
+    """The number of instructions that the text has, if each of them is one that threads issue at the full rate; else 0."""
     opcodes = [opcode.split(".")[0] for opcode, _ in _statements(op)]
     return len(opcodes) if _FULL_RATE.issuperset(opcodes) else 0
 
 
 class _Packing:
-    """How `pack` elements lie in registers: Triton puts as many into one as fit into 32 bits."""
+    """The packing of `pack` elements into registers: Triton puts as many into one as fit into 32 bits."""
 
     def __init__(self, dtype: np.dtype, pack: int):
         self.dtype, self.pack = np.dtype(dtype), pack

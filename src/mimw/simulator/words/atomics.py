@@ -42,7 +42,8 @@ _ASSOCIATIVE = frozenset(KINDS.values())        # on integers
 
 
 def combining(kind, dtype: np.dtype):
-    """What an atomic of that kind does with what it finds and a number of that type; logic of floats is that of their bits."""
+    """The function by which an atomic of that kind joins what it finds and a number of that type; logic of floats is that of
+    their bits."""
     name = getattr(kind, "name", kind)
     function = KINDS[name]
     if name not in _BITWISE or dtype.kind in "iub":

@@ -42,7 +42,7 @@ def local_alloc(task, op):
 
 @handles("local_free")
 def local_free(task, op):
-    """What was in the array is gone: a later read is one of elements that nobody has written."""
+    """Forget what was in the array: a later read is one of elements that nobody has written."""
     task.env[op.buffer].marks[...] = 0
 
 

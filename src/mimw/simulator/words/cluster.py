@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine.rendezvous import Meeting, arrive_and_wait
+from ..machine.rendezvous import CtaBarrier, arrive_and_wait
 from ..machine.table import handles
 
 
@@ -37,13 +37,13 @@ def fence_mbarrier_init(task, op):
 @handles("group_barrier")
 def group_barrier(task, op):
     if task.cta.rank in op.attrs["ranks"]:
-        yield from arrive_and_wait(task, op, task.cta.cluster.meeting(op.attrs["ranks"]))
+        yield from arrive_and_wait(task, op, task.cta.cluster.barrier_of(op.attrs["ranks"]))
 
 
 @handles("grid_barrier")
 def grid_barrier(task, op):
     machine, gpu = task.machine, task.cta.gpu
-    if gpu.meeting is None:
-        gpu.meeting = Meeting(f"the grid{gpu.label}", [cta for cta in machine.ctas.values() if cta.gpu is gpu])
+    if gpu.grid_barrier is None:
+        gpu.grid_barrier = CtaBarrier(f"the grid{gpu.label}", [cta for cta in machine.ctas.values() if cta.gpu is gpu])
     machine.order.mix()
-    yield from arrive_and_wait(task, op, gpu.meeting)
+    yield from arrive_and_wait(task, op, gpu.grid_barrier)

@@ -33,8 +33,9 @@ def noted_for_a_watchdog(task, op):
 
 @handles("hint")
 def hint(task, op):
-    """What Triton may believe of a value changes no result, but accesses are made as wide as that allows: of a number that is no
-    such multiple the GPU makes a misaligned address. Of tiles what Triton believes of each element depends on further hints."""
+    """Refuse a wrong `tl.multiple_of`. What Triton believes of a value changes no result, but accesses are made as wide as that
+    allows: of a number that is no such multiple the GPU makes a misaligned address. Of tiles what Triton believes of each
+    element depends on further hints."""
     if op.attribute != "tt.divisibility" or not isinstance(op.value.type, Scalar) or op.value.type.is_float:
         return
     value, (wanted, ) = int(task.read(op.value, op)), op.numbers

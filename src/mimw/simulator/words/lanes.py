@@ -52,14 +52,14 @@ def spread(task, data, shape):
 
 
 def running(task, type_) -> np.ndarray | None:
-    """Which elements of a tile, or which threads for a scalar, belong to threads that run now; None is all."""
+    """The elements of a tile, or the threads for a scalar, that belong to threads that run now, as a mask; None is all."""
     if task.active is None:
         return None
     return task.active[owners(task, type_.shape)] if isinstance(type_, Tensor) else task.active
 
 
 def load(task, op: Op, pointer, mask, other):
-    """What each running thread reads at its own address."""
+    """The values that each running thread reads at its own address."""
     type_ = op.result.type
     runs = running(task, type_)
     if not isinstance(type_, Tensor):
@@ -100,7 +100,7 @@ def ballot(task, op: Op, mask: int, votes):
 
 
 def _ballot_as_spread(registers, lanes, warps, mask: int, votes: np.ndarray) -> np.ndarray:
-    """Where a thread's elements are those of the positions that the bits of register, lane and warp lead to."""
+    """The ballot where a thread's elements are those of the positions that the bits of register, lane and warp lead to."""
     held = warps[:, None, None] ^ lanes[None, :, None] ^ registers[None, None, :]
     mine = votes.reshape(-1)[held].any(axis=2)
     bits = (mine.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=1) & np.uint64(mask)
@@ -152,7 +152,7 @@ def _signed_zeros(reduce, one, other):
 
 
 def refuse_collective(task, block: Block, condition: Op) -> None:
-    """What all threads of a task do together cannot stand where only some come by."""
+    """Refuse what all threads of a task do together where only some come by."""
     for op in (inner for outer in block.ops for inner in outer.walk()):
         if op.row.needs_all_threads:
             raise fail(SimulatorMisuse, task, op, f"{op.name} needs all threads of the task, but stands under an `if` that only "
@@ -161,7 +161,7 @@ def refuse_collective(task, block: Block, condition: Op) -> None:
 
 
 def merged(task, lanes: np.ndarray, value, yes, no):
-    """What an `if` gives whose branches were taken by different threads. A branch that nobody took gives None."""
+    """The value of an `if` whose branches were taken by different threads. A branch that nobody took gives None."""
     if yes is None or no is None or yes is no:
         return no if yes is None else yes
     if Poisoned in (yes.__class__, no.__class__):

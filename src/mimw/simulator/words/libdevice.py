@@ -62,7 +62,8 @@ _LIBRARY = re.compile(r"^__(nv|ocml|ockl|triton_hip)_")
 
 
 def function(symbol: str) -> Callable | None:
-    """What a library symbol means, of arrays as the kernel has them, or None: `__nv_expf` and `__ocml_exp_f32` are both `exp`."""
+    """The meaning of a library symbol, of arrays as the kernel has them, or None: `__nv_expf` and `__ocml_exp_f32` are both
+    `exp`."""
     base = re.sub(r"_[fu](16|32|64)$", "", _LIBRARY.sub("", symbol))
     exact = libdevice_rounding.function(base)
     if exact is not None:

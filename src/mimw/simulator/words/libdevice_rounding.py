@@ -27,7 +27,7 @@ _WHOLE = {"rn": np.rint, "rz": np.trunc, "rd": np.floor, "ru": np.ceil}
 
 
 def function(name: str) -> Callable | None:
-    """What a function whose name ends in its rounding means, or None."""
+    """The meaning of a function whose name ends in its rounding, or None."""
     if match := _ARITHMETIC.fullmatch(name):
         return _arithmetic(match[2], match[4], single="f" in (match[1], match[3]))
     if match := _TO_INTEGER.fullmatch(name):

@@ -37,7 +37,7 @@ def _optional(task, op, arg):
 
 
 def _atomic(op, read: bool) -> dict:
-    """What the order of accesses is told of an atomic op."""
+    """The keywords that describe an atomic op to the order of accesses."""
     order = getattr(op.order, "name", str(op.order)).lower()
     return dict(order={"acquire_release": "acq_rel"}.get(order, order), scope=scope_of(op), read=read)
 

@@ -41,7 +41,8 @@ def async_dot_of(op, product):
 
 
 class Facts:
-    """What an asynchronous dot has in every run: its numpy type, the tensor core's time, and its name in a timeline."""
+    """Facts about an asynchronous dot that hold in every run: its numpy type, the tensor core's time, and its name in a
+    timeline."""
 
     def __init__(self, op):
         self.dtype, self.duration = numpy_type(op.result.type, op.site), costs.dot(op)

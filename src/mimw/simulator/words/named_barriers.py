@@ -82,7 +82,8 @@ class NamedBarrier:
         return self.current
 
     def _tell(self, task: Task, one: Round, whole: bool) -> None:
-        """Which of several tasks' arrivals make a round may differ; if a task is cut in two, so may who is in which half."""
+        """Report an arrival to the order and the guide: which of several tasks' arrivals make a round may differ, and if a task
+        is cut in two, which task is in which half."""
         if whole:
             task.machine.order.release(task, one)
         if task.machine.guide is not None:

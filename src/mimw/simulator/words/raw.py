@@ -84,7 +84,7 @@ def raw_writes(task, op):
 
 @handles("raw_loads", "raw_stores")
 def raw_through_pointers(task, op):
-    """Which elements, the reference shows."""
+    """Nothing to do: the reference shows which elements are accessed."""
 
 
 @handles("raw_call", switches=True)

@@ -55,8 +55,8 @@ def _copy(task, op, source, target, cta=None) -> None:
 
 
 def as_table(source: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """What the copy of a buffer is in tensor memory: rows and columns of a table of scales, of which the packed form has blocks of
-    128 rows and 4 columns, or the tile itself."""
+    """The copy of a buffer in tensor memory: rows and columns of a table of scales, of which the packed form has blocks of 128
+    rows and 4 columns, or the tile itself."""
     if source.shape == shape:
         return source.copy()
     (rows, columns), packed = shape, np.ascontiguousarray(source)

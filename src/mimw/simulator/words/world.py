@@ -19,7 +19,7 @@ from ...errors import BarrierMisuse, OutOfBounds, PeerUnreachable, SimulatorMisu
 from ...ir import workspace_stride
 from ...ir.world import BASES, CAPACITY, RANK, SIZE, WORKSPACE_BYTES, reserved
 from ..machine.operands import position
-from ..machine.ranks import WorldMeeting
+from ..machine.ranks import RankBarrier
 from ..machine.rendezvous import arrive_and_wait
 from ..machine.table import handles
 from ..machine.tasks import Wait
@@ -105,10 +105,10 @@ def _awaited(task, op, pointer: int, dtype: np.dtype, awaited: str) -> str:
 def _alone_at_its_pad(task, op, ranks: tuple[int, ...], own: int) -> None:
     """BarrierMisuse if another task of this program is at a barrier with some of the same peers: both would take one signal for
     theirs."""
-    for meeting in task.machine.meetings.values():
-        if isinstance(meeting, WorldMeeting) and meeting.index == task.cta.index and meeting.came.get(own) \
-                and len(set(meeting.ranks) & set(ranks)) > 1:
-            other = next(one for one in meeting.waiters if one.cta.gpu.rank == own)
+    for barrier in task.machine.rank_barriers.values():
+        if isinstance(barrier, RankBarrier) and barrier.index == task.cta.index and barrier.came.get(own) \
+                and len(set(barrier.ranks) & set(ranks)) > 1:
+            other = next(one for one in barrier.waiters if one.cta.gpu.rank == own)
             raise fail(BarrierMisuse, task, op, f"task {other.name!r} of this program is at a barrier of ranks as well, at "
                        f"{other.wait.op.site}: a program has one signal pad for each peer, and the two would take "
                        "each other's signals",
@@ -132,8 +132,8 @@ def world_barrier(task, op):
     if own not in ranks:
         return
     _alone_at_its_pad(task, op, ranks, own)
-    meeting = machine.meetings.get((ranks, task.cta.index))
-    if meeting is None:
-        meeting = machine.meetings[ranks, task.cta.index] = WorldMeeting(machine, ranks, task.cta.index)
+    barrier = machine.rank_barriers.get((ranks, task.cta.index))
+    if barrier is None:
+        barrier = machine.rank_barriers[ranks, task.cta.index] = RankBarrier(machine, ranks, task.cta.index)
     machine.order.mix()
-    yield from arrive_and_wait(task, op, meeting)
+    yield from arrive_and_wait(task, op, barrier)

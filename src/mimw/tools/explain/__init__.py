@@ -31,7 +31,7 @@ _NATIVE = "Native code, as it is declared"
 
 @dataclass(frozen=True)
 class Explanation(Shown):
-    """What was made of a compiled kernel.
+    """The result of `mimw.explain`: a compiled kernel, and what was made of it.
 
     compiled      the kernel, with every stage (`mimw.compile`)
     sections      title -> text, in the order in which they are printed; empty for a kernel without our words

@@ -19,7 +19,7 @@ _ALIAS = re.compile(r'^(#loc\d*) = loc\("[^"]*\.(\d+)"\(', re.MULTILINE)
 
 
 def own_loops(program: Any) -> dict[Any, str]:
-    """What became of each loop of `tle.dsa.pipeline` and `parallel` that asks for stages."""
+    """A sentence for each loop of `tle.dsa.pipeline` and `parallel` that asks for stages, on what became of it."""
     found = {}
     for op in program.named("for"):
         ahead, alone = op.attrs.get("ahead"), op.attrs.get("alone")

@@ -31,19 +31,19 @@ HINT = "check the whole grid (ctas='all', --ctas all), or a smaller one"
 
 
 def _is_among_gpus(row) -> bool:
-    """Whether an op waits for signals, whose programs `together` finds, or for the programs of one id."""
+    """True if an op waits for signals, whose programs `together` finds, or for the programs of one id."""
     return row.ours and (row.blocks == "poll" or "world" in row.places)
 
 
 def refuse_if_ctas_talk(launch: Launch) -> None:
     """Raise SimulatorMisuse if what a CTA of `launch` does may depend on CTAs outside of its cluster."""
     program = launch.program
-    meeting = next((op for op in program.walk() if op.row.blocks in ("rendezvous", "poll") and not op.row.peers
+    waiting = next((op for op in program.walk() if op.row.blocks in ("rendezvous", "poll") and not op.row.peers
                     and not (launch.gpus > 1 and _is_among_gpus(op.row))), None)
-    if program.cooperative or meeting is not None:
-        what = "CTAs outside of its cluster are waited for" if meeting else "its CTAs run together, and may wait for each other"
+    if program.cooperative or waiting is not None:
+        what = "CTAs outside of its cluster are waited for" if waiting else "its CTAs run together, and may wait for each other"
         raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: {what}",
-                              meeting.site if meeting else program.site, hint=HINT)
+                              waiting.site if waiting else program.site, hint=HINT)
     reads = _Reads(launch)
     for op in program.walk():
         for value in deciding(op, reads.flows):
@@ -92,7 +92,7 @@ def global_operands(op: Op) -> list[tuple[Value, str]]:
 
 
 class Globals:
-    """Where the pointers of a launch's program point."""
+    """The arrays in global memory into which the pointers of a launch's program may point."""
 
     def __init__(self, launch: Launch):
         self.program, self.flows = launch.program, launch.program.kept(Flows)
@@ -102,7 +102,7 @@ class Globals:
         self.bases = [op.base for op in self.program.walk() if op.name == "fill_descriptor_slot"]
 
     def meet(self, one: Op, other: Op) -> bool:
-        """Whether two ops may access the same global memory."""
+        """True if two ops may access the same global memory."""
         places = [[place for value, _ in global_operands(op) for place in self.places(value)] for op in (one, other)]
         return any(_meet(here, there) for here in places[0] for there in places[1])
 
@@ -138,7 +138,7 @@ class Globals:
 
 
 class _Reads(Globals):
-    """What comes out of global memory that other CTAs write, and what depends on it."""
+    """The reads of global memory that other CTAs write, and the values that depend on them."""
 
     def __init__(self, launch: Launch):
         super().__init__(launch)
@@ -156,7 +156,8 @@ class _Reads(Globals):
         return self.origin.get(value)
 
     def _hears(self, op: Op) -> bool:
-        """Whether the op reads global memory that this launch writes, or that it says changes."""
+        """True if the op reads global memory that this launch writes, or that may change during the read: atomics and volatile
+        loads."""
         reads = [value for value, access in global_operands(op) if access.endswith("read") or op.results]
         if not reads:
             return False

@@ -42,11 +42,11 @@ STEPS = 400_000         # ops evaluated, some seconds
 
 
 class Unknown(Exception):
-    """What cannot be evaluated, in words."""
+    """The reason why something cannot be evaluated, in words."""
 
 
 class Plan:
-    """Which ops have to be evaluated to know what the `wanted` ones access."""
+    """The ops that have to be evaluated to know what the `wanted` ones access."""
 
     def __init__(self, launch: Launch, wanted: Iterable[Op]):
         self.program, self.wanted, flows = launch.program, frozenset(wanted), launch.program.kept(Flows)
@@ -102,7 +102,7 @@ def _is_place(value: Value) -> bool:
 
 
 def _bounds(op: Op) -> list[Value]:
-    """What decides which blocks of a structure run, and how often."""
+    """The values that decide which blocks of a structure run, and how often."""
     if op.name == "while":
         return [terminator(op.blocks[0]).condition]
     return deciding(op, None) if op.row.hands_on else []

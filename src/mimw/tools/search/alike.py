@@ -46,7 +46,7 @@ class Alike:
 
     @cached_property
     def holds(self) -> bool:
-        """Whether loops and addresses are all that is not the same in all programs."""
+        """True if nothing but loops and addresses differs between programs."""
         program = self.program
         if program.cooperative or asks(program) or any(op.row.blocks in ("rendezvous", "poll") and not op.row.peers
                                                        for op in program.walk()):
@@ -57,7 +57,7 @@ class Alike:
 
 
 def _differs(op: Op, flows: Flows) -> bool:
-    """Whether programs get different values out of `op` itself: their numbers, clocks, what is read from global memory."""
+    """True if programs get different values out of `op` itself: their numbers, clocks, what is read from global memory."""
     if op.name == "get_program_id" or "read" in op.row.effects and not op.operands:
         return True
     return bool(op.results) and (bool(global_operands(op)) or not flows.filled.isdisjoint(flows.touched(op, op.row.reads)))

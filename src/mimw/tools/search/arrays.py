@@ -38,8 +38,8 @@ class Arrays:
                 array[...] = copy
 
     def shared(self) -> bool:
-        """Whether an array lies in memory that forked processes share, as a file mapped for writing does; then one process's
-        writes are the others' input. True where the system does not say."""
+        """True if an array lies in memory that forked processes share, as a file mapped for writing does; then one process's
+        writes are the others' input. True also where the system does not say."""
         try:
             with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
                 rows = [line.split(maxsplit=2)[:2] for line in maps]

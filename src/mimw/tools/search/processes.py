@@ -47,7 +47,7 @@ _MOST = 10_000      # numbers handed out at once: they have to fit into a pipe
 
 
 def job_count(jobs: int | None) -> int:
-    """How many processes are asked for: `jobs`, or MIMW_JOBS, or as many as this process may use cores."""
+    """The number of processes that is asked for: `jobs`, or MIMW_JOBS, or as many as this process may use cores."""
     text = os.environ.get("MIMW_JOBS") if jobs is None else None
     if text:
         if not text.isdigit() or not int(text):
@@ -61,8 +61,8 @@ def job_count(jobs: int | None) -> int:
 
 
 def may_fork() -> bool:
-    """Whether a copy of this process would work: only the thread that forks lives on in a copy, and a lock that another one holds
-    is never released there; a copy of a process with a CUDA context cannot use it."""
+    """True if a copy of this process would work: only the thread that forks lives on in a copy, and a lock that another one
+    holds is never released there; a copy of a process with a CUDA context cannot use it."""
     if not hasattr(os, "fork") or threading.active_count() > 1 or threading.current_thread() is not threading.main_thread():
         return False
     processes, torch = sys.modules.get("multiprocessing.process"), sys.modules.get("torch")
@@ -78,7 +78,7 @@ def may_fork() -> bool:
 
 
 def _alone(deadline: float) -> bool:
-    """Whether this process has one thread, those of torch and of drivers counted, which Python does not know. A thread that has
+    """True if this process has one thread; those of torch and of drivers count, which Python does not know. A thread that has
     been joined is on the system's list a moment longer."""
     while len(os.listdir("/proc/self/task")) > 1:
         if time.monotonic() >= deadline:
@@ -170,7 +170,7 @@ class Crew:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def _serve(self, results: Connection, parent: int) -> None:
-        """What a copy does, and all that it does."""
+        """Make the runs of this copy, send the result of each, and end the copy."""
         try:
             end_with_parent(parent)
             signal.signal(signal.SIGINT, signal.SIG_IGN)

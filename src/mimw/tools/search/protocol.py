@@ -35,7 +35,7 @@ from .across import Globals, deciding, global_operands
 
 
 class TileData:
-    """What of a launch's program decides nothing."""
+    """The part of a launch's program that decides nothing."""
 
     def __init__(self, launch: Launch):
         self.needed = _needed(launch)
@@ -49,14 +49,14 @@ class TileData:
         self._ready: dict[tuple[Block, int], tuple[list, bool]] = {}
 
     def is_left_out(self, op: Op) -> bool:
-        """Whether zeros stand for what `op` gives: products and arithmetic on tiles that decide nothing."""
+        """True if zeros stand for what `op` gives: products and arithmetic on tiles that decide nothing."""
         if not self.needed.isdisjoint(op.results):
             return False
         return op.name == "async_dot" or not op.row.hands_on and is_pure(op.name) and bool(op.results) and (
             all(map(_is_number, op.results)) and any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)))
 
     def _says_something(self, op: Op) -> bool:
-        """Whether `op` would say something else in a full run."""
+        """True if `op` would say something else in a full run."""
         watched = "observer" in op.row.traits and not self.unknown.isdisjoint(op.operands)
         rows = "descriptor" in op.row.places and "rows" in op.row.places and op.row.copy == "out"   # equal ones may meet
         return watched or rows or op.name == "thread_id" or "declared" in op.row.traits     # a reference may look at all it gets
@@ -130,7 +130,7 @@ def _branches(block: Block) -> bool:
 
 
 def _may_refuse(op: Op) -> bool:
-    """Whether an op that is left out may end a full run, or tell how often its region runs, by the data it meets."""
+    """True if an op that is left out may end a full run, or tell how often its region runs, by the data it meets."""
     return any(map(_branches, op.blocks)) or any(
         inner.row.cost == "division" or inner.name == "gather" or "observer" in inner.row.traits for inner in op.walk())
 
@@ -162,7 +162,7 @@ def _needed(launch: Launch) -> set[Value]:
     seen: set[Op] = set()
 
     def reads(op: Op) -> None:
-        """What `op` reads out of memory is needed."""
+        """Note that the data which `op` reads out of memory are needed."""
         if op in seen:
             return
         seen.add(op)

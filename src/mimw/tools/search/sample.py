@@ -84,7 +84,8 @@ class Named(_Some):
 
 
 def chosen(ctas, launch: Launch) -> Everything | Sample | Named:
-    """What `mimw.check(ctas=...)` means; raises SimulatorMisuse for what it cannot, and for kernels whose CTAs talk."""
+    """The choice of CTAs that `mimw.check(ctas=...)` asks for; raises SimulatorMisuse for what it cannot mean, and for kernels
+    whose CTAs talk."""
     if isinstance(ctas, str):
         if ctas not in ("all", "sample"):
             raise SimulatorMisuse(f"ctas is {ctas!r}; it may be 'all', 'sample', or program ids as [(0, 0, 0), (7, 0, 0)]")

@@ -103,7 +103,7 @@ class Search:
                       stopped=self._stopped(), unseen=tuple(self.unseen))
 
     def _causes(self) -> list[tuple[tuple, Finding]]:
-        """What was found, without reads of what nobody has written where a race says who should have."""
+        """The findings, without reads of what nobody has written where a race says which write should have come first."""
         raced = {str(site) for finding in self.found.values() if "DataRace" in finding.kinds for site in finding.sites[:2]}
         return [(what, finding) for what, finding in self.found.items()
                 if finding.kind != "UnwrittenRead" or str(finding.sites[0]) not in raced]
@@ -141,8 +141,8 @@ class Search:
         return self.data[id(launch.program)][1]
 
     def _outcome(self, seed, launch: Launch, further: bool = True, clusters: tuple = ()) -> Outcome:
-        """What one run has shown, of some clusters or of those chosen. A `further` run, beside one with all data, leaves tile data
-        out if nothing can be missed so; what goes wrong then is made again with all of them, and told of that run."""
+        """The outcome of one run, of some clusters or of those chosen. A `further` run, beside one with all data, leaves tile
+        data out if nothing can be missed so; what goes wrong then is made again with all of them, and reported of that run."""
         further &= not self.protocol and self.watcher is None and time.monotonic() - self.started > QUICK
         if further and id(launch.program) not in self.of_data and self._tile_data(launch).loses_nothing:
             with suppress(SimulatorMisuse):
@@ -216,7 +216,8 @@ class Search:
         return runs < limit
 
     def _unseen(self, seeds: list) -> None:
-        """What a part of the grid does not show; the stores of different clusters are compared all the same, by their addresses."""
+        """Note what a part of the grid does not show; the stores of different clusters are compared all the same, by their
+        addresses."""
         ran = {cluster for seed in seeds for cluster in self.ctas(seed, self.launch)}
         self.unseen.append(f"{len(self.ctas(0, self.launch))} of {cluster_count(self.launch)} clusters a run, {len(ran)} in all: "
                            "what the others do, and what is between CTAs that did not run together, was not seen")
@@ -250,7 +251,8 @@ class Search:
         stand_ins = [() if self.ctas(0, trial.launch) else alike.some(trial) for trial in some]
 
         def one(number: int) -> tuple[int, Outcome]:
-            """What clusters show that stand for others is told of all of them, if they show it together, too."""
+            """Run one smaller launch. What is found in clusters that stand for others is reported of all of them, if they show
+            it together, too."""
             launch, clusters = some[number].launch, stand_ins[number]
             try:
                 outcome = self._outcome(0, launch, clusters=clusters)

@@ -82,7 +82,7 @@ class Prediction(Timeline):
 
     @property
     def costs(self) -> str:
-        """What the time is made of: the launch, which a kernel without work takes as well, and the kernel's cycles."""
+        """The parts of the time: the launch, which a kernel without work takes as well, and the kernel's cycles."""
         return _parts(self.microseconds, self.launch, self.cycles)
 
     def _page(self):
@@ -252,7 +252,7 @@ class _Predictor:
 
 
 def _name(unit: str, core: str) -> str:
-    """What a unit is called: of a chip with cores in place of SMs, by its core."""
+    """The name of a unit: of a chip with cores in place of SMs, by its core."""
     return _UNITS.get(unit, unit).replace("SM", core)
 
 
@@ -264,7 +264,7 @@ def _parts(microseconds: float, launch: float, cycles: float) -> str:
 
 
 def _bound(found: Prediction) -> str:
-    """What limits the kernel; the launch, if the kernel has nothing to do."""
+    """The limit of the kernel's speed; the launch, if the kernel has nothing to do."""
     if not found.cycles:
         return "the launch: the kernel itself takes no cycles"
     unit, share = max(found.units.items(), key=lambda item: item[1], default=("", 0.0))

@@ -62,7 +62,7 @@ class Timeline(Shown):
         return {lane: busy_share(row) for lane, row in self.utilisation().items()}
 
     def bubbles(self) -> list[Bubble]:
-        """Who waited for what at which line, how often and how long, longest first."""
+        """The waits of each task by line and by what it waited for: how often and how long, longest first."""
         return bubbles(self.trace)
 
     def as_json(self) -> dict:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from ....ir import Op
 from ..asm import ptx, thread_in_task
 from ..emitter import Emitter, emits
+from .cta_number import cta_number
 
 RECORD_BYTES = 16
 BEGIN, END = 0, 1
@@ -29,13 +30,7 @@ def time_base(emitter: Emitter, op: Op):
 .reg .pred on, more;
 .reg .b32 x, y, z, nx, ny, cta, kept, over;
 .reg .b64 base;
-mov.u32 x, %ctaid.x;
-mov.u32 y, %ctaid.y;
-mov.u32 z, %ctaid.z;
-mov.u32 nx, %nctaid.x;
-mov.u32 ny, %nctaid.y;
-mad.lo.u32 cta, z, ny, y;
-mad.lo.u32 cta, cta, nx, x;
+{cta_number("cta")}
 div.u32 kept, cta, {attrs["every"]};
 mul.lo.u32 over, kept, {attrs["every"]};
 setp.eq.u32 more, over, cta;

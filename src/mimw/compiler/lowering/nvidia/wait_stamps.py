@@ -17,6 +17,7 @@ from ....ir.wait_table import CTAS, DONE, LOOKED, MADE, ROW_BYTES, SLOT_BYTES
 from ..asm import own_address, ptx, sync, zero_or_one
 from ..emitter import Emitter, emits
 from ..predicates import predicate
+from .cta_number import cta_number
 
 # Nanoseconds: a wait that takes less leaves no stamp; between two looks at the words; how long one try may sleep, which without
 # a limit is up to the chip.
@@ -44,13 +45,7 @@ shr.u32 warp, warp, 5;
 setp.lt.u32 lead, warp, {table.warps};
 setp.eq.and.u32 lead, mask, 0, lead;
 @!lead bra over;
-mov.u32 x, %ctaid.x;
-mov.u32 y, %ctaid.y;
-mov.u32 z, %ctaid.z;
-mov.u32 nx, %nctaid.x;
-mov.u32 ny, %nctaid.y;
-mad.lo.u32 cta, z, ny, y;
-mad.lo.u32 cta, cta, nx, x;
+{cta_number("cta")}
 mul.lo.u32 all, nx, ny;
 mov.u32 z, %nctaid.z;
 mul.lo.u32 all, all, z;

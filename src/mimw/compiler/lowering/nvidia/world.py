@@ -17,6 +17,7 @@ from ....ir import Op
 from ..asm import ptx, sync, thread_in_task
 from ..emitter import Emitter, emits
 from ..words.world import stride_of
+from .cta_number import cta_number
 
 MOST = 32       # ranks of a barrier: a thread for each, in one warp
 
@@ -57,13 +58,7 @@ cvt.u32.u64 me, wide;
 ld.global.b64 wide, [$1+8];
 cvt.u32.u64 size, wide;
 {members}
-mov.u32 x, %ctaid.x;
-mov.u32 y, %ctaid.y;
-mov.u32 z, %ctaid.z;
-mov.u32 nx, %nctaid.x;
-mov.u32 ny, %nctaid.y;
-mad.lo.u32 program, z, ny, y;
-mad.lo.u32 program, program, nx, x;
+{number}
 ld.global.b64 most, [$1+16];
 cvt.u64.u32 wide, program;
 setp.ge.u64 more, wide, most;
@@ -135,5 +130,6 @@ def world_barrier(emitter: Emitter, op: Op):
     part = None if op.gpus is None else stride_of(op)
     members = _ALL if op.gpus is None else _SOME.format(**part) if part else _listed(tuple(sorted(op.gpus)))
     sync(emitter)
-    ptx(emitter, _MEET.format(members=members), ["r", "l"], [thread_in_task(emitter), emitter.of(op.world)])
+    assembly = _MEET.format(members=members, number=cta_number("program"))
+    ptx(emitter, assembly, ["r", "l"], [thread_in_task(emitter), emitter.of(op.world)])
     sync(emitter)
