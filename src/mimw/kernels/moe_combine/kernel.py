@@ -123,11 +123,13 @@ def half_of(partials, call, job):
 
 @mimw.jit
 def choices_of(places, weights, K: tl.constexpr):
-    """The choices of a token; `places` and `weights` are those of the first. No load waits for another."""
+    """The choices of a token; `places` and `weights` are those of the first. Places come together, weights with the rows. Of choices
+    that are not here no weight is read: who sends it waits for nothing that this rank does."""
     rows, factors, most = (), (), -1
     for j in tl.static_range(K):
-        rows, factors = rows + (tl.load(places + j), ), factors + (tl.load(weights + j).to(tl.float32), )
+        rows += (tl.load(places + j), )
     for j in tl.static_range(K):
+        factors += (tl.load(weights + j, mask=rows[j] >= 0, other=0.0).to(tl.float32), )
         most = tl.maximum(most, rows[j])
     return Choices(rows, factors, most >= 0)
 
@@ -144,10 +146,9 @@ def rows_of(y, choices, at, job):
 @mimw.jit
 def weighted(rows, choices, job):
     """The sum of rows by weight, in the order of the choices."""
-    places, factors = choices.rows, choices.factors
-    sums = tl.zeros((job.BLOCK, ), tl.float32)
+    factors, sums = choices.factors, tl.zeros((job.BLOCK, ), tl.float32)
     for j in tl.static_range(job.K):
-        sums += tl.where(places[j] >= 0, factors[j], 0.0) * rows[j].to(tl.float32)
+        sums += factors[j] * rows[j].to(tl.float32)
     return sums
 
 
