@@ -31,7 +31,7 @@ from mimw.kernels.moe_dispatch.rows import dispatch_rows
 
 SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, group=2, tile=16, count=32)
 ROWS = moe_dispatch.RowsConfiguration(out=3, unread=1, tile=16, count=32)
-ALONE = moe_combine.Configuration(2, 16, 1)     # one program for each role
+ALONE = moe_combine.Configuration(2, 16, 1)     # one program for each role, or two for both
 GRID = tle.device_mesh({"block": 1})
 
 
