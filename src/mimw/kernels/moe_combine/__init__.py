@@ -2,7 +2,8 @@
 GPUs.
 
 Input: at each GPU the results for its experts by row, `places` as `moe_dispatch` has found them, the tokens' experts, and weights:
-those of its own tokens, which are sent to all GPUs, or those of all tokens, which came with the dispatch. Output: at each GPU a row for each of its tokens. For example:
+those of its own tokens, which are sent to all GPUs, or those of all tokens, which came with the dispatch. Output: at each GPU a row
+for each of its tokens. For example:
 
     sizes = room_for(4096, 8, 7168, sms, ranks)                                 what a launch needs of symmetric memory
     workspace = {name: world.symmetric(*one, name) for name, one in sizes.items()}

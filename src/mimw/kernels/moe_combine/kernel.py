@@ -17,11 +17,11 @@ Signals count parts of all launches, in `calls` each program for itself.
 
 Weights of all ranks came with the dispatch (CAME), or each rank sends its own to all others first.
 
-When `partials` are free. Launch n writes half n % GENERATIONS of them at a peer. That half was read there last in launch
-n - GENERATIONS, which has ended when the peer has begun n - GENERATIONS + 1. So each rank tells all others that it has begun a launch,
-and a pusher waits for that before its first store to a peer. With two generations it is the launch before this one, which the
-peer has begun long ago, and nobody waits for a signal of this launch but for rows. Who sends weights says with them that it has
-begun.
+When `partials` are free: launch n writes half n % GENERATIONS of them at a peer. That half was read there last in launch
+n - GENERATIONS, which has ended when the peer has begun n - GENERATIONS + 1. So each rank tells all others that it has begun, and
+a pusher waits for that before its first store to a peer. With two generations it is the launch before this one, which the peer has
+begun long ago, and nobody waits for a signal of this launch but for rows. Who sends weights says with them that it has begun. The
+words themselves only grow, and weights that came are written by nobody until this rank has begun the next dispatch.
 """
 
 from typing import Any
@@ -38,8 +38,8 @@ from ..at_ranks import at_ranks
 
 @tle.struct
 class Operands:
-    """Arrays of this rank alone: what its experts have made, the places of all tokens' choices in it, its tokens' experts, and their
-    rows; weights of its tokens, or those of all ranks, (RANKS, TOKENS, K), if they CAME."""
+    """Arrays of this rank alone: what its experts have made, the places of all tokens' choices in it, its tokens' experts, and
+    their rows; weights of its tokens, or those of all ranks, (RANKS, TOKENS, K), if they CAME."""
     y: tl.tensor
     places: tl.tensor
     ids: tl.tensor
@@ -123,8 +123,8 @@ def half_of(partials, call, job):
 
 @mimw.jit
 def choices_of(places, weights, K: tl.constexpr):
-    """The choices of a token; `places` and `weights` are those of the first. Places come together, weights with the rows. Of choices
-    that are not here no weight is read: who sends it waits for nothing that this rank does."""
+    """The choices of a token; `places` and `weights` are those of the first. Places come together, weights with the rows. Of
+    choices that are not here no weight is read: who sends it waits for nothing that this rank does."""
     rows, factors, most = (), (), -1
     for j in tl.static_range(K):
         rows += (tl.load(places + j), )
@@ -270,8 +270,8 @@ def combine(y, places, ids, weights, out, all_weights, partials, announced, arri
     all_weights         symmetric, (ranks, TOKENS, K) fp32, not read if they CAME; partials  symmetric, (GENERATIONS, ranks - 1,
                         TOKENS, HIDDEN); both may hold anything
     announced           symmetric, int64, a word for each rank; arrived  a word for each rank and pusher
-    calls               int64, a word for each of ROLES x HALF programs, of this rank alone. All words are 0 before the first launch,
-                        and are left to launches of the same sizes, grid and form, which follow each other
+    calls               int64, a word for each of ROLES x HALF programs, of this rank alone. All words are 0 before the first
+                        launch, and are left to launches of the same sizes, grid and form, which follow each other
     TASKS               of a program, each of which does what else a program does: so a multiprocessor has one program of all its
                         threads, and where it is, there is no other launch's
     """
