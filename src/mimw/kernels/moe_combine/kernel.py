@@ -34,6 +34,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
+from .words import packed, put_words, take_words, unpacked
 
 
 @tle.struct
@@ -61,7 +62,7 @@ class Board:
 class Job:
     """`tokens` of this rank, of TOKENS at most, with K experts each, of LOCAL at each of RANKS; rows of HIDDEN columns in PARTS of
     COLUMNS, BLOCK at a time. HALF programs have either role; one sends TELL weights at a time, unless they CAME. There are
-    GENERATIONS of partials."""
+    GENERATIONS of partials, of which the owner is TOLD by signals, or which are words that say so themselves."""
     world: Any
     tokens: Any
     TOKENS: tl.constexpr
@@ -76,6 +77,7 @@ class Job:
     HALF: tl.constexpr
     CAME: tl.constexpr
     GENERATIONS: tl.constexpr
+    TOLD: tl.constexpr
 
 
 @tle.struct
@@ -163,6 +165,34 @@ def receive_weights(weights, board, pusher, call, job):
 
 
 @mimw.jit
+def put_sums(row, first, sums, job):
+    """Write sums at a peer, from column `first` of a row on."""
+    TYPE: tl.constexpr = tlx.dtype_of(row)
+    if job.TOLD:
+        at = first + tl.arange(0, job.BLOCK)
+        tl.store(row + at, sums.to(TYPE), mask=at < job.HIDDEN)
+    else:
+        PER_WORD: tl.constexpr = 64 // TYPE.primitive_bitwidth
+        at = first // PER_WORD + tl.arange(0, job.BLOCK // PER_WORD)
+        put_words(row.to(tl.pointer_type(tl.int64)) + at, packed(sums.to(TYPE)), at < job.HIDDEN // PER_WORD)
+
+
+@mimw.jit
+def sums_of(here, first, came, job):
+    """What came of a row from column `first` on, as fp32; zeros where nothing does."""
+    TYPE: tl.constexpr = tlx.dtype_of(here)
+    if job.TOLD:
+        at = first + tl.arange(0, job.BLOCK)
+        return tl.load(here + at, mask=(at < job.HIDDEN) & came, other=0.0).to(tl.float32)
+    else:
+        PER_WORD: tl.constexpr = 64 // TYPE.primitive_bitwidth
+        at = first // PER_WORD + tl.arange(0, job.BLOCK // PER_WORD)
+        inside = (at < job.HIDDEN // PER_WORD) & came
+        words = tl.where(inside, take_words(here.to(tl.pointer_type(tl.int64)) + at, inside), 0)
+        return unpacked(words, TYPE).to(tl.float32)
+
+
+@mimw.jit
 def push(operands, board, pusher, call, job):
     """Send each other rank what this rank's experts have of its tokens, with a signal for each part."""
     RANKS: tl.constexpr = job.RANKS
@@ -194,8 +224,9 @@ def push(operands, board, pusher, call, job):
                         if (free >> step) & 1 == 0:     # while rows come
                             tlx.wait_signal(board.signals + rank, call - (job.GENERATIONS - 1))
                             free |= 1 << step
-                    tl.store(row + at, weighted(rows, choices, job).to(tlx.dtype_of(partials)), mask=at < HIDDEN)
-                tlx.signal(arrived_there[step - 1], count, op="set")
+                    put_sums(row, first, weighted(rows, choices, job), job)
+                if job.TOLD:
+                    tlx.signal(arrived_there[step - 1], count, op="set")
         count += 1
 
 
@@ -220,17 +251,18 @@ def finish(operands, board, finisher, call, job):
         for first in range(begin, tl.minimum(begin + job.COLUMNS, HIDDEN), job.BLOCK):
             at = first + tl.arange(0, job.BLOCK)
             rows = rows_of(operands.y, choices, at, job)
-            for step in range(1, size):
-                peer = (me + step) % size
-                came = tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32)) > 0
-                if came & (first == begin):     # while own rows come
-                    tlx.wait_signal(board.arrived + peer * job.HALF + finisher, count)
+            if job.TOLD:
+                for step in range(1, size):
+                    peer = (me + step) % size
+                    came = tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32)) > 0
+                    if came & (first == begin):     # while own rows come
+                        tlx.wait_signal(board.arrived + peer * job.HALF + finisher, count)
             sums = weighted(rows, choices, job)
             for step in range(1, size):
                 peer = (me + step) % size
                 came = tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32)) > 0
                 here = partials + ((step - 1) * TOKENS + token).to(tl.int64) * HIDDEN
-                sums += tl.load(here + at, mask=(at < HIDDEN) & came, other=0.0).to(tl.float32)
+                sums += sums_of(here, first, came, job)
             tl.store(operands.out + token.to(tl.int64) * HIDDEN + at, sums.to(tlx.dtype_of(operands.out)), mask=at < HIDDEN)
         count += 1
 
@@ -262,7 +294,7 @@ def work(operands, board, calls, program, job, ROLES: tl.constexpr):
 def combine(y, places, ids, weights, out, all_weights, partials, announced, arrived, calls, world, tokens, TOKENS: tl.constexpr,
             HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
             TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr, CAME: tl.constexpr = False,
-            GENERATIONS: tl.constexpr = 1, ROLES: tl.constexpr = 2, TASKS: tl.constexpr = 1):
+            GENERATIONS: tl.constexpr = 1, TOLD: tl.constexpr = True, ROLES: tl.constexpr = 2, TASKS: tl.constexpr = 1):
     """out[t] = the sum over j of weights[t, j] times the row of y, at the rank of expert ids[t, j], that choice (t, j) lies in.
 
     places              (ranks, TOKENS, K) int32: the row of y of each choice of each rank, or -1
@@ -276,7 +308,7 @@ def combine(y, places, ids, weights, out, all_weights, partials, announced, arri
                         threads, and where it is, there is no other launch's
     """
     operands, board = Operands(y, places, ids, weights, out), Board(all_weights, partials, announced, arrived)
-    job = Job(world, tokens, TOKENS, HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS)
+    job = Job(world, tokens, TOKENS, HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS, TOLD)
     if TASKS == 1:
         work(operands, board, calls, tl.program_id(0), job, ROLES)
     else:
