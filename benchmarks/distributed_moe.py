@@ -6,6 +6,7 @@
                                                                 dispatch, against torch's; no times
     python -m benchmarks.distributed_moe deepseek --tune        every candidate's result compared, then its time: a row of each
 
+Combine has weights that came with the tokens; beside it, `weights sent`, which sends them itself.
 `rows` is the dispatch whose rows stay where they come, with lists of their numbers by expert, in blocks of 128. `layer` is the
 whole of dispatch, experts and combine: as the library has it, with rows read by number, and with products that know no blocks.
 Each token has k experts, drawn without preference, half of them at the peer if there are two GPUs. `link` is one copy by the copy
@@ -114,16 +115,25 @@ class Problem:
                                                        chosen=chosen, **scaled)
         return lambda: moe_dispatch.rows_kernel[grid](*args, **meta)
 
-    def combine(self, chosen=None) -> Callable[[], None]:
-        room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.sms, self.world.size, chosen=chosen))
-        grid, args, meta = moe_combine.arguments(self.y, self.places, self.ids, self.weights, self.out, room, self.world,
-                                                 self.experts, self.sms, chosen=chosen)
+    def combine(self, chosen=None, came: bool = True) -> Callable[[], None]:
+        """Of weights that came, which here gloo brings, or that are sent."""
+        room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.sms, self.world.size, chosen=chosen, came=came))
+        weights = self.gathered(self.weights).view(self.world.size, self.most, self.k) if came else self.weights
+        grid, args, meta = moe_combine.arguments(self.y, self.places, self.ids, weights, self.out, room, self.world, self.experts,
+                                                 self.sms, chosen=chosen)
         return lambda: moe_combine.kernel[grid](*args, **meta)
+
+    def sent(self, chosen=None) -> Callable[[], None]:
+        return self.combine(chosen, False)
+
+    def makes(self) -> dict[str, Callable]:
+        """What makes a launch of each kind, of a configuration."""
+        return {"dispatch": self.dispatch, "rows": self.dispatch_rows, "combine": self.combine, "sent": self.sent}
 
     def chosen(self, what: str):
         """The configuration that the library takes."""
-        if what == "combine":
-            return moe_combine.configuration(self.hidden, self.most, self.sms)
+        if what in ("combine", "sent"):
+            return moe_combine.configuration(self.hidden, self.most, self.sms, self.world.size, what == "combine")
         if what == "rows":
             return moe_dispatch.rows_chosen_for(self.most, self.row_bytes, self.sms, self.world.size)
         return moe_dispatch.chosen_for(self.most, self.k, self.row_bytes, self.sms, self.world.size)
@@ -150,17 +160,18 @@ class Problem:
 
     # ---- what is right ----------------------------------------------------------------------------------------------
 
+    def gathered(self, mine, value=0):
+        """What all ranks have of their tokens, in order, `value` for tokens that there are not."""
+        mine = torch.nn.functional.pad(mine, (0, 0, 0, self.most - len(mine)), value=value)
+        mine = mine.cpu()       # by gloo, which ranks that share a GPU have, too
+        found = [torch.empty_like(mine) for _ in range(self.world.size)]
+        torch.distributed.all_gather(found, mine, group=self.world.group)
+        return torch.cat(found).cuda()
+
     def everyone(self):
         """(x, scale, ids) of all ranks, in order; ids of tokens that there are not are -1."""
-        def gathered(mine, value=0):
-            mine = torch.nn.functional.pad(mine, (0, 0, 0, self.most - len(mine)), value=value)
-            mine = mine.cpu()       # by gloo, which ranks that share a GPU have, too
-            found = [torch.empty_like(mine) for _ in range(self.world.size)]
-            torch.distributed.all_gather(found, mine, group=self.world.group)
-            return torch.cat(found).cuda()
-
-        x = gathered(self.x.view(torch.uint8)).view(self.dtype)
-        scale, ids = None if self.scale is None else gathered(self.scale), gathered(self.ids, -1)
+        x = self.gathered(self.x.view(torch.uint8)).view(self.dtype)
+        scale, ids = None if self.scale is None else self.gathered(self.scale), self.gathered(self.ids, -1)
         return x, scale, ids
 
     def routed(self, ids):
@@ -285,8 +296,8 @@ class Problem:
 def checked(world, name: str, shape: tuple, what: tuple[str, ...] = WHAT) -> tuple[Problem, dict[str, Callable], float]:
     """A problem, the calls of `what` and of dispatch, and the error of combine; an AssertionError where something is wrong."""
     problem = Problem(world, name, shape)
-    makes = {"dispatch": problem.dispatch, "rows": problem.dispatch_rows, "combine": problem.combine}
-    sides = {side: make() for side, make in makes.items() if side == "dispatch" or side in what}
+    what = (*what, "sent") if "combine" in what else what
+    sides = {side: make() for side, make in problem.makes().items() if side == "dispatch" or side in what}
     outs = []
     for _ in range(3):
         together(world)
@@ -298,9 +309,12 @@ def checked(world, name: str, shape: tuple, what: tuple[str, ...] = WHAT) -> tup
             sides["rows"]()
             torch.cuda.synchronize()
             problem.check_rows()
-        if "combine" in what:
+        for side in ("combine", "sent") if "combine" in what else ():
             problem.fill()
-            sides["combine"]()
+            problem.out.zero_()
+            together(world)
+            sides[side]()
+            torch.cuda.synchronize()
             outs.append(problem.out.clone())
     error = problem.error() if "combine" in what else 0.0
     if not error < 1e-2 or not all(torch.equal(one, outs[0]) for one in outs):
@@ -325,7 +339,8 @@ def rows(world, name: str, what: tuple[str, ...], ms: float):
         if one == "layer":
             yield layer(world, problem, ms)
             continue
-        sides = {"mimw": calls[one], "NCCL": problem.nccl(one), "link": link}
+        before = {"weights sent": calls["sent"]} if one == "combine" else {}
+        sides = {"mimw": calls[one], **before, "NCCL": problem.nccl(one), "link": link}
         yield timed(world, problem, one, sides, problem.chosen(one), error if one == "combine" else 0.0, ms)
     problem.free()
 
@@ -335,8 +350,8 @@ def timed(world, problem: Problem, what: str, sides: dict[str, Callable], chosen
     count = CALLS if problem.most > 1000 else 5 * CALLS
     times = alternate(world, {side: repeated(world, side, run, count) for side, run in sides.items()}, ms, count, flushed=False)
     shape = dict(tokens=problem.most, hidden=problem.hidden, k=problem.k, experts=problem.experts, ranks=world.size,
-                 bytes=problem.pairs * problem.row_bytes)
-    label = f"moe_{'dispatch_rows' if what == 'rows' else what}-{problem.name}"
+                 bytes=problem.pairs * problem.row_bytes, **dict(came=True) if what == "combine" else {})
+    label = f"moe_{dict(rows='dispatch_rows', sent='combine_sent').get(what, what)}-{problem.name}"
     return row_of(label, shape, asdict(chosen), times, error, "standard normal")
 
 
@@ -364,10 +379,10 @@ def launches(world, name: str, what: tuple[str, ...], tune: bool) -> Iterator[Ca
         if one == "layer":
             yield from problem.layers().values()
             continue
-        make = {"dispatch": problem.dispatch, "rows": problem.dispatch_rows, "combine": problem.combine}[one]
-        for chosen in candidates(one, problem.chosen(one)) if tune else [None]:
-            yield make(chosen)
-            problem.free()
+        for side in ("combine", "sent") if one == "combine" else (one, ):
+            for chosen in candidates(side, problem.chosen(side)) if tune else [None]:
+                yield problem.makes()[side](chosen)
+                problem.free()
 
 
 def line(row: Row) -> str:
@@ -380,23 +395,23 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float):
     """The rows of candidates, each right before it is timed."""
     problem, _, _ = checked(world, name, SHAPES[name])
     link, kept = problem.link(), len(problem.symmetric)
-    makes = {"dispatch": problem.dispatch, "rows": problem.dispatch_rows, "combine": problem.combine}
-    for one in what:
-        if one not in makes or one == "combine" and problem.bytes == 1:
+    makes = problem.makes()
+    for one in (side for one in what for side in ((one, "sent") if one == "combine" else (one, ))):
+        if one not in makes or one in ("combine", "sent") and problem.bytes == 1:
             continue
         for chosen in candidates(one, problem.chosen(one)):
             run = makes[one](chosen)
-            if one == "combine":
+            if one in ("combine", "sent"):
                 problem.fill()
                 problem.out.zero_()
             elif one == "dispatch":
                 problem.forget()
-            for _ in range(2):
+            for _ in range(3):          # both generations, and the first again
                 together(world)
                 run()
                 torch.cuda.synchronize()
-            error = problem.error() if one == "combine" else 0.0
-            if one != "combine":
+            error = problem.error() if one in ("combine", "sent") else 0.0
+            if one in ("dispatch", "rows"):
                 problem.check_dispatch() if one == "dispatch" else problem.check_rows()
             elif not error < 1e-2:
                 raise AssertionError(f"{name}, {chosen}: error {error}")

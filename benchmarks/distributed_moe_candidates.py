@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from mimw.kernels import moe_combine, moe_dispatch
 
-COMBINED = ((8, 1024, 4, 1), (8, 1024, 4, 2), (16, 512, 2, 1), (4, 2048, 8, 1), (6, 1024, 4, 1))     # ctas, block, warps, parts
+# ctas, block, warps, parts: of many tokens, and of so few that a program has one part
+COMBINED = ((8, 1024, 4, 1), (8, 1024, 4, 2), (16, 512, 2, 1), (4, 2048, 8, 1), (6, 1024, 4, 1))
+FEW = ((8, 1024, 4, 1), (8, 1024, 4, 2), (8, 1024, 4, 7), (4, 2048, 8, 2), (4, 2048, 8, 4), (16, 512, 2, 7), (16, 512, 2, 14))
 
 
 def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configuration]:
@@ -30,11 +32,22 @@ def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configur
     return list(dict.fromkeys(found))
 
 
+def of_combine(taken: moe_combine.Configuration, came: bool) -> list[moe_combine.Configuration]:
+    """Other programs and parts; of few tokens, which are those shared out in parts, also programs that do both; where weights came
+    each with one generation and with two."""
+    few = taken.parts > 1
+    found = [taken, *(replace(taken, roles=roles, **dict(zip(("ctas", "block", "warps", "parts"), one)))
+                      for one in (FEW if few else COMBINED) for roles in ((2, 1) if few else (2, )))]
+    if came:
+        found += [replace(one, generations=3 - one.generations) for one in (found if few else found[:2])]
+    return list(dict.fromkeys(found))
+
+
 def candidates(what: str, taken) -> list:
-    """The configurations of `what`: dispatch, rows or combine."""
+    """The configurations of `what`: dispatch, rows, combine of weights that came, or combine of weights that are sent."""
     if what == "dispatch":
         return of_dispatch(taken)
     if what == "rows":
         others = ((taken.out, taken.out - 2), (taken.out // 2, taken.out // 4))
         return list(dict.fromkeys([taken, *(replace(taken, out=out, unread=unread) for out, unread in others)]))
-    return list(dict.fromkeys([taken, *(moe_combine.Configuration(*one) for one in COMBINED)]))
+    return of_combine(taken, what == "combine")

@@ -1,6 +1,7 @@
 """What the cost model makes of tokens that go to experts on another GPU and back: no GPU needed, and a quarter of a minute a row.
 
-    python -m benchmarks.distributed_moe_predicted                              every shape of 4096 tokens, with what was measured
+    python -m benchmarks.distributed_moe_predicted                              every shape, with what was measured
+    python -m benchmarks.distributed_moe_predicted decode --what combine sent   combine of weights that came, and that are sent
     python -m benchmarks.distributed_moe_predicted deepseek --changed whole=2   a configuration with another number
     python -m benchmarks.distributed_moe_predicted deepseek --tasks             and what the tasks of a program wait for
 
@@ -26,11 +27,12 @@ from mimw.tools.timing.predict import Prediction
 
 from .driver import RESULTS
 
-TOKENS, MULTIPROCESSORS = 4096, 132
-WHAT = ("dispatch", "rows", "combine")
+MULTIPROCESSORS = 132
+WHAT = ("dispatch", "rows", "combine", "sent")
 PROGRAMS = 4
 # shape -> tokens, columns, experts of a token, experts, bytes of a number, numbers to a scale; as in distributed_moe.SHAPES
-SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 2, 0), "deepseek-fp8": (4096, 7168, 8, 256, 1, 128)}
+SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 2, 0), "decode": (128, 7168, 8, 256, 2, 0),
+          "deepseek-fp8": (4096, 7168, 8, 256, 1, 128)}
 SHARED_OUT = ("chip.l2_bytes", "memory.l2_gb_per_s", "memory.l2_store_gb_per_s", "memory.dram_gb_per_s", "link.put_gb_per_s",
               "link.get_gb_per_s")
 
@@ -48,9 +50,9 @@ class Ranks:
     """A world of two GPUs with so many programs, each of which has as many tokens as one of a launch of the whole chip."""
 
     def __init__(self, name: str, programs: int = PROGRAMS):
-        tokens, self.hidden, self.k, self.experts, self.bytes, self.step = SHAPES[name]
+        self.tokens, self.hidden, self.k, self.experts, self.bytes, self.step = SHAPES[name]
         self.programs, self.world, self.ranks = programs, mimw.World(2), 2
-        self.most = round(tokens * programs / model("sm_90a")["chip.sms"])
+        self.most = round(self.tokens * programs / model("sm_90a")["chip.sms"])
         random = np.random.default_rng(17)
         self.ids = self.world.each([random.random((self.most, self.experts)).argsort(1)[:, :self.k].astype(np.int32)
                                     for _ in range(self.ranks)], "ids")
@@ -70,11 +72,11 @@ class Ranks:
     def chosen(self, what: str):
         """The configuration that the library takes for the whole launch."""
         row = 4 * (self.words + self.scales)
-        if what == "combine":
-            return moe_combine.configuration(self.hidden, TOKENS, MULTIPROCESSORS)
+        if what in ("combine", "sent"):
+            return moe_combine.configuration(self.hidden, self.tokens, MULTIPROCESSORS, self.ranks, what == "combine")
         if what == "rows":
-            return moe_dispatch.rows_chosen_for(TOKENS, row, MULTIPROCESSORS)
-        return moe_dispatch.chosen_for(TOKENS, self.k, row, MULTIPROCESSORS, self.ranks)
+            return moe_dispatch.rows_chosen_for(self.tokens, row, MULTIPROCESSORS)
+        return moe_dispatch.chosen_for(self.tokens, self.k, row, MULTIPROCESSORS, self.ranks)
 
     def dispatch(self, chosen=None) -> tuple:
         """A launch that brings rows to their experts' places."""
@@ -94,19 +96,23 @@ class Ranks:
             self.empty(self.most, self.words), self.ids, self.empty(numbers), self.empty(self.experts // self.ranks),
             self.empty(self.ranks, self.most, self.k), room, self.world, self.programs, 128, chosen=chosen, **self.scaled(0))
 
-    def combine(self, chosen=None) -> tuple:
+    def combine(self, chosen=None, came: bool = True) -> tuple:
         """A launch that brings rows back; a row of each choice, by token."""
-        chosen = chosen or self.chosen("combine")
+        chosen = chosen or self.chosen("combine" if came else "sent")
         local = self.experts // self.ranks
         places = [np.where(np.stack([self.ids[source] // local == rank for source in range(self.ranks)]),
                            np.arange(self.ranks * self.most * self.k, dtype=np.int32).reshape(self.ranks, self.most, self.k), -1)
                   for rank in range(self.ranks)]
-        room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.programs, self.ranks, chosen=chosen))
+        room = self.room(moe_combine.room_for(self.most, self.k, self.hidden, self.programs, self.ranks, chosen=chosen, came=came))
+        weights = (self.ranks, self.most, self.k)[not came:]
         return moe_combine.kernel, *moe_combine.arguments(
             self.empty(self.ranks * self.most * self.k, self.hidden, dtype=np.float16),
-            self.world.each([one.astype(np.int32) for one in places], "places"), self.ids,
-            self.empty(self.most, self.k, dtype=np.float32), self.empty(self.most, self.hidden, dtype=np.float16), room,
-            self.world, self.experts, self.programs, chosen=chosen)
+            self.world.each([one.astype(np.int32) for one in places], "places"), self.ids, self.empty(*weights, dtype=np.float32),
+            self.empty(self.most, self.hidden, dtype=np.float16), room, self.world, self.experts, self.programs, chosen=chosen)
+
+    def sent(self, chosen=None) -> tuple:
+        """`combine`, which sends weights first."""
+        return self.combine(chosen, False)
 
 
 def predicted(launch: tuple, programs: int = PROGRAMS) -> Prediction:
@@ -135,7 +141,7 @@ def main() -> None:
     changed = {name: int(number) for name, number in (one.split("=") for one in options.changed)}
     for name in options.names or SHAPES:
         for what in options.what:
-            if what == "combine" and SHAPES[name][4] == 1:
+            if what in ("combine", "sent") and SHAPES[name][4] == 1:
                 continue
             ranks = Ranks(name, options.programs)
             chosen = replace(ranks.chosen(what), **changed)

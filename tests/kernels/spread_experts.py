@@ -31,7 +31,7 @@ from mimw.kernels.moe_dispatch.rows import dispatch_rows
 
 SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, group=2, tile=16, count=32)
 ROWS = moe_dispatch.RowsConfiguration(out=3, unread=1, tile=16, count=32)
-ALONE = moe_combine.Configuration(2, 16, 1)     # one program for each role
+ALONE = moe_combine.Configuration(2, 16, 1)     # one program for each role, or two for both
 GRID = tle.device_mesh({"block": 1})
 
 
@@ -68,10 +68,11 @@ def list_again(x, x_scales, ids, sources, ends, places, received, received_scale
 def combine_again(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TIMES: tl.constexpr,
                   TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
                   BLOCK: tl.constexpr, TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr,
+                  CAME: tl.constexpr, GENERATIONS: tl.constexpr, TOLD: tl.constexpr, ROLES: tl.constexpr,
                   grid: tl.constexpr):
     for _ in tl.static_range(TIMES):
         combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, RANKS,
-                LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF)
+                LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS, TOLD, ROLES)
         tle.distributed_barrier(grid)       # the end of a launch
 
 
@@ -211,9 +212,10 @@ def assert_listed(made: SimpleNamespace) -> None:
 
 
 def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype: str = "float32", partial: str = "float32",
-              chosen=moe_combine.Configuration(4, 8, 1, 2), multiprocessors: int = 1, times: int = 1,
+              chosen=moe_combine.Configuration(4, 8, 1, 2), multiprocessors: int = 1, times: int = 1, came: bool = False,
               **routing) -> tuple[tuple, SimpleNamespace]:
-    """A launch, and (out, expected) of all ranks; rows of y that are no choice's are no numbers."""
+    """A launch, and (out, expected) of all ranks; rows of y that are no choice's are no numbers, nor are weights of tokens that
+    there are not. With `came` each rank has the weights of all."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, counts = np.random.default_rng(1), [len(ids) for ids in route.ids]
     y = [random.standard_normal((ranks * most * k, hidden)).astype(dtype) for _ in counts]
@@ -225,13 +227,19 @@ def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype: str
             expected[source][token] += weights[source][token, j] * y[rank][row].astype(float)
         y[rank][len(wanted):] = np.nan
     out = world.each([np.full((max(1, count), hidden), np.nan, dtype) for count in counts], "out")
-    room = moe_combine.room_for(most, k, hidden, multiprocessors, ranks, partial, chosen)
+    room = moe_combine.room_for(most, k, hidden, multiprocessors, ranks, partial, chosen, came)
     workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
+    given = [everyones(weights, most) for _ in counts] if came else list(map(_held, weights))
     grid, args, meta = moe_combine.arguments(
         world.each(y, "y"), world.each(places, "places"), world.each(list(map(_held, route.ids)), "ids"),
-        world.each(list(map(_held, weights)), "weights"), out, workspace, world, ranks * local, multiprocessors,
-        tokens=world.each(counts), chosen=chosen)
+        world.each(given, "weights"), out, workspace, world, ranks * local, multiprocessors, tokens=world.each(counts),
+        chosen=chosen)
     made = SimpleNamespace(out=out, expected=expected)
     if times > 1:
         return (combine_again, grid, args, {**meta, "TIMES": times, "grid": GRID}), made
     return (moe_combine.kernel, grid, args, meta), made
+
+
+def everyones(weights: list[np.ndarray], most: int) -> np.ndarray:
+    """Weights of all ranks' tokens, as a dispatch brings them."""
+    return np.stack([np.pad(one, ((0, most - len(one)), (0, 0)), constant_values=np.nan) for one in weights])

@@ -1,13 +1,16 @@
 """Tokens to the ranks of their experts and back, simulated: what arrives where, launches behind each other, odd routings, races."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import triton.language as tl
 
 import mimw
+import mimw.tlx as tlx
 from mimw.kernels import moe_combine, moe_dispatch
-from tests.kernels.spread_experts import ROWS, SMALL, assert_dispatched, assert_listed, combining, dispatching, listing
+from tests.kernels.spread_experts import ALONE, ROWS, SMALL, assert_dispatched, assert_listed, combining, dispatching, listing
 
 ROUTINGS = {
     "any": None,
@@ -74,16 +77,63 @@ def test_three_ranks_list_rows_with_scales():
     assert_listed(made)
 
 
+FORMS = {"sent": (False, 1, 2), "came": (True, 1, 2), "two generations": (True, 2, 2), "one role": (True, 2, 1),
+         "one role, one generation": (True, 1, 1)}      # whether weights came; generations and roles
+
+
+def combining_as(form, *shape, chosen=moe_combine.Configuration(4, 8, 1, 2), **how):
+    came, generations, roles = FORMS[form]
+    return combining(*shape, chosen=replace(chosen, generations=generations, roles=roles), came=came, **how)
+
+
 @pytest.mark.parametrize("routing", ROUTINGS)
-def test_rows_come_back_weighted(routing):
-    launch, made = combining(2, 5, 2, 2, 24, ids=ROUTINGS[routing])
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_come_back_weighted(routing, form):
+    """Each launch takes the other generation."""
+    launch, made = combining_as(form, 2, 5, 2, 2, 24, ids=ROUTINGS[routing])
     bits = []
-    for _ in range(2):
+    for _ in range(3):
         mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
         for out, expected in zip(made.out, made.expected):
             np.testing.assert_allclose(out, expected, atol=1e-5)
         bits.append([out.tobytes() for out in made.out])
-    assert bits[0] == bits[1]
+        for out in made.out:
+            out[...] = np.nan
+    assert bits[0] == bits[1] == bits[2]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ranks, times", [(2, 4), (4, 3)])
+def test_launches_follow_each_other(form, ranks, times):
+    """Also where a rank gets nothing, hears of nothing, and is ahead; ranks differ in pace by seed."""
+    chosen = replace(ALONE, ctas=2)
+    for ids in (None, lambda random, rank, count: np.zeros((count, 2))):
+        launch, _ = combining_as(form, ranks, 3, 2, 2, 16, times=times, ids=ids, chosen=chosen)
+        assert mimw.check(launch[0], launch[1], *launch[2], seeds=4, **launch[3]).ok
+
+
+@mimw.jit
+def always_the_first(partials, call, job):
+    return partials
+
+
+@mimw.jit
+def tell_without_a_fence(board, job):
+    for step in tl.static_range(1, job.RANKS):
+        there = tlx.peer_pointer(board.signals, (tlx.world_rank(job.world) + step) % job.RANKS, job.world)
+        tlx.signal(there + tlx.world_rank(job.world), sem="relaxed")
+
+
+@pytest.mark.parametrize("name, instead, form, columns", [
+    ("half_of", always_the_first, "two generations", 12), ("half_of", always_the_first, "one role", 12),
+    ("tell_begun", tell_without_a_fence, "came", 13), ("tell_begun", tell_without_a_fence, "two generations", 13)])
+def test_who_does_not_wait_until_partials_are_free_is_found(name, instead, form, columns, monkeypatch):
+    """One generation, written when the launch before has begun; ranks that have begun, but may still read. The numbers of columns
+    are no other test's: a kernel that has been recorded is not looked at again."""
+    monkeypatch.setattr(sys.modules[moe_combine.kernel.fn.__module__], name, instead)
+    launch, _ = combining_as(form, 2, 3, 2, 2, columns, times=4, chosen=ALONE, ids=lambda random, rank, count: np.zeros((count, 2)))
+    found = mimw.check(launch[0], launch[1], *launch[2], seeds=4, **launch[3])
+    assert not found.ok and "partials" in str(found)
 
 
 def test_roles_may_be_tasks_of_one_program():
@@ -132,6 +182,10 @@ def test_what_does_not_fit_is_refused():
         moe_dispatch.RowsConfiguration(4, 4)
     assert moe_combine.configuration(7168, 4096, 132) == moe_combine.Configuration() and SMALL.home > SMALL.unread
     assert moe_combine.configuration(7168, 128, 132).parts == 4
+    assert [moe_combine.configuration(7168, most, 132, ranks, True).generations
+            for most, ranks in ((128, 2), (128, 4), (512, 2), (1024, 2), (4096, 2))] == [2, 2, 2, 1, 1]
+    with pytest.raises(ValueError, match="one or two generations of partial sums, and one or two roles"):
+        moe_combine.Configuration(generations=3)
     with pytest.raises(ValueError, match="half of either role, of 4 or 8 warps"):
         moe_combine.Configuration(ctas=5, together=True)
 

@@ -298,6 +298,7 @@ def test_every_operators_plan_on_a_gpu_asks_before_it_makes_anything(monkeypatch
     assert plan_of("moe_dispatch_rows", a, ids, None, 6, 4, 2) == ("moe_dispatch_rows", look, "6 experts, 4 tokens, block 2")
     y, weights = torch.zeros(16, 8), torch.zeros(4, 2)
     assert plan_of("moe_combine", y, places, ids, weights, 6, 0, 0) == ("moe_combine", (16, 8), (2, 4, 2), "6 experts")
+    assert plan_of("moe_combine", y, places, ids, torch.zeros(2, 4, 2), 6, 3, 4)[3:] == ("6 experts by 3 of 4, weights of all", )
 
 
 def test_a_launch_that_was_loaded_launches_nothing_until_it_is_called(monkeypatch):

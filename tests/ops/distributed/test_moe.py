@@ -57,6 +57,28 @@ def test_rows_scales_and_the_way_back():
     assert [one[:3] for one in found] == [((12, HIDDEN), torch.float8_e4m3fn, True)] * 2 and sum(one[3] for one in found) == 5
 
 
+def test_weights_that_came_with_the_tokens():
+    """The bits of weights that are sent, of ranks with other numbers of tokens; without weights an error."""
+    def work(rank):
+        x, ids, weights = tokens(rank, 3 * rank)
+        rows, ends, _, handle = moe_dispatch(x, ids, EXPERTS, max_tokens=3)
+        y = torch.where(torch.arange(len(rows))[:, None] < ends[-1], rows * 2, float("nan"))
+        with pytest.raises(ValueError, match="no weights are given, and none came with the tokens"):
+            moe_combine(y, handle._replace(weights=None))
+        everyones = torch.full((2, 3, K), float("nan"))
+        for one in range(2):
+            everyones[one, :3 * one] = tokens(one, 3 * one)[2]
+        came = handle._replace(weights=everyones)
+        tests = ("test_schema", "test_faketensor", "test_autograd_registration")
+        args = y, came.places, ids, everyones, EXPERTS, name_of()
+        checked = torch.library.opcheck(torch.ops.mimw.moe_combine, args, test_utils=tests)
+        with pytest.raises(RuntimeError, match="weights is 2 x 2 x 2"):
+            moe_combine(y, handle, everyones[:, :2])
+        return torch.equal(moe_combine(y, came), moe_combine(y, handle, weights)), {*checked.values()}
+
+    assert at_ranks(2, work) == [(True, {"SUCCESS"})] * 2
+
+
 def test_rows_that_stay_where_they_come():
     """Their lists give what `moe_dispatch` copies; experts that read them by number give what experts on one GPU do."""
     def work(rank):

@@ -36,11 +36,13 @@ class Handle(NamedTuple):
                      experts
         expert_ids   this rank's tokens' experts
         num_experts  of all ranks
+        weights      (ranks, max_tokens, k) of all ranks' tokens, if they went with them, else None
     """
 
     places: Tensor
     expert_ids: Tensor
     num_experts: int
+    weights: Tensor | None = None
 
 
 class Dispatched(NamedTuple):
