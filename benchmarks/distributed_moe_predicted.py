@@ -1,6 +1,6 @@
 """What the cost model makes of tokens that go to experts on another GPU and back: no GPU needed, and a quarter of a minute a row.
 
-    python -m benchmarks.distributed_moe_predicted                              every shape of 4096 tokens, with what was measured
+    python -m benchmarks.distributed_moe_predicted                              every shape, with what was measured
     python -m benchmarks.distributed_moe_predicted deepseek --changed whole=2   a configuration with another number
     python -m benchmarks.distributed_moe_predicted deepseek --tasks             and what the tasks of a program wait for
 
@@ -26,11 +26,12 @@ from mimw.tools.timing.predict import Prediction
 
 from .driver import RESULTS
 
-TOKENS, MULTIPROCESSORS = 4096, 132
+MULTIPROCESSORS = 132
 WHAT = ("dispatch", "rows", "combine")
 PROGRAMS = 4
 # shape -> tokens, columns, experts of a token, experts, bytes of a number, numbers to a scale; as in distributed_moe.SHAPES
-SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 2, 0), "deepseek-fp8": (4096, 7168, 8, 256, 1, 128)}
+SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 2, 0), "decode": (128, 7168, 8, 256, 2, 0),
+          "deepseek-fp8": (4096, 7168, 8, 256, 1, 128), "decode-fp8": (128, 7168, 8, 256, 1, 128)}
 SHARED_OUT = ("chip.l2_bytes", "memory.l2_gb_per_s", "memory.l2_store_gb_per_s", "memory.dram_gb_per_s", "link.put_gb_per_s",
               "link.get_gb_per_s")
 
@@ -48,9 +49,9 @@ class Ranks:
     """A world of two GPUs with so many programs, each of which has as many tokens as one of a launch of the whole chip."""
 
     def __init__(self, name: str, programs: int = PROGRAMS):
-        tokens, self.hidden, self.k, self.experts, self.bytes, self.step = SHAPES[name]
+        self.tokens, self.hidden, self.k, self.experts, self.bytes, self.step = SHAPES[name]
         self.programs, self.world, self.ranks = programs, mimw.World(2), 2
-        self.most = round(tokens * programs / model("sm_90a")["chip.sms"])
+        self.most = round(self.tokens * programs / model("sm_90a")["chip.sms"])
         random = np.random.default_rng(17)
         self.ids = self.world.each([random.random((self.most, self.experts)).argsort(1)[:, :self.k].astype(np.int32)
                                     for _ in range(self.ranks)], "ids")
@@ -71,28 +72,29 @@ class Ranks:
         """The configuration that the library takes for the whole launch."""
         row = 4 * (self.words + self.scales)
         if what == "combine":
-            return moe_combine.configuration(self.hidden, TOKENS, MULTIPROCESSORS)
+            return moe_combine.configuration(self.hidden, self.tokens, MULTIPROCESSORS)
         if what == "rows":
-            return moe_dispatch.rows_chosen_for(TOKENS, row, MULTIPROCESSORS)
-        return moe_dispatch.chosen_for(TOKENS, self.k, row, MULTIPROCESSORS, self.ranks)
+            return moe_dispatch.rows_chosen_for(self.tokens, row, MULTIPROCESSORS, self.ranks, self.k)
+        return moe_dispatch.chosen_for(self.tokens, self.k, row, MULTIPROCESSORS, self.ranks)
 
     def dispatch(self, chosen=None) -> tuple:
         """A launch that brings rows to their experts' places."""
-        rows = moe_dispatch.listed(self.most, self.k, self.experts, self.ranks)
+        rows, chosen = moe_dispatch.listed(self.most, self.k, self.experts, self.ranks), chosen or self.chosen("dispatch")
         room = self.room(moe_dispatch.room_for(self.most, self.k, self.experts, 4 * self.words, self.programs, self.ranks,
-                                               4 * self.scales))
+                                               4 * self.scales, chosen))
         return moe_dispatch.kernel, *moe_dispatch.arguments(
             self.empty(self.most, self.words), self.ids, self.empty(rows, self.words), self.empty(self.experts // self.ranks),
             self.empty(self.ranks, self.most, self.k), room, self.world, self.programs, chosen=chosen, **self.scaled(rows))
 
     def rows(self, chosen=None) -> tuple:
         """A launch whose rows stay where they come."""
-        numbers = moe_dispatch.listed(self.most, self.k, self.experts, self.ranks, 128)
+        numbers, chosen = moe_dispatch.listed(self.most, self.k, self.experts, self.ranks, 128), chosen or self.chosen("rows")
         room = self.room(moe_dispatch.rows_room_for(self.most, self.k, self.experts, 4 * self.words, self.programs, self.ranks,
-                                                    4 * self.scales))
+                                                    4 * self.scales, chosen))
         return moe_dispatch.rows_kernel, *moe_dispatch.rows_arguments(
             self.empty(self.most, self.words), self.ids, self.empty(numbers), self.empty(self.experts // self.ranks),
-            self.empty(self.ranks, self.most, self.k), room, self.world, self.programs, 128, chosen=chosen, **self.scaled(0))
+            self.empty(self.ranks, self.most, self.k), room, self.world, self.programs, 128, chosen=chosen,
+            generation=chosen.generations - 1, **self.scaled(0))
 
     def combine(self, chosen=None) -> tuple:
         """A launch that brings rows back; a row of each choice, by token."""

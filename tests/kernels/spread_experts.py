@@ -46,8 +46,8 @@ def dispatch_again(x, x_scales, ids, weights, rows, row_scales, ends, places, al
                    MEET: tl.constexpr, WEIGHTED: tl.constexpr, WHOLE: tl.constexpr, GENERATIONS: tl.constexpr, FEW: tl.constexpr):
     for _ in tl.static_range(TIMES):
         dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weights, staging, staging_scales, choices, counts,
-                 told_weights, chunks, counted, told, started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES,
-                 OUT, HOME, UNREAD, GROUP, TILE, COUNT, ROUNDS, SLOTS, BLOCK, MEET, WEIGHTED, WHOLE, GENERATIONS, FEW)
+                 told_weights, chunks, counted, told, started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS,
+                 SCALES, OUT, HOME, UNREAD, GROUP, TILE, COUNT, ROUNDS, SLOTS, BLOCK, MEET, WEIGHTED, WHOLE, GENERATIONS, FEW)
 
 
 @mimw.jit(do_not_specialize=["tokens", "generation"])
@@ -219,7 +219,7 @@ def listing(ranks: int, most: int, k: int, local: int, words: int, programs: int
         generation=world.each(generation) if isinstance(generation, list) else generation, **scaled)
     made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, received=workspace["received"],
                            received_scales=workspace.get("received_scales"), block=block, weights=weights, all_weights=all_weights,
-                           **lists)
+                           world=world, **lists)
     if times > 1:
         return (list_again, grid, args, {**meta, "TIMES": times}), made
     return (moe_dispatch.rows_kernel, grid, args, meta), made

@@ -43,8 +43,9 @@ class Configuration:
     """Slots of the rings for rows that leave and for rows that go to their places; how many of the latter may be on their way while
     the next are copied; after how many rows a program tells the peers, and of how many rounds it takes own rows before the peers';
     how many choices it ranks at a time, and counts at a time. `whole` warps take whole rows to their places, of which `unread` are
-    then rows; each warp has slots of its own. With 0 one warp does, and they are copies. `few` rows have a slot each, and are loaded
-    before it is known where they go. Rows that come have `generations` places in turn: with 2 nobody waits for the peers to begin.
+    then rows; each warp has slots of its own. With 0 one warp does, and they are copies. `few` rows have a slot each, and are
+    loaded before it is known where they go. Rows that come have `generations` places in turn: with 2 nobody waits for the
+    peers to begin.
     """
 
     out: int = 4

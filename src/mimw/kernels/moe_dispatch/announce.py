@@ -60,8 +60,8 @@ class Launch:
 
 @tle.struct
 class Weights:
-    """The weights of this rank's choices; of all ranks', symmetric, two halves; where this rank leaves those of all. None are GIVEN,
-    or some."""
+    """The weights of this rank's choices; of all ranks', symmetric, two halves; where this rank leaves those of all. GIVEN is
+    false where there are none."""
     own: tl.tensor
     told: tl.tensor
     every: tl.tensor

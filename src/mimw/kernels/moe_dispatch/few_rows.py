@@ -17,8 +17,9 @@ at it once, and finds one of two:
                     the last launch. Rows go there at once, or if the word has a 2, when the owner has begun
 
 So nothing is written that is read, whatever the callers want, and at which rank they do. Before a rank says that its rows have come
-it has seen that the owner has begun, and has put them again if they went to the generation that is not wanted. Nobody else writes to
-them there, and the owner reads none of that generation. The word stays as it is until then, since its owner ends no launch before.
+it has seen that the owner has begun, and has put them again if they went to the generation that is not wanted. Nobody else
+writes to them there, and the owner reads none of that generation. The word stays as it is until then, since its owner
+ends no launch before.
 """
 
 import triton.language as tl
@@ -43,21 +44,37 @@ def begin(started, launch, generation):
 
 
 @mimw.jit
-def said_of(word, launch):
-    """What a rank says of this launch, when it has begun it."""
-    tlx.wait_signal(word, launch.call * 4)
-    return (tl.load(word) & 1).to(tl.int32)
+def last_said(word):
+    """What a rank has last said. Others of this rank look as well, and the rank may say more."""
+    return tl.atomic_add(word, 0, sem="relaxed", scope="sys")
 
 
 @mimw.jit
-def expected(word, launch):
-    """The generation to which rows may go now, at the rank whose word this is."""
-    said = tl.atomic_add(word, 0, sem="relaxed", scope="sys")
-    if (said >= launch.call * 4) | ((said & 2) != 0):
-        found = said_of(word, launch)
-    else:
-        found = 1 - (said & 1).to(tl.int32)
-    return found
+def has_begun(said, launch):
+    """True if a rank that has said this has begun the launch."""
+    return said >= launch.call * 4
+
+
+@mimw.jit
+def said_of(word, launch):
+    """What a rank says of this launch, when it has begun it."""
+    tlx.wait_signal(word, launch.call * 4)
+    return last_said(word)
+
+
+@mimw.jit
+def looked_at(word, launch):
+    """What a rank has last said, by which rows may go to it: of this launch, or of the last one without a 2."""
+    said = last_said(word)
+    if has_begun(said, launch) | ((said & 2) != 0):
+        said = said_of(word, launch)
+    return said
+
+
+@mimw.jit
+def generation_by(said, launch):
+    """The generation to which rows go by what their owner has said."""
+    return tl.where(has_begun(said, launch), said & 1, 1 - (said & 1)).to(tl.int32)
 
 
 @mimw.jit
@@ -68,15 +85,15 @@ def put_few_rows(received, ring, outgoing, started, arrived, launch, generation)
     me = tlx.world_rank(world)
     there, scales_there = at_ranks(received.words, 0, world, RANKS), at_ranks(received.scales, 0, world, RANKS)
     signals = at_ranks(arrived + me * programs + program, 1, world, RANKS)
-    went = ()
+    said = ()
     if launch.GENERATIONS == 2:
         for step in tl.static_range(1, RANKS):
-            went = went + (expected(started + (me + step) % RANKS, launch), )
+            said = said + (looked_at(started + (me + step) % RANKS, launch), )
     tlx.barrier_wait(outgoing.known, 0)
     for step in tl.static_range(1, RANKS):
         rank, place = (me + step) % RANKS, me
         if launch.GENERATIONS == 2:
-            place += went[step - 1] * RANKS
+            place += generation_by(said[step - 1], launch) * RANKS
         else:
             tlx.wait_signal(started + rank, launch.call)
         at = Rows(there[step], scales_there[step], received.WORDS, received.SCALES)
@@ -84,11 +101,12 @@ def put_few_rows(received, ring, outgoing, started, arrived, launch, generation)
     put_to(received, ring, outgoing, launch, me, (generation * RANKS + me) * launch.TOKENS)
     if launch.GENERATIONS == 2:
         for step in tl.static_range(1, RANKS):
-            rank = (me + step) % RANKS
-            wanted = said_of(started + rank, launch)
-            if wanted != went[step - 1]:
-                at = Rows(there[step], scales_there[step], received.WORDS, received.SCALES)
-                put_to(at, ring, outgoing, launch, rank, (wanted * RANKS + me) * launch.TOKENS)
+            rank, known = (me + step) % RANKS, said[step - 1]
+            if not has_begun(known, launch):
+                wanted = generation_by(said_of(started + rank, launch), launch)
+                if wanted != generation_by(known, launch):
+                    at = Rows(there[step], scales_there[step], received.WORDS, received.SCALES)
+                    put_to(at, ring, outgoing, launch, rank, (wanted * RANKS + me) * launch.TOKENS)
     tlx.async_descriptor_store_wait(0)
     tell(signals, launch.call, RANKS - 1)
     for step in tl.static_range(1, RANKS):

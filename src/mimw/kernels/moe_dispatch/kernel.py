@@ -16,10 +16,10 @@ A token has its place in the peer's `staging` by its number, so nothing must be 
 gets a signal when GROUP rounds of rows are there, and copies them on while others come. All copies are bulk copies: bytes move,
 whatever they mean.
 
-`staging` has GENERATIONS places for a row. With one it is free when its owner has begun this launch, as then its last one has ended:
-so each rank says that it begins, and waits for the peers to say so. With two, taken in turn, what this launch writes was read in the
-last one but one. That has ended where its owner has announced its choices in the last one, which this rank has waited for there: so
-nobody says or waits for anything. Signals count launches, in `calls` each program for itself.
+`staging` has GENERATIONS places for a row. With one it is free when its owner has begun this launch, as then its last one has
+ended: so each rank says that it begins, and waits for the peers to say so. With two, taken in turn, what this launch writes was
+read in the last one but one. That has ended where its owner has announced its choices in the last one, which this rank has waited
+for there: so nobody says or waits for anything. Signals count launches, in `calls` each program for itself.
 """
 
 import triton

@@ -126,8 +126,8 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
                         symmetric, two halves of as many
     sources             by this GPU's experts, the list of each filled up to BLOCK numbers; with ends (LOCAL) and places
                         (RANKS, TOKENS, K) this GPU's own
-    received            symmetric, (GENERATIONS RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything. The result is
-                        the generation of this number
+    received            symmetric, (GENERATIONS RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything. The result
+                        lies in this `generation`
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
     announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
