@@ -69,6 +69,7 @@ class Problem:
         self.y = torch.empty(rows, self.hidden, device="cuda", dtype=torch.bfloat16)
         self.out = torch.empty(self.tokens, self.hidden, device="cuda", dtype=torch.bfloat16)
         self.symmetric: list = []
+        self.turn = 0       # the generation of the last result that stays where it comes
 
     @property
     def row_bytes(self) -> int:
@@ -95,25 +96,32 @@ class Problem:
         programs = programs or self.sms
         scaled = dict(x_scales=self.scale.view(torch.int32), row_scales=self.row_scale.view(torch.int32)) if self.step else {}
         room = self.room(moe_dispatch.room_for(self.most, self.k, self.experts, self.hidden * self.bytes, programs, self.world.size,
-                                               4 * self.hidden // self.step if self.step else 0))
+                                               4 * self.hidden // self.step if self.step else 0, chosen))
         x, rows = self.x.view(torch.int32), self.rows.view(torch.int32)
         grid, args, meta = moe_dispatch.arguments(x, self.ids, rows, self.ends, self.places, room, self.world, programs,
                                                   chosen=chosen, **scaled)
         return lambda: moe_dispatch.kernel[grid](*args, **meta)
 
     def dispatch_rows(self, chosen=None, programs: int | None = None) -> Callable[[], None]:
-        """The dispatch whose rows stay where they come."""
+        """The dispatch whose rows stay where they come; results of calls that follow each other in turn, where there are two."""
         programs, scales = programs or self.sms, 4 * self.hidden // self.step if self.step else 0
+        chosen = chosen or self.chosen("rows")
         self.received = self.room(moe_dispatch.rows_room_for(self.most, self.k, self.experts, self.hidden * self.bytes, programs,
-                                                             self.world.size, scales))
+                                                             self.world.size, scales, chosen))
         size = moe_dispatch.listed(self.most, self.k, self.experts, self.world.size, BLOCK)
         self.sources = torch.full((size, ), -7, device="cuda", dtype=torch.int32)
         self.list_ends, self.list_places = torch.empty_like(self.ends), torch.empty_like(self.places)
         scaled = dict(x_scales=self.scale.view(torch.int32)) if self.step else {}
-        grid, args, meta = moe_dispatch.rows_arguments(self.x.view(torch.int32), self.ids, self.sources, self.list_ends,
-                                                       self.list_places, self.received, self.world, programs, BLOCK,
-                                                       chosen=chosen, **scaled)
-        return lambda: moe_dispatch.rows_kernel[grid](*args, **meta)
+        turns = [moe_dispatch.rows_arguments(self.x.view(torch.int32), self.ids, self.sources, self.list_ends, self.list_places,
+                                             self.received, self.world, programs, BLOCK, chosen=chosen, generation=generation,
+                                             **scaled) for generation in range(chosen.generations)]
+
+        def run() -> None:
+            self.turn = (self.turn + 1) % len(turns)
+            grid, args, meta = turns[self.turn]
+            moe_dispatch.rows_kernel[grid](*args, **meta)
+
+        return run
 
     def combine(self, chosen=None, came: bool = True) -> Callable[[], None]:
         """Of weights that came, which here gloo brings, or that are sent."""
@@ -198,7 +206,7 @@ class Problem:
         has = own.view(-1, self.k).any(1)
         for name, given in (("received", x), ("received_scales", scale)):
             if given is not None:
-                found = self.received[name].flatten(0, 1)
+                found = self.received[name].flatten(0, 1)[self.turn * len(x):][:len(x)]
                 assert torch.equal(found[has], given.view(torch.int32)[has]), name
 
     def check_dispatch(self) -> None:

@@ -32,7 +32,7 @@ WHAT = ("dispatch", "rows", "combine", "sent")
 PROGRAMS = 4
 # shape -> tokens, columns, experts of a token, experts, bytes of a number, numbers to a scale; as in distributed_moe.SHAPES
 SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 2, 0), "decode": (128, 7168, 8, 256, 2, 0),
-          "deepseek-fp8": (4096, 7168, 8, 256, 1, 128)}
+          "deepseek-fp8": (4096, 7168, 8, 256, 1, 128), "decode-fp8": (128, 7168, 8, 256, 1, 128)}
 SHARED_OUT = ("chip.l2_bytes", "memory.l2_gb_per_s", "memory.l2_store_gb_per_s", "memory.dram_gb_per_s", "link.put_gb_per_s",
               "link.get_gb_per_s")
 
@@ -75,26 +75,27 @@ class Ranks:
         if what in ("combine", "sent"):
             return moe_combine.configuration(self.hidden, self.tokens, MULTIPROCESSORS, self.ranks, what == "combine")
         if what == "rows":
-            return moe_dispatch.rows_chosen_for(self.tokens, row, MULTIPROCESSORS)
+            return moe_dispatch.rows_chosen_for(self.tokens, row, MULTIPROCESSORS, self.ranks, self.k)
         return moe_dispatch.chosen_for(self.tokens, self.k, row, MULTIPROCESSORS, self.ranks)
 
     def dispatch(self, chosen=None) -> tuple:
         """A launch that brings rows to their experts' places."""
-        rows = moe_dispatch.listed(self.most, self.k, self.experts, self.ranks)
+        rows, chosen = moe_dispatch.listed(self.most, self.k, self.experts, self.ranks), chosen or self.chosen("dispatch")
         room = self.room(moe_dispatch.room_for(self.most, self.k, self.experts, 4 * self.words, self.programs, self.ranks,
-                                               4 * self.scales))
+                                               4 * self.scales, chosen))
         return moe_dispatch.kernel, *moe_dispatch.arguments(
             self.empty(self.most, self.words), self.ids, self.empty(rows, self.words), self.empty(self.experts // self.ranks),
             self.empty(self.ranks, self.most, self.k), room, self.world, self.programs, chosen=chosen, **self.scaled(rows))
 
     def rows(self, chosen=None) -> tuple:
         """A launch whose rows stay where they come."""
-        numbers = moe_dispatch.listed(self.most, self.k, self.experts, self.ranks, 128)
+        numbers, chosen = moe_dispatch.listed(self.most, self.k, self.experts, self.ranks, 128), chosen or self.chosen("rows")
         room = self.room(moe_dispatch.rows_room_for(self.most, self.k, self.experts, 4 * self.words, self.programs, self.ranks,
-                                                    4 * self.scales))
+                                                    4 * self.scales, chosen))
         return moe_dispatch.rows_kernel, *moe_dispatch.rows_arguments(
             self.empty(self.most, self.words), self.ids, self.empty(numbers), self.empty(self.experts // self.ranks),
-            self.empty(self.ranks, self.most, self.k), room, self.world, self.programs, 128, chosen=chosen, **self.scaled(0))
+            self.empty(self.ranks, self.most, self.k), room, self.world, self.programs, 128, chosen=chosen,
+            generation=chosen.generations - 1, **self.scaled(0))
 
     def combine(self, chosen=None, came: bool = True) -> tuple:
         """A launch that brings rows back; a row of each choice, by token."""

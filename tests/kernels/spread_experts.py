@@ -31,36 +31,43 @@ from mimw.kernels.moe_dispatch.rows import dispatch_rows
 
 SMALL = moe_dispatch.Configuration(out=3, home=4, unread=2, group=2, tile=16, count=32)
 ROWS = moe_dispatch.RowsConfiguration(out=3, unread=1, tile=16, count=32)
+FEW = replace(SMALL, home=9, whole=1, few=1, generations=2)
+FEW_ROWS = replace(ROWS, few=1, generations=2)
 ALONE = moe_combine.Configuration(2, 16, 1)     # one program for each role, or two for both
 GRID = tle.device_mesh({"block": 1})
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def dispatch_again(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, chunks, counted,
-                   told, started, arrived, calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr,
-                   RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr,
-                   HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr,
-                   ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr, WHOLE: tl.constexpr):
+def dispatch_again(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weights, staging, staging_scales, choices, counts,
+                   told_weights, chunks, counted, told, started, arrived, calls, world, tokens, TIMES: tl.constexpr,
+                   TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
+                   SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr,
+                   TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
+                   MEET: tl.constexpr, WEIGHTED: tl.constexpr, WHOLE: tl.constexpr, GENERATIONS: tl.constexpr, FEW: tl.constexpr):
     for _ in tl.static_range(TIMES):
-        dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, chunks, counted, told,
-                 started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, OUT, HOME, UNREAD, GROUP, TILE,
-                 COUNT, ROUNDS, SLOTS, BLOCK, MEET, WHOLE)
+        dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weights, staging, staging_scales, choices, counts,
+                 told_weights, chunks, counted, told, started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS,
+                 SCALES, OUT, HOME, UNREAD, GROUP, TILE, COUNT, ROUNDS, SLOTS, BLOCK, MEET, WEIGHTED, WHOLE, GENERATIONS, FEW)
 
 
-@mimw.jit(do_not_specialize=["tokens"])
-def list_again(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, told, started,
-               arrived, calls, world, tokens, TIMES: tl.constexpr, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
-               LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
-               UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr,
-               MEET: tl.constexpr):
+@mimw.jit(do_not_specialize=["tokens", "generation"])
+def list_again(x, x_scales, ids, weights, sources, ends, places, all_weights, received, received_scales, choices, counts,
+               told_weights, chunks, counted, told, started, arrived, calls, world, tokens, generation, TIMES: tl.constexpr,
+               TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
+               SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr, UNREAD: tl.constexpr, TILE: tl.constexpr,
+               COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, MEET: tl.constexpr, WEIGHTED: tl.constexpr,
+               FEW: tl.constexpr, GENERATIONS: tl.constexpr):
+    """The bits of `generation` are those of the launches, the first one's the lowest."""
     word = tl.arange(0, triton.next_power_of_2(WORDS))
-    for _ in tl.static_range(TIMES):
-        dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, told,
-                      started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS, SCALES, BLOCK, OUT, UNREAD, TILE,
-                      COUNT, ROUNDS, SLOTS, MEET)
+    for n in tl.static_range(TIMES):
+        result = (generation >> n) & 1
+        dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights, received, received_scales, choices, counts,
+                      told_weights, chunks, counted, told, started, arrived, calls, world, tokens, result, TOKENS, K, RANKS, LOCAL,
+                      WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT, ROUNDS, SLOTS, MEET, WEIGHTED, FEW, GENERATIONS)
         total = 0
         for row in range(RANKS * TOKENS):       # the experts read
-            total += tl.sum(tl.load(received + row * WORDS + word, mask=word < WORDS, other=0))
+            at = result * (RANKS * TOKENS) + row
+            total += tl.sum(tl.load(received + at * WORDS + word, mask=word < WORDS, other=0))
         tl.store(sources, total)
 
 
@@ -117,8 +124,9 @@ def _held(array: np.ndarray) -> np.ndarray:
 
 
 def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, chosen=SMALL,
-                times: int = 1, block: int = 1, **routing) -> tuple[tuple, SimpleNamespace]:
-    """A launch, and (route, x, x_scales, rows, row_scales, ends, places) of all ranks."""
+                times: int = 1, block: int = 1, weighted: str = "", **routing) -> tuple[tuple, SimpleNamespace]:
+    """A launch, and (route, x, x_scales, rows, row_scales, ends, places, weights, all_weights) of all ranks; weights are of the
+    type `weighted`."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, size = np.random.default_rng(1), moe_dispatch.listed(most, k, ranks * local, ranks, block)
     counts = [len(ids) for ids in route.ids]
@@ -128,17 +136,36 @@ def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs:
                         for width, name in ((words, "rows"), (scales or 4, "row_scales")))
     ends = world.each([np.full(local, -7, np.int32) for _ in counts], "ends")
     places = world.each([np.full((ranks, most, k), -7, np.int32) for _ in counts], "places")
-    room = moe_dispatch.room_for(most, k, ranks * local, 4 * words, programs, ranks, 4 * scales)
+    weights, all_weights = weights_of(world, route, weighted)
+    room = moe_dispatch.room_for(most, k, ranks * local, 4 * words, programs, ranks, 4 * scales, chosen, bool(weighted))
     workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
     scaled = dict(x_scales=world.each(list(map(_held, x_scales)), "x_scales"), row_scales=row_scales) if scales else {}
     grid, args, meta = moe_dispatch.arguments(
         world.each(list(map(_held, x)), "x"), world.each(list(map(_held, route.ids)), "ids"), rows, ends, places, workspace, world,
-        programs, tokens=world.each(counts), block=block, chosen=chosen, **scaled)
+        programs, tokens=world.each(counts), block=block, chosen=chosen, weights=weights, all_weights=all_weights, **scaled)
     made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, rows=rows, row_scales=row_scales, ends=ends,
-                           places=places, block=block)
+                           places=places, block=block, weights=weights, all_weights=all_weights)
     if times > 1:
         return (dispatch_again, grid, args, {**meta, "TIMES": times}), made
     return (moe_dispatch.kernel, grid, args, meta), made
+
+
+def weights_of(world: mimw.World, route: Routing, dtype: str) -> tuple:
+    """Random weights of each rank's choices, and room for those of all; None of no type."""
+    if not dtype:
+        return None, None
+    random, (k, ranks) = np.random.default_rng(2), (route.ids[0].shape[1], len(route.ids))
+    return (world.each([_held(random.random((len(ids), k), np.float32).astype(dtype)) for ids in route.ids], "weights"),
+            world.each([np.full((ranks, route.most, k), -7, np.float32) for _ in route.ids], "all_weights"))
+
+
+def assert_weights(made: SimpleNamespace) -> None:
+    """Those of all ranks at each rank; 0 where a rank has no token."""
+    for found in made.all_weights if made.weights is not None else []:
+        for rank, ids in enumerate(made.route.ids):
+            assert (found[rank, :len(ids)] == made.weights[rank][:len(ids)].astype(np.float32)).all()
+            assert (found[rank, len(ids):] == 0).all()
+        found[...] = -7
 
 
 def whole_rows() -> tuple:
@@ -169,35 +196,41 @@ def assert_dispatched(made: SimpleNamespace) -> None:
             found[...] = -7
         assert (made.ends[rank] == ends).all() and (made.places[rank] == places).all()
         made.ends[rank][...] = made.places[rank][...] = -7
+    assert_weights(made)
 
 
 def listing(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, block: int = 1,
-            chosen=ROWS, times: int = 1,
-            **routing) -> tuple[tuple, SimpleNamespace]:
+            chosen=ROWS, times: int = 1, weighted: str = "", generation=0, **routing) -> tuple[tuple, SimpleNamespace]:
     """As `dispatching`, of the kernel whose rows stay where they come: (route, x, x_scales, received, received_scales, sources,
-    ends, places, block) of all ranks."""
+    ends, places, block, weights, all_weights) of all ranks. `generation` is one number, or a list of each rank's; of several times
+    the bits are those of the launches."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, counts = np.random.default_rng(1), [len(ids) for ids in route.ids]
     x, x_scales = ([random.integers(1, 1 << 30, (count, width), dtype=np.int32) for count in counts]
                    for width in (words, scales or 4))
     shapes = dict(sources=(moe_dispatch.listed(most, k, ranks * local, ranks, block), ), ends=(local, ), places=(ranks, most, k))
     lists = {name: world.each([np.full(shape, -7, np.int32) for _ in counts], name) for name, shape in shapes.items()}
-    room = moe_dispatch.rows_room_for(most, k, ranks * local, 4 * words, programs, ranks, 4 * scales)
+    weights, all_weights = weights_of(world, route, weighted)
+    room = moe_dispatch.rows_room_for(most, k, ranks * local, 4 * words, programs, ranks, 4 * scales, chosen, bool(weighted))
     workspace = {name: world.symmetric(*one, name) for name, one in room.items()}
     scaled = dict(x_scales=world.each(list(map(_held, x_scales)), "x_scales")) if scales else {}
     grid, args, meta = moe_dispatch.rows_arguments(
         world.each(list(map(_held, x)), "x"), world.each(list(map(_held, route.ids)), "ids"), *lists.values(), workspace, world,
-        programs, block, tokens=world.each(counts), chosen=chosen, **scaled)
+        programs, block, tokens=world.each(counts), chosen=chosen, weights=weights, all_weights=all_weights,
+        generation=world.each(generation) if isinstance(generation, list) else generation, **scaled)
     made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, received=workspace["received"],
-                           received_scales=workspace.get("received_scales"), block=block, **lists)
+                           received_scales=workspace.get("received_scales"), block=block, weights=weights, all_weights=all_weights,
+                           world=world, **lists)
     if times > 1:
         return (list_again, grid, args, {**meta, "TIMES": times}), made
     return (moe_dispatch.rows_kernel, grid, args, meta), made
 
 
-def assert_listed(made: SimpleNamespace) -> None:
-    """Rows, scales and lists at all ranks, to the bit; they are then as before the launch."""
-    none = made.route.most * len(made.sources)
+def assert_listed(made: SimpleNamespace, generations: list[int] | None = None) -> None:
+    """Rows, scales and lists at all ranks, to the bit, the rows in the generation of each rank; they are then as before the
+    launch."""
+    ranks, generations = len(made.sources), generations or [0] * len(made.sources)
+    none = made.route.most * ranks
     for rank in range(len(made.sources)):
         wanted, (at, ends, places) = made.route.rows_of(rank), in_blocks(made, rank)
         sources = np.full_like(made.sources[rank], -7)
@@ -206,9 +239,10 @@ def assert_listed(made: SimpleNamespace) -> None:
         assert (made.sources[rank] == sources).all() and (made.ends[rank] == ends).all() and (made.places[rank] == places).all()
         for name, given, found in (("rows", made.x, made.received), ("scales", made.x_scales, made.received_scales)):
             for source, token, _ in wanted if given is not None else []:
-                assert (found[rank][source, token] == given[source][token]).all(), name
+                assert (found[rank][generations[rank] * ranks + source, token] == given[source][token]).all(), name
         for found in (made.sources, made.ends, made.places, made.received):
             found[rank][...] = -7
+    assert_weights(made)
 
 
 def combining(ranks: int, most: int, k: int, local: int, hidden: int, dtype: str = "float32", partial: str = "float32",

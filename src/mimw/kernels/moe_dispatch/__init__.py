@@ -14,7 +14,7 @@ Input: at each GPU rows of any type and the experts of each. Output: at each GPU
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..checks import PROGRAMS
 from ..contract import Contract
@@ -27,13 +27,15 @@ __all__ = ["Configuration", "RowsConfiguration", "arguments", "chosen_for", "con
 
 CONTRACT = Contract(
     "x: i32 (tokens, words)", "x_scales?: i32 (scaled, scales)", "rows?: i32 (count, words)", "row_scales?: any (count, scales)",
-    "sources?: i32 (numbers)", "ends: i32 (local)", "places: i32 (ranks, most, k)", "ids: int (own, k)", PROGRAMS,
+    "sources?: i32 (numbers)", "ends: i32 (local)", "places: i32 (ranks, most, k)", "ids: int (own, k)", "weights?: float (own, k)",
+    "all_weights?: fp32 (ranks, most, k)", PROGRAMS, "(weights is None) == (all_weights is None) -- weights have a place for all",
     "words > 0 and words % 4 == 0 -- rows must be multiples of 16 bytes, as words of int32",
     "x_scales is None or scales % 4 == 0 -- scales of a row must be multiples of 16 bytes, as words of int32",
     "ranks * most * k < 2 ** 31 -- places must fit into 32 bits", empty="tokens, scaled, own, count, numbers")
 SHARED = 200 << 10          # bytes of shared memory for the rings
 MEET = 16384                # choices of a rank; fewer are counted sooner than programs meet
-SYMMETRIC = ("choices", "counts", "chunks", "counted", "told", "started", "arrived", "calls")
+ROOM = 16 << 20             # bytes of rows that come, up to which there is room for them twice
+SYMMETRIC = ("choices", "counts", "told_weights", "chunks", "counted", "told", "started", "arrived", "calls")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,10 @@ class Configuration:
     """Slots of the rings for rows that leave and for rows that go to their places; how many of the latter may be on their way while
     the next are copied; after how many rows a program tells the peers, and of how many rounds it takes own rows before the peers';
     how many choices it ranks at a time, and counts at a time. `whole` warps take whole rows to their places, of which `unread` are
-    then rows; each warp has slots of its own. With 0 one warp does, and they are copies."""
+    then rows; each warp has slots of its own. With 0 one warp does, and they are copies. `few` rows have a slot each, and are
+    loaded before it is known where they go. Rows that come have `generations` places in turn: with 2 nobody waits for the
+    peers to begin.
+    """
 
     out: int = 4
     home: int = 8
@@ -50,12 +55,16 @@ class Configuration:
     tile: int = 128
     count: int = 4096
     whole: int = 0
+    few: int = 0
+    generations: int = 1
 
     def __post_init__(self):
         if not 1 <= self.group <= self.out or not 1 <= self.unread < self.home:
             raise ValueError(f"{self}: a ring has room for what is on its way: out for a group, home for more than unread")
         if self.whole < 0 or self.whole and (self.unread % self.whole or self.home % self.whole):
             raise ValueError(f"{self}: each of the `whole` warps has slots of its own: home and unread are multiples of it")
+        if self.generations not in (1, 2):
+            raise ValueError(f"{self}: generations are 1 or 2")
 
 
 def configuration(row_bytes: int, tables: int = 0, k: int = 8, ranks: int = 2) -> Configuration:
@@ -79,19 +88,23 @@ def configuration(row_bytes: int, tables: int = 0, k: int = 8, ranks: int = 2) -
 @dataclass(frozen=True)
 class RowsConfiguration:
     """Slots of the ring, and how many rows may be on their way while the next are copied, where rows stay where they come; the rest
-    as above."""
+    as above. There are two generations of `few` rows alone."""
 
     out: int = 12
     unread: int = 6
     tile: int = 128
     count: int = 4096
+    few: int = 0
+    generations: int = 1
 
     def __post_init__(self):
         if not 1 <= self.unread < self.out:
             raise ValueError(f"{self}: a ring has room for what is on its way: out for more than unread")
+        if self.generations not in (1, 2) or self.generations > 1 + self.few:
+            raise ValueError(f"{self}: generations are 1, or 2 of few rows")
 
 
-def rows_chosen_for(most: int, row_bytes: int, programs: int, ranks: int = 2) -> RowsConfiguration:
+def rows_chosen_for(most: int, row_bytes: int, programs: int, ranks: int = 2, k: int = 8) -> RowsConfiguration:
     """The configuration that `rows_arguments` takes by itself. Where rows go to several peers half of the slots were faster."""
     tables = 4 * rounds_of(most, programs)
     slots = min(16, (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length()))
@@ -99,7 +112,9 @@ def rows_chosen_for(most: int, row_bytes: int, programs: int, ranks: int = 2) ->
         raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
                          "tables, and 2 are needed; dispatch parts of a row, or fewer tokens, one after the other")
     slots = slots if ranks == 2 else max(2, slots // 2)
-    return RowsConfiguration(out=slots, unread=slots // 2)
+    few = -(-most // programs) <= slots
+    generations = 2 if few and ranks * most * row_bytes <= ROOM else 1
+    return RowsConfiguration(slots, slots // 2, *tiles(most * k, programs), int(few), generations)
 
 
 def rounds_of(most: int, programs: int) -> int:
@@ -107,33 +122,59 @@ def rounds_of(most: int, programs: int) -> int:
     return 1 << (-(-most // programs) - 1).bit_length()
 
 
+def tiles(choices: int, programs: int) -> tuple[int, int]:
+    """How many choices of a rank a program ranks at a time, and counts at a time: of few choices no more than there are."""
+    return 32 if choices <= 32 * programs else 128, min(4096, max(128, 1 << (choices - 1).bit_length()))
+
+
 def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> Configuration:
     """The configuration that `arguments` takes by itself."""
-    return configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())), k, ranks)
+    usual = configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())), k, ranks)
+    tile, count = tiles(most * k, programs)
+    return replace(usual, tile=tile, count=count, few=int(has_few(usual, most, programs, ranks)),
+                   generations=2 if (ranks - 1) * most * row_bytes <= ROOM else 1)
 
 
-def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
-    """What a launch needs of symmetric memory: name -> (shape, type). `staging`, `staging_scales`, `choices`, `counts` and
-    `chunks` may hold anything before; the words of the others are 0 before the first launch. All belong to launches of these
-    numbers.
+def has_few(chosen: Configuration, most: int, programs: int, ranks: int) -> bool:
+    """True if all rows that a program may have find room in the rings at once."""
+    rounds = -(-most // programs)
+    return rounds <= chosen.out and ranks * rounds <= chosen.home
+
+
+def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0,
+             chosen: Configuration | None = None, weighted: bool = False) -> dict:
+    """What a launch needs of symmetric memory: name -> (shape, type). `staging`, `staging_scales`, `choices`, `counts`,
+    `told_weights` and `chunks` may hold anything before; the words of the others are 0 before the first launch. All belong to
+    launches of these numbers and this configuration.
 
     args:  tokens       of a rank, at most
            k            experts of a token
            experts      of all ranks together, the same number at each
            row_bytes    of a token, and scale_bytes of its scales
            programs     how many programs the launch has
+           chosen       (opt) its configuration, by default that for rows of this size
+           weighted     whether weights travel with the choices
     """
-    room = dict(staging=((max(1, ranks - 1), tokens, row_bytes // 4), "int32"), choices=((2, ranks, tokens * k), "int64"),
-                counts=((2, ranks, experts), "int32"), chunks=((programs, experts), "int32"), counted=((1, ), "int64"),
-                told=((ranks, ), "int64"), started=((ranks, ), "int64"), arrived=((ranks, programs), "int64"),
-                calls=((programs, ), "int64"))
+    chosen = chosen or chosen_for(tokens, k, row_bytes + scale_bytes, programs, ranks)
+    held = chosen.generations * max(1, ranks - 1)
+    room = dict(staging=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted))
     if scale_bytes:
-        room["staging_scales"] = (max(1, ranks - 1), tokens, scale_bytes // 4), "int32"
+        room["staging_scales"] = (held, tokens, scale_bytes // 4), "int32"
+    return room
+
+
+def _board_for(tokens: int, k: int, experts: int, programs: int, ranks: int, weighted: bool) -> dict:
+    room = dict(choices=((2, ranks, tokens * k), "int64"), counts=((2, ranks, experts), "int32"),
+                chunks=((programs, experts), "int32"), counted=((1, ), "int64"), told=((ranks, ), "int64"),
+                started=((ranks, ), "int64"), arrived=((ranks, programs), "int64"), calls=((programs, ), "int64"))
+    if weighted:
+        room["told_weights"] = (2, ranks, tokens * k), "float32"
     return room
 
 
 def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int, x_scales=None, row_scales=None, tokens=None,
-              block: int = 1, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+              block: int = 1, chosen: Configuration | None = None, weights=None,
+              all_weights=None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that fill rows, ends and places.
 
     args:      x           (tokens, words) int32, contiguous: this rank's rows as words, multiples of 16 bytes
@@ -151,17 +192,38 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
                            x's
                block       the rows of each expert begin at a multiple of it, behind rows that are not written; ends are multiples
                chosen      by default that for rows of this size
+               weights     (opt) (tokens, k), contiguous, bf16, fp16 or fp32: of this rank's choices
+               all_weights     (opt) (ranks, most, k) fp32: becomes those of all ranks, 0 where a rank has no token
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     given = dict(x=x, rows=rows, ends=ends, places=places)
-    of = _Launch(given, ids, world, programs, tokens, dict(x_scales=x_scales, row_scales=row_scales))
+    of = _Launch(given, ids, world, programs, tokens, dict(x_scales=x_scales, row_scales=row_scales, weights=weights,
+                                                           all_weights=all_weights))
     chosen = chosen or chosen_for(of.most, of.k, 4 * (of.words + of.scales), programs, of.ranks)
+    if chosen.few and not has_few(chosen, of.most, programs, of.ranks):
+        raise ValueError(f"{chosen}: {of.most} tokens are not few for {programs} programs: each row has a slot of its own")
+    _check_room(workspace["staging"], "staging", chosen.generations * max(1, of.ranks - 1))
     meta = of.meta | dict(OUT=chosen.out, HOME=chosen.home, UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile,
-                          COUNT=chosen.count, BLOCK=block, WHOLE=chosen.whole)
-    args = (x, x if x_scales is None else x_scales, ids, rows, rows if row_scales is None else row_scales, ends, places,
-            workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *map(workspace.get, SYMMETRIC), world,
-            of.tokens)
+                          COUNT=chosen.count, BLOCK=block, WHOLE=chosen.whole, WEIGHTED=int(weights is not None), FEW=chosen.few,
+                          GENERATIONS=chosen.generations)
+    args = (x, _or(x_scales, x), ids, _or(weights, ids), rows, _or(row_scales, rows), ends, places, _or(all_weights, places),
+            workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *_board(workspace), world, of.tokens)
     return (programs, ), args, meta
+
+
+def _or(array, other):
+    """An argument that is not there is another one, which the kernel does not use."""
+    return other if array is None else array
+
+
+def _board(workspace: dict) -> list:
+    return [_or(workspace.get(name), workspace["choices"]) for name in SYMMETRIC]
+
+
+def _check_room(array, name: str, wanted: int) -> None:
+    found = at_one(array).shape[0]
+    if found != wanted:
+        raise ValueError(f"{name} has {found} x tokens rows and needs {wanted}: its room is of another configuration")
 
 
 def listed(tokens: int, k: int, experts: int, ranks: int, block: int = 1) -> int:
@@ -169,19 +231,22 @@ def listed(tokens: int, k: int, experts: int, ranks: int, block: int = 1) -> int
     return -(-(ranks * tokens * k + (block - 1) * (experts // ranks)) // block) * block
 
 
-def rows_room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0) -> dict:
-    """As `room_for`: what a launch of `rows_kernel` needs. `received` (ranks, tokens, words) and `received_scales` are results: the
-    rows of each rank's tokens that have experts here, until this rank begins the next launch."""
-    room = room_for(tokens, k, experts, row_bytes, programs, ranks, scale_bytes)
-    del room["staging"]
-    room["received"] = (ranks, tokens, row_bytes // 4), "int32"
-    if room.pop("staging_scales", None):
-        room["received_scales"] = (ranks, tokens, scale_bytes // 4), "int32"
+def rows_room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0,
+                  chosen: RowsConfiguration | None = None, weighted: bool = False) -> dict:
+    """As `room_for`: what a launch of `rows_kernel` needs. `received` (generations * ranks, tokens, words) and `received_scales`
+    are results: of the launch's generation the rows of each rank's tokens that have experts here, until this rank begins the next
+    launch."""
+    chosen = chosen or rows_chosen_for(tokens, row_bytes + scale_bytes, programs, ranks, k)
+    held = chosen.generations * ranks
+    room = dict(received=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted))
+    if scale_bytes:
+        room["received_scales"] = (held, tokens, scale_bytes // 4), "int32"
     return room
 
 
 def rows_arguments(x, ids, sources, ends, places, workspace: dict, world, programs: int, block: int = 1, x_scales=None,
-                   tokens=None, chosen: RowsConfiguration | None = None) -> tuple[tuple[int], tuple, dict]:
+                   tokens=None, chosen: RowsConfiguration | None = None, weights=None, all_weights=None,
+                   generation=0) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that fill sources, ends, places and workspace["received"].
 
     args:      sources     `listed` int32: become the numbers of rows, rank * most + token, by expert, then rank, then token, then
@@ -189,19 +254,27 @@ def rows_arguments(x, ids, sources, ends, places, workspace: dict, world, progra
                ends        (experts / ranks) int32: becomes where the list of each ends
                places      (ranks, most, k) int32: becomes where in sources each choice of each rank is, and -1 for others' experts
                workspace   as `rows_room_for` says, of scales where there are x_scales
-               x, ids, world, programs, tokens, chosen     as `arguments`
+               x, ids, world, programs, tokens, chosen, weights, all_weights     as `arguments`
+               generation  0 or 1, of two: where in received the result of this launch lies. Of launches that follow each other it
+                           had better alternate, beginning with 1, since a result of the same one as the last makes the peers
+                           wait; any will do, also another one at each rank; then one for each rank in a simulated world
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    of = _Launch(dict(x=x, sources=sources, ends=ends, places=places), ids, world, programs, tokens, dict(x_scales=x_scales))
+    of = _Launch(dict(x=x, sources=sources, ends=ends, places=places), ids, world, programs, tokens,
+                 dict(x_scales=x_scales, weights=weights, all_weights=all_weights))
     numbers = listed(of.most, of.k, of.ranks * at_one(ends).shape[0], of.ranks, block)
     if at_one(sources).shape[0] < numbers:
         raise ValueError(f"sources has {at_one(sources).shape[0]} numbers; {of.ranks} ranks of {of.most} tokens with {of.k} "
                          f"experts each need {numbers} in blocks of {block}")
-    chosen = chosen or rows_chosen_for(of.most, 4 * (of.words + of.scales), programs, of.ranks)
-    meta = of.meta | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count)
+    chosen = chosen or rows_chosen_for(of.most, 4 * (of.words + of.scales), programs, of.ranks, of.k)
+    if chosen.few and -(-of.most // programs) > chosen.out:
+        raise ValueError(f"{chosen}: {of.most} tokens are not few for {programs} programs: each row has a slot of its own")
     received = workspace["received"]
-    args = (x, x if x_scales is None else x_scales, ids, sources, ends, places, received,
-            workspace.get("received_scales", received), *map(workspace.get, SYMMETRIC), world, of.tokens)
+    _check_room(received, "received", chosen.generations * of.ranks)
+    meta = of.meta | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count,
+                          WEIGHTED=int(weights is not None), FEW=chosen.few, GENERATIONS=chosen.generations)
+    args = (x, _or(x_scales, x), ids, _or(weights, ids), sources, ends, places, _or(all_weights, places), received,
+            workspace.get("received_scales", received), *_board(workspace), world, of.tokens, generation)
     return (programs, ), args, meta
 
 
@@ -214,6 +287,7 @@ class _Launch:
         of = CONTRACT.check(**ones, ranks=self.ranks, programs=programs)
         self.words, self.most, self.k, self.scales = of.words, of.most, of.k, getattr(of, "scales", 0)
         rounds, width = rounds_of(self.most, programs), 1 << (self.k - 1).bit_length()
+        choices = 1024 // (width * max(2, 1 << (self.ranks - 1).bit_length()))      # of a rank, whose numbers registers hold
         self.tokens = one_x.shape[0] if tokens is None else tokens
         self.meta = dict(TOKENS=self.most, K=self.k, RANKS=self.ranks, LOCAL=of.local, WORDS=self.words,
-                         SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, 512 // width)), MEET=MEET, num_warps=4)
+                         SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, choices)), MEET=MEET, num_warps=4)

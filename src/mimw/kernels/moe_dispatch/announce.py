@@ -9,7 +9,9 @@ among the rows that it gets, which lie by expert, then by rank, then by token. F
 
 A program has a span of choices. What came before that it counts by itself, in shared memory, if these are few; else each program
 counts its own, leaves what it found in `chunks`, and adds up what the programs before it have left. An id that is no expert's, as
--1, is no choice.
+-1, is no choice. Programs without choices have nothing to say, and signal nothing. Weights travel beside the choices, if there are
+any. A message alternates between two halves: who sends for the second time has received, in the launch between, what each rank has
+sent after its first one had ended.
 """
 
 from typing import Any
@@ -21,13 +23,17 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..at_ranks import at_ranks
+
 
 @tle.struct
 class Launch:
     """Launch number `call` of all ranks, which has one half of the arrays that alternate: of each GPU's `tokens`, TOKENS at most,
-    with K experts each of RANKS x LOCAL. A program has ROUNDS tokens at most, and looks at SLOTS of them at a time."""
+    with K experts each of RANKS x LOCAL. A program has ROUNDS tokens at most, and looks at SLOTS of them at a time, and at TILE
+    choices. Rows that come have GENERATIONS places in turn. `calls` counts launches, in a word for each program."""
     world: Any
     tokens: Any
+    calls: tl.tensor
     call: Any
     half: Any
     TOKENS: tl.constexpr
@@ -36,6 +42,30 @@ class Launch:
     LOCAL: tl.constexpr
     ROUNDS: tl.constexpr
     SLOTS: tl.constexpr
+    TILE: tl.constexpr
+    GENERATIONS: tl.constexpr
+
+    @mimw.jit
+    def numbered(self):
+        """The launch with its number. Each task looks for itself, so that none begins behind a load that it does not need."""
+        call = tl.load(self.calls + tl.program_id(0)) + 1
+        return Launch(self.world, self.tokens, self.calls, call, (call & 1).to(tl.int32), self.TOKENS, self.K, self.RANKS,
+                      self.LOCAL, self.ROUNDS, self.SLOTS, self.TILE, self.GENERATIONS)
+
+    @mimw.jit
+    def rounds(self, tokens):
+        """How many of a rank's tokens this program has."""
+        return tl.cdiv(tl.maximum(tokens - tl.program_id(0), 0), tl.num_programs(0))
+
+
+@tle.struct
+class Weights:
+    """The weights of this rank's choices; of all ranks', symmetric, two halves; where this rank leaves those of all. GIVEN is
+    false where there are none."""
+    own: tl.tensor
+    told: tl.tensor
+    every: tl.tensor
+    GIVEN: tl.constexpr
 
 
 @tle.struct
@@ -96,19 +126,29 @@ def count_before(ids, before, board, launch, begin, end, workers, COUNT: tl.cons
 
 
 @mimw.jit
-def announce(ids, board, launch, TILE: tl.constexpr, COUNT: tl.constexpr, MEET: tl.constexpr):
+def shares(launch):
+    """(choices of a program, how many programs have any)."""
+    MOST: tl.constexpr = launch.TOKENS * launch.K
+    span = tl.cdiv(tl.cdiv(MOST, launch.TILE), tl.num_programs(0)) * launch.TILE
+    return span, tl.cdiv(MOST, span)
+
+
+@mimw.jit
+def announce(ids, weights, board, launch, COUNT: tl.constexpr, MEET: tl.constexpr):
     """Send this GPU's choices to all GPUs, and how many each expert has, into the launch's half of the board. Up to MEET choices
     each program counts by itself."""
-    numel = launch.tokens * launch.K
     MOST: tl.constexpr = launch.TOKENS * launch.K
-    EXPERTS: tl.constexpr = launch.RANKS * launch.LOCAL
+    RANKS: tl.constexpr = launch.RANKS
+    TILE: tl.constexpr = launch.TILE
+    EXPERTS: tl.constexpr = RANKS * launch.LOCAL
     BINS: tl.constexpr = triton.next_power_of_2(EXPERTS)
-    world = launch.world
-    me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
-    span = tl.cdiv(tl.cdiv(MOST, TILE), programs) * TILE
-    workers, begin, slot = tl.cdiv(MOST, span), program * span, tl.arange(0, TILE)
+    me, program, world = tlx.world_rank(launch.world), tl.program_id(0), launch.world
+    numel, mine, slot = launch.tokens * launch.K, launch.half * RANKS + me, tl.arange(0, TILE)
+    span, workers = shares(launch)
+    begin = program * span
     if program < workers:
-        before = tle.gpu.alloc([BINS], tl.int32)
+        choices, counts = at_ranks(board.choices, 0, world, RANKS), at_ranks(board.counts, 0, world, RANKS)
+        signals, before = at_ranks(board.signals + me, 0, world, RANKS), tle.gpu.alloc([BINS], tl.int32)
         tl.store(tle.gpu.local_ptr(before), tl.zeros([BINS], tl.int32))
         if MOST <= MEET:
             count(ids, before, 0, tl.minimum(begin, numel), COUNT, EXPERTS)
@@ -119,20 +159,29 @@ def announce(ids, board, launch, TILE: tl.constexpr, COUNT: tl.constexpr, MEET: 
             same = (expert[None, :] == expert[:, None]) & (slot[None, :] < slot[:, None])
             nth = tl.load(tle.gpu.local_ptr(before, (tl.where(valid, expert, 0), ))) + tl.sum(same.to(tl.int32), 1)
             choice = tl.where(valid, expert.to(tl.int64) << 32 | nth.to(tl.int64), -1)
-            at = (launch.half * size + me) * MOST + first + slot
-            for step in range(size):
-                there = tlx.peer_pointer(board.choices, (me + step) % size, world)
-                tl.store(there + at, choice, mask=first + slot < MOST)
+            for step in tl.static_range(RANKS):
+                tl.store(choices[step] + mine * MOST + first + slot, choice, mask=first + slot < MOST)
+            if weights.GIVEN:
+                send_weights(weights, mine * MOST, first, numel, launch)
             tl.atomic_add(tle.gpu.local_ptr(before, (tl.where(valid, expert, 0), )), 1, mask=valid)
         if program == workers - 1:
             bins = tl.arange(0, BINS)
             total = tl.load(tle.gpu.local_ptr(before))
-            for step in range(size):
-                there = tlx.peer_pointer(board.counts, (me + step) % size, world)
-                tl.store(there + (launch.half * size + me) * EXPERTS + bins, total, mask=bins < EXPERTS)
-    tlx.fence("sys")        # one for all signals
-    for step in range(size):
-        tlx.signal(tlx.peer_pointer(board.signals, (me + step) % size, world) + me, sem="relaxed")
+            for step in tl.static_range(RANKS):
+                tl.store(counts[step] + mine * EXPERTS + bins, total, mask=bins < EXPERTS)
+        tlx.fence("sys")        # one for all signals
+        for step in tl.static_range(RANKS):
+            tlx.signal(signals[step], sem="relaxed")
+
+
+@mimw.jit
+def send_weights(weights, at, first, numel, launch):
+    """The weights of a tile of choices from `first` on to all GPUs, as fp32; 0 where there is no token."""
+    RANKS: tl.constexpr = launch.RANKS
+    there, choice = at_ranks(weights.told, 0, launch.world, RANKS), first + tl.arange(0, launch.TILE)
+    weight = tl.load(weights.own + choice, mask=choice < numel, other=0.0).to(tl.float32)
+    for step in tl.static_range(RANKS):
+        tl.store(there[step] + at + choice, weight, mask=choice < launch.TOKENS * launch.K)
 
 
 @mimw.jit
@@ -144,24 +193,26 @@ def starts_of(board, ends, launch, BLOCK: tl.constexpr):
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
     me, expert = tlx.world_rank(launch.world), tl.arange(0, BINS)
     mine = board.counts + launch.half * (RANKS * RANKS * LOCAL) + me * LOCAL + expert
-    total = tl.zeros([BINS], tl.int32)
-    for rank in range(RANKS):
-        total += tl.load(mine + rank * (RANKS * LOCAL), mask=expert < LOCAL, other=0)
+    total, of_ranks = tl.zeros([BINS], tl.int32), ()
+    for rank in tl.static_range(RANKS):     # all loads first: none waits for another
+        of_ranks = of_ranks + (tl.load(mine + rank * (RANKS * LOCAL), mask=expert < LOCAL, other=0), )
+    for rank in tl.static_range(RANKS):
+        total += of_ranks[rank]
     total = tl.cdiv(total, BLOCK) * BLOCK
     end = tl.cumsum(total)
     if tl.program_id(0) == 0:
         tl.store(ends + expert, end, mask=expert < LOCAL)
     starts, start = tle.gpu.alloc([triton.next_power_of_2(RANKS) * BINS], tl.int32), end - total
-    for rank in range(RANKS):
+    for rank in tl.static_range(RANKS):
         tl.store(tle.gpu.local_ptr(starts, (rank * BINS + expert, )), start)
-        start += tl.load(mine + rank * (RANKS * LOCAL), mask=expert < LOCAL, other=0)
+        start += of_ranks[rank]
     return starts
 
 
 @mimw.jit
-def find_peers(ids, outgoing, launch, FIRST: tl.constexpr = 1):
+def find_peers(ids, outgoing, launch, FIRST: tl.constexpr, LISTED: tl.constexpr):
     """`outgoing` of this program's own tokens: of each round the ranks that have experts of it, this one (with FIRST = 0) or the
-    others; the rounds that have such a rank, and how many they are."""
+    others (1); if LISTED the rounds that have such a rank, and how many they are."""
     RANKS: tl.constexpr = launch.RANKS
     LOCAL: tl.constexpr = launch.LOCAL
     K: tl.constexpr = launch.K
@@ -177,49 +228,81 @@ def find_peers(ids, outgoing, launch, FIRST: tl.constexpr = 1):
             peer = (me + step) % RANKS
             found |= tl.max(((expert >= peer * LOCAL) & (expert < (peer + 1) * LOCAL)).to(tl.int32), 1) << peer
         tl.store(tle.gpu.local_ptr(outgoing.targets, (round, )), found)
-        has = found != 0
-        nth = have + tl.cumsum(has.to(tl.int32)) - 1
-        tl.store(tle.gpu.local_ptr(outgoing.rounds, (tl.where(has, nth, 0), )), round, mask=has)
-        have += tl.sum(has.to(tl.int32))
-    tl.store(tle.gpu.local_ptr(outgoing.count, (0, )), have)
+        if LISTED:
+            has = found != 0
+            nth = have + tl.cumsum(has.to(tl.int32)) - 1
+            tl.store(tle.gpu.local_ptr(outgoing.rounds, (tl.where(has, nth, 0), )), round, mask=has)
+            have += tl.sum(has.to(tl.int32))
+    if LISTED:
+        tl.store(tle.gpu.local_ptr(outgoing.count, (0, )), have)
 
 
 @mimw.jit
-def received_starts(board, ends, launch, BLOCK: tl.constexpr):
-    """`starts_of`, when the announcements of all ranks are there."""
+def wait_for_announcements(board, launch):
+    """Wait until those of all ranks are there."""
     me = tlx.world_rank(launch.world)
+    span, workers = shares(launch)
     for step in range(launch.RANKS):
-        tlx.wait_signal(board.signals + (me + step) % launch.RANKS, launch.call * tl.num_programs(0))
-    return starts_of(board, ends, launch, BLOCK)
+        tlx.wait_signal(board.signals + (me + step) % launch.RANKS, launch.call * workers)
 
 
 @mimw.jit
-def places_of(board, starts, launch, rank, token):
-    """Of a rank's tokens, a column of their numbers, and their choices: (the place of each here or -1, its number among the rank's
-    choices, whether there is such a token and choice)."""
-    TOKENS: tl.constexpr = launch.TOKENS
-    K: tl.constexpr = launch.K
+def own_choices(launch, first):
+    """Of SLOTS rounds from `first` on: (a column of rounds, of their tokens' choices the numbers among those of a rank, whether
+    there is such a choice)."""
+    round, j = first + tl.arange(0, launch.SLOTS)[:, None], tl.arange(0, triton.next_power_of_2(launch.K))[None, :]
+    token = tl.program_id(0) + round * tl.num_programs(0)
+    return round, token, token * launch.K + j, (token < launch.TOKENS) & (j < launch.K)
+
+
+@mimw.jit
+def told_choices(board, launch, first):
+    """All ranks' choices of SLOTS rounds from `first` on: a tuple, one behind the other on their way."""
+    RANKS: tl.constexpr = launch.RANKS
+    round, token, number, inside = own_choices(launch, first)
+    found = ()
+    for rank in tl.static_range(RANKS):
+        of_rank = board.choices + (launch.half * RANKS + rank) * (launch.TOKENS * launch.K)
+        found = found + (tl.load(of_rank + number, mask=inside, other=-1), )
+    return found
+
+
+@mimw.jit
+def place_of(choice, starts, launch, rank):
+    """The place of each of a rank's choices here, or -1."""
     LOCAL: tl.constexpr = launch.LOCAL
-    j = tl.arange(0, triton.next_power_of_2(K))[None, :]
-    inside, number = (token < TOKENS) & (j < K), token * K + j
-    choice = tl.load(board.choices + (launch.half * launch.RANKS + rank) * (TOKENS * K) + number, mask=inside, other=-1)
     expert = (choice >> 32).to(tl.int32) - tlx.world_rank(launch.world) * LOCAL
     here = (choice >= 0) & (expert >= 0) & (expert < LOCAL)
     start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * triton.next_power_of_2(LOCAL) + expert, 0), )))
-    return tl.where(here, start + (choice & 0x7FFFFFFF).to(tl.int32), -1), number, inside
+    return tl.where(here, start + (choice & 0x7FFFFFFF).to(tl.int32), -1)
 
 
 @mimw.jit
-def find_places(board, places, own_places, ends, launch, BLOCK: tl.constexpr):
+def keep_weights(weights, launch, rank, number, inside):
+    """Those of a rank's choices out of the board, which its peers write again, into this rank's own memory."""
+    ALL: tl.constexpr = launch.TOKENS * launch.K
+    weight = tl.load(weights.told + (launch.half * launch.RANKS + rank) * ALL + number, mask=inside, other=0.0)
+    tl.store(weights.every + rank * ALL + number, weight, mask=inside)
+
+
+@mimw.jit
+def find_places(board, weights, places, own_places, ends, launch, BLOCK: tl.constexpr):
     """places[rank, token, j], of the tokens that this program has of each rank: the row of that choice here, or -1; the same in
-    shared memory, by round instead of token."""
+    shared memory, by round instead of token. With them the weights, if there are any."""
     ROUNDS: tl.constexpr = launch.ROUNDS
     WIDTH: tl.constexpr = triton.next_power_of_2(launch.K)
-    program, programs, j = tl.program_id(0), tl.num_programs(0), tl.arange(0, WIDTH)[None, :]
-    starts = received_starts(board, ends, launch, BLOCK)
-    for rank in range(launch.RANKS):
-        for first in range(0, ROUNDS, launch.SLOTS):
-            round = first + tl.arange(0, launch.SLOTS)[:, None]
-            place, at, inside = places_of(board, starts, launch, rank, program + round * programs)
-            tl.store(places + rank * (launch.TOKENS * launch.K) + at, place, mask=inside)
+    ALL: tl.constexpr = launch.TOKENS * launch.K
+    j = tl.arange(0, WIDTH)[None, :]
+    wait_for_announcements(board, launch)
+    choices = told_choices(board, launch, 0)
+    starts = starts_of(board, ends, launch, BLOCK)
+    for first in range(0, ROUNDS, launch.SLOTS):
+        round, token, number, inside = own_choices(launch, first)
+        for rank in tl.static_range(launch.RANKS):
+            place = place_of(choices[rank], starts, launch, rank)
+            tl.store(places + rank * ALL + number, place, mask=inside)
             tl.store(tle.gpu.local_ptr(own_places, ((rank * ROUNDS + round) * WIDTH + j, )), place)
+            if weights.GIVEN:
+                keep_weights(weights, launch, rank, number, inside)
+        if ROUNDS > launch.SLOTS:
+            choices = told_choices(board, launch, first + launch.SLOTS)

@@ -9,15 +9,17 @@ expert's end; the place of each choice. For example:
 
 Nouns: two rings of rows in shared memory, `out` and `home`; in symmetric memory `staging`, where the peers put their tokens, and
 what announce.py sends. Roles: the first task finds peers, announces, and finds places; `load_out` and `put` send rows to the peers,
-beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their places.
+beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their places. FEW rows
+have a slot each (few.py).
 
 A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer
 gets a signal when GROUP rounds of rows are there, and copies them on while others come. All copies are bulk copies: bytes move,
 whatever they mean.
 
-`staging` is free when its owner has begun this launch, as then its last one has ended. Signals count launches, in `calls` each
-program for itself; announcements alternate between two halves, since who announces for the second time has received the signal
-of the first one's end.
+`staging` has GENERATIONS places for a row. With one it is free when its owner has begun this launch, as then its last one has
+ended: so each rank says that it begins, and waits for the peers to say so. With two, taken in turn, what this launch writes was
+read in the last one but one. That has ended where its owner has announced its choices in the last one, which this rank has waited
+for there: so nobody says or waits for anything. Signals count launches, in `calls` each program for itself.
 """
 
 import triton
@@ -28,45 +30,10 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import Board, Launch, Outgoing, announce, find_peers, find_places
+from .announce import Board, Launch, Outgoing, Weights, announce, find_peers, find_places
+from .few import load_few_home, load_few_out, put_few, spread_few
+from .rings import Home, Ring, Rows, drain, fill, number, tell
 from .whole_rows import spread_whole
-
-
-@tle.struct
-class Rows:
-    """Rows of WORDS words of 32 bits, and of SCALES words beside each, if any."""
-    words: tl.tensor
-    scales: tl.tensor
-    WORDS: tl.constexpr
-    SCALES: tl.constexpr
-
-    @mimw.jit
-    def at(self, number):
-        """The rows from one on."""
-        return Rows(self.words + number * self.WORDS, self.scales + number * self.SCALES, self.WORDS, self.SCALES)
-
-
-@tle.struct
-class Ring:
-    """STAGES slots for rows and their scales in shared memory, and their barriers."""
-    words: tlx.buffered_tensor
-    scales: tlx.buffered_tensor
-    full: tlx.mbarrier
-    free: tlx.mbarrier
-    STAGES: tl.constexpr
-
-
-@tle.struct
-class Home:
-    """The places of rows here, by rank, round and choice, in shared memory; and the barrier that says when they are known."""
-    places: tle.gpu.buffered_tensor
-    placed: tlx.mbarrier
-
-
-@mimw.jit
-def number(table, index):
-    """One number of an array in shared memory."""
-    return tl.load(tle.gpu.local_ptr(table, (index, )))
 
 
 @mimw.jit
@@ -74,23 +41,6 @@ def is_here(home, rank, round, launch):
     """True if one of the experts of a rank's token of that round is this GPU's."""
     WIDTH: tl.constexpr = triton.next_power_of_2(launch.K)
     return tl.max(number(home.places, (rank * launch.ROUNDS + round) * WIDTH + tl.arange(0, WIDTH))) >= 0
-
-
-@mimw.jit
-def fill(ring, slot, row):
-    """Start copying a row, and its scales, into a slot of a ring."""
-    tlx.barrier_expect_bytes(ring.full[slot], 4 * (row.WORDS + row.SCALES))
-    tlx.async_load(row.words, ring.words[slot], bulk=True, bulk_size=4 * row.WORDS, barrier=ring.full[slot])
-    if row.SCALES:
-        tlx.async_load(row.scales, ring.scales[slot], bulk=True, bulk_size=4 * row.SCALES, barrier=ring.full[slot])
-
-
-@mimw.jit
-def drain(ring, slot, row):
-    """Start copying a slot of a ring to a row and its scales."""
-    tlx.async_store(row.words, ring.words[slot], 4 * row.WORDS)
-    if row.SCALES:
-        tlx.async_store(row.scales, ring.scales[slot], 4 * row.SCALES)
 
 
 @mimw.jit
@@ -117,25 +67,27 @@ def put(staging, ring, outgoing, started, arrived, launch, GROUP: tl.constexpr):
     there, scales_there = at_ranks(staging.words, 1, world, RANKS), at_ranks(staging.scales, 1, world, RANKS)
     signals = at_ranks(arrived + me * programs + program, 1, world, RANKS)
     tlx.barrier_wait(outgoing.known, 0)
-    for step in tl.static_range(1, RANKS):
-        tlx.wait_signal(started + (me + step) % RANKS, launch.call)
+    if launch.GENERATIONS == 1:
+        for step in tl.static_range(1, RANKS):
+            tlx.wait_signal(started + (me + step) % RANKS, launch.call)
+    told, generation = 0, (launch.call % launch.GENERATIONS).to(tl.int32) * (RANKS - 1)
     for n in range(number(outgoing.count, 0)):
         slot, round = n % ring.STAGES, number(outgoing.rounds, n)
         goes_to, token = number(outgoing.targets, round), program + round * programs
         tlx.barrier_wait(ring.full[slot], (n // ring.STAGES) & 1)
         for step in tl.static_range(1, RANKS):
             if (goes_to >> ((me + step) % RANKS)) & 1 != 0:
-                at = ((RANKS - step - 1) * launch.TOKENS + token).to(tl.int64)
+                at = ((generation + RANKS - step - 1) * launch.TOKENS + token).to(tl.int64)
                 drain(ring, slot, Rows(there[step - 1], scales_there[step - 1], staging.WORDS, staging.SCALES).at(at))
         if n % GROUP == GROUP - 1:
             tlx.async_descriptor_store_wait(0)
             for done in range(n - GROUP + 1, n + 1):
                 tlx.barrier_arrive(ring.free[done % ring.STAGES])
-            for step in tl.static_range(1, RANKS):
-                tlx.signal(signals[step - 1], before + round + 1, op="set")
-    tlx.async_descriptor_store_wait(0)
-    for step in tl.static_range(1, RANKS):
-        tlx.signal(signals[step - 1], before + rounds, op="set")
+            told = round + 1
+            tell(signals, before + told, RANKS - 1)
+    if told < rounds:
+        tlx.async_descriptor_store_wait(0)
+        tell(signals, before + rounds, RANKS - 1)
 
 
 @mimw.jit
@@ -146,6 +98,7 @@ def load_home(x, staging, home, ring, arrived, launch, GROUP: tl.constexpr):
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
     rounds = tl.cdiv(launch.TOKENS, programs)
     before, n = (launch.call - 1) * rounds, 0
+    generation = (launch.call % launch.GENERATIONS).to(tl.int32) * (size - 1)
     tlx.barrier_wait(home.placed, 0)
     for first in range(0, rounds, GROUP):
         for step in range(size):
@@ -160,7 +113,7 @@ def load_home(x, staging, home, ring, arrived, launch, GROUP: tl.constexpr):
                         at = token.to(tl.int64)
                         fill(ring, slot, x.at(at))
                     else:
-                        at = ((step - 1) * launch.TOKENS + token).to(tl.int64)
+                        at = ((generation + step - 1) * launch.TOKENS + token).to(tl.int64)
                         fill(ring, slot, staging.at(at))
                     n += 1
 
@@ -191,26 +144,27 @@ def spread(rows, home, ring, launch, UNREAD: tl.constexpr, GROUP: tl.constexpr):
 
 
 @mimw.jit(do_not_specialize=["tokens"])
-def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_scales, choices, counts, chunks,
-             counted, announced, started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
-             LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr,
-             UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr,
-             SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr, WHOLE: tl.constexpr = 0):
+def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weights, staging, staging_scales, choices, counts,
+             told_weights, chunks, counted, announced, started, arrived, calls, world, tokens, TOKENS: tl.constexpr,
+             K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr,
+             OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr,
+             COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr,
+             WEIGHTED: tl.constexpr = 0, WHOLE: tl.constexpr = 0, GENERATIONS: tl.constexpr = 1, FEW: tl.constexpr = 0):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
     WHOLE warps, if any, take rows to their places as whole_rows.py says.
 
+    weights, all_weights    if WEIGHTED, of this GPU's choices, and (RANKS, TOKENS, K) fp32 for those of all; told_weights
+                        symmetric, two halves of as many
     rows, row_scales    by this GPU's experts, each from a multiple of BLOCK on; with ends (LOCAL) and places (RANKS, TOKENS, K)
                         this GPU's own
-    staging             symmetric, (RANKS - 1, TOKENS, WORDS), and staging_scales likewise; may hold anything
+    staging             symmetric, (GENERATIONS (RANKS - 1), TOKENS, WORDS), and staging_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
     announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
                         launches of the same sizes and grid, which follow each other
     """
-    me, size, program = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0)
-    call = tl.load(calls + program) + 1
-    half = (call & 1).to(tl.int32)
+    me, program = tlx.world_rank(world), tl.program_id(0)
     ROW: tl.constexpr = triton.next_power_of_2(WORDS)
     SCALE: tl.constexpr = triton.next_power_of_2(SCALES) if SCALES else 4
     out_words, home_words = tlx.local_alloc((ROW, ), tl.int32, OUT), tlx.local_alloc((ROW, ), tl.int32, HOME)
@@ -221,31 +175,44 @@ def dispatch(x, x_scales, ids, rows, row_scales, ends, places, staging, staging_
     targets, rounds = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
     outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
     home = Home(tle.gpu.alloc([triton.next_power_of_2(RANKS) * ROUNDS * triton.next_power_of_2(K)], tl.int32), placed)
-    if WHOLE:
+    if WHOLE and not FEW:
         issued = tle.gpu.alloc([triton.next_power_of_2(HOME)], tl.int32)
-    launch = Launch(world, tokens, call, half, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS)
-    board = Board(choices, counts, announced, chunks, counted)
+    launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS)
+    board, given = Board(choices, counts, announced, chunks, counted), Weights(weights, told_weights, all_weights, WEIGHTED)
     own, held = Rows(x, x_scales, WORDS, SCALES), Rows(staging, staging_scales, WORDS, SCALES)
-    if program == 0:
-        for step in range(1, size):
-            tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
+    if GENERATIONS == 1:
+        if program == 0:
+            for step in range(1, RANKS):
+                tlx.signal(tlx.peer_pointer(started, (me + step) % RANKS, world) + me)
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            find_peers(ids, outgoing, launch)
+            this = launch.numbered()
+            find_peers(ids, outgoing, this, 1, not FEW)
             tlx.barrier_arrive(known)
-            announce(ids, board, launch, TILE, COUNT, MEET)
-            find_places(board, places, home.places, ends, launch, BLOCK)
+            announce(ids, given, board, this, COUNT, MEET)
+            find_places(board, given, places, home.places, ends, this, BLOCK)
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):
-            load_out(own, out_ring, outgoing)
+            if FEW:
+                load_few_out(own, out_ring, launch)
+            else:
+                load_out(own, out_ring, outgoing)
         with tlx.async_task(num_warps=1):
-            put(held, out_ring, outgoing, started, arrived, launch, GROUP)
+            if FEW:
+                put_few(held, out_ring, outgoing, started, arrived, launch.numbered())
+            else:
+                put(held, out_ring, outgoing, started, arrived, launch.numbered(), GROUP)
         with tlx.async_task(num_warps=1):
-            load_home(own, held, home, home_ring, arrived, launch, GROUP)
+            if FEW:
+                load_few_home(own, held, home_ring, arrived, launch.numbered())
+            else:
+                load_home(own, held, home, home_ring, arrived, launch.numbered(), GROUP)
         with tlx.async_task(num_warps=1, replicate=max(1, WHOLE)):
             found = Rows(rows, row_scales, WORDS, SCALES)
-            if WHOLE:
+            if FEW:
+                spread_few(found, home, home_ring, launch, tlx.async_task_replica_id(), max(1, WHOLE))
+            elif WHOLE:
                 spread_whole(found, home, issued, home_ring, launch, tlx.async_task_replica_id(), UNREAD, GROUP, WHOLE)
             else:
                 spread(found, home, home_ring, launch, UNREAD, GROUP)
-    tl.store(calls + program, call)
+    tl.atomic_add(calls + program, 1, sem="relaxed", scope="gpu")       # which waits for no load

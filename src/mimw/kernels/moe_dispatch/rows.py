@@ -14,7 +14,8 @@ Nouns: a ring of rows in shared memory, and `received` in symmetric memory, whos
 nothing must be known before it is sent. Roles: the first task finds out who gets what, announces it (announce.py), and makes the
 lists; `load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
 
-`received` is free when its owner has begun this launch, as what its last one has brought has been read then. A peer
+A result is its owner's until it begins the next launch. So with one place for each row (GENERATIONS) `received` is free when its
+owner has begun this launch, for which `put` waits. Of few rows there may be two, and few_rows.py says who writes to which. A peer
 signals its rows once, when they all have come: `put` waits for the like programs of the peers before it ends.
 """
 
@@ -26,8 +27,24 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import Board, Launch, Outgoing, announce, find_peers, places_of, received_starts
-from .kernel import Ring, Rows, drain, load_out, number
+from .announce import (
+    Board,
+    Launch,
+    Outgoing,
+    Weights,
+    announce,
+    find_peers,
+    keep_weights,
+    own_choices,
+    place_of,
+    starts_of,
+    told_choices,
+    wait_for_announcements,
+)
+from .few import load_few_out
+from .few_rows import begin, put_few_rows
+from .kernel import load_out
+from .rings import Ring, Rows, drain, number, tell
 
 
 @mimw.jit
@@ -46,19 +63,26 @@ def fill_up(board, starts, sources, launch, BLOCK: tl.constexpr):
 
 
 @mimw.jit
-def make_lists(board, sources, ends, places, launch, BLOCK: tl.constexpr):
+def make_lists(board, weights, sources, ends, places, launch, BLOCK: tl.constexpr):
     """places[rank, token, j], of the tokens that this program has of each rank: where among the numbers of all experts' rows that
-    choice is, or -1; sources[place] is the number of its row."""
+    choice is, or -1; sources[place] is the number of its row. With them the weights, if there are any."""
     TOKENS: tl.constexpr = launch.TOKENS
-    starts = received_starts(board, ends, launch, BLOCK)
+    ALL: tl.constexpr = TOKENS * launch.K
+    wait_for_announcements(board, launch)
+    choices = told_choices(board, launch, 0)
+    starts = starts_of(board, ends, launch, BLOCK)
     if BLOCK > 1:
         fill_up(board, starts, sources, launch, BLOCK)
-    for rank in range(launch.RANKS):
-        for first in range(0, launch.ROUNDS, launch.SLOTS):
-            token = tl.program_id(0) + (first + tl.arange(0, launch.SLOTS)[:, None]) * tl.num_programs(0)
-            place, at, inside = places_of(board, starts, launch, rank, token)
-            tl.store(places + rank * (TOKENS * launch.K) + at, place, mask=inside)
+    for first in range(0, launch.ROUNDS, launch.SLOTS):
+        round, token, number, inside = own_choices(launch, first)
+        for rank in tl.static_range(launch.RANKS):
+            place = place_of(choices[rank], starts, launch, rank)
+            tl.store(places + rank * ALL + number, place, mask=inside)
             tl.store(sources + place, tl.broadcast_to(rank * TOKENS + token, place.shape), mask=place >= 0)
+            if weights.GIVEN:
+                keep_weights(weights, launch, rank, number, inside)
+        if launch.ROUNDS > launch.SLOTS:
+            choices = told_choices(board, launch, first + launch.SLOTS)
 
 
 @mimw.jit
@@ -69,6 +93,7 @@ def put(received, ring, outgoing, started, arrived, launch, UNREAD: tl.constexpr
     world = launch.world
     me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
     there, scales_there = at_ranks(received.words, 0, world, RANKS), at_ranks(received.scales, 0, world, RANKS)
+    signals = at_ranks(arrived + me * programs + program, 1, world, RANKS)
     tlx.barrier_wait(outgoing.known, 0)
     for step in tl.static_range(1, RANKS):
         tlx.wait_signal(started + (me + step) % RANKS, launch.call)
@@ -83,50 +108,62 @@ def put(received, ring, outgoing, started, arrived, launch, UNREAD: tl.constexpr
         if n >= UNREAD:
             tlx.barrier_arrive(ring.free[(n - UNREAD) % ring.STAGES])
     tlx.async_descriptor_store_wait(0)
-    for step in tl.static_range(1, RANKS):
-        tlx.signal(tlx.peer_pointer(arrived, (me + step) % RANKS, world) + me * programs + program, launch.call, op="set")
+    tell(signals, launch.call, RANKS - 1)
     for step in tl.static_range(1, RANKS):
         tlx.wait_signal(arrived + (me + step) % RANKS * programs + program, launch.call)
 
 
-@mimw.jit(do_not_specialize=["tokens"])
-def dispatch_rows(x, x_scales, ids, sources, ends, places, received, received_scales, choices, counts, chunks, counted, announced,
-                  started, arrived, calls, world, tokens, TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr,
-                  LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr,
-                  UNREAD: tl.constexpr, TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr,
-                  MEET: tl.constexpr):
+@mimw.jit(do_not_specialize=["tokens", "generation"])
+def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights, received, received_scales, choices, counts,
+                  told_weights, chunks, counted, announced, started, arrived, calls, world, tokens, generation,
+                  TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
+                  SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr, UNREAD: tl.constexpr, TILE: tl.constexpr,
+                  COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, MEET: tl.constexpr, WEIGHTED: tl.constexpr = 0,
+                  FEW: tl.constexpr = 0, GENERATIONS: tl.constexpr = 1):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
 
+    weights, all_weights    if WEIGHTED, of this GPU's choices, and (RANKS, TOKENS, K) fp32 for those of all; told_weights
+                        symmetric, two halves of as many
     sources             by this GPU's experts, the list of each filled up to BLOCK numbers; with ends (LOCAL) and places
                         (RANKS, TOKENS, K) this GPU's own
-    received            symmetric, (RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything
+    received            symmetric, (GENERATIONS RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything. The result
+                        lies in this `generation`
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
     announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
                         launches of the same sizes and grid, which follow each other
     """
-    me, size, program = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0)
-    call = tl.load(calls + program) + 1
-    half = (call & 1).to(tl.int32)
+    me, program = tlx.world_rank(world), tl.program_id(0)
     SCALE: tl.constexpr = triton.next_power_of_2(SCALES) if SCALES else 4
     words, scales = tlx.local_alloc((triton.next_power_of_2(WORDS), ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, OUT)
     ring, known = Ring(words, scales, tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), OUT), tlx.alloc_barriers(1)
     targets, rounds = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
     outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
-    launch = Launch(world, tokens, call, half, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS)
-    board = Board(choices, counts, announced, chunks, counted)
+    launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS)
+    board, given = Board(choices, counts, announced, chunks, counted), Weights(weights, told_weights, all_weights, WEIGHTED)
     if program == 0:
-        for step in range(1, size):
-            tlx.signal(tlx.peer_pointer(started, (me + step) % size, world) + me)
+        if GENERATIONS == 1:
+            for step in range(1, RANKS):
+                tlx.signal(tlx.peer_pointer(started, (me + step) % RANKS, world) + me)
+        else:
+            begin(started, launch.numbered(), generation)
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            find_peers(ids, outgoing, launch, 0)
+            this = launch.numbered()
+            find_peers(ids, outgoing, this, 0, not FEW)
             tlx.barrier_arrive(known)
-            announce(ids, board, launch, TILE, COUNT, MEET)
-            make_lists(board, sources, ends, places, launch, BLOCK)
+            announce(ids, given, board, this, COUNT, MEET)
+            make_lists(board, given, sources, ends, places, this, BLOCK)
         with tlx.async_task(num_warps=1):
-            load_out(Rows(x, x_scales, WORDS, SCALES), ring, outgoing)
+            if FEW:
+                load_few_out(Rows(x, x_scales, WORDS, SCALES), ring, launch)
+            else:
+                load_out(Rows(x, x_scales, WORDS, SCALES), ring, outgoing)
         with tlx.async_task(num_warps=1):
-            put(Rows(received, received_scales, WORDS, SCALES), ring, outgoing, started, arrived, launch, UNREAD)
-    tl.store(calls + program, call)
+            if FEW:
+                put_few_rows(Rows(received, received_scales, WORDS, SCALES), ring, outgoing, started, arrived, launch.numbered(),
+                             generation)
+            else:
+                put(Rows(received, received_scales, WORDS, SCALES), ring, outgoing, started, arrived, launch.numbered(), UNREAD)
+    tl.atomic_add(calls + program, 1, sem="relaxed", scope="gpu")       # which waits for no load

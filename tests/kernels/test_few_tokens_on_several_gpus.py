@@ -1,0 +1,155 @@
+"""Few tokens to the ranks of their experts, simulated: slots of their own, two generations, launches that run ahead, weights."""
+
+import importlib
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import mimw
+from mimw.kernels import moe_dispatch
+from tests.kernels import spread_experts
+from tests.kernels.spread_experts import FEW, FEW_ROWS, ROWS, SMALL, assert_dispatched, assert_listed, dispatching, listing
+from tests.kernels.test_moe_on_several_gpus import ROUTINGS
+
+ONE = replace(FEW, generations=1)
+
+
+def checked(launch, seeds: int = 3):
+    return mimw.check(launch[0], launch[1], *launch[2], seeds=seeds, **launch[3])
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize("chosen", [FEW, replace(FEW, whole=2, home=10), ONE, replace(SMALL, generations=2)],
+                         ids=["few", "two warps", "one generation", "many in two generations"])
+def test_few_rows_go_to_their_experts(routing, chosen):
+    launch, made = dispatching(2, 5, 2, 2, 8, programs=2, ids=ROUTINGS[routing], chosen=chosen, scales=4, block=2)
+    for _ in range(3 if routing == "any" else 1):       # the third one writes where the first one did
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_dispatched(made)
+
+
+@pytest.mark.parametrize("ranks, tokens", [(2, [0, 3]), (4, [3, 0, 1, 3]), (1, [3])])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_weights_travel_with_the_choices(ranks, tokens, dtype):
+    launch, made = dispatching(ranks, 3, 3, 2, 8, programs=1, tokens=tokens, chosen=replace(FEW, home=12), weighted=dtype)
+    for _ in range(2):
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_dispatched(made)
+    launch, made = listing(ranks, 3, 3, 2, 8, programs=2, tokens=tokens, chosen=FEW_ROWS, weighted=dtype)
+    mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+    assert_listed(made)
+
+
+def test_weights_of_many_choices(monkeypatch):
+    monkeypatch.setattr(moe_dispatch, "MEET", 8)
+    launch, made = dispatching(2, 9, 3, 3, 8, programs=2, tokens=[5, 9], chosen=replace(SMALL, tile=4), weighted="float16")
+    mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+    assert_dispatched(made)
+
+
+@pytest.mark.parametrize("chosen", [FEW_ROWS, replace(FEW_ROWS, generations=1)], ids=["two generations", "one generation"])
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_few_rows_stay_where_they_come(routing, chosen):
+    launch, made = listing(2, 5, 2, 2, 8, programs=2, block=4, scales=4, ids=ROUTINGS[routing], chosen=chosen)
+    for _ in range(3):
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_listed(made)
+
+
+def placed(spread, wanted):
+    """Launches that follow each other, each with a generation for each rank; an AssertionError where rows are not there."""
+    (kernel, grid, args, meta), made = spread.listing(2, 5, 2, 2, 8, programs=2, chosen=spread.FEW_ROWS, generation=[0, 0])
+    for generations in wanted:
+        mimw.simulate(kernel, grid, *args[:-1], made.world.each(generations), **meta)
+        spread.assert_listed(made, list(generations))
+
+
+@pytest.mark.parametrize("wanted", [
+    ([1, 0, 1, 1, 0, 1], ) * 2, ([0, 0, 1, 0, 1, 1], ) * 2, ([0, 0, 0, 0, 1, 0], [1, 0, 1, 1, 1, 1])],
+    ids=["a graph of three calls, twice", "any", "one at each rank"])
+def test_a_result_may_lie_in_either_generation(wanted):
+    """All in one world, whose words count on: of each launch the rows are where its caller wants them."""
+    placed(spread_experts, list(zip(*wanted)))
+
+
+@pytest.mark.parametrize("launch", [
+    dispatching(2, 3, 2, 2, 8, programs=1, times=4, chosen=FEW, weighted="float32")[0],
+    dispatching(4, 2, 2, 1, 8, programs=1, times=3, chosen=replace(FEW, whole=2, home=10), tokens=[2, 0, 1, 2])[0],
+    dispatching(2, 2, 2, 2, 8, programs=1, times=3, chosen=ONE)[0],
+    dispatching(2, 5, 2, 2, 8, programs=1, times=3, chosen=replace(SMALL, generations=2))[0],
+    dispatching(2, 2, 2, 1, 8, programs=2, chosen=FEW)[0],
+    listing(2, 2, 2, 2, 8, programs=1, times=6, chosen=FEW_ROWS, generation=0b101101)[0],
+    listing(2, 2, 2, 2, 8, programs=1, times=6, chosen=FEW_ROWS, generation=0b101010)[0],
+    listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW_ROWS, generation=[0b0101, 0b1100])[0],
+    listing(4, 1, 2, 1, 8, programs=1, times=3, chosen=FEW_ROWS, generation=0b001, tokens=[1, 0, 1, 1])[0],
+    listing(2, 2, 2, 2, 8, programs=2, chosen=FEW_ROWS, generation=1)[0]],
+    ids=["four times", "four ranks", "one generation", "many", "two programs", "0 and 1 in turn, odd", "in turn", "as each wants",
+         "rows at four ranks", "rows of two programs"])
+def test_nothing_is_found(launch):
+    assert checked(launch).ok
+
+
+AGAIN = dict(dispatching=dict(times=4, chosen=FEW), listing=dict(times=4, chosen=FEW_ROWS, generation=0b0011))
+WRONG = {
+    "the last launch's half": ("few.py", "generation = (launch.call % launch.GENERATIONS)", "generation = (launch.call * 0)",
+                               "dispatching"),
+    "no announcements": ("announce.py", "launch.call * workers)", "(launch.call - 1) * workers)", "dispatching"),
+    "the generation that is read": ("few_rows.py", "said & 1, 1 - (said & 1)", "said & 1, said & 1", "listing"),
+    "begun before": ("few_rows.py", "tl.where(has_begun(said, launch)", "tl.where(said >= 0", "listing"),
+    "not put again": ("few_rows.py", "wanted != generation_by", "wanted < generation_by", "placing"),
+    "arrived too early": ("few_rows.py", "    tell(signals, launch.call, RANKS - 1)\n", "", "listing"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_found(name, tmp_path, monkeypatch):
+    """In a copy of the kernels one line is another. The launches in the copies of this package's are those that are right above."""
+    file, old, new, launch = WRONG[name]
+    package = f"wrong_{list(WRONG).index(name)}"
+    shutil.copytree(Path(moe_dispatch.__file__).parent, tmp_path / package)
+    shutil.copy(spread_experts.__file__, tmp_path / package / "spread.py")
+    for path in (tmp_path / package).glob("*.py"):
+        text = path.read_text().replace("from ..", "from mimw.kernels.").replace("mimw.kernels.moe_dispatch.", f"{package}.")
+        text = text.replace("from mimw.kernels import moe_combine, moe_dispatch", f"from mimw.kernels import moe_combine\n"
+                            f"import {package} as moe_dispatch")
+        assert path.name != file or text.count(old) >= 1
+        path.write_text(text.replace(old, new) if path.name == file else text)
+    monkeypatch.syspath_prepend(tmp_path)
+    spread = importlib.import_module(f"{package}.spread")
+    if launch == "placing":
+        with pytest.raises(AssertionError):
+            placed(spread, [(1, 1), (1, 1), (0, 0), (1, 1), (1, 1)])
+        return
+    given = AGAIN[launch] | dict(chosen=spread.FEW if launch == "dispatching" else spread.FEW_ROWS)
+    assert not checked(getattr(spread, launch)(2, 2, 2, 2, 8, programs=1, **given)[0]).ok
+
+
+def test_what_is_not_few_is_refused():
+    with pytest.raises(ValueError, match="7 tokens are not few for 2 programs"):
+        dispatching(2, 7, 2, 2, 8, programs=2, chosen=FEW)
+    with pytest.raises(ValueError, match="9 tokens are not few for 2 programs"):
+        listing(2, 9, 2, 2, 8, programs=2, chosen=FEW_ROWS)
+    with pytest.raises(ValueError, match="generations are 1 or 2"):
+        replace(SMALL, generations=3)
+    with pytest.raises(ValueError, match="generations are 1, or 2 of few rows"):
+        replace(ROWS, generations=2)
+    room = moe_dispatch.room_for(4, 2, 4, 32, 2, 2, chosen=SMALL)
+    with pytest.raises(ValueError, match="staging has 1 x tokens rows and needs 2"):
+        moe_dispatch.arguments(*(np.zeros(shape, np.int32) for shape in ((4, 8), (4, 2), (16, 8), (2, ), (2, 4, 2))),
+                               {name: np.zeros(*one) for name, one in room.items()}, SimpleNamespace(size=2), 2, chosen=FEW)
+
+
+def test_what_is_few():
+    """The tokens of a step of decoding have slots of their own; where rows take much memory there is one generation."""
+    decode, fp8, many = (moe_dispatch.chosen_for(most, 8, row, 132, 2) for most, row in ((128, 14336), (128, 7392), (4096, 14336)))
+    assert (decode.few, decode.generations, decode.tile, decode.count) == (1, 2, 32, 1024) == (fp8.few, fp8.generations, 32, 1024)
+    assert (many.few, many.generations, many.tile, many.count) == (0, 1, 128, 4096)
+    few_rows, many_rows = (moe_dispatch.rows_chosen_for(most, 14336, 132) for most in (128, 4096))
+    assert (few_rows.few, few_rows.generations, many_rows.few, many_rows.generations) == (1, 2, 0, 1)
+    assert moe_dispatch.room_for(128, 8, 256, 14336, 132, 2)["staging"] == ((2, 128, 3584), "int32")
+    assert moe_dispatch.rows_room_for(128, 8, 256, 14336, 132, 2)["received"] == ((4, 128, 3584), "int32")
+    assert moe_dispatch.room_for(4096, 8, 256, 14336, 132, 2)["staging"] == ((1, 4096, 3584), "int32")
