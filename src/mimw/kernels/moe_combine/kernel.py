@@ -61,7 +61,7 @@ class Board:
 class Job:
     """`tokens` of this rank, of TOKENS at most, with K experts each, of LOCAL at each of RANKS; rows of HIDDEN columns in PARTS of
     COLUMNS, BLOCK at a time. HALF programs have either role; one sends TELL weights at a time, unless they CAME. There are
-    GENERATIONS of partials."""
+    GENERATIONS of partials. A pusher signals when it has put GROUP parts at each peer."""
     world: Any
     tokens: Any
     TOKENS: tl.constexpr
@@ -76,6 +76,7 @@ class Job:
     HALF: tl.constexpr
     CAME: tl.constexpr
     GENERATIONS: tl.constexpr
+    GROUP: tl.constexpr
 
 
 @tle.struct
@@ -163,7 +164,8 @@ def receive_weights(weights, board, pusher, call, job):
 
 @mimw.jit
 def push(operands, board, pusher, call, job):
-    """Send each other rank what this rank's experts have of its tokens, with a signal for each part."""
+    """Send each other rank what this rank's experts have of its tokens, with a signal for each part, or for GROUP of them: a signal
+    waits for all that the multiprocessor has on its way."""
     RANKS: tl.constexpr = job.RANKS
     TOKENS: tl.constexpr = job.TOKENS
     PARTS: tl.constexpr = job.PARTS
@@ -194,7 +196,13 @@ def push(operands, board, pusher, call, job):
                             tlx.wait_signal(board.signals + rank, call - (job.GENERATIONS - 1))
                             free |= 1 << step
                     tl.store(row + at, weighted(rows, choices, job).to(tlx.dtype_of(partials)), mask=at < HIDDEN)
-                tlx.signal(arrived_there[step - 1], count, op="set")
+                if job.GROUP == 1:
+                    tlx.signal(arrived_there[step - 1], count, op="set")
+        if job.GROUP > 1:
+            if (item // job.HALF % job.GROUP == job.GROUP - 1) | (item + job.HALF >= TOKENS * PARTS):
+                tlx.fence("sys")        # one for all signals
+                for step in tl.static_range(1, RANKS):
+                    tlx.signal(arrived_there[step - 1], count, op="set", sem="relaxed")
         count += 1
 
 
@@ -261,7 +269,7 @@ def work(operands, board, calls, program, job, ROLES: tl.constexpr):
 def combine(y, places, ids, weights, out, all_weights, partials, announced, arrived, calls, world, tokens, TOKENS: tl.constexpr,
             HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
             TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr, CAME: tl.constexpr = False,
-            GENERATIONS: tl.constexpr = 1, ROLES: tl.constexpr = 2, TASKS: tl.constexpr = 1):
+            GENERATIONS: tl.constexpr = 1, ROLES: tl.constexpr = 2, GROUP: tl.constexpr = 1, TASKS: tl.constexpr = 1):
     """out[t] = the sum over j of weights[t, j] times the row of y, at the rank of expert ids[t, j], that choice (t, j) lies in.
 
     places              (ranks, TOKENS, K) int32: the row of y of each choice of each rank, or -1
@@ -275,7 +283,7 @@ def combine(y, places, ids, weights, out, all_weights, partials, announced, arri
                         threads, and where it is, there is no other launch's
     """
     operands, board = Operands(y, places, ids, weights, out), Board(all_weights, partials, announced, arrived)
-    job = Job(world, tokens, TOKENS, HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS)
+    job = Job(world, tokens, TOKENS, HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS, GROUP)
     if TASKS == 1:
         work(operands, board, calls, tl.program_id(0), job, ROLES)
     else:
