@@ -33,11 +33,13 @@ def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configur
 
 
 def of_combine(taken: moe_combine.Configuration, came: bool) -> list[moe_combine.Configuration]:
-    """Other programs and parts; of few tokens, which are those shared out in parts, also programs that do both; where weights came
+    """Other programs and parts; of many tokens a signal for several parts; of few tokens, which are those shared out in parts, also programs that do both; where weights came
     each with one generation and with two."""
     few = taken.parts > 1
     found = [taken, *(replace(taken, roles=roles, **dict(zip(("ctas", "block", "warps", "parts"), one)))
                       for one in (FEW if few else COMBINED) for roles in ((2, 1) if few else (2, )))]
+    if not few:
+        found += [replace(one, group=group) for one in (taken, replace(taken, ctas=6)) for group in (2, 4, 8)]
     if came:
         found += [replace(one, generations=3 - one.generations) for one in (found if few else found[:2])]
     return list(dict.fromkeys(found))
