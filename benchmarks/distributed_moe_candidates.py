@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from mimw.kernels import moe_combine, moe_dispatch
 
-# ctas, block, warps, parts: of many tokens, and of so few that a program has one part
+# ctas, block, warps, parts: of many tokens, and of so few that each is shared out in parts
 COMBINED = ((8, 1024, 4, 1), (8, 1024, 4, 2), (16, 512, 2, 1), (4, 2048, 8, 1), (6, 1024, 4, 1))
-FEW = ((8, 1024, 4, 1), (8, 1024, 4, 2), (8, 1024, 4, 7), (4, 2048, 8, 2), (4, 2048, 8, 4), (16, 512, 2, 7), (16, 512, 2, 14))
+FEW = ((8, 1024, 4, 2), (8, 1024, 4, 4), (8, 1024, 4, 7), (4, 2048, 8, 4), (16, 512, 2, 14))
 
 
 def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configuration]:
@@ -33,15 +33,16 @@ def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configur
 
 
 def of_combine(taken: moe_combine.Configuration, came: bool) -> list[moe_combine.Configuration]:
-    """Other programs and parts; of many tokens a signal for several parts; of few tokens, which are those shared out in parts, also programs that do both; where weights came
-    each with one generation and with two."""
+    """Other programs and parts, of few tokens also programs that do both, of many a signal for several parts. Where weights came, each
+    with sums that are told of, and some with words that say so themselves or with the other number of generations."""
     few = taken.parts > 1
-    found = [taken, *(replace(taken, roles=roles, **dict(zip(("ctas", "block", "warps", "parts"), one)))
-                      for one in (FEW if few else COMBINED) for roles in ((2, 1) if few else (2, )))]
+    shapes = [dict(zip(("ctas", "block", "warps", "parts"), one)) for one in (FEW if few else COMBINED)]
+    found = [taken, *(replace(taken, roles=roles, **shape) for shape in shapes for roles in ((2, 1) if few else (2, )))]
+    if came:
+        found = [replace(one, told=told) for one in found for told in (True, False)[:1 + few]]
+        found += [replace(one, generations=3 - one.generations) for one in found[:2]]
     if not few:
         found += [replace(one, group=group) for one in (taken, replace(taken, ctas=6)) for group in (2, 4, 8)]
-    if came:
-        found += [replace(one, generations=3 - one.generations) for one in (found if few else found[:2])]
     return list(dict.fromkeys(found))
 
 

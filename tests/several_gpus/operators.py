@@ -131,7 +131,8 @@ def parts(world):
 
 
 def experts(world):
-    """moe against all experts on one GPU, also in a graph; rows of fp8 with scales there and back."""
+    """moe against all experts on one GPU, also in a graph; rows of fp8 with scales there and back, by weights that are sent and by
+    weights that came."""
     count, hidden, inner, tokens, k, rank = 8, 512, 256, 200, 3, world.rank
     gate_up, down = drawn(1, count, 2 * inner, hidden, scale=0.05), drawn(2, count, hidden, inner, scale=0.1)
     x = drawn(3 + rank, tokens, hidden)
@@ -152,6 +153,20 @@ def experts(world):
     y = torch.where(torch.arange(len(rows), device="cuda")[:, None] < ends[-1], rows.float() * scales[:, :1], float("nan"))
     back = moe_combine(y, handle, weights, world.group)
     close(back, quantised.float() * scale[:, :1] * weights.sum(1, keepdim=True), 1e-3)
+    everyones = torch.full((world.size, 256, k), float("nan"), device="cuda")       # as if they had come with the tokens
+    for one in range(world.size):
+        everyones[one, :tokens] = drawn(7 + one, tokens, k, dtype=torch.float32).softmax(1)
+    for again in everywhere(world, lambda y, all_weights: moe_combine(y, handle._replace(weights=all_weights), group=world.group),
+                            y, everyones):
+        same(again, back)
+    once, graph = (y.clone(), handle._replace(weights=everyones)), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):       # of an odd number of calls: a replay begins with the other generation
+        out = moe_combine(*once, group=world.group)
+    for _ in range(times(world, 21)):
+        out.zero_()
+        graph.replay()
+    torch.cuda.synchronize()
+    same(out, back)
     return f"error {worst:.1e}"
 
 

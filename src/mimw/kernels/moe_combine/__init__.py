@@ -82,8 +82,8 @@ def sharing(most: int, multiprocessors: int, chosen: Configuration) -> int:
 
 def room_for(most: int, k: int, hidden: int, multiprocessors: int, ranks: int, dtype: str = "bfloat16",
              chosen: Configuration | None = None, came: bool = False) -> dict:
-    """What a launch needs of symmetric memory: name -> (shape, type). `all_weights` and `partials` may hold anything before; the
-    words of the others are 0 before the first launch. All belong to launches of these numbers.
+    """What a launch needs of symmetric memory: name -> (shape, type). `all_weights`, and `partials` whose owner is told of them,
+    may hold anything before; all others are 0 before the first launch. All belong to launches of these numbers.
 
     args:  most, k             tokens of a rank, at most, and their experts
            hidden              columns
@@ -125,6 +125,10 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
     chosen = chosen or configuration(hidden, most, multiprocessors, ranks, came)
     half = sharing(most, multiprocessors, chosen)
     tokens = one_out.shape[0] if tokens is None else tokens
+    size = 8 // _bytes_of(workspace["partials"])
+    if not chosen.told and not (came and hidden % size == 0):
+        raise ValueError(f"{chosen}, {hidden} columns, weights that {'came' if came else 'are sent'}: sums that are not told of go "
+                         f"as words of {size} columns, and who sends weights waits for signals; take told=True")
     everyones = weights if came else workspace["all_weights"]
     symmetric = (workspace[name] for name in ("partials", "told", "arrived", "calls"))
     args = (y, places, ids, weights, out, everyones, *symmetric, world, tokens)
@@ -137,3 +141,8 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
     if chosen.together:
         meta["TASKS"], programs = chosen.ctas, programs // chosen.ctas
     return (programs, ), args, meta
+
+
+def _bytes_of(array) -> int:
+    """Of a number of an array, of one rank or of all."""
+    return at_one(array).itemsize

@@ -17,11 +17,14 @@ Signals count parts of all launches, in `calls` each program for itself.
 
 Weights of all ranks came with the dispatch (CAME), or each rank sends its own to all others first.
 
+Sums are TOLD of by signals, each behind a fence that waits for what is on its way. Or they are words that say so themselves
+(words.py), so that no signal is sent for them: few are sooner there, as the way is one store long.
+
 When `partials` are free: launch n writes half n % GENERATIONS of them at a peer. That half was read there last in launch
 n - GENERATIONS, which has ended when the peer has begun n - GENERATIONS + 1. So each rank tells all others that it has begun, and
 a pusher waits for that before its first store to a peer. With two generations it is the launch before this one, which the peer has
 begun long ago, and nobody waits for a signal of this launch but for rows. Who sends weights says with them that it has begun. The
-words themselves only grow, and weights that came are written by nobody until this rank has begun the next dispatch.
+words that count only grow, and weights that came are written by nobody until this rank has begun the next dispatch.
 """
 
 from typing import Any
@@ -309,7 +312,7 @@ def combine(y, places, ids, weights, out, all_weights, partials, announced, arri
     places              (ranks, TOKENS, K) int32: the row of y of each choice of each rank, or -1
     weights             (tokens, K), which are sent; or of all ranks, (ranks, TOKENS, K), which CAME
     all_weights         symmetric, (ranks, TOKENS, K) fp32, not read if they CAME; partials  symmetric, (GENERATIONS, ranks - 1,
-                        TOKENS, HIDDEN); both may hold anything
+                        TOKENS, HIDDEN); both may hold anything, but partials that are not TOLD of are 0 before the first launch
     announced           symmetric, int64, a word for each rank; arrived  a word for each rank and pusher
     calls               int64, a word for each of ROLES x HALF programs, of this rank alone. All words are 0 before the first
                         launch, and are left to launches of the same sizes, grid and form, which follow each other

@@ -1,12 +1,13 @@
 """Sums that say themselves that they have come: a word of 8 bytes is 0 until then.
 
-Input: a tile of numbers of 16 or 32 bits, and pointers to int64. Output: words at a peer; a tile of what came. For example, of bf16:
+Input: a tile of numbers of 16 or 32 bits, and pointers to int64. Output: words at a peer; a tile of what came. For example, of
+bf16:
 
     put_words(there + at, packed(sums), inside)                         4 numbers a word, written as one, all bits turned around
     sums = unpacked(take_words(here + at, inside), tl.bfloat16)         waits until each is there, and leaves zeros again
 
-No signal and no fence: a word is one access, and it is all that is told. A word of ones alone would be written as 0, so its numbers,
-which are no numbers, are written as other such. Who takes a word leaves 0, for the next launch that has the same memory.
+No signal and no fence: a word is one access, and it is all that is told. Of a word of ones alone, which turned around would be 0,
+another bit is set: its numbers are no numbers before and after. Who takes a word leaves 0 for the next launch of that memory.
 """
 
 import triton.language as tl
