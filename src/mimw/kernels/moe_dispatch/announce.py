@@ -176,8 +176,8 @@ def announce(ids, weights, board, launch, COUNT: tl.constexpr, MEET: tl.constexp
 
 @mimw.jit
 def announce_first(ids, weights, board, outgoing, launch, COUNT: tl.constexpr, MEET: tl.constexpr):
-    """`announce`, with rows of the same program behind it: a signal waits for all that its multiprocessor has on its way. The rows of
-    programs that announce nothing are on the link meanwhile."""
+    """`announce`, with rows of the same program behind it: a signal waits for all that its multiprocessor has on its way. The
+    rows of programs that announce nothing are on the link meanwhile."""
     span, workers = shares(launch)
     if tl.program_id(0) >= workers:
         tlx.barrier_arrive(outgoing.known)

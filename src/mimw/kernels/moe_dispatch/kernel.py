@@ -188,7 +188,7 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
         with tlx.async_task("default"):
             this = launch.numbered()
             find_peers(ids, outgoing, this, 1, not FEW)
-            if FEW:
+            if FEW == 2:
                 announce_first(ids, given, board, outgoing, this, COUNT, MEET)
             else:
                 tlx.barrier_arrive(known)

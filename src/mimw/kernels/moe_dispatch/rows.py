@@ -153,7 +153,7 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
         with tlx.async_task("default"):
             this = launch.numbered()
             find_peers(ids, outgoing, this, 0, not FEW)
-            if FEW:
+            if FEW == 2:
                 announce_first(ids, given, board, outgoing, this, COUNT, MEET)
             else:
                 tlx.barrier_arrive(known)
