@@ -27,10 +27,9 @@ def of_few(taken) -> list:
 def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configuration]:
     """One warp that copies row by row, and two warps that take whole rows; peers told of half as many rows, of as many, of twice as
     many; and, in the ring as it is and in one with more room for what goes home, as much on its way as fits. Two generations of
-    many rows; of few what `of_few` says, and one warp and four."""
+    many rows; of few what `of_few` says, and one warp."""
     if taken.few:
-        warps = [replace(taken, whole=whole) for whole in (0, 1, 4) if not (whole and (taken.unread % whole or taken.home % whole))]
-        return list(dict.fromkeys([taken, *of_few(taken), *warps]))
+        return list(dict.fromkeys([taken, *of_few(taken), replace(taken, whole=0)]))
     slots, found = taken.out + taken.home, [taken, replace(taken, generations=2)]
     for whole in (0, 2):
         for out in (taken.out, max(2, taken.out // 2)):

@@ -89,7 +89,8 @@ def test_a_result_may_lie_in_either_generation(wanted):
     listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW_ROWS, generation=[0b0101, 0b1100])[0],
     listing(4, 1, 2, 1, 8, programs=1, times=3, chosen=FEW_ROWS, generation=0b001, tokens=[1, 0, 1, 1])[0],
     listing(2, 2, 2, 2, 8, programs=2, chosen=FEW_ROWS, generation=1)[0]],
-    ids=["four times", "four ranks", "one generation", "many", "two programs", "one of them announces", "0 and 1 in turn, odd", "in turn", "as each wants",
+    ids=["four times", "four ranks", "one generation", "many", "two programs", "one of them announces", "0 and 1 in turn, odd",
+         "in turn", "as each wants",
          "rows at four ranks", "rows of two programs"])
 def test_nothing_is_found(launch):
     assert checked(launch).ok
