@@ -143,7 +143,7 @@ class Problem:
         if what in ("combine", "sent"):
             return moe_combine.configuration(self.hidden, self.most, self.sms, self.world.size, what == "combine")
         if what == "rows":
-            return moe_dispatch.rows_chosen_for(self.most, self.row_bytes, self.sms, self.world.size)
+            return moe_dispatch.rows_chosen_for(self.most, self.row_bytes, self.sms, self.world.size, self.k)
         return moe_dispatch.chosen_for(self.most, self.k, self.row_bytes, self.sms, self.world.size)
 
     def layers(self) -> dict[str, Callable[[], torch.Tensor]]:

@@ -4,6 +4,8 @@ Input: what is timed, and the configuration that the library takes. Output: conf
 
     candidates("dispatch", Configuration(out=4, home=8, unread=4, group=1))
                                     this one, peers told of two rows; two warps that take whole rows, more on their way
+    candidates("rows", RowsConfiguration(few=1, generations=2))
+                                    this one, one generation, rows behind what is announced, not few; rings of other sizes
 """
 
 from __future__ import annotations
@@ -17,10 +19,20 @@ COMBINED = ((8, 1024, 4, 1), (8, 1024, 4, 2), (16, 512, 2, 1), (4, 2048, 8, 1), 
 FEW = ((8, 1024, 4, 2), (8, 1024, 4, 4), (8, 1024, 4, 7), (4, 2048, 8, 4), (16, 512, 2, 14))
 
 
+def of_few(taken) -> list:
+    """Of few rows: loaded before their peers are known or not, put before what is announced or behind; one generation and two;
+    choices in other tiles."""
+    others = [replace(taken, few=3 - taken.few), replace(taken, generations=1), replace(taken, few=0, generations=1, tile=128)]
+    return [*others, *(replace(taken, tile=tile) for tile in (16, 64, 128))] if taken.few else []
+
+
 def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configuration]:
     """One warp that copies row by row, and two warps that take whole rows; peers told of half as many rows, of as many, of twice as
-    many; and, in the ring as it is and in one with more room for what goes home, as much on its way as fits."""
-    slots, found = taken.out + taken.home, [taken]
+    many; and, in the ring as it is and in one with more room for what goes home, as much on its way as fits. Two generations of
+    many rows; of few what `of_few` says, and one warp."""
+    if taken.few:
+        return list(dict.fromkeys([taken, *of_few(taken), replace(taken, whole=0)]))
+    slots, found = taken.out + taken.home, [taken, replace(taken, generations=2)]
     for whole in (0, 2):
         for out in (taken.out, max(2, taken.out // 2)):
             home = slots - out
@@ -52,5 +64,7 @@ def candidates(what: str, taken) -> list:
         return of_dispatch(taken)
     if what == "rows":
         others = ((taken.out, taken.out - 2), (taken.out // 2, taken.out // 4))
+        if taken.few:
+            return list(dict.fromkeys([taken, *of_few(taken)]))
         return list(dict.fromkeys([taken, *(replace(taken, out=out, unread=unread) for out, unread in others)]))
     return of_combine(taken, what == "combine")

@@ -81,4 +81,7 @@ NOT_JUDGED = (
     Case("Two GPUs, attention's gradients", "src/mimw/kernels/ring_attention_backward/kernel.py",
          lambda: cut_sequences.backward(2, True)[0][1]),
     Case("Two GPUs, dispatch of whole rows", "src/mimw/kernels/moe_dispatch/whole_rows.py", spread_experts.whole_rows),
+    Case("Two GPUs, dispatch of few rows", "src/mimw/kernels/moe_dispatch/few.py", spread_experts.few_rows_there),
+    Case("Two GPUs, dispatch of few rows by numbers", "src/mimw/kernels/moe_dispatch/few_rows.py",
+         spread_experts.few_rows_that_stay),
 )

@@ -114,7 +114,7 @@ CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "moe_dispatch-": lambda name, shape: moe_dispatch.chosen_for(shape["tokens"], shape["k"], of_row(name, shape), SMS,
                                                                  shape["ranks"]),
     "moe_dispatch_rows-": lambda name, shape: moe_dispatch.rows_chosen_for(shape["tokens"], of_row(name, shape), SMS,
-                                                                          shape["ranks"]),
+                                                                          shape["ranks"], shape["k"]),
     "moe_combine-": lambda name, shape: moe_combine.configuration(shape["hidden"], shape["tokens"], SMS, shape["ranks"],
                                                                   shape.get("came", False)),
     "moe-fp8-": lambda name, shape: moe.scaled_configuration(shape["tokens"] * shape["k"], shape["experts"]),

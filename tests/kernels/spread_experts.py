@@ -174,6 +174,16 @@ def whole_rows() -> tuple:
     return dispatching(2, 8, 2, 1, 8, programs=1, times=2, chosen=replace(SMALL, whole=2))[0]
 
 
+def few_rows_there() -> tuple:
+    """Four launches of few rows; the third one writes where the first one did."""
+    return dispatching(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW)[0]
+
+
+def few_rows_that_stay() -> tuple:
+    """Four launches of few rows that stay, whose results lie twice where the last one does."""
+    return listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW_ROWS, generation=0b0011)[0]
+
+
 def in_blocks(made: SimpleNamespace, rank: int) -> tuple[list[int], np.ndarray, np.ndarray]:
     """(where each of a rank's rows lies, ends, places), the rows of each expert filled up to whole blocks."""
     behind, at = made.route.ends_of(rank), np.arange(len(made.route.rows_of(rank)))

@@ -23,8 +23,9 @@ def checked(launch, seeds: int = 3):
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
-@pytest.mark.parametrize("chosen", [FEW, replace(FEW, whole=2, home=10), ONE, replace(SMALL, generations=2)],
-                         ids=["few", "two warps", "one generation", "many in two generations"])
+@pytest.mark.parametrize("chosen", [FEW, replace(FEW, whole=2, home=10), replace(FEW, few=2, tile=4), ONE,
+                                    replace(SMALL, generations=2)],
+                         ids=["few", "two warps", "announced first", "one generation", "many in two generations"])
 def test_few_rows_go_to_their_experts(routing, chosen):
     launch, made = dispatching(2, 5, 2, 2, 8, programs=2, ids=ROUTINGS[routing], chosen=chosen, scales=4, block=2)
     for _ in range(3 if routing == "any" else 1):       # the third one writes where the first one did
@@ -81,13 +82,15 @@ def test_a_result_may_lie_in_either_generation(wanted):
     dispatching(4, 2, 2, 1, 8, programs=1, times=3, chosen=replace(FEW, whole=2, home=10), tokens=[2, 0, 1, 2])[0],
     dispatching(2, 2, 2, 2, 8, programs=1, times=3, chosen=ONE)[0],
     dispatching(2, 5, 2, 2, 8, programs=1, times=3, chosen=replace(SMALL, generations=2))[0],
-    dispatching(2, 2, 2, 1, 8, programs=2, chosen=FEW)[0],
+    dispatching(2, 2, 2, 1, 8, programs=2, chosen=replace(FEW, few=2, tile=2))[0],
+    listing(2, 2, 2, 1, 8, programs=2, chosen=replace(FEW_ROWS, few=2, tile=4))[0],
     listing(2, 2, 2, 2, 8, programs=1, times=6, chosen=FEW_ROWS, generation=0b101101)[0],
     listing(2, 2, 2, 2, 8, programs=1, times=6, chosen=FEW_ROWS, generation=0b101010)[0],
     listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW_ROWS, generation=[0b0101, 0b1100])[0],
     listing(4, 1, 2, 1, 8, programs=1, times=3, chosen=FEW_ROWS, generation=0b001, tokens=[1, 0, 1, 1])[0],
     listing(2, 2, 2, 2, 8, programs=2, chosen=FEW_ROWS, generation=1)[0]],
-    ids=["four times", "four ranks", "one generation", "many", "two programs", "0 and 1 in turn, odd", "in turn", "as each wants",
+    ids=["four times", "four ranks", "one generation", "many", "two programs", "one of them announces", "0 and 1 in turn, odd",
+         "in turn", "as each wants",
          "rows at four ranks", "rows of two programs"])
 def test_nothing_is_found(launch):
     assert checked(launch).ok
@@ -146,7 +149,7 @@ def test_what_is_not_few_is_refused():
 def test_what_is_few():
     """The tokens of a step of decoding have slots of their own; where rows take much memory there is one generation."""
     decode, fp8, many = (moe_dispatch.chosen_for(most, 8, row, 132, 2) for most, row in ((128, 14336), (128, 7392), (4096, 14336)))
-    assert (decode.few, decode.generations, decode.tile, decode.count) == (1, 2, 32, 1024) == (fp8.few, fp8.generations, 32, 1024)
+    assert (decode.few, decode.generations, decode.tile, decode.count) == (2, 2, 32, 1024) == (fp8.few, fp8.generations, 32, 1024)
     assert (many.few, many.generations, many.tile, many.count) == (0, 1, 128, 4096)
     few_rows, many_rows = (moe_dispatch.rows_chosen_for(most, 14336, 132) for most in (128, 4096))
     assert (few_rows.few, few_rows.generations, many_rows.few, many_rows.generations) == (1, 2, 0, 1)

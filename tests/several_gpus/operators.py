@@ -170,6 +170,47 @@ def experts(world):
     return f"error {worst:.1e}"
 
 
+def few_tokens(world):
+    """Results of few tokens in turn: eagerly, and of graphs of an odd number of calls; with the weights of all ranks."""
+    count, hidden, tokens, k, rank, most = 4 * world.size, 1024, 61, 3, world.rank, 64
+    x, weights = drawn(3 + rank, tokens - rank, hidden), drawn(7 + rank, tokens - rank, k, dtype=torch.float16)
+    draws = [torch.rand(tokens - one, count, generator=torch.Generator("cuda").manual_seed(5 + one), device="cuda").topk(k).indices
+             for one in range(world.size)]
+    own = slice(4 * rank, 4 * rank + 4)
+
+    def layer(x, w):
+        rows, ends, _, handle = moe_dispatch(x, draws[rank], count, max_tokens=most, group=world.group, weights=w)
+        listed = moe_dispatch_rows(x, draws[rank], count, max_tokens=most, group=world.group, weights=w)
+        return rows, ends, handle.weights, listed.rows, listed.sources, listed.handle.weights
+
+    def right(found, n):
+        rows, ends, every, stay, sources, again = found
+        routed = [(expert, one, int(token)) for expert in range(own.start, own.stop) for one, ids in enumerate(draws)
+                  for token in (ids == expert).any(1).nonzero().flatten()]
+        wanted = torch.stack([drawn(3 + one, tokens - one, hidden)[token] for _, one, token in routed]) + n
+        assert int(ends[-1]) == len(routed)
+        same(rows[:len(routed)], wanted)
+        same(stay[sources[:len(routed)].long()], wanted)
+        for found in (every, again):
+            for one in range(world.size):
+                same(found[one, :tokens - one], drawn(7 + one, tokens - one, k, dtype=torch.float16).float())
+                assert not found[one, tokens - one:].any()
+
+    for n in range(times(world, 5)):
+        right(layer(x + n, weights), n)
+    static, graph = x.clone(), torch.cuda.CUDAGraph()
+    dist.barrier()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        found = [layer(static, weights) for _ in range(3)][-1]
+    for n in range(times(world, 7)):
+        static.copy_(x + n)
+        graph.replay()
+        right(found, n)
+        if n % 2:
+            right(layer(x - n, weights), -n)        # and between replays by itself
+
+
 def micro_batches(world):
     """moe in fp8 against numbers that are quantised and computed in fp32; in micro-batches the same bits, also in a graph."""
     count, hidden, inner, tokens, k, rank = 4 * world.size, 1024, 256, 500, 3, world.rank
@@ -252,7 +293,7 @@ def differences(world):
     close(all_reduce(drawn(rank, 64, 64), group), sum(drawn(one, 64, 64).float() for one in range(size)))
 
 
-CHECKS = (collectives, products, gradients, parts, experts, micro_batches, looks, differences)
+CHECKS = (collectives, products, gradients, parts, experts, few_tokens, micro_batches, looks, differences)
 
 if __name__ == "__main__":
     sys.exit(main(CHECKS, heap=1 << 30, ahead=True))

@@ -44,8 +44,8 @@ class Configuration:
     the next are copied; after how many rows a program tells the peers, and of how many rounds it takes own rows before the peers';
     how many choices it ranks at a time, and counts at a time. `whole` warps take whole rows to their places, of which `unread` are
     then rows; each warp has slots of its own. With 0 one warp does, and they are copies. `few` rows have a slot each, and are
-    loaded before it is known where they go. Rows that come have `generations` places in turn: with 2 nobody waits for the
-    peers to begin.
+    loaded before it is known where they go; with 2 a program that announces choices puts its rows behind. Rows that come have
+    `generations` places in turn: with 2 nobody waits for the peers to begin.
     """
 
     out: int = 4
@@ -100,7 +100,7 @@ class RowsConfiguration:
     def __post_init__(self):
         if not 1 <= self.unread < self.out:
             raise ValueError(f"{self}: a ring has room for what is on its way: out for more than unread")
-        if self.generations not in (1, 2) or self.generations > 1 + self.few:
+        if self.generations not in (1, 2) or self.generations == 2 and not self.few:
             raise ValueError(f"{self}: generations are 1, or 2 of few rows")
 
 
@@ -131,7 +131,7 @@ def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> 
     """The configuration that `arguments` takes by itself."""
     usual = configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())), k, ranks)
     tile, count = tiles(most * k, programs)
-    return replace(usual, tile=tile, count=count, few=int(has_few(usual, most, programs, ranks)),
+    return replace(usual, tile=tile, count=count, few=2 if has_few(usual, most, programs, ranks) else 0,
                    generations=2 if (ranks - 1) * most * row_bytes <= ROOM else 1)
 
 

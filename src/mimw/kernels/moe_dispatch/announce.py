@@ -175,6 +175,18 @@ def announce(ids, weights, board, launch, COUNT: tl.constexpr, MEET: tl.constexp
 
 
 @mimw.jit
+def announce_first(ids, weights, board, outgoing, launch, COUNT: tl.constexpr, MEET: tl.constexpr):
+    """`announce`, with rows of the same program behind it: a signal waits for all that its multiprocessor has on its way. The
+    rows of programs that announce nothing are on the link meanwhile."""
+    span, workers = shares(launch)
+    if tl.program_id(0) >= workers:
+        tlx.barrier_arrive(outgoing.known)
+    announce(ids, weights, board, launch, COUNT, MEET)
+    if tl.program_id(0) < workers:
+        tlx.barrier_arrive(outgoing.known)
+
+
+@mimw.jit
 def send_weights(weights, at, first, numel, launch):
     """The weights of a tile of choices from `first` on to all GPUs, as fp32; 0 where there is no token."""
     RANKS: tl.constexpr = launch.RANKS

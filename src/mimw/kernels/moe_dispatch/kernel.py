@@ -30,7 +30,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import Board, Launch, Outgoing, Weights, announce, find_peers, find_places
+from .announce import Board, Launch, Outgoing, Weights, announce, announce_first, find_peers, find_places
 from .few import load_few_home, load_few_out, put_few, spread_few
 from .rings import Home, Ring, Rows, drain, fill, number, tell
 from .whole_rows import spread_whole
@@ -188,8 +188,11 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
         with tlx.async_task("default"):
             this = launch.numbered()
             find_peers(ids, outgoing, this, 1, not FEW)
-            tlx.barrier_arrive(known)
-            announce(ids, given, board, this, COUNT, MEET)
+            if FEW == 2:
+                announce_first(ids, given, board, outgoing, this, COUNT, MEET)
+            else:
+                tlx.barrier_arrive(known)
+                announce(ids, given, board, this, COUNT, MEET)
             find_places(board, given, places, home.places, ends, this, BLOCK)
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):

@@ -33,6 +33,7 @@ from .announce import (
     Outgoing,
     Weights,
     announce,
+    announce_first,
     find_peers,
     keep_weights,
     own_choices,
@@ -152,8 +153,11 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
         with tlx.async_task("default"):
             this = launch.numbered()
             find_peers(ids, outgoing, this, 0, not FEW)
-            tlx.barrier_arrive(known)
-            announce(ids, given, board, this, COUNT, MEET)
+            if FEW == 2:
+                announce_first(ids, given, board, outgoing, this, COUNT, MEET)
+            else:
+                tlx.barrier_arrive(known)
+                announce(ids, given, board, this, COUNT, MEET)
             make_lists(board, given, sources, ends, places, this, BLOCK)
         with tlx.async_task(num_warps=1):
             if FEW:
