@@ -7,7 +7,8 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.runtime.simulate import prepare
-from mimw.tlx import subtile_ops
+from mimw.tlx import mxfp8_utils, subtile_ops
+from tests.compiling import to_ttgir
 from tests.lowering.harness import Case
 
 
@@ -69,6 +70,47 @@ def test_an_epilogue_takes_no_scratch(count, sass_has):
     assert "ttg.convert_layout" not in compiled.stage("ttgir")
     sass_has(compiled, "LDTM")
     assert compiled.metadata.shared < 128 * 256 // count * 2 + 1024
+
+
+@mimw.jit
+def quantized(scales, M: tl.constexpr, N: tl.constexpr, COUNT: tl.constexpr):
+    """Pieces of a tile as microscaled fp8, one scale for 32 x 32 elements."""
+    tile = tlx.local_alloc((M, N), tl.float32, 1, tlx.storage_kind.tmem)
+    data = tlx.local_alloc((M, N // COUNT), tl.float8e4nv, COUNT)
+    at = tl.arange(0, M)[:, None] * (N // COUNT // 32) + tl.arange(0, N // COUNT // 32)[None, :]
+    parts = subtile_ops._split_n_2D(tlx.local_load(tile[0]), COUNT)
+    for i in tl.static_range(COUNT):
+        found, exponents = mxfp8_utils._to_mxfp8_32x32_block(parts[i], 32, tl.float8e4nv)
+        tlx.local_store(data[i], found)
+        tl.store(scales + i * M * N // COUNT // 32 + at, exponents)
+
+
+@pytest.mark.parametrize("rows, columns, count, warps, most", [
+    (128, 128, 1, 4, 64), (128, 128, 1, 8, 64), (128, 128, 2, 4, 64), (64, 128, 2, 4, 64),
+    (128, 128, 2, 8, 8192), (128, 256, 2, 8, 8192), (128, 128, 4, 8, 8192), (64, 128, 2, 8, 8192)])
+def test_scratch_of_microscaled_pieces(rows, columns, count, warps, most):
+    """Bytes besides the fp8 data. Eight warps have the halves of a tile in different warps, so half of the elements change their
+    warp, some registers at a time; of a tile of 64 rows and four warps they change their lane. To convert the tile at once would
+    take up to 128 KB."""
+    case = Case(quantized, {"scales": "*u8"}, {"M": rows, "N": columns, "COUNT": count}, {"num_warps": warps})
+    assert case.compiled("sm_100a", to_ttgir).metadata.shared - rows * columns <= most
+
+
+@mimw.jit
+def halved(N: tl.constexpr):
+    tile = tlx.local_alloc((128, N), tl.float32, 1, tlx.storage_kind.tmem)
+    half = tlx.local_alloc((128, N // 2), tl.float32, 2, tlx.storage_kind.tmem)
+    left, right = subtile_ops._split_n_2D(tlx.local_load(tile[0]), 2)
+    tlx.local_store(half[0], left)
+    tlx.local_store(half[1], right)
+
+
+def test_pieces_of_eight_warps(sass_has):
+    """They lie over the threads as tiles of their width do in tensor memory, so that storing one there moves nothing."""
+    case = Case(halved, {}, {"N": 128}, {"num_warps": 8})
+    compiled = case.compiled("sm_100a")
+    assert compiled.stage("ttgir").count("ttg.convert_layout") == 1
+    sass_has(compiled, ("STTM", 2))
 
 
 @mimw.jit

@@ -66,17 +66,35 @@ def moved(op: Op, tiles: Tiles) -> None:
 
 @rule("pairs")
 def pairs(op: Op, tiles: Tiles) -> None:
-    """`split`: as `inferred`, of pairs that lie in one thread each."""
-    layout, pair = tiles[op.value].layout, (*(0, ) * (len(op.value.type.shape) - 1), 1)
-    if isinstance(layout, TensorMemoryTile) and pair in layout.registers:
-        tiles.want_named(op, "value", layout)
-        registers = tuple(basis[:-1] for basis in layout.registers if basis != pair)
-        lanes, warps = (tuple(basis[:-1] for basis in bases) for bases in (layout.lanes, layout.warps))
-        for result in tiles.results(op):
-            tiles.give(result, tiles[op.value].becomes(TensorMemoryTile(registers, lanes, warps, layout.shape[:-1])))
+    """`split`: as `inferred`, of pairs that lie in one thread each. A tile from tensor memory stays where it is, or nearly."""
+    layout = tiles[op.value].layout
+    paired = _tensor_memory_pairs(layout) if isinstance(layout, TensorMemoryTile) else None
+    if paired is None:
+        memory(op, tiles)
+        tiles.want_named(op, "value", _pairs_in_threads(op.value.type.shape, tiles))
         return
-    memory(op, tiles)
-    tiles.want_named(op, "value", _pairs_in_threads(op.value.type.shape, tiles))
+    tiles.want_named(op, "value", paired)
+    registers, lanes, warps = (tuple(basis[:-1] for basis in bases if not basis[-1])
+                               for bases in (paired.registers, paired.lanes, paired.warps))
+    for result in tiles.results(op):
+        tiles.give(result, tiles[op.value].becomes(TensorMemoryTile(registers, lanes, warps, layout.shape[:-1])))
+
+
+def _tensor_memory_pairs(layout: TensorMemoryTile) -> TensorMemoryTile | None:
+    """The layout with each pair in one thread; None if no two bits of it can change places for that.
+
+    Halves of the columns that lie in different warps, or lanes, change places with the last bit of registers: each half is then
+    spread over the threads as a tile of its width is in tensor memory. A conversion to this layout moves half of the elements,
+    a few registers at a time, and so takes a fraction of the tile as scratch; between lanes it takes none.
+    """
+    pair = (*(0, ) * (len(layout.shape) - 1), 1)
+    if pair in layout.registers:
+        return layout
+    if not layout.registers or pair not in (*layout.lanes, *layout.warps):
+        return None
+    *registers, last = layout.registers
+    lanes, warps = (tuple(last if basis == pair else basis for basis in bases) for bases in (layout.lanes, layout.warps))
+    return replace(layout, registers=(*registers, pair), lanes=lanes, warps=warps)
 
 
 def _pairs_in_threads(shape: tuple[int, ...], tiles: Tiles) -> Blocked:
