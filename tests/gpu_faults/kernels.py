@@ -165,7 +165,7 @@ def arrive_at(y_ptr, rank):
 
 @mimw.jit
 def elements(y_ptr, at, STEP: tl.constexpr):
-    """Elements from a place that the compiler was told to be a multiple of STEP. It is a sum: Triton keeps no hint on an argument."""
+    """Elements from a place that the compiler was told to be a multiple of STEP. A sum, as Triton keeps no hint on an argument."""
     place = tl.multiple_of(at + tl.program_id(0), STEP)
     tl.store(y_ptr + place + tl.arange(0, 1024), tl.full((1024, ), 1, tl.float16))
 
