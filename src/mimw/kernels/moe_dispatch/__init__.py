@@ -59,12 +59,16 @@ class Configuration:
     generations: int = 1
 
     def __post_init__(self):
-        if not 1 <= self.group <= self.out or not 1 <= self.unread < self.home:
-            raise ValueError(f"{self}: a ring has room for what is on its way: out for a group, home for more than unread")
-        if self.whole < 0 or self.whole and (self.unread % self.whole or self.home % self.whole):
-            raise ValueError(f"{self}: each of the `whole` warps has slots of its own: home and unread are multiples of it")
-        if self.generations not in (1, 2):
-            raise ValueError(f"{self}: generations are 1 or 2")
+        _demand(1 <= self.group <= self.out and 1 <= self.unread < self.home,
+                f"{self}: a ring has room for what is on its way: out for a group, home for more than unread")
+        _demand(self.whole == 0 or self.whole > 0 and not (self.unread % self.whole or self.home % self.whole),
+                f"{self}: each of the `whole` warps has slots of its own: home and unread are multiples of it")
+        _demand(self.generations in (1, 2), f"{self}: generations are 1 or 2")
+
+
+def _demand(holds: bool, text: str) -> None:
+    if not holds:
+        raise ValueError(text)
 
 
 def configuration(row_bytes: int, tables: int = 0, k: int = 8, ranks: int = 2) -> Configuration:
@@ -98,10 +102,8 @@ class RowsConfiguration:
     generations: int = 1
 
     def __post_init__(self):
-        if not 1 <= self.unread < self.out:
-            raise ValueError(f"{self}: a ring has room for what is on its way: out for more than unread")
-        if self.generations not in (1, 2) or self.generations == 2 and not self.few:
-            raise ValueError(f"{self}: generations are 1, or 2 of few rows")
+        _demand(1 <= self.unread < self.out, f"{self}: a ring has room for what is on its way: out for more than unread")
+        _demand(self.generations == 1 or self.generations == 2 and self.few > 0, f"{self}: generations are 1, or 2 of few rows")
 
 
 def rows_chosen_for(most: int, row_bytes: int, programs: int, ranks: int = 2, k: int = 8) -> RowsConfiguration:
@@ -123,7 +125,7 @@ def rounds_of(most: int, programs: int) -> int:
 
 
 def tiles(choices: int, programs: int) -> tuple[int, int]:
-    """How many choices of a rank a program ranks at a time, and counts at a time: of few choices no more than there are."""
+    """(choices of a rank that a program ranks at a time, that it counts at a time): of few choices no more than there are."""
     return 32 if choices <= 32 * programs else 128, min(4096, max(128, 1 << (choices - 1).bit_length()))
 
 
@@ -200,9 +202,7 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
     of = _Launch(given, ids, world, programs, tokens, dict(x_scales=x_scales, row_scales=row_scales, weights=weights,
                                                            all_weights=all_weights))
     chosen = chosen or chosen_for(of.most, of.k, 4 * (of.words + of.scales), programs, of.ranks)
-    if chosen.few and not has_few(chosen, of.most, programs, of.ranks):
-        raise ValueError(f"{chosen}: {of.most} tokens are not few for {programs} programs: each row has a slot of its own")
-    _check_room(workspace["staging"], "staging", chosen.generations * max(1, of.ranks - 1))
+    of.fit(chosen, has_few(chosen, of.most, programs, of.ranks), "staging", workspace, max(1, of.ranks - 1))
     meta = of.meta | dict(OUT=chosen.out, HOME=chosen.home, UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile,
                           COUNT=chosen.count, BLOCK=block, WHOLE=chosen.whole, WEIGHTED=int(weights is not None), FEW=chosen.few,
                           GENERATIONS=chosen.generations)
@@ -218,12 +218,6 @@ def _or(array, other):
 
 def _board(workspace: dict) -> list:
     return [_or(workspace.get(name), workspace["choices"]) for name in SYMMETRIC]
-
-
-def _check_room(array, name: str, wanted: int) -> None:
-    found = at_one(array).shape[0]
-    if found != wanted:
-        raise ValueError(f"{name} has {found} x tokens rows and needs {wanted}: its room is of another configuration")
 
 
 def listed(tokens: int, k: int, experts: int, ranks: int, block: int = 1) -> int:
@@ -267,10 +261,8 @@ def rows_arguments(x, ids, sources, ends, places, workspace: dict, world, progra
         raise ValueError(f"sources has {at_one(sources).shape[0]} numbers; {of.ranks} ranks of {of.most} tokens with {of.k} "
                          f"experts each need {numbers} in blocks of {block}")
     chosen = chosen or rows_chosen_for(of.most, 4 * (of.words + of.scales), programs, of.ranks, of.k)
-    if chosen.few and -(-of.most // programs) > chosen.out:
-        raise ValueError(f"{chosen}: {of.most} tokens are not few for {programs} programs: each row has a slot of its own")
+    of.fit(chosen, -(-of.most // programs) <= chosen.out, "received", workspace, of.ranks)
     received = workspace["received"]
-    _check_room(received, "received", chosen.generations * of.ranks)
     meta = of.meta | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count,
                           WEIGHTED=int(weights is not None), FEW=chosen.few, GENERATIONS=chosen.generations)
     args = (x, _or(x_scales, x), ids, _or(weights, ids), sources, ends, places, _or(all_weights, places), received,
@@ -285,9 +277,17 @@ class _Launch:
         self.ranks, one_x = size_of(world), at_one(given["x"])
         ones = {name: at_one(one) for name, one in (given | scaled | dict(ids=ids)).items() if one is not None}
         of = CONTRACT.check(**ones, ranks=self.ranks, programs=programs)
+        self.programs = programs
         self.words, self.most, self.k, self.scales = of.words, of.most, of.k, getattr(of, "scales", 0)
         rounds, width = rounds_of(self.most, programs), 1 << (self.k - 1).bit_length()
         choices = 1024 // (width * max(2, 1 << (self.ranks - 1).bit_length()))      # of a rank, whose numbers registers hold
         self.tokens = one_x.shape[0] if tokens is None else tokens
         self.meta = dict(TOKENS=self.most, K=self.k, RANKS=self.ranks, LOCAL=of.local, WORDS=self.words,
                          SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, choices)), MEET=MEET, num_warps=4)
+
+    def fit(self, chosen: Configuration | RowsConfiguration, has_few: bool, name: str, workspace: dict, ranks: int) -> None:
+        """Demand that few rows are few, and that the workspace has the configuration's generations for so many ranks' rows."""
+        _demand(has_few or not chosen.few,
+                f"{chosen}: {self.most} tokens are not few for {self.programs} programs: each row has a slot of its own")
+        found, wanted = at_one(workspace[name]).shape[0], chosen.generations * ranks
+        _demand(found == wanted, f"{name} has {found} x tokens rows and needs {wanted}: its room is of another configuration")

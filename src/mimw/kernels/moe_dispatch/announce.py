@@ -54,7 +54,7 @@ class Launch:
 
     @mimw.jit
     def rounds(self, tokens):
-        """How many of a rank's tokens this program has."""
+        """The number of a rank's tokens that this program has."""
         return tl.cdiv(tl.maximum(tokens - tl.program_id(0), 0), tl.num_programs(0))
 
 

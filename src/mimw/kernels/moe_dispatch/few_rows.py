@@ -34,18 +34,18 @@ from .rings import Rows, tell
 
 @mimw.jit
 def begin(started, launch, generation):
-    """Tell all ranks, this one as well, that it has begun, and in which generation it wants its result."""
+    """Tell all ranks that this one has begun, and in which generation it wants its result; and note it here."""
     RANKS: tl.constexpr = launch.RANKS
-    me, words = tlx.world_rank(launch.world), at_ranks(started, 0, launch.world, RANKS)
+    me = tlx.world_rank(launch.world)
     last = tl.load(started + me) & 1
     said = launch.call * 4 + (last == generation).to(tl.int64) * 2 + generation
-    for step in tl.static_range(RANKS):
-        tlx.signal(words[step] + me, said, op="set")
+    tell(at_ranks(started + me, 1, launch.world, RANKS), said, RANKS - 1)
+    tl.store(started + me, said)
 
 
 @mimw.jit
 def last_said(word):
-    """What a rank has last said. Others of this rank look as well, and the rank may say more."""
+    """The last thing that a rank has said. Others of this rank look as well, and the rank may say more."""
     return tl.atomic_add(word, 0, sem="relaxed", scope="sys")
 
 
@@ -57,14 +57,14 @@ def has_begun(said, launch):
 
 @mimw.jit
 def said_of(word, launch):
-    """What a rank says of this launch, when it has begun it."""
+    """The word of a rank when it has begun this launch."""
     tlx.wait_signal(word, launch.call * 4)
     return last_said(word)
 
 
 @mimw.jit
 def looked_at(word, launch):
-    """What a rank has last said, by which rows may go to it: of this launch, or of the last one without a 2."""
+    """The word of a rank by which rows may go to it: of this launch, or of the last one without a 2."""
     said = last_said(word)
     if has_begun(said, launch) | ((said & 2) != 0):
         said = said_of(word, launch)

@@ -181,7 +181,7 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
     board, given = Board(choices, counts, announced, chunks, counted), Weights(weights, told_weights, all_weights, WEIGHTED)
     own, held = Rows(x, x_scales, WORDS, SCALES), Rows(staging, staging_scales, WORDS, SCALES)
     if GENERATIONS == 1:
-        if program == 0:
+        if program == tl.num_programs(0) - 1:       # of few tokens it has no choices, which all ranks wait for
             for step in range(1, RANKS):
                 tlx.signal(tlx.peer_pointer(started, (me + step) % RANKS, world) + me)
     with tlx.async_tasks():

@@ -143,7 +143,7 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
     outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
     launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS)
     board, given = Board(choices, counts, announced, chunks, counted), Weights(weights, told_weights, all_weights, WEIGHTED)
-    if program == 0:
+    if program == tl.num_programs(0) - 1:       # of few tokens it has no choices, which all ranks wait for
         if GENERATIONS == 1:
             for step in range(1, RANKS):
                 tlx.signal(tlx.peer_pointer(started, (me + step) % RANKS, world) + me)
