@@ -100,3 +100,10 @@ def test_what_a_contract_says(given, text):
     assert contract.check(x=torch.zeros(4, 6), y=torch.zeros(4, 6), most=None).o.shape == (6, 4)
     with pytest.raises(RuntimeError, match=text):
         contract.check(**given)
+
+
+def test_a_result_of_an_argument_that_is_none():
+    """An expression may ask whether it is there."""
+    contract = Contract("named", "x: float (held, n)", "rows?: i32 (listed)", "-> y: =x (held if rows is None else listed, n)")
+    assert contract.check(x=torch.zeros(4, 6), rows=None).y.shape == (4, 6)
+    assert contract.check(x=torch.zeros(4, 6), rows=torch.zeros(9, dtype=torch.int32)).y.shape == (9, 6)

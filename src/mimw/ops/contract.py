@@ -140,7 +140,8 @@ class Contract(kernels.Contract):
 
     def _result(self, line: kernels.Tensor, given: dict[str, Any], found: Extents) -> Result:
         lies, _, like = line.memory.partition(" ")
-        shape = (0, ) if lies == "if" and (given[like] is None or given[like] is False) else line.shapes[0].of(found)
+        absent = tuple(one.name for one in self.tensors if given.get(one.name) is None and not hasattr(found, one.name))
+        shape = (0, ) if lies == "if" and (given[like] is None or given[like] is False) else line.shapes[0].of(found, absent)
         return Result(shape, getattr(torch, self._type_of(line.words.split("|"), given)), lies, given.get(like))
 
     def _type_of(self, words: list[str], given: dict[str, Any]) -> str:

@@ -124,6 +124,20 @@ def test_experts_read_rows_by_number():
     torch.testing.assert_close(y.float(), torch.einsum("rk,rnk->rn", inner, down[expert].float()), atol=1e-3, rtol=2e-2)
 
 
+def test_experts_of_rows_in_blocks():
+    """The kernels that a GPU runs, of rows that lie by expert: as many rows come out as go in."""
+    random = torch.Generator().manual_seed(1)
+    x, gate_up, down = (torch.randn(*shape, generator=random).bfloat16() / 8 for shape in ((48, 64), (2, 256, 64), (2, 64, 128)))
+    ends = torch.tensor([16, 32], dtype=torch.int32)
+    y = moe_experts(x, ends, gate_up, down, 16)
+    expert = (torch.arange(32) >= 16).long()
+    gate, up = torch.einsum("rk,rnk->rn", x[:32].float(), gate_up[expert].float()).chunk(2, 1)
+    inner = (torch.nn.functional.silu(gate) * up).bfloat16().float()
+    assert y.shape == (48, 64)
+    torch.testing.assert_close(y[:32].float(), torch.einsum("rk,rnk->rn", inner, down[expert].float()), atol=1e-3, rtol=2e-2)
+    torch.library.opcheck(torch.ops.mimw.moe_experts, (x, ends, gate_up, down, None, 16), test_utils=("test_faketensor", ))
+
+
 def test_what_a_recorded_graph_fills_is_not_kept_for_others(monkeypatch):
     module, rows = sys.modules["mimw.ops.distributed.moe_experts"], torch.zeros(0, 8).as_subclass(OnAGpu)
     monkeypatch.setattr(module, "_PLANS", type(module._PLANS)(module._plan))

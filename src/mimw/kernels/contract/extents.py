@@ -140,14 +140,14 @@ class Shape:
             else:
                 setattr(known, one.name, found)
 
-    def of(self, known: Extents) -> tuple:
-        """The shape of a result; a name that no argument has is left out."""
+    def of(self, known: Extents, absent: tuple[str, ...] = ()) -> tuple:
+        """The shape of a result; a name that no argument has is left out. `absent` are arguments that are None."""
         found = []
         for one in self.extents:
             if one.group:
                 found.extend(getattr(known, one.name, ()))
             elif not one.is_name or hasattr(known, one.choices[0]):
-                found.append(known.value(one.codes[0]))
+                found.append(known.value(one.codes[0], **dict.fromkeys(absent)))
         return tuple(found)
 
     def expected(self, known: Extents, rank: int) -> str:

@@ -39,11 +39,11 @@ def spread(x_ptr, places_ptr, rows_ptr, counter_ptr, WIDTH, x_row, TOP_K: tl.con
 
 @mimw.jit
 def in_fp8(row, TYPE: tl.constexpr):
-    """(rows of 128 numbers in fp8, their scales): the largest of each becomes the largest of the type. Rounded as by torch: a
-    division that is 2 ulp off puts numbers between two of fp8 on the other side."""
+    """(rows of 128 numbers in fp8, their scales): the largest of each becomes the largest of the type. Both are rounded as
+    by torch: divisions that are 2 ulp off put numbers between two of fp8 on the other side."""
     LARGEST: tl.constexpr = 448.0 if TYPE == tl.float8e4nv else 57344.0
     row = row.to(tl.float32)
-    scale = tl.maximum(tl.max(tl.abs(row), 1), 1e-12) / LARGEST
+    scale = tl.div_rn(tl.maximum(tl.max(tl.abs(row), 1), 1e-12), LARGEST)
     return tl.div_rn(row, tl.broadcast_to(scale[:, None], row.shape)).to(TYPE), scale
 
 
