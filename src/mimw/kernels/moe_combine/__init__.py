@@ -71,6 +71,8 @@ def configuration(hidden: int, most: int, multiprocessors: int, ranks: int = 2, 
     chosen = Configuration(block=block, warps=max(1, block // 256))
     parts = min(-(-hidden // block), max(1, multiprocessors * chosen.ctas // 2 // max(1, most)))
     few = came and 2 * 2 * (ranks - 1) * most * hidden <= TWICE
+    if few and parts > 1 and hidden % 4 == 0:
+        return replace(chosen, parts=-(-hidden // block), generations=2, told=False)
     return replace(chosen, parts=parts, generations=2 if few else 1)
 
 

@@ -201,8 +201,8 @@ def fence(scope: tl.constexpr, _semantic=None) -> None:
     args:      scope - "async_shared": generic writes to shared memory -> later TMA, bulk copy and MMA reads of it;
                        "gpu", "sys": acquire and release at that scope; also generic writes to global memory -> later TMA and
                        bulk reads of it; other: ValueError
-    lowers to: ttng.fence_async_shared; PTX fence.acq_rel.gpu, fence.acq_rel.sys, with fence.proxy.async.global in a kernel that
-               both writes global memory and has copies read it
+    lowers to: ttng.fence_async_shared; PTX fence.acq_rel.gpu, fence.acq_rel.sys between two barriers of the task's threads, with
+               fence.proxy.async.global in a kernel that both writes global memory and has copies read it
     example:   tlx.fence("async_shared")     # before a TMA store of what local_store wrote
     """
     if scope not in ("async_shared", "gpu", "sys"):

@@ -3,12 +3,13 @@
 Input: an op. Output: assembly that writes caches back as far as the scope's other readers need, waits, and invalidates what may be
 stale (LLVM's AMDGPU guide, memory models of gfx942, which gfx950 shares, and of gfx12):
 
-    fence "gpu"        buffer_wbl2 sc1; s_waitcnt vmcnt(0) lgkmcnt(0); buffer_inv sc1
+    fence "gpu"        s_barrier; buffer_wbl2 sc1; s_waitcnt vmcnt(0) lgkmcnt(0); buffer_inv sc1; s_barrier
 """
 
 from __future__ import annotations
 
 from ....ir import Op
+from ..asm import sync
 from ..emitter import Emitter, emits
 
 _GFX9 = "buffer_wbl2 {0}\ns_waitcnt vmcnt(0) lgkmcnt(0)\nbuffer_inv {0}"
@@ -27,4 +28,6 @@ def fence_gfx12(emitter: Emitter, op: Op):
 
 
 def _fence(emitter: Emitter, assembly: str) -> None:
+    sync(emitter)       # a fence is each wave's own, and a signal behind it one thread's
     emitter.builder.create_threadwise_inline_asm(assembly, "~{memory}", [], [], False)
+    sync(emitter)
