@@ -25,7 +25,7 @@ def named_barrier(emitter: Emitter, op: Op):
 def fence(emitter: Emitter, op: Op):
     """Acquire and release at the scope, of the task (PTX ISA, membar / fence; Release and acquire patterns).
 
-    A fence orders what its own thread has done or seen, and a signal behind it is one thread's. So all threads' accesses come before
+    A fence orders what its own thread has done or seen, and a signal behind it is one thread's. So all accesses come before
     the fence of each, and the other way round behind a wait: a barrier of the threads stands on either side.
     """
     if op.scope in ("async_shared", "delivery", "handover"):
