@@ -10,7 +10,7 @@ Input: q (batch, queries, heads, dim), caches (batch, length, kv_heads, dim) or 
 from __future__ import annotations
 
 from ..attention.changes import scale_of
-from ..attention_decode.lines import CACHES, Q, caches
+from ..attention_decode.contract_lines import CACHES, Q, caches
 from ..contract import Contract
 from ..contract.memory import strides
 from .configs import meta as compile_time
