@@ -124,9 +124,9 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     SLOTS: tl.constexpr = 2 if AHEAD else 1
-    problem = Problem(batches, heads, seq_q, seq_k, band, left, right)
+    problem = Problem(heads, seq_q, seq_k, left, right, batches, band)
     rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
-    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
     of = Operands((q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest))
 
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, SLOTS, K_STAGES, V_STAGES, CONSUMERS)

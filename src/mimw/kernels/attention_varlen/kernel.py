@@ -119,9 +119,9 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
-    problem = Problem(1, heads, 0, 0, None, left, right)     # of all sequences; each has lengths of its own
+    problem = Problem(heads, 0, 0, left, right, 1, None)     # of all sequences; each has lengths of its own
     rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
-    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
     of = Operands((q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest))
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, Q_STAGES, K_STAGES, V_STAGES, CONSUMERS)
     order = orders(CONSUMERS)

@@ -18,12 +18,13 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.compute import SLOTS, gradients
-from ..attention_backward.nouns import Form, Problem, Rules
+from ..attention_backward.buffers import exchange, numbered_pipe, share_pipes, tile_once
+from ..attention_backward.compute import gradients
+from ..attention_backward.nouns import Form, Operands, Pipes, Problem, Rules
 from ..attention_backward.schedule import span
-from ..attention_backward.sums import BLOCK_COLUMNS, add
+from ..attention_backward.sums import add
 from ..attention_varlen.maps import place
-from ..consumers import consumer, consumers
+from ..consumers import consumer
 from .tiles import is_one, sizes, tile_of
 
 
@@ -37,15 +38,14 @@ def load_rows(desc, numbers_desc, pipe, block, q_start, q_length, head, query, n
 
 
 @mimw.jit
-def load_once(desc, tiles, full, k_start, k_length, head, key):
+def load_once(desc, tiles, k_start, k_length, head, key):
     """The program's block of keys or values."""
-    tlx.barrier_expect_bytes(full[0], tiles.shape[0] * tiles.shape[1] * tlx.size_of(tlx.dtype_of(desc)))
-    tlx.async_descriptor_load(desc, tiles[0], place(k_start, k_length, head, key), full[0])
+    tlx.barrier_expect_bytes(tiles.full[0], tiles.rows.shape[0] * tiles.rows.shape[1] * tlx.size_of(tlx.dtype_of(desc)))
+    tlx.async_descriptor_load(desc, tiles.rows[0], place(k_start, k_length, head, key), tiles.full[0])
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
-         problem, form):
+def load(keys, values, queries, slopes, of, tiles, problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     tile = tile_of(tiles)
     if is_one(tile):
@@ -57,11 +57,11 @@ def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_des
         for block in range(blocks * GROUP):
             query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
             if block == 0:
-                load_once(k_desc, keys[0], keys[1], k_start, k_length, head, key)
-            load_rows(q_desc, lse_desc, queries, block, q_start, q_length, query_head, query, tile.number * BM + query)
+                load_once(of.k, keys, k_start, k_length, head, key)
+            load_rows(of.q, of.lse, queries, block, q_start, q_length, query_head, query, tile.number * BM + query)
             if block == 0:
-                load_once(v_desc, values[0], values[1], k_start, k_length, head, key)
-            load_rows(do_desc, delta_desc, slopes, block, q_start, q_length, query_head, query, tile.number * BM + query)
+                load_once(of.v, values, k_start, k_length, head, key)
+            load_rows(of.do, of.delta, slopes, block, q_start, q_length, query_head, query, tile.number * BM + query)
 
 
 @mimw.jit
@@ -87,7 +87,7 @@ def store(shares, sums_desc, tiles, head_blocks, problem, form):
     if is_one(tile):
         first, blocks, _, _ = span(tile.start, sizes(tile, problem), form.BM, form.BN, form.CAUSAL)
         of_head = tl.program_id(1) * form.GROUP * head_blocks + tile.number
-        add(shares, sums_desc, of_head, head_blocks, first, blocks, form.BM, form.BN, form.D, form.GROUP)
+        add(shares, sums_desc, of_head, head_blocks, first, blocks, form)
 
 
 @mimw.jit(do_not_specialize=["head_blocks"])     # new in every call of some: one binary for all
@@ -102,32 +102,25 @@ def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
                zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP, DQ   ../attention_backward's
     """
     CONSUMERS: tl.constexpr = BN // 64
-    COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, None, None, zero, left, right)
+    problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, True, DQ, None)
-    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
-                       rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
-    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
-                      rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
-    ds = None if DQ == "not" else (tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
-    shares = ()
-    for c in tl.static_range(CONSUMERS if DQ == "tma" else 0):
-        shares = shares + (tle.pipe(capacity=1, name="shares",
-                                    tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
+    form = Form(BM, BN, GROUP, CAUSAL, D, True, DQ, None)
+    keys, values = tile_once(BN, D, DTYPE), tile_once(BN, D, DTYPE)
+    queries = numbered_pipe("queries", Q_STAGES, BM, D, DTYPE, CONSUMERS)
+    slopes = numbered_pipe("slopes", DO_STAGES, BM, D, DTYPE, CONSUMERS)
+    ds = exchange(form, DTYPE)
+    shares = share_pipes(form)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
+            pipes = Pipes(queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None)
             compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, rules, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
-                 problem, form)
+            of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
+            load(keys, values, queries.writer(), slopes.writer(), of, tiles, problem, form)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
                 store(shares, sums, tiles, head_blocks, problem, form)

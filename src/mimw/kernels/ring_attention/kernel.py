@@ -31,7 +31,7 @@ from ..attention.nouns import Changes, Form, Inputs, Operands, Problem, Scores
 from ..attention.schedule import next_tile, number_of_tiles, schedule
 from ..consumers import consumer, consumers
 from .compute import compute
-from .gather import Arrivals, arrived, enter, put
+from .gather import Arrivals, KeysAndValues, Strides, arrived, enter, put
 from .places import Zigzag, seen, tile_at
 
 
@@ -102,18 +102,18 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     SLOTS: tl.constexpr = 2 if AHEAD else 1
-    problem = Problem(batches, heads, rows, rows, band, None, None)
+    problem = Problem(heads, rows, rows, None, None, batches, band)
     rules = Scores(scale, problem, Changes(None, None, None, None))
     zigzag = Zigzag(chunk_blocks, extra, late_extra, PARTS)
-    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
 
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, 0, D, 0, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
     order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))
     base = enter(state, PUTTERS)
     if tl.program_id(0) < PUTTERS:
-        steps = (k_batch, k_head, k_row), (v_batch, v_head, v_row)
-        put((k, v), (whole_k, whole_v), flags, piece_shift, steps, batches, heads // GROUP, rows, world, tl.program_id(0), D,
-            PUTTERS)
+        steps = KeysAndValues(Strides(k_batch, k_head, k_row), Strides(v_batch, v_head, v_row))
+        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, batches, heads // GROUP, rows, world,
+            tl.program_id(0), D, PUTTERS)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer

@@ -24,20 +24,21 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..attention_backward.buffers import numbered_pipe, tile_once
 from ..attention_backward.compute import probabilities
 from ..attention_backward.kernel import load
-from ..attention_backward.nouns import Form, Problem, Rules
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_backward.order import program_of
 from ..attention_backward.schedule import span
 from ..attention_backward.scores import rules_of
-from ..consumers import consumer, consumers
+from ..consumers import consumer
 
 DONE = tl.constexpr(8)      # named barrier of both consumers: nobody reads K and V any more
 
 
 @mimw.jit
 def factor(product, numbers, weights, block, query, key, rules, problem, me: tl.constexpr, TYPE: tl.constexpr, form):
-    """What the rows of dO or of Q are multiplied by: P^T of K Q^T, or dS^T of V dO^T."""
+    """The left operand of the product with dO or with Q: P^T of K Q^T, or dS^T of V dO^T."""
     MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
     if me == 0:
         p = probabilities(product, numbers, query, key, rules, problem, TYPE, MASKED, form)
@@ -119,15 +120,12 @@ def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk
     args:      scale, log2_scale, zero, left, right, inner, alibi, alibi_step, GROUP, RAGGED, BANDS   ../attention_backward's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, seq_q, seq_k, zero, left, right)
+    problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, RAGGED, None, BANDS)
-    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    values = tlx.local_alloc((BN, DV), DTYPE, 1), tlx.alloc_barriers(1)
-    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(2), name="queries", rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE),
-                       numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
-    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(2), name="slopes", rows=tle.gpu.alloc([DO_STAGES, BM, DV], DTYPE),
-                      numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
+    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, None, BANDS)
+    keys, values = tile_once(BN, D, DTYPE), tile_once(BN, DV, DTYPE)
+    queries = numbered_pipe("queries", Q_STAGES, BM, D, DTYPE, 2)
+    slopes = numbered_pipe("slopes", DO_STAGES, BM, DV, DTYPE, 2)
     weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
 
     with tlx.async_tasks():
@@ -135,11 +133,11 @@ def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             if me == 0:
-                compute((keys[0], keys[1], values[0]), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
+                compute((keys.rows, keys.full, values.rows), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
                         rules, problem, me, DV, form)
             else:
-                compute((values[0], values[1], keys[0]), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
+                compute((values.rows, values.full, keys.rows), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
                         scale, rules, problem, me, D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc,
-                 problem, form)
+            of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
+            load(keys, values, queries.writer(), slopes.writer(), of, problem, form)
