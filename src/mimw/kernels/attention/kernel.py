@@ -33,7 +33,7 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from .compute import compute
 from .heads import has_rest, pipes
-from .nouns import Changes, Form, Inputs, Operands, Problem, Scores
+from .nouns import Changes, Columns, Form, Inputs, Operands, Problem, Scores
 from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 
 
@@ -41,9 +41,9 @@ from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 def load_rows(descs, pipe, chunk, batch, head, row):
     """Chunk number `chunk`: the rows of a head from `row` on."""
     slot = pipe.acquire(chunk)
-    tle.gpu.copy(descs[0], tlx.local_reshape(slot.rows, descs[0].block_shape), descs[0].block_shape, [batch, head, row, 0])
+    tle.gpu.copy(descs.first, tlx.local_reshape(slot.rows, descs.first.block_shape), descs.first.block_shape, [batch, head, row, 0])
     if has_rest(slot):
-        tle.gpu.copy(descs[1], tlx.local_reshape(slot.rest, descs[1].block_shape), descs[1].block_shape,
+        tle.gpu.copy(descs.rest, tlx.local_reshape(slot.rest, descs.rest.block_shape), descs.rest.block_shape,
                      [batch, head, row, slot.rows.shape[1]])
     pipe.commit(chunk)
 
@@ -90,10 +90,10 @@ def store(results, order, o_descs, problem, form):
             result = results[c].reader()
             slot = result.wait(turn).slot
             row = tile.query + c * (form.BM // form.CONSUMERS)
-            tlx.async_descriptor_store(o_descs[0], tlx.local_reshape(slot.rows, o_descs[0].block_shape),
+            tlx.async_descriptor_store(o_descs.first, tlx.local_reshape(slot.rows, o_descs.first.block_shape),
                                        [tile.batch, tile.head, row, 0])
             if has_rest(slot):
-                tlx.async_descriptor_store(o_descs[1], tlx.local_reshape(slot.rest, o_descs[1].block_shape),
+                tlx.async_descriptor_store(o_descs.rest, tlx.local_reshape(slot.rest, o_descs.rest.block_shape),
                                            [tile.batch, tile.head, row, slot.rows.shape[1]])
             tlx.async_descriptor_store_wait(0)
             result.release(turn)
@@ -127,7 +127,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     problem = Problem(heads, seq_q, seq_k, left, right, batches, band)
     rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
     form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
-    of = Operands((q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest))
+    of = Operands(Columns(q_desc, q_rest), Columns(k_desc, k_rest), Columns(v_desc, v_rest), Columns(o_desc, o_rest))
 
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
     order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))

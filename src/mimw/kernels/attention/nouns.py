@@ -77,8 +77,16 @@ class Form(Tiling):
 
 
 @tle.struct
+class Columns:
+    """The first columns of heads, and the rest of those whose width is no power of two, else None: sums of both, or descriptors."""
+
+    first: Any
+    rest: Any
+
+
+@tle.struct
 class Operands:
-    """Descriptors of Q, K, V and O, each with that of the rest of its heads, or None."""
+    """Descriptors of Q, K, V and O, each as `Columns`."""
 
     q: Any
     k: Any

@@ -113,7 +113,7 @@ def schedule(order, counter, problem, form):
 
 @mimw.jit
 def next_tile(order, turn):
-    """Which tile follows number `turn` of this program."""
+    """The tile that follows number `turn` of this program."""
     tile = tl.max(tlx.local_load(order.wait(turn).slot.tile), 0)
     order.release(turn)
     return tile

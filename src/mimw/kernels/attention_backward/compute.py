@@ -45,8 +45,8 @@ def signal(ds, chunk):
 
 @mimw.jit
 def wait(ds, chunk):
-    """Wait until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so this
-    is also the time from which on the slot of chunk n + 2 may be written."""
+    """Wait until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so
+    this is also the time from which on the slot of chunk n + 2 may be written."""
     tlx.barrier_wait(ds.full[chunk % SLOTS], (chunk // SLOTS) & 1)
 
 
@@ -164,13 +164,14 @@ def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexp
 
 
 @mimw.jit
-def gradients(keys, values, ds, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
+def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
     """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
     `queries` is what `span` says of them."""
     D: tl.constexpr = form.D
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
     MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
+    keys, values, ds = memory.keys, memory.values, memory.ds
     first, blocks, early, late = queries
     key += me * 64
     if form.DQ == "tma":
@@ -205,12 +206,12 @@ def gradients(keys, values, ds, pipes, batch, head, key, queries, rules, problem
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
+def compute(memory, pipes, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
     """The role: dK and dV of 64 keys, to memory."""
     block, head, batch = program_of(form.BANDS)
     key = block * form.BN
     queries = span(key, problem, form.BM, form.BN, form.CAUSAL)
-    k, v, key = gradients(keys, values, ds, pipes, batch, head, key, queries, rules, problem, me, form)
+    k, v, key = gradients(memory, pipes, batch, head, key, queries, rules, problem, me, form)
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, k, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)

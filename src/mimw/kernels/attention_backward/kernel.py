@@ -24,10 +24,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumer
-from .buffers import exchange, numbered_pipe, share_pipes, tile_once
+from .buffers import memory_of_keys, pipes_of
 from .compute import compute
-from .nouns import Form, Operands, Pipes, Problem, Rules
+from .nouns import Form, Operands, Problem, Rules
 from .order import program_of
 from .schedule import span
 from .sums import store
@@ -51,21 +50,21 @@ def load_once(desc, tiles, batch, head, key):
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, of, problem, form):
+def load(memory, of, problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
-    heads = problem.heads
+    heads, queries, slopes = problem.heads, memory.queries.writer(), memory.slopes.writer()
     number, head, batch = program_of(form.BANDS)
     key = number * form.BN
     first, blocks, _, _ = span(key, problem, BM, form.BN, form.CAUSAL)
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
         if block == 0:
-            load_once(of.k, keys, batch, head, key)
+            load_once(of.k, memory.keys, batch, head, key)
         load_rows(of.q, of.lse, queries, block, batch, query_head, heads, query)
         if block == 0:
-            load_once(of.v, values, batch, head, key)
+            load_once(of.v, memory.values, batch, head, key)
         load_rows(of.do, of.delta, slopes, block, batch, query_head, heads, query)
 
 
@@ -91,21 +90,15 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
     problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
     form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS)
-    keys, values = tile_once(BN, D, DTYPE), tile_once(BN, D, DTYPE)
-    queries = numbered_pipe("queries", Q_STAGES, BM, D, DTYPE, CONSUMERS)
-    slopes = numbered_pipe("slopes", DO_STAGES, BM, D, DTYPE, CONSUMERS)
-    ds = exchange(form, DTYPE)
-    shares = share_pipes(form)
+    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            pipes = Pipes(queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None)
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, rules, problem, me, form)
+            compute(memory, pipes_of(memory, me, form), dk_desc, dv_desc, rules, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
-            load(keys, values, queries.writer(), slopes.writer(), of, problem, form)
+            load(memory, of, problem, form)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, sums, problem, form)
+                store(memory.shares, sums, problem, form)

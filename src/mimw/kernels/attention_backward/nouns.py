@@ -5,7 +5,7 @@ Input: sizes and constants of a launch. Output: structs that roles and steps han
     problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
     form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS)
-    compute(keys, values, ds, Pipes(queries, slopes, shares), dk_desc, dv_desc, rules, problem, me, form)
+    compute(memory, Pipes(queries, slopes, shares), dk_desc, dv_desc, rules, problem, me, form)
 """
 
 from typing import Any
@@ -83,6 +83,19 @@ class Pipes:
 
     queries: Any
     slopes: Any
+    shares: Any
+
+
+@tle.struct
+class Memory:
+    """What a program that owns keys has in shared memory: its keys and values, pipes of queries and slopes (dO) with a number for
+    each row, dS^T and pipes of shares of dQ, None and none where dQ is not made."""
+
+    keys: Tiles
+    values: Tiles
+    queries: Any
+    slopes: Any
+    ds: Any
     shares: Any
 
 

@@ -21,10 +21,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumer
-from .buffers import rows_pipe, tile_once
+from .buffers import memory_of_queries, read, written
 from .kernel import load_once
-from .nouns import Form, Operands, Problem, Rules, Streams
+from .nouns import Form, Operands, Problem, Rules
 from .order import program_of, sizes_of
 from .scores import rules_of, weights
 
@@ -177,16 +176,12 @@ def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_
     problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
     form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, None, BANDS)
-    queries, slopes = tile_once(BM, D, DTYPE), tile_once(BM, DV, DTYPE)
-    keys = rows_pipe("keys", K_STAGES, BN, D, DTYPE, CONSUMERS)
-    values = rows_pipe("values", V_STAGES, BN, DV, DTYPE, CONSUMERS)
+    streams = memory_of_queries(form, DV, K_STAGES, V_STAGES, DTYPE)
     query = (sizes_of(BANDS)[0] - 1 - program_of(BANDS)[0]) * BM  # under a causal mask the long ones first
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            streams = Streams(queries, slopes, keys.reader(name), values.reader(name))
-            compute(streams, rows, dq_desc, rules, query, padded, problem, me, form)
+            compute(read(streams, me), rows, dq_desc, rules, query, padded, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(Streams(queries, slopes, keys.writer(), values.writer()), Operands(q_desc, k_desc, v_desc, do_desc, None, None),
+            load(written(streams), Operands(q_desc, k_desc, v_desc, do_desc, None, None),
                  query, problem, form)

@@ -119,6 +119,15 @@ def fitted(each, total, most, tiles):
 
 
 @mimw.jit
+def next_split(counter, splits, workers):
+    """The number of the split that a worker takes behind its own, `splits` if none is left."""
+    number = splits
+    if splits > workers:
+        number = steal(counter, splits, workers)
+    return number
+
+
+@mimw.jit
 def steal(counter, splits, workers):
     """The number of the next split, `splits` or more if none is left. Whoever draws last puts the counter back to 0."""
     drawn = tl.atomic_add(counter, 1, sem="relaxed")

@@ -18,13 +18,12 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.buffers import exchange, numbered_pipe, share_pipes, tile_once
+from ..attention_backward.buffers import memory_of_keys, pipes_of
 from ..attention_backward.compute import gradients
-from ..attention_backward.nouns import Form, Operands, Pipes, Problem, Rules
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_backward.schedule import span
 from ..attention_backward.sums import add
 from ..attention_varlen.maps import place
-from ..consumers import consumer
 from .tiles import is_one, sizes, tile_of
 
 
@@ -45,34 +44,34 @@ def load_once(desc, tiles, k_start, k_length, head, key):
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, of, tiles, problem, form):
+def load(memory, of, tiles, problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     tile = tile_of(tiles)
     if is_one(tile):
         key, q_start, q_length, k_start, k_length = tile.start, tile.q_start, tile.q_length, tile.k_start, tile.k_length
         BM: tl.constexpr = form.BM
         GROUP: tl.constexpr = form.GROUP
-        head = tl.program_id(1)
+        head, queries, slopes = tl.program_id(1), memory.queries.writer(), memory.slopes.writer()
         first, blocks, _, _ = span(key, sizes(tile, problem), BM, form.BN, form.CAUSAL)
         for block in range(blocks * GROUP):
             query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
             if block == 0:
-                load_once(of.k, keys, k_start, k_length, head, key)
+                load_once(of.k, memory.keys, k_start, k_length, head, key)
             load_rows(of.q, of.lse, queries, block, q_start, q_length, query_head, query, tile.number * BM + query)
             if block == 0:
-                load_once(of.v, values, k_start, k_length, head, key)
+                load_once(of.v, memory.values, k_start, k_length, head, key)
             load_rows(of.do, of.delta, slopes, block, q_start, q_length, query_head, query, tile.number * BM + query)
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, rules, problem, me: tl.constexpr, form):
+def compute(memory, pipes, dk_desc, dv_desc, tiles, rules, problem, me: tl.constexpr, form):
     """dK and dV of 64 keys, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
         head = tl.program_id(1)
         own = sizes(tile, problem)
         queries = span(tile.start, own, form.BM, form.BN, form.CAUSAL)
-        k, v, _ = gradients(keys, values, ds, pipes, tile.sequence, head, tile.start, queries, rules, own, me, form)
+        k, v, _ = gradients(memory, pipes, tile.sequence, head, tile.start, queries, rules, own, me, form)
         again = tile_of(tiles)      # in the loop there is no register for it
         at = place(again.k_start, again.k_length, head, again.start + me * 64)
         tlx.async_descriptor_store(dv_desc, v, at)
@@ -106,21 +105,15 @@ def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
     problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
     form = Form(BM, BN, GROUP, CAUSAL, D, True, DQ, None)
-    keys, values = tile_once(BN, D, DTYPE), tile_once(BN, D, DTYPE)
-    queries = numbered_pipe("queries", Q_STAGES, BM, D, DTYPE, CONSUMERS)
-    slopes = numbered_pipe("slopes", DO_STAGES, BM, D, DTYPE, CONSUMERS)
-    ds = exchange(form, DTYPE)
-    shares = share_pipes(form)
+    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            pipes = Pipes(queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None)
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, rules, problem, me, form)
+            compute(memory, pipes_of(memory, me, form), dk_desc, dv_desc, tiles, rules, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
-            load(keys, values, queries.writer(), slopes.writer(), of, tiles, problem, form)
+            load(memory, of, tiles, problem, form)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, sums, tiles, head_blocks, problem, form)
+                store(memory.shares, sums, tiles, head_blocks, problem, form)

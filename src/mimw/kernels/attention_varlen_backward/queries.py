@@ -15,12 +15,11 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.buffers import rows_pipe, tile_once
-from ..attention_backward.nouns import Form, Operands, Problem, Rules, Streams
+from ..attention_backward.buffers import memory_of_queries, read, written
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_backward.queries import gradients, keys_of
 from ..attention_backward.scores import rules_of
 from ..attention_varlen.maps import place
-from ..consumers import consumer
 from .kernel import load_once
 from .tiles import is_one, sizes, tile_of
 
@@ -97,15 +96,11 @@ def packed_query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, tiles
     problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
     form = Form(BM, BN, GROUP, CAUSAL, D, True, None, None)
-    queries, slopes = tile_once(BM, D, DTYPE), tile_once(BM, DV, DTYPE)
-    keys = rows_pipe("keys", K_STAGES, BN, D, DTYPE, CONSUMERS)
-    values = rows_pipe("values", V_STAGES, BN, DV, DTYPE, CONSUMERS)
+    streams = memory_of_queries(form, DV, K_STAGES, V_STAGES, DTYPE)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            streams = Streams(queries, slopes, keys.reader(name), values.reader(name))
-            compute(streams, rows, dq_desc, tiles, rules, head_rows, problem, me, ROWS, form)
+            compute(read(streams, me), rows, dq_desc, tiles, rules, head_rows, problem, me, ROWS, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(Streams(queries, slopes, keys.writer(), values.writer()), Operands(q_desc, k_desc, v_desc, do_desc, None, None),
+            load(written(streams), Operands(q_desc, k_desc, v_desc, do_desc, None, None),
                  tiles, problem, form)

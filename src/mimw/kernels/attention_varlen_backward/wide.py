@@ -15,23 +15,22 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.buffers import numbered_pipe, tile_once
+from ..attention_backward.buffers import memory_of_keys
 from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_varlen.maps import place
-from ..consumers import consumer
-from ..wide_attention_backward.kernel import gradients
+from ..wide_attention_backward.kernel import gradients, side_of
 from .kernel import load
 from .tiles import is_one, sizes, tile_of
 
 
 @mimw.jit
-def compute(own, first, second, weights, desc, factor_of_sum, tiles, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
+def compute(side, desc, factor_of_sum, tiles, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
     """The sums of consumer `me`, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
         head = tl.program_id(1)
         at = tile.sequence, head, tile.start
-        sums = gradients(own, first, second, weights, factor_of_sum, at, rules, sizes(tile, problem), me, COLUMNS, form)
+        sums = gradients(side, factor_of_sum, at, rules, sizes(tile, problem), me, COLUMNS, form)
         again = tile_of(tiles)      # in the loop there is no register for it
         tlx.async_descriptor_store(desc, sums, place(again.k_start, again.k_length, head, again.start))
         tlx.async_descriptor_store_wait(0)
@@ -51,21 +50,16 @@ def packed_wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
     problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
     form = Form(BM, BN, GROUP, CAUSAL, D, True, None, None)
-    keys, values = tile_once(BN, D, DTYPE), tile_once(BN, DV, DTYPE)
-    queries = numbered_pipe("queries", Q_STAGES, BM, D, DTYPE, 2)
-    slopes = numbered_pipe("slopes", DO_STAGES, BM, DV, DTYPE, 2)
+    memory = memory_of_keys(form, DV, 2, Q_STAGES, DO_STAGES, DTYPE)
     weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
             if me == 0:
-                compute((keys.rows, keys.full, values.rows), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
-                        tiles, rules, problem, me, DV, form)
+                compute(side_of(memory, weights, me), dv_desc, 1.0, tiles, rules, problem, me, DV, form)
             else:
-                compute((values.rows, values.full, keys.rows), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
-                        scale, tiles, rules, problem, me, D, form)
+                compute(side_of(memory, weights, me), dk_desc, scale, tiles, rules, problem, me, D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
-            load(keys, values, queries.writer(), slopes.writer(), of, tiles, problem, form)
+            load(memory, of, tiles, problem, form)

@@ -66,7 +66,8 @@ class Arrivals:
 
 @mimw.jit
 def enter(state, SIGNALS: tl.constexpr):
-    """The number of signals that each piece of each source had got before this call; SIGNALS are those of this call. `state` is two int64."""
+    """The number of signals that each piece of each source had got before this call; SIGNALS are those of
+    this call. `state` is two int64."""
     base = tl.load(state)
     programs = tl.num_programs(0) * tl.num_programs(1) * tl.num_programs(2)
     if tl.atomic_add(state + 1, 1, sem="acq_rel", scope="gpu") == programs - 1:

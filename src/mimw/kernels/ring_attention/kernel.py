@@ -27,7 +27,7 @@ import mimw.tlx as tlx
 from ..attention import compute as attention
 from ..attention.heads import pipes
 from ..attention.kernel import load_rows, store
-from ..attention.nouns import Changes, Form, Inputs, Operands, Problem, Scores
+from ..attention.nouns import Changes, Columns, Form, Inputs, Operands, Problem, Scores
 from ..attention.schedule import next_tile, number_of_tiles, schedule
 from ..consumers import consumer, consumers
 from .compute import compute
@@ -41,11 +41,11 @@ def load_keys(of, keys, values, first, count, batch, head, row, BN: tl.constexpr
     after the next block's keys. Gives the number of the block that comes next."""
     end = first + count
     if count > 0:
-        load_rows((of.k, None), keys, first, batch, head, row + (count - 1) * BN)
+        load_rows(of.k, keys, first, batch, head, row + (count - 1) * BN)
         for block in range(first + 1, end):
-            load_rows((of.k, None), keys, block, batch, head, row + (end - 1 - block) * BN)
-            load_rows((of.v, None), values, block - 1, batch, head, row + (end - block) * BN)
-        load_rows((of.v, None), values, end - 1, batch, head, row)
+            load_rows(of.k, keys, block, batch, head, row + (end - 1 - block) * BN)
+            load_rows(of.v, values, block - 1, batch, head, row + (end - block) * BN)
+        load_rows(of.v, values, end - 1, batch, head, row)
     return end
 
 
@@ -60,7 +60,7 @@ def load(queries, keys, values, order, own, whole, arrivals, problem, zigzag, fo
         tile = tile_at(number, problem, zigzag, form)
         batch = tile.batch
         for c in tl.static_range(form.CONSUMERS):
-            load_rows((own.q, None), queries[c].writer(), turn, batch, tile.head, tile.query + c * (form.BM // form.CONSUMERS))
+            load_rows(own.q, queries[c].writer(), turn, batch, tile.head, tile.query + c * (form.BM // form.CONSUMERS))
         head = tile.head // form.GROUP
         block = load_keys(own, keys, values, block, tile.own, batch, head, 0, form.BN)
         for step in range(1, size):
@@ -126,10 +126,11 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
             else:
                 compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, rules, zigzag, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
-            own, whole = Operands(q_desc, k_desc, v_desc, o_desc), Operands(None, whole_k_desc, whole_v_desc, None)
+            own = Operands(Columns(q_desc, None), Columns(k_desc, None), Columns(v_desc, None), None)
+            whole = Operands(None, Columns(whole_k_desc, None), Columns(whole_v_desc, None), None)
             load(queries, keys.writer(), values.writer(), order.reader("load"), own, whole,
                  Arrivals(flags, piece_shift, base, world, PUTTERS), problem, zigzag, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
             schedule(order.writer(), counter, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), (o_desc, None), problem, form)
+            store(results, order.reader("store"), Columns(o_desc, None), problem, form)

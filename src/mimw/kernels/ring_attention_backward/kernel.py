@@ -15,15 +15,13 @@ A program that is done gives its share to the rank whose keys they are, while ot
 import triton.language as tl
 
 import mimw
-import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.buffers import exchange, numbered_pipe, share_pipes, tile_once
+from ..attention_backward.buffers import memory_of_keys, pipes_of
 from ..attention_backward.compute import gradients
 from ..attention_backward.kernel import load_rows
-from ..attention_backward.nouns import Form, Operands, Pipes, Problem, Rules
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_backward.sums import add
-from ..consumers import consumer
 from ..ring_attention.gather import Arrivals, KeysAndValues, Strides, arrived, enter, put
 from .places import Ranks, keys_of, program_of
 
@@ -44,12 +42,13 @@ def load_block(own_desc, whole_desc, is_own, tiles, batch, head, row, whole_row)
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, of, whole, arrivals, ranks, problem, form):
+def load(memory, of, whole, arrivals, ranks, problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
     _, head, batch = program_of(form.CAUSAL)
     heads, rows = problem.heads, problem.seq_q
+    queries, slopes = memory.queries.writer(), memory.slopes.writer()
     source, row, _, first, blocks, _ = place(ranks, problem, form)
     is_own = source == ranks.me
     if (blocks > 0) & (is_own == 0):
@@ -57,10 +56,10 @@ def load(keys, values, queries, slopes, of, whole, arrivals, ranks, problem, for
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
         if block == 0:
-            load_block(of.k, whole.k, is_own, keys, batch, head, row, source * rows + row)
+            load_block(of.k, whole.k, is_own, memory.keys, batch, head, row, source * rows + row)
         load_rows(of.q, of.lse, queries, block, batch, query_head, heads, query)
         if block == 0:
-            load_block(of.v, whole.v, is_own, values, batch, head, row, source * rows + row)
+            load_block(of.v, whole.v, is_own, memory.values, batch, head, row, source * rows + row)
         load_rows(of.do, of.delta, slopes, block, batch, query_head, heads, query)
 
 
@@ -74,12 +73,12 @@ def give(tile, parts, owner, at, world):
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, parts, world, rules, ranks, problem, me: tl.constexpr, form):
+def compute(memory, pipes, parts, world, rules, ranks, problem, me: tl.constexpr, form):
     """dK and dV of 64 keys, to the rank that has them; nothing of keys that no query sees."""
     _, _, key, first, blocks, early = place(ranks, problem, form)
     if blocks > 0:
         _, head, batch = program_of(form.CAUSAL)
-        k, v, _ = gradients(keys, values, ds, pipes, batch, head, key, (first, blocks, early, blocks), rules, problem,
+        k, v, _ = gradients(memory, pipes, batch, head, key, (first, blocks, early, blocks), rules, problem,
                             me, form)
         owner, row, _, _, _, _ = place(ranks, problem, form)
         unit = (ranks.me * tl.num_programs(2) + batch) * (problem.heads // form.GROUP) + head
@@ -121,27 +120,22 @@ def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, 
     rules = Rules(scale, log2_scale, None, None, None)
     form = Form(BM, BN, GROUP, CAUSAL, D, False, "tma", None)
     ranks = Ranks(rank, size, PARTS)
-    keys, values = tile_once(BN, D, DTYPE), tile_once(BN, D, DTYPE)
-    queries = numbered_pipe("queries", Q_STAGES, BM, D, DTYPE, CONSUMERS)
-    slopes = numbered_pipe("slopes", DO_STAGES, BM, D, DTYPE, CONSUMERS)
-    ds = exchange(form, DTYPE)
-    shares = share_pipes(form)
+    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
     base = enter(state, PUTTERS)
     putter = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
     if (putter < PUTTERS) & (tl.program_id(2) == 0):
         steps = KeysAndValues(Strides(k_batch, k_head, k_row), Strides(v_batch, v_head, v_row))
-        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), heads // GROUP, rows, world, putter, D,
-            PUTTERS)
+        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), heads // GROUP,
+            rows, world, putter, D, PUTTERS)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            pipes = Pipes(queries.reader(name), slopes.reader(name), shares[me].writer())
-            compute(keys, values, ds, pipes, KeysAndValues(parts_k, parts_v), world, rules, ranks, problem, me, form)
+            parts = KeysAndValues(parts_k, parts_v)
+            compute(memory, pipes_of(memory, me, form), parts, world, rules, ranks, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
-            load(keys, values, queries.writer(), slopes.writer(), of, KeysAndValues(whole_k_desc, whole_v_desc),
+            load(memory, of, KeysAndValues(whole_k_desc, whole_v_desc),
                  Arrivals(flags, piece_shift, base, world, PUTTERS), ranks, problem, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-            store(shares, sums, ranks, problem, form)
+            store(memory.shares, sums, ranks, problem, form)

@@ -18,13 +18,15 @@ way. Roles: `load` of there, and two times `compute`. dQ is the matter of ../att
 all bits are the same in every run.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.buffers import numbered_pipe, tile_once
+from ..attention_backward.buffers import memory_of_keys
 from ..attention_backward.compute import probabilities
 from ..attention_backward.kernel import load
 from ..attention_backward.nouns import Form, Operands, Problem, Rules
@@ -34,6 +36,30 @@ from ..attention_backward.scores import rules_of
 from ..consumers import consumer
 
 DONE = tl.constexpr(8)      # named barrier of both consumers: nobody reads K and V any more
+
+
+@tle.struct
+class Side:
+    """One consumer's side: its tile of K or V, which meets those of the pipe `first`, the barrier of its load, the pipe whose tiles
+    its products meet, the pipe of weights, and the tile whose place the sums take."""
+
+    tiles: Any
+    loaded: Any
+    first: Any
+    second: Any
+    weights: Any
+    staging: Any
+
+
+@mimw.jit
+def side_of(memory, weights, me: tl.constexpr):
+    """The side of consumer `me`: 0 has dV, 1 has dK."""
+    name: tl.constexpr = consumer(me)
+    keys, values = memory.keys, memory.values
+    if me == 0:
+        return Side(keys.rows, keys.full, memory.queries.reader(name), memory.slopes.reader(name), weights.writer(), values.rows)
+    else:
+        return Side(values.rows, values.full, memory.slopes.reader(name), memory.queries.reader(name), weights.reader(), keys.rows)
 
 
 @mimw.jit
@@ -53,18 +79,16 @@ def factor(product, numbers, weights, block, query, key, rules, problem, me: tl.
 
 
 @mimw.jit
-def gradients(own, first, second, weights, factor_of_sum, at, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
-    """The sums of consumer `me`, of BN keys and COLUMNS columns, in shared memory; `at` is (batch, head, first key). Its rows of K
-    or V, the first of `own`, meet those of the pipe `first`, and what comes out those of `second`; the sums take the place of the
-    last of `own`."""
-    tiles, loaded, staging = own
+def gradients(side, factor_of_sum, at, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
+    """The sums of consumer `me`, of BN keys and COLUMNS columns, in shared memory; `at` is (batch, head, first key)."""
+    tiles, first, second, weights = side.tiles, side.first, side.second, side.weights
     batch, head, key = at
     TYPE: tl.constexpr = tiles.dtype
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
     of_head = rules_of(rules, batch, head * GROUP)
     begin, blocks, _, _ = span(key, problem, BM, form.BN, form.CAUSAL)
-    tlx.barrier_wait(loaded[0], 0)
+    tlx.barrier_wait(side.loaded[0], 0)
     slot = first.wait(0).slot
     product = tlx.async_dot(tiles[0], tlx.local_trans(slot.rows))
     numbers = tlx.local_load(slot.numbers)
@@ -95,17 +119,17 @@ def gradients(own, first, second, weights, factor_of_sum, at, rules, problem, me
     sums = tlx.async_dot_wait(0, sums)
     second.release(last)
     tlx.named_barrier_wait(DONE, 256)
-    tlx.local_store(staging[0], (sums * factor_of_sum).to(TYPE))
+    tlx.local_store(side.staging[0], (sums * factor_of_sum).to(TYPE))
     tlx.fence("async_shared")
-    return staging[0]
+    return side.staging[0]
 
 
 @mimw.jit
-def compute(own, first, second, weights, desc, factor_of_sum, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
+def compute(side, desc, factor_of_sum, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
     """The role: the sums of consumer `me`, to memory."""
     block, head, batch = program_of(form.BANDS)
     key = block * form.BN
-    sums = gradients(own, first, second, weights, factor_of_sum, (batch, head, key), rules, problem, me, COLUMNS, form)
+    sums = gradients(side, factor_of_sum, (batch, head, key), rules, problem, me, COLUMNS, form)
     tlx.async_descriptor_store(desc, sums, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)
 
@@ -123,21 +147,16 @@ def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk
     problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
     form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, None, BANDS)
-    keys, values = tile_once(BN, D, DTYPE), tile_once(BN, DV, DTYPE)
-    queries = numbered_pipe("queries", Q_STAGES, BM, D, DTYPE, 2)
-    slopes = numbered_pipe("slopes", DO_STAGES, BM, DV, DTYPE, 2)
+    memory = memory_of_keys(form, DV, 2, Q_STAGES, DO_STAGES, DTYPE)
     weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
             if me == 0:
-                compute((keys.rows, keys.full, values.rows), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
-                        rules, problem, me, DV, form)
+                compute(side_of(memory, weights, me), dv_desc, 1.0, rules, problem, me, DV, form)
             else:
-                compute((values.rows, values.full, keys.rows), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
-                        scale, rules, problem, me, D, form)
+                compute(side_of(memory, weights, me), dk_desc, scale, rules, problem, me, D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
-            load(keys, values, queries.writer(), slopes.writer(), of, problem, form)
+            load(memory, of, problem, form)

@@ -28,7 +28,7 @@ from ..keys import load_item
 from ..nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace
 from ..partials import arrived, clear, merged, nothing, store_partial
 from ..results import write
-from ..units import length_of, lowest_key, steal, unit_of
+from ..units import length_of, lowest_key, next_split, unit_of
 from .splits import begin, owner, span, split, splits_of
 
 
@@ -63,9 +63,7 @@ def load(items, endings, ring, begun, caches, flags, problem, form):
             number = count
         else:
             count = splits_of(splits)
-            number = count
-            if count > workers:
-                number = steal(flags, count, workers)
+            number = next_split(flags, count, workers)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 

@@ -28,7 +28,7 @@ from ..attend import ROWS, WARPS, attend
 from ..items import ending_pipe, item_pipe, received, send, send_ending
 from ..keys import load_item
 from ..nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Workspace
-from ..units import blocks_of, lowest_key, quotient, steal, unit_of
+from ..units import blocks_of, lowest_key, next_split, quotient, unit_of
 from .epilogue import finish
 from .fp8 import attend_pairs
 from .splits import cut, ends_of, keys_of, owner, sequence_at, split, splits_of
@@ -78,9 +78,7 @@ def load(items, endings, ring, begun, caches, flags, per, columns, problem, form
             number = count
         else:
             count = splits_of(splits)
-            number = count
-            if count > workers:
-                number = steal(flags, count, workers)
+            number = next_split(flags, count, workers)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 

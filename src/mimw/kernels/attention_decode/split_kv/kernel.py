@@ -30,7 +30,7 @@ from ..keys import load_item
 from ..nouns import Caches, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace, row_at
 from ..results import normalized
 from ..scores import clear_rows, softcapped
-from ..units import length_of, lowest_key, steal, unit_of
+from ..units import length_of, lowest_key, next_split, unit_of
 from .splits import begin, owner, span, splits_of
 
 PAIR, BOTH = tl.constexpr(8), tl.constexpr(256)     # a named barrier of two consumers with 128 threads each
@@ -71,9 +71,7 @@ def load(items, ring, begun, worker, workers, caches, plan, counter, problem, fo
             number = splits
         else:
             splits = splits_of(total, workers, form.DRAWN)
-            number = splits
-            if splits > workers:
-                number = steal(counter, splits, workers)
+            number = next_split(counter, splits, workers)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 
