@@ -119,12 +119,16 @@ def fitted(each, total, most, tiles):
 
 
 @mimw.jit
-def next_split(counter, splits, workers):
-    """The number of the split that a worker takes behind its own, `splits` if none is left."""
-    number = splits
-    if splits > workers:
-        number = steal(counter, splits, workers)
-    return number
+def next_split(counter, splits, workers, DRAWN: tl.constexpr):
+    """(the number of the split that a worker takes behind its own, how many there are), twice the same if none is left: with DRAWN
+    there are `splits`, else one for each worker."""
+    if DRAWN == 0:
+        return workers, workers
+    else:
+        number = splits
+        if splits > workers:
+            number = steal(counter, splits, workers)
+        return number, splits
 
 
 @mimw.jit

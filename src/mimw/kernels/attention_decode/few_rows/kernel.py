@@ -59,11 +59,7 @@ def load(items, endings, ring, begun, caches, flags, problem, form):
                 length = length_of(problem, batch)
             turn += 1
             part = 1
-        if form.DRAWN == 0:
-            number = count
-        else:
-            count = splits_of(splits)
-            number = next_split(flags, count, workers)
+        number, count = next_split(flags, splits_of(splits), workers, form.DRAWN)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 

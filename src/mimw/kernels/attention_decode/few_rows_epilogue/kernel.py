@@ -74,11 +74,7 @@ def load(items, endings, ring, begun, caches, flags, per, columns, problem, form
             batch = tl.where(batch == problem.batches, 0, batch)
             turn += 1
             part = 1
-        if form.DRAWN == 0:
-            number = count
-        else:
-            count = splits_of(splits)
-            number = next_split(flags, count, workers)
+        number, count = next_split(flags, splits_of(splits), workers, form.DRAWN)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 

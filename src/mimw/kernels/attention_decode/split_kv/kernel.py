@@ -67,11 +67,7 @@ def load(items, ring, begun, worker, workers, caches, plan, counter, problem, fo
             batch += piece.over.to(tl.int32)
             turn += 1
             part = 1
-        if form.DRAWN == 0:
-            number = splits
-        else:
-            splits = splits_of(total, workers, form.DRAWN)
-            number = next_split(counter, splits, workers)
+        number, splits = next_split(counter, splits_of(total, workers, form.DRAWN), workers, form.DRAWN)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 
