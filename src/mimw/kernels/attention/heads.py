@@ -14,8 +14,8 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumers
-from .nouns import Columns
+from ..consumers import consumer, consumers
+from .nouns import Columns, Inputs
 
 
 @triton.constexpr_function
@@ -67,6 +67,13 @@ def pipes(DTYPE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constex
     keys = pipe_of(K_STAGES, consumers(CONSUMERS), "keys", alloc(K_STAGES, BN, D, DTYPE), alloc(K_STAGES, BN, REST, DTYPE))
     values = pipe_of(V_STAGES, consumers(CONSUMERS), "values", alloc(V_STAGES, BN, V_D, DTYPE), alloc(V_STAGES, BN, V_REST, DTYPE))
     return queries, results, keys, values
+
+
+@mimw.jit
+def inputs_of(keys, values, me: tl.constexpr):
+    """The ends of consumer `me` of the pipes of keys and values."""
+    name: tl.constexpr = consumer(me)
+    return Inputs(keys.reader(name), values.reader(name), me)
 
 
 @mimw.jit

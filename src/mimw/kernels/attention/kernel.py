@@ -32,8 +32,8 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import compute
-from .heads import has_rest, pipes
-from .nouns import Changes, Columns, Form, Inputs, Operands, Problem, Scores
+from .heads import has_rest, inputs_of, pipes
+from .nouns import Changes, Columns, Form, Operands, Problem, Scores
 from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 
 
@@ -135,9 +135,8 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            inputs = Inputs(keys.reader(name), values.reader(name), me)
-            compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, rules, form)
+            compute(queries[me].reader(), results[me].writer(), inputs_of(keys, values, me), order.reader(consumer(me)), lse,
+                    rules, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler

@@ -85,12 +85,12 @@ def probabilities(scores, lse, query, key, rules, problem, TYPE: tl.constexpr, M
 @mimw.jit
 def begin(keys, queries, rules, query, key, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
     """P^T of the first block, with nothing beside it."""
-    k = tlx.local_slice(keys[0], [me * 64, 0], [64, keys.shape[1]])
+    k = tlx.local_slice(keys.rows[0], [me * 64, 0], [64, keys.rows.shape[1]])
     slot = queries.wait(0).slot
     scores = tlx.async_dot(k, tlx.local_trans(slot.rows))
     lse = tlx.local_load(slot.numbers)
     scores = tlx.async_dot_wait(0, scores)
-    return probabilities(scores, lse, query, key, rules, problem, keys.dtype, MASKED, form)
+    return probabilities(scores, lse, query, key, rules, problem, keys.rows.dtype, MASKED, form)
 
 
 @mimw.jit
@@ -180,7 +180,7 @@ def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.c
         signal(ds, 0)
     tlx.barrier_wait(keys.full[0], 0)
     of_head = rules_of(rules, batch, head * GROUP)
-    p = begin(keys.rows, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
+    p = begin(keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
     tlx.barrier_wait(values.full[0], 0)
     tiles = keys.rows, values.rows, ds
     state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)

@@ -33,6 +33,13 @@ def ending_pipe(readers: tl.constexpr):
 
 
 @mimw.jit
+def item_of(piece, batch, at, number, part, length):
+    """The item of a piece, which is part number `part` of split `number` and begins with unit `at`."""
+    alone = (at == piece.whole) & (piece.following == piece.whole + piece.units)
+    return Item(batch, piece.tile, piece.first, piece.stop, tl.where(alone, -1, number * 2 + part), length)
+
+
+@mimw.jit
 def put(buffer, number):
     """One number, to a buffer of one."""
     tlx.local_store(buffer, tl.full((1, ), number, tl.int32))

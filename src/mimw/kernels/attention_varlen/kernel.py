@@ -18,8 +18,8 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention.heads import has_rest, pipes
-from ..attention.nouns import Changes, Columns, Form, Inputs, Operands, Problem, Scores
+from ..attention.heads import has_rest, inputs_of, pipes
+from ..attention.nouns import Changes, Columns, Form, Operands, Problem, Scores
 from ..consumers import consumer
 from .compute import compute
 from .maps import FAR
@@ -129,9 +129,8 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            inputs = Inputs(keys.reader(name), values.reader(name), me)
-            compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, total_q, rules, form)
+            compute(queries[me].reader(), results[me].writer(), inputs_of(keys, values, me), order.reader(consumer(me)), lse,
+                    total_q, rules, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler

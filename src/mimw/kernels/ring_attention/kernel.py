@@ -25,9 +25,9 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention import compute as attention
-from ..attention.heads import pipes
+from ..attention.heads import inputs_of, pipes
 from ..attention.kernel import load_rows, store
-from ..attention.nouns import Changes, Columns, Form, Inputs, Operands, Problem, Scores
+from ..attention.nouns import Changes, Columns, Form, Operands, Problem, Scores
 from ..attention.schedule import next_tile, number_of_tiles, schedule
 from ..consumers import consumer, consumers
 from .compute import compute
@@ -118,13 +118,12 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            inputs = Inputs(keys.reader(name), values.reader(name), me)
+            inputs = inputs_of(keys, values, me)
             if PARTS == 1:      # as if the rank's rows were the last of a sequence of `seen_rows` rows
                 of_all = rules.replace(problem=problem.replace(seq_k=seen_rows))
-                attention.compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, of_all, form)
+                attention.compute(queries[me].reader(), results[me].writer(), inputs, order.reader(consumer(me)), lse, of_all, form)
             else:
-                compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, rules, zigzag, form)
+                compute(queries[me].reader(), results[me].writer(), inputs, order.reader(consumer(me)), lse, rules, zigzag, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             own = Operands(Columns(q_desc, None), Columns(k_desc, None), Columns(v_desc, None), None)
             whole = Operands(None, Columns(whole_k_desc, None), Columns(whole_v_desc, None), None)

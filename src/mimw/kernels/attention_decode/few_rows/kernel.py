@@ -23,7 +23,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attend import ROWS, WARPS, attend, rows_of
-from ..items import ending_pipe, item_pipe, received, received_ending, send, send_ending
+from ..items import ending_pipe, item_of, item_pipe, received, received_ending, send, send_ending
 from ..keys import load_item
 from ..nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace
 from ..partials import arrived, clear, merged, nothing, store_partial
@@ -44,10 +44,9 @@ def load(items, endings, ring, begun, caches, flags, problem, form):
         while at < end:
             lowest = lowest_key(length, problem)
             piece = span(at, end, start, length, unit, problem, form)
-            whole, units = piece.whole, piece.units
-            alone = (at == whole) & (piece.following == whole + units)
-            item = Item(batch, piece.tile, piece.first, piece.stop, tl.where(alone, -1, number * 2 + part), length)
+            item = item_of(piece, batch, at, number, part, length)
             send(items, turn, item)
+            whole, units = piece.whole, piece.units
             chunk = load_item(ring, begun, chunk, caches, item, item.tile, lowest, form)
             of_first, of_last = owner(whole, splits), owner(whole + units - 1, splits)
             begins, _ = split(of_first, splits)

@@ -25,7 +25,7 @@ import mimw.tlx as tlx
 from ...attention.softmax import softmax
 from ...consumers import consumer, consumers
 from ...gemm.product import columns
-from ..items import item_pipe, received, send
+from ..items import item_of, item_pipe, received, send
 from ..keys import load_item
 from ..nouns import Caches, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace, row_at
 from ..results import normalized
@@ -49,10 +49,9 @@ def load(items, ring, begun, worker, workers, caches, plan, counter, problem, fo
             length = length_of(problem, batch)
             lowest = lowest_key(length, problem)
             piece = span(at, end, start, length, unit, problem, form)
-            whole, units = piece.whole, piece.units
-            alone = (at == whole) & (piece.following == whole + units)
-            item = Item(batch, piece.tile, piece.first, piece.stop, tl.where(alone, -1, number * 2 + part), length)
+            item = item_of(piece, batch, at, number, part, length)
             send(items, turn, item)
+            whole, units = piece.whole, piece.units
             if at == whole:
                 last = number
                 if piece.following < whole + units:
