@@ -15,10 +15,11 @@ OWN_WAITS = ("async_dot_wait", "tma_store_wait", "async_wait")
 WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
 LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue",
          "tma_load_pair", "clc_issue_all")
-DECODING = "kernels/attention_decode/kernel.py"
+DECODING = "kernels/attention_decode/split_kv/kernel.py"
 AROUND = "tutorials/22_several_gpus.py"
-WARPS_APART = "kernels/attention_decode/few.py"
-FEW_ROWS = tuple(f"kernels/attention_decode/{file}.py" for file in ("few", "finished", "finisher", "warps"))
+WARPS_APART = "kernels/attention_decode/few_rows/kernel.py"
+EPILOGUE_APART = "kernels/attention_decode/few_rows_epilogue/kernel.py"
+FEW_ROWS = (WARPS_APART, EPILOGUE_APART)
 ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py",
           "tutorials/20_blackwell_pair_addmm.py")
 
@@ -28,8 +29,8 @@ def _swapped(mutant: Mutant, first, second) -> bool:
     return mutant.word in first and any(f"past {word}," in mutant.change for word in second)
 
 
-def _of(mutant: Mutant, file: str) -> bool:
-    """Whether the changed line belongs to the kernel of this file, maybe by a call."""
+def _of(mutant: Mutant, file: str | tuple[str, ...]) -> bool:
+    """True if the changed line belongs to the kernel of this file, or of one of these, maybe by a call."""
     return mutant.site.chain()[-1].file.endswith(file)
 
 
@@ -53,7 +54,7 @@ def _is_fenced_anew(mutant: Mutant) -> bool:
 
 def _meets(mutant: Mutant) -> bool:
     """Whether the changed line is of a kernel whose consumers hand data on by a named barrier."""
-    return mutant.site.file.endswith(("kernels/attention_backward/compute.py", DECODING))
+    return mutant.site.file.endswith("kernels/attention_backward/compute.py") or _of(mutant, DECODING)
 
 
 def _of_gradients(mutant: Mutant) -> bool:
@@ -191,15 +192,15 @@ REASONS = (
      "The last slot is given back later than it could be, and nobody fills it again."),
     (lambda m: _of_wide_heads(m) and _swapped(m, ("named_barrier_wait", ), ("local_store", )),
      "dK goes over K, which the other consumer had left when it gave the last weights. dV over V needs the wait, and is caught."),
-    (lambda m: m.site.file.endswith(FEW_ROWS) and (m.word == "fence" or "past fence," in m.change),
+    (lambda m: _of(m, FEW_ROWS) and (m.word == "fence" or "past fence," in m.change),
      "Queries, sums and numbers are written by ordinary stores and read by ordinary loads. No copy touches them, so a fence "
      "between proxies orders nothing there; the pipe's barrier does."),
-    (lambda m: _of(m, "kernels/attention_decode/finished.py") and _swapped(m, ("barrier_wait", ), ("local_store", )),
+    (lambda m: _of(m, EPILOGUE_APART) and _swapped(m, ("barrier_wait", ), ("local_store", )),
      "What it waits for is over without it: the slot of the first queries is fresh, and the item that the last one goes over was "
      "read by who gave the queries of a block that is released by then."),
-    (lambda m: m.site.file.endswith(FEW_ROWS) and m.change == "drop predicate",
+    (lambda m: _of(m, FEW_ROWS) and m.change == "drop predicate",
      "The first queries are then waited for in front of the first block, too; they do not need that block: slower, and right."),
-    (lambda m: m.site.file.endswith(FEW_ROWS) and m.word == "atomic_rmw" and m.change == "scope cta",
+    (lambda m: _of(m, FEW_ROWS) and m.word == "atomic_rmw" and m.change == "scope cta",
      "The flag is cleared for the next launch, which sees all of this one."),
     (lambda m: _of(m, WARPS_APART) and _swapped(m, ("barrier_wait", ), ("local_store", )),
      "The endings' slot that the producer has waited for before is given back behind the reading of the item that this one goes "
@@ -215,7 +216,7 @@ REASONS = (
      "Which rows leave, and that the peers have begun, are waited for one behind the other, in front of the loop that needs both: "
      "either may be first."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
-    (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
+    (lambda m: _of(m, DECODING) and (m.word == "fence" or "past fence," in m.change),
      "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "
      "product of the other consumer: without it the kernel of many rows is caught."),
     (lambda m: _meets(m) and (m.word == "fence" or "past fence," in m.change),
@@ -227,10 +228,10 @@ REASONS = (
      "dS^T is stored later than it could be, and in front of the fence still."),
     (lambda m: _meets(m) and m.word == "barrier_wait" and m.change == "shift phase",
      "Wrong where the writer of dQ starts two blocks later than the consumers: 300 seeds find it, the few of this table do not."),
-    (lambda m: m.site.file.endswith(DECODING) and m.change == "drop predicate",
+    (lambda m: _of(m, DECODING) and m.change == "drop predicate",
      "The barrier of the first queries is waited for once, in a first tile of several blocks, and nobody arrives again before "
      "that."),
-    (lambda m: m.site.file.endswith(DECODING) and m.word == "local_store" and "past barrier_arrive" in m.change,
+    (lambda m: _of(m, DECODING) and m.word == "local_store" and "past barrier_arrive" in m.change,
      "The arrival only lets the producer ask for more keys: no data go through it."),
     (lambda m: _meets(m) and m.change in ("duplicate", "next barrier"),
      "All consumers wait on this barrier together, once more or on another one that nobody else uses."),

@@ -17,7 +17,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.kernels import attention_backward, ring_attention, ring_attention_backward
 from mimw.kernels.ring_attention import positions
-from mimw.kernels.ring_attention.gather import PIECES, Arrivals, arrived, enter, put
+from mimw.kernels.ring_attention.gather import PIECES, Arrivals, KeysAndValues, Strides, arrived, enter, put
 from mimw.kernels.ring_attention_backward.collect import collect
 
 
@@ -92,8 +92,9 @@ def keys_twice(k, v, whole_k, whole_v, k_desc, v_desc, flags, state, out, world,
     within = tl.arange(0, 64)[:, None] * D + tl.arange(0, D)[None, :]
     for turn in range(2):
         base = enter(state, 1)
-        own = k + turn * rows * D, v + turn * rows * D
-        put(own, (whole_k, whole_v), flags, 0, ((0, 0, D), (0, 0, D)), 1, 1, rows, world, 0, D, 1)
+        own = KeysAndValues(k + turn * rows * D, v + turn * rows * D)
+        steps = KeysAndValues(Strides(0, 0, D), Strides(0, 0, D))
+        put(own, KeysAndValues(whole_k, whole_v), flags, 0, steps, 1, 1, rows, world, 0, D, 1)
         for step in range(1, size):
             source = (me + step) % size
             arrived(Arrivals(flags, 0, base, world, 1), source, 0)

@@ -13,8 +13,8 @@ import mimw.tlx as tlx
 from benchmarks.mutation_kernels import CASES
 from mimw.kernels import attention_decode
 from mimw.kernels.attention_decode import Configuration, flags_for, room_for
-from mimw.kernels.attention_decode import columns as side
-from mimw.kernels.attention_decode.pairs import halves
+from mimw.kernels.attention_decode.few_rows_epilogue import splits as side
+from mimw.kernels.attention_decode.few_rows_epilogue.fp8 import halves
 from mimw.runtime.simulate import prepare
 from tests.compiling import to_assembly
 
@@ -103,8 +103,8 @@ def test_few_rows_in_any_order(check_kernel, form):
 def shares(out, length, most, tiles, per, columns, DRAWN: tl.constexpr):
     """The units of each share; a share is the owner of its first unit and its last."""
     shares = side.cut(length, most, tiles, per, columns, 1, DRAWN)
-    for number in range(side.shares_of(shares)):
-        first, stop = side.share(number, shares)
+    for number in range(side.splits_of(shares)):
+        first, stop = side.split(number, shares)
         tl.store(out + 2 * number, first)
         tl.store(out + 2 * number + 1, stop)
         if first < stop:

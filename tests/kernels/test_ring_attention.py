@@ -29,7 +29,7 @@ from tests.kernels.cut_sequences import (
 def owned(out, me, size, rows, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
     """What `keys_of` says of each program, six numbers of it."""
     program = tl.program_id(0)
-    source, row, key, first, count, early = keys_of(program, me, size, Problem(1, rows, rows, 0, None, None), BM, BN, PARTS, CAUSAL)
+    source, row, key, first, count, early = keys_of(program, me, size, Problem(1, rows, rows, None, None, 0), BM, BN, PARTS, CAUSAL)
     tl.store(out + program * 6, source)
     tl.store(out + program * 6 + 1, row)
     tl.store(out + program * 6 + 2, key)

@@ -102,7 +102,7 @@ def test_other_types_and_lengths_that_no_cache_holds():
     (dict(lengths=[150, 0], queries=3, heads=4, kv_heads=1, dim=64), (2.0, 0.5), 70),
     (dict(lengths=[70, 50], queries=2, heads=2, kv_heads=1, dim=33), (0.5, None), None)])
 def test_caches_of_e4m3(given, scales, left):
-    """By finished.py, up to 8 rows and more, and by plain Triton; a scale for each head, and one for all, or none."""
+    """By few_rows_epilogue, up to 8 rows and more, and by plain Triton; a scale for each head, and one for all, or none."""
     q, k, v, lengths, table = problem(**given)
     k, v = (x.to(torch.float8_e4m3fn) for x in (k, v))
     found = ops.attention_decode(q, k, v, lengths, page_table=table, softcap=3.0, k_scale=scales[0], v_scale=scales[1],

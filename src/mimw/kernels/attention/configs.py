@@ -59,8 +59,8 @@ def value_dim(head_dim: int) -> int:
 
 
 def heads_in_band(all_heads: int, group: int, seq_k: int, head_dim: int, causal: bool) -> int:
-    """How many heads' tiles are drawn together. Causal tiles differ in length, and the more heads the better they even out, for
-    as long as the keys and values of these heads stay in the L2 cache; without a mask one head after the other is best."""
+    """The number of heads whose tiles are drawn together. Causal tiles differ in length, and the more heads the better they even
+    out, for as long as the keys and values of these heads stay in the L2 cache; without a mask one head after the other is best."""
     if not causal:
         return 1
     return max(1, min(all_heads, L2_BYTES // (4 * seq_k * head_dim) * group))

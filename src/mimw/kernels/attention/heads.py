@@ -1,10 +1,10 @@
 """Heads whose width is no power of two, as Triton's tiles are: 96 = 64 + 32 and 192 = 128 + 64, as two tiles of a slot.
 
-Input: slots of pipes with the field `rows`, and `rest` where heads have a rest; sums of p V as a tuple with a tile for each of the
-two. Output: the products of whole heads. For example, with heads of 96:
+Input: slots of pipes with the field `rows`, and `rest` where heads have a rest; sums of p V as
+`Columns` (nouns.py). Output: the products of whole heads. For example, with heads of 96:
 
     scores_of(q, k)                 q.rows k.rows^T + q.rest k.rest^T
-    weigh(p, v, (first, second))    (first + p v.rows, second + p v.rest)
+    weigh(p, v, acc)                acc.first + p v.rows, acc.rest + p v.rest
 """
 
 import triton
@@ -14,19 +14,23 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumers
+from ..consumers import consumer, consumers
+from .nouns import Columns, Inputs
 
 
 @triton.constexpr_function
 def has_rest(slot):
-    """Whether the heads of a slot, or of a pipe, have a rest."""
+    """True if the heads of a slot, or of a pipe, have a rest."""
     return "rest" in slot.fields
 
 
-@triton.constexpr_function
+@mimw.jit
 def dots(acc):
-    """How many products add to the sums."""
-    return len(acc)
+    """The number of products that add to the sums."""
+    if acc.rest is None:
+        return 1
+    else:
+        return 2
 
 
 @mimw.jit
@@ -66,6 +70,13 @@ def pipes(DTYPE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constex
 
 
 @mimw.jit
+def inputs_of(keys, values, me: tl.constexpr):
+    """The ends of consumer `me` of the pipes of keys and values."""
+    name: tl.constexpr = consumer(me)
+    return Inputs(keys.reader(name), values.reader(name), me)
+
+
+@mimw.jit
 def scores_of(q, k):
     """The product of queries and keys, begun."""
     scores = tlx.async_dot(q.rows, tlx.local_trans(k.rows))
@@ -78,41 +89,41 @@ def scores_of(q, k):
 def weigh(p, v, acc):
     """acc + p v, begun."""
     if has_rest(v):
-        return tlx.async_dot(p, v.rows, acc[0]), tlx.async_dot(p, v.rest, acc[1])
+        return Columns(tlx.async_dot(p, v.rows, acc.first), tlx.async_dot(p, v.rest, acc.rest))
     else:
-        return (tlx.async_dot(p, v.rows, acc[0]), )
+        return Columns(tlx.async_dot(p, v.rows, acc.first), None)
 
 
 @mimw.jit
 def waited(acc):
     """The sums when all products are over."""
-    if dots(acc) == 2:
-        return tlx.async_dot_wait(0, acc[0]), tlx.async_dot_wait(0, acc[1])
+    if acc.rest is None:
+        return Columns(tlx.async_dot_wait(0, acc.first), None)
     else:
-        return (tlx.async_dot_wait(0, acc[0]), )
+        return Columns(tlx.async_dot_wait(0, acc.first), tlx.async_dot_wait(0, acc.rest))
 
 
 @mimw.jit
 def shrunk(acc, factor):
     """The sums times a factor for each row."""
-    if dots(acc) == 2:
-        return acc[0] * factor, acc[1] * factor
+    if acc.rest is None:
+        return Columns(acc.first * factor, None)
     else:
-        return (acc[0] * factor, )
+        return Columns(acc.first * factor, acc.rest * factor)
 
 
 @mimw.jit
 def nothing(ROWS: tl.constexpr, v):
     """Sums of nothing, for values like those of slot `v`."""
     if has_rest(v):
-        return tl.zeros((ROWS, v.rows.shape[1]), tl.float32), tl.zeros((ROWS, v.rest.shape[1]), tl.float32)
+        return Columns(tl.zeros((ROWS, v.rows.shape[1]), tl.float32), tl.zeros((ROWS, v.rest.shape[1]), tl.float32))
     else:
-        return (tl.zeros((ROWS, v.rows.shape[1]), tl.float32), )
+        return Columns(tl.zeros((ROWS, v.rows.shape[1]), tl.float32), None)
 
 
 @mimw.jit
 def write(slot, acc, factor, dtype: tl.constexpr):
     """The sums times a factor for each row, rounded, to a slot."""
-    tlx.local_store(slot.rows, (acc[0] * factor).to(dtype))
+    tlx.local_store(slot.rows, (acc.first * factor).to(dtype))
     if has_rest(slot):
-        tlx.local_store(slot.rest, (acc[1] * factor).to(dtype))
+        tlx.local_store(slot.rest, (acc.rest * factor).to(dtype))

@@ -32,8 +32,8 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import compute
-from .heads import has_rest, pipes
-from .nouns import Changes, Form, Inputs, Operands, Problem, Scores
+from .heads import has_rest, inputs_of, pipes
+from .nouns import Changes, Columns, Form, Operands, Problem, Scores
 from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 
 
@@ -41,9 +41,9 @@ from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 def load_rows(descs, pipe, chunk, batch, head, row):
     """Chunk number `chunk`: the rows of a head from `row` on."""
     slot = pipe.acquire(chunk)
-    tle.gpu.copy(descs[0], tlx.local_reshape(slot.rows, descs[0].block_shape), descs[0].block_shape, [batch, head, row, 0])
+    tle.gpu.copy(descs.first, tlx.local_reshape(slot.rows, descs.first.block_shape), descs.first.block_shape, [batch, head, row, 0])
     if has_rest(slot):
-        tle.gpu.copy(descs[1], tlx.local_reshape(slot.rest, descs[1].block_shape), descs[1].block_shape,
+        tle.gpu.copy(descs.rest, tlx.local_reshape(slot.rest, descs.rest.block_shape), descs.rest.block_shape,
                      [batch, head, row, slot.rows.shape[1]])
     pipe.commit(chunk)
 
@@ -90,10 +90,10 @@ def store(results, order, o_descs, problem, form):
             result = results[c].reader()
             slot = result.wait(turn).slot
             row = tile.query + c * (form.BM // form.CONSUMERS)
-            tlx.async_descriptor_store(o_descs[0], tlx.local_reshape(slot.rows, o_descs[0].block_shape),
+            tlx.async_descriptor_store(o_descs.first, tlx.local_reshape(slot.rows, o_descs.first.block_shape),
                                        [tile.batch, tile.head, row, 0])
             if has_rest(slot):
-                tlx.async_descriptor_store(o_descs[1], tlx.local_reshape(slot.rest, o_descs[1].block_shape),
+                tlx.async_descriptor_store(o_descs.rest, tlx.local_reshape(slot.rest, o_descs.rest.block_shape),
                                            [tile.batch, tile.head, row, slot.rows.shape[1]])
             tlx.async_descriptor_store_wait(0)
             result.release(turn)
@@ -124,10 +124,10 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     SLOTS: tl.constexpr = 2 if AHEAD else 1
-    problem = Problem(batches, heads, seq_q, seq_k, band, left, right)
+    problem = Problem(heads, seq_q, seq_k, left, right, batches, band)
     rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
-    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
-    of = Operands((q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest))
+    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
+    of = Operands(Columns(q_desc, q_rest), Columns(k_desc, k_rest), Columns(v_desc, v_rest), Columns(o_desc, o_rest))
 
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
     order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))
@@ -135,9 +135,8 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            inputs = Inputs(keys.reader(name), values.reader(name), me)
-            compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, rules, form)
+            compute(queries[me].reader(), results[me].writer(), inputs_of(keys, values, me), order.reader(consumer(me)), lse,
+                    rules, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler

@@ -2,9 +2,9 @@
 
 Input: sizes and constants of a launch. Output: structs that roles and steps hand to each other. For example:
 
-    problem = Problem(batches, heads, seq_q, seq_k, band, left, right)
+    problem = Problem(heads, seq_q, seq_k, left, right, batches, band)
     scores = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
-    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
     compute(queries, results, Inputs(keys, values, me), order, lse, scores, form)
 """
 
@@ -16,17 +16,33 @@ import mimw.tle as tle
 
 
 @tle.struct
-class Problem:
-    """Sizes of a launch, or of one of the packed sequences. Tiles of `band` heads are numbered together; a query sees `left` keys
-    before its own position and `right` behind it, None for all."""
+class Sizes:
+    """Sizes of a launch, or of one of the packed sequences: query heads, queries, keys; a query sees `left` keys before its own
+    position and `right` behind it, None for all. Kernels forward and backward have these."""
 
-    batches: Any
     heads: Any
     seq_q: Any
     seq_k: Any
-    band: Any
     left: Any
     right: Any
+
+
+@tle.struct
+class Tiling:
+    """Constants of kernels forward and backward: tiles of BM queries and BN keys, GROUP query heads to a head of keys, the mask."""
+
+    BM: tl.constexpr
+    BN: tl.constexpr
+    GROUP: tl.constexpr
+    CAUSAL: tl.constexpr
+
+
+@tle.struct
+class Problem(Sizes):
+    """Sizes of a launch forward, of so many `batches`. Tiles of `band` heads are numbered together."""
+
+    batches: Any
+    band: Any
 
 
 @tle.struct
@@ -50,14 +66,10 @@ class Scores:
 
 
 @tle.struct
-class Form:
-    """Constants of a kernel: tiles of BM queries and BN keys, GROUP query heads to a head of keys, and how consumers work."""
+class Form(Tiling):
+    """Constants of a kernel forward: its tiles, and how consumers work."""
 
-    BM: tl.constexpr
-    BN: tl.constexpr
-    GROUP: tl.constexpr
     CONSUMERS: tl.constexpr
-    CAUSAL: tl.constexpr
     MASKED: tl.constexpr
     PING_PONG: tl.constexpr
     AHEAD: tl.constexpr
@@ -65,8 +77,16 @@ class Form:
 
 
 @tle.struct
+class Columns:
+    """The first columns of heads, and the rest of those whose width is no power of two, else None: sums of both, or descriptors."""
+
+    first: Any
+    rest: Any
+
+
+@tle.struct
 class Operands:
-    """Descriptors of Q, K, V and O, each with that of the rest of its heads, or None."""
+    """Descriptors of Q, K, V and O, each as `Columns`."""
 
     q: Any
     k: Any

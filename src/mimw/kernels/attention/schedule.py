@@ -3,7 +3,7 @@
 Input: the number of a tile, the sizes and the form of the kernel (nouns.py). Output: the tile's place, or the number of the next
 tile. For example, with BM = BN = 128, one head, 256 queries and keys, and CAUSAL:
 
-    tile_at(0, Problem(1, 1, 256, 256, 1, None, None), form)    Tile(0, 0, 128, 2, 1): batch 0, head 0, queries from 128 on,
+    tile_at(0, Problem(1, 256, 256, None, None, 1, 1), form)    Tile(0, 0, 128, 2, 1): batch 0, head 0, queries from 128 on,
                                                                 2 blocks of keys, of which 1 needs no mask
     window_at(128, problem, form)           (0, 1) where `left` is 100: keys from 0 on, blocks from number 1 on begin
                                             inside of the window of every query of the tile
@@ -113,7 +113,7 @@ def schedule(order, counter, problem, form):
 
 @mimw.jit
 def next_tile(order, turn):
-    """Which tile follows number `turn` of this program."""
+    """The tile that follows number `turn` of this program."""
     tile = tl.max(tlx.local_load(order.wait(turn).slot.tile), 0)
     order.release(turn)
     return tile

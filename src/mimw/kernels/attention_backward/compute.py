@@ -21,33 +21,33 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
+from .buffers import SLOTS
 from .order import program_of
 from .schedule import span
 from .scores import rules_of, weights
 from .sums import share_of
 
 FINISHED = tl.constexpr(8)  # named barrier of all consumers: their last shares of dQ are made
-SLOTS = tl.constexpr(3)   # of dS^T: one is written, one read; of the third a slower consumer may still read the block before
 
 
 @mimw.jit
 def place_of(ds, chunk, me: tl.constexpr):
     """The consumer's rows of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
-    tile = ds[0][chunk % SLOTS]
+    tile = ds.rows[chunk % SLOTS]
     return tlx.local_slice(tile, [me * 64, 0], [64, tile.shape[1]])
 
 
 @mimw.jit
 def signal(ds, chunk):
     """Announce to all consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
-    tlx.barrier_arrive(ds[1][chunk % SLOTS])
+    tlx.barrier_arrive(ds.full[chunk % SLOTS])
 
 
 @mimw.jit
 def wait(ds, chunk):
-    """Until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so this
-    is also the time from which on the slot of chunk n + 2 may be written."""
-    tlx.barrier_wait(ds[1][chunk % SLOTS], (chunk // SLOTS) & 1)
+    """Wait until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so
+    this is also the time from which on the slot of chunk n + 2 may be written."""
+    tlx.barrier_wait(ds.full[chunk % SLOTS], (chunk // SLOTS) & 1)
 
 
 @mimw.jit
@@ -55,7 +55,7 @@ def share(ds, chunk, keys, me: tl.constexpr):
     """The product of a chunk of dS with K: 64 rows of dQ for all columns, or where a block has no more, some of the columns."""
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     COLUMNS: tl.constexpr = keys.shape[1] // CONSUMERS
-    tile = ds[0][chunk % SLOTS]
+    tile = ds.rows[chunk % SLOTS]
     if tile.shape[1] == 64 * CONSUMERS:
         return tlx.async_dot(tlx.local_trans(tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64])), keys)
     else:
@@ -85,12 +85,12 @@ def probabilities(scores, lse, query, key, rules, problem, TYPE: tl.constexpr, M
 @mimw.jit
 def begin(keys, queries, rules, query, key, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
     """P^T of the first block, with nothing beside it."""
-    k = tlx.local_slice(keys[0], [me * 64, 0], [64, keys.shape[1]])
+    k = tlx.local_slice(keys.rows[0], [me * 64, 0], [64, keys.rows.shape[1]])
     slot = queries.wait(0).slot
     scores = tlx.async_dot(k, tlx.local_trans(slot.rows))
     lse = tlx.local_load(slot.numbers)
     scores = tlx.async_dot_wait(0, scores)
-    return probabilities(scores, lse, query, key, rules, problem, keys.dtype, MASKED, form)
+    return probabilities(scores, lse, query, key, rules, problem, keys.rows.dtype, MASKED, form)
 
 
 @mimw.jit
@@ -98,7 +98,7 @@ def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexp
          form):
     """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
     keys, values, ds = tiles
-    queries, slopes, shares = pipes
+    queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
     p, dk, dv = state
     DTYPE: tl.constexpr = keys.dtype
     D: tl.constexpr = dk.shape[1]
@@ -164,24 +164,25 @@ def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexp
 
 
 @mimw.jit
-def gradients(keys, values, ds, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
+def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
     """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
     `queries` is what `span` says of them."""
     D: tl.constexpr = form.D
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
     MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
+    keys, values, ds = memory.keys, memory.values, memory.ds
     first, blocks, early, late = queries
     key += me * 64
     if form.DQ == "tma":
-        tlx.local_store(place_of(ds, 0, me), tl.zeros((64, BM), keys[0].dtype))
+        tlx.local_store(place_of(ds, 0, me), tl.zeros((64, BM), keys.rows.dtype))
         tlx.fence("async_shared")
         signal(ds, 0)
-    tlx.barrier_wait(keys[1][0], 0)
+    tlx.barrier_wait(keys.full[0], 0)
     of_head = rules_of(rules, batch, head * GROUP)
-    p = begin(keys[0], pipes[0], of_head, first * BM, key, problem, me, MASKED, form)
-    tlx.barrier_wait(values[1][0], 0)
-    tiles = keys[0], values[0], ds
+    p = begin(keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
+    tlx.barrier_wait(values.full[0], 0)
+    tiles = keys.rows, values.rows, ds
     state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
     block = 0
     # Not known to be one round, the loops inside stay loops, and need fewer registers.
@@ -200,17 +201,17 @@ def gradients(keys, values, ds, pipes, batch, head, key, queries, rules, problem
                 state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
                 block += 1
     state = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
-    k, v = finish(tiles, pipes[2], block, state, rules.scale, me, form.DQ)
+    k, v = finish(tiles, pipes.shares, block, state, rules.scale, me, form.DQ)
     return k, v, key
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
+def compute(memory, pipes, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
     """The role: dK and dV of 64 keys, to memory."""
     block, head, batch = program_of(form.BANDS)
     key = block * form.BN
     queries = span(key, problem, form.BM, form.BN, form.CAUSAL)
-    k, v, key = gradients(keys, values, ds, pipes, batch, head, key, queries, rules, problem, me, form)
+    k, v, key = gradients(memory, pipes, batch, head, key, queries, rules, problem, me, form)
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, k, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)

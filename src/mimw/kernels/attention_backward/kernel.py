@@ -24,12 +24,12 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumer, consumers
-from .compute import SLOTS, compute
-from .nouns import Form, Problem, Rules
+from .buffers import memory_of_keys, pipes_of
+from .compute import compute
+from .nouns import Form, Operands, Problem, Rules
 from .order import program_of
 from .schedule import span
-from .sums import BLOCK_COLUMNS, store
+from .sums import store
 
 
 @mimw.jit
@@ -43,29 +43,29 @@ def load_rows(desc, rows_desc, pipe, block, batch, head, heads, query):
 
 
 @mimw.jit
-def load_once(desc, tiles, full, batch, head, key):
+def load_once(desc, tiles, batch, head, key):
     """The program's block of keys or values."""
-    tlx.barrier_expect_bytes(full[0], tiles.shape[0] * tiles.shape[1] * tlx.size_of(tlx.dtype_of(desc)))
-    tlx.async_descriptor_load(desc, tiles[0], [batch, head, key, 0], full[0])
+    tlx.barrier_expect_bytes(tiles.full[0], tiles.rows.shape[0] * tiles.rows.shape[1] * tlx.size_of(tlx.dtype_of(desc)))
+    tlx.async_descriptor_load(desc, tiles.rows[0], [batch, head, key, 0], tiles.full[0])
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, problem, form):
+def load(memory, of, problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
-    heads = problem.heads
+    heads, queries, slopes = problem.heads, memory.queries.writer(), memory.slopes.writer()
     number, head, batch = program_of(form.BANDS)
     key = number * form.BN
     first, blocks, _, _ = span(key, problem, BM, form.BN, form.CAUSAL)
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
         if block == 0:
-            load_once(k_desc, keys[0], keys[1], batch, head, key)
-        load_rows(q_desc, lse_desc, queries, block, batch, query_head, heads, query)
+            load_once(of.k, memory.keys, batch, head, key)
+        load_rows(of.q, of.lse, queries, block, batch, query_head, heads, query)
         if block == 0:
-            load_once(v_desc, values[0], values[1], batch, head, key)
-        load_rows(do_desc, delta_desc, slopes, block, batch, query_head, heads, query)
+            load_once(of.v, memory.values, batch, head, key)
+        load_rows(of.do, of.delta, slopes, block, batch, query_head, heads, query)
 
 
 @mimw.jit
@@ -86,32 +86,19 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
                BANDS       which program has which block of keys: order.py
     """
     CONSUMERS: tl.constexpr = BN // 64
-    COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, seq_q, seq_k, zero, left, right)
+    problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, RAGGED, DQ, BANDS)
-    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
-                       rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
-    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
-                      rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
-    ds = None if DQ == "not" else (tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
-    shares = ()
-    for c in tl.static_range(CONSUMERS if DQ == "tma" else 0):
-        shares = shares + (tle.pipe(capacity=1, name="shares",
-                                    tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
+    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS)
+    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, rules, problem, me, form)
+            compute(memory, pipes_of(memory, me, form), dk_desc, dv_desc, rules, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc,
-                 delta_desc, problem, form)
+            of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
+            load(memory, of, problem, form)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, sums, problem, BM, BN, D, GROUP, CAUSAL, BANDS)
+                store(memory.shares, sums, problem, form)

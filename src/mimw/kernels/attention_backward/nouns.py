@@ -2,10 +2,10 @@
 
 Input: sizes and constants of a launch. Output: structs that roles and steps hand to each other. For example:
 
-    problem = Problem(heads, seq_q, seq_k, zero, left, right)
+    problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, RAGGED, DQ, BANDS)
-    compute(keys, values, ds, pipes, dk_desc, dv_desc, rules, problem, me, form)
+    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS)
+    compute(memory, Pipes(queries, slopes, shares), dk_desc, dv_desc, rules, problem, me, form)
 """
 
 from typing import Any
@@ -14,18 +14,14 @@ import triton.language as tl
 
 import mimw.tle as tle
 
+from ..attention.nouns import Sizes, Tiling
+
 
 @tle.struct
-class Problem:
-    """Sizes of a launch, or of one of the packed sequences: query heads, queries, keys; a query sees `left` keys before its own
-    position and `right` behind it, None for all. `opaque_zero` is 0, which the compiler must not know (compute.py)."""
+class Problem(Sizes):
+    """Sizes of a launch, or of one of the packed sequences. `opaque_zero` is 0, which the compiler must not know (compute.py)."""
 
-    heads: Any
-    seq_q: Any
-    seq_k: Any
     opaque_zero: Any
-    left: Any
-    right: Any
 
 
 @tle.struct
@@ -50,15 +46,64 @@ class HeadRules:
 
 
 @tle.struct
-class Form:
-    """Constants of a kernel: tiles of BM queries, BN keys and D columns, GROUP query heads to a head of keys; masks; how dQ is
-    added; which program has which block (order.py), None where tiles come from a list."""
+class Form(Tiling):
+    """Constants of a kernel: its tiles, of D columns; RAGGED if there are keys beyond the end; how dQ is added; which program has
+    which block (order.py), None where tiles come from a list."""
 
-    BM: tl.constexpr
-    BN: tl.constexpr
     D: tl.constexpr
-    GROUP: tl.constexpr
-    CAUSAL: tl.constexpr
     RAGGED: tl.constexpr
     DQ: tl.constexpr
     BANDS: tl.constexpr
+
+
+@tle.struct
+class Operands:
+    """Descriptors of Q, K, V and dO, and of the log-sum-exps and deltas of each query, None where they are no descriptors."""
+
+    q: Any
+    k: Any
+    v: Any
+    do: Any
+    lse: Any
+    delta: Any
+
+
+@tle.struct
+class Tiles:
+    """Tiles in shared memory, and barriers that say when each is full."""
+
+    rows: Any
+    full: Any
+
+
+@tle.struct
+class Pipes:
+    """A consumer's ends of the pipes of queries, with their log-sum-exps, of slopes (dO), with their deltas, and of its shares of
+    dQ, None where dQ is not made."""
+
+    queries: Any
+    slopes: Any
+    shares: Any
+
+
+@tle.struct
+class Memory:
+    """What a program that owns keys has in shared memory: its keys and values, pipes of queries and slopes (dO) with a number for
+    each row, dS^T and pipes of shares of dQ, None and none where dQ is not made."""
+
+    keys: Tiles
+    values: Tiles
+    queries: Any
+    slopes: Any
+    ds: Any
+    shares: Any
+
+
+@tle.struct
+class Streams:
+    """Tiles of queries and slopes (dO), which are loaded once, and ends of the pipes of keys and values."""
+
+    queries: Any
+    slopes: Any
+    keys: Any
+    values: Any

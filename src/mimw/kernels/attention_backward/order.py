@@ -35,7 +35,7 @@ def end_of(blocks: int, heads: int) -> float:
 
 
 def bands_of(blocks: int, heads: int, batches: int, order: str) -> int:
-    """How many bands a batch's `heads` heads of `blocks` blocks make: a power of two, 0 for head after head."""
+    """The number of bands that a batch's `heads` heads of `blocks` blocks make: a power of two, 0 for head after head."""
     if order == "heads" or order == "auto" and end_of(blocks, heads * batches) <= FEW:
         return 0
     bands = 1

@@ -21,9 +21,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumer, consumers
+from .buffers import memory_of_queries, read, written
 from .kernel import load_once
-from .nouns import Form, Problem, Rules
+from .nouns import Form, Operands, Problem, Rules
 from .order import program_of, sizes_of
 from .scores import rules_of, weights
 
@@ -47,31 +47,33 @@ def keys_of(query, problem, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.const
 
 @mimw.jit
 def load_block(desc, pipe, block, batch, head, low, BN: tl.constexpr):
+    """Block number `block` of keys or values, counted from block `low` on."""
     slot = pipe.acquire(block)
     tle.gpu.copy(desc, tlx.local_reshape(slot.rows, desc.block_shape), desc.block_shape, [batch, head, (low + block) * BN, 0])
     pipe.commit(block)
 
 
 @mimw.jit
-def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, query, problem, BM: tl.constexpr, BN: tl.constexpr,
-         GROUP: tl.constexpr, CAUSAL: tl.constexpr, BANDS: tl.constexpr):
+def load(to, of, query, problem, form):
     """Queries and dO once, then keys and values, keys a block ahead."""
-    _, head, batch = program_of(BANDS)
-    low, blocks, _, _ = keys_of(query, problem, BM, BN, CAUSAL)
-    load_once(q_desc, queries[0], queries[1], batch, head, query)
-    load_block(k_desc, keys, 0, batch, head // GROUP, low, BN)
-    load_once(do_desc, slopes[0], slopes[1], batch, head, query)
+    BN: tl.constexpr = form.BN
+    GROUP: tl.constexpr = form.GROUP
+    _, head, batch = program_of(form.BANDS)
+    low, blocks, _, _ = keys_of(query, problem, form.BM, BN, form.CAUSAL)
+    load_once(of.q, to.queries, batch, head, query)
+    load_block(of.k, to.keys, 0, batch, head // GROUP, low, BN)
+    load_once(of.do, to.slopes, batch, head, query)
     for block in range(1, blocks):
-        load_block(v_desc, values, block - 1, batch, head // GROUP, low, BN)
-        load_block(k_desc, keys, block, batch, head // GROUP, low, BN)
-    load_block(v_desc, values, blocks - 1, batch, head // GROUP, low, BN)
+        load_block(of.v, to.values, block - 1, batch, head // GROUP, low, BN)
+        load_block(of.k, to.keys, block, batch, head // GROUP, low, BN)
+    load_block(of.v, to.values, blocks - 1, batch, head // GROUP, low, BN)
 
 
 @mimw.jit
-def step(tiles, block, state, numbers, rules, query, low, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
+def step(streams, block, state, numbers, rules, query, low, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
          form):
     """dQ += dS K of block number `block` of keys beside the probabilities of the next."""
-    queries, slopes, keys, values = tiles
+    queries, slopes, keys, values = streams.queries.rows, streams.slopes.rows, streams.keys, streams.values
     weight, dq = state
     lse, delta = numbers
     zero = block & problem.opaque_zero  # keeps the addresses of Q and dO from being held in registers, as in compute.py
@@ -109,40 +111,39 @@ def weights_of(scores, lse, query, key, rules, problem, TYPE: tl.constexpr, MASK
 
 
 @mimw.jit
-def gradients(queries, slopes, keys, values, numbers, scale, of_head, query, span, problem, me: tl.constexpr, form):
+def gradients(streams, numbers, scale, of_head, query, span, problem, me: tl.constexpr, form):
     """dQ, over Q in shared memory, of consumer `me`, whose queries begin at `query`; `numbers` are their log-sum-exps and deltas,
     `span` is what `keys_of` says of all the program's queries."""
     D: tl.constexpr = form.D
     low, blocks, early, late = span
     whole = form.replace(RAGGED=False)      # for blocks of keys without an end
     lse, delta = numbers
-    q = tlx.local_slice(queries[0][0], [me * 64, 0], [64, D])
-    tlx.barrier_wait(queries[1][0], 0)
-    scores = tlx.async_dot(q, tlx.local_trans(keys.wait(0).slot.rows))
+    q = tlx.local_slice(streams.queries.rows[0], [me * 64, 0], [64, D])
+    tlx.barrier_wait(streams.queries.full[0], 0)
+    scores = tlx.async_dot(q, tlx.local_trans(streams.keys.wait(0).slot.rows))
     scores = tlx.async_dot_wait(0, scores)
     weight = weights_of(scores, lse, query, low * form.BN, of_head, problem, kept_as(q), True, form)
-    tlx.barrier_wait(slopes[1][0], 0)
+    tlx.barrier_wait(streams.slopes.full[0], 0)
     state = weight, tl.zeros((64, D), tl.float32)
-    tiles = queries[0], slopes[0], keys, values
     # A step makes the probabilities of the block behind its own: those of blocks 1 to early - 1 and from `late` on need masks.
     last = blocks - 1
     begin = tl.minimum(tl.maximum(early - 1, 0), last)
     end = tl.minimum(tl.maximum(late - 1, begin), last)
     if problem.left is not None:
         for block in range(0, begin):
-            state = step(tiles, block, state, numbers, of_head, query, low, problem, me, False, True, form)
+            state = step(streams, block, state, numbers, of_head, query, low, problem, me, False, True, form)
     for block in range(begin, end):
-        state = step(tiles, block, state, numbers, of_head, query, low, problem, me, False, False, whole)
+        state = step(streams, block, state, numbers, of_head, query, low, problem, me, False, False, whole)
     for block in range(end, last):
-        state = step(tiles, block, state, numbers, of_head, query, low, problem, me, False, True, form)
-    _, dq = step(tiles, last, state, numbers, of_head, query, low, problem, me, True, False, whole)
+        state = step(streams, block, state, numbers, of_head, query, low, problem, me, False, True, form)
+    _, dq = step(streams, last, state, numbers, of_head, query, low, problem, me, True, False, whole)
     tlx.local_store(q, (dq * scale).to(q.dtype))  # over Q, of which nobody else reads these rows
     tlx.fence("async_shared")
     return q
 
 
 @mimw.jit
-def compute(queries, slopes, keys, values, rows, dq_desc, rules, query, padded, problem, me: tl.constexpr, form):
+def compute(streams, rows, dq_desc, rules, query, padded, problem, me: tl.constexpr, form):
     """The role: the 64 queries of consumer `me`."""
     _, head, batch = program_of(form.BANDS)
     span = keys_of(query, problem, form.BM, form.BN, form.CAUSAL)
@@ -153,7 +154,7 @@ def compute(queries, slopes, keys, values, rows, dq_desc, rules, query, padded, 
     delta = tl.load(rows + sizes_of(form.BANDS)[1].to(tl.int64) * padded + at, mask=mine < padded, other=0.0)
     of_head = rules_of(rules, batch, head)
     numbers = lse, delta
-    q = gradients(queries, slopes, keys, values, numbers, rules.scale, of_head, query, span, problem, me, form)
+    q = gradients(streams, numbers, rules.scale, of_head, query, span, problem, me, form)
     tlx.async_descriptor_store(dq_desc, q, [batch, head, query, 0])
     tlx.async_descriptor_store_wait(0)
 
@@ -172,20 +173,15 @@ def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_
     """
     CONSUMERS: tl.constexpr = BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, seq_q, seq_k, zero, left, right)
+    problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, RAGGED, None, BANDS)
-    queries = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
-    slopes = tlx.local_alloc((BM, DV), DTYPE, 1), tlx.alloc_barriers(1)
-    keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
-    values = tle.pipe(capacity=V_STAGES, readers=consumers(CONSUMERS), name="values", rows=tle.gpu.alloc([V_STAGES, BN, DV], DTYPE))
+    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, None, BANDS)
+    streams = memory_of_queries(form, DV, K_STAGES, V_STAGES, DTYPE)
     query = (sizes_of(BANDS)[0] - 1 - program_of(BANDS)[0]) * BM  # under a causal mask the long ones first
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, rules, query, padded, problem, me,
-                    form)
+            compute(read(streams, me), rows, dq_desc, rules, query, padded, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, query, problem, BM, BN, GROUP,
-                 CAUSAL, BANDS)
+            load(written(streams), Operands(q_desc, k_desc, v_desc, do_desc, None, None),
+                 query, problem, form)

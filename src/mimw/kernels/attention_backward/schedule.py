@@ -3,9 +3,9 @@
 Input: the first key and the `Problem` (nouns.py). Output: the first block of queries, how many
 there are, and which of these need a mask. For example, with BM = 64, BN = 128, CAUSAL, 256 queries and keys:
 
-    span(128, Problem(1, 256, 256, 0, None, None), 64, 128, True)   (2, 2, 2, 2): blocks 2 and 3, both of which cross the diagonal
-    span(0, Problem(1, 256, 256, 0, None, None), 64, 128, True)     (0, 4, 2, 4): the first two of four cross it
-    span(0, Problem(1, 256, 256, 0, 10, None), 64, 128, True)       (0, 3, 2, 2): query 137 is the last that sees one of the keys
+    span(128, Problem(1, 256, 256, None, None, 0), 64, 128, True)   (2, 2, 2, 2): blocks 2 and 3, both of which cross the diagonal
+    span(0, Problem(1, 256, 256, None, None, 0), 64, 128, True)     (0, 4, 2, 4): the first two of four cross it
+    span(0, Problem(1, 256, 256, 10, None, 0), 64, 128, True)       (0, 3, 2, 2): query 137 is the last that sees one of the keys
 
 The window of a query at position p = query + seq_k - seq_q reaches from key p - left to key p + right; None is no bound, CAUSAL a
 right of 0. Blocks of queries that see none of the keys are not looked at; where that is all of them, one is, and its mask hides

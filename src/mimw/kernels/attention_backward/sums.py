@@ -40,13 +40,12 @@ def tile_of(share, COLUMNS: tl.constexpr):
 
 
 @mimw.jit
-def add(shares, sums_desc, of_head, heads_apart, first, blocks, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
-        GROUP: tl.constexpr):
+def add(shares, sums_desc, of_head, heads_apart, first, blocks, form):
     """Add every consumer's share of each block's dQ to the sums: of `blocks` blocks from `first` on, for GROUP heads. The first
     head's blocks begin at number `of_head`, the next one's `heads_apart` behind. TMA adds."""
-    CONSUMERS: tl.constexpr = BN // 64
-    ROWS: tl.constexpr = BM * D // BLOCK_COLUMNS  # of the sums, for a block of queries
-    for block in range(blocks * GROUP):
+    CONSUMERS: tl.constexpr = form.BN // 64
+    ROWS: tl.constexpr = form.BM * form.D // BLOCK_COLUMNS  # of the sums, for a block of queries
+    for block in range(blocks * form.GROUP):
         row = (of_head + block // blocks * heads_apart + first + block % blocks) * ROWS
         for c in tl.static_range(CONSUMERS):
             share = shares[c].reader()
@@ -57,11 +56,10 @@ def add(shares, sums_desc, of_head, heads_apart, first, blocks, BM: tl.constexpr
 
 
 @mimw.jit
-def store(shares, sums_desc, problem, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
-          CAUSAL: tl.constexpr, BANDS: tl.constexpr):
+def store(shares, sums_desc, problem, form):
     """The role that adds the shares of a program of kernel.py."""
-    block, head, batch = program_of(BANDS)
-    key = block * BN
-    first, blocks, _, _ = span(key, problem, BM, BN, CAUSAL)
-    of_head = (batch * problem.heads + head * GROUP) * tl.cdiv(problem.seq_q, BM)
-    add(shares, sums_desc, of_head, tl.cdiv(problem.seq_q, BM), first, blocks, BM, BN, D, GROUP)
+    block, head, batch = program_of(form.BANDS)
+    key = block * form.BN
+    first, blocks, _, _ = span(key, problem, form.BM, form.BN, form.CAUSAL)
+    of_head = (batch * problem.heads + head * form.GROUP) * tl.cdiv(problem.seq_q, form.BM)
+    add(shares, sums_desc, of_head, tl.cdiv(problem.seq_q, form.BM), first, blocks, form)

@@ -22,8 +22,7 @@ from ..attention.changes import SCALE, capped, scale_of
 from ..checks import PROGRAMS, enough
 from ..contract import Contract
 from ..contract.memory import strides
-from .columns import PIECES
-from .combine import combine
+from .combine.kernel import combine
 from .configs import (
     FEW_DIM,
     FEW_KEYS,
@@ -39,11 +38,12 @@ from .configs import (
     parts_tile,
     tile_of,
 )
-from .few import attention_decode_few as few_kernel
-from .finished import attention_decode_finished as finished_kernel
-from .kernel import attention_decode as kernel
-from .lines import CACHES, Q, caches
-from .schedule import MUCH
+from .contract_lines import CACHES, Q, caches
+from .few_rows.kernel import attention_decode_few_rows as few_kernel
+from .few_rows_epilogue.kernel import attention_decode_few_rows_epilogue as finished_kernel
+from .few_rows_epilogue.splits import PIECES
+from .split_kv.kernel import attention_decode as kernel
+from .units import MUCH
 
 CONTRACT = Contract(
     Q.format(types="bf16|fp16", memory=" rows"), *caches(" tma"), *CACHES, "room: fp32 (numbers)", "flags?: i32 (words)",
@@ -63,7 +63,7 @@ def configuration_of(q, k_cache, page_table=None) -> Configuration:
 
 
 def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = None) -> int:
-    """How many fp32 numbers of room a launch of so many programs needs."""
+    """The fp32 numbers of room that a launch of so many programs needs."""
     batch, queries, heads, dim = q.shape
     rows = queries * heads // kv_heads
     chosen = chosen or configuration(dim, rows)
@@ -74,19 +74,19 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
 
 
 def slots_for(programs: int, chosen: Configuration) -> int:
-    """How many parts of tiles there may be: two of each worker, and two of each share that is drawn."""
+    """The number of parts of tiles that there may be: two of each worker, and two of each split that is drawn."""
     if chosen.few:
         return 2 * programs * ((1 + PIECES.value if chosen.few == 2 else 2) if chosen.drawn else 1)
     return 2 * chosen.streams * programs * (2 if chosen.drawn else 1)
 
 
 def most_blocks(tiles: int, capacity: int) -> int:
-    """How many blocks of the smallest that few.py takes so many tiles may have, each of `capacity` keys."""
+    """The blocks, of the smallest that forms of few rows take, of so many tiles, each of up to `capacity` keys."""
     return tiles * max(1, -(-capacity // FEW_KEYS))
 
 
 def flags_for(programs: int, chosen: Configuration) -> int:
-    """How many flags a launch of so many programs needs: a counter, and with `few` one for each share."""
+    """The flags that a launch of so many programs needs: a counter, and with `few` one for each split."""
     return 1 + (slots_for(programs, chosen) // 2 if chosen.few else 0)
 
 
@@ -113,7 +113,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
                left       how many keys before its own position a query sees; None for all
                softcap    more than 0: scores become softcap tanh(score / softcap), by tanh.approx on the chip
                sinks      (heads) fp32, contiguous: a logit of each head that joins the denominators
-               splits     into so many parts at most the keys of a sequence are cut; None for equal shares of all workers. With
+               splits     into so many parts at most the keys of a sequence are cut; None for equal splits of all workers. With
                           1 the result of a sequence does not depend on the others, and there is one launch
                chosen     by default the measured configuration
                flags      int32, as many as `flags_for` says, 0 before and after a launch, for one launch at a time; up to 16

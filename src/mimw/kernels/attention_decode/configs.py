@@ -20,10 +20,10 @@ MOST_LENGTHS = 256          # that a producer's warp looks at at a time
 ROWS = 64                   # of a consumer: those of a wgmma
 FEW_ROWS, FEW_KEYS = 16, 64     # rows of a product of one warp, and keys of four
 BYTE_KEYS = 128     # of a block of e4m3, 32 a warp
-FEW_DIM = 128               # of tiles: 256 spill in few.py
-MOST_UNITS = 1 << 22        # of all tiles, with few.py
-SM_BYTES, OTHER_BYTES = 227 << 10, 6 << 10      # of shared memory; of a program of few.py: barriers, items, changes of layout
-PART_NUMBERS = 16384        # that a consumer of few.py adds at a time: 128 a thread
+FEW_DIM = 128               # of tiles: 256 spill in few_rows
+MOST_UNITS = 1 << 22        # of all tiles, with few_rows
+SM_BYTES, OTHER_BYTES = 227 << 10, 6 << 10      # of shared memory; of a program of few_rows: barriers, items, changes of layout
+PART_NUMBERS = 16384        # that a consumer of few_rows adds at a time: 128 a thread
 RING_BYTES = {64: 192 << 10, 128: 160 << 10, 256: 128 << 10}    # of an SM: the rest is for queries and changes of layout
 PAGES = (16, 32, 64, 128, 256)
 
@@ -31,8 +31,8 @@ PAGES = (16, 32, 64, 128, 256)
 @dataclass(frozen=True)
 class Configuration:
     """Blocks of `bn` keys, `stages` of them for each of `streams` workers of an SM, who have `least` units each, if possible; the
-    last `drawn` eighths of all units go to who comes first. With `few`, for up to 16 rows, there is one launch, 1 by few.py, 2 by
-    finished.py, whose programs have `stages` blocks of keys and as many of values."""
+    last `drawn` eighths of all units go to who comes first. With `few`, for up to 16 rows, there is one launch, 1 by few_rows, 2 by
+    few_rows_epilogue, whose programs have `stages` blocks of keys and as many of values."""
 
     bn: int = 64
     stages: int = 5
@@ -42,7 +42,7 @@ class Configuration:
     few: int = 0
 
     def meta(self, dim: int, page: int, batches: int) -> dict:
-        """The kernel's compile-time arguments, but for those of few.py that rows decide."""
+        """The kernel's compile-time arguments, but for those of few_rows that rows decide."""
         meta = dict(D=tile_of(dim), WIDTH=dim, BN=self.bn, PAGE=page, STAGES=self.stages, LEAST=self.least, DRAWN=self.drawn,
                     BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())), ONCE=batches <= MOST_LENGTHS)
         return meta | {0: dict(STREAMS=self.streams), 1: dict(CTAS=1)}.get(self.few, {})
@@ -62,7 +62,7 @@ def tile_of(dim: int) -> int:
 
 
 def most_rows(rows: int) -> int:
-    """What rows are measured as: those of a product of one warp, of a consumer, or of two."""
+    """The rows as which `rows` are measured: those of a product of one warp, of a consumer, or of two."""
     return next((most for most in (FEW_ROWS, ROWS) if rows <= most), 2 * ROWS)
 
 
@@ -79,7 +79,7 @@ def configuration(dim: int, rows: int, blocks: int = 0, cache_bytes: int = 2) ->
 
 
 def few_stages(dim: int, bn: int) -> int:
-    """How many blocks of keys with their values a program with `few` has room for, beside queries and sums of 64 rows."""
+    """The blocks of keys with their values that a program with `few` has room for, beside queries and sums of 64 rows."""
     return (SM_BYTES - OTHER_BYTES - 64 * 6 * tile_of(dim)) // (4 * bn * tile_of(dim))
 
 
@@ -104,7 +104,7 @@ def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:
 
 
 def parts_tile(dim: int, rows: int, few: int) -> tuple[int, int]:
-    """(rows, parts) that a form with `few` adds at a time: all rows, and as many parts as registers hold, of which finisher.py has
+    """(rows, parts) that a form with `few` adds at a time: all rows, and as many parts as registers hold, of which the epilogue has
     8 for a part at least."""
     tall = (1 << (rows - 1).bit_length()) if few == 1 else FEW_ROWS // 2 if rows <= FEW_ROWS // 2 else FEW_ROWS
     return tall, max(2, min(32, PART_NUMBERS // max(tall * dim, PART_NUMBERS // 16 if few == 2 else 0)))

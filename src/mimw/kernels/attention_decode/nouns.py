@@ -18,8 +18,8 @@ import mimw.tle as tle
 @tle.struct
 class Form:
     """Constants of a kernel: blocks of BN keys in pages of PAGE, 0 for caches in one piece; tiles of D columns, of which WIDTH
-    count; how workers share keys (schedule.py). TALL are the 64s of rows of a worker, or rows of a tile of few, PARTS of which are
-    added at a time."""
+    count; how keys are split (splits.py of each kernel). TALL are the 64s of rows of a worker, or rows of a tile of few rows,
+    PARTS of which are added at a time."""
 
     D: tl.constexpr
     WIDTH: tl.constexpr
@@ -76,7 +76,7 @@ class Item:
 
 @tle.struct
 class Ending:
-    """Who has keys of a tile: `count` shares from `first` on, of the first one part number `place`."""
+    """The splits that have keys of a tile: `count` from `first` on, of the first one part number `place`."""
 
     first: Any
     count: Any
@@ -85,7 +85,7 @@ class Ending:
 
 @tle.struct
 class Piece:
-    """One tile's part of a share: its blocks of keys, its tile's first unit and units, the unit behind it, and whether that is the
+    """One tile's part of a split: its blocks of keys, its tile's first unit and units, the unit behind it, and whether that is the
     next sequence's."""
 
     tile: Any
@@ -126,7 +126,7 @@ class Rows:
 
 @mimw.jit
 def row_at(rows, batch, query, head):
-    """Where rows of these queries and heads are."""
+    """The places of rows of these queries and heads."""
     return batch.to(tl.int64) * rows.of_batch + query.to(tl.int64) * rows.of_query + head.to(tl.int64) * rows.of_head
 
 

@@ -28,7 +28,8 @@ class Configuration(dense.Configuration):
 
 
 def configuration(head_dim: int, causal: bool, changed: bool, max_seqlen_q: int) -> Configuration:
-    """That of causal launches of ../attention for a head dim; of heads of 128 the third slot of queries takes a slot of values."""
+    """The configuration of causal launches of ../attention for a head dim; of heads of 128 the third slot of queries takes a slot
+    of values."""
     found = Configuration(**asdict(dense.configuration(head_dim, True, changed)))
     if max_seqlen_q > SHORT or not found.ahead:
         return found

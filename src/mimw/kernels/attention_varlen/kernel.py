@@ -18,8 +18,8 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention.heads import has_rest, pipes
-from ..attention.nouns import Changes, Form, Inputs, Operands, Problem, Scores
+from ..attention.heads import has_rest, inputs_of, pipes
+from ..attention.nouns import Changes, Columns, Form, Operands, Problem, Scores
 from ..consumers import consumer
 from .compute import compute
 from .maps import FAR
@@ -30,9 +30,9 @@ from .schedule import blocks_at, is_one, next_tile, orders, schedule, sizes
 def load_rows(descs, pipe, chunk, head, row):
     """Chunk number `chunk`: the rows of a head from `row` of all rows on."""
     slot = pipe.acquire(chunk)
-    tle.gpu.copy(descs[0], tlx.local_reshape(slot.rows, descs[0].block_shape), descs[0].block_shape, [head, row, 0])
+    tle.gpu.copy(descs.first, tlx.local_reshape(slot.rows, descs.first.block_shape), descs.first.block_shape, [head, row, 0])
     if has_rest(slot):
-        tle.gpu.copy(descs[1], tlx.local_reshape(slot.rest, descs[1].block_shape), descs[1].block_shape,
+        tle.gpu.copy(descs.rest, tlx.local_reshape(slot.rest, descs.rest.block_shape), descs.rest.block_shape,
                      [head, row, slot.rows.shape[1]])
     pipe.commit(chunk)
 
@@ -41,10 +41,10 @@ def load_rows(descs, pipe, chunk, head, row):
 def load_rows_to(end, descs, pipe, chunk, head, row):
     """The same, but zeros from row `end` of all rows on."""
     slot = pipe.acquire(chunk)
-    tle.gpu.copy(descs[0], tlx.local_reshape(slot.rows, descs[0].block_shape), descs[0].block_shape,
+    tle.gpu.copy(descs.first, tlx.local_reshape(slot.rows, descs.first.block_shape), descs.first.block_shape,
                  [FAR, end, head, FAR - (end - row), 0])
     if has_rest(slot):
-        tle.gpu.copy(descs[1], tlx.local_reshape(slot.rest, descs[1].block_shape), descs[1].block_shape,
+        tle.gpu.copy(descs.rest, tlx.local_reshape(slot.rest, descs.rest.block_shape), descs.rest.block_shape,
                      [FAR, end, head, FAR - (end - row), slot.rows.shape[1]])
     pipe.commit(chunk)
 
@@ -90,10 +90,10 @@ def store(results, order, o_descs, form):
             result = results[c].reader()
             slot = result.wait(turn).slot
             row = FAR - (q_length - query - c * (form.BM // form.CONSUMERS))
-            tlx.async_descriptor_store(o_descs[0], tlx.local_reshape(slot.rows, o_descs[0].block_shape),
+            tlx.async_descriptor_store(o_descs.first, tlx.local_reshape(slot.rows, o_descs.first.block_shape),
                                        [FAR, q_start + q_length, head, row, 0])
             if has_rest(slot):
-                tlx.async_descriptor_store(o_descs[1], tlx.local_reshape(slot.rest, o_descs[1].block_shape),
+                tlx.async_descriptor_store(o_descs.rest, tlx.local_reshape(slot.rest, o_descs.rest.block_shape),
                                            [FAR, q_start + q_length, head, row, slot.rows.shape[1]])
             tlx.async_descriptor_store_wait(0)
             result.release(turn)
@@ -119,19 +119,18 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
-    problem = Problem(1, heads, 0, 0, None, left, right)     # of all sequences; each has lengths of its own
+    problem = Problem(heads, 0, 0, left, right, 1, None)     # of all sequences; each has lengths of its own
     rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
-    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
-    of = Operands((q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest))
+    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
+    of = Operands(Columns(q_desc, q_rest), Columns(k_desc, k_rest), Columns(v_desc, v_rest), Columns(o_desc, o_rest))
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, Q_STAGES, K_STAGES, V_STAGES, CONSUMERS)
     order = orders(CONSUMERS)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            inputs = Inputs(keys.reader(name), values.reader(name), me)
-            compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, total_q, rules, form)
+            compute(queries[me].reader(), results[me].writer(), inputs_of(keys, values, me), order.reader(consumer(me)), lse,
+                    total_q, rules, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler

@@ -55,7 +55,7 @@ def orders(CONSUMERS: tl.constexpr):
 
 @mimw.jit
 def tiles_from(first, cu_q, sequences, heads, BM: tl.constexpr):
-    """How many tiles each of the sequences from `first` on has."""
+    """The number of tiles of each of the sequences from `first` on."""
     at = first + tl.arange(0, SEQUENCES)
     starts = tl.load(cu_q + at, mask=at < sequences, other=0)
     ends = tl.load(cu_q + at + 1, mask=at < sequences, other=0)

@@ -18,12 +18,12 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.compute import SLOTS, gradients
-from ..attention_backward.nouns import Form, Problem, Rules
+from ..attention_backward.buffers import memory_of_keys, pipes_of
+from ..attention_backward.compute import gradients
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_backward.schedule import span
-from ..attention_backward.sums import BLOCK_COLUMNS, add
+from ..attention_backward.sums import add
 from ..attention_varlen.maps import place
-from ..consumers import consumer, consumers
 from .tiles import is_one, sizes, tile_of
 
 
@@ -37,42 +37,41 @@ def load_rows(desc, numbers_desc, pipe, block, q_start, q_length, head, query, n
 
 
 @mimw.jit
-def load_once(desc, tiles, full, k_start, k_length, head, key):
+def load_once(desc, tiles, k_start, k_length, head, key):
     """The program's block of keys or values."""
-    tlx.barrier_expect_bytes(full[0], tiles.shape[0] * tiles.shape[1] * tlx.size_of(tlx.dtype_of(desc)))
-    tlx.async_descriptor_load(desc, tiles[0], place(k_start, k_length, head, key), full[0])
+    tlx.barrier_expect_bytes(tiles.full[0], tiles.rows.shape[0] * tiles.rows.shape[1] * tlx.size_of(tlx.dtype_of(desc)))
+    tlx.async_descriptor_load(desc, tiles.rows[0], place(k_start, k_length, head, key), tiles.full[0])
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
-         problem, form):
+def load(memory, of, tiles, problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     tile = tile_of(tiles)
     if is_one(tile):
         key, q_start, q_length, k_start, k_length = tile.start, tile.q_start, tile.q_length, tile.k_start, tile.k_length
         BM: tl.constexpr = form.BM
         GROUP: tl.constexpr = form.GROUP
-        head = tl.program_id(1)
+        head, queries, slopes = tl.program_id(1), memory.queries.writer(), memory.slopes.writer()
         first, blocks, _, _ = span(key, sizes(tile, problem), BM, form.BN, form.CAUSAL)
         for block in range(blocks * GROUP):
             query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
             if block == 0:
-                load_once(k_desc, keys[0], keys[1], k_start, k_length, head, key)
-            load_rows(q_desc, lse_desc, queries, block, q_start, q_length, query_head, query, tile.number * BM + query)
+                load_once(of.k, memory.keys, k_start, k_length, head, key)
+            load_rows(of.q, of.lse, queries, block, q_start, q_length, query_head, query, tile.number * BM + query)
             if block == 0:
-                load_once(v_desc, values[0], values[1], k_start, k_length, head, key)
-            load_rows(do_desc, delta_desc, slopes, block, q_start, q_length, query_head, query, tile.number * BM + query)
+                load_once(of.v, memory.values, k_start, k_length, head, key)
+            load_rows(of.do, of.delta, slopes, block, q_start, q_length, query_head, query, tile.number * BM + query)
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, rules, problem, me: tl.constexpr, form):
+def compute(memory, pipes, dk_desc, dv_desc, tiles, rules, problem, me: tl.constexpr, form):
     """dK and dV of 64 keys, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
         head = tl.program_id(1)
         own = sizes(tile, problem)
         queries = span(tile.start, own, form.BM, form.BN, form.CAUSAL)
-        k, v, _ = gradients(keys, values, ds, pipes, tile.sequence, head, tile.start, queries, rules, own, me, form)
+        k, v, _ = gradients(memory, pipes, tile.sequence, head, tile.start, queries, rules, own, me, form)
         again = tile_of(tiles)      # in the loop there is no register for it
         at = place(again.k_start, again.k_length, head, again.start + me * 64)
         tlx.async_descriptor_store(dv_desc, v, at)
@@ -87,7 +86,7 @@ def store(shares, sums_desc, tiles, head_blocks, problem, form):
     if is_one(tile):
         first, blocks, _, _ = span(tile.start, sizes(tile, problem), form.BM, form.BN, form.CAUSAL)
         of_head = tl.program_id(1) * form.GROUP * head_blocks + tile.number
-        add(shares, sums_desc, of_head, head_blocks, first, blocks, form.BM, form.BN, form.D, form.GROUP)
+        add(shares, sums_desc, of_head, head_blocks, first, blocks, form)
 
 
 @mimw.jit(do_not_specialize=["head_blocks"])     # new in every call of some: one binary for all
@@ -102,32 +101,19 @@ def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
                zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP, DQ   ../attention_backward's
     """
     CONSUMERS: tl.constexpr = BN // 64
-    COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, None, None, zero, left, right)
+    problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, True, DQ, None)
-    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
-                       rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
-    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
-                      rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
-    ds = None if DQ == "not" else (tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
-    shares = ()
-    for c in tl.static_range(CONSUMERS if DQ == "tma" else 0):
-        shares = shares + (tle.pipe(capacity=1, name="shares",
-                                    tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
+    form = Form(BM, BN, GROUP, CAUSAL, D, True, DQ, None)
+    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, rules, problem, me, form)
+            compute(memory, pipes_of(memory, me, form), dk_desc, dv_desc, tiles, rules, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
-                 problem, form)
+            of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
+            load(memory, of, tiles, problem, form)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, sums, tiles, head_blocks, problem, form)
+                store(memory.shares, sums, tiles, head_blocks, problem, form)

@@ -15,18 +15,18 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.nouns import Form, Problem, Rules
+from ..attention_backward.buffers import memory_of_queries, read, written
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_backward.queries import gradients, keys_of
 from ..attention_backward.scores import rules_of
 from ..attention_varlen.maps import place
-from ..consumers import consumer, consumers
 from .kernel import load_once
 from .tiles import is_one, sizes, tile_of
 
 
 @mimw.jit
 def keys_at(query, problem, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """What `keys_of` says of the queries from `query` on, but one block of keys at least."""
+    """The blocks of keys that the queries from `query` on look at, as `keys_of` gives them, but one block at least."""
     low, blocks, early, late = keys_of(query, problem, BM, BN, CAUSAL)
     return low, tl.maximum(blocks, 1), early, late
 
@@ -40,7 +40,7 @@ def load_block(desc, pipe, block, k_start, k_length, head, key):
 
 
 @mimw.jit
-def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, tiles, problem, form):
+def load(to, of, tiles, problem, form):
     """Queries and dO once, then keys and values, keys a block ahead."""
     tile = tile_of(tiles)
     if is_one(tile):
@@ -49,18 +49,17 @@ def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, tiles, 
         head = tl.program_id(1)
         of_keys = head // form.GROUP
         low, blocks, _, _ = keys_at(query, sizes(tile, problem), form.BM, BN, form.CAUSAL)
-        load_once(q_desc, queries[0], queries[1], q_start, q_length, head, query)
-        load_block(k_desc, keys, 0, k_start, k_length, of_keys, low * BN)
-        load_once(do_desc, slopes[0], slopes[1], q_start, q_length, head, query)
+        load_once(of.q, to.queries, q_start, q_length, head, query)
+        load_block(of.k, to.keys, 0, k_start, k_length, of_keys, low * BN)
+        load_once(of.do, to.slopes, q_start, q_length, head, query)
         for block in range(1, blocks):
-            load_block(v_desc, values, block - 1, k_start, k_length, of_keys, (low + block - 1) * BN)
-            load_block(k_desc, keys, block, k_start, k_length, of_keys, (low + block) * BN)
-        load_block(v_desc, values, blocks - 1, k_start, k_length, of_keys, (low + blocks - 1) * BN)
+            load_block(of.v, to.values, block - 1, k_start, k_length, of_keys, (low + block - 1) * BN)
+            load_block(of.k, to.keys, block, k_start, k_length, of_keys, (low + block) * BN)
+        load_block(of.v, to.values, blocks - 1, k_start, k_length, of_keys, (low + blocks - 1) * BN)
 
 
 @mimw.jit
-def compute(queries, slopes, keys, values, rows, dq_desc, tiles, rules, head_rows, problem, me: tl.constexpr, ROWS: tl.constexpr,
-            form):
+def compute(streams, rows, dq_desc, tiles, rules, head_rows, problem, me: tl.constexpr, ROWS: tl.constexpr, form):
     """The 64 queries of consumer `me`, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
@@ -75,7 +74,7 @@ def compute(queries, slopes, keys, values, rows, dq_desc, tiles, rules, head_row
         delta = tl.load(rows + head_rows.to(tl.int64) * problem.heads + at, mask=mine < tile.q_length, other=0.0)
         of_head = rules_of(rules, tile.sequence, head)
         numbers = lse, delta
-        q = gradients(queries, slopes, keys, values, numbers, rules.scale, of_head, query, span, own, me, form)
+        q = gradients(streams, numbers, rules.scale, of_head, query, span, own, me, form)
         again = tile_of(tiles)      # in the loop there is no register for it
         tlx.async_descriptor_store(dq_desc, q, place(again.q_start, again.q_length, head, again.start + me * 64))
         tlx.async_descriptor_store_wait(0)
@@ -94,18 +93,14 @@ def packed_query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, tiles
     """
     CONSUMERS: tl.constexpr = BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, None, None, zero, left, right)
+    problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, True, None, None)
-    queries = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
-    slopes = tlx.local_alloc((BM, DV), DTYPE, 1), tlx.alloc_barriers(1)
-    keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
-    values = tle.pipe(capacity=V_STAGES, readers=consumers(CONSUMERS), name="values", rows=tle.gpu.alloc([V_STAGES, BN, DV], DTYPE))
+    form = Form(BM, BN, GROUP, CAUSAL, D, True, None, None)
+    streams = memory_of_queries(form, DV, K_STAGES, V_STAGES, DTYPE)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, tiles, rules, head_rows,
-                    problem, me, ROWS, form)
+            compute(read(streams, me), rows, dq_desc, tiles, rules, head_rows, problem, me, ROWS, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, tiles, problem, form)
+            load(written(streams), Operands(q_desc, k_desc, v_desc, do_desc, None, None),
+                 tiles, problem, form)

@@ -103,7 +103,7 @@ def tile_of(tiles):
 
 @mimw.jit
 def is_one(tile):
-    """Whether there is such a tile."""
+    """True if there is such a tile."""
     return tile.sequence >= 0
 
 

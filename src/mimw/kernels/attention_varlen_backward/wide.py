@@ -15,22 +15,22 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.nouns import Form, Problem, Rules
+from ..attention_backward.buffers import memory_of_keys
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_varlen.maps import place
-from ..consumers import consumer, consumers
-from ..wide_attention_backward.kernel import gradients
+from ..wide_attention_backward.kernel import gradients, side_of
 from .kernel import load
 from .tiles import is_one, sizes, tile_of
 
 
 @mimw.jit
-def compute(own, first, second, weights, desc, factor_of_sum, tiles, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
+def compute(side, desc, factor_of_sum, tiles, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
     """The sums of consumer `me`, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
         head = tl.program_id(1)
         at = tile.sequence, head, tile.start
-        sums = gradients(own, first, second, weights, factor_of_sum, at, rules, sizes(tile, problem), me, COLUMNS, form)
+        sums = gradients(side, factor_of_sum, at, rules, sizes(tile, problem), me, COLUMNS, form)
         again = tile_of(tiles)      # in the loop there is no register for it
         tlx.async_descriptor_store(desc, sums, place(again.k_start, again.k_length, head, again.start))
         tlx.async_descriptor_store_wait(0)
@@ -47,27 +47,19 @@ def packed_wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
                zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP   ../attention_backward's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, None, None, zero, left, right)
+    problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, True, None, None)
-    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    values = tlx.local_alloc((BN, DV), DTYPE, 1), tlx.alloc_barriers(1)
-    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(2), name="queries", rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE),
-                       numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
-    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(2), name="slopes", rows=tle.gpu.alloc([DO_STAGES, BM, DV], DTYPE),
-                      numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
+    form = Form(BM, BN, GROUP, CAUSAL, D, True, None, None)
+    memory = memory_of_keys(form, DV, 2, Q_STAGES, DO_STAGES, DTYPE)
     weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
             if me == 0:
-                compute((keys[0], keys[1], values[0]), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
-                        tiles, rules, problem, me, DV, form)
+                compute(side_of(memory, weights, me), dv_desc, 1.0, tiles, rules, problem, me, DV, form)
             else:
-                compute((values[0], values[1], keys[0]), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
-                        scale, tiles, rules, problem, me, D, form)
+                compute(side_of(memory, weights, me), dk_desc, scale, tiles, rules, problem, me, D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
-                 problem, form)
+            of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
+            load(memory, of, tiles, problem, form)

@@ -10,7 +10,7 @@ Input: q (batch, queries, heads, dim), caches (batch, length, kv_heads, dim) or 
 from __future__ import annotations
 
 from ..attention.changes import scale_of
-from ..attention_decode.lines import CACHES, Q, caches
+from ..attention_decode.contract_lines import CACHES, Q, caches
 from ..contract import Contract
 from ..contract.memory import strides
 from .configs import meta as compile_time
@@ -24,7 +24,7 @@ __all__ = ["CONTRACT", "arguments", "kernel", "plain_combine", "room_for", "spli
 
 
 def room_for(q, value_dim: int, splits: int) -> int:
-    """How many fp32 numbers of room so many splits need."""
+    """The fp32 numbers of room that so many splits need."""
     batch, queries, heads, _ = q.shape
     return splits * batch * queries * heads * (value_dim + 2) if splits > 1 else 0
 

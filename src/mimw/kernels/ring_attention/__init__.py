@@ -50,7 +50,7 @@ CONTRACT = Contract(*FITS, "o: =q (batch, heads, length, dim) tma-all", "lse: fp
 
 @dataclass(frozen=True)
 class Workspace:
-    """What the ranks share, and what a rank keeps from call to call.
+    """Arrays that the ranks share, and what a rank keeps from call to call.
 
     whole    symmetric, 1-D, of the tensors' type: room for keys, then values, of all ranks
     flags    symmetric int64, zeros before the first call: PIECES for each rank
@@ -66,24 +66,24 @@ class Workspace:
 
     @staticmethod
     def elements(batch: int, kv_heads: int, length: int, dim: int, size: int) -> int:
-        """How many numbers `whole` holds, for parts of `length` rows at each of `size` ranks."""
+        """The numbers that `whole` holds, for parts of `length` rows at each of `size` ranks."""
         return 2 * batch * kv_heads * length * dim * size
 
     @classmethod
     def of(cls, world: mimw.World, batch: int, kv_heads: int, length: int, dim: int, dtype) -> Workspace:
-        """That of simulated GPUs."""
+        """The workspace of simulated GPUs."""
         size = len(world)
         return cls(world.symmetric(cls.elements(batch, kv_heads, length, dim, size), dtype, "whole"),
                    world.symmetric(size * PIECES.value, "int64", "flags"), world.each(lambda rank: np.zeros(2, np.int64), "state"),
                    world, size)
 
     def at(self, rank: int) -> Workspace:
-        """That of one rank, of a workspace of simulated GPUs."""
+        """The workspace of one rank, of a workspace of simulated GPUs."""
         return Workspace(self.whole[rank], self.flags[rank], self.state[rank], self.world[rank], self.size)
 
 
 def positions(rank: int, size: int, length: int, parts: int) -> np.ndarray:
-    """Which rows of the whole sequence rank `rank` of `size` holds, (length) int64: its chunks one behind the other."""
+    """The rows of the whole sequence that rank `rank` of `size` holds, (length) int64: its chunks one behind the other."""
     rows = length // parts
     chunks = [rank] if parts == 1 else [rank, 2 * size - 1 - rank]
     return np.concatenate([np.arange(chunk * rows, (chunk + 1) * rows) for chunk in chunks])

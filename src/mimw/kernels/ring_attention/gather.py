@@ -36,6 +36,23 @@ def piece_shift(units: int) -> int:
 
 
 @tle.struct
+class KeysAndValues:
+    """Keys and values, of one rank or of all: descriptors, pointers, or their strides."""
+
+    k: Any
+    v: Any
+
+
+@tle.struct
+class Strides:
+    """The steps, in elements, from one batch, head and row to the next."""
+
+    batch: Any
+    head: Any
+    row: Any
+
+
+@tle.struct
 class Arrivals:
     """Signals of what other ranks have put: `flags` of this rank, 2^piece_shift units a piece, `base` signals of the calls before,
     and PUTTERS more in this one."""
@@ -49,7 +66,8 @@ class Arrivals:
 
 @mimw.jit
 def enter(state, SIGNALS: tl.constexpr):
-    """How many signals each piece of each source had got before this call; SIGNALS are those of this call. `state` is two int64."""
+    """The number of signals that each piece of each source had got before this call; SIGNALS are those of
+    this call. `state` is two int64."""
     base = tl.load(state)
     programs = tl.num_programs(0) * tl.num_programs(1) * tl.num_programs(2)
     if tl.atomic_add(state + 1, 1, sem="acq_rel", scope="gpu") == programs - 1:
@@ -62,10 +80,10 @@ def enter(state, SIGNALS: tl.constexpr):
 def put(own, whole, flags, piece_shift, steps, batches, kv_heads, rows, world, program, D: tl.constexpr, PUTTERS: tl.constexpr):
     """Every PUTTERS-th block of ROWS rows of each unit, to all other ranks; one signal to each of them behind every piece.
 
-    args:      own     (k, v), pointers to this rank's (batches, kv_heads, rows, D)
-               whole   (k, v), pointers to this rank's symmetric arrays (batches, kv_heads, rows of rank 0, of rank 1, ..., D)
+    args:      own     of k and v, pointers to this rank's (batches, kv_heads, rows, D)
+               whole   of k and v, pointers to this rank's symmetric arrays (batches, kv_heads, rows of rank 0, of rank 1, ..., D)
                flags   pointer to this rank's symmetric int64, (size, PIECES)
-               steps   ((batch, head, row) of k, the same of v): strides in elements
+               steps   of k and v: strides
                program number of this program, less than PUTTERS
     """
     me, size = tlx.world_rank(world), tlx.world_size(world)
@@ -78,12 +96,12 @@ def put(own, whole, flags, piece_shift, steps, batches, kv_heads, rows, world, p
             batch, head = (unit // kv_heads).to(tl.int64), (unit % kv_heads).to(tl.int64)
             for block in range(program, rows // ROWS, PUTTERS):
                 from_row, to_row = block * ROWS + at, (unit.to(tl.int64) * size + me) * rows + block * ROWS + at
-                k = tl.load(own[0] + batch * steps[0][0] + head * steps[0][1] + from_row * steps[0][2] + columns)
-                v = tl.load(own[1] + batch * steps[1][0] + head * steps[1][1] + from_row * steps[1][2] + columns)
+                k = tl.load(own.k + batch * steps.k.batch + head * steps.k.head + from_row * steps.k.row + columns)
+                v = tl.load(own.v + batch * steps.v.batch + head * steps.v.head + from_row * steps.v.row + columns)
                 for step in range(1, size):
                     peer = (me + step) % size
-                    tl.store(tlx.peer_pointer(whole[0], peer, world) + to_row * D + columns, k)
-                    tl.store(tlx.peer_pointer(whole[1], peer, world) + to_row * D + columns, v)
+                    tl.store(tlx.peer_pointer(whole.k, peer, world) + to_row * D + columns, k)
+                    tl.store(tlx.peer_pointer(whole.v, peer, world) + to_row * D + columns, v)
         for step in range(1, size):
             tlx.signal(tlx.peer_pointer(flags, (me + step) % size, world) + me * PIECES + piece)
 

@@ -25,13 +25,13 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention import compute as attention
-from ..attention.heads import pipes
+from ..attention.heads import inputs_of, pipes
 from ..attention.kernel import load_rows, store
-from ..attention.nouns import Changes, Form, Inputs, Operands, Problem, Scores
+from ..attention.nouns import Changes, Columns, Form, Operands, Problem, Scores
 from ..attention.schedule import next_tile, number_of_tiles, schedule
 from ..consumers import consumer, consumers
 from .compute import compute
-from .gather import Arrivals, arrived, enter, put
+from .gather import Arrivals, KeysAndValues, Strides, arrived, enter, put
 from .places import Zigzag, seen, tile_at
 
 
@@ -41,11 +41,11 @@ def load_keys(of, keys, values, first, count, batch, head, row, BN: tl.constexpr
     after the next block's keys. Gives the number of the block that comes next."""
     end = first + count
     if count > 0:
-        load_rows((of.k, None), keys, first, batch, head, row + (count - 1) * BN)
+        load_rows(of.k, keys, first, batch, head, row + (count - 1) * BN)
         for block in range(first + 1, end):
-            load_rows((of.k, None), keys, block, batch, head, row + (end - 1 - block) * BN)
-            load_rows((of.v, None), values, block - 1, batch, head, row + (end - block) * BN)
-        load_rows((of.v, None), values, end - 1, batch, head, row)
+            load_rows(of.k, keys, block, batch, head, row + (end - 1 - block) * BN)
+            load_rows(of.v, values, block - 1, batch, head, row + (end - block) * BN)
+        load_rows(of.v, values, end - 1, batch, head, row)
     return end
 
 
@@ -60,7 +60,7 @@ def load(queries, keys, values, order, own, whole, arrivals, problem, zigzag, fo
         tile = tile_at(number, problem, zigzag, form)
         batch = tile.batch
         for c in tl.static_range(form.CONSUMERS):
-            load_rows((own.q, None), queries[c].writer(), turn, batch, tile.head, tile.query + c * (form.BM // form.CONSUMERS))
+            load_rows(own.q, queries[c].writer(), turn, batch, tile.head, tile.query + c * (form.BM // form.CONSUMERS))
         head = tile.head // form.GROUP
         block = load_keys(own, keys, values, block, tile.own, batch, head, 0, form.BN)
         for step in range(1, size):
@@ -102,34 +102,34 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     SLOTS: tl.constexpr = 2 if AHEAD else 1
-    problem = Problem(batches, heads, rows, rows, band, None, None)
+    problem = Problem(heads, rows, rows, None, None, batches, band)
     rules = Scores(scale, problem, Changes(None, None, None, None))
     zigzag = Zigzag(chunk_blocks, extra, late_extra, PARTS)
-    form = Form(BM, BN, GROUP, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
+    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
 
     queries, results, keys, values = pipes(DTYPE, BM, BN, D, 0, D, 0, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
     order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))
     base = enter(state, PUTTERS)
     if tl.program_id(0) < PUTTERS:
-        steps = (k_batch, k_head, k_row), (v_batch, v_head, v_row)
-        put((k, v), (whole_k, whole_v), flags, piece_shift, steps, batches, heads // GROUP, rows, world, tl.program_id(0), D,
-            PUTTERS)
+        steps = KeysAndValues(Strides(k_batch, k_head, k_row), Strides(v_batch, v_head, v_row))
+        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, batches, heads // GROUP, rows, world,
+            tl.program_id(0), D, PUTTERS)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            inputs = Inputs(keys.reader(name), values.reader(name), me)
+            inputs = inputs_of(keys, values, me)
             if PARTS == 1:      # as if the rank's rows were the last of a sequence of `seen_rows` rows
                 of_all = rules.replace(problem=problem.replace(seq_k=seen_rows))
-                attention.compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, of_all, form)
+                attention.compute(queries[me].reader(), results[me].writer(), inputs, order.reader(consumer(me)), lse, of_all, form)
             else:
-                compute(queries[me].reader(), results[me].writer(), inputs, order.reader(name), lse, rules, zigzag, form)
+                compute(queries[me].reader(), results[me].writer(), inputs, order.reader(consumer(me)), lse, rules, zigzag, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
-            own, whole = Operands(q_desc, k_desc, v_desc, o_desc), Operands(None, whole_k_desc, whole_v_desc, None)
+            own = Operands(Columns(q_desc, None), Columns(k_desc, None), Columns(v_desc, None), None)
+            whole = Operands(None, Columns(whole_k_desc, None), Columns(whole_v_desc, None), None)
             load(queries, keys.writer(), values.writer(), order.reader("load"), own, whole,
                  Arrivals(flags, piece_shift, base, world, PUTTERS), problem, zigzag, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
             schedule(order.writer(), counter, problem, form)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), (o_desc, None), problem, form)
+            store(results, order.reader("store"), Columns(o_desc, None), problem, form)

@@ -45,12 +45,12 @@ class Workspace:
 
     @classmethod
     def of(cls, world: mimw.World, batch: int, kv_heads: int, length: int, dim: int, dtype) -> Workspace:
-        """That of simulated GPUs."""
+        """The workspace of simulated GPUs."""
         size = Forward.elements(batch, kv_heads, length, dim, len(world))
         return cls(Forward.of(world, batch, kv_heads, length, dim, dtype), world.symmetric(size, dtype, "parts"))
 
     def at(self, rank: int) -> Workspace:
-        """That of one rank, of a workspace of simulated GPUs."""
+        """The workspace of one rank, of a workspace of simulated GPUs."""
         return Workspace(self.gathered.at(rank), self.parts[rank])
 
 

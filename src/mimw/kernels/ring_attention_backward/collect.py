@@ -21,7 +21,7 @@ ROWS = tl.constexpr(32)
 
 @mimw.jit
 def has_share(source, me, row, rows, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
-    """Whether queries of rank `source` see row `row` of rank `me`."""
+    """True if queries of rank `source` see row `row` of rank `me`."""
     if CAUSAL:
         return (source == me) | (sees_from(me, source, row, rows, PARTS) < rows)
     else:

@@ -15,51 +15,52 @@ A program that is done gives its share to the rank whose keys they are, while ot
 import triton.language as tl
 
 import mimw
-import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.compute import SLOTS, gradients
+from ..attention_backward.buffers import memory_of_keys, pipes_of
+from ..attention_backward.compute import gradients
 from ..attention_backward.kernel import load_rows
-from ..attention_backward.nouns import Form, Problem, Rules
-from ..attention_backward.sums import BLOCK_COLUMNS, add
-from ..consumers import consumer, consumers
-from ..ring_attention.gather import Arrivals, arrived, enter, put
-from .places import keys_of, program_of
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
+from ..attention_backward.sums import add
+from ..ring_attention.gather import Arrivals, KeysAndValues, Strides, arrived, enter, put
+from .places import Ranks, keys_of, program_of
 
 
 @mimw.jit
-def place(ranks, problem, BM: tl.constexpr, BN: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
-    """`keys_of` this program; `ranks` are this one and how many there are."""
-    return keys_of(program_of(CAUSAL)[0], ranks[0], ranks[1], problem, BM, BN, PARTS, CAUSAL)
+def place(ranks, problem, form):
+    """`keys_of` this program."""
+    return keys_of(program_of(form.CAUSAL)[0], ranks.me, ranks.count, problem, form.BM, form.BN, ranks.PARTS, form.CAUSAL)
 
 
 @mimw.jit
 def load_block(own_desc, whole_desc, is_own, tiles, batch, head, row, whole_row):
     """The program's block of keys or values, from the rank's own or from the gathered ones: two loads, of which one happens. Of two
     branches the assembler makes consumers that fetch the address of shared memory from memory for each use."""
-    tlx.barrier_expect_bytes(tiles[1][0], tiles[0].shape[0] * tiles[0].shape[1] * tlx.size_of(tlx.dtype_of(own_desc)))
-    tlx.async_descriptor_load(own_desc, tiles[0][0], [batch, head, row, 0], tiles[1][0], pred=is_own)
-    tlx.async_descriptor_load(whole_desc, tiles[0][0], [batch, head, whole_row, 0], tiles[1][0], pred=is_own == 0)
+    tlx.barrier_expect_bytes(tiles.full[0], tiles.rows.shape[0] * tiles.rows.shape[1] * tlx.size_of(tlx.dtype_of(own_desc)))
+    tlx.async_descriptor_load(own_desc, tiles.rows[0], [batch, head, row, 0], tiles.full[0], pred=is_own)
+    tlx.async_descriptor_load(whole_desc, tiles.rows[0], [batch, head, whole_row, 0], tiles.full[0], pred=is_own == 0)
 
 
 @mimw.jit
-def load(keys, values, queries, slopes, q_desc, own, whole, do_desc, lse_desc, delta_desc, arrivals, ranks, problem,
-         BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+def load(memory, of, whole, arrivals, ranks, problem, form):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
-    _, head, batch = program_of(CAUSAL)
+    BM: tl.constexpr = form.BM
+    GROUP: tl.constexpr = form.GROUP
+    _, head, batch = program_of(form.CAUSAL)
     heads, rows = problem.heads, problem.seq_q
-    source, row, _, first, blocks, _ = place(ranks, problem, BM, BN, PARTS, CAUSAL)
-    is_own = source == ranks[0]
+    queries, slopes = memory.queries.writer(), memory.slopes.writer()
+    source, row, _, first, blocks, _ = place(ranks, problem, form)
+    is_own = source == ranks.me
     if (blocks > 0) & (is_own == 0):
         arrived(arrivals, source, batch * (heads // GROUP) + head)
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
         if block == 0:
-            load_block(own[0], whole[0], is_own, keys, batch, head, row, source * rows + row)
-        load_rows(q_desc, lse_desc, queries, block, batch, query_head, heads, query)
+            load_block(of.k, whole.k, is_own, memory.keys, batch, head, row, source * rows + row)
+        load_rows(of.q, of.lse, queries, block, batch, query_head, heads, query)
         if block == 0:
-            load_block(own[1], whole[1], is_own, values, batch, head, row, source * rows + row)
-        load_rows(do_desc, delta_desc, slopes, block, batch, query_head, heads, query)
+            load_block(of.v, whole.v, is_own, memory.values, batch, head, row, source * rows + row)
+        load_rows(of.do, of.delta, slopes, block, batch, query_head, heads, query)
 
 
 @mimw.jit
@@ -72,30 +73,29 @@ def give(tile, parts, owner, at, world):
 
 
 @mimw.jit
-def compute(keys, values, ds, pipes, parts, world, rules, ranks, problem, me: tl.constexpr, PARTS: tl.constexpr, form):
+def compute(memory, pipes, parts, world, rules, ranks, problem, me: tl.constexpr, form):
     """dK and dV of 64 keys, to the rank that has them; nothing of keys that no query sees."""
-    _, _, key, first, blocks, early = place(ranks, problem, form.BM, form.BN, PARTS, form.CAUSAL)
+    _, _, key, first, blocks, early = place(ranks, problem, form)
     if blocks > 0:
         _, head, batch = program_of(form.CAUSAL)
-        k, v, _ = gradients(keys, values, ds, pipes, batch, head, key, (first, blocks, early, blocks), rules, problem,
+        k, v, _ = gradients(memory, pipes, batch, head, key, (first, blocks, early, blocks), rules, problem,
                             me, form)
-        owner, row, _, _, _, _ = place(ranks, problem, form.BM, form.BN, PARTS, form.CAUSAL)
-        unit = (ranks[0] * tl.num_programs(2) + batch) * (problem.heads // form.GROUP) + head
+        owner, row, _, _, _, _ = place(ranks, problem, form)
+        unit = (ranks.me * tl.num_programs(2) + batch) * (problem.heads // form.GROUP) + head
         at = (unit.to(tl.int64) * problem.seq_q + row + me * 64) * form.D
         # Not known to be one round, its addresses are no numbers to keep beside the products.
         for _ in range(1 + problem.opaque_zero):
-            give(v, parts[1], owner, at, world)
-            give(k, parts[0], owner, at, world)
+            give(v, parts.v, owner, at, world)
+            give(k, parts.k, owner, at, world)
 
 
 @mimw.jit
-def store(shares, sums_desc, ranks, problem, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
-          PARTS: tl.constexpr, CAUSAL: tl.constexpr):
+def store(shares, sums_desc, ranks, problem, form):
     """The shares of dQ, added to the sums."""
-    _, head, batch = program_of(CAUSAL)
-    _, _, _, first, blocks, _ = place(ranks, problem, BM, BN, PARTS, CAUSAL)
-    of_head = (batch * problem.heads + head * GROUP) * (problem.seq_q // BM)
-    add(shares, sums_desc, of_head, problem.seq_q // BM, first, blocks, BM, BN, D, GROUP)
+    _, head, batch = program_of(form.CAUSAL)
+    _, _, _, first, blocks, _ = place(ranks, problem, form)
+    of_head = (batch * problem.heads + head * form.GROUP) * (problem.seq_q // form.BM)
+    add(shares, sums_desc, of_head, problem.seq_q // form.BM, first, blocks, form)
 
 
 @mimw.jit(do_not_specialize=["rank", "size"])     # one binary for all ranks
@@ -115,39 +115,27 @@ def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, 
                others   ../ring_attention's
     """
     CONSUMERS: tl.constexpr = BN // 64
-    COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, rows, rows, zero, None, None)
+    problem = Problem(heads, rows, rows, None, None, zero)
     rules = Rules(scale, log2_scale, None, None, None)
-    form = Form(BM, BN, D, GROUP, CAUSAL, False, "tma", None)
-    ranks = rank, size
-    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
-                       rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
-    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
-                      rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
-    ds = tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS)
-    shares = ()
-    for c in tl.static_range(CONSUMERS):
-        shares = shares + (tle.pipe(capacity=1, name="shares",
-                                    tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
+    form = Form(BM, BN, GROUP, CAUSAL, D, False, "tma", None)
+    ranks = Ranks(rank, size, PARTS)
+    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
     base = enter(state, PUTTERS)
     putter = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
     if (putter < PUTTERS) & (tl.program_id(2) == 0):
-        steps = (k_batch, k_head, k_row), (v_batch, v_head, v_row)
-        put((k, v), (whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), heads // GROUP, rows, world, putter, D,
-            PUTTERS)
+        steps = KeysAndValues(Strides(k_batch, k_head, k_row), Strides(v_batch, v_head, v_row))
+        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), heads // GROUP,
+            rows, world, putter, D, PUTTERS)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
-            pipes = queries.reader(name), slopes.reader(name), shares[me].writer()
-            compute(keys, values, ds, pipes, (parts_k, parts_v), world, rules, ranks, problem, me, PARTS, form)
+            parts = KeysAndValues(parts_k, parts_v)
+            compute(memory, pipes_of(memory, me, form), parts, world, rules, ranks, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(keys, values, queries.writer(), slopes.writer(), q_desc, (k_desc, v_desc), (whole_k_desc, whole_v_desc), do_desc,
-                 lse_desc, delta_desc, Arrivals(flags, piece_shift, base, world, PUTTERS), ranks, problem, BM, BN, GROUP, PARTS,
-                 CAUSAL)
+            of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
+            load(memory, of, KeysAndValues(whole_k_desc, whole_v_desc),
+                 Arrivals(flags, piece_shift, base, world, PUTTERS), ranks, problem, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-            store(shares, sums, ranks, problem, BM, BN, D, GROUP, PARTS, CAUSAL)
+            store(memory.shares, sums, ranks, problem, form)

@@ -18,9 +18,21 @@ of the rank's second chunk least. In this order, and of all heads at a time, lon
 up to the end; head after head, the last one's long programs began when the others were done.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
+
+
+@tle.struct
+class Ranks:
+    """The number of this rank, how many there are, and the chunks of each."""
+
+    me: Any
+    count: Any
+    PARTS: tl.constexpr
 
 
 @mimw.jit

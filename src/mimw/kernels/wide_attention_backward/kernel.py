@@ -18,26 +18,53 @@ way. Roles: `load` of there, and two times `compute`. dQ is the matter of ../att
 all bits are the same in every run.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..attention_backward.buffers import memory_of_keys
 from ..attention_backward.compute import probabilities
 from ..attention_backward.kernel import load
-from ..attention_backward.nouns import Form, Problem, Rules
+from ..attention_backward.nouns import Form, Operands, Problem, Rules
 from ..attention_backward.order import program_of
 from ..attention_backward.schedule import span
 from ..attention_backward.scores import rules_of
-from ..consumers import consumer, consumers
+from ..consumers import consumer
 
 DONE = tl.constexpr(8)      # named barrier of both consumers: nobody reads K and V any more
 
 
+@tle.struct
+class Side:
+    """One consumer's side: its tile of K or V, which meets those of the pipe `first`, the barrier of its load, the pipe whose tiles
+    its products meet, the pipe of weights, and the tile whose place the sums take."""
+
+    tiles: Any
+    loaded: Any
+    first: Any
+    second: Any
+    weights: Any
+    staging: Any
+
+
+@mimw.jit
+def side_of(memory, weights, me: tl.constexpr):
+    """The side of consumer `me`: 0 has dV, 1 has dK."""
+    name: tl.constexpr = consumer(me)
+    keys, values = memory.keys, memory.values
+    if me == 0:
+        return Side(keys.rows, keys.full, memory.queries.reader(name), memory.slopes.reader(name), weights.writer(), values.rows)
+    else:
+        return Side(values.rows, values.full, memory.slopes.reader(name), memory.queries.reader(name), weights.reader(), keys.rows)
+
+
 @mimw.jit
 def factor(product, numbers, weights, block, query, key, rules, problem, me: tl.constexpr, TYPE: tl.constexpr, form):
-    """What the rows of dO or of Q are multiplied by: P^T of K Q^T, or dS^T of V dO^T."""
+    """The left operand of the product with dO or with Q: P^T of K Q^T, or dS^T of V dO^T."""
     MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
     if me == 0:
         p = probabilities(product, numbers, query, key, rules, problem, TYPE, MASKED, form)
@@ -52,18 +79,16 @@ def factor(product, numbers, weights, block, query, key, rules, problem, me: tl.
 
 
 @mimw.jit
-def gradients(own, first, second, weights, factor_of_sum, at, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
-    """The sums of consumer `me`, of BN keys and COLUMNS columns, in shared memory; `at` is (batch, head, first key). Its rows of K
-    or V, the first of `own`, meet those of the pipe `first`, and what comes out those of `second`; the sums take the place of the
-    last of `own`."""
-    tiles, loaded, staging = own
+def gradients(side, factor_of_sum, at, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
+    """The sums of consumer `me`, of BN keys and COLUMNS columns, in shared memory; `at` is (batch, head, first key)."""
+    tiles, first, second, weights = side.tiles, side.first, side.second, side.weights
     batch, head, key = at
     TYPE: tl.constexpr = tiles.dtype
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
     of_head = rules_of(rules, batch, head * GROUP)
     begin, blocks, _, _ = span(key, problem, BM, form.BN, form.CAUSAL)
-    tlx.barrier_wait(loaded[0], 0)
+    tlx.barrier_wait(side.loaded[0], 0)
     slot = first.wait(0).slot
     product = tlx.async_dot(tiles[0], tlx.local_trans(slot.rows))
     numbers = tlx.local_load(slot.numbers)
@@ -94,17 +119,17 @@ def gradients(own, first, second, weights, factor_of_sum, at, rules, problem, me
     sums = tlx.async_dot_wait(0, sums)
     second.release(last)
     tlx.named_barrier_wait(DONE, 256)
-    tlx.local_store(staging[0], (sums * factor_of_sum).to(TYPE))
+    tlx.local_store(side.staging[0], (sums * factor_of_sum).to(TYPE))
     tlx.fence("async_shared")
-    return staging[0]
+    return side.staging[0]
 
 
 @mimw.jit
-def compute(own, first, second, weights, desc, factor_of_sum, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
+def compute(side, desc, factor_of_sum, rules, problem, me: tl.constexpr, COLUMNS: tl.constexpr, form):
     """The role: the sums of consumer `me`, to memory."""
     block, head, batch = program_of(form.BANDS)
     key = block * form.BN
-    sums = gradients(own, first, second, weights, factor_of_sum, (batch, head, key), rules, problem, me, COLUMNS, form)
+    sums = gradients(side, factor_of_sum, (batch, head, key), rules, problem, me, COLUMNS, form)
     tlx.async_descriptor_store(desc, sums, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)
 
@@ -119,27 +144,19 @@ def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk
     args:      scale, log2_scale, zero, left, right, inner, alibi, alibi_step, GROUP, RAGGED, BANDS   ../attention_backward's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, seq_q, seq_k, zero, left, right)
+    problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, D, GROUP, CAUSAL, RAGGED, None, BANDS)
-    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
-    values = tlx.local_alloc((BN, DV), DTYPE, 1), tlx.alloc_barriers(1)
-    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(2), name="queries", rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE),
-                       numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
-    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(2), name="slopes", rows=tle.gpu.alloc([DO_STAGES, BM, DV], DTYPE),
-                      numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
+    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, None, BANDS)
+    memory = memory_of_keys(form, DV, 2, Q_STAGES, DO_STAGES, DTYPE)
     weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            name: tl.constexpr = consumer(me)
             if me == 0:
-                compute((keys[0], keys[1], values[0]), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
-                        rules, problem, me, DV, form)
+                compute(side_of(memory, weights, me), dv_desc, 1.0, rules, problem, me, DV, form)
             else:
-                compute((values[0], values[1], keys[0]), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
-                        scale, rules, problem, me, D, form)
+                compute(side_of(memory, weights, me), dk_desc, scale, rules, problem, me, D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc,
-                 problem, form)
+            of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
+            load(memory, of, problem, form)

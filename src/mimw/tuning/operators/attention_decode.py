@@ -36,8 +36,8 @@ OUTSIDE_L2, MOST_CACHES = 256 << 20, 32     # bytes of caches that the calls of 
 
 class AttentionDecode(Operator):
     """Blocks of half, whole and twice 16 KB, rings that are full or three fifths of that, one unit for each worker at least, or
-    two; no stealing of keys, or of an eighth or two of them. Of up to 16 rows also few.py and finished.py, with blocks of 64 and
-    128 keys and two or more of them."""
+    two; no stealing of keys, or of an eighth or two of them. Of up to 16 rows also few_rows and few_rows_epilogue,
+    with blocks of 64 and 128 keys and two or more of them."""
 
     name, names, dtypes, words = "attention_decode", ("B", "Q", "H", "K", "L", "D"), ("bf16", "fp16"), ("paged", )
     configuration_type = Configuration

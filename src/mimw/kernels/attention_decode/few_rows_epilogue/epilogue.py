@@ -1,9 +1,9 @@
-"""The finisher of finished.py: queries ahead of each tile, and what becomes of its sums.
+"""The role of the epilogue: queries ahead of each tile, and results or parts of its sums.
 
 Input: pipes of items, endings and sums, Q. Output: a pipe of queries; O and lse, or parts of tiles in `room`, which whoever comes
 last of those who have keys of a tile adds up in the order of keys. For example, as a task of four warps:
 
-    finish(items.reader("finisher"), endings.reader("finisher"), asked.writer(), sums.reader("finisher"), ...)
+    finish(items.reader("epilogue"), endings.reader("epilogue"), asked.writer(), sums.reader("epilogue"), ...)
 
 Flags count who has come, and are 0 again when all have. Parts are read past L1, behind an atomic operation that has seen them all.
 """
@@ -14,10 +14,11 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .ending import write
-from .kernel import received
-from .nouns import Sums
-from .warps import ROWS, WARPS, received_ending, rows_of
+from ..attend import ROWS, WARPS, rows_of
+from ..items import received, received_ending
+from ..nouns import Sums
+from ..partials import arrived, clear, store_partial
+from ..results import write
 
 
 @mimw.jit
@@ -40,7 +41,7 @@ def put_rows(queries, turn, q, item, problem, form, PAIRS: tl.constexpr):
 
 @mimw.jit
 def put(place, warp, rows):
-    """What one warp gets."""
+    """The rows of one warp."""
     SHAPE: tl.constexpr = (1, rows.shape[0], rows.shape[1])
     tlx.local_store(tlx.local_slice(place, [warp, 0, 0], SHAPE), tl.reshape(rows, SHAPE))
 
@@ -94,7 +95,7 @@ def of_all_warps(sums, turn, TALL: tl.constexpr):
 
 @mimw.jit
 def of_all_parts(stats, sums, factors, ending, step, rows, form):
-    """Sums over the parts of the ending's shares, which are `step` apart, PARTS of them at a time, which are all asked for before
+    """Sums over the parts of the ending's splits, which are `step` apart, PARTS of them at a time, which are all asked for before
     the first is looked at. What each is multiplied by goes through `factors`."""
     D: tl.constexpr = form.D
     TALL: tl.constexpr = form.TALL
@@ -129,7 +130,7 @@ def of_all_parts(stats, sums, factors, ending, step, rows, form):
 
 @mimw.jit
 def finish(items, endings, queries, sums, factors, begun, columns, q, results, workspace, problem, form):
-    """The finisher: queries ahead of each tile, and what becomes of its sums."""
+    """The role: queries ahead of each tile, and its results, or this split's part of them."""
     PAIRS: tl.constexpr = results.v_scale is not None
     turn = 0
     item = received(items, turn)
@@ -149,13 +150,9 @@ def finish(items, endings, queries, sums, factors, begun, columns, q, results, w
         else:
             inside, column = tl.arange(0, form.TALL), tl.arange(0, form.D)
             place = item.part * many + inside
-            counts = inside < many
-            tl.store(whole + place[:, None] * form.D + column[None, :], found.acc, mask=counts[:, None])
-            tl.store(stats + place * 2, found.highest, mask=counts)
-            tl.store(stats + place * 2 + 1, found.total, mask=counts)
-            came = tl.atomic_add(workspace.flags + 1 + ending.first, 1, sem="acq_rel", scope="gpu")
-            if came == ending.count - 1:
-                tl.atomic_xchg(workspace.flags + 1 + ending.first, 0, sem="relaxed", scope="gpu")
+            store_partial(stats, whole, place, column, inside < many, found)
+            if arrived(workspace.flags, ending) == ending.count - 1:
+                clear(workspace.flags, ending)
                 all_of_it = of_all_parts(stats, whole, factors, ending, columns, many, form)
                 write(all_of_it, item.batch, item.tile, results, problem, form.WIDTH)
         item = following

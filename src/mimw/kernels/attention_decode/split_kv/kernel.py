@@ -10,7 +10,7 @@ Nouns: the queries of all heads that share a head of K and V are the rows of one
 is read once for all of them. `rings` are pipes of blocks of BN keys or values, in turn, `items` pipes of what comes next.
 Roles, all persistent: STREAMS producers of one warp, which load page after page by TMA, and two consumers. A worker is a
 producer with its consumer, or, where TALL is 2, with both, which then have 64 rows each of the same keys. Each worker has its
-share of all blocks (schedule.py), so that no SM ends before the others.
+split of all blocks (splits.py), so that no SM ends before the others.
 
 Memory is slower than the arithmetic even where one row of the 64 counts: a block takes its SM 1850 cycles at 4.1 TB/s, and each
 of two consumers some 1500 of its 3700. So a consumer takes its products one by one; the other one fills the gaps.
@@ -22,85 +22,36 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention.softmax import softmax
-from ..consumers import consumer, consumers
-from ..gemm.kernel import columns
-from .ending import ended
-from .nouns import Caches, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace, row_at
-from .schedule import begin, length_of, lowest_key, owner, shares_of, span, steal, unit_of
+from ...attention.softmax import softmax
+from ...consumers import consumer, consumers
+from ...gemm.product import columns
+from ..items import item_of, item_pipe, received, send
+from ..keys import load_item
+from ..nouns import Caches, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace, row_at
+from ..results import normalized
+from ..scores import clear_rows, softcapped
+from ..units import length_of, lowest_key, next_split, unit_of
+from .splits import begin, owner, span, splits_of
 
 PAIR, BOTH = tl.constexpr(8), tl.constexpr(256)     # a named barrier of two consumers with 128 threads each
 
 
 @mimw.jit
-def pages_at(block, caches, batch, length, lowest, form):
-    """The pages of a block's boxes. One that holds no key that counts is the one behind the last: TMA reads nothing
-    there and fills in zeros."""
-    ROWS: tl.constexpr = min(form.PAGE, form.BN)
-    pages = ()
-    for box in tl.static_range(form.BN // ROWS):
-        first = block * form.BN + box * ROWS
-        counts = (first < length) & (first + ROWS > lowest)
-        at = caches.table + batch.to(tl.int64) * caches.step + first // form.PAGE
-        pages = pages + (tl.load(at, mask=counts, other=caches.pages), )
-    return pages
-
-
-@mimw.jit
-def load_block(ring, chunk, desc, pages, head, row, BN: tl.constexpr):
-    """Chunk number `chunk`: a block's boxes, one from each of its pages, from `row` of the page on."""
-    slot = ring.acquire(chunk)
-    ROWS: tl.constexpr = desc.block_shape[2]
-    COLUMNS: tl.constexpr = desc.block_shape[3]
-    D: tl.constexpr = slot.rows.shape[1]
-    rows = tlx.local_reshape(slot.rows, [1, 1, BN, D])
-    for box in tl.static_range(BN // ROWS):
-        for column in tl.static_range(0, D, COLUMNS):
-            part = tlx.local_slice(rows, [0, 0, box * ROWS, column], desc.block_shape)
-            tle.gpu.copy(desc, part, desc.block_shape, [pages[box], head, row, column])
-    ring.commit(chunk)
-
-
-@mimw.jit
-def send(items, turn, item):
-    """Item number `turn`, for the consumers."""
-    slot = items.acquire(turn)
-    tlx.local_store(slot.batch, tl.full((1, ), item.batch, tl.int32))
-    tlx.local_store(slot.tile, tl.full((1, ), item.tile, tl.int32))
-    tlx.local_store(slot.first, tl.full((1, ), item.first, tl.int32))
-    tlx.local_store(slot.stop, tl.full((1, ), item.stop, tl.int32))
-    tlx.local_store(slot.part, tl.full((1, ), item.part, tl.int32))
-    tlx.local_store(slot.length, tl.full((1, ), item.length, tl.int32))
-    items.commit(turn)
-
-
-@mimw.jit
-def received(items, turn):
-    """Item number `turn`; behind the last item is one without blocks."""
-    slot = items.wait(turn).slot
-    batch, tile = tl.max(tlx.local_load(slot.batch), 0), tl.max(tlx.local_load(slot.tile), 0)
-    first, stop = tl.max(tlx.local_load(slot.first), 0), tl.max(tlx.local_load(slot.stop), 0)
-    part, length = tl.max(tlx.local_load(slot.part), 0), tl.max(tlx.local_load(slot.length), 0)
-    items.release(turn)
-    return Item(batch, tile, first, stop, part, length)
-
-
-@mimw.jit
 def load(items, ring, begun, worker, workers, caches, plan, counter, problem, form):
     """Keys and values of this worker's blocks, in turn. The pages of a block are looked up while the one before is loaded. Who
-    begins a tile notes in `plan` whose shares it is of, the first and the last, and where the first one's part lies."""
+    begins a tile notes in `plan` whose splits it is of, the first and the last, and where the first one's part lies."""
     unit = unit_of(problem, form)
-    chunk, turn, number, shares = 0, 0, worker, workers
-    while number < shares:
+    chunk, turn, number, splits = 0, 0, worker, workers
+    while number < splits:
         at, end, batch, start, total = begin(number, workers, unit, problem, form)
         part = 0
         while at < end:
             length = length_of(problem, batch)
             lowest = lowest_key(length, problem)
             piece = span(at, end, start, length, unit, problem, form)
+            item = item_of(piece, batch, at, number, part, length)
+            send(items, turn, item)
             whole, units = piece.whole, piece.units
-            alone = (at == whole) & (piece.following == whole + units)
-            send(items, turn, Item(batch, piece.tile, piece.first, piece.stop, tl.where(alone, -1, number * 2 + part), length))
             if at == whole:
                 last = number
                 if piece.following < whole + units:
@@ -110,44 +61,21 @@ def load(items, ring, begun, worker, workers, caches, plan, counter, problem, fo
                 tl.store(plan + (batch * problem.tiles + piece.tile) * 4 + note, values.to(tl.float32))
             head = piece.tile // problem.row_tiles
             at = piece.following
-            # The first queries are asked for behind one block, not behind a whole ring of each SM: that took 8 us.
-            if form.PAGE == 0:
-                for block in range(piece.first, piece.stop):
-                    tlx.barrier_wait(begun, 0, pred=chunk == 2)
-                    load_block(ring, chunk, caches.k, (batch, ), head, block * form.BN, form.BN)
-                    load_block(ring, chunk + 1, caches.v, (batch, ), head, block * form.BN, form.BN)
-                    chunk += 2
-            else:
-                pages = pages_at(piece.first, caches, batch, length, lowest, form)
-                for block in range(piece.first, piece.stop):
-                    tlx.barrier_wait(begun, 0, pred=chunk == 2)
-                    next_pages = pages_at(block + 1, caches, batch, length, lowest, form)
-                    load_block(ring, chunk, caches.k, pages, head, block * form.BN % form.PAGE, form.BN)
-                    load_block(ring, chunk + 1, caches.v, pages, head, block * form.BN % form.PAGE, form.BN)
-                    pages = next_pages
-                    chunk += 2
+            chunk = load_item(ring, begun, chunk, caches, item, head, lowest, form)
             start = tl.where(piece.over, at, start)
             batch += piece.over.to(tl.int32)
             turn += 1
             part = 1
-        if form.DRAWN == 0:
-            number = shares
-        else:
-            shares = shares_of(total, workers, form.DRAWN)
-            number = shares
-            if shares > workers:
-                number = steal(counter, shares, workers)
+        number, splits = next_split(counter, splits_of(total, workers, form.DRAWN), workers, form.DRAWN)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 
 @mimw.jit
-def without_strangers(values, block, length, lowest, me: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
+def clear_unseen(values, block, length, lowest, me: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
     """Zeros over the values of keys that no query sees: these rows are not the sequence's, and 0 * NaN is NaN."""
     if (block * BN < lowest) | ((block + 1) * BN > length):
         if me % TALL == 0:
-            key = block * BN + tl.arange(0, BN)
-            mine = (key >= lowest) & (key < length)
-            tlx.local_store(values, tl.where(mine[:, None], tlx.local_load(values), 0.0))
+            clear_rows(values, block, length, lowest, BN, 0.0)
             tlx.fence_async_shared()
         if TALL == 2:
             tlx.named_barrier_wait(PAIR, BOTH)
@@ -165,15 +93,14 @@ def attend(ring, q, chunk, item, lowest, query, rules, problem, me: tl.constexpr
         scores = tlx.async_dot(q, tlx.local_trans(k))
         scores = tlx.async_dot_wait(0, scores)
         ring.release(chunk)
-        if rules.inner is not None:
-            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * rules.inner], tl.float32, True, 1)
+        scores = softcapped(scores, rules.inner)
         key = block * form.BN + tl.arange(0, form.BN)
         scores = tl.where(key[None, :] <= last[:, None], scores, float("-inf"))
         if problem.left is not None:
             scores = tl.where(key[None, :] >= (last - problem.left)[:, None], scores, float("-inf"))
         p, highest, total, shrink = softmax(scores, highest, total, rules.scale, True)
         v = ring.wait(chunk + 1).slot.rows
-        without_strangers(v, block, item.length, lowest, me, form.BN, form.TALL)
+        clear_unseen(v, block, item.length, lowest, me, form.BN, form.TALL)
         acc = tlx.async_dot(p.to(q.dtype), v, acc * shrink[:, None])
         acc = tlx.async_dot_wait(0, acc)
         ring.release(chunk + 1)
@@ -212,7 +139,7 @@ def compute(items, ring, begun, q_buffer, workspace, q, results, rules, problem,
         chunk += 2 * (item.stop - item.first)
         if item.part < 0:
             scaled = Sums(sums.highest * rules.scale, sums.total, sums.acc)
-            logarithm, result = ended(scaled, head, counts, results.sinks)
+            logarithm, result = normalized(scaled, head, counts, results.sinks)
             store_rows(results.o.data, row_at(results.o, item.batch, query, head), result, counts, form.WIDTH)
             tl.store(results.lse + (item.batch * problem.heads + head).to(tl.int64) * queries + query, logarithm, mask=counts)
         else:
@@ -237,7 +164,7 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
 
     args:      table   (batches, ...) int32, `table_row` apart, the pages of each sequence; None where PAGE is 0, the caches
                        are one page a sequence
-               room    fp32: 4 numbers of each tile, whose shares it is of; for two parts of each share (highest score in base
+               room    fp32: 4 numbers of each tile, whose splits it is of; for two parts of each split (highest score in base
                        2, sum of probabilities) of each row, then the sums of p V
                counter int32, 0 before and after, for one launch at a time; None where DRAWN is 0
                scale   of the scores, times log2(e); with a soft cap that cap times log2(e), and scores times `inner` are s /
@@ -260,10 +187,7 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
     for _ in tl.static_range(STREAMS):
         rings = rings + (tle.pipe(capacity=STAGES, readers=consumers(TALL), name="keys and values",
                                   rows=tle.gpu.alloc([STAGES, BN, D], DTYPE)), )
-        items = items + (tle.pipe(capacity=2, readers=consumers(TALL), name="items", batch=tle.gpu.alloc([2, 1], tl.int32),
-                                  tile=tle.gpu.alloc([2, 1], tl.int32), first=tle.gpu.alloc([2, 1], tl.int32),
-                                  stop=tle.gpu.alloc([2, 1], tl.int32), part=tle.gpu.alloc([2, 1], tl.int32),
-                                  length=tle.gpu.alloc([2, 1], tl.int32)), )
+        items = items + (item_pipe(consumers(TALL)), )
     for c in tl.static_range(2):
         q_tiles = q_tiles + (tlx.local_alloc((64, D), DTYPE, 1), )
 

@@ -1,6 +1,6 @@
-"""The second step of attention with a cache: the parts of each sequence that several workers read become one.
+"""The reduction of splits, the second launch of attention with a cache: parts of tiles that several workers read become one.
 
-Input: `room` as the kernel leaves it. Output: O and lse of the tiles that no worker read whole. For example:
+Input: `room` as ../split_kv leaves it. Output: O and lse of the tiles that no worker read whole. For example:
 
     combine[(sequences * tiles, cdiv(rows, ROWS))](o, lse, room, sinks, queries, heads, group, row_tiles, slots, ...)
 
@@ -11,8 +11,8 @@ import triton.language as tl
 
 import mimw
 
-from .ending import ended
-from .nouns import Sums
+from ..partials import merged, nothing
+from ..results import normalized
 
 
 @mimw.jit
@@ -34,8 +34,7 @@ def combine(o, lse, room, sinks, queries, heads, group, row_tiles, slots, o_b, o
         query, head = packed // group, tile // row_tiles * group + packed % group
         counts = (packed < queries * group) & (inside < rows)
         columns = tl.arange(0, D)
-        highest, total = tl.full((ROWS, ), float("-inf"), tl.float32), tl.zeros((ROWS, ), tl.float32)
-        acc = tl.zeros((ROWS, D), tl.float32)
+        found = nothing(ROWS, D)
         for first in range(begin, end + 1, PARTS):
             worker = first + tl.arange(0, PARTS)
             there = (worker <= end)[:, None] & counts[None, :]
@@ -43,12 +42,8 @@ def combine(o, lse, room, sinks, queries, heads, group, row_tiles, slots, o_b, o
             score = tl.load(stats + at * 2, mask=there, other=float("-inf"))
             weight = tl.load(stats + at * 2 + 1, mask=there, other=0.0)
             part = tl.load(sums + at[:, :, None] * D + columns[None, None, :], mask=there[:, :, None], other=0.0)
-            before, highest = highest, tl.maximum(highest, tl.max(score, 0))
-            base = tl.where(highest == float("-inf"), 0.0, highest)
-            shrink, factor = tl.exp2(before - base), tl.exp2(score - base[None, :])
-            total = total * shrink + tl.sum(weight * factor, 0)
-            acc = acc * shrink[:, None] + tl.sum(part * factor[:, :, None], 0)
-        logarithm, result = ended(Sums(highest, total, acc), head, counts, sinks)
+            found = merged(found, score, weight, part)
+        logarithm, result = normalized(found, head, counts, sinks)
         at = batch.to(tl.int64) * o_b + query.to(tl.int64) * o_s + head.to(tl.int64) * o_h
         written = counts[:, None] & (columns < WIDTH)[None, :]
         tl.store(o + at[:, None] + columns[None, :], result.to(o.dtype.element_ty), mask=written)

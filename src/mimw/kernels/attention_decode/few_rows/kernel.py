@@ -10,7 +10,7 @@ Nouns: the queries of all heads that share a head of K and V are the rows of one
 values, `items` tells what comes next, `endings` who else has keys of it. Roles, persistent: a producer of one warp, which loads
 page after page by TMA, and a consumer of four. Each of the consumer's warps has a quarter of every block's keys and sums of its
 own, a batch of four products for the compiler: a block costs one wait and one release, and no exchange between warps, which add
-up what they have when a tile's keys end. Where a tile was cut into shares (even.py), who comes last adds the parts in the order
+up what they have when a tile's keys end. Where a tile was cut into splits (splits.py), who comes last adds the parts in the order
 of keys, so results are the same from run to run.
 
 The launch may begin before the one ahead has ended; it waits for all that is written there before it reads anything.
@@ -22,12 +22,14 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .ending import write
-from .even import begin, owner, share, shares_of, span
-from .kernel import pages_at, received, send
-from .nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace
-from .schedule import length_of, lowest_key, steal, unit_of
-from .warps import ROWS, WARPS, attend, load_block, received_ending, rows_of, send_ending
+from ..attend import ROWS, WARPS, attend, rows_of
+from ..items import ending_pipe, item_of, item_pipe, received, received_ending, send, send_ending
+from ..keys import load_item
+from ..nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace
+from ..partials import arrived, clear, merged, nothing, store_partial
+from ..results import write
+from ..units import length_of, lowest_key, next_split, unit_of
+from .splits import begin, owner, span, split, splits_of
 
 
 @mimw.jit
@@ -37,30 +39,17 @@ def load(items, endings, ring, begun, caches, flags, problem, form):
     unit = unit_of(problem, form)
     chunk, turn, number, count = 0, 0, tl.program_id(0), workers
     while number < count:
-        at, end, batch, length, start, shares = begin(number, workers, unit, problem, form)
+        at, end, batch, length, start, splits = begin(number, workers, unit, problem, form)
         part = 0
         while at < end:
             lowest = lowest_key(length, problem)
             piece = span(at, end, start, length, unit, problem, form)
+            item = item_of(piece, batch, at, number, part, length)
+            send(items, turn, item)
             whole, units = piece.whole, piece.units
-            alone = (at == whole) & (piece.following == whole + units)
-            send(items, turn, Item(batch, piece.tile, piece.first, piece.stop, tl.where(alone, -1, number * 2 + part), length))
-            # The first queries are asked for behind one block, not behind a whole ring of each SM.
-            if form.PAGE == 0:
-                for block in range(piece.first, piece.stop):
-                    tlx.barrier_wait(begun, 0, pred=chunk == 1)
-                    load_block(ring, chunk, caches, (batch, ), piece.tile, block * form.BN, form.BN)
-                    chunk += 1
-            else:
-                pages = pages_at(piece.first, caches, batch, length, lowest, form)
-                for block in range(piece.first, piece.stop):
-                    tlx.barrier_wait(begun, 0, pred=chunk == 1)
-                    next_pages = pages_at(block + 1, caches, batch, length, lowest, form)
-                    load_block(ring, chunk, caches, pages, piece.tile, block * form.BN % form.PAGE, form.BN)
-                    pages = next_pages
-                    chunk += 1
-            of_first, of_last = owner(whole, shares), owner(whole + units - 1, shares)
-            begins, _ = share(of_first, shares)
+            chunk = load_item(ring, begun, chunk, caches, item, item.tile, lowest, form)
+            of_first, of_last = owner(whole, splits), owner(whole + units - 1, splits)
+            begins, _ = split(of_first, splits)
             send_ending(endings, turn, Ending(of_first, of_last - of_first + 1, (begins < whole).to(tl.int32)))
             at = piece.following
             start = tl.where(piece.over, at, start)
@@ -69,13 +58,7 @@ def load(items, endings, ring, begun, caches, flags, problem, form):
                 length = length_of(problem, batch)
             turn += 1
             part = 1
-        if form.DRAWN == 0:
-            number = count
-        else:
-            count = shares_of(shares)
-            number = count
-            if count > workers:
-                number = steal(flags, count, workers)
+        number, count = next_split(flags, splits_of(splits), workers, form.DRAWN)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 
@@ -96,13 +79,12 @@ def added(buffer, sums):
 
 @mimw.jit
 def all_parts(stats, sums, ending, rows, form):
-    """Sums over the parts of the ending's shares, PARTS at a time."""
+    """Sums over the parts of the ending's splits, PARTS at a time."""
     TALL: tl.constexpr = form.TALL
     D: tl.constexpr = form.D
     first, count = ending.first, ending.count
     inside, columns = tl.arange(0, TALL), tl.arange(0, D)
-    highest, total = tl.full((TALL, ), float("-inf"), tl.float32), tl.zeros((TALL, ), tl.float32)
-    acc = tl.zeros((TALL, D), tl.float32)
+    found = nothing(TALL, D)
     for number in range(first, first + count, form.PARTS):
         one = number + tl.arange(0, form.PARTS)
         there = (one < first + count)[:, None] & (inside < rows)[None, :]
@@ -110,12 +92,8 @@ def all_parts(stats, sums, ending, rows, form):
         score = tl.load(stats + at * 2, mask=there, other=float("-inf"), cache_modifier=".cg")
         weight = tl.load(stats + at * 2 + 1, mask=there, other=0.0, cache_modifier=".cg")
         part = tl.load(sums + at[:, :, None] * D + columns[None, None, :], mask=there[:, :, None], other=0.0, cache_modifier=".cg")
-        before, highest = highest, tl.maximum(highest, tl.max(score, 0))
-        base = tl.where(highest == float("-inf"), 0.0, highest)
-        shrink, factor = tl.exp2(before - base), tl.exp2(score - base[None, :])
-        total = total * shrink + tl.sum(weight * factor, 0)
-        acc = acc * shrink[:, None] + tl.sum(part * factor[:, :, None], 0)
-    return Sums(highest, total, acc)
+        found = merged(found, score, weight, part)
+    return found
 
 
 @mimw.jit
@@ -146,30 +124,27 @@ def compute(items, endings, ring, begun, q_buffer, sums_buffer, q, results, work
             place = item.part * many + inside
             counts = inside < many
             parts = workspace.stats + workspace.slots * 2 * many
-            tl.store(parts + place[:, None] * D + column[None, :], sums.acc, mask=counts[:, None])
-            tl.store(workspace.stats + place * 2, sums.highest, mask=counts)
-            tl.store(workspace.stats + place * 2 + 1, sums.total, mask=counts)
+            store_partial(workspace.stats, parts, place, column, counts, sums)
             ending = received_ending(endings, turn - 1)
-            came = tl.atomic_add(workspace.flags + 1 + ending.first, 1, sem="acq_rel", scope="gpu")
-            if came == ending.count - 1:
-                tl.atomic_xchg(workspace.flags + 1 + ending.first, 0, sem="relaxed", scope="gpu")
+            if arrived(workspace.flags, ending) == ending.count - 1:
+                clear(workspace.flags, ending)
                 whole = all_parts(workspace.stats, parts, ending, many, form)
                 write(whole, item.batch, item.tile, results, problem, form.WIDTH)
         item = following
 
 
 @mimw.jit
-def attention_decode_few(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, scale, inner, splits, left, batches,
-                         queries, heads, group, capacity, pages, slots, table_row, q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr,
-                         WIDTH: tl.constexpr, BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, CTAS: tl.constexpr,
-                         LEAST: tl.constexpr, DRAWN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, TALL: tl.constexpr,
-                         PARTS: tl.constexpr):
+def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, scale, inner, splits, left, batches,
+                              queries, heads, group, capacity, pages, slots, table_row, q_b, q_s, q_h, o_b, o_s, o_h,
+                              D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr,
+                              CTAS: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr,
+                              TALL: tl.constexpr, PARTS: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
 
-    args:      room    fp32: for two parts of each of `slots` / 2 shares (highest score in base 2, sum of probabilities) of each
+    args:      room    fp32: for two parts of each of `slots` / 2 splits (highest score in base 2, sum of probabilities) of each
                        row, then the sums of p V
-               flags   int32, 0 before and after, for one launch at a time: a counter of shares that are drawn, then one number
-                       for each share: how many parts there are of the tile that begins in it and goes on in the next one
+               flags   int32, 0 before and after, for one launch at a time: a counter of splits that are drawn, then one number
+                       for each split: how many parts there are of the tile that begins in it and goes on in the next one
                CTAS    programs that share an SM
                TALL    rows of a tile when parts are added, a power of 2, PARTS of them at a time
     """
@@ -180,12 +155,7 @@ def attention_decode_few(q, k_desc, v_desc, table, lengths, o, lse, room, flags,
     problem = Problem(lengths, batches, heads // group, queries, capacity, left, splits, heads, group, 1)
     ring = tle.pipe(capacity=STAGES, readers=("consumer", ), name="keys and values",
                     k=tle.gpu.alloc([STAGES, BN, D], DTYPE), v=tle.gpu.alloc([STAGES, BN, D], DTYPE))
-    items = tle.pipe(capacity=2, readers=("consumer", ), name="items", batch=tle.gpu.alloc([2, 1], tl.int32),
-                     tile=tle.gpu.alloc([2, 1], tl.int32), first=tle.gpu.alloc([2, 1], tl.int32),
-                     stop=tle.gpu.alloc([2, 1], tl.int32), part=tle.gpu.alloc([2, 1], tl.int32),
-                     length=tle.gpu.alloc([2, 1], tl.int32))
-    endings = tle.pipe(capacity=2, readers=("consumer", ), name="endings", first=tle.gpu.alloc([2, 1], tl.int32),
-                       count=tle.gpu.alloc([2, 1], tl.int32), place=tle.gpu.alloc([2, 1], tl.int32))
+    items, endings = item_pipe(("consumer", )), ending_pipe(("consumer", ))
     begun = tlx.alloc_barriers(1)       # the first queries are there
     both = tlx.storage_alias_spec()     # queries are in registers before sums are written, sums read before the next queries come
     q_buffer = tlx.local_alloc((WARPS, ROWS, D), DTYPE, 1, reuse=both)

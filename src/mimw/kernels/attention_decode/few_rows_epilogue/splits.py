@@ -1,17 +1,17 @@
-"""Which program of finished.py reads which keys: shares of one size, heads side by side, cut where sequences end.
+"""The split of all keys over programs head by head: splits of one size, heads side by side, cut where sequences end.
 
-Input: a `Problem` and a `Form`, as in schedule.py. Output: numbers of shares and units.
+Input: a `Problem` and a `Form` (../nouns.py). Output: numbers of splits and units (../units.py).
 For example, one sequence of 128 units, 8 heads of keys, 132 programs: 16 for each head, `per`, who are number c, c + 8, c + 16, ..
 
-    shares = cut(128, 128, 1, 16, 8, 1, 0)      shares of 8 units
-    share(11, shares)                           (392, 400): of 1024 units number 3 * 128 + 8, the second share of head 3
+    splits = cut(128, 128, 1, 16, 8, 1, 0)      splits of 8 units
+    split(11, splits)                           (392, 400): of 1024 units number 3 * 128 + 8, the second split of head 3
 
 Units are counted head by head, in a head sequence by sequence, in a sequence from its first block on. The units of a head are a
 column, which has programs of its own: so those of all heads read the same keys at the same time, whatever the lengths are, and
 what lies side by side in memory is read at once. Heads that no number of programs suits are one column together.
 
-A share is units one after the other, so at most two of its tiles are others' as well. With DRAWN the last eighths of the units are
-for who comes first, in PIECES shares for each program, of SMALLEST units or more: each wants queries, and writes sums.
+A split is units one after the other, so at most two of its tiles are others' as well. With DRAWN the last eighths of the units are
+for who comes first, in PIECES splits for each program, of SMALLEST units or more: each wants queries, and writes sums.
 """
 
 from typing import Any
@@ -21,15 +21,14 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-from .even import fitted, quotient, some_units
-from .schedule import MUCH, length_of
+from ..units import MUCH, Place, fitted, length_of, moved, quotient, some_units
 
 PIECES, SMALLEST = tl.constexpr(4), tl.constexpr(4)
 
 
 @tle.struct
-class Shares:
-    """Shares of `columns` columns of `length` units: `each` for each of `per` programs, up to number `fixed`, then `drawn` for who
+class Splits:
+    """Splits of `columns` columns of `length` units: `each` for each of `per` programs, up to number `fixed`, then `drawn` for who
     comes first."""
 
     length: Any
@@ -52,49 +51,49 @@ class Ends:
 
 @mimw.jit
 def cut(length, most, tiles, per, columns, LEAST: tl.constexpr, DRAWN: tl.constexpr):
-    """Shares of columns of `length` units and `tiles` tiles, each of `most` units at most, and `per` programs."""
+    """Splits of columns of `length` units and `tiles` tiles, each of `most` units at most, and `per` programs."""
     if DRAWN == 0:
         each = tl.maximum(quotient(length + per - 1, per), LEAST)
-        return Shares(length, per, columns, length, fitted(each, length, most, tiles), length * 0 + 1)
+        return Splits(length, per, columns, length, fitted(each, length, most, tiles), length * 0 + 1)
     else:
         drawn = tl.where(length >= MUCH * per, length // 8 * DRAWN, 0)
         each = tl.maximum(quotient(length - drawn + per - 1, per), LEAST)
         fixed = tl.minimum(each * per, length)
         size = tl.maximum(quotient(length - fixed + PIECES * per - 1, PIECES * per), SMALLEST)
-        return Shares(length, per, columns, fixed, each, size)
+        return Splits(length, per, columns, fixed, each, size)
 
 
 @mimw.jit
-def share(number, shares):
-    """(the first unit of a share, the first of the one after)."""
-    row = quotient(number, shares.columns)
-    own = tl.minimum(row * shares.each, shares.fixed)
-    drawn = tl.minimum(shares.fixed + (row - shares.per) * shares.drawn, shares.length)
-    first = tl.where(row < shares.per, own, drawn)
-    stop = tl.where(row < shares.per, tl.minimum(own + shares.each, shares.fixed), tl.minimum(drawn + shares.drawn, shares.length))
-    start = (number - row * shares.columns) * shares.length
+def split(number, splits):
+    """(the first unit of a split, the first of the one after)."""
+    row = quotient(number, splits.columns)
+    own = tl.minimum(row * splits.each, splits.fixed)
+    drawn = tl.minimum(splits.fixed + (row - splits.per) * splits.drawn, splits.length)
+    first = tl.where(row < splits.per, own, drawn)
+    stop = tl.where(row < splits.per, tl.minimum(own + splits.each, splits.fixed), tl.minimum(drawn + splits.drawn, splits.length))
+    start = (number - row * splits.columns) * splits.length
     return start + first, start + stop
 
 
 @mimw.jit
-def shares_of(shares):
-    """How many shares there are: one for each program, and those that are drawn."""
-    return (shares.per + quotient(shares.length - shares.fixed + shares.drawn - 1, shares.drawn)) * shares.columns
+def splits_of(splits):
+    """The number of splits: one for each program, and those that are drawn."""
+    return (splits.per + quotient(splits.length - splits.fixed + splits.drawn - 1, splits.drawn)) * splits.columns
 
 
 @mimw.jit
-def owner(unit, shares):
-    """The share that has a unit."""
-    column = quotient(unit, shares.length)
-    inside = unit - column * shares.length
-    later = tl.where(inside < shares.fixed, 0, inside - shares.fixed)
-    row = tl.where(inside < shares.fixed, quotient(inside, shares.each), shares.per + quotient(later, shares.drawn))
-    return row * shares.columns + column
+def owner(unit, splits):
+    """The split that has a unit."""
+    column = quotient(unit, splits.length)
+    inside = unit - column * splits.length
+    later = tl.where(inside < splits.fixed, 0, inside - splits.fixed)
+    row = tl.where(inside < splits.fixed, quotient(inside, splits.each), splits.per + quotient(later, splits.drawn))
+    return row * splits.columns + column
 
 
 @mimw.jit
 def ends_of(unit, problem, form):
-    """Where sequences end; with ONCE there are BATCH of them at most."""
+    """Ends of sequences; with ONCE there are BATCH of them at most."""
     if form.ONCE:
         length, units = some_units(problem, 0, unit, form)
         ends = tl.cumsum(units, 0)
@@ -115,20 +114,17 @@ def sequence_at(inside, seen, unit, problem, form):
         over = seen.ends <= inside
         return tl.sum(over.to(tl.int32), 0), tl.max(tl.where(over, seen.ends, 0), 0)
     else:
-        batch, start, before = 0, 0, 0
+        place, before = Place(0, 0), 0
         for first in range(0, problem.batches, form.BATCH):
             _, units = some_units(problem, first, unit, form)
-            ends = before + tl.cumsum(units, 0)
-            over = (ends <= inside) & (units > 0)
-            batch += tl.sum(over.to(tl.int32), 0)
-            start = tl.maximum(start, tl.max(tl.where(over, ends, 0), 0))
+            place = moved(place, inside, before + tl.cumsum(units, 0), units)
             before += tl.sum(units, 0)
-        return batch, start
+        return place.batch, place.start
 
 
 @mimw.jit
 def keys_of(batch, seen, problem, form):
-    """How many keys a sequence has."""
+    """The number of keys of a sequence."""
     if form.ONCE:
         return tl.max(tl.where(tl.arange(0, form.BATCH) == batch, seen.lengths, 0), 0)
     else:

@@ -1,4 +1,4 @@
-"""As few.py, with a task of its own for queries and results, heads side by side, and caches of e4m3.
+"""Attention of up to 16 rows on a cache in one launch, with a role of its own for queries and results, and caches of e4m3.
 
 Input: descriptors of the caches' pages, Q, the page table and the lengths as pointers, sizes, and flags that are 0. Output: O and
 lse, and flags that are 0. For example:
@@ -7,12 +7,12 @@ lse, and flags that are 0. For example:
     kernel[grid](*args, **meta)
 
 Nouns: the queries of all heads that share a head of K and V are the rows of one tile of 16; on caches of e4m3 they are the columns,
-8 or 16, of products whose rows are keys (pairs.py). `ring` is a pipe of BN keys with their
+8 or 16, of products whose rows are keys (fp8.py). `ring` is a pipe of BN keys with their
 values, `items` tells what comes next, `endings` who else has keys of its tile, `queries` and `sums` are pipes of tiles. Roles,
-persistent: a producer of one warp, which loads page after page by TMA, a consumer and a finisher (finisher.py) of four each. Each
+persistent: a producer of one warp, which loads page after page by TMA, a consumer and an epilogue (epilogue.py) of four each. Each
 of the consumer's warps has a quarter of every block's keys and sums of its own, a batch of four products for the compiler: a block
-costs one wait and one release, and no exchange between warps. The finisher asks for the queries of the next tile while the
-consumer is at the keys of this one, adds the warps' sums, and writes. Where a tile was cut into shares (columns.py), the finisher
+costs one wait and one release, and no exchange between warps. The epilogue asks for the queries of the next tile while the
+consumer is at the keys of this one, adds the warps' sums, and writes. Where a tile was cut into splits (splits.py), the epilogue
 that comes last adds the parts in the order of keys, so results are the same from run to run.
 
 The launch may begin before the one ahead has ended; it waits for all that is written there before it reads anything.
@@ -24,14 +24,14 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .columns import cut, ends_of, keys_of, owner, sequence_at, share, shares_of
-from .even import quotient
-from .finisher import finish
-from .kernel import pages_at, received, send
-from .nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Workspace
-from .pairs import attend_pairs
-from .schedule import blocks_of, lowest_key, steal, unit_of
-from .warps import ROWS, WARPS, attend, load_block, send_ending
+from ..attend import ROWS, WARPS, attend
+from ..items import ending_pipe, item_pipe, received, send, send_ending
+from ..keys import load_item
+from ..nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Workspace
+from ..units import blocks_of, lowest_key, next_split, quotient, unit_of
+from .epilogue import finish
+from .fp8 import attend_pairs
+from .splits import cut, ends_of, keys_of, owner, sequence_at, split, splits_of
 
 
 @mimw.jit
@@ -42,11 +42,11 @@ def load(items, endings, ring, begun, caches, flags, per, columns, problem, form
     together = quotient(problem.tiles, columns)     # heads of a column
     of_head = seen.total
     total = of_head * together
-    shares = cut(total, seen.most, problem.batches * together, per, columns, form.LEAST, form.DRAWN)
+    splits = cut(total, seen.most, problem.batches * together, per, columns, form.LEAST, form.DRAWN)
     workers = tl.num_programs(0)
     chunk, turn, number, count = 0, 0, tl.program_id(0), workers
     while number < count:
-        at, end = share(number, shares)
+        at, end = split(number, splits)
         tile = quotient(at, of_head)
         batch, start = sequence_at(at - tile * of_head, seen, unit, problem, form)
         start += tile * of_head
@@ -59,24 +59,12 @@ def load(items, endings, ring, begun, caches, flags, per, columns, problem, form
             following = tl.minimum(start + units, end)
             first, stop = low + (at - start) * unit, low + tl.minimum((following - start) * unit, blocks)
             alone = (at == start) & (following == start + units)
-            send(items, turn, Item(batch, tile, first, stop, tl.where(alone, -1, number * 2 + part), length))
-            # The first queries are asked for behind one block, not behind a whole ring of each SM.
-            if form.PAGE == 0:
-                for block in range(first, stop):
-                    tlx.barrier_wait(begun, 0, pred=chunk == 1)
-                    load_block(ring, chunk, caches, (batch, ), tile, block * form.BN, form.BN)
-                    chunk += 1
-            else:
-                pages = pages_at(first, caches, batch, length, lowest, form)
-                for block in range(first, stop):
-                    tlx.barrier_wait(begun, 0, pred=chunk == 1)
-                    next_pages = pages_at(block + 1, caches, batch, length, lowest, form)
-                    load_block(ring, chunk, caches, pages, tile, block * form.BN % form.PAGE, form.BN)
-                    pages = next_pages
-                    chunk += 1
-            of_first = owner(start, shares)
-            of_last = owner(start + units - 1, shares)
-            begins, _ = share(of_first, shares)
+            item = Item(batch, tile, first, stop, tl.where(alone, -1, number * 2 + part), length)
+            send(items, turn, item)
+            chunk = load_item(ring, begun, chunk, caches, item, tile, lowest, form)
+            of_first = owner(start, splits)
+            of_last = owner(start + units - 1, splits)
+            begins, _ = split(of_first, splits)
             among = quotient(of_last - of_first, columns) + 1
             send_ending(endings, turn, Ending(of_first, among, (begins < start).to(tl.int32)))
             over = following == start + units
@@ -86,13 +74,7 @@ def load(items, endings, ring, begun, caches, flags, per, columns, problem, form
             batch = tl.where(batch == problem.batches, 0, batch)
             turn += 1
             part = 1
-        if form.DRAWN == 0:
-            number = count
-        else:
-            count = shares_of(shares)
-            number = count
-            if count > workers:
-                number = steal(flags, count, workers)
+        number, count = next_split(flags, splits_of(splits), workers, form.DRAWN)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))
 
 
@@ -138,21 +120,22 @@ def compute(items, queries, ring, sums, rules, k_scale, step, problem, form):
 
 
 @mimw.jit
-def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step, scale,
-                              inner, splits, left, batches, queries, heads, group, capacity, pages, slots, per, columns, table_row,
-                              q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr,
-                              PAGE: tl.constexpr, STAGES: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr,
-                              BATCH: tl.constexpr, ONCE: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
+def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step,
+                                       scale, inner, splits, left, batches, queries, heads, group, capacity, pages, slots, per,
+                                       columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr, WIDTH: tl.constexpr,
+                                       BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, LEAST: tl.constexpr,
+                                       DRAWN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, TALL: tl.constexpr,
+                                       PARTS: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
 
-    args:      room    fp32: for two parts of each of `slots` / 2 shares (highest score in base 2, sum of probabilities) of each
+    args:      room    fp32: for two parts of each of `slots` / 2 splits (highest score in base 2, sum of probabilities) of each
                        row, then the sums of p V
-               flags   int32, 0 before and after, for one launch at a time: a counter of shares that are drawn, then one number
-                       for each share: how many parts there are of the tile that begins in it and goes on in the next one
+               flags   int32, 0 before and after, for one launch at a time: a counter of splits that are drawn, then one number
+                       for each split: how many parts there are of the tile that begins in it and goes on in the next one
                k_scale, v_scale   fp32, what the keys and values of a head of them are multiplied by, `scale_step` apart, for
                        caches of e4m3; None where they are of q's type
-               per     programs of each of `columns` columns (columns.py)
-               TALL    rows that the finisher looks at, 8 or 16, PARTS parts of them at a time
+               per     programs of each of `columns` columns (splits.py)
+               TALL    rows that the epilogue looks at, 8 or 16, PARTS parts of them at a time
     """
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
     MANY: tl.constexpr = ROWS if k_scale is None else TALL
@@ -160,12 +143,7 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
     problem = Problem(lengths, batches, heads // group, queries, capacity, left, splits, heads, group, 1)
     ring = tle.pipe(capacity=STAGES, readers=("consumer", ), name="keys and values",
                     k=tle.gpu.alloc([STAGES, BN, D], DTYPE), v=tle.gpu.alloc([STAGES, BN, D], DTYPE))
-    items = tle.pipe(capacity=2, readers=("consumer", "finisher"), name="items", batch=tle.gpu.alloc([2, 1], tl.int32),
-                     tile=tle.gpu.alloc([2, 1], tl.int32), first=tle.gpu.alloc([2, 1], tl.int32),
-                     stop=tle.gpu.alloc([2, 1], tl.int32), part=tle.gpu.alloc([2, 1], tl.int32),
-                     length=tle.gpu.alloc([2, 1], tl.int32))
-    endings = tle.pipe(capacity=2, readers=("finisher", ), name="endings", first=tle.gpu.alloc([2, 1], tl.int32),
-                       count=tle.gpu.alloc([2, 1], tl.int32), place=tle.gpu.alloc([2, 1], tl.int32))
+    items, endings = item_pipe(("consumer", "epilogue")), ending_pipe(("epilogue", ))
     if k_scale is None:
         asked = tle.pipe(capacity=1, readers=("consumer", ), name="queries",
                          rows=tle.gpu.alloc([1, WARPS, ROWS, D], q.dtype.element_ty))
@@ -173,7 +151,7 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
         asked = tle.pipe(capacity=1, readers=("consumer", ), name="queries",
                          even=tle.gpu.alloc([1, WARPS, TALL, D // 2], tl.float16),
                          odd=tle.gpu.alloc([1, WARPS, TALL, D // 2], tl.float16))
-    sums = tle.pipe(capacity=1, readers=("finisher", ), name="sums", acc=tle.gpu.alloc([1, WARPS, MANY, D], tl.float32),
+    sums = tle.pipe(capacity=1, readers=("epilogue", ), name="sums", acc=tle.gpu.alloc([1, WARPS, MANY, D], tl.float32),
                     highest=tle.gpu.alloc([1, WARPS, MANY], tl.float32), total=tle.gpu.alloc([1, WARPS, MANY], tl.float32))
     begun = tlx.alloc_barriers(1)       # the first queries are there
     factors = tlx.local_alloc((PARTS, TALL), tl.float32, 1)
@@ -184,10 +162,10 @@ def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, f
                 tl.extra.cuda.gdc_wait()    # here and below: for all that the launches ahead have written
             compute(items.reader("consumer"), asked.reader("consumer"), ring.reader("consumer"), sums.writer(),
                     Scores(scale, inner), k_scale, scale_step, problem, form)
-        with tlx.async_task(num_warps=4, num_regs=216):         # finisher
+        with tlx.async_task(num_warps=4, num_regs=216):         # epilogue
             tl.extra.cuda.gdc_wait()
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, v_scale, scale_step)
-            finish(items.reader("finisher"), endings.reader("finisher"), asked.writer(), sums.reader("finisher"), factors[0],
+            finish(items.reader("epilogue"), endings.reader("epilogue"), asked.writer(), sums.reader("epilogue"), factors[0],
                    begun[0], columns, Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags), problem, form)
         with tlx.async_task(num_warps=1, num_regs=40):          # producer
             tl.extra.cuda.gdc_wait()

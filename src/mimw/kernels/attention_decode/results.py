@@ -1,8 +1,8 @@
-"""What becomes of finished rows: sinks join the denominators, sums become results, which are written.
+"""Results of finished rows: sinks join the denominators, sums are divided by them and written.
 
 Input: the `Sums` of a tile's rows (nouns.py). Output: logarithms and results. For example:
 
-    logarithm, result = ended(sums, head, counts, sinks)         rows that saw no key: -inf, or the sink, and 0
+    logarithm, result = normalized(sums, head, counts, sinks)         rows that saw no key: -inf, or the sink, and 0
 """
 
 import triton.language as tl
@@ -14,7 +14,7 @@ from .nouns import row_at
 
 
 @mimw.jit
-def ended(sums, head, counts, sinks):
+def normalized(sums, head, counts, sinks):
     """(natural logarithms of the denominators, results) of rows of these heads."""
     highest, total, acc = sums.highest, sums.total, sums.acc
     if sinks is not None:
@@ -34,7 +34,7 @@ def write(sums, batch, tile, results, problem, WIDTH: tl.constexpr):
     packed, column = tl.arange(0, sums.acc.shape[0]), tl.arange(0, sums.acc.shape[1])
     query, head = packed // problem.group, tile * problem.group + packed % problem.group
     counts = packed < problem.queries * problem.group
-    logarithm, result = ended(sums, head, counts, results.sinks)
+    logarithm, result = normalized(sums, head, counts, results.sinks)
     if results.v_scale is not None:
         result *= tl.load(results.v_scale + tile * results.step)
     o, place = results.o, row_at(results.o, batch, query, head)

@@ -1,4 +1,4 @@
-"""The consumer's loop of finished.py for caches of e4m3: keys and values are the left operands of its products, by pairs of bytes.
+"""The consumer's loop for caches of e4m3: keys and values are the left operands of its products, by pairs of bytes.
 
 Input: a ring of blocks, and queries turned, (WARPS, D / 2, rows), the even columns and the odd ones. Output: each warp's sums. For
 example:
@@ -19,8 +19,9 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .nouns import Sums
-from .warps import WARPS
+from ..attend import WARPS
+from ..nouns import Sums
+from ..scores import clear_rows, softcapped
 
 _APART = tl.constexpr("""{ .reg .b16 low, high; .reg .b32 sorted;
     prmt.b32 sorted, $2, 0, 0x3120; mov.b32 {low, high}, sorted;
@@ -29,7 +30,7 @@ _APART = tl.constexpr("""{ .reg .b16 low, high; .reg .b32 sorted;
 
 @triton.constexpr_function
 def left_operand(tall, wide):
-    """Where mma.m16n8k16 wants its left operand, `tall` x `wide` numbers of 16 bits for each of four warps (PTX ISA, "Matrix
+    """The layout of the left operand of mma.m16n8k16, `tall` x `wide` numbers of 16 bits for each of four warps (PTX ISA, "Matrix
     fragments for mma.m16n8k16"). Said here, since Triton moves this layout through no assembly to the load by itself."""
     return tlx.layout(((4, 8, 4), (2, 2, 2, wide // 16, tall // 16)),
                       ((2, wide, tall * wide), (1, 8 * wide, 8, 16, 16 * wide)))
@@ -43,20 +44,17 @@ def halves(pairs, tall: tl.constexpr, wide: tl.constexpr):
 
 
 @mimw.jit
-def without_strangers(values, block, length, lowest, BN: tl.constexpr):
-    """As that of warps.py, four values at a time. It ends in a barrier of its own, so that none stands in front of every block's
-    values."""
+def clear_unseen_words(values, block, length, lowest, BN: tl.constexpr):
+    """Zeros over the values of keys that no query sees, four at a time. It ends in a barrier of its own, so that none stands in
+    front of every block's values."""
     if (block * BN < lowest) | ((block + 1) * BN > length):
-        words = tlx.local_reinterpret(values, tl.int32, [BN, values.shape[1] // 4])
-        key = block * BN + tl.arange(0, BN)
-        mine = (key >= lowest) & (key < length)
-        tlx.local_store(words, tl.where(mine[:, None], tlx.local_load(words), 0))
+        clear_rows(tlx.local_reinterpret(values, tl.int32, [BN, values.shape[1] // 4]), block, length, lowest, BN, 0)
         tl.debug_barrier()
 
 
 @mimw.jit
 def attend_pairs(ring, even, odd, chunk, item, lowest, rules, problem, form):
-    """As `attend` of warps.py, of BN / 4 keys and `rows` columns a warp: sums over each warp's keys of the item's blocks."""
+    """Sums over each warp's keys of the item's blocks, as `attend`'s, of BN / 4 keys and `rows` columns a warp."""
     HALF: tl.constexpr = even.shape[1]
     TALL: tl.constexpr = even.shape[2]
     KEYS: tl.constexpr = form.BN // WARPS
@@ -66,14 +64,13 @@ def attend_pairs(ring, even, odd, chunk, item, lowest, rules, problem, form):
     inside = tl.arange(0, WARPS)[:, None] * KEYS + tl.arange(0, KEYS)[None, :]
     for block in range(item.first, item.stop):
         slot = ring.wait(chunk).slot
-        without_strangers(slot.v, block, item.length, lowest, form.BN)
+        clear_unseen_words(slot.v, block, item.length, lowest, form.BN)
         k = tlx.local_load(tlx.local_reinterpret(slot.k, tl.int16, [WARPS, KEYS, HALF]))
         v = tlx.local_load(tlx.local_trans(tlx.local_reinterpret(slot.v, tl.int16, [WARPS, KEYS, HALF]), (0, 2, 1)))
         v_even, v_odd = halves(v, HALF, KEYS)
         k_even, k_odd = halves(k, KEYS, HALF)
         scores = tl.dot(k_even, even) + tl.dot(k_odd, odd)
-        if rules.inner is not None:
-            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * rules.inner], tl.float32, True, 1)
+        scores = softcapped(scores, rules.inner)
         key = block * form.BN + inside
         scores = tl.where(key[:, :, None] <= last[None, None, :], scores, float("-inf"))
         if problem.left is not None:
