@@ -1,5 +1,5 @@
-"""Launches whose constants are one struct: an equal one, made anew for each launch, is the same launch to caches, to a frozen one and
-to the autotuner."""
+"""Launches whose constants are one struct: an equal one, made anew for each launch, is the same launch to caches, to a frozen one
+and to the autotuner."""
 
 import numpy as np
 import triton.language as tl

@@ -213,10 +213,10 @@ def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, s
                   SMOOTH: tl.constexpr, EDGES: tl.constexpr):
     """losses and lses, fp32, and dx, which may be None, or x itself.
 
-    args:      shape, numbers  of direct.py
-               FORM   the parts of rows, and the ring (../norm/ring.py)
+    args:      shape, numbers  as in direct.py
+               FORM    the parts of rows, and the ring (../norm/ring.py)
                SMOOTH  something is spread over all columns
-               EDGES  rows may begin or end between multiples of 16 bytes
+               EDGES   rows may begin or end between multiples of 16 bytes
     """
     rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
     rows, part = cluster_rows(shape.rows, FORM.CLUSTER), part_of(rank, None, FORM)
@@ -227,6 +227,7 @@ def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, s
         with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, shape.dx_row))
-            compute(x, targets_ptr, tiles, out, loss_with(numbers, count_ptr, shape.N, SMOOTH), rows, part, ring, exchange, me, EDGES)
+            loss = loss_with(numbers, count_ptr, shape.N, SMOOTH)
+            compute(x, targets_ptr, tiles, out, loss, rows, part, ring, exchange, me, EDGES)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(x, tiles, shape.N, rows, ring, part, EDGES)
