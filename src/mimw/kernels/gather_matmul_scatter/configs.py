@@ -2,13 +2,15 @@
 
 Input: the bytes of input and output elements. Output: the kernel's compile-time arguments. For example:
 
-    Configuration().meta(2, 2, False)        {"BM": 128, "BN": 256, "BK": 64, "STAGES": 4, "PIECES": 4, ...}
+    Configuration().meta(2, 2, False)        {"FORM": Form(tiles=Tiles(BM=128, BN=256, ...), STAGES=4), "LOAD_WARPS": 4}
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
+
+from ..gemm.tiles import Form, Tiles
 
 LINE_BYTES = 128    # one swizzle row: BK elements of any type, and the columns that a consumer sends at a time
 
@@ -26,9 +28,18 @@ class Configuration:
     load_warps: int = 4
 
     def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool, blackwell: bool = False) -> dict:
-        """The kernel's compile-time arguments; that of Blackwell has a task for each role. Each output tile starts with the first
+        """The kernel's compile-time arguments; that of Blackwell has one task that stores. Each output tile starts with the first
         staging tile, so their number divides that of the pieces."""
-        pieces = max(1, self.bn * out_bytes // LINE_BYTES)
-        tasks = dict(LOAD_WARPS=self.load_warps, **{} if blackwell else dict(CONSUMERS=self.consumers))
-        return dict(BM=self.bm, BN=self.bn, BK=LINE_BYTES // in_bytes, GROUP_M=self.group_m, STAGES=self.stages, PIECES=pieces,
-                    STAGING=gcd(self.staging, pieces), B_IS_NK=b_is_nk, **tasks)
+        pieces, consumers = self.pieces(out_bytes), 1 if blackwell else self.consumers
+        tiles = Tiles(self.bm, self.bn, self.group_m, LINE_BYTES // in_bytes, consumers, pieces, gcd(self.staging, pieces), False,
+                      b_is_nk)
+        return dict(FORM=Form(tiles, self.stages), LOAD_WARPS=self.load_warps)
+
+    def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
+        """What the descriptors of A, B and C copy at a time: single rows of A and of C."""
+        bk = LINE_BYTES // in_bytes
+        return [1, bk], [self.bn, bk] if b_is_nk else [bk, self.bn], [1, self.bn // self.pieces(out_bytes)]
+
+    def pieces(self, out_bytes: int) -> int:
+        """In how many pieces, a line wide, a tile is stored."""
+        return max(1, self.bn * out_bytes // LINE_BYTES)

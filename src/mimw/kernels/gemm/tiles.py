@@ -2,13 +2,14 @@
 
 Input: the sizes of a product, and constants of its configuration. Output: values that the roles of a GEMM share. For example:
 
-    problem, tiles = Problem(M, N, K), Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
+    FORM = Form(Tiles(128, 256, 8, 64, 2, 4, 2, False, True), STAGES=4)         made outside of the kernel
+    problem, tiles = Problem(M, N, K), FORM.tiles
     for tile in range(output_tiles(M, N, tiles)):
         m, n = tile_origin(tile, M, N, tiles)
     part = part_of(tiles, me)               rows part.ROW to part.ROW + part.ROWS of each tile that consumer `me` has
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
@@ -58,6 +59,20 @@ class Tiles(Grid):
     def rows(self):
         """The rows of a tile that are one consumer's."""
         return self.BM.value // (1 if self.PING_PONG.value else self.CONSUMERS.value)
+
+
+@tle.struct
+class Form:
+    """The constants of a launch: tiles, and the slots of the ring that their chunks go through."""
+    tiles: Tiles
+    STAGES: tl.constexpr
+
+
+class Sizes(NamedTuple):
+    """The numbers of a `Problem`, as an argument of a launch."""
+    M: int
+    N: int
+    K: int
 
 
 @tle.struct
