@@ -12,7 +12,8 @@ target outside of the row the loss is NaN. A number of x is read only by the thr
 was overwritten: one read for the sums, and one read, by then of L2, and one write for the gradient.
 """
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import Any
 
 import triton.language as tl
 
@@ -25,21 +26,10 @@ from ..norm.exchange import exchange_of, received_pairs, send_pair
 from ..softmax.direct import own_rows, read
 from ..softmax.sums import LN2, finite, row_sum
 
-
-class Shape(NamedTuple):
-    """Rows of x and of dx, N columns each, and the distances of rows."""
-    rows: int
-    N: int
-    x_row: int
-    dx_row: int
-
-
-class Numbers(NamedTuple):
-    """Numbers of the loss, as `Loss` has them."""
-    scale: float
-    smoothing: float
-    z: float
-    ignored: int
+# Rows of x and of dx, N columns each, and the distances of rows.
+Shape = namedtuple("Shape", "rows N x_row dx_row")
+# Numbers of the loss, as `Loss` has them.
+Numbers = namedtuple("Numbers", "scale smoothing z ignored")
 
 
 @tle.struct

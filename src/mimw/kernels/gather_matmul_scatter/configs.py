@@ -36,10 +36,10 @@ class Configuration:
         return dict(FORM=Form(tiles, self.stages), LOAD_WARPS=self.load_warps)
 
     def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
-        """What the descriptors of A, B and C copy at a time: single rows of A and of C."""
+        """Blocks of A, B and C that their descriptors copy at a time: single rows of A and of C."""
         bk = LINE_BYTES // in_bytes
         return [1, bk], [self.bn, bk] if b_is_nk else [bk, self.bn], [1, self.bn // self.pieces(out_bytes)]
 
     def pieces(self, out_bytes: int) -> int:
-        """In how many pieces, a line wide, a tile is stored."""
+        """Pieces, a line wide, in which a tile is stored."""
         return max(1, self.bn * out_bytes // LINE_BYTES)

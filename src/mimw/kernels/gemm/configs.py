@@ -52,12 +52,12 @@ class Configuration:
         return Form(self.tiles(in_bytes, out_bytes, b_is_nk), self.stages)
 
     def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
-        """What the descriptors of A, B and C copy at a time."""
+        """Blocks of A, B and C that their descriptors copy at a time."""
         bk = RING_BYTES_PER_ROW // in_bytes
         return [self.bm, bk], [self.bn, bk] if b_is_nk else [bk, self.bn], [self.rows(), self.bn // self.pieces(out_bytes)]
 
     def pieces(self, out_bytes: int) -> int:
-        """In how many pieces, a line wide, a tile is stored."""
+        """Pieces, a line wide, in which a tile is stored."""
         return max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
 
     def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:

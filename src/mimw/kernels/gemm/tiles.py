@@ -9,7 +9,8 @@ Input: the sizes of a product, and constants of its configuration. Output: value
     part = part_of(tiles, me)               rows part.ROW to part.ROW + part.ROWS of each tile that consumer `me` has
 """
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -68,11 +69,8 @@ class Form:
     STAGES: tl.constexpr
 
 
-class Sizes(NamedTuple):
-    """The numbers of a `Problem`, as an argument of a launch."""
-    M: int
-    N: int
-    K: int
+# The numbers of a `Problem`, as an argument of a launch.
+Sizes = namedtuple("Sizes", "M N K")
 
 
 @tle.struct

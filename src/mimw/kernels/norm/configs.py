@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..measured import by_chip
+from ..powers import power_of_two
 
 SHARED = 232448 - 2048      # bytes of shared memory of a CTA, less barriers and scratch
 PART = 32768                # bytes of a row that a slot of the ring holds
@@ -69,11 +70,6 @@ class Configuration:
         unless rows are drawn, all with as many rows."""
         room = self.waves * (room or ROOM[self.ctas])
         return min(room, rows) if self.drawn else -(-rows // -(-rows // room))
-
-
-def power_of_two(n: int) -> int:
-    """The smallest one that is n or more."""
-    return 1 << max(0, (n - 1).bit_length())
 
 
 def configuration(rows: int, n: int, in_bytes: int, staged: int = 1, kept_bytes: int = 8, ring: bool = True) -> Configuration:

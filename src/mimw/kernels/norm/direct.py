@@ -11,7 +11,7 @@ CTAs of a cluster; short rows, of which a program takes ROWS_EACH; rows that bul
 BLOCK is read twice, in LOOPS blocks.
 """
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import triton.language as tl
 
@@ -23,15 +23,8 @@ from .blocks import Lines, block_of, span_of, zeros_of
 from .exchange import exchange_of, send_pair
 from .statistics import row_statistics
 
-
-class Shape(NamedTuple):
-    """Rows of N columns, and the distances of rows of each matrix, in elements; columns are contiguous."""
-    rows: int
-    N: int
-    x: int
-    residual: int
-    y: int
-    total: int
+# Rows of N columns, and the distances of rows of each matrix, in elements; columns are contiguous.
+Shape = namedtuple("Shape", "rows N x residual y total")
 
 
 @tle.struct

@@ -14,7 +14,8 @@ times `compute`, which take the rows in turn, so that one computes while another
 A part is CHUNKS chunks of CHUNK columns: a tile of a chunk has a power of two of elements, a row need not.
 """
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import Any
 
 import triton.language as tl
 
@@ -41,15 +42,8 @@ from .rows import ask_for_row, hand_on, queue_of, row_in, steal_rows, stolen_row
 from .statistics import part_statistics, row_statistics
 from .unpack import unpacked
 
-
-class Units(NamedTuple):
-    """How many rows there are, their columns, and the distances of rows of each matrix, in units of 16 bytes at least."""
-    rows: int
-    units: int
-    x: int
-    residual: int
-    y: int
-    total: int
+# Rows, their columns, and the distances of rows of each matrix, in units of 16 bytes at least.
+Units = namedtuple("Units", "rows units x residual y total")
 
 
 @tle.struct

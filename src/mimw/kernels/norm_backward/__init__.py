@@ -12,7 +12,8 @@ from ..contract import Contract
 from ..contract.memory import address, strides
 from ..norm import UNIT_BYTES, Configuration
 from ..norm.blocks import DirectForm
-from ..norm.configs import ROOM, power_of_two
+from ..norm.configs import ROOM
+from ..powers import power_of_two
 from .configs import PROGRAMS, configuration, direct_configuration, ring_configuration
 from .direct import Read, Shape, norm_backward_direct, weight_parts
 from .kernel import GradientForm, Units

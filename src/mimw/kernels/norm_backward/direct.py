@@ -9,7 +9,7 @@ Where a part of a row fits into registers, the sums for dw and db are made on th
 more by `weight_parts`, which takes columns instead of rows.
 """
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import triton.language as tl
 
@@ -21,23 +21,10 @@ from ..norm.blocks import Block, Lines, block_of, span_of, zeros_of
 from ..norm.exchange import exchange_of
 from .chunks import means_of_row
 
-
-class Shape(NamedTuple):
-    """Rows of N columns, and the distances of rows of each matrix, in elements."""
-    rows: int
-    N: int
-    x: int
-    dy: int
-    more: int
-    dx: int
-
-
-class Read(NamedTuple):
-    """The same where only x and dy are read."""
-    rows: int
-    N: int
-    x: int
-    dy: int
+# Rows of N columns, and the distances of rows of each matrix, in elements.
+Shape = namedtuple("Shape", "rows N x dy more dx")
+# The same where only x and dy are read.
+Read = namedtuple("Read", "rows N x dy")
 
 
 @tle.struct

@@ -12,7 +12,7 @@ row, and send each other these sums, for a block of 1, 2 or 4 rows at once; a sl
 when dx is written. Each thread adds up its columns of dw and db in registers over all its rows, in a fixed order.
 """
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import triton.language as tl
 
@@ -53,16 +53,8 @@ from .chunks import (
     zeros,
 )
 
-
-class Units(NamedTuple):
-    """How many blocks of rows there are, the columns of a row, and the distances of rows of each matrix, in units of 16 bytes at
-    least."""
-    blocks: int
-    units: int
-    x: int
-    dy: int
-    more: int
-    dx: int
+# Blocks of rows, columns, and the distances of rows of each matrix, in units of 16 bytes at least.
+Units = namedtuple("Units", "blocks units x dy more dx")
 
 
 @tle.struct
