@@ -21,9 +21,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.blocks import Lines, block_of, span_of, zeros_of
+from ..norm.blocks import Lines, block_of, zeros_of
 from ..norm.exchange import exchange_of, received_pairs, send_pair
-from ..softmax.direct import own_rows, read
+from ..softmax.direct import own_part, read
 from ..softmax.sums import LN2, finite, row_sum
 
 # Rows of x and of dx, N columns each, and the distances of rows.
@@ -77,10 +77,8 @@ def loss_with(numbers, count, N, SMOOTH: tl.constexpr):
 def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, shape, numbers, FORM: tl.constexpr,
                          SMOOTH: tl.constexpr):
     """losses and lses, fp32, and dx, which may be None, or x itself."""
-    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
-    first = rank * (FORM.BLOCK * FORM.LOOPS)
-    rows, rows_inside = own_rows(shape.rows, FORM)
-    span, loss = span_of(first, rows_inside, shape.N, FORM), loss_with(numbers, count_ptr, shape.N, SMOOTH)
+    part = own_part(shape.rows, shape.N, FORM)
+    rank, rows, span, loss = part.rank, part.rows, part.span, loss_with(numbers, count_ptr, shape.N, SMOOTH)
     own_numbers = (tl.program_id(0) // FORM.CLUSTER) * FORM.ROWS_EACH + tl.arange(0, FORM.ROWS_EACH)
     targets = tl.load(targets_ptr + own_numbers, mask=own_numbers < shape.rows, other=loss.ignored)
     wanted = (targets != loss.ignored)[:, None]

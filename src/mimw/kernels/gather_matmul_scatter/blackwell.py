@@ -17,19 +17,10 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..gemm.operands import Operands
+from ..gemm.ring import Ring
 from ..gemm.sources import OneMatrix
 from ..gemm.tiles import Problem
 from .kernel import rows_for
-
-
-@tle.struct
-class Ring:
-    """STAGES tiles of A and of B, and the barriers by which they are filled and given back."""
-    a: tlx.buffered_tensor
-    b: tlx.buffered_tensor
-    full: tlx.mbarrier
-    free: tlx.mbarrier
-    STAGES: tl.constexpr
 
 
 @tle.struct

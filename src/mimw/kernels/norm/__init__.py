@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ..contract import Contract
 from ..contract.memory import address, strides
-from .blocks import DirectForm
 from .configs import Configuration, configuration, direct_configuration, ring_configuration
 from .direct import Shape, norm_direct
 from .kernel import NormForm, Units
@@ -55,14 +54,12 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
         chosen = configuration(rows, n, x.dtype.itemsize, 1 if residual is None else 2, kept, bulk)
     x_row, residual_row, y_row, total_row = (0 if matrix is None else strides(matrix)[0] for matrix in (x, residual, y, total))
     arrays = x, residual, weight, bias, y, total, mean, rstd
-    meta = dict(num_warps=chosen.warps)
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    meta = chosen.options()
     if chosen.form == "direct":
         if n > chosen.ctas * chosen.chunk * chosen.chunks:
             raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
         grid = chosen.ctas * -(-rows // chosen.rows)
-        meta |= dict(FORM=DirectForm(chosen.rows, chosen.chunk, chosen.chunks, chosen.ctas), CENTRED=centred)
+        meta |= dict(FORM=chosen.direct(), CENTRED=centred)
         if chosen.early:
             meta["launch_pdl"] = True
         return norm_direct, (grid, ), (*arrays, Shape(rows, n, x_row, residual_row, y_row, total_row), eps), meta
@@ -78,7 +75,5 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
     units = Units(rows, *(step // unit for step in (n, x_row, residual_row, y_row, total_row)))
     drawn, clusters = counter if chosen.drawn and chosen.stages % chosen.consumers == 0 else None, chosen.clusters(rows, room)
     behind, head = (min(some, chosen.stages, rows // clusters) for some in (chosen.behind, chosen.stages))
-    meta["FORM"] = NormForm(unit, chosen.chunk, chosen.chunks, chosen.ctas, chosen.stages, chosen.consumers,
-                            n == chosen.ctas * chosen.chunk * chosen.chunks, centred, chosen.keep, 0 if drawn is None else head,
-                            behind)
+    meta["FORM"] = NormForm(*chosen.ring(unit, n), centred, chosen.keep, 0 if drawn is None else head, behind)
     return kernel, (chosen.ctas * clusters, ), (*arrays, drawn, units, eps), meta

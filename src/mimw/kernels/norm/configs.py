@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..measured import by_chip
 from ..powers import power_of_two
+from .blocks import DirectForm
 
 SHARED = 232448 - 2048      # bytes of shared memory of a CTA, less barriers and scratch
 PART = 32768                # bytes of a row that a slot of the ring holds
@@ -64,6 +65,19 @@ class Configuration:
     held: bool = False
     ahead: bool = False
     apart: bool = False
+
+    def options(self, **meta) -> dict:
+        """Options of a launch, the warps, and the cluster if there is one, besides `meta`."""
+        return meta | {"num_warps": self.warps} | ({"ctas_per_cga": (self.ctas, 1, 1)} if self.ctas > 1 else {})
+
+    def direct(self) -> DirectForm:
+        """The constants of the direct form."""
+        return DirectForm(self.rows, self.chunk, self.chunks, self.ctas)
+
+    def ring(self, unit: int, n: int, whole: bool = True) -> tuple:
+        """The constants of the ring form for rows of n elements, `unit` of them 16 bytes; not `whole`: no part is."""
+        return (unit, self.chunk, self.chunks, self.ctas, self.stages, self.consumers,
+                whole and n == self.ctas * self.chunk * self.chunks)
 
     def clusters(self, rows: int, room: int | None = None) -> int:
         """How many clusters of the ring form share so many rows: as many as run at a time (`room`), or `waves` times as many;

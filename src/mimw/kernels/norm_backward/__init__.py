@@ -11,7 +11,6 @@ from __future__ import annotations
 from ..contract import Contract
 from ..contract.memory import address, strides
 from ..norm import UNIT_BYTES, Configuration
-from ..norm.blocks import DirectForm
 from ..norm.configs import ROOM
 from ..powers import power_of_two
 from .configs import PROGRAMS, configuration, direct_configuration, ring_configuration
@@ -106,19 +105,15 @@ def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows
     """The launches that make dx, and the sums dw and db over some of the rows."""
     x_row, dy_row, dx_row = (strides(matrix)[0] for matrix in (x, dy, dx))
     more_row = 0 if more is None else strides(more)[0]
-    meta, centred = dict(num_warps=chosen.warps), mean is not None
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    meta, centred = chosen.options(), mean is not None
     if chosen.form == "ring":
         each = at_a_time(rows, chosen)
-        meta["FORM"] = GradientForm(unit, chosen.chunk, chosen.chunks, chosen.ctas, chosen.stages, chosen.consumers,
-                                    n == chosen.ctas * chosen.chunk * chosen.chunks, centred, each, chosen.held, chosen.ahead,
-                                    chosen.apart)
+        meta["FORM"] = GradientForm(*chosen.ring(unit, n), centred, each, chosen.held, chosen.ahead, chosen.apart)
         units = Units(rows // each, *(step // unit for step in (n, x_row, dy_row, more_row, dx_row)))
         return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
                  (x, dy, more, weight, mean, rstd, dx, dw, db, units), meta)]
     fused = chosen.chunks == 1
-    meta |= dict(FORM=DirectForm(chosen.rows, chosen.chunk, chosen.chunks, chosen.ctas), CENTRED=centred)
+    meta |= dict(FORM=chosen.direct(), CENTRED=centred)
     clusters = count if fused else -(-rows // chosen.rows)
     arrays = (x, dy, more, weight, mean, rstd, dx, *((dw, db) if fused else (None, None)))
     shape = Shape(rows, n, x_row, dy_row, more_row, dx_row)

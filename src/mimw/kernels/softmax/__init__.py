@@ -11,7 +11,6 @@ from __future__ import annotations
 from ..contract import Contract
 from ..contract.memory import address, strides
 from ..norm import UNIT_BYTES
-from ..norm.blocks import DirectForm
 from ..norm.ring import RingForm
 from .configs import Configuration, configuration, gradient_configuration
 from .direct import softmax_direct, softmax_gradient
@@ -75,22 +74,11 @@ def ring_launch(n: int, unit: int, bulk: bool, steps: list[int], chosen: Configu
     if not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
         raise ValueError(f"rows of {n} elements do not fit: the ring takes {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x "
                          f"{chosen.chunks}")
-    form = RingForm(unit, chosen.chunk, chosen.chunks, chosen.ctas, chosen.stages, chosen.consumers,
-                    whole and n == chosen.ctas * chosen.chunk * chosen.chunks)
-    return of_cluster(chosen, FORM=form)
+    return chosen.options(FORM=RingForm(*chosen.ring(unit, n, whole)))
 
 
 def direct_launch(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int], dict]:
     """Grid and compile-time arguments of a direct form."""
     if n > chosen.ctas * chosen.chunk * chosen.chunks:
         raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
-    form = DirectForm(chosen.rows, chosen.chunk, chosen.chunks, chosen.ctas)
-    return (chosen.ctas * -(-rows // chosen.rows), ), of_cluster(chosen, FORM=form)
-
-
-def of_cluster(chosen: Configuration, **meta) -> dict:
-    """`meta` with the launch options of a configuration: the warps, and the cluster if there is one."""
-    meta["num_warps"] = chosen.warps
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
-    return meta
+    return (chosen.ctas * -(-rows // chosen.rows), ), chosen.options(FORM=chosen.direct())
