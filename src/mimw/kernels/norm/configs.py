@@ -17,6 +17,7 @@ from ..powers import power_of_two
 from .blocks import DirectForm
 
 SHARED = 232448 - 2048      # bytes of shared memory of a CTA, less barriers and scratch
+UNIT_BYTES = 16     # what bulk copies move
 PART = 32768                # bytes of a row that a slot of the ring holds
 MOST_CTAS = 16              # of one cluster
 LONGEST = 16384             # elements of a row that a CTA of the direct form keeps in registers
@@ -65,6 +66,16 @@ class Configuration:
     held: bool = False
     ahead: bool = False
     apart: bool = False
+
+    def check(self, n: int, bulk: bool, apart: str) -> None:
+        """ValueError where rows of n elements, so far `apart`, do not fit, or where the ring's bulk copies do not move them."""
+        ring, most = self.form == "ring", f"{self.ctas} x {self.chunk} x {self.chunks}"
+        if ring and not bulk:
+            raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} "
+                             f"elements, {apart} apart, are not: choose the direct form")
+        if n > self.ctas * self.chunk * self.chunks or ring and n < self.chunk:
+            takes = f"the ring takes {self.chunk} to {most}" if ring else f"{most} do"
+            raise ValueError(f"rows of {n} elements do not fit: {takes}")
 
     def options(self, **meta) -> dict:
         """Options of a launch, the warps, and the cluster if there is one, besides `meta`."""

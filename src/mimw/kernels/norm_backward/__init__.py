@@ -81,12 +81,8 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
     rows, n = of.rows, of.N
     unit = unit_of(x, dy, more, weight)
     chosen = chosen or chosen_for(x, dy, weight, dx, more)
-    if chosen.form == "ring" and not bulk_takes(x, dy, weight, dx, more):
-        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
-                         f"{[strides(matrix)[0] for matrix in (x, dy, dx, more) if matrix is not None]} apart, are not: choose the "
-                         f"direct form")
-    if n > chosen.ctas * chosen.chunk * chosen.chunks or chosen.form == "ring" and n < chosen.chunk:
-        raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
+    chosen.check(n, bulk_takes(x, dy, weight, dx, more),
+                 f"{[strides(matrix)[0] for matrix in (x, dy, dx, more) if matrix is not None]}")
     dw_parts, db_parts, count = None, None, parts_of(rows, n, chosen, room)
     if dw is not None or db is not None:
         PARTS.check(parts=parts, count=count, N=n)

@@ -68,17 +68,11 @@ def gradient_arguments(y, dy, dx, log: bool = False, chosen: Configuration | Non
 
 def ring_launch(n: int, unit: int, bulk: bool, steps: list[int], chosen: Configuration, whole: bool = True) -> dict:
     """Compile-time arguments of a ring form, for rows of n elements that are so many apart; not `whole`: their parts are not."""
-    if not bulk:
-        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
-                         f"{' and '.join(map(str, steps))} apart, are not: choose the direct form")
-    if not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
-        raise ValueError(f"rows of {n} elements do not fit: the ring takes {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x "
-                         f"{chosen.chunks}")
+    chosen.check(n, bulk, " and ".join(map(str, steps)))
     return chosen.options(FORM=RingForm(*chosen.ring(unit, n, whole)))
 
 
 def direct_launch(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int], dict]:
     """Grid and compile-time arguments of a direct form."""
-    if n > chosen.ctas * chosen.chunk * chosen.chunks:
-        raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
+    chosen.check(n, False, "")
     return (chosen.ctas * -(-rows // chosen.rows), ), chosen.options(FORM=chosen.direct())
