@@ -1,6 +1,8 @@
 """Launches whose constants are one struct: an equal one, made anew for each launch, is the same launch to caches, to a frozen one
 and to the autotuner."""
 
+from typing import NamedTuple
+
 import numpy as np
 import triton.language as tl
 
@@ -56,7 +58,20 @@ def test_the_autotuner_changes_one_constant(gpu):
     assert tuned.best_config.kwargs == dict(FORM=Form(128, 7))
 
 
-def test_an_export_says_it():
-    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
-    made = export(scaled, (1, ), x, y, Form(64), target="sm_90a")
-    assert "FORM=Form(SIZE=64, FACTOR=3)" in made.files["scaled.h"]
+class Steps(NamedTuple):
+    """The distances of rows of x and y."""
+    x: int
+    y: int
+
+
+@mimw.jit
+def moved(x, y, steps, FORM: tl.constexpr):
+    at = tl.arange(0, FORM.SIZE)
+    tl.store(y + tl.program_id(0) * steps.y + at, tl.load(x + tl.program_id(0) * steps.x + at))
+
+
+def test_an_export_names_constants_and_items_of_named_tuples():
+    x, y = np.ones(256, np.float32), np.zeros(256, np.float32)
+    made = export(moved, (2, ), x, y, Steps(64, 128), Form(64), target="sm_90a")
+    assert "FORM=Form(SIZE=64, FACTOR=3)" in made.files["moved.h"]
+    assert [one.name for one in made.arguments] == ["x", "y", "steps_x", "steps_y"]
