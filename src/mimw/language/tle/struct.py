@@ -184,11 +184,21 @@ def _text(self) -> str:
 
 def _equal(self, other) -> bool:
     """Two structs of constants are equal if these are, as keys of launches want it; others only if they are one value."""
-    return self is other or (type(self) is type(other) and is_known(self) and is_known(other) and self.type == other.type)
+    return self is other or (type(self) is type(other) and _content(self) is not None and _content(self) == _content(other))
 
 
 def _hash(self) -> int:
-    return hash(self.type) if is_known(self) else object.__hash__(self)
+    content = _content(self)
+    return id(self) if content is None else content[0]
+
+
+def _content(self) -> tuple[int, StructType] | None:
+    """(hash, type) of a struct of constants, by which it is compared; None for a value of a run. Each launch asks for it, and
+    fields are never assigned, so it is kept."""
+    held = vars(self)
+    if "_kept_content" not in held:
+        held["_kept_content"] = (hash(self.type), self.type) if is_known(self) else None
+    return held["_kept_content"]
 
 
 def _pickled(self) -> tuple:
