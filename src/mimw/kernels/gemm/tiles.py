@@ -97,7 +97,7 @@ def part_of(tiles, me: tl.constexpr):
 
 @mimw.jit
 def output_tiles(M, N, grid):
-    """How many tiles C has."""
+    """The number of tiles of C."""
     return tl.cdiv(M, grid.BM) * tl.cdiv(N, grid.BN)
 
 

@@ -27,7 +27,7 @@ ROOM = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
 
 @dataclass(frozen=True)
 class Configuration:
-    """How rows are spread.
+    """The spread of rows over CTAs, warps and launches.
 
     form       "ring", kernel.py: persistent clusters that copy parts of rows ahead; "direct", direct.py: a cluster for a few rows
     ctas       of a cluster, which share a row; a power of two, 16 at most

@@ -25,7 +25,7 @@ LONGEST_LIST = 1 << 12  # results that are written together
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a row is spread.
+    """The spread of a row over CTAs and warps.
 
     ctas    CTAs that share it; 1, or a cluster of a power of two of them, 16 at most
     warps   of each

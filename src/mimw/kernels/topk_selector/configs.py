@@ -25,7 +25,7 @@ MANY, MANY_LONGER, ALL_LONGER = 32, 1 << 14, 1 << 17      # measured on an H200:
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a row is spread.
+    """The spread of a row over CTAs and warps.
 
     ctas        CTAs that share it; 1, or a cluster of a power of two of them, 16 at most
     warps       of each
