@@ -61,7 +61,7 @@ class Configuration:
         return max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
 
     def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
-        """The number of programs that best share out the output tiles of the last round (tail.py); None where whole tiles are as good.
+        """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good.
 
         A chunk takes the tensor cores 512 cycles for each 128 x 128. Who ends a tile waits for the sums of each program in front,
         one after the other: so measured by shapes that gain nothing (benchmarks/notes/gemm.md).
