@@ -28,7 +28,9 @@ from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
+from mimw.kernels.gemm.kernel import GemmForm
 from mimw.kernels.gemm.kernel import gemm as mimw_kernel
+from mimw.kernels.gemm.tiles import Tiles
 from mimw.runtime.compile_kernel import compile_kernel
 
 from .driver import RESULTS, command, in_turn, keep_row
@@ -36,6 +38,7 @@ from .gluon_gemm import gemm as gluon_kernel
 from .python_share import share
 
 SIZES = dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, CONSUMERS=2, PIECES=4)
+FORM = GemmForm(Tiles(128, 256, 8, 64, CONSUMERS=2, PIECES=4, STAGING=2, PING_PONG=False, B_IS_NK=False), STAGES=4)
 BLOCKS = dict(a_desc=[128, 64], b_desc=[64, 256], c_desc=[64, 64])
 OPTIONS = dict(num_warps=4, enable_fp_fusion=True)
 SCALARS = dict(M="i32", N="i32", K="i32")
@@ -53,7 +56,7 @@ def descriptor(block: list[int], layout: str = "") -> str:
 
 def compiled_mimw():
     signature = {name: descriptor(block) for name, block in BLOCKS.items()} | SCALARS
-    return compile_kernel(mimw_kernel, signature, dict(SIZES, STAGING=2, PING_PONG=False, B_IS_NK=False), "sm_90a", OPTIONS)
+    return compile_kernel(mimw_kernel, signature, dict(FORM=FORM), "sm_90a", OPTIONS)
 
 
 def compile_mimw():

@@ -17,7 +17,8 @@ import mimw.tlx as tlx
 from mimw.compiler.pipeline import stages as pipeline
 from mimw.compiler.triton_port.runtime import MockTensor
 from mimw.errors import GlobalChanged, KernelWarning, RemarkWarning
-from mimw.kernels.gemm.kernel import gemm
+from mimw.kernels.gemm.kernel import GemmForm, gemm
+from mimw.kernels.gemm.tiles import Tiles
 from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import stopping
 
@@ -211,7 +212,7 @@ def test_cost(cold):
     """In CPU time of this process, each the best of five."""
     types = dict(a_desc="tensordesc<bf16[128,64]>", b_desc="tensordesc<bf16[64,64]>", c_desc="tensordesc<bf16[64,64]>",
                  M="i32", N="i32", K="i32")
-    sizes = dict(BM=128, BN=64, BK=64, GROUP_M=8, STAGES=2, CONSUMERS=2, PIECES=1, STAGING=2, PING_PONG=False, B_IS_NK=False)
+    sizes = dict(FORM=GemmForm(Tiles(128, 64, 8, 64, CONSUMERS=2, PIECES=1, STAGING=2, PING_PONG=False, B_IS_NK=False), STAGES=2))
 
     def compiled():
         return compile_kernel(gemm, types, sizes)

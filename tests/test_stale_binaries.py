@@ -122,6 +122,19 @@ CASES = {
         def kernel(x, y): tl.store(y + tl.arange(0, AT), Scaled(tl.load(x + tl.arange(0, AT))).scaled())
         TOLD = [multiplied(kernel)]
     """,
+    "a_struct_given_to_the_launch": """
+        import mimw.tle as tle
+        @tle.struct
+        class Form:
+            factor: tl.constexpr
+            left: tl.constexpr = VALUE
+            @triton.constexpr_function
+            def both(self): return self.factor.value * self.left.value / CONSTANT.value
+        @mimw.jit
+        def kernel(x, y, FORM: tl.constexpr):
+            tl.store(y + tl.arange(0, AT), tl.load(x + tl.arange(0, AT)) * FORM.both())
+        TOLD = [multiplied(kernel, Form(VALUE)), multiplied(kernel, Form(8 - VALUE)), multiplied(kernel, Form(VALUE))]
+    """,
     "a_function_and_its_global": OF_A_FUNCTION.format(body="return n * VALUE"),
     "a_function_and_a_class": OF_A_FUNCTION.format(body="return n * Settings.value"),
     "a_function_and_an_object": OF_A_FUNCTION.format(body="return n * HELD.value"),
@@ -191,7 +204,7 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize("name", CASES)
 def test_a_new_process_compiles_what_it_simulates(name, runs):
     for value, (told, _) in zip((3.0, 5.0, 3.0), runs):
-        of = [value, 8 - value] if name.startswith("closures") else [value, value]
+        of = [value, 8 - value] if name.startswith("closures") or name.endswith("the_launch") else [value, value]
         for index, (simulated, *compiled) in enumerate(told[name]):
             assert simulated == of[index % 2] and set(compiled) == {simulated}
 

@@ -94,7 +94,8 @@ assert np.allclose(y, 3 * x.reshape(4, 128).mean(0))
 * A field is never assigned: `sums = sums.replace(chunks=0)` is a copy with another field. `a if c else b` between structs takes
   a `c` that is known when compiling; write `if c: sums = ..`.
 * A launch takes no struct, only the fields, of which the kernel makes one. A struct of constants may be made outside of
-  kernels: a kernel names it as a global, or is given it for a parameter `TILES: tl.constexpr`.
+  kernels: a kernel names it as a global, or is given it for a parameter `TILES: tl.constexpr`. Equal ones are one
+  launch, also in caches and in other processes; `Tiles(4, 8).replace(M=2)` is another configuration to tune.
 """
 
 

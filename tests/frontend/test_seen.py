@@ -201,6 +201,9 @@ def test_nothing_of_the_shelf_is_unknown_and_the_librarys_kernels_are_asked_noth
     kernels = [value for name in pkgutil.iter_modules(tests.kernels.__path__) for value in
                vars(import_module(f"tests.kernels.{name.name}")).values() if isinstance(value, JITFunction)]
     assert len(kernels) > 200 and not [kernel for kernel in kernels[::5] if look([kernel]).unknown]
+    from mimw.kernels.gemm.configs import Configuration
     from mimw.kernels.gemm.kernel import gemm
     assert look([gemm]).still is None and uses_words(gemm)
+    wide, narrow = (look([gemm, Configuration(bn=bn).form(2, 2, False)]) for bn in (256, 128))
+    assert wide.still is None and not wide.unknown and wide.digest != narrow.digest
     assert look([gemm], own_kernels=True).digest != look([gemm]).digest

@@ -10,7 +10,8 @@ import mimw
 import mimw.tlx as tlx
 from mimw.compiler.passes import pipeline
 from mimw.errors import InvalidProgram
-from mimw.kernels.gemm.kernel import gemm
+from mimw.kernels.gemm.kernel import GemmForm, gemm
+from mimw.kernels.gemm.tiles import Tiles
 from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_ttgir
 
@@ -55,7 +56,7 @@ def test_the_path_to_an_op():
 
 GEMM = dict(a_desc="tensordesc<bf16[128,64]>", b_desc="tensordesc<bf16[64,128]>", c_desc="tensordesc<bf16[64,64]>", M="i32",
             N="i32", K="i32")
-SIZES = dict(BM=128, BN=128, BK=64, GROUP_M=8, STAGES=3, CONSUMERS=2, PIECES=2, STAGING=2, PING_PONG=False, B_IS_NK=False)
+SIZES = dict(FORM=GemmForm(Tiles(128, 128, 8, 64, CONSUMERS=2, PIECES=2, STAGING=2, PING_PONG=False, B_IS_NK=False), STAGES=3))
 
 
 @pytest.mark.parametrize("source, arguments", [(kernel, (dict(x="*i32", n="i32"), {})), (gemm, (GEMM, SIZES))])

@@ -23,7 +23,7 @@ from mimw.kernels.consumers import consumer
 from mimw.kernels.gemm.operands import RowsOfSeveral
 from mimw.kernels.gemm.output import output
 from mimw.kernels.gemm.roles import input_pipe, load_tiles
-from mimw.kernels.gemm.tiles import Problem, Tiles, output_tiles
+from mimw.kernels.gemm.tiles import Problem, output_tiles
 from mimw.kernels.gemm_reduce_scatter.kernel import Carried, Symmetric, announce_to_carriers, compute, owned_tiles
 
 from .products_of_ranks import SMALL, matrices
@@ -67,21 +67,19 @@ def carry(slots, results, arrived, finished, started, sums, done, parcel, calls,
 
 
 @mimw.jit
-def scatter_with_carriers(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world, M,
-                          N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
-                          CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr,
-                          B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr, LAUNCHES: tl.constexpr,
-                          LEAVE_OUT: tl.constexpr):
+def scatter_with_carriers(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world,
+                          sizes, FORM: tl.constexpr, LAUNCHES: tl.constexpr, LEAVE_OUT: tl.constexpr):
     """`reduce_scatter_gemm` with one task more, LAUNCHES times in a row."""
-    problem, tiles = Problem(M, N, K), Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
-    operands = RowsOfSeveral(a_desc, b_desc, B_IS_NK)
+    problem, tiles = Problem(sizes.M, sizes.N, sizes.K), FORM.tiles
+    EVERYWHERE: tl.constexpr = FORM.EVERYWHERE
+    operands = RowsOfSeveral(a_desc, b_desc, tiles.B_IS_NK)
     for launch in tl.static_range(LAUNCHES):
-        inputs = input_pipe(operands, tiles, STAGES)
+        inputs = input_pipe(operands, tiles, FORM.STAGES)
         out = output(c_desc, tiles)
         call = tl.load(calls + tl.program_id(0)) + 1
         symmetric = Symmetric(slots, arrived, started, results, finished, call, world)
         with tlx.async_tasks():
-            with tlx.async_task("default", num_regs=208, replicate=CONSUMERS):  # consumer
+            with tlx.async_task("default", num_regs=208, replicate=tiles.CONSUMERS):  # consumer
                 me: tl.constexpr = tlx.async_task_replica_id()
                 compute(inputs.reader(consumer(me)), out, problem, tiles, symmetric, Carried(sums, done, parcel), me, EVERYWHERE)
             with tlx.async_task(num_warps=1, num_regs=24):  # producer
@@ -89,8 +87,8 @@ def scatter_with_carriers(a_desc, b_desc, c_desc, slots, arrived, started, resul
                 load_tiles(inputs.writer(), owned_tiles(problem, tiles, world, EVERYWHERE), operands)
             with tlx.async_task(num_warps=4, num_regs=24):  # engine
                 if tl.program_id(0) == 0:
-                    carry(slots, results, arrived, finished, started, sums, done, parcel, calls, world, output_tiles(M, N, tiles),
-                          BM * BN, tiles.sharers(), EVERYWHERE, LEAVE_OUT)
+                    carry(slots, results, arrived, finished, started, sums, done, parcel, calls, world,
+                          output_tiles(sizes.M, sizes.N, tiles), tiles.BM * tiles.BN, tiles.sharers(), EVERYWHERE, LEAVE_OUT)
         tl.store(calls + tl.program_id(0), call)
 
 

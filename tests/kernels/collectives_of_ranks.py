@@ -32,10 +32,9 @@ LENGTHS = {2: 333, 3: 256, 4: 389}
 
 
 @mimw.jit
-def flagged_thrice(x, out, slots, calls, world, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr,
-                   WHOLE: tl.constexpr, BLOCK: tl.constexpr, ROOM: tl.constexpr, PROGRAMS: tl.constexpr):
+def flagged_thrice(x, out, slots, calls, world, part, FORM: tl.constexpr):
     for _ in tl.static_range(3):
-        exchange_flagged(x, out, slots, calls, world, part, SIZE, SCATTER, SUM, WHOLE, BLOCK, ROOM, PROGRAMS)
+        exchange_flagged(x, out, slots, calls, world, part, FORM)
 
 
 @mimw.jit

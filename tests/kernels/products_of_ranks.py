@@ -26,23 +26,16 @@ C = 2, 3        # where C's descriptor stands among the arguments: of the sums, 
 
 
 @mimw.jit
-def scatter_twice(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world, M, N, K,
-                  BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
-                  CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr,
-                  B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr):
+def scatter_twice(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world, sizes,
+                  FORM: tl.constexpr):
     for _ in tl.static_range(2):
-        scatter(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world, M, N, K, BM,
-                BN, BK, GROUP_M, STAGES, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EVERYWHERE, CARRIED)
+        scatter(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world, sizes, FORM)
 
 
 @mimw.jit
-def gather_twice(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, M, N, K, BM: tl.constexpr,
-                 BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-                 PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, PUSH: tl.constexpr,
-                 PIECE: tl.constexpr, LINE: tl.constexpr, SLOTS: tl.constexpr):
+def gather_twice(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, sizes, FORM: tl.constexpr):
     for _ in tl.static_range(2):
-        gather(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, M, N, K, BM, BN, BK, GROUP_M,
-               STAGES, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, PUSH, PIECE, LINE, SLOTS)
+        gather(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, sizes, FORM)
 
 
 def matrices(ranks, rows, n, k, b_is_nk, dtype=ml_dtypes.bfloat16):

@@ -119,7 +119,7 @@ def test_the_ring_of_long_rows_compiled(tmp_path):
     """Copies of whole chunks by one thread, wide accesses, no spills, and all of it fits."""
     found, meta = compiled(to_assembly, 1152, 65536)
     ptx = found.stage("ptx")
-    assert meta["CLUSTER"] == 4 and ptx.count("cp.async.bulk.shared") == 3 * meta["CHUNKS"]
+    assert meta["FORM"].CLUSTER.value == 4 and ptx.count("cp.async.bulk.shared") == 3 * meta["FORM"].CHUNKS.value
     assert "ld.shared.v4" in ptx and "st.global.v4" in ptx and "st.global.b16" not in ptx
     assert "0 bytes spill stores" in assembled(ptx, tmp_path)
 
@@ -128,7 +128,7 @@ def test_the_ring_of_long_rows_compiled(tmp_path):
 def test_direct_compiled(rows, n, residual, ctas, tmp_path):
     found, meta = compiled(to_assembly, rows, n, residual=residual)
     ptx = found.stage("ptx")
-    assert meta["CLUSTER"] == ctas and "ld.global.v4" in ptx and "st.global.v4" in ptx
+    assert meta["FORM"].CLUSTER.value == ctas and "ld.global.v4" in ptx and "st.global.v4" in ptx
     assert "0 bytes spill stores" in assembled(ptx, tmp_path)
 
 

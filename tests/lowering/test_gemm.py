@@ -5,7 +5,7 @@ import re
 import pytest
 
 from mimw.kernels.gemm.configs import Configuration
-from mimw.kernels.gemm.kernel import gemm
+from mimw.kernels.gemm.kernel import GemmForm, gemm
 from tests.compiling import to_assembly
 from tests.lowering.assembly import assembled
 from tests.lowering.harness import Case
@@ -13,13 +13,11 @@ from tests.lowering.harness import Case
 
 def gemm_ptx(configuration: Configuration, dtype: str, is_nk: bool) -> str:
     size = {"bf16": 2, "fp8e4nv": 1}[dtype]
-    meta = configuration.meta(size, 2, is_nk)
-    bm, bn, bk = meta["BM"], meta["BN"], meta["BK"]
-    signature = {"a_desc": f"tensordesc<{dtype}[{bm},{bk}]>",
-                 "b_desc": f"tensordesc<{dtype}[{bn},{bk}]>" if is_nk else f"tensordesc<{dtype}[{bk},{bn}]>",
-                 "c_desc": f"tensordesc<bf16[{configuration.rows()},{bn // meta['PIECES']}]>",
+    a, b, c = (",".join(map(str, block)) for block in configuration.blocks(size, 2, is_nk))
+    signature = {"a_desc": f"tensordesc<{dtype}[{a}]>", "b_desc": f"tensordesc<{dtype}[{b}]>", "c_desc": f"tensordesc<bf16[{c}]>",
                  "M": "i32", "N": "i32", "K": "i32"}
-    return Case(gemm, signature, meta).compiled(by=to_assembly, num_warps=4).stage("ptx")
+    form = GemmForm(configuration.tiles(size, 2, is_nk), configuration.stages)
+    return Case(gemm, signature, {"FORM": form}).compiled(by=to_assembly, num_warps=4).stage("ptx")
 
 
 @pytest.mark.parametrize("configuration, dtype, is_nk", [

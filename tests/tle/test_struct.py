@@ -1,5 +1,7 @@
 """`tle.struct`: what its values hold, where they go, and what is refused, with the line and the mend."""
 
+import copy
+import pickle
 import re
 from typing import Any, NamedTuple
 
@@ -360,7 +362,17 @@ def test_a_struct_of_constants_is_a_constant():
     frozen = of_constants.freeze((1, ), y, Tiles(8, 4))
     frozen()
     assert (y == 12).all()
-    assert str(SMALL) == repr(Tiles(2, 4)) == "Tiles(M: the constant 2, N: the constant 4)"     # keys of launches are made of it
+    assert str(SMALL) == repr(Tiles(2, 4)) == "Tiles(M=2, N=4)"     # keys of launches are made of it
+
+
+def test_structs_of_constants_are_equal_by_their_fields():
+    """In dictionaries, copied and from another process; two values of a run are one only if they are the same."""
+    assert {Tiles(2, 4): 1}[SMALL] == 1 and Tiles(2, 4) == SMALL and Tiles(2, 8) != SMALL and SMALL != (2, 4)
+    again = pickle.loads(pickle.dumps(SMALL))
+    assert again == copy.deepcopy(SMALL) == SMALL and again is not SMALL and again.M.value == 2
+    tile = tl.tensor(None, tl.float32)
+    one, other = Sum(tile, tile), Sum(tile, tile)
+    assert one == one and one != other and len({one, other}) == 2
 
 
 LAUNCHES = {"simulate": lambda y: mimw.simulate(of_a_struct, (1, ), y, SMALL),

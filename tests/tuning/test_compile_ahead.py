@@ -5,6 +5,7 @@ import pytest
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compiler.pipeline import stages as pipeline
 from mimw.compiler.triton_port.runtime import MockTensor
@@ -29,6 +30,19 @@ def mapped(y, HOW: tl.constexpr):
     tl.store(y + at, HOW(at.to(tl.float32)))
 
 
+@tle.struct
+class Form:
+    """Constants of a launch."""
+    SIZE: tl.constexpr
+    FACTOR: tl.constexpr = 2.0
+
+
+@mimw.jit
+def formed(y, FORM: tl.constexpr):
+    at = tl.arange(0, FORM.SIZE)
+    tl.store(y + at, at * FORM.FACTOR)
+
+
 @mimw.jit
 def wrong(x):
     tile = tlx.local_alloc((1 << 20, ), tl.float32, 1)
@@ -38,7 +52,7 @@ def wrong(x):
 @pytest.fixture
 def cold(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    for kernel in (scale, mapped, wrong):
+    for kernel in (scale, mapped, formed, wrong):
         kernel.device_caches.clear()
 
 
@@ -90,6 +104,15 @@ def test_a_kernel_with_a_helper_for_an_argument(recorded):
     _, y = arrays()
     assert mimw.compile_ahead(lambda: mapped[(1, )](y, HOW=twice), jobs=1).binaries == 1
     warm(mapped, MockTensor(tl.float32), HOW=twice)
+    assert not recorded
+
+
+@pytest.mark.usefixtures("cold")
+def test_a_kernel_with_a_struct_of_constants(recorded):
+    _, y = arrays()
+    assert mimw.compile_ahead(lambda: [formed[(1, )](y, FORM=Form(size)) for size in (16, 32, 16)], jobs=2).binaries == 2
+    for size in (16, 32):
+        warm(formed, MockTensor(tl.float32), FORM=Form(size))
     assert not recorded
 
 

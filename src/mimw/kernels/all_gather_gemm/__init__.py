@@ -21,11 +21,12 @@ from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
+from ..gemm.tiles import Sizes
 from ..measured import by_chip
 from ..products import lying
 from ..ranks import at_each, at_one, size_of
+from .kernel import GatherForm, open_gather
 from .kernel import all_gather_gemm as kernel
-from .kernel import open_gather
 
 CONTRACT = Contract("a: bf16|fp16 (rows, K) tma", "b: =a (K, N)", "c: =a (rows * ranks, N) tma", PROGRAMS)
 PIECE, SLOTS = 4096, 4      # elements that a copy takes at most, and how many of a program are under way
@@ -117,17 +118,15 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
                          f"{strides(one_a)[0]} apart")
     chosen = chosen or chosen_for(m, n, k, push)
     piece = piece_of_rows(rows, k, chosen, longest) if push else PIECE
-    meta = chosen.meta(2, 2, b_is_nk)
-    a_block, c_block = [1, meta["BM"], meta["BK"]], [1, chosen.rows(), meta["BN"] // meta["PIECES"]]
-    b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
-    args = (at_each(world, lambda one: described(one[None], a_block), a),
-            at_each(world, lambda one: described(one.reshape(ranks, rows, k), a_block), workspace["gathered"]),
+    a_block, b_block, c_block = chosen.blocks(2, 2, b_is_nk)
+    args = (at_each(world, lambda one: described(one[None], [1, *a_block]), a),
+            at_each(world, lambda one: described(one.reshape(ranks, rows, k), [1, *a_block]), workspace["gathered"]),
             at_each(world, lambda one: described(one.T if b_is_nk else one, b_block), b),
-            at_each(world, lambda one: described(one.reshape(ranks, rows, n), c_block), c))
+            at_each(world, lambda one: described(one.reshape(ranks, rows, n), [1, *c_block]), c))
     args += (a if push else None, workspace["gathered"] if push else None, workspace["arrived"], workspace.get("started"),
-             workspace.get("calls"), world, rows, n, k)
-    meta |= {"PUSH": push, "PIECE": piece, "LINE": 1 << (piece - 1).bit_length(), "SLOTS": SLOTS, "num_warps": 4}
-    return (launched(rows, n, programs, ranks, chosen), ), args, meta
+             workspace.get("calls"), world, Sizes(rows, n, k))
+    form = GatherForm(chosen.tiles(2, 2, b_is_nk), chosen.stages, push, piece, 1 << (piece - 1).bit_length(), SLOTS)
+    return (launched(rows, n, programs, ranks, chosen), ), args, {"FORM": form, "num_warps": 4}
 
 
 def opening(workspace: dict, world) -> tuple[tuple[int], tuple, dict]:

@@ -31,7 +31,7 @@ from ..gemm.operands import RowsOfSeveral, load_along
 from ..gemm.output import output
 from ..gemm.roles import compute_tiles, input_pipe
 from ..gemm.sources import PlaceInBatch
-from ..gemm.tiles import Problem, Tiles, output_tiles, part_of, tile_origin
+from ..gemm.tiles import Form, Problem, Tiles, output_tiles, part_of, tile_origin
 from .push import Lines, Signals, push
 
 
@@ -104,39 +104,45 @@ def open_gather(arrived, world, COUNT: tl.constexpr, BLOCK: tl.constexpr):
     tlx.world_barrier(world)
 
 
+@tle.struct
+class GatherForm(Form):
+    """PUSH: this rank's rows go to the peers by pieces of PIECE elements, SLOTS buffers of LINE a program."""
+    PUSH: tl.constexpr
+    PIECE: tl.constexpr
+    LINE: tl.constexpr
+    SLOTS: tl.constexpr
+
+
 @mimw.jit
-def all_gather_gemm(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, M, N, K, BM: tl.constexpr,
-                    BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-                    PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr,
-                    PUSH: tl.constexpr, PIECE: tl.constexpr, LINE: tl.constexpr, SLOTS: tl.constexpr):
+def all_gather_gemm(a_desc, gathered_desc, b_desc, c_desc, a, gathered, arrived, started, calls, world, sizes, FORM: tl.constexpr):
     """C = A B: C is (ranks, M, N), A's rows of this rank (1, M, K), of the others (ranks, M, K) in symmetric memory `gathered`. B
-    is (K, N), or (N, K) where B_IS_NK. PUSH: this rank's rows go to the peers by pieces of PIECE elements, SLOTS buffers of LINE a
-    program; 0: `a`, `gathered`, `started` and `calls` are None.
+    is (K, N), or (N, K) where B_IS_NK. FORM is a `GatherForm`; without PUSH `a`, `gathered`, `started` and `calls` are None.
 
     arrived     symmetric, int64, a word for each rank and band of GROUP_M tiles' rows
     started     symmetric, int64, a word for each rank and program
     calls       int64, a word for each program, of this rank alone. With PUSH all words are 0 before the first launch, and are
                 left to launches of the same sizes, grid and configuration, which follow each other
     """
-    problem, tiles = Problem(M, N, K), Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
-    own, others = RowsOfSeveral(a_desc, b_desc, B_IS_NK), RowsOfSeveral(gathered_desc, b_desc, B_IS_NK)
-    inputs = input_pipe(own, tiles, STAGES)
+    problem, tiles = Problem(sizes.M, sizes.N, sizes.K), FORM.tiles
+    own, others = RowsOfSeveral(a_desc, b_desc, tiles.B_IS_NK), RowsOfSeveral(gathered_desc, b_desc, tiles.B_IS_NK)
+    inputs = input_pipe(own, tiles, FORM.STAGES)
     out = output(c_desc, tiles)
-    if PUSH:
-        lines = Lines(tlx.local_alloc((LINE, ), tlx.dtype_of(a_desc), SLOTS), tlx.alloc_barriers(SLOTS), PIECE, SLOTS)
+    if FORM.PUSH:
+        buffers, filled = tlx.local_alloc((FORM.LINE, ), tlx.dtype_of(a_desc), FORM.SLOTS), tlx.alloc_barriers(FORM.SLOTS)
+        lines = Lines(buffers, filled, FORM.PIECE, FORM.SLOTS)
         call = tl.load(calls + tl.program_id(0)) + 1
         wanted = call * tl.num_programs(0)
     else:
         wanted = 1
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=232 if PUSH else 240, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=232 if FORM.PUSH else 240, replicate=tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(inputs.reader(consumer(me)), out, problem, tiles, world, me)
-        with tlx.async_task(num_warps=1, num_regs=40 if PUSH else 24):  # producer
+        with tlx.async_task(num_warps=1, num_regs=40 if FORM.PUSH else 24):  # producer
             load(inputs.writer(), own, others, problem, tiles, arrived, wanted, world)
-        if PUSH:
+        if FORM.PUSH:
             with tlx.async_task(num_warps=1, num_regs=40):  # pusher
-                push(a, gathered, Signals(arrived, started, call, world), lines, problem, BM * GROUP_M)
-    if PUSH:
+                push(a, gathered, Signals(arrived, started, call, world), lines, problem, tiles.BM * tiles.GROUP_M)
+    if FORM.PUSH:
         tl.store(calls + tl.program_id(0), call)

@@ -44,12 +44,11 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tu
     (a, one_a), (b, one_b), (c, _) = map(_one_for_all, (a, b, c))
     b, b_is_nk = lying(b)
     chosen = chosen or chosen_for(m, n, k, in_bytes)
-    meta = chosen.meta(in_bytes, out_bytes, b_is_nk)
-    b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
-    blocks = [meta["BM"], meta["BK"]], b_block, [chosen.rows(), meta["BN"] // meta["PIECES"]]
-    operands = (described(matrices, [1, *block]) for matrices, block in zip((a, b, c), blocks))
+    sizes = in_bytes, out_bytes, b_is_nk
+    operands = (described(matrices, [1, *block]) for matrices, block in zip((a, b, c), chosen.blocks(*sizes)))
     tiles = batch * -(-m // chosen.bm) * -(-n // chosen.bn)
-    return (min(programs, tiles), ), (*operands, batch, m, n, k), {**meta, "ONE_A": one_a, "ONE_B": one_b, "num_warps": 4}
+    meta = {"FORM": chosen.form(*sizes), "ONE_A": one_a, "ONE_B": one_b, "num_warps": 4}
+    return (min(programs, tiles), ), (*operands, batch, m, n, k), meta
 
 
 def _one_for_all(matrices):

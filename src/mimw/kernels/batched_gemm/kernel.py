@@ -17,15 +17,13 @@ from ..gemm.operands import Pairs
 from ..gemm.output import output
 from ..gemm.roles import input_pipe, run_roles
 from ..gemm.sources import Batch
-from ..gemm.tiles import Problem, Tiles
+from ..gemm.tiles import Problem
 
 
 @mimw.jit
-def batched_gemm(a_desc, b_desc, c_desc, batch, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-                 GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-                 PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, ONE_A: tl.constexpr, ONE_B: tl.constexpr):
+def batched_gemm(a_desc, b_desc, c_desc, batch, M, N, K, FORM: tl.constexpr, ONE_A: tl.constexpr, ONE_B: tl.constexpr):
     """C[i] = A[i] B[i] for i < batch, with B as (batch, K, N), or as (batch, N, K) where B_IS_NK; ONE_A: A[0] for every i."""
-    tiles = Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
-    operands = Pairs(a_desc, b_desc, B_IS_NK, ONE_A, ONE_B)
-    inputs = input_pipe(operands, tiles, STAGES)
+    tiles = FORM.tiles
+    operands = Pairs(a_desc, b_desc, tiles.B_IS_NK, ONE_A, ONE_B)
+    inputs = input_pipe(operands, tiles, FORM.STAGES)
     run_roles(inputs, Batch(Problem(M, N, K), tiles, batch), operands, output(c_desc, tiles))

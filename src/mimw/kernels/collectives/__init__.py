@@ -21,8 +21,8 @@ from ..contract import Contract
 from ..contract.types import of as type_of
 from .configs import PROGRAMS, Configuration, configuration, room_of
 from .direct import gather_direct, reduce_direct
-from .flagged import exchange_flagged
-from .ring import SLOTS, exchange_ring
+from .flagged import FlaggedForm, exchange_flagged
+from .ring import SLOTS, RingForm, exchange_ring
 from .two_shot import reduce_two_shot
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -64,8 +64,8 @@ def arguments(collective: str, x, out, world, symmetric: bool = False, chosen: C
     if chosen.chunk > room:
         raise ValueError(f"chunks of {chosen.chunk} bytes do not fit into the slots of the form {chosen.form!r}")
     chunk = max(chosen.chunk // _BYTES[kind], 1)
-    common = dict(SIZE=size, num_warps=chosen.warps)
-    routes = dict(SCATTER=scatter, SUM=adds)
+    warps = dict(num_warps=chosen.warps)
+    common = dict(SIZE=size) | warps
     if chosen.form == "flagged":
         words = -(-bytes_ // 4)
         block = chosen.chunk // 4
@@ -74,13 +74,13 @@ def arguments(collective: str, x, out, world, symmetric: bool = False, chosen: C
                              f"{bytes_}")
         slots, calls = _kept(world, "flagged", (2, PROGRAMS["flagged"], size, room // 4), "int64", "int32")
         whole = bytes_ % 4 == 0 and _address(x) % 4 == 0 and _address(out) % 4 == 0
-        meta = common | routes | dict(WHOLE=whole, BLOCK=block, ROOM=room // 4, PROGRAMS=PROGRAMS["flagged"])
-        return exchange_flagged, (-(-words // block), ), (x, out, slots, calls, world, part), meta
+        form = FlaggedForm(size, scatter, adds, whole, block, room // 4, PROGRAMS["flagged"])
+        return exchange_flagged, (-(-words // block), ), (x, out, slots, calls, world, part), warps | dict(FORM=form)
     grid = (min(chosen.programs, -(-part // chunk)), )
     if chosen.form == "ring":
         rooms = _kept(world, "ring", (PROGRAMS["ring"], size, SLOTS.value, room), "int8", "int64", told=(size, ))
-        meta = common | routes | dict(CHUNK=chunk, ROOM=room, LAG=chosen.lag)
-        return exchange_ring, grid, (x, out, *rooms, world, part), meta
+        form = RingForm(size, scatter, adds, chunk, room, chosen.lag)
+        return exchange_ring, grid, (x, out, *rooms, world, part), warps | dict(FORM=form)
     each = part_of(numbers, size)
     if chosen.form == "two_shot" and collective == "all_reduce":
         rooms = _kept(world, "two_shot", (PROGRAMS["two_shot"], 2, size, room), "int8", "int64", told=(2, size))

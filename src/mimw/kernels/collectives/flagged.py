@@ -15,14 +15,27 @@ counted in the memory of the device, by each program for itself: launches in str
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 from .words import as_words, await_flagged, numbers_of, read_words, send_flagged, words_of, write_words
 
 
+@tle.struct
+class FlaggedForm:
+    """The constants of a launch: SIZE ranks, whose parts are added (SUM) or put side by side, of parts of x (SCATTER) or of all of
+    it. WHOLE as in words.py. A program takes BLOCK words, which have ROOM places in the slots of PROGRAMS."""
+    SIZE: tl.constexpr
+    SCATTER: tl.constexpr
+    SUM: tl.constexpr
+    WHOLE: tl.constexpr
+    BLOCK: tl.constexpr
+    ROOM: tl.constexpr
+    PROGRAMS: tl.constexpr
+
+
 @mimw.jit
-def exchange_flagged(x, out, slots, calls, world, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr,
-                     WHOLE: tl.constexpr, BLOCK: tl.constexpr, ROOM: tl.constexpr, PROGRAMS: tl.constexpr):
+def exchange_flagged(x, out, slots, calls, world, part, FORM: tl.constexpr):
     """A program takes BLOCK words of a part.
 
     args:      x       numbers of this rank: part of them, or SIZE x part where SCATTER
@@ -30,31 +43,30 @@ def exchange_flagged(x, out, slots, calls, world, part, SIZE: tl.constexpr, SCAT
                slots   symmetric int64 [2, PROGRAMS, SIZE, ROOM], zeros at first
                calls   int32 [PROGRAMS] of this rank, zeros at first
                world   the table
-               WHOLE   see words.py
     grid:      cdiv(words of a part, BLOCK), at most PROGRAMS; BLOCK at most ROOM
     """
     TYPE: tl.constexpr = tlx.dtype_of(x)
     me, program = tlx.world_rank(world), tl.program_id(0)
     call = tl.load(calls + program) + 1
-    lane = tl.arange(0, BLOCK)
-    at = program * BLOCK + lane
-    inside = at < words_of(x, part, WHOLE)
-    slot = slots + (((call & 1) * PROGRAMS + program) * SIZE) * ROOM
-    mine = read_words(x + me * part if SCATTER else x, at, part, WHOLE)
-    for step in tl.static_range(1, SIZE):
-        peer = (me + step) % SIZE
-        words = read_words(x + peer * part, at, part, WHOLE) if SCATTER else mine
-        send_flagged(tlx.peer_pointer(slot, peer, world) + me * ROOM + lane, words, call, inside)
-    low, high = tl.zeros((BLOCK, ), tl.float32), tl.zeros((BLOCK, ), tl.float32)
-    for rank in tl.static_range(SIZE):
+    lane = tl.arange(0, FORM.BLOCK)
+    at = program * FORM.BLOCK + lane
+    inside = at < words_of(x, part, FORM.WHOLE)
+    slot = slots + (((call & 1) * FORM.PROGRAMS + program) * FORM.SIZE) * FORM.ROOM
+    mine = read_words(x + me * part if FORM.SCATTER else x, at, part, FORM.WHOLE)
+    for step in tl.static_range(1, FORM.SIZE):
+        peer = (me + step) % FORM.SIZE
+        words = read_words(x + peer * part, at, part, FORM.WHOLE) if FORM.SCATTER else mine
+        send_flagged(tlx.peer_pointer(slot, peer, world) + me * FORM.ROOM + lane, words, call, inside)
+    low, high = tl.zeros((FORM.BLOCK, ), tl.float32), tl.zeros((FORM.BLOCK, ), tl.float32)
+    for rank in tl.static_range(FORM.SIZE):
         words = mine
         if rank != me:
-            words = await_flagged(slot + rank * ROOM + lane, call, inside)
-        if SUM:
+            words = await_flagged(slot + rank * FORM.ROOM + lane, call, inside)
+        if FORM.SUM:
             lower, higher = numbers_of(words, TYPE)
             low, high = low + lower, high + higher
         else:
-            write_words(out + rank * part, at, part, words, WHOLE)
-    if SUM:
-        write_words(out, at, part, as_words(low, high, TYPE), WHOLE)
+            write_words(out + rank * part, at, part, words, FORM.WHOLE)
+    if FORM.SUM:
+        write_words(out, at, part, as_words(low, high, TYPE), FORM.WHOLE)
     tl.store(calls + program, call)

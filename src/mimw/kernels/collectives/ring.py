@@ -86,9 +86,20 @@ def take_chunk(x, out, here, me, at, exchange, MASKED: tl.constexpr):
             copy_chunk(own if rank == me else here + rank * exchange.APART, out + rank * exchange.part + at, chunk)
 
 
+@tle.struct
+class RingForm:
+    """The constants of a launch: SIZE ranks, whose parts are added (SUM) or put side by side, of parts of x (SCATTER) or of all of
+    it. CHUNK numbers, a power of two, go at a time, at most ROOM bytes; LAG chunks are sent before the first is awaited: 0 or 1."""
+    SIZE: tl.constexpr
+    SCATTER: tl.constexpr
+    SUM: tl.constexpr
+    CHUNK: tl.constexpr
+    ROOM: tl.constexpr
+    LAG: tl.constexpr
+
+
 @mimw.jit
-def exchange_ring(x, out, slots, received, taken, world, part, SIZE: tl.constexpr, SCATTER: tl.constexpr, SUM: tl.constexpr,
-                  CHUNK: tl.constexpr, ROOM: tl.constexpr, LAG: tl.constexpr):
+def exchange_ring(x, out, slots, received, taken, world, part, FORM: tl.constexpr):
     """A program takes chunks program_id, program_id + programs, .. of a part.
 
     args:      x         numbers of this rank: part of them, or SIZE x part where SCATTER
@@ -97,37 +108,35 @@ def exchange_ring(x, out, slots, received, taken, world, part, SIZE: tl.constexp
                received  symmetric int64 [PROGRAMS, SIZE], zeros at first: chunks that have come, by sender
                taken     int64 [PROGRAMS] of this rank, zeros at first: chunks of each program so far
                world     the table
-               CHUNK     numbers, a power of two; at most ROOM bytes
-               LAG       chunks that are sent before the first is awaited: 0 or 1
     grid:      at most cdiv(part, CHUNK) programs and PROGRAMS
     """
     TYPE: tl.constexpr = tlx.dtype_of(x)
-    APART: tl.constexpr = SLOTS * ROOM // (TYPE.primitive_bitwidth // 8)
+    APART: tl.constexpr = SLOTS * FORM.ROOM // (TYPE.primitive_bitwidth // 8)
     me, program, programs = tlx.world_rank(world), tl.program_id(0), tl.num_programs(0)
-    slots = slots.to(tl.pointer_type(TYPE)) + program * (SIZE * APART)
-    received += program * SIZE
-    there = [tlx.peer_pointer(slots, (me + step) % SIZE, world) + me * APART for step in range(1, SIZE)]
-    received_there = [tlx.peer_pointer(received, (me + step) % SIZE, world) + me for step in range(1, SIZE)]
+    slots = slots.to(tl.pointer_type(TYPE)) + program * (FORM.SIZE * APART)
+    received += program * FORM.SIZE
+    there = [tlx.peer_pointer(slots, (me + step) % FORM.SIZE, world) + me * APART for step in range(1, FORM.SIZE)]
+    received_there = [tlx.peer_pointer(received, (me + step) % FORM.SIZE, world) + me for step in range(1, FORM.SIZE)]
     before = tl.load(taken + program)
-    mine = (tl.cdiv(part, CHUNK) - program + programs - 1) // programs
-    lane, exchange = tl.arange(0, CHUNK), Exchange(part, SIZE, SCATTER, SUM, CHUNK, APART)
-    for k in range(mine + LAG):
+    mine = (tl.cdiv(part, FORM.CHUNK) - program + programs - 1) // programs
+    lane, exchange = tl.arange(0, FORM.CHUNK), Exchange(part, FORM.SIZE, FORM.SCATTER, FORM.SUM, FORM.CHUNK, APART)
+    for k in range(mine + FORM.LAG):
         if k < mine:
-            at = (program + k * programs) * CHUNK
+            at = (program + k * programs) * FORM.CHUNK
             slot = ((before + k) % SLOTS).to(tl.int32) * (APART // SLOTS)
-            for step in tl.static_range(1, SIZE):
-                source = (x + (me + step) % SIZE * part if SCATTER else x) + at
-                if at + CHUNK <= part:
+            for step in tl.static_range(1, FORM.SIZE):
+                source = (x + (me + step) % FORM.SIZE * part if FORM.SCATTER else x) + at
+                if at + FORM.CHUNK <= part:
                     copy_chunk(source, there[step - 1] + slot, Chunk(lane, lane < part, False))
                 else:
                     copy_chunk(source, there[step - 1] + slot, Chunk(lane, at + lane < part, True))
                 tlx.signal(received_there[step - 1])
-        if k >= LAG:
-            at = (program + (k - LAG) * programs) * CHUNK
-            for step in tl.static_range(1, SIZE):
-                tlx.wait_signal(received + (me + step) % SIZE, before + (k - LAG) + 1)
-            here = slots + ((before + (k - LAG)) % SLOTS).to(tl.int32) * (APART // SLOTS)
-            if at + CHUNK <= part:
+        if k >= FORM.LAG:
+            at = (program + (k - FORM.LAG) * programs) * FORM.CHUNK
+            for step in tl.static_range(1, FORM.SIZE):
+                tlx.wait_signal(received + (me + step) % FORM.SIZE, before + (k - FORM.LAG) + 1)
+            here = slots + ((before + (k - FORM.LAG)) % SLOTS).to(tl.int32) * (APART // SLOTS)
+            if at + FORM.CHUNK <= part:
                 take_chunk(x, out, here, me, at, exchange, False)
             else:
                 take_chunk(x, out, here, me, at, exchange, True)

@@ -13,8 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..measured import by_chip
-from ..norm.configs import MOST_CTAS, ROOM, SHARED, Configuration, power_of_two
+from ..norm.configs import MOST_CTAS, ROOM, SHARED, Configuration
 from ..norm_backward.configs import direct_configuration
+from ..powers import power_of_two
 
 __all__ = ["Configuration", "as_row", "configuration", "direct_configuration", "ring_configuration"]
 

@@ -12,6 +12,7 @@ target outside of the row the loss is NaN. A number of x is read only by the thr
 was overwritten: one read for the sums, and one read, by then of L2, and one write for the gradient.
 """
 
+from collections import namedtuple
 from typing import Any
 
 import triton.language as tl
@@ -20,10 +21,15 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.blocks import Lines, Span, block_of, zeros_of
+from ..norm.blocks import Lines, block_of, zeros_of
 from ..norm.exchange import exchange_of, received_pairs, send_pair
-from ..softmax.direct import own_rows, read
+from ..softmax.direct import own_part, read
 from ..softmax.sums import LN2, finite, row_sum
+
+# Rows of x and of dx, N columns each, and the distances of rows.
+Shape = namedtuple("Shape", "rows N x_row dx_row")
+# Numbers of the loss, as `Loss` has them.
+Numbers = namedtuple("Numbers", "scale smoothing z ignored")
 
 
 @tle.struct
@@ -62,22 +68,25 @@ def scale_of(loss):
 
 
 @mimw.jit
-def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, ROWS, N, x_row, dx_row, scale, smoothing, z,
-                         ignored, ROWS_EACH: tl.constexpr, BLOCK: tl.constexpr, LOOPS: tl.constexpr, CLUSTER: tl.constexpr,
+def loss_with(numbers, count, N, SMOOTH: tl.constexpr):
+    """The loss of a launch."""
+    return Loss(numbers.smoothing, numbers.z, numbers.ignored, numbers.scale, count, N, SMOOTH)
+
+
+@mimw.jit
+def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, shape, numbers, FORM: tl.constexpr,
                          SMOOTH: tl.constexpr):
     """losses and lses, fp32, and dx, which may be None, or x itself."""
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    first = rank * (BLOCK * LOOPS)
-    rows, rows_inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
-    span, loss = Span(first, rows_inside, N, ROWS_EACH, BLOCK, LOOPS), Loss(smoothing, z, ignored, scale, count_ptr, N, SMOOTH)
-    numbers = (tl.program_id(0) // CLUSTER) * ROWS_EACH + tl.arange(0, ROWS_EACH)
-    targets = tl.load(targets_ptr + numbers, mask=numbers < ROWS, other=ignored)
-    wanted = (targets != ignored)[:, None]
-    largests = tl.full((ROWS_EACH, BLOCK), float("-inf"), tl.float32)
+    part = own_part(shape.rows, shape.N, FORM)
+    rank, rows, span, loss = part.rank, part.rows, part.span, loss_with(numbers, count_ptr, shape.N, SMOOTH)
+    own_numbers = (tl.program_id(0) // FORM.CLUSTER) * FORM.ROWS_EACH + tl.arange(0, FORM.ROWS_EACH)
+    targets = tl.load(targets_ptr + own_numbers, mask=own_numbers < shape.rows, other=loss.ignored)
+    wanted = (targets != loss.ignored)[:, None]
+    largests = tl.full((FORM.ROWS_EACH, FORM.BLOCK), float("-inf"), tl.float32)
     totals, others, owns = zeros_of(span), zeros_of(span), zeros_of(span)
-    for i in range(LOOPS):
+    for i in range(FORM.LOOPS):
         block = block_of(span, i)
-        x = read(Lines(x_ptr, rows * x_row), block)
+        x = read(Lines(x_ptr, rows * shape.x_row), block)
         largests, totals = partial_sums(x, largests, totals)
         owns = tl.where(block.inside & (block.columns == targets[:, None]), x, owns)
         if SMOOTH:
@@ -85,25 +94,25 @@ def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count
     largest = tl.max(largests, 1)
     total = tl.sum(totals * tl.exp2(largests - finite(largest)[:, None]), 1)
     own, other = tl.sum(owns, 1), tl.sum(others, 1)
-    if CLUSTER > 1:
-        exchange = exchange_of(2, rank, CLUSTER)
+    if FORM.CLUSTER > 1:
+        exchange = exchange_of(2, rank, FORM.CLUSTER)
         row_largest, row_total = row_sum(exchange.at(0), 0, largest, total)
         largest, total = tl.zeros_like(largest) + row_largest, tl.zeros_like(total) + row_total
         send_pair(exchange.at(1), own, other)
         owns_of_all, others_of_all = received_pairs(exchange.at(1), 0)
         own, other = tl.zeros_like(own) + tl.sum(owns_of_all), tl.zeros_like(other) + tl.sum(others_of_all)
     lse = (finite(largest) + tl.log2(total)) * LN2
-    losses = tl.where((targets < 0) | (targets >= N), float("nan"), loss_of(loss, own, other, lse))
-    stored = (numbers < ROWS) & (rank == 0)
-    tl.store(losses_ptr + numbers, tl.where(targets != ignored, losses, 0.0), mask=stored)
-    tl.store(lses_ptr + numbers, lse, mask=stored)
+    losses = tl.where((targets < 0) | (targets >= shape.N), float("nan"), loss_of(loss, own, other, lse))
+    stored = (own_numbers < shape.rows) & (rank == 0)
+    tl.store(losses_ptr + own_numbers, tl.where(targets != loss.ignored, losses, 0.0), mask=stored)
+    tl.store(lses_ptr + own_numbers, lse, mask=stored)
     if dx_ptr is not None:
         scale = scale_of(loss)
-        factor = ((1 + 2 * z * lse) / total)[:, None]
-        for i in range(LOOPS):
+        factor = ((1 + 2 * loss.z * lse) / total)[:, None]
+        for i in range(FORM.LOOPS):
             block = block_of(span, i)
-            x = read(Lines(x_ptr, rows * x_row), block)
-            share = tl.where(block.columns == targets[:, None], 1 - smoothing, 0.0) + smoothing / N
+            x = read(Lines(x_ptr, rows * shape.x_row), block)
+            share = tl.where(block.columns == targets[:, None], 1 - loss.smoothing, 0.0) + loss.smoothing / shape.N
             dx = (tl.exp2(x - finite(largest)[:, None]) * factor - share) * scale
-            dx_at = Lines(dx_ptr, rows * dx_row).at(block)
+            dx_at = Lines(dx_ptr, rows * shape.dx_row).at(block)
             tl.store(dx_at, tl.where(wanted, dx, 0.0).to(tlx.dtype_of(dx_ptr)), mask=block.inside)

@@ -22,9 +22,9 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..norm.exchange import exchange_of, received_pairs, send_pair
-from ..norm.ring import Matrix, Part, bytes_of, chunk_at, cluster_rows, ring_of, start_part, taken_slot, tiles_for
+from ..norm.ring import Matrix, bytes_of, chunk_at, cluster_rows, part_of, ring_of, start_part, taken_slot, tiles_for
 from ..softmax.sums import LN2, LOG2E, finite, row_sum
-from .direct import Loss, loss_of, scale_of
+from .direct import loss_of, loss_with, scale_of
 
 
 @tle.struct
@@ -209,24 +209,25 @@ def compute(x, targets, tiles, out, loss, rows, part, ring, exchange, me: tl.con
 
 
 @mimw.jit
-def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, ROWS, N, x_row, dx_row, scale, smoothing, z, ignored,
-                  UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr,
-                  CONSUMERS: tl.constexpr, SMOOTH: tl.constexpr, EVEN: tl.constexpr, EDGES: tl.constexpr):
+def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, shape, numbers, FORM: tl.constexpr,
+                  SMOOTH: tl.constexpr, EDGES: tl.constexpr):
     """losses and lses, fp32, and dx, which may be None, or x itself.
 
-    args:      UNIT   elements of 16 bytes of x
-               EVEN   all parts are whole
-               EDGES  rows may begin or end between multiples of 16 bytes
+    args:      shape, numbers  as in direct.py
+               FORM    the parts of rows, and the ring (../norm/ring.py)
+               SMOOTH  something is spread over all columns
+               EDGES   rows may begin or end between multiples of 16 bytes
     """
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    rows, part = cluster_rows(ROWS, CLUSTER), Part(rank, None, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
-    x, tiles, ring = Matrix(x_ptr, x_row), tiles_for(x_ptr, STAGES * CHUNKS, CHUNK), ring_of(STAGES, CONSUMERS)
-    exchange = exchange_of(4 * CONSUMERS if SMOOTH else 2 * CONSUMERS, rank, CLUSTER)
+    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
+    rows, part = cluster_rows(shape.rows, FORM.CLUSTER), part_of(rank, None, FORM)
+    x, tiles = Matrix(x_ptr, shape.x_row), tiles_for(x_ptr, FORM.STAGES * FORM.CHUNKS, FORM.CHUNK)
+    ring = ring_of(FORM.STAGES, FORM.CONSUMERS)
+    exchange = exchange_of(4 * FORM.CONSUMERS if SMOOTH else 2 * FORM.CONSUMERS, rank, FORM.CLUSTER)
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, dx_row))
-            loss = Loss(smoothing, z, ignored, scale, count_ptr, N, SMOOTH)
+            out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, shape.dx_row))
+            loss = loss_with(numbers, count_ptr, shape.N, SMOOTH)
             compute(x, targets_ptr, tiles, out, loss, rows, part, ring, exchange, me, EDGES)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(x, tiles, N, rows, ring, part, EDGES)
+            load(x, tiles, shape.N, rows, ring, part, EDGES)

@@ -40,11 +40,8 @@ def arguments(a, b, c, source, target, programs: int, chosen: Configuration | No
     of = CONTRACT.check(a=a, b=b, c=c, source=source, target=target, programs=programs)
     b, b_is_nk = lying(b, memory="tma-all")
     chosen = chosen or Configuration()
-    meta = chosen.meta(a.dtype.itemsize, c.dtype.itemsize, b_is_nk, blackwell)
-    describe = mimw.TensorDescriptor.from_tensor
-    b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
-    tiles = -(-of.R // chosen.bm) * -(-of.N // chosen.bn)
-    args = (describe(a, [1, meta["BK"]]), describe(b, b_block), describe(c, [1, meta["BN"] // meta["PIECES"]]), source, target,
-            of.R, of.N, of.K, of.rows)
-    return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
+    sizes, tiles = (a.dtype.itemsize, c.dtype.itemsize, b_is_nk), -(-of.R // chosen.bm) * -(-of.N // chosen.bn)
+    operands = map(mimw.TensorDescriptor.from_tensor, (a, b, c), chosen.blocks(*sizes))
+    meta = {**chosen.meta(*sizes, blackwell), "num_warps": 4}
+    return (min(programs, tiles), ), (*operands, source, target, of.R, of.N, of.K, of.rows), meta
 

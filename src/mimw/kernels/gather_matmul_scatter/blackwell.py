@@ -17,19 +17,10 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..gemm.operands import Operands
+from ..gemm.ring import Ring
 from ..gemm.sources import OneMatrix
-from ..gemm.tiles import Grid, Problem
+from ..gemm.tiles import Problem
 from .kernel import rows_for
-
-
-@tle.struct
-class Ring:
-    """STAGES tiles of A and of B, and the barriers by which they are filled and given back."""
-    a: tlx.buffered_tensor
-    b: tlx.buffered_tensor
-    full: tlx.mbarrier
-    free: tlx.mbarrier
-    STAGES: tl.constexpr
 
 
 @tle.struct
@@ -38,12 +29,6 @@ class Accumulators:
     sums: tlx.buffered_tensor
     done: tlx.mbarrier
     taken: tlx.mbarrier
-
-
-@tle.struct
-class Steps(Grid):
-    """Tiles that come in chunks of BK along K."""
-    BK: tl.constexpr
 
 
 @mimw.jit
@@ -67,7 +52,7 @@ def load(ring, operands, source, numbers):
 
 
 @mimw.jit
-def multiply(ring, acc, source, B_IS_NK: tl.constexpr):
+def multiply(ring, acc, source):
     """The products of each output tile into the accumulators in turn."""
     step = 0
     turn = 0
@@ -77,7 +62,7 @@ def multiply(ring, acc, source, B_IS_NK: tl.constexpr):
         for k in range(0, source.problem.K, source.tiles.BK):
             slot, phase = step % ring.STAGES, (step // ring.STAGES) & 1
             tlx.barrier_wait(ring.full[slot], phase)
-            b = tlx.local_trans(ring.b[slot]) if B_IS_NK else ring.b[slot]
+            b = tlx.local_trans(ring.b[slot]) if source.tiles.B_IS_NK else ring.b[slot]
             tlx.async_dot(ring.a[slot], b, acc.sums[into], use_acc=k > 0, mBarriers=[ring.free[slot]])
             step += 1
         tlx.tcgen05_commit(acc.done[into])
@@ -85,8 +70,10 @@ def multiply(ring, acc, source, B_IS_NK: tl.constexpr):
 
 
 @mimw.jit
-def store(acc, staging, c_desc, source, numbers, C_ROWS, PIECES: tl.constexpr, STAGING: tl.constexpr):
+def store(acc, staging, c_desc, source, numbers, C_ROWS):
     """Send the rows of each output tile where they belong, in column pieces."""
+    PIECES: tl.constexpr = source.tiles.PIECES
+    STAGING: tl.constexpr = source.tiles.STAGING
     WIDTH: tl.constexpr = source.tiles.BN // PIECES
     turn = 0
     for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
@@ -106,23 +93,24 @@ def store(acc, staging, c_desc, source, numbers, C_ROWS, PIECES: tl.constexpr, S
 
 
 @mimw.jit
-def gather_matmul_scatter_blackwell(a_desc, b_desc, c_desc, source_ptr, target_ptr, R, N, K, C_ROWS, BM: tl.constexpr,
-                                    BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
-                                    PIECES: tl.constexpr, STAGING: tl.constexpr, B_IS_NK: tl.constexpr, LOAD_WARPS: tl.constexpr):
+def gather_matmul_scatter_blackwell(a_desc, b_desc, c_desc, source_ptr, target_ptr, R, N, K, C_ROWS, FORM: tl.constexpr,
+                                    LOAD_WARPS: tl.constexpr):
     """C[target[i], :] = A[source[i], :] B for i < R, with B as (K, N), or as (N, K) where B_IS_NK."""
-    a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
-    b_tiles = tlx.local_alloc((BN, BK) if B_IS_NK else (BK, BN), tlx.dtype_of(b_desc), STAGES)
-    sums = tlx.local_alloc((BM, BN), tl.float32, 2, tlx.storage_kind.tmem)
-    staging = tlx.local_alloc((BM, BN // PIECES), tlx.dtype_of(c_desc), STAGING)
+    tiles = FORM.tiles
+    STAGES: tl.constexpr = FORM.STAGES
+    a_tiles = tlx.local_alloc((tiles.BM, tiles.BK), tlx.dtype_of(a_desc), STAGES)
+    b_tiles = tlx.local_alloc((tiles.BN, tiles.BK) if tiles.B_IS_NK else (tiles.BK, tiles.BN), tlx.dtype_of(b_desc), STAGES)
+    sums = tlx.local_alloc((tiles.BM, tiles.BN), tl.float32, 2, tlx.storage_kind.tmem)
+    staging = tlx.local_alloc((tiles.BM, tiles.BN // tiles.PIECES), tlx.dtype_of(c_desc), tiles.STAGING)
     ring = Ring(a_tiles, b_tiles, tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES), STAGES)
     acc = Accumulators(sums, tlx.alloc_barriers(2), tlx.alloc_barriers(2))
-    operands, source = Operands(a_desc, b_desc, B_IS_NK), OneMatrix(Problem(R, N, K), Steps(BM, BN, GROUP_M, BK))
+    operands, source = Operands(a_desc, b_desc, tiles.B_IS_NK), OneMatrix(Problem(R, N, K), tiles)
 
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            store(acc, staging, c_desc, source, target_ptr, C_ROWS, PIECES, STAGING)
+            store(acc, staging, c_desc, source, target_ptr, C_ROWS)
         with tlx.async_task(num_warps=1, num_regs=64):
-            multiply(ring, acc, source, B_IS_NK)
+            multiply(ring, acc, source)
         # Each loading warp has its share of the row numbers, the same in all lanes.
         with tlx.async_task(num_warps=LOAD_WARPS, num_regs=168 if LOAD_WARPS == 1 else 96):
             load(ring, operands, source, source_ptr)

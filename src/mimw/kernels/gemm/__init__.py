@@ -16,6 +16,7 @@ from ..contract import Contract
 from ..descriptors import described
 from ..products import TYPES, lying, matrices
 from .configs import Configuration, configuration
+from .kernel import GemmForm
 from .kernel import gemm as kernel
 
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
@@ -57,20 +58,18 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         kind = "ping-pong" if chosen.ping_pong else "cooperative"
         raise ValueError(f"sums of {a.dtype} by a {kind} configuration cannot be promoted: that is for fp8, and for consumers that "
                          "do not take turns")
-    meta = chosen.meta(in_bytes, out_bytes, b_is_nk)
-    b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
-    c_block = [chosen.rows(), meta["BN"] // meta["PIECES"]]
-    tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
-    args = described(a, [meta["BM"], meta["BK"]]), described(b, b_block), described(c, c_block), m, n, k
+    blocks, tiles = chosen.blocks(in_bytes, out_bytes, b_is_nk), -(-m // chosen.bm) * -(-n // chosen.bn)
+    args = *map(described, (a, b, c), blocks), m, n, k
     count = min(programs, tiles)
-    more = _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, c_block)
+    more, constants = _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, blocks[2])
     whole = room is None or promoted or "residual_desc" in more
     sharers = None if whole else chosen.sharers(m, n, k, in_bytes, programs)
     if sharers is not None:
         enough(room=(room, programs * chosen.bm * chosen.bn), flags=(flags, programs * chosen.consumers))
         more |= {"room": room, "flags": flags, "sharers": sharers}
         count = programs
-    meta |= {**({"PROMOTED": chosen.together} if promoted else {}), "num_warps": 4}
+    constants |= {"PROMOTED": chosen.together} if promoted else {}
+    meta = {"FORM": GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk), chosen.stages, **constants), "num_warps": 4}
     return (count, ), *(_by_position(args, meta, more) if more else (args, meta))
 
 
@@ -98,18 +97,19 @@ def _by_position(args: tuple, meta: dict, more: dict) -> tuple[tuple, dict]:
     return tuple(given[name] for name in names[:count]), {name: named[name] for name in named if name not in names[:count]}
 
 
-def _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, block: list[int]) -> dict:
-    """The kernel's further arguments, of which those are left out that change nothing."""
-    (m, n), found = c.shape, {}
+def _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation,
+              block: list[int]) -> tuple[dict, dict]:
+    """The kernel's further arguments, of which those are left out that change nothing, and the constants that go with them."""
+    (m, n), found, constants = c.shape, {}, {"ACTIVATION": activation} if activation else {}
     if bias is not None:
         found["bias"] = bias
     for name, each, scale, length in (("row_scale", "EACH_ROW", row_scale, m), ("column_scale", "EACH_COLUMN", column_scale, n)):
         if scale is not None:
-            found |= {name: scale} | ({each: True} if scale.shape[0] == length else {})
+            found[name], constants[each] = scale, scale.shape[0] == length
     if residual is not None and beta != 0:
         found["residual_desc"] = described(residual, block)
         if beta != 1:
             found["beta"] = float(beta)
     if alpha != 1:
         found["alpha"] = float(alpha)
-    return found | ({"ACTIVATION": activation} if activation else {})
+    return found, constants

@@ -1,11 +1,12 @@
 """Which configuration for which problem. The measured choices are data, in `configs.json`, with the command that made
 them.
 
-Input: M, N, K and the bytes of an input element. Output: a `Configuration`, whose `meta` gives the kernel's
-compile-time arguments. For example:
+Input: M, N, K and the bytes of an input element. Output: a `Configuration`, which gives the kernel's tiles, and the
+blocks of its descriptors. For example:
 
     chosen = configuration(4096, 4096, 4096)    Configuration(bm=128, bn=128, group_m=8, stages=6, ping_pong=True, ...)
-    chosen.meta(2, 2, False)                    {"BM": 128, "BN": 128, "BK": 64, "STAGES": 6, "PIECES": 2, ...}
+    chosen.tiles(2, 2, False)                   Tiles(BM=128, BN=128, GROUP_M=8, BK=64, CONSUMERS=2, PIECES=2, ...)
+    chosen.blocks(2, 2, False)                  [128, 64], [64, 128], [128, 64]
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from math import gcd
 from pathlib import Path
 
 from ..measured import by_chip
+from .tiles import Form, Tiles
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
@@ -36,18 +38,30 @@ class Configuration:
     ping_pong: bool = False
     together: int = 1
 
-    def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> dict:
-        """The kernel's compile-time arguments for element sizes in bytes.
+    def tiles(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> Tiles:
+        """The kernel's tiles for element sizes in bytes.
 
         Staging tiles are used in turn and each output tile starts with the first, so their number divides that of the pieces.
         """
-        pieces = max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
-        return dict(BM=self.bm, BN=self.bn, BK=RING_BYTES_PER_ROW // in_bytes, GROUP_M=self.group_m, STAGES=self.stages,
-                    CONSUMERS=self.consumers, PIECES=pieces,
-                    STAGING=gcd(self.staging, pieces), PING_PONG=self.ping_pong, B_IS_NK=b_is_nk)
+        pieces = self.pieces(out_bytes)
+        return Tiles(self.bm, self.bn, self.group_m, RING_BYTES_PER_ROW // in_bytes, self.consumers, pieces,
+                     gcd(self.staging, pieces), self.ping_pong, b_is_nk)
+
+    def form(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> Form:
+        """The constants of a launch that has no others."""
+        return Form(self.tiles(in_bytes, out_bytes, b_is_nk), self.stages)
+
+    def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
+        """Blocks of A, B and C that their descriptors copy at a time."""
+        bk = RING_BYTES_PER_ROW // in_bytes
+        return [self.bm, bk], [self.bn, bk] if b_is_nk else [bk, self.bn], [self.rows(), self.bn // self.pieces(out_bytes)]
+
+    def pieces(self, out_bytes: int) -> int:
+        """Pieces, a line wide, in which a tile is stored."""
+        return max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
 
     def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
-        """How many programs best share out the output tiles of the last round (tail.py); None where whole tiles are as good.
+        """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good.
 
         A chunk takes the tensor cores 512 cycles for each 128 x 128. Who ends a tile waits for the sums of each program in front,
         one after the other: so measured by shapes that gain nothing (benchmarks/notes/gemm.md).

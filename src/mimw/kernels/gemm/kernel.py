@@ -34,7 +34,7 @@ from .promoted import multiply_promoted
 from .roles import input_pipe
 from .sources import OneMatrix, Place
 from .tail import Room, hand_on, item, items, others_in, plus_others, split_of
-from .tiles import Problem, Tiles, part_of, tile_origin
+from .tiles import Form, Problem, part_of, tile_origin
 
 
 @tle.struct
@@ -118,33 +118,41 @@ def residual_pipe(c_desc, tiles):
                     tile=tle.gpu.alloc([COUNT, tiles.rows(), tiles.BN // tiles.PIECES], tlx.dtype_of(c_desc)))
 
 
+@tle.struct
+class GemmForm(Form):
+    """EACH_ROW, EACH_COLUMN and ACTIVATION say what is done to the sums (epilogue.py). PROMOTED is for 8-bit inputs: sums leave the
+    tensor cores after each chunk, and the products of so many chunks overlap; 0: they stay."""
+    EACH_ROW: tl.constexpr = False
+    EACH_COLUMN: tl.constexpr = False
+    ACTIVATION: tl.constexpr = None
+    PROMOTED: tl.constexpr = 0
+
+
 @mimw.jit(do_not_specialize=("sharers", ))
-def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
-         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-         PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, bias=None, residual_desc=None, row_scale=None, column_scale=None,
-         alpha=None, beta=None, EACH_ROW: tl.constexpr = False, EACH_COLUMN: tl.constexpr = False,
-         ACTIVATION: tl.constexpr = None, PROMOTED: tl.constexpr = 0, room=None, flags=None, sharers=None):
+def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residual_desc=None, row_scale=None, column_scale=None,
+         alpha=None, beta=None, room=None, flags=None, sharers=None):
     """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
-    (8-bit and tf32 inputs need that); what is None is left out. PROMOTED is for 8-bit inputs: sums leave the tensor cores after
-    each chunk, and the products of so many chunks overlap; 0: they stay. `sharers` programs split out the last round's tiles
-    (tail.py), None: nobody does: `room` has BM BN fp32 numbers for each program, `flags` an int32 0 for each of its consumers."""
-    tl.static_assert(not (PROMOTED and PING_PONG), "consumers that take turns cannot add while another one multiplies")
+    (8-bit and tf32 inputs need that); what is None is left out. FORM is a `GemmForm`. `sharers` programs split out the last
+    round's tiles (tail.py), None: nobody does: `room` has BM BN fp32 numbers for each program, `flags` an int32 0 for each of its
+    consumers."""
+    tiles = FORM.tiles
+    tl.static_assert(not (FORM.PROMOTED and tiles.PING_PONG), "consumers that take turns cannot add while another one multiplies")
     tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")
-    problem, operands = Problem(M, N, K), Operands(a_desc, b_desc, B_IS_NK)
-    tiles = Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
-    epilogue = Epilogue(bias, row_scale, column_scale, alpha, beta, EACH_ROW, EACH_COLUMN, ACTIVATION)
-    inputs = input_pipe(operands, tiles, STAGES)
+    problem, operands = Problem(M, N, K), Operands(a_desc, b_desc, tiles.B_IS_NK)
+    epilogue = Epilogue(bias, row_scale, column_scale, alpha, beta, FORM.EACH_ROW, FORM.EACH_COLUMN, FORM.ACTIVATION)
+    inputs = input_pipe(operands, tiles, FORM.STAGES)
     residual = None
     if residual_desc is None:
         out = output(c_desc, tiles)
     else:
-        out, residual = Output(c_desc, None, PIECES, STAGING), residual_pipe(c_desc, tiles)
+        out, residual = Output(c_desc, None, tiles.PIECES, tiles.STAGING), residual_pipe(c_desc, tiles)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=240, replicate=tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             added = None if residual is None else residual.reader(consumer(me))
-            compute(inputs.reader(consumer(me)), Finish(problem, epilogue, out, added), tiles, room, flags, sharers, me, PROMOTED)
+            finish = Finish(problem, epilogue, out, added)
+            compute(inputs.reader(consumer(me)), finish, tiles, room, flags, sharers, me, FORM.PROMOTED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), operands, problem, tiles, sharers)
         if residual is not None:

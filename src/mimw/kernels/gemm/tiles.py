@@ -2,12 +2,14 @@
 
 Input: the sizes of a product, and constants of its configuration. Output: values that the roles of a GEMM share. For example:
 
-    problem, tiles = Problem(M, N, K), Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
+    FORM = Form(Tiles(128, 256, 8, 64, 2, 4, 2, False, True), STAGES=4)         made outside of the kernel
+    problem, tiles = Problem(M, N, K), FORM.tiles
     for tile in range(output_tiles(M, N, tiles)):
         m, n = tile_origin(tile, M, N, tiles)
     part = part_of(tiles, me)               rows part.ROW to part.ROW + part.ROWS of each tile that consumer `me` has
 """
 
+from collections import namedtuple
 from typing import Any
 
 import triton
@@ -61,6 +63,17 @@ class Tiles(Grid):
 
 
 @tle.struct
+class Form:
+    """The constants of a launch: tiles, and the slots of the ring that their chunks go through."""
+    tiles: Tiles
+    STAGES: tl.constexpr
+
+
+# The numbers of a `Problem`, as an argument of a launch.
+Sizes = namedtuple("Sizes", "M N K")
+
+
+@tle.struct
 class Part:
     """Consumer `me`'s part of a product: ROWS x COLUMNS from row ROW of a tile on, of every TURNS-th tile from number TURN on."""
     me: tl.constexpr
@@ -84,7 +97,7 @@ def part_of(tiles, me: tl.constexpr):
 
 @mimw.jit
 def output_tiles(M, N, grid):
-    """How many tiles C has."""
+    """The number of tiles of C."""
     return tl.cdiv(M, grid.BM) * tl.cdiv(N, grid.BN)
 
 

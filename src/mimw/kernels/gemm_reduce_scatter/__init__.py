@@ -20,9 +20,11 @@ from ..contract import Contract
 from ..descriptors import described
 from ..gemm.configs import Configuration as OfGemm
 from ..gemm.configs import configuration
+from ..gemm.tiles import Sizes
 from ..measured import by_chip
 from ..products import lying
 from ..ranks import at_each, at_one, size_of
+from .kernel import ScatterForm
 from .kernel import reduce_scatter_gemm as kernel
 
 CONTRACT = Contract("a: bf16|fp16 (M, K) tma", "b: =a (K, N)", "c: =a (own, N) tma", PROGRAMS)     # own: rows of C that a rank has
@@ -134,13 +136,13 @@ def arguments(a, b, c, workspace: dict, world, programs: int, chosen: Configurat
     rows = rows_each(m, ranks, everywhere, chosen)
     CONTRACT.check(a=one_a, b=one_b, c=at_one(c), own=m if everywhere else rows, programs=programs)
     _, b_is_nk = lying(one_b)
-    meta = chosen.meta(2, 2, b_is_nk)
-    b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
+    a_block, b_block, c_block = chosen.blocks(2, 2, b_is_nk)
     matrices = 1 if everywhere else ranks
-    args = (at_each(world, lambda one: described(one.reshape(matrices, -1, k), [1, meta["BM"], meta["BK"]]), a),
+    args = (at_each(world, lambda one: described(one.reshape(matrices, -1, k), [1, *a_block]), a),
             at_each(world, lambda one: described(one.T if b_is_nk else one, b_block), b),
-            at_each(world, lambda one: described(one[None], [1, chosen.rows(), meta["BN"] // meta["PIECES"]]), c))
+            at_each(world, lambda one: described(one[None], [1, *c_block]), c))
     names = ("slots", "arrived", "started", "results", "finished", "results", "done")       # sums lie where results will come
     count, _ = launched(m, n, programs, ranks, everywhere, chosen)
-    args += (*map(workspace.get, names), chosen.parcel(), workspace["calls"], world, rows, n, k)
-    return (count, ), args, {**meta, "EVERYWHERE": everywhere, "CARRIED": chosen.parcel() is not None, "num_warps": 4}
+    args += (*map(workspace.get, names), chosen.parcel(), workspace["calls"], world, Sizes(rows, n, k))
+    form = ScatterForm(chosen.tiles(2, 2, b_is_nk), chosen.stages, everywhere, chosen.parcel() is not None)
+    return (count, ), args, {"FORM": form, "num_warps": 4}

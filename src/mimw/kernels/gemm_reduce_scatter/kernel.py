@@ -38,7 +38,7 @@ from ..gemm.output import output
 from ..gemm.product import columns, multiply
 from ..gemm.roles import input_pipe, load_tiles
 from ..gemm.sources import PlaceInBatch
-from ..gemm.tiles import Problem, Tiles, output_tiles, part_of, tile_origin
+from ..gemm.tiles import Form, Problem, Tiles, output_tiles, part_of, tile_origin
 from .partials import hand_over, handed_over
 
 
@@ -275,11 +275,16 @@ def compute(inputs, out, problem, tiles, symmetric, carried, me: tl.constexpr, E
     tlx.async_descriptor_store_wait(0)
 
 
+@tle.struct
+class ScatterForm(Form):
+    """EVERYWHERE: all ranks get all of C. CARRIED: somebody carries the sums."""
+    EVERYWHERE: tl.constexpr
+    CARRIED: tl.constexpr
+
+
 @mimw.jit
-def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world,
-                        M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
-                        CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr,
-                        B_IS_NK: tl.constexpr, EVERYWHERE: tl.constexpr, CARRIED: tl.constexpr):
+def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results, finished, sums, done, parcel, calls, world, sizes,
+                        FORM: tl.constexpr):
     """C = the sum over the ranks of A B: of the M rows of this rank, C being (1, M, N) and A (ranks, M, K), or EVERYWHERE of all
     rows, C being (1, rows, N) and A (1, rows, K), of which M to each rank, whole tiles. B is (K, N), or (N, K) where B_IS_NK.
 
@@ -299,21 +304,22 @@ def reduce_scatter_gemm(a_desc, b_desc, c_desc, slots, arrived, started, results
     arrived, finished   a word for each rank and parcel
     started             a word for each rank: set back by who carries; the own one behind the launch's number in calls[0]
     """
-    problem, tiles = Problem(M, N, K), Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
-    operands = RowsOfSeveral(a_desc, b_desc, B_IS_NK)
-    inputs = input_pipe(operands, tiles, STAGES)
+    problem, tiles = Problem(sizes.M, sizes.N, sizes.K), FORM.tiles
+    operands = RowsOfSeveral(a_desc, b_desc, tiles.B_IS_NK)
+    inputs = input_pipe(operands, tiles, FORM.STAGES)
     out = output(c_desc, tiles)
     call = tl.load(calls + tl.program_id(0)) + 1
     symmetric = Symmetric(slots, arrived, started, results, finished, call, world)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=240, replicate=tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), out, problem, tiles, symmetric, Carried(sums, done, parcel), me, EVERYWHERE)
+            carried = Carried(sums, done, parcel)
+            compute(inputs.reader(consumer(me)), out, problem, tiles, symmetric, carried, me, FORM.EVERYWHERE)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            if CARRIED:
+            if FORM.CARRIED:
                 announce_to_carriers(started, calls, call, world)
             else:
                 announce(started, world)
-            load_tiles(inputs.writer(), owned_tiles(problem, tiles, world, EVERYWHERE), operands)
+            load_tiles(inputs.writer(), owned_tiles(problem, tiles, world, FORM.EVERYWHERE), operands)
     tl.store(calls + tl.program_id(0), call)

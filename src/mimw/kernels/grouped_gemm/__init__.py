@@ -41,12 +41,11 @@ def arguments(a, b, c, ends, programs: int, chosen: Configuration | None = None)
     m, n, k, groups, in_bytes, out_bytes = of.M, of.N, of.K, of.G, a.dtype.itemsize, c.dtype.itemsize
     b, b_is_nk = lying(b)
     chosen = chosen or configuration(m, groups)
-    meta = chosen.meta(in_bytes, out_bytes, b_is_nk)
-    b_block = [1, meta["BN"], meta["BK"]] if b_is_nk else [1, meta["BK"], meta["BN"]]
+    sizes = in_bytes, out_bytes, b_is_nk
+    a_block, b_block, c_block = chosen.blocks(*sizes)
     tiles = (groups + -(-m // chosen.bm)) * -(-n // chosen.bn)
-    args = (described(a, [meta["BM"], meta["BK"]]), described(b, b_block), ragged(c, chosen.rows(), meta["BN"] // meta["PIECES"]),
-            ends, groups, n, k)
-    return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
+    args = described(a, a_block), described(b, [1, *b_block]), ragged(c, *c_block), ends, groups, n, k
+    return (min(programs, tiles), ), args, {"FORM": chosen.form(*sizes), "num_warps": 4}
 
 
 def ragged(c, rows: int, columns: int):

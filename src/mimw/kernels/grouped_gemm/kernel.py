@@ -19,20 +19,18 @@ from ..gemm.groups import Groups, compute_groups, load_groups
 from ..gemm.operands import GroupOperands
 from ..gemm.output import output
 from ..gemm.roles import input_pipe
-from ..gemm.tiles import Tiles, part_of
+from ..gemm.tiles import part_of
 
 
 @mimw.jit
-def grouped_gemm(a_desc, b_desc, c_desc, ends, groups, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-                 GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-                 PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr):
+def grouped_gemm(a_desc, b_desc, c_desc, ends, groups, N, K, FORM: tl.constexpr):
     """C = A B[group] of rows in groups, with B as (groups, K, N), or as (groups, N, K) where B_IS_NK; `ends` is (groups, )."""
-    tiles = Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK)
-    operands, rows = GroupOperands(a_desc, b_desc, B_IS_NK), Groups(ends, groups, N, tiles)
-    inputs = input_pipe(operands, tiles, STAGES)
+    tiles = FORM.tiles
+    operands, rows = GroupOperands(a_desc, b_desc, tiles.B_IS_NK), Groups(ends, groups, N, tiles)
+    inputs = input_pipe(operands, tiles, FORM.STAGES)
     out = output(c_desc, tiles)
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=240, replicate=tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute_groups(inputs.reader(consumer(me)), rows, out, part_of(tiles, me), K)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer

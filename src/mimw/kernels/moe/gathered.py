@@ -25,21 +25,12 @@ import mimw.tlx as tlx
 
 from ..checks import persistent
 from ..descriptors import described
+from ..gemm.ring import Ring
 from .blocks import BlockOutput, BlockTiles, blocks
 from .configs import LINE_BYTES, SHARED_BYTES
 
 BM, BN, CONSUMERS, LAG = 128, 256, 2, 2
 REGISTERS = 208, 88         # of a consumer's threads, and of those that copy
-
-
-@tle.struct
-class Ring:
-    """STAGES tiles of A and of the weights, and the barriers by which they are filled and given back."""
-    a: tlx.buffered_tensor
-    b: tlx.buffered_tensor
-    full: tlx.mbarrier
-    free: tlx.mbarrier
-    STAGES: tl.constexpr
 
 
 @tle.struct

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from ..contract import Contract
 from ..contract.memory import address, strides
-from .configs import Configuration, configuration, direct_configuration, ring_configuration
-from .direct import norm_direct
+from .configs import UNIT_BYTES, Configuration, configuration, direct_configuration, ring_configuration
+from .direct import Shape, norm_direct
+from .kernel import NormForm, Units
 from .kernel import norm as kernel
 
 CONTRACT = Contract(
@@ -19,7 +20,6 @@ CONTRACT = Contract(
     "weight?: float (N) contiguous", "bias?: float (N) contiguous", "mean?: fp32 (rows)", "rstd?: fp32 (rows)",
     "(residual is None) == (total is None) -- residual and total go together: total takes x + residual")
 REGISTERS = 65536   # of an SM
-UNIT_BYTES = 16     # what bulk copies move
 
 __all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "direct_configuration", "kernel", "norm_direct",
            "ring_configuration"]
@@ -53,30 +53,17 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
         chosen = configuration(rows, n, x.dtype.itemsize, 1 if residual is None else 2, kept, bulk)
     x_row, residual_row, y_row, total_row = (0 if matrix is None else strides(matrix)[0] for matrix in (x, residual, y, total))
     arrays = x, residual, weight, bias, y, total, mean, rstd
-    meta = dict(CLUSTER=chosen.ctas, CENTRED=centred, num_warps=chosen.warps)
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    meta = chosen.options()
+    chosen.check(n, bulk, f"{steps}")
     if chosen.form == "direct":
-        if n > chosen.ctas * chosen.chunk * chosen.chunks:
-            raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
+        meta |= dict(FORM=chosen.direct(), CENTRED=centred) | ({"launch_pdl": True} if chosen.early else {})
         grid = chosen.ctas * -(-rows // chosen.rows)
-        meta |= dict(ROWS_EACH=chosen.rows, BLOCK=chosen.chunk, LOOPS=chosen.chunks, EARLY=chosen.early)
-        if chosen.early:
-            meta["launch_pdl"] = True
-        return norm_direct, (grid, ), (*arrays, rows, n, x_row, residual_row, y_row, total_row, eps), meta
-    if not bulk:
-        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
-                         f"{steps} apart, are not: choose the direct form")
-    if not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
-        raise ValueError(f"rows of {n} elements do not fit: the ring takes {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x "
-                         f"{chosen.chunks}")
-    meta |= dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, STAGES=chosen.stages, CONSUMERS=chosen.consumers,
-                 KEEP=chosen.keep, EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks)
+        return norm_direct, (grid, ), (*arrays, Shape(rows, n, x_row, residual_row, y_row, total_row), eps), meta
     if chosen.resident > 1:
         threads = 32 * (chosen.warps * chosen.consumers + 4)
         meta["maxnreg"] = REGISTERS // (threads * chosen.resident) // 8 * 8
-    units = (step // unit for step in (n, x_row, residual_row, y_row, total_row))
+    units = Units(rows, *(step // unit for step in (n, x_row, residual_row, y_row, total_row)))
     drawn, clusters = counter if chosen.drawn and chosen.stages % chosen.consumers == 0 else None, chosen.clusters(rows, room)
-    meta["BEHIND"] = min(chosen.behind, chosen.stages, rows // clusters)
-    meta["HEAD"] = 0 if drawn is None else min(chosen.stages, rows // clusters)
-    return kernel, (chosen.ctas * clusters, ), (*arrays, drawn, rows, *units, eps), meta
+    behind, head = (min(some, chosen.stages, rows // clusters) for some in (chosen.behind, chosen.stages))
+    meta["FORM"] = NormForm(*chosen.ring(unit, n), centred, chosen.keep, 0 if drawn is None else head, behind)
+    return kernel, (chosen.ctas * clusters, ), (*arrays, drawn, units, eps), meta

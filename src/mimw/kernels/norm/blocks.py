@@ -3,7 +3,8 @@ have in common.
 
 Input: matrices [ROWS, N], of which a program, or a cluster of them, takes a few rows. Output: blocks of rows in fp32. For example:
 
-    span = Span(rank * (BLOCK * LOOPS), rows_inside, N, ROWS_EACH, BLOCK, LOOPS)
+    FORM = DirectForm(4, 1024, 1, 1)                        a launch's constants, made outside of the kernel
+    span = span_of(rank * (FORM.BLOCK * FORM.LOOPS), rows_inside, N, FORM)
     block = block_of(span, i)                   columns number i * BLOCK on of this program's part
     tile = Lines(x, rows * x_step).read(block)
 """
@@ -15,6 +16,15 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
+
+
+@tle.struct
+class DirectForm:
+    """The constants of a launch: ROWS_EACH rows for each CLUSTER of CTAs, of which each has LOOPS blocks of BLOCK columns."""
+    ROWS_EACH: tl.constexpr
+    BLOCK: tl.constexpr
+    LOOPS: tl.constexpr
+    CLUSTER: tl.constexpr
 
 
 @tle.struct
@@ -62,6 +72,12 @@ class Lines:
     def write(self, block, tile):
         """A block, rounded to the type of the matrix."""
         tl.store(self.at(block), tile.to(tlx.dtype_of(self.pointer)), mask=block.inside)
+
+
+@mimw.jit
+def span_of(first, inside, N, FORM: tl.constexpr):
+    """The part of a CTA that begins at column `first`, of rows of N columns."""
+    return Span(first, inside, N, FORM.ROWS_EACH, FORM.BLOCK, FORM.LOOPS)
 
 
 @mimw.jit

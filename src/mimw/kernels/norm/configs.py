@@ -13,8 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..measured import by_chip
+from ..powers import power_of_two
+from .blocks import DirectForm
 
 SHARED = 232448 - 2048      # bytes of shared memory of a CTA, less barriers and scratch
+UNIT_BYTES = 16     # what bulk copies move
 PART = 32768                # bytes of a row that a slot of the ring holds
 MOST_CTAS = 16              # of one cluster
 LONGEST = 16384             # elements of a row that a CTA of the direct form keeps in registers
@@ -24,7 +27,7 @@ ROOM = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
 
 @dataclass(frozen=True)
 class Configuration:
-    """How rows are spread.
+    """The spread of rows over CTAs, warps and launches.
 
     form       "ring", kernel.py: persistent clusters that copy parts of rows ahead; "direct", direct.py: a cluster for a few rows
     ctas       of a cluster, which share a row; a power of two, 16 at most
@@ -64,16 +67,34 @@ class Configuration:
     ahead: bool = False
     apart: bool = False
 
+    def check(self, n: int, bulk: bool, apart: str) -> None:
+        """ValueError where rows of n elements, so far `apart`, do not fit, or where the ring's bulk copies do not move them."""
+        ring, most = self.form == "ring", f"{self.ctas} x {self.chunk} x {self.chunks}"
+        if ring and not bulk:
+            raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} "
+                             f"elements, {apart} apart, are not: choose the direct form")
+        if n > self.ctas * self.chunk * self.chunks or ring and n < self.chunk:
+            takes = f"the ring takes {self.chunk} to {most}" if ring else f"{most} do"
+            raise ValueError(f"rows of {n} elements do not fit: {takes}")
+
+    def options(self, **meta) -> dict:
+        """Options of a launch, the warps, and the cluster if there is one, besides `meta`."""
+        return meta | {"num_warps": self.warps} | ({"ctas_per_cga": (self.ctas, 1, 1)} if self.ctas > 1 else {})
+
+    def direct(self) -> DirectForm:
+        """The constants of the direct form."""
+        return DirectForm(self.rows, self.chunk, self.chunks, self.ctas)
+
+    def ring(self, unit: int, n: int, whole: bool = True) -> tuple:
+        """The constants of the ring form for rows of n elements, `unit` of them 16 bytes; not `whole`: no part is."""
+        return (unit, self.chunk, self.chunks, self.ctas, self.stages, self.consumers,
+                whole and n == self.ctas * self.chunk * self.chunks)
+
     def clusters(self, rows: int, room: int | None = None) -> int:
         """How many clusters of the ring form share so many rows: as many as run at a time (`room`), or `waves` times as many;
         unless rows are drawn, all with as many rows."""
         room = self.waves * (room or ROOM[self.ctas])
         return min(room, rows) if self.drawn else -(-rows // -(-rows // room))
-
-
-def power_of_two(n: int) -> int:
-    """The smallest one that is n or more."""
-    return 1 << max(0, (n - 1).bit_length())
 
 
 def configuration(rows: int, n: int, in_bytes: int, staged: int = 1, kept_bytes: int = 8, ring: bool = True) -> Configuration:

@@ -11,15 +11,20 @@ CTAs of a cluster; short rows, of which a program takes ROWS_EACH; rows that bul
 BLOCK is read twice, in LOOPS blocks.
 """
 
+from collections import namedtuple
+
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .blocks import Lines, Span, block_of, zeros_of
+from .blocks import Lines, block_of, span_of, zeros_of
 from .exchange import exchange_of, send_pair
 from .statistics import row_statistics
+
+# Rows of N columns, and the distances of rows of each matrix, in elements; columns are contiguous.
+Shape = namedtuple("Shape", "rows N x residual y total")
 
 
 @tle.struct
@@ -97,44 +102,42 @@ def write_block(x, affine, y, block, mean, scale, CENTRED: tl.constexpr):
 
 
 @mimw.jit
-def norm_direct(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr, ROWS, N, x_row, residual_row, y_row,
-                total_row, eps, ROWS_EACH: tl.constexpr, BLOCK: tl.constexpr, LOOPS: tl.constexpr, CLUSTER: tl.constexpr,
-                CENTRED: tl.constexpr, EARLY: tl.constexpr):
+def norm_direct(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr, shape, eps, FORM: tl.constexpr,
+                CENTRED: tl.constexpr):
     """y = (x - mean) / sqrt(variance + eps) w + b of each row of x + residual; not CENTRED: x / sqrt(mean square + eps) w + b.
 
     args:      residual, w, b, total, mean, rstd   may be None
-               x_row, ...  distances of rows, in elements; their columns are contiguous
-               ROWS_EACH   rows of a program; 1 in a cluster
+               shape  `Shape`; FORM of blocks.py, one row a program in a cluster
     """
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    first = rank * (BLOCK * LOOPS)
-    count = tl.maximum(tl.minimum(N - first, BLOCK * LOOPS), 0)
-    rows = (tl.program_id(0) // CLUSTER) * ROWS_EACH + tl.arange(0, ROWS_EACH)
-    span = Span(first, (rows < ROWS)[:, None], N, ROWS_EACH, BLOCK, LOOPS)
+    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
+    first = rank * (FORM.BLOCK * FORM.LOOPS)
+    count = tl.maximum(tl.minimum(shape.N - first, FORM.BLOCK * FORM.LOOPS), 0)
+    rows = (tl.program_id(0) // FORM.CLUSTER) * FORM.ROWS_EACH + tl.arange(0, FORM.ROWS_EACH)
+    span = span_of(first, (rows < shape.rows)[:, None], shape.N, FORM)
     wide = rows.to(tl.int64)[:, None]
-    x, residual, y = Lines(x_ptr, wide * x_row), Lines(residual_ptr, wide * residual_row), Lines(y_ptr, wide * y_row)
-    inputs, affine = Inputs(x, residual, Lines(total_ptr, wide * total_row)), Affine(w_ptr, b_ptr)
+    x, residual, y = Lines(x_ptr, wide * shape.x), Lines(residual_ptr, wide * shape.residual), Lines(y_ptr, wide * shape.y)
+    inputs, affine = Inputs(x, residual, Lines(total_ptr, wide * shape.total)), Affine(w_ptr, b_ptr)
     block = block_of(span, 0)
-    if LOOPS == 1:
+    if FORM.LOOPS == 1:
         tile = read_block(inputs, block, True)
         mean, squares = block_statistics(tile, block.inside, count, CENTRED)
     else:
         mean, squares = looped_statistics(inputs, span, count, CENTRED)
-    if CLUSTER == 1:
-        variance = squares / N
+    if FORM.CLUSTER == 1:
+        variance = squares / shape.N
     else:
-        place = exchange_of(1, rank, CLUSTER).at(0)
+        place = exchange_of(1, rank, FORM.CLUSTER).at(0)
         send_pair(place, mean, squares)
-        row_mean, row_variance = row_statistics(place, 0, N, BLOCK * LOOPS)
+        row_mean, row_variance = row_statistics(place, 0, shape.N, FORM.BLOCK * FORM.LOOPS)
         mean, variance = tl.zeros_like(mean) + row_mean, tl.zeros_like(mean) + row_variance
     scale = tl.rsqrt(variance + eps)
     if mean_ptr is not None:
-        tl.store(mean_ptr + rows, mean, mask=(rows < ROWS) & (rank == 0))
+        tl.store(mean_ptr + rows, mean, mask=(rows < shape.rows) & (rank == 0))
     if rstd_ptr is not None:
-        tl.store(rstd_ptr + rows, scale, mask=(rows < ROWS) & (rank == 0))
-    if LOOPS == 1:
+        tl.store(rstd_ptr + rows, scale, mask=(rows < shape.rows) & (rank == 0))
+    if FORM.LOOPS == 1:
         write_block(tile, affine, y, block, mean, scale, CENTRED)
     else:
-        for i in range(LOOPS):
+        for i in range(FORM.LOOPS):
             block = block_of(span, i)
             write_block(read_block(inputs, block, False), affine, y, block, mean, scale, CENTRED)

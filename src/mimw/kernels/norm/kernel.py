@@ -14,6 +14,7 @@ times `compute`, which take the rows in turn, so that one computes while another
 A part is CHUNKS chunks of CHUNK columns: a tile of a chunk has a power of two of elements, a row need not.
 """
 
+from collections import namedtuple
 from typing import Any
 
 import triton.language as tl
@@ -25,11 +26,12 @@ import mimw.tlx as tlx
 from .exchange import exchange_of, send_pair
 from .ring import (
     Matrix,
-    Part,
+    RingForm,
     bytes_of,
     chunk_columns,
     cluster_rows,
     own_columns,
+    part_of,
     ring_of,
     start_part,
     start_rows,
@@ -39,6 +41,20 @@ from .ring import (
 from .rows import ask_for_row, hand_on, queue_of, row_in, steal_rows, stolen_row
 from .statistics import part_statistics, row_statistics
 from .unpack import unpacked
+
+# Rows, their columns, and the distances of rows of each matrix, in units of 16 bytes at least.
+Units = namedtuple("Units", "rows units x residual y total")
+
+
+@tle.struct
+class NormForm(RingForm):
+    """The constants of a launch: a row loses its mean where CENTRED, and stays in registers from its statistics to y where KEEP, so
+    that its slot is free the earlier. HEAD rows of each cluster are not stolen, at most rows // clusters; 0: none is stolen.
+    BEHIND rows of each cluster are asked for before w and b: 1 to STAGES, at most rows // clusters."""
+    CENTRED: tl.constexpr
+    KEEP: tl.constexpr
+    HEAD: tl.constexpr
+    BEHIND: tl.constexpr
 
 
 @tle.struct
@@ -195,37 +211,32 @@ def compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me: 
 
 
 @mimw.jit
-def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr, counter_ptr, ROWS, units, x_units, residual_units,
-         y_units, total_units, eps, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr,
-         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, KEEP: tl.constexpr, EVEN: tl.constexpr,
-         HEAD: tl.constexpr, BEHIND: tl.constexpr):
+def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr, counter_ptr, units, eps, FORM: tl.constexpr):
     """y = (x - mean) / sqrt(variance + eps) w + b of each row of x + residual; not CENTRED: x / sqrt(mean square + eps) w + b.
 
     args:      residual, w, b, total, mean, rstd   may be None
                counter  int32, 0 before and after a launch, which one launch at a time may use: rows are stolen from it; None: equal
                         shares
-               BEHIND   rows of each cluster that are asked for before w and b: 1 to STAGES, at most ROWS // clusters
-               HEAD     rows of each cluster that are not stolen, at most ROWS // clusters; 0: none is stolen
-               units, x_units, ...  columns, and the distances of rows, in units of UNIT elements, all of 16 bytes at least
-               KEEP  a row stays in registers between its statistics and y, so that its slot is free the earlier
-               EVEN  all parts are whole
+               units    `Units`; FORM a `NormForm`
     """
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    rows, part = cluster_rows(ROWS, CLUSTER), Part(rank, units, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
+    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
+    rows, part = cluster_rows(units.rows, FORM.CLUSTER), part_of(rank, units.units, FORM)
 
-    tiles = Tiles(tiles_for(x_ptr, STAGES * CHUNKS, CHUNK), tiles_for(residual_ptr, STAGES * CHUNKS, CHUNK),
-                  tiles_for(w_ptr, CHUNKS, CHUNK), tiles_for(b_ptr, CHUNKS, CHUNK))
-    ring, weights = ring_of(STAGES, CONSUMERS), Weights(w_ptr, b_ptr, tlx.alloc_barriers(1))
-    queue, exchange = queue_of(HEAD, STAGES, CLUSTER), exchange_of(2 * CONSUMERS, rank, CLUSTER)
+    STAGED: tl.constexpr = FORM.STAGES * FORM.CHUNKS
+    tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(residual_ptr, STAGED, FORM.CHUNK),
+                  tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK), tiles_for(b_ptr, FORM.CHUNKS, FORM.CHUNK))
+    ring, weights = ring_of(FORM.STAGES, FORM.CONSUMERS), Weights(w_ptr, b_ptr, tlx.alloc_barriers(1))
+    queue, exchange = queue_of(FORM.HEAD, FORM.STAGES, FORM.CLUSTER), exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112 if CONSUMERS > 1 else None, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=112 if FORM.CONSUMERS > 1 else None, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            out = Outputs(Matrix(y_ptr, y_units * UNIT), Matrix(total_ptr, total_units * UNIT), mean_ptr, rstd_ptr)
-            compute(tiles, weights, out, part, rows, ring, queue, exchange, Recipe(eps, CENTRED, KEEP), me)
-        with tlx.async_task(num_warps=1, num_regs=24 if CONSUMERS > 1 else None):  # producer
-            x, residual = Matrix(x_ptr, x_units * UNIT), Matrix(residual_ptr, residual_units * UNIT)
-            load(x, residual, weights, tiles, part, rows, ring, queue, BEHIND)
-        if HEAD > 0:
-            with tlx.async_task(num_warps=1, num_regs=24 if CONSUMERS > 1 else None):  # scheduler
+            y, total = Matrix(y_ptr, units.y * FORM.UNIT), Matrix(total_ptr, units.total * FORM.UNIT)
+            out = Outputs(y, total, mean_ptr, rstd_ptr)
+            compute(tiles, weights, out, part, rows, ring, queue, exchange, Recipe(eps, FORM.CENTRED, FORM.KEEP), me)
+        with tlx.async_task(num_warps=1, num_regs=24 if FORM.CONSUMERS > 1 else None):  # producer
+            x, residual = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(residual_ptr, units.residual * FORM.UNIT)
+            load(x, residual, weights, tiles, part, rows, ring, queue, FORM.BEHIND)
+        if FORM.HEAD > 0:
+            with tlx.async_task(num_warps=1, num_regs=24 if FORM.CONSUMERS > 1 else None):  # scheduler
                 steal_rows(queue, counter_ptr, rows, rank)

@@ -3,8 +3,9 @@ warp keeps the ring full by bulk copies while consumers take the rows in turn.
 
 Input: matrices [ROWS, N], whose rows a cluster splits among its CTAs. Output: parts of rows in shared memory. For example:
 
-    part, rows = Part(rank, units, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN), cluster_rows(ROWS, CLUSTER)
-    ring = ring_of(STAGES, CONSUMERS)
+    FORM = RingForm(8, 1024, 2, 4, 5, 2, True)                      a launch's constants, made outside of the kernel
+    part, rows = part_of(rank, units, FORM), cluster_rows(ROWS, FORM.CLUSTER)
+    ring = ring_of(FORM.STAGES, FORM.CONSUMERS)
     load_rows((x, dy), (x_tiles, dy_tiles), rows, ring, part)       the producer, for all rows of its cluster
     slot = taken_slot(ring, turn, me)                               consumer `me` has its next row's parts there
 
@@ -35,6 +36,19 @@ class Matrix:
 
 
 @tle.struct
+class RingForm:
+    """The constants of a launch: rows in units of UNIT elements, parts of CHUNKS chunks of CHUNK columns for each CTA of a CLUSTER,
+    all of them whole where EVEN; STAGES slots of the ring, which CONSUMERS take in turn."""
+    UNIT: tl.constexpr
+    CHUNK: tl.constexpr
+    CHUNKS: tl.constexpr
+    CLUSTER: tl.constexpr
+    STAGES: tl.constexpr
+    CONSUMERS: tl.constexpr
+    EVEN: tl.constexpr
+
+
+@tle.struct
 class Part:
     """A row's part that CTA number `rank` of its cluster has. A row is `units` times UNIT columns; EVEN: all parts are whole."""
     rank: Any
@@ -62,6 +76,12 @@ class Ring:
     free: tlx.mbarrier
     STAGES: tl.constexpr
     CONSUMERS: tl.constexpr
+
+
+@mimw.jit
+def part_of(rank, units, FORM: tl.constexpr):
+    """The part of CTA number `rank`, of rows of so many units."""
+    return Part(rank, units, FORM.UNIT, FORM.CHUNK, FORM.CHUNKS, FORM.CLUSTER, FORM.EVEN)
 
 
 @mimw.jit

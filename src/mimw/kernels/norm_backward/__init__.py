@@ -11,9 +11,11 @@ from __future__ import annotations
 from ..contract import Contract
 from ..contract.memory import address, strides
 from ..norm import UNIT_BYTES, Configuration
-from ..norm.configs import ROOM, power_of_two
+from ..norm.configs import ROOM
+from ..powers import power_of_two
 from .configs import PROGRAMS, configuration, direct_configuration, ring_configuration
-from .direct import norm_backward_direct, weight_parts
+from .direct import Read, Shape, norm_backward_direct, weight_parts
+from .kernel import GradientForm, Units
 from .kernel import norm_backward as kernel
 from .reduce import add_parts
 
@@ -79,12 +81,8 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
     rows, n = of.rows, of.N
     unit = unit_of(x, dy, more, weight)
     chosen = chosen or chosen_for(x, dy, weight, dx, more)
-    if chosen.form == "ring" and not bulk_takes(x, dy, weight, dx, more):
-        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
-                         f"{[strides(matrix)[0] for matrix in (x, dy, dx, more) if matrix is not None]} apart, are not: choose the "
-                         f"direct form")
-    if n > chosen.ctas * chosen.chunk * chosen.chunks or chosen.form == "ring" and n < chosen.chunk:
-        raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
+    chosen.check(n, bulk_takes(x, dy, weight, dx, more),
+                 f"{[strides(matrix)[0] for matrix in (x, dy, dx, more) if matrix is not None]}")
     dw_parts, db_parts, count = None, None, parts_of(rows, n, chosen, room)
     if dw is not None or db is not None:
         PARTS.check(parts=parts, count=count, N=n)
@@ -103,22 +101,20 @@ def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows
     """The launches that make dx, and the sums dw and db over some of the rows."""
     x_row, dy_row, dx_row = (strides(matrix)[0] for matrix in (x, dy, dx))
     more_row = 0 if more is None else strides(more)[0]
-    meta = dict(CLUSTER=chosen.ctas, CENTRED=mean is not None, num_warps=chosen.warps)
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    meta, centred = chosen.options(), mean is not None
     if chosen.form == "ring":
-        meta |= dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, STAGES=chosen.stages, CONSUMERS=chosen.consumers,
-                     EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, ROWS_EACH=at_a_time(rows, chosen),
-                     HELD=chosen.held, AHEAD=chosen.ahead, EARLY=chosen.apart)
-        units = (step // unit for step in (n, x_row, dy_row, more_row, dx_row))
+        each = at_a_time(rows, chosen)
+        meta["FORM"] = GradientForm(*chosen.ring(unit, n), centred, each, chosen.held, chosen.ahead, chosen.apart)
+        units = Units(rows // each, *(step // unit for step in (n, x_row, dy_row, more_row, dx_row)))
         return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
-                 (x, dy, more, weight, mean, rstd, dx, dw, db, rows // meta["ROWS_EACH"], *units), meta)]
+                 (x, dy, more, weight, mean, rstd, dx, dw, db, units), meta)]
     fused = chosen.chunks == 1
-    meta |= dict(ROWS_EACH=chosen.rows, BLOCK=chosen.chunk, LOOPS=chosen.chunks)
+    meta |= dict(FORM=chosen.direct(), CENTRED=centred)
     clusters = count if fused else -(-rows // chosen.rows)
     arrays = (x, dy, more, weight, mean, rstd, dx, *((dw, db) if fused else (None, None)))
-    launches = [(norm_backward_direct, (chosen.ctas * clusters, ), (*arrays, rows, n, x_row, dy_row, more_row, dx_row), meta)]
+    shape = Shape(rows, n, x_row, dy_row, more_row, dx_row)
+    launches = [(norm_backward_direct, (chosen.ctas * clusters, ), (*arrays, shape), meta)]
     if not fused and (dw is not None or db is not None):
-        launches.append((weight_parts, (-(-n // COLUMNS), count), (x, dy, mean, rstd, dw, db, rows, n, x_row, dy_row),
-                         dict(ROWS_EACH=16, COLUMNS=COLUMNS, CENTRED=mean is not None, num_warps=4)))
+        launches.append((weight_parts, (-(-n // COLUMNS), count), (x, dy, mean, rstd, dw, db, Read(rows, n, x_row, dy_row)),
+                         dict(ROWS_EACH=16, COLUMNS=COLUMNS, CENTRED=centred, num_warps=4)))
     return launches

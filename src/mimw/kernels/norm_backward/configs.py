@@ -11,7 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..measured import by_chip
-from ..norm.configs import LONGEST, MOST_CTAS, PART, ROOM, SHARED, Configuration, power_of_two, read_rows
+from ..norm.configs import LONGEST, MOST_CTAS, PART, ROOM, SHARED, Configuration, read_rows
+from ..powers import power_of_two
 
 SUMS = 8192         # columns whose sums for dw and db a CTA of the ring keeps in registers: 16 of each in each of 512 threads
 CHUNK = 2048        # columns of a tile

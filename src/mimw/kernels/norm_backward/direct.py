@@ -9,15 +9,22 @@ Where a part of a row fits into registers, the sums for dw and db are made on th
 more by `weight_parts`, which takes columns instead of rows.
 """
 
+from collections import namedtuple
+
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.blocks import Block, Lines, Span, block_of, zeros_of
+from ..norm.blocks import Block, Lines, block_of, span_of, zeros_of
 from ..norm.exchange import exchange_of
 from .chunks import means_of_row
+
+# Rows of N columns, and the distances of rows of each matrix, in elements.
+Shape = namedtuple("Shape", "rows N x dy more dx")
+# The same where only x and dy are read.
+Read = namedtuple("Read", "rows N x dy")
 
 
 @tle.struct
@@ -72,27 +79,26 @@ def write_sums(out, number, columns, N, dw, db):
 
 
 @mimw.jit
-def norm_backward_direct(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, ROWS, N, x_row, dy_row,
-                         more_row, dx_row, ROWS_EACH: tl.constexpr, BLOCK: tl.constexpr, LOOPS: tl.constexpr, CLUSTER: tl.constexpr,
+def norm_backward_direct(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, shape, FORM: tl.constexpr,
                          CENTRED: tl.constexpr):
     """dx of all rows, and dw and db, fp32 [clusters, N], of the rows of each cluster where LOOPS is 1; else these two are None."""
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
-    first = rank * (BLOCK * LOOPS)
-    exchange = exchange_of(2, rank, CLUSTER)
-    dw = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
-    db = tl.zeros((ROWS_EACH, BLOCK), tl.float32)
+    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
+    cluster, clusters = tl.program_id(0) // FORM.CLUSTER, tl.num_programs(0) // FORM.CLUSTER
+    first = rank * (FORM.BLOCK * FORM.LOOPS)
+    exchange = exchange_of(2, rank, FORM.CLUSTER)
+    dw = tl.zeros((FORM.ROWS_EACH, FORM.BLOCK), tl.float32)
+    db = tl.zeros((FORM.ROWS_EACH, FORM.BLOCK), tl.float32)
     turn = 0
-    for number in range(cluster, tl.cdiv(ROWS, ROWS_EACH), clusters):
-        own = number * ROWS_EACH + tl.arange(0, ROWS_EACH)
+    for number in range(cluster, tl.cdiv(shape.rows, FORM.ROWS_EACH), clusters):
+        own = number * FORM.ROWS_EACH + tl.arange(0, FORM.ROWS_EACH)
         wide = own.to(tl.int64)[:, None]
-        x, dy = Lines(x_ptr, wide * x_row), Lines(dy_ptr, wide * dy_row)
-        more, dx = Lines(more_ptr, wide * more_row), Lines(dx_ptr, wide * dx_row)
-        rstd = tl.load(rstd_ptr + own, mask=own < ROWS, other=0.0)
-        mean = tl.load(mean_ptr + own, mask=own < ROWS, other=0.0) if CENTRED else tl.zeros_like(rstd)
-        rows, span = Rows(x, dy, mean, rstd, w_ptr, CENTRED), Span(first, (own < ROWS)[:, None], N, ROWS_EACH, BLOCK, LOOPS)
+        x, dy = Lines(x_ptr, wide * shape.x), Lines(dy_ptr, wide * shape.dy)
+        more, dx = Lines(more_ptr, wide * shape.more), Lines(dx_ptr, wide * shape.dx)
+        rstd = tl.load(rstd_ptr + own, mask=own < shape.rows, other=0.0)
+        mean = tl.load(mean_ptr + own, mask=own < shape.rows, other=0.0) if CENTRED else tl.zeros_like(rstd)
+        rows, span = Rows(x, dy, mean, rstd, w_ptr, CENTRED), span_of(first, (own < shape.rows)[:, None], shape.N, FORM)
         block = block_of(span, 0)
-        if LOOPS == 1:
+        if FORM.LOOPS == 1:
             h, dys, g = read_block(rows, block)
             if dw_ptr is not None:
                 dw += dys * h
@@ -101,42 +107,42 @@ def norm_backward_direct(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_
             g_sums, gh_sums = g, g * h
         else:
             g_sums, gh_sums = zeros_of(span), zeros_of(span)
-            for i in range(LOOPS):
+            for i in range(FORM.LOOPS):
                 h, dys, g = read_block(rows, block_of(span, i))
                 g_sums += g
                 gh_sums += g * h
         g_sum = tl.sum(g_sums, 1) if CENTRED else tl.zeros_like(rstd)
-        g_mean, gh_mean = means_of_row(g_sum, tl.sum(gh_sums, 1), exchange, turn % 2, turn // 2 % 2, N)
-        if CLUSTER > 1:
+        g_mean, gh_mean = means_of_row(g_sum, tl.sum(gh_sums, 1), exchange, turn % 2, turn // 2 % 2, shape.N)
+        if FORM.CLUSTER > 1:
             g_mean, gh_mean = tl.zeros_like(rstd) + g_mean, tl.zeros_like(rstd) + gh_mean
-        if LOOPS == 1:
+        if FORM.LOOPS == 1:
             write_block(h, g, rows, more, dx, block, g_mean, gh_mean)
         else:
-            for i in range(LOOPS):
+            for i in range(FORM.LOOPS):
                 block = block_of(span, i)
                 h, dys, g = read_block(rows, block)
                 write_block(h, g, rows, more, dx, block, g_mean, gh_mean)
         turn += 1
-    columns = first + tl.arange(0, BLOCK)
-    write_sums(Sums(dw_ptr, db_ptr), cluster, columns, N, dw, db)
+    columns = first + tl.arange(0, FORM.BLOCK)
+    write_sums(Sums(dw_ptr, db_ptr), cluster, columns, shape.N, dw, db)
 
 
 @mimw.jit
-def weight_parts(x_ptr, dy_ptr, mean_ptr, rstd_ptr, dw_ptr, db_ptr, ROWS, N, x_row, dy_row, ROWS_EACH: tl.constexpr,
-                 COLUMNS: tl.constexpr, CENTRED: tl.constexpr):
+def weight_parts(x_ptr, dy_ptr, mean_ptr, rstd_ptr, dw_ptr, db_ptr, shape, ROWS_EACH: tl.constexpr, COLUMNS: tl.constexpr,
+                 CENTRED: tl.constexpr):
     """dw and db, fp32 [programs of axis 1, N], of every so many-th block of ROWS_EACH rows; either may be None."""
     columns = (tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
     dw = tl.zeros((ROWS_EACH, COLUMNS), tl.float32)
     db = tl.zeros((ROWS_EACH, COLUMNS), tl.float32)
-    for number in range(tl.program_id(1), tl.cdiv(ROWS, ROWS_EACH), tl.num_programs(1)):
+    for number in range(tl.program_id(1), tl.cdiv(shape.rows, ROWS_EACH), tl.num_programs(1)):
         own = number * ROWS_EACH + tl.arange(0, ROWS_EACH)
         wide = own.to(tl.int64)[:, None]
-        block = Block(columns, (own < ROWS)[:, None] & (columns < N), N)
-        rstd = tl.load(rstd_ptr + own, mask=own < ROWS, other=0.0)
-        mean = tl.load(mean_ptr + own, mask=own < ROWS, other=0.0) if CENTRED else tl.zeros_like(rstd)
-        rows = Rows(Lines(x_ptr, wide * x_row), Lines(dy_ptr, wide * dy_row), mean, rstd, None, CENTRED)
+        block = Block(columns, (own < shape.rows)[:, None] & (columns < shape.N), shape.N)
+        rstd = tl.load(rstd_ptr + own, mask=own < shape.rows, other=0.0)
+        mean = tl.load(mean_ptr + own, mask=own < shape.rows, other=0.0) if CENTRED else tl.zeros_like(rstd)
+        rows = Rows(Lines(x_ptr, wide * shape.x), Lines(dy_ptr, wide * shape.dy), mean, rstd, None, CENTRED)
         h, dy, _ = read_block(rows, block)
         dw += dy * h
         db += dy
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    write_sums(Sums(dw_ptr, db_ptr), tl.program_id(1), columns, N, dw, db)
+    write_sums(Sums(dw_ptr, db_ptr), tl.program_id(1), columns, shape.N, dw, db)

@@ -12,20 +12,24 @@ row, and send each other these sums, for a block of 1, 2 or 4 rows at once; a sl
 when dx is written. Each thread adds up its columns of dw and db in registers over all its rows, in a fixed order.
 """
 
+from collections import namedtuple
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..norm.exchange import exchange_of, received_sums, send_sums
 from ..norm.ring import (
     Matrix,
-    Part,
+    RingForm,
     bytes_of,
     chunk_columns,
     cluster_rows,
     load_rows,
     own_columns,
+    part_of,
     ring_of,
     start_part,
     taken_slot,
@@ -48,6 +52,21 @@ from .chunks import (
     write_sums,
     zeros,
 )
+
+# Blocks of rows, columns, and the distances of rows of each matrix, in units of 16 bytes at least.
+Units = namedtuple("Units", "blocks units x dy more dx")
+
+
+@tle.struct
+class GradientForm(RingForm):
+    """The constants of a launch: blocks of ROWS_EACH rows, 1, 2 or 4; not CENTRED: means are not taken off. HELD: w stays in
+    registers. AHEAD: the first pass over a block goes together with the second one over the block before it. EARLY: the launch
+    behind this one, which waits for it, may begin as soon as there is room for it."""
+    CENTRED: tl.constexpr
+    ROWS_EACH: tl.constexpr
+    HELD: tl.constexpr
+    AHEAD: tl.constexpr
+    EARLY: tl.constexpr
 
 
 @mimw.jit
@@ -109,41 +128,33 @@ def compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.con
 
 
 @mimw.jit
-def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, BLOCKS, units, x_units, dy_units,
-                  more_units, dx_units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr,
-                  STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, EVEN: tl.constexpr, ROWS_EACH: tl.constexpr,
-                  HELD: tl.constexpr, AHEAD: tl.constexpr, EARLY: tl.constexpr = False):
+def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, units, FORM: tl.constexpr):
     """dx, and dw and db of the rows of each consumer.
 
     args:      more, w, dw, db   may be None; mean, too, where not CENTRED
                dw, db            fp32 [clusters * CONSUMERS, N]
-               BLOCKS            of ROWS_EACH rows, which is 1, 2 or 4
-               units, x_units, ...  columns, and the distances of rows, in units of UNIT elements, all of 16 bytes at least
-               EVEN              all parts are whole
-               HELD              w stays in registers
-               AHEAD             the first pass over a block goes together with the second one over the block before it
-               EARLY             the launch behind this one, which waits for it, may begin as soon as there is room for it
+               units             `Units`; FORM a `GradientForm`
     """
-    if EARLY:
+    if FORM.EARLY:
         tl.extra.cuda.gdc_launch_dependents()
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    rows, part = cluster_rows(BLOCKS, CLUSTER, ROWS_EACH), Part(rank, units, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
+    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
+    rows, part = cluster_rows(units.blocks, FORM.CLUSTER, FORM.ROWS_EACH), part_of(rank, units.units, FORM)
 
-    TILES: tl.constexpr = STAGES * ROWS_EACH * CHUNKS
-    tiles = Tiles(tiles_for(x_ptr, TILES, CHUNK), tiles_for(dy_ptr, TILES, CHUNK), tiles_for(more_ptr, TILES, CHUNK),
-                  tiles_for(w_ptr, CHUNKS, CHUNK))
-    ring, w_arrived = ring_of(STAGES, CONSUMERS), tlx.alloc_barriers(1)
-    exchange = exchange_of(2 * CONSUMERS, rank, CLUSTER, max(2, ROWS_EACH * (1 + CENTRED)))
-    stats = Statistics(mean_ptr, rstd_ptr, CENTRED)
+    STAGED: tl.constexpr = FORM.STAGES * FORM.ROWS_EACH * FORM.CHUNKS
+    tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(dy_ptr, STAGED, FORM.CHUNK),
+                  tiles_for(more_ptr, STAGED, FORM.CHUNK), tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK))
+    ring, w_arrived = ring_of(FORM.STAGES, FORM.CONSUMERS), tlx.alloc_barriers(1)
+    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, max(2, FORM.ROWS_EACH * (1 + FORM.CENTRED)))
+    stats = Statistics(mean_ptr, rstd_ptr, FORM.CENTRED)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            out = Outputs(Matrix(dx_ptr, dx_units * UNIT), dw_ptr, db_ptr)
-            if AHEAD:
-                compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, HELD)
+            out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_ptr, db_ptr)
+            if FORM.AHEAD:
+                compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, FORM.HELD)
             else:
-                compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, HELD)
+                compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, FORM.HELD)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            matrices = Matrix(x_ptr, x_units * UNIT), Matrix(dy_ptr, dy_units * UNIT), Matrix(more_ptr, more_units * UNIT)
-            load(w_ptr, w_arrived, matrices, tiles, rows, ring, part)
+            x, dy = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(dy_ptr, units.dy * FORM.UNIT)
+            load(w_ptr, w_arrived, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)

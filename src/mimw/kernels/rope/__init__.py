@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from ..contract import Contract
 from ..contract.memory import strides
-from ..norm.configs import power_of_two
+from ..powers import power_of_two
+from .kernel import RopeForm, Shape, Steps, TableSteps, TensorSteps
 from .kernel import rope as kernel
 
 CONTRACT = Contract(
@@ -48,13 +49,13 @@ def arguments(xs: tuple, outs: tuple, cos, sin, positions=None, interleaved: boo
     width = power_of_two(half)
     positions_each, heads_each = chosen or _block(x, max(width * 2, rest))
     k_heads = 0 if k is None else of.k_heads
-    steps = [step for one in (x, k, out, k_out) for step in (strides(one)[:3] if one is not None else (0, 0, 0))]
-    tables = [step if one.shape[0] > 1 or at else 0 for one in (cos, sin) for at, step in enumerate(strides(one)[:2])]
+    tensors = [TensorSteps(*strides(one)[:3]) if one is not None else TensorSteps(0, 0, 0) for one in (x, k, out, k_out)]
+    tables = [TableSteps(strides(one)[0] if one.shape[0] > 1 else 0, strides(one)[1]) for one in (cos, sin)]
     apart = strides(positions)[0] if positions is not None and positions.shape[0] > 1 else 0
     grid = batch * -(-length // positions_each), -(-heads // heads_each) + -(-k_heads // heads_each)
-    args = (x, k, out, k_out, cos, sin, positions, length, dim, half, table, heads, k_heads, *steps, *tables, apart)
-    return kernel, grid, args, dict(POSITIONS=positions_each, HEADS_EACH=heads_each, HALF=width, REST=rest, INTERLEAVED=interleaved,
-                                    BACK=back, num_warps=4)
+    shape, steps = Shape(length, dim, half, table, heads, k_heads), Steps(*tensors, *tables, apart)
+    form = RopeForm(positions_each, heads_each, width, rest, interleaved, back)
+    return kernel, grid, (x, k, out, k_out, cos, sin, positions, shape, steps), dict(FORM=form, num_warps=4)
 
 
 def _two(given: tuple) -> tuple:

@@ -9,6 +9,7 @@ A program takes POSITIONS x HEADS_EACH rows, whose angles it reads once for all 
 angle: (a cos - b sin, a sin + b cos). The thread that writes a number has read its pair before, so y may lie where x does.
 """
 
+from collections import namedtuple
 from typing import Any
 
 import triton.language as tl
@@ -16,6 +17,25 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
+
+# Positions and columns of q and k, of which the first 2 half turn; rows of the tables; heads of q and of k.
+Shape = namedtuple("Shape", "length dim half table heads k_heads")
+# The distances of a tensor's batches, heads and positions; of a table's batches and rows; of all of a launch.
+TensorSteps = namedtuple("TensorSteps", "batch head position")
+TableSteps = namedtuple("TableSteps", "batch row")
+Steps = namedtuple("Steps", "q k q_out k_out cos sin positions")
+
+
+@tle.struct
+class RopeForm:
+    """The constants of a launch: the positions and heads of a program; HALF and REST hold the columns that turn, and those that do
+    not; BACK: by the negative angles."""
+    POSITIONS: tl.constexpr
+    HEADS_EACH: tl.constexpr
+    HALF: tl.constexpr
+    REST: tl.constexpr
+    INTERLEAVED: tl.constexpr
+    BACK: tl.constexpr
 
 
 @tle.struct
@@ -30,6 +50,12 @@ class Tensor:
     def rows(self, batch, heads, positions):
         """Pointers to the first columns of some heads and positions of a batch."""
         return self.pointer + (batch * self.batch + heads.to(tl.int64) * self.head + positions * self.position)
+
+
+@mimw.jit
+def tensor_at(pointer, steps):
+    """The tensor of these distances."""
+    return Tensor(pointer, steps.batch, steps.head, steps.position)
 
 
 @tle.struct
@@ -98,31 +124,30 @@ def turn(x, y, heads_in_all, first, places, rotation, HEADS_EACH: tl.constexpr):
 
 
 @mimw.jit
-def rope(q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr, positions_ptr, LENGTH, DIM, half, TABLE, q_heads, k_heads, q_batch,
-         q_head, q_at, k_batch, k_head, k_at, q_out_batch, q_out_head, q_out_at, k_out_batch, k_out_head, k_out_at, cos_batch,
-         cos_row, sin_batch, sin_row, positions_batch, POSITIONS: tl.constexpr, HEADS_EACH: tl.constexpr, HALF: tl.constexpr,
-         REST: tl.constexpr, INTERLEAVED: tl.constexpr, BACK: tl.constexpr):
-    """Program (batch and block of positions, block of heads of q and then of k); k may be None; BACK: by the negative angles."""
-    blocks = tl.cdiv(LENGTH, POSITIONS)
+def rope(q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr, positions_ptr, shape, steps, FORM: tl.constexpr):
+    """Program (batch and block of positions, block of heads of q and then of k); k may be None. The last three arguments are a
+    `Shape`, `Steps` and a `RopeForm`."""
+    blocks = tl.cdiv(shape.length, FORM.POSITIONS)
     batch = (tl.program_id(0) // blocks).to(tl.int64)
-    positions = tl.program_id(0) % blocks * POSITIONS + tl.arange(0, POSITIONS)
+    positions = tl.program_id(0) % blocks * FORM.POSITIONS + tl.arange(0, FORM.POSITIONS)
     rows = positions
     if positions_ptr is not None:
-        rows = tl.load(positions_ptr + batch * positions_batch + positions, mask=positions < LENGTH, other=0)
+        rows = tl.load(positions_ptr + batch * steps.positions + positions, mask=positions < shape.length, other=0)
     rows = rows.to(tl.int64)[:, None]
-    columns = tl.arange(0, HALF)[None, :]
-    inside = (rows >= 0) & (rows < TABLE) & (columns < half)
-    cos = angles(Table(cos_ptr, cos_batch, cos_row), batch, rows, columns, inside)
-    sin = angles(Table(sin_ptr, sin_batch, sin_row), batch, rows, columns, inside)
-    if BACK:
+    columns = tl.arange(0, FORM.HALF)[None, :]
+    inside = (rows >= 0) & (rows < shape.table) & (columns < shape.half)
+    cos = angles(Table(cos_ptr, steps.cos.batch, steps.cos.row), batch, rows, columns, inside)
+    sin = angles(Table(sin_ptr, steps.sin.batch, steps.sin.row), batch, rows, columns, inside)
+    if FORM.BACK:
         sin = -sin
-    places, rotation = Places(batch, positions.to(tl.int64), LENGTH), Rotation(cos, sin, half, DIM, HALF, REST, INTERLEAVED)
+    places = Places(batch, positions.to(tl.int64), shape.length)
+    rotation = Rotation(cos, sin, shape.half, shape.dim, FORM.HALF, FORM.REST, FORM.INTERLEAVED)
     block = tl.program_id(1)
-    of_q = tl.cdiv(q_heads, HEADS_EACH)
+    of_q = tl.cdiv(shape.heads, FORM.HEADS_EACH)
     if block < of_q:
-        q, q_out = Tensor(q_ptr, q_batch, q_head, q_at), Tensor(q_out_ptr, q_out_batch, q_out_head, q_out_at)
-        turn(q, q_out, q_heads, block * HEADS_EACH, places, rotation, HEADS_EACH)
+        q, q_out = tensor_at(q_ptr, steps.q), tensor_at(q_out_ptr, steps.q_out)
+        turn(q, q_out, shape.heads, block * FORM.HEADS_EACH, places, rotation, FORM.HEADS_EACH)
     if k_ptr is not None:
         if block >= of_q:
-            k, k_out = Tensor(k_ptr, k_batch, k_head, k_at), Tensor(k_out_ptr, k_out_batch, k_out_head, k_out_at)
-            turn(k, k_out, k_heads, (block - of_q) * HEADS_EACH, places, rotation, HEADS_EACH)
+            k, k_out = tensor_at(k_ptr, steps.k), tensor_at(k_out_ptr, steps.k_out)
+            turn(k, k_out, shape.k_heads, (block - of_q) * FORM.HEADS_EACH, places, rotation, FORM.HEADS_EACH)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..contract import Contract
 from ..contract.memory import address, strides
 from ..norm import UNIT_BYTES
+from ..norm.ring import RingForm
 from .configs import Configuration, configuration, gradient_configuration
 from .direct import softmax_direct, softmax_gradient
 from .gradient import softmax_gradient_ring
@@ -65,26 +66,13 @@ def gradient_arguments(y, dy, dx, log: bool = False, chosen: Configuration | Non
     return softmax_gradient_ring, grid, (y, dy, dx, rows, n // unit, *(step // unit for step in steps)), meta
 
 
-def ring_launch(n: int, unit: int, bulk: bool, steps: list[int], chosen: Configuration) -> dict:
-    """Compile-time arguments of a ring form, for rows of n elements that are so many apart."""
-    if not bulk:
-        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
-                         f"{' and '.join(map(str, steps))} apart, are not: choose the direct form")
-    if not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
-        raise ValueError(f"rows of {n} elements do not fit: the ring takes {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x "
-                         f"{chosen.chunks}")
-    meta = dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, CLUSTER=chosen.ctas, STAGES=chosen.stages,
-                CONSUMERS=chosen.consumers, EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, num_warps=chosen.warps)
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
-    return meta
+def ring_launch(n: int, unit: int, bulk: bool, steps: list[int], chosen: Configuration, whole: bool = True) -> dict:
+    """Compile-time arguments of a ring form, for rows of n elements that are so many apart; not `whole`: their parts are not."""
+    chosen.check(n, bulk, " and ".join(map(str, steps)))
+    return chosen.options(FORM=RingForm(*chosen.ring(unit, n, whole)))
 
 
 def direct_launch(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int], dict]:
     """Grid and compile-time arguments of a direct form."""
-    if n > chosen.ctas * chosen.chunk * chosen.chunks:
-        raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
-    meta = dict(ROWS_EACH=chosen.rows, BLOCK=chosen.chunk, LOOPS=chosen.chunks, CLUSTER=chosen.ctas, num_warps=chosen.warps)
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
-    return (chosen.ctas * -(-rows // chosen.rows), ), meta
+    chosen.check(n, False, "")
+    return (chosen.ctas * -(-rows // chosen.rows), ), chosen.options(FORM=chosen.direct())

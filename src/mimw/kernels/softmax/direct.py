@@ -9,21 +9,41 @@ Input: x [ROWS, N], or for the gradient y and dy [ROWS, N]. Output: y, or dx [RO
 A part of a row that is longer than BLOCK is read twice, in LOOPS blocks.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.blocks import Lines, Span, block_of, zeros_of
+from ..norm.blocks import Lines, Span, block_of, span_of, zeros_of
 from ..norm.exchange import exchange_of, received_pairs, send_pair
 from .sums import LN2, LOG2E, finite, row_sum
 
 
 @mimw.jit
-def own_rows(ROWS, ROWS_EACH: tl.constexpr, CLUSTER: tl.constexpr):
+def own_rows(ROWS, FORM: tl.constexpr):
     """(rows of this program, whether they are there, in a column)."""
-    rows = (tl.program_id(0) // CLUSTER) * ROWS_EACH + tl.arange(0, ROWS_EACH)
+    rows = (tl.program_id(0) // FORM.CLUSTER) * FORM.ROWS_EACH + tl.arange(0, FORM.ROWS_EACH)
     return rows.to(tl.int64)[:, None], (rows < ROWS)[:, None]
+
+
+@tle.struct
+class Own:
+    """The rows of a program, which is CTA number `rank` of its cluster, and its part of them."""
+    rank: Any
+    rows: tl.tensor
+    span: Span
+
+
+@mimw.jit
+def own_part(ROWS, N, FORM: tl.constexpr):
+    """The part of this program."""
+    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
+    first = rank * (FORM.BLOCK * FORM.LOOPS)
+    rows, inside = own_rows(ROWS, FORM)
+    return Own(rank, rows, span_of(first, inside, N, FORM))
 
 
 @mimw.jit
@@ -43,23 +63,20 @@ def write(x, y, block, largest, total, LOG: tl.constexpr):
 
 
 @mimw.jit
-def softmax_direct(x_ptr, y_ptr, ROWS, N, x_row, y_row, ROWS_EACH: tl.constexpr, BLOCK: tl.constexpr, LOOPS: tl.constexpr,
-                   CLUSTER: tl.constexpr, LOG: tl.constexpr):
+def softmax_direct(x_ptr, y_ptr, ROWS, N, x_row, y_row, FORM: tl.constexpr, LOG: tl.constexpr):
     """y = exp(x) over the sum of its row, or its logarithm."""
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    first = rank * (BLOCK * LOOPS)
-    rows, inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
-    span = Span(first, inside, N, ROWS_EACH, BLOCK, LOOPS)
+    own = own_part(ROWS, N, FORM)
+    rows, span = own.rows, own.span
     block = block_of(span, 0)
-    if LOOPS == 1:
+    if FORM.LOOPS == 1:
         x = read(Lines(x_ptr, rows * x_row), block)
         largest = tl.max(x, 1)
         total = tl.sum(tl.exp2(x - finite(largest)[:, None]), 1)
     else:
         # Each place of a block has a maximum and a sum of its own, which are put together once, at the end.
-        largests = tl.full((ROWS_EACH, BLOCK), float("-inf"), tl.float32)
+        largests = tl.full((FORM.ROWS_EACH, FORM.BLOCK), float("-inf"), tl.float32)
         totals = zeros_of(span)
-        for i in range(LOOPS):
+        for i in range(FORM.LOOPS):
             block = block_of(span, i)
             x = read(Lines(x_ptr, rows * x_row), block)
             new = tl.maximum(largests, x)
@@ -67,13 +84,13 @@ def softmax_direct(x_ptr, y_ptr, ROWS, N, x_row, y_row, ROWS_EACH: tl.constexpr,
             largests = new
         largest = tl.max(largests, 1)
         total = tl.sum(totals * tl.exp2(largests - finite(largest)[:, None]), 1)
-    if CLUSTER > 1:
-        row_largest, row_total = row_sum(exchange_of(1, rank, CLUSTER).at(0), 0, largest, total)
+    if FORM.CLUSTER > 1:
+        row_largest, row_total = row_sum(exchange_of(1, own.rank, FORM.CLUSTER).at(0), 0, largest, total)
         largest, total = tl.zeros_like(largest) + row_largest, tl.zeros_like(total) + row_total
-    if LOOPS == 1:
+    if FORM.LOOPS == 1:
         write(x, Lines(y_ptr, rows * y_row), block, largest, total, LOG)
     else:
-        for i in range(LOOPS):
+        for i in range(FORM.LOOPS):
             block = block_of(span, i)
             write(read(Lines(x_ptr, rows * x_row), block), Lines(y_ptr, rows * y_row), block, largest, total, LOG)
 
@@ -92,33 +109,30 @@ def write_gradient(y, dy, dx, block, total, LOG: tl.constexpr):
 
 
 @mimw.jit
-def softmax_gradient(y_ptr, dy_ptr, dx_ptr, ROWS, N, y_row, dy_row, dx_row, ROWS_EACH: tl.constexpr, BLOCK: tl.constexpr,
-                     LOOPS: tl.constexpr, CLUSTER: tl.constexpr, LOG: tl.constexpr):
+def softmax_gradient(y_ptr, dy_ptr, dx_ptr, ROWS, N, y_row, dy_row, dx_row, FORM: tl.constexpr, LOG: tl.constexpr):
     """dx = y (dy - sum of y dy of the row); of the logarithm dx = dy - exp(y) (sum of dy of the row)."""
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    first = rank * (BLOCK * LOOPS)
-    rows, inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
-    span = Span(first, inside, N, ROWS_EACH, BLOCK, LOOPS)
+    own = own_part(ROWS, N, FORM)
+    rows, span = own.rows, own.span
     block = block_of(span, 0)
-    if LOOPS == 1:
+    if FORM.LOOPS == 1:
         y, dy = read_two(Lines(y_ptr, rows * y_row), Lines(dy_ptr, rows * dy_row), block)
         total = tl.sum(dy if LOG else y * dy, 1)
     else:
         sums = zeros_of(span)
-        for i in range(LOOPS):
+        for i in range(FORM.LOOPS):
             block = block_of(span, i)
             y, dy = read_two(Lines(y_ptr, rows * y_row), Lines(dy_ptr, rows * dy_row), block)
             sums += dy if LOG else y * dy
         total = tl.sum(sums, 1)
-    if CLUSTER > 1:
-        place = exchange_of(1, rank, CLUSTER).at(0)
+    if FORM.CLUSTER > 1:
+        place = exchange_of(1, own.rank, FORM.CLUSTER).at(0)
         send_pair(place, total, total)
         totals, _ = received_pairs(place, 0)
         total = tl.zeros_like(total) + tl.sum(totals)
-    if LOOPS == 1:
+    if FORM.LOOPS == 1:
         write_gradient(y, dy, Lines(dx_ptr, rows * dx_row), block, total, LOG)
     else:
-        for i in range(LOOPS):
+        for i in range(FORM.LOOPS):
             block = block_of(span, i)
             y, dy = read_two(Lines(y_ptr, rows * y_row), Lines(dy_ptr, rows * dy_row), block)
             write_gradient(y, dy, Lines(dx_ptr, rows * dx_row), block, total, LOG)

@@ -15,7 +15,7 @@ import mimw
 import mimw.tlx as tlx
 
 from ..norm.exchange import exchange_of, received_pairs, send_pair
-from ..norm.ring import Matrix, Part, chunk_columns, cluster_rows, load_rows, own_columns, ring_of, taken_slot, tiles_for
+from ..norm.ring import Matrix, chunk_columns, cluster_rows, load_rows, own_columns, part_of, ring_of, taken_slot, tiles_for
 from ..norm.statistics import added
 from .sums import LOG2E
 
@@ -68,22 +68,21 @@ def compute(y_tiles, dy_tiles, dx, rows, part, ring, exchange, me: tl.constexpr,
 
 
 @mimw.jit
-def softmax_gradient_ring(y_ptr, dy_ptr, dx_ptr, ROWS, units, y_units, dy_units, dx_units, UNIT: tl.constexpr, CHUNK: tl.constexpr,
-                          CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-                          LOG: tl.constexpr, EVEN: tl.constexpr):
+def softmax_gradient_ring(y_ptr, dy_ptr, dx_ptr, ROWS, units, y_units, dy_units, dx_units, FORM: tl.constexpr, LOG: tl.constexpr):
     """dx = y (dy - sum of y dy of the row); of the logarithm dx = dy - exp(y) (sum of dy of the row).
 
-    args:      units, y_units, ...  columns, and the distances of rows, in units of UNIT elements of 16 bytes
-               EVEN                 all parts are whole
+    args:      units, y_units, ...  columns, and the distances of rows, in units of 16 bytes
+               FORM                 the parts of rows, and the ring (../norm/ring.py)
     """
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    rows, part = cluster_rows(ROWS, CLUSTER), Part(rank, units, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
-    y_tiles, dy_tiles = tiles_for(y_ptr, STAGES * CHUNKS, CHUNK), tiles_for(dy_ptr, STAGES * CHUNKS, CHUNK)
-    ring, exchange = ring_of(STAGES, CONSUMERS), exchange_of(2 * CONSUMERS, rank, CLUSTER)
+    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
+    rows, part = cluster_rows(ROWS, FORM.CLUSTER), part_of(rank, units, FORM)
+    COUNT: tl.constexpr = FORM.STAGES * FORM.CHUNKS
+    y_tiles, dy_tiles = tiles_for(y_ptr, COUNT, FORM.CHUNK), tiles_for(dy_ptr, COUNT, FORM.CHUNK)
+    ring, exchange = ring_of(FORM.STAGES, FORM.CONSUMERS), exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER)
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(y_tiles, dy_tiles, Matrix(dx_ptr, dx_units * UNIT), rows, part, ring, exchange, me, LOG)
+            compute(y_tiles, dy_tiles, Matrix(dx_ptr, dx_units * FORM.UNIT), rows, part, ring, exchange, me, LOG)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            y, dy = Matrix(y_ptr, y_units * UNIT), Matrix(dy_ptr, dy_units * UNIT)
+            y, dy = Matrix(y_ptr, y_units * FORM.UNIT), Matrix(dy_ptr, dy_units * FORM.UNIT)
             load_rows((y, dy), (y_tiles, dy_tiles), rows, ring, part)

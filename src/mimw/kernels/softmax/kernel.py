@@ -16,7 +16,7 @@ import mimw
 import mimw.tlx as tlx
 
 from ..norm.exchange import exchange_of
-from ..norm.ring import Matrix, Part, chunk_columns, cluster_rows, load_rows, own_columns, ring_of, taken_slot, tiles_for
+from ..norm.ring import Matrix, chunk_columns, cluster_rows, load_rows, own_columns, part_of, ring_of, taken_slot, tiles_for
 from .sums import LN2, LOG2E, finite, part_sum, row_sum
 
 
@@ -58,19 +58,18 @@ def compute(tiles, y, rows, part, ring, exchange, me: tl.constexpr, LOG: tl.cons
 
 
 @mimw.jit
-def softmax(x_ptr, y_ptr, ROWS, units, x_units, y_units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
-            CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, LOG: tl.constexpr, EVEN: tl.constexpr):
+def softmax(x_ptr, y_ptr, ROWS, units, x_units, y_units, FORM: tl.constexpr, LOG: tl.constexpr):
     """y = exp(x) over the sum of its row, or its logarithm.
 
-    args:      units, x_units, y_units  columns, and the distances of rows, in units of UNIT elements of 16 bytes
-               EVEN                     all parts are whole
+    args:      units, x_units, y_units  columns, and the distances of rows, in units of 16 bytes
+               FORM                     the parts of rows, and the ring (../norm/ring.py)
     """
-    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    rows, part = cluster_rows(ROWS, CLUSTER), Part(rank, units, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
-    tiles, ring = tiles_for(x_ptr, STAGES * CHUNKS, CHUNK), ring_of(STAGES, CONSUMERS)
-    exchange = exchange_of(2 * CONSUMERS, rank, CLUSTER)
+    rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
+    rows, part = cluster_rows(ROWS, FORM.CLUSTER), part_of(rank, units, FORM)
+    tiles, ring = tiles_for(x_ptr, FORM.STAGES * FORM.CHUNKS, FORM.CHUNK), ring_of(FORM.STAGES, FORM.CONSUMERS)
+    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER)
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
-            compute(tiles, Matrix(y_ptr, y_units * UNIT), rows, part, ring, exchange, tlx.async_task_replica_id(), LOG)
+        with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
+            compute(tiles, Matrix(y_ptr, y_units * FORM.UNIT), rows, part, ring, exchange, tlx.async_task_replica_id(), LOG)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load_rows((Matrix(x_ptr, x_units * UNIT), ), (tiles, ), rows, ring, part)
+            load_rows((Matrix(x_ptr, x_units * FORM.UNIT), ), (tiles, ), rows, ring, part)

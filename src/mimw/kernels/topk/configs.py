@@ -14,6 +14,9 @@ from dataclasses import dataclass
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..powers import power_of_two
+from .kernel import SelectForm
+
 WIDEST = 16             # bytes that a thread loads at once
 MOST_A_CTA = 1 << 15    # keys: the kernel counts them in half a word
 MOST_CTAS = 16          # of one cluster
@@ -22,7 +25,7 @@ LONGEST_LIST = 1 << 12  # results that are written together
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a row is spread.
+    """The spread of a row over CTAs and warps.
 
     ctas    CTAs that share it; 1, or a cluster of a power of two of them, 16 at most
     warps   of each
@@ -38,13 +41,13 @@ class Configuration:
     def meta(self, n: int, k: int, in_bytes: int) -> dict:
         """The kernel's compile-time arguments for the k largest of rows of n elements."""
         threads = 32 * self.warps
-        block = max(threads, _power_of_two(-(-n // self.ctas)))
+        block = max(threads, power_of_two(-(-n // self.ctas)))
         each = min(WIDEST // in_bytes, block // threads)
         chunks = block // (threads * each)
         layout = tlx.layout(((32, self.warps), (each, chunks)), ((each, 32 * each), (1, threads * each)))
         mesh = tle.device_mesh({"cluster": self.ctas}) if self.ctas > 1 else None
-        return dict(mesh=mesh, layout=layout, BLOCK=block, THREADS=threads, EACH=each, COPIES=self.copies, DIGIT=self.digit,
-                    LIST=min(block, LONGEST_LIST, _power_of_two(k)), num_warps=self.warps)
+        form = SelectForm(block, threads, each, self.copies, self.digit, min(block, LONGEST_LIST, power_of_two(k)))
+        return dict(mesh=mesh, layout=layout, FORM=form, num_warps=self.warps)
 
 
 def configuration(n: int) -> Configuration:
@@ -54,8 +57,4 @@ def configuration(n: int) -> Configuration:
     if n <= 16384:
         return Configuration(warps=32)
     # Longer rows: 16 warps a CTA. With 32 a thread may have 64 registers only, and 32 keys of its own spill.
-    return Configuration(ctas=min(MOST_CTAS, _power_of_two(n) // (MOST_A_CTA // 2)), warps=32 if n <= MOST_A_CTA else 16)
-
-
-def _power_of_two(n: int) -> int:
-    return 1 << max(0, (n - 1).bit_length())
+    return Configuration(ctas=min(MOST_CTAS, power_of_two(n) // (MOST_A_CTA // 2)), warps=32 if n <= MOST_A_CTA else 16)

@@ -21,6 +21,18 @@ import mimw.tlx as tlx
 
 
 @tle.struct
+class SelectForm:
+    """The constants of a launch. BLOCK numbers are in the registers of a CTA: thread t of THREADS has EACH neighbours of every
+    THREADS * EACH. Digits have DIGIT bits, each count has COPIES places, and LIST results are written together."""
+    BLOCK: tl.constexpr
+    THREADS: tl.constexpr
+    EACH: tl.constexpr
+    COPIES: tl.constexpr
+    DIGIT: tl.constexpr
+    LIST: tl.constexpr
+
+
+@tle.struct
 class Split:
     """The CTA number `rank` of those of `mesh` that share a row of numbers of BITS bits; None: one CTA has it all."""
     rank: Any
@@ -121,14 +133,10 @@ def totals_before(total, split):
 
 
 @mimw.jit
-def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
-         THREADS: tl.constexpr, EACH: tl.constexpr, COPIES: tl.constexpr, DIGIT: tl.constexpr, LIST: tl.constexpr,
+def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, FORM: tl.constexpr,
          LARGEST: tl.constexpr = True, NAN: tl.constexpr = False):
-    """values[row], indices[row] = the K largest (or smallest) of x[row, :N] and where they are, in any order.
-
-    BLOCK numbers are in the registers of a CTA, in `layout`: thread t of THREADS has EACH neighbours of every THREADS * EACH. With
-    a mesh, a row is spread over a cluster.
-    """
+    """values[row], indices[row] = the K largest (or smallest) of x[row, :N] and where they are, in any order. `layout` is that of
+    the numbers of a CTA (`SelectForm`). With a mesh, a row is spread over a cluster."""
     TYPE: tl.constexpr = x_ptr.dtype.element_ty
     BITS: tl.constexpr = TYPE.primitive_bitwidth
     SIZE: tl.constexpr = 1 if mesh is None else mesh.size
@@ -137,17 +145,17 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
         rank = tle.shard_id(mesh, "cluster")
         row = tl.program_id(0) // SIZE
     split = Split(rank, mesh, BITS)
-    element = tl.arange(0, BLOCK)
-    column = rank * BLOCK + element
+    element = tl.arange(0, FORM.BLOCK)
+    column = rank * FORM.BLOCK + element
     x = tl.load(x_ptr + row.to(tl.int64) * stride + column, mask=column < N, other=0)
     # Nothing below moves keys between threads: each counts its own. The pin keeps the compiler from dealing them out anew.
     key = tl.maximum(keys_of(tlx.require_layout(x, layout), BITS, LARGEST, NAN), 1)
     key = tl.where(column < N, key, 0)  # below all that is there, -inf too: never among the K largest of N >= K
-    thread = tlx.require_layout(element, layout, pin=False) // EACH % THREADS
+    thread = tlx.require_layout(element, layout, pin=False) // FORM.EACH % FORM.THREADS
 
-    last, wanted = last_key(key, thread, K, split, DIGIT, COPIES)
+    last, wanted = last_key(key, thread, K, split, FORM.DIGIT, FORM.COPIES)
     larger, found_here = key > last, key >= last
-    place, total = numbered(larger, found_here, thread, THREADS)
+    place, total = numbered(larger, found_here, thread, FORM.THREADS)
     larger_before, equal_before = 0, 0
     if mesh is not None:
         larger_before, equal_before = totals_before(total, split)
@@ -158,10 +166,10 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
     tie = place >> 16 & 0xFFFF
     taken = found_here & (larger | (tie < ties))
     place = tl.where(larger, place & 0xFFFF, found + tie)
-    columns = tle.gpu.alloc([LIST], tl.int32, init_value=tl.zeros((LIST, ), tl.int32))
-    out, number = row.to(tl.int64) * K, tl.arange(0, LIST)
-    for start in range(0, found + ties, LIST):
-        now = taken & (place >= start) & (place < start + LIST)
+    columns = tle.gpu.alloc([FORM.LIST], tl.int32, init_value=tl.zeros((FORM.LIST, ), tl.int32))
+    out, number = row.to(tl.int64) * K, tl.arange(0, FORM.LIST)
+    for start in range(0, found + ties, FORM.LIST):
+        now = taken & (place >= start) & (place < start + FORM.LIST)
         tl.atomic_xchg(tle.gpu.local_ptr(columns, (place - start, )), column, mask=now, sem="relaxed")
         entry = start + number
         to = out + tl.where(entry < found, larger_before + entry, K - wanted + equal_before + entry - found)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ..contract import Contract
 from ..contract.memory import strides
-from .configs import Configuration, configuration, power_of_two, streamed
+from ..powers import power_of_two
+from .configs import Configuration, configuration, streamed
 from .kernel import topk_selector as kernel
 
 __all__ = ["CONTRACT", "LONGEST", "MOST", "Configuration", "arguments", "configuration", "kernel", "power_of_two", "streamed"]

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..powers import power_of_two
+from .kernel import SelectorForm
+
 WIDEST = 16             # bytes that a thread loads at once
 MOST_CTAS = 16          # of one cluster
 RESIDENT = 128          # CTAs that run at a time: one a multiprocessor, since what each does once takes as long as its numbers
@@ -22,7 +25,7 @@ MANY, MANY_LONGER, ALL_LONGER = 32, 1 << 14, 1 << 17      # measured on an H200:
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a row is spread.
+    """The spread of a row over CTAs and warps.
 
     ctas        CTAs that share it; 1, or a cluster of a power of two of them, 16 at most
     warps       of each
@@ -40,8 +43,8 @@ class Configuration:
         threads, each = 32 * self.warps, WIDEST // in_bytes
         layout = tlx.layout(((32, self.warps), (each, self.chunks)), ((each, 32 * each), (1, threads * each)))
         mesh = tle.device_mesh({"cluster": self.ctas}) if self.ctas > 1 else None
-        return dict(mesh=mesh, layout=layout, BLOCK=threads * each * self.chunks, ROOM=power_of_two(k), CANDIDATES=self.candidates,
-                    num_warps=self.warps)
+        form = SelectorForm(threads * each * self.chunks, power_of_two(k), self.candidates)
+        return dict(mesh=mesh, layout=layout, FORM=form, num_warps=self.warps)
 
 
 def configuration(rows: int, n: int, k: int) -> Configuration:
@@ -59,8 +62,3 @@ def streamed(rows: int, n: int) -> bool:
     """Whether rows are read twice here sooner than `mimw.kernels.topk` finds the k largest of numbers that it keeps: many rows of
     over 16384 numbers, and all of over 131072."""
     return n > MANY_LONGER and rows >= MANY or n > ALL_LONGER
-
-
-def power_of_two(n: int) -> int:
-    """The next one."""
-    return 1 << max(0, (n - 1).bit_length())

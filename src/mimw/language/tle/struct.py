@@ -28,7 +28,7 @@ from ...errors import StructError
 from ...ir import Recording
 from ..composite import CompositeType
 from ..refuse import inside, refuse
-from .struct_fields import FIELDS, Field, declared_fields
+from .struct_fields import FIELDS, Field, declared_fields, is_known
 
 _SEMANTIC = inspect.Parameter("_semantic", inspect.Parameter.KEYWORD_ONLY, default=None)
 
@@ -55,6 +55,9 @@ def struct(cls: type) -> Any:
     made = aggregate(cls)
     made.hash_attrs = list(methods_of(made).values())       # what a kernel of `triton.jit` looks at
     made.replace, made.type, made.__str__, made.__repr__ = _replace, property(_type), _text, _text
+    made.__reduce__ = _pickled
+    if "__eq__" not in vars(cls):
+        made.__eq__, made.__hash__ = _equal, _hash
     setattr(made, FIELDS, fields)
     made.__signature__ = inspect.Signature([field.parameter for field in fields.values()])
     made.signature = made.__signature__.replace(parameters=[*made.__signature__.parameters.values(), _SEMANTIC])
@@ -172,7 +175,34 @@ def _type(self) -> StructType:
 
 
 def _text(self) -> str:
-    return str(self.type)
+    """A struct of constants as it was made, of which keys of launches are made, any other one as its type."""
+    if not is_known(self):
+        return str(self.type)
+    held = ((name, value.value if isinstance(value, tl.constexpr) else value) for name, value in field_values(self).items())
+    return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in held)})"
+
+
+def _equal(self, other) -> bool:
+    """Two structs of constants are equal if these are, as keys of launches want it; others only if they are one value."""
+    return self is other or (type(self) is type(other) and _content(self) is not None and _content(self) == _content(other))
+
+
+def _hash(self) -> int:
+    content = _content(self)
+    return id(self) if content is None else content[0]
+
+
+def _content(self) -> tuple[int, StructType] | None:
+    """(hash, type) of a struct of constants, by which it is compared; None for a value of a run. Each launch asks for it, and
+    fields are never assigned, so it is kept."""
+    held = vars(self)
+    if "_kept_content" not in held:
+        held["_kept_content"] = (hash(self.type), self.type) if is_known(self) else None
+    return held["_kept_content"]
+
+
+def _pickled(self) -> tuple:
+    return type(self), tuple(field_values(self).values())
 
 
 def _replace(self, *, _semantic=None, **changes):

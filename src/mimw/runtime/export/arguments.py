@@ -119,8 +119,9 @@ def _flat(signature: Mapping[str, Any]) -> Iterator[tuple[tuple[int, ...], str, 
 
     def visit(path: tuple[int, ...], name: str, kind: Any):
         if isinstance(kind, tuple):
-            for index, item in enumerate(kind):
-                yield from visit((*path, index), f"{name}_{index}", item)
+            fields = getattr(kind, "_fields", range(len(kind)))
+            for index, (field, item) in enumerate(zip(fields, kind, strict=True)):
+                yield from visit((*path, index), f"{name}_{field}", item)
             return
         while name in taken:
             name += "_"

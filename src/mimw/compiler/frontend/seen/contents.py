@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....language.tle.raw.function import RawFunction
+from ....language.tle.struct import field_values, struct_fields
 from ...triton_port.codegen import JITCallable, constexpr
 from .found import PLAIN, Seen
 from .settled import asks_outside, is_settled, is_settled_module, is_settled_thing, version
@@ -159,6 +160,8 @@ class Contents:
             return f"{self.content(kind, where)}.{value.name}"
         if isinstance(value, (tuple, list, frozenset, set, dict)):
             return self._container(value, kind, where)
+        if struct_fields(kind) is not None:
+            return self._struct_value(value, kind, where)
         if path.startswith("mimw.") and isinstance(getattr(value, "cache_key", None), str):
             return f"{path} {value.cache_key}"
         if isinstance(value, _NUMBERS):
@@ -181,6 +184,14 @@ class Contents:
             self._may_change(value)
         items = ", ".join(f"{name}={self.content(item, f'{where}.{name}')}" for name, item in held.items())
         return f"{self.content(kind, where)}({items})"
+
+    def _struct_value(self, value: Any, kind: type, where: str) -> str:
+        """A struct given to a launch. Nobody can assign its fields, so numbers among them are not asked for again."""
+        items = []
+        for name, held in field_values(value).items():
+            inner = held.value if isinstance(held, constexpr) and type(held.value) in PLAIN else held
+            items.append(f"{name}={self.content(inner, f'{where}.{name}')}")
+        return f"{self.content(kind, where)}({', '.join(items)})"
 
     def _container(self, value: Any, kind: type, where: str) -> str:
         if isinstance(value, (list, set, dict)):
