@@ -107,7 +107,7 @@ def gathered(sums, state, acc, row, weight):
 @mimw.jit
 def compute(inputs, scaled, results, arrays, problem, me: tl.constexpr, form):
     """The second keys me, me + 2, ... of each task of this program."""
-    keys, values, scale = inputs.keys, inputs.values, problem.scale
+    keys, values = inputs.keys, inputs.values
     turn, first = 0, 0
     for tile in range(tl.program_id(0), number_of_tiles(problem, form), tl.num_programs(0)):
         task = tile_at(tile, problem, form)
@@ -121,7 +121,7 @@ def compute(inputs, scaled, results, arrays, problem, me: tl.constexpr, form):
         logits = tlx.async_dot_wait(0, logits)
         if seconds.mine == 1:
             keys.release(first)
-        state = begun(logits, tall, task, tl.full((form.BH, ), float("-inf"), tl.float32), scale, form, scaled.dtype)
+        state = begun(logits, tall, task, tl.full((form.BH, ), float("-inf"), tl.float32), problem.scale, form, scaled.dtype)
         values.wait(first)
         for number in range(seconds.rounds - 1):
             this = round_of(number, first, seconds, task, me, form)
@@ -130,7 +130,7 @@ def compute(inputs, scaled, results, arrays, problem, me: tl.constexpr, form):
             row = row_at(seconds.keys, min(2 * coming + me, task.count2 - 1), form.D)
             value = row_at(seconds.values, this.at, form.D)
             for block in range(this.second, this.end):
-                state = step(scaled, inputs, block, this.last, state, scale)
+                state = step(scaled, inputs, block, this.last, state, problem.scale)
             acc = tlx.async_dot(state.p, values.held(this.end - 1).rows, state.acc)
             scale_queries(q, row, scaled)
             logits = tlx.async_dot(scaled, tlx.local_trans(keys.wait(begins).slot.rows))
@@ -142,11 +142,11 @@ def compute(inputs, scaled, results, arrays, problem, me: tl.constexpr, form):
             logits = tlx.async_dot_wait(0, logits)
             if coming == seconds.mine - 1:
                 keys.release(begins)
-            state = begun(logits, tall - (begins - first) * form.BN, task, state.highest, scale, form, scaled.dtype)
+            state = begun(logits, tall - (begins - first) * form.BN, task, state.highest, problem.scale, form, scaled.dtype)
         this = round_of(seconds.rounds - 1, first, seconds, task, me, form)
         value = row_at(seconds.values, this.at, form.D)
         for block in range(this.second, this.end):
-            state = step(scaled, inputs, block, this.last, state, scale)
+            state = step(scaled, inputs, block, this.last, state, problem.scale)
         inputs.queries.release(turn)
         acc = tlx.async_dot_wait(0, tlx.async_dot(state.p, values.held(this.end - 1).rows, state.acc))
         values.release(this.end - 1)
