@@ -92,7 +92,7 @@ def _rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _count(target: Tensor, ignored: int) -> Tensor:
-    """How many rows are not ignored, (1)."""
+    """The number of rows that are not ignored, (1)."""
     return (target != ignored).sum(0, keepdim=True, dtype=torch.float32)
 
 

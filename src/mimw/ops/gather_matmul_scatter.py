@@ -77,7 +77,7 @@ def _write(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) ->
 
 
 def _numbers(rows: Tensor) -> Tensor:
-    """As int32, contiguous; what does not fit is outside of every matrix."""
+    """int32, contiguous; what does not fit is outside of every matrix."""
     return rows.contiguous() if rows.dtype is torch.int32 else rows.clamp(-1, (1 << 31) - 1).to(torch.int32)
 
 

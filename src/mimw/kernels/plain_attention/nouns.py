@@ -72,7 +72,7 @@ class Rules(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Where packed sequences of queries and of keys begin; None for batches."""
+    """Beginnings of packed sequences of queries and of keys; None for batches."""
 
     queries: Any
     keys: Any

@@ -15,7 +15,7 @@ from ..plain_attention.nouns import Steps
 
 
 class Inputs(NamedTuple):
-    """What both kernels read."""
+    """Arrays that both kernels read."""
 
     q: Any
     k: Any

@@ -65,7 +65,7 @@ class StepsBackward(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What both kernels of gradients read, but for numbers of rows."""
+    """Arrays that both kernels of gradients read, but for numbers of rows."""
 
     q: Any
     k: Any

@@ -150,7 +150,7 @@ class Sums:
 
 @tle.struct
 class Results:
-    """Where a task ends: the pipe from consumer 1 to consumer 0, a tile for the result, its descriptor, and lse."""
+    """The end of a task: the pipe from consumer 1 to consumer 0, a tile for the result, its descriptor, and lse."""
 
     halves: Any
     tile: Any

@@ -39,7 +39,7 @@ class Numbers:
 
 @tle.struct
 class Results:
-    """Where a task ends, the pipe from consumer 1 to consumer 0 and dQ's descriptor, and what it has of each row, lse and delta."""
+    """The end of a task, the pipe from consumer 1 to consumer 0 and dQ's descriptor, and numbers of each row, lse and delta."""
 
     halves: Any
     desc: Any

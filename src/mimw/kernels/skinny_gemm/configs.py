@@ -43,10 +43,10 @@ def configuration(m: int, n: int, programs: int) -> Configuration:
 
 
 def tiles(m: int, n: int, tm: int, consumers: int) -> int:
-    """How many tiles a product has."""
+    """Tiles of a product."""
     return -(-m // tm) * -(-n // (64 * consumers))
 
 
 def fits(count: int, programs: int) -> bool:
-    """Whether so many tiles keep the programs busy, one each."""
+    """True where so many tiles keep the programs busy, one each."""
     return WHOLE * programs <= count <= programs

@@ -22,7 +22,7 @@ MANY, MANY_LONGER, ALL_LONGER = 32, 1 << 14, 1 << 17      # measured on an H200:
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a row is spread.
+    """The spread of a row.
 
     ctas        CTAs that share it; 1, or a cluster of a power of two of them, 16 at most
     warps       of each
@@ -51,12 +51,12 @@ def configuration(rows: int, n: int, k: int) -> Configuration:
 
 
 def candidates(k: int) -> int:
-    """How many candidates there is room for: more is more to look through, fewer are counted once more."""
+    """Candidates that there is room for: more is more to look through, fewer are counted once more."""
     return max(min(MOST, max(FEWEST, power_of_two(2 * k))), power_of_two(k))
 
 
 def streamed(rows: int, n: int) -> bool:
-    """Whether rows are read twice here sooner than `mimw.kernels.topk` finds the k largest of numbers that it keeps: many rows of
+    """True where rows are read twice here sooner than `mimw.kernels.topk` finds the k largest of numbers that it keeps: many rows of
     over 16384 numbers, and all of over 131072."""
     return n > MANY_LONGER and rows >= MANY or n > ALL_LONGER
 
