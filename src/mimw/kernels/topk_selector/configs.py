@@ -56,8 +56,8 @@ def candidates(k: int) -> int:
 
 
 def streamed(rows: int, n: int) -> bool:
-    """True where rows are read twice here sooner than `mimw.kernels.topk` finds the k largest of numbers that it keeps: many rows of
-    over 16384 numbers, and all of over 131072."""
+    """True where rows are read twice here sooner than `mimw.kernels.topk` finds the k largest of numbers that it keeps: many rows
+    of over 16384 numbers, and all of over 131072."""
     return n > MANY_LONGER and rows >= MANY or n > ALL_LONGER
 
 
