@@ -64,7 +64,7 @@ def test_rows_that_begin_and_end_anywhere(machine, choice, dtype, smoothing, in_
     dx = x if in_place else np.full(x.shape, np.nan, x.dtype)
     kernel, grid, args, meta = cross_entropy.arguments(x, targets, losses, lses, dx, None, 0.5, smoothing, chosen=CHOICES[choice],
                                                        room=2)
-    assert meta["EDGES"]
+    assert meta["FORM"].EDGES.value
     machine.launch(kernel, grid, *args, **meta)
     for found, wanted in zip((losses, lses), expected):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
@@ -120,8 +120,8 @@ def test_compiled(tmp_path):
     lines = np.empty((2, 8192), np.float32)
     kernel, grid, args, meta = cross_entropy.arguments(x, np.empty(8192, np.int64), *lines, x, chosen=chosen)
     found = prepare(kernel, grid, args, meta, "sm_90a").specialisation
-    constants = {found.fn.arg_names[first]: value for (first, *_), value in found.constants.items()}
-    ptx = to_assembly(found.fn, found.signature, constants, target="sm_90a", options=found.options, attrs=found.attrs).stage("ptx")
+    ptx = to_assembly(found.fn, found.signature, found.constants, target="sm_90a", options=found.options,
+                      attrs=found.attrs).stage("ptx")
     assert "cp.async.bulk.shared" in ptx and "st.global.v4" in ptx and "st.global.b16" not in ptx
     assert "0 bytes spill stores" in assembled(ptx, tmp_path)
 

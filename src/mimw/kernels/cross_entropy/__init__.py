@@ -18,6 +18,7 @@ from .configs import Configuration, configuration
 from .direct import cross_entropy_direct
 from .gradient import cross_entropy_gradient, scale_rows
 from .kernel import cross_entropy as kernel
+from .nouns import DirectForm, GradientProblem, Problem, RingForm, Rule
 
 __all__ = ["CONTRACT", "GRADIENT", "SCALED", "Configuration", "arguments", "configuration", "cross_entropy_direct",
            "cross_entropy_gradient", "gradient_arguments",
@@ -53,16 +54,22 @@ def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0,
     edges = bool(n % unit or x_row % unit or dx_row % unit)
     bulk = not address(x) % UNIT_BYTES and (dx is None or not edges or not (address(dx) % UNIT_BYTES or (x_row - dx_row) % unit))
     chosen = chosen or configuration(rows, n, x.dtype.itemsize, bulk)
-    numbers = float(scale), float(smoothing), float(z), ignored
-    args = x, targets, losses, lses, dx, count, rows, n, x_row, dx_row, *numbers
+    rule = Rule(float(scale), float(smoothing), float(z), ignored)
+    args = x, targets, losses, lses, dx, count, Problem(rows, n, x_row, dx_row), rule
     if chosen.form == "direct":
         grid, meta = direct_launch(rows, n, chosen)
-        return cross_entropy_direct, grid, args, meta | dict(SMOOTH=smoothing > 0)
+        return cross_entropy_direct, grid, args, _in_form(DirectForm, meta | dict(SMOOTH=smoothing > 0))
     if edges and chosen.chunk > n - 2 * (unit - 1):
         raise ValueError(f"rows of {n} elements, {x_row} apart, have too few between their edges for a chunk of {chosen.chunk}")
     meta = ring_launch(n, unit, bulk, [x_row, dx_row], chosen) | dict(SMOOTH=smoothing > 0, EDGES=edges)
     meta["EVEN"] = meta["EVEN"] and not edges
-    return kernel, (chosen.ctas * chosen.clusters(rows, room), ), args, meta
+    return kernel, (chosen.ctas * chosen.clusters(rows, room), ), args, _in_form(RingForm, meta)
+
+
+def _in_form(form: type, meta: dict) -> dict:
+    """A launch's constants as one struct, beside its options."""
+    constants = {name: value for name, value in meta.items() if name.isupper()}
+    return {"FORM": form(**constants), **{name: value for name, value in meta.items() if name not in constants}}
 
 
 def gradient_arguments(x, targets, lses, dlosses, dx, smoothing: float = 0.0, z: float = 0.0, ignored: int = -100) -> tuple:
@@ -72,7 +79,7 @@ def gradient_arguments(x, targets, lses, dlosses, dx, smoothing: float = 0.0, z:
     rows, n = of.rows, of.N
     block = min(WIDEST, max(128, 1 << (n - 1).bit_length()))
     steps = (strides(array)[0] for array in (x, dlosses, dx))
-    args = x, targets, lses, dlosses, dx, n, *steps, float(smoothing), float(z), ignored
+    args = x, targets, lses, dlosses, dx, GradientProblem(n, *steps), Rule(None, float(smoothing), float(z), ignored)
     return cross_entropy_gradient, (rows * -(-n // block), ), args, dict(BLOCK=block, num_warps=8 if block > 1024 else 4)
 
 

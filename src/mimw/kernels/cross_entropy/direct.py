@@ -28,12 +28,9 @@ from ..softmax.sums import LN2, finite, row_sum
 
 @tle.struct
 class Loss:
-    """Numbers of the loss: the share that is spread over all N columns, the factor of lse^2, the target of rows without a loss, and
-    the factor of gradients, divided by a count in memory if there is one. SMOOTH: something is spread."""
-    smoothing: Any
-    z: Any
-    ignored: Any
-    scale: Any
+    """The loss: its rule, whose factor of gradients is divided by a count in memory if there is one, and how many columns share
+    what is spread. SMOOTH: something is."""
+    rule: Any
     count: tl.tensor | None
     N: Any
     SMOOTH: tl.constexpr
@@ -49,38 +46,41 @@ def partial_sums(x, largests, totals):
 @mimw.jit
 def loss_of(loss, own, other, lse):
     """The loss of a target whose logit is `own`, in units of log2(e) as the sum of all logits `other`."""
-    found = lse - own * LN2 + loss.z * lse * lse
+    found = lse - own * LN2 + loss.rule.z * lse * lse
     if loss.SMOOTH:
-        found += loss.smoothing * (own * LN2 - other * LN2 / loss.N)
+        found += loss.rule.smoothing * (own * LN2 - other * LN2 / loss.N)
     return found
 
 
 @mimw.jit
 def scale_of(loss):
     """The factor of gradients."""
-    return loss.scale if loss.count is None else loss.scale / tl.load(loss.count)
+    return loss.rule.scale if loss.count is None else loss.rule.scale / tl.load(loss.count)
 
 
 @mimw.jit
-def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, ROWS, N, x_row, dx_row, scale, smoothing, z,
-                         ignored, ROWS_EACH: tl.constexpr, BLOCK: tl.constexpr, LOOPS: tl.constexpr, CLUSTER: tl.constexpr,
-                         SMOOTH: tl.constexpr):
+def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, problem, rule, FORM: tl.constexpr):
     """losses and lses, fp32, and dx, which may be None, or x itself."""
+    ROWS_EACH: tl.constexpr = FORM.ROWS_EACH
+    BLOCK: tl.constexpr = FORM.BLOCK
+    LOOPS: tl.constexpr = FORM.LOOPS
+    CLUSTER: tl.constexpr = FORM.CLUSTER
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
     first = rank * (BLOCK * LOOPS)
-    rows, rows_inside = own_rows(ROWS, ROWS_EACH, CLUSTER)
-    span, loss = Span(first, rows_inside, N, ROWS_EACH, BLOCK, LOOPS), Loss(smoothing, z, ignored, scale, count_ptr, N, SMOOTH)
+    rows, rows_inside = own_rows(problem.ROWS, ROWS_EACH, CLUSTER)
+    span = Span(first, rows_inside, problem.N, ROWS_EACH, BLOCK, LOOPS)
+    loss = Loss(rule, count_ptr, problem.N, FORM.SMOOTH)
     numbers = (tl.program_id(0) // CLUSTER) * ROWS_EACH + tl.arange(0, ROWS_EACH)
-    targets = tl.load(targets_ptr + numbers, mask=numbers < ROWS, other=ignored)
-    wanted = (targets != ignored)[:, None]
+    targets = tl.load(targets_ptr + numbers, mask=numbers < problem.ROWS, other=rule.ignored)
+    wanted = (targets != rule.ignored)[:, None]
     largests = tl.full((ROWS_EACH, BLOCK), float("-inf"), tl.float32)
     totals, others, owns = zeros_of(span), zeros_of(span), zeros_of(span)
     for i in range(LOOPS):
         block = block_of(span, i)
-        x = read(Lines(x_ptr, rows * x_row), block)
+        x = read(Lines(x_ptr, rows * problem.x_row), block)
         largests, totals = partial_sums(x, largests, totals)
         owns = tl.where(block.inside & (block.columns == targets[:, None]), x, owns)
-        if SMOOTH:
+        if FORM.SMOOTH:
             others += tl.where(block.inside, x, 0.0)
     largest = tl.max(largests, 1)
     total = tl.sum(totals * tl.exp2(largests - finite(largest)[:, None]), 1)
@@ -93,17 +93,17 @@ def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count
         owns_of_all, others_of_all = received_pairs(exchange.at(1), 0)
         own, other = tl.zeros_like(own) + tl.sum(owns_of_all), tl.zeros_like(other) + tl.sum(others_of_all)
     lse = (finite(largest) + tl.log2(total)) * LN2
-    losses = tl.where((targets < 0) | (targets >= N), float("nan"), loss_of(loss, own, other, lse))
-    stored = (numbers < ROWS) & (rank == 0)
-    tl.store(losses_ptr + numbers, tl.where(targets != ignored, losses, 0.0), mask=stored)
+    losses = tl.where((targets < 0) | (targets >= problem.N), float("nan"), loss_of(loss, own, other, lse))
+    stored = (numbers < problem.ROWS) & (rank == 0)
+    tl.store(losses_ptr + numbers, tl.where(targets != rule.ignored, losses, 0.0), mask=stored)
     tl.store(lses_ptr + numbers, lse, mask=stored)
     if dx_ptr is not None:
         scale = scale_of(loss)
-        factor = ((1 + 2 * z * lse) / total)[:, None]
+        factor = ((1 + 2 * rule.z * lse) / total)[:, None]
         for i in range(LOOPS):
             block = block_of(span, i)
-            x = read(Lines(x_ptr, rows * x_row), block)
-            share = tl.where(block.columns == targets[:, None], 1 - smoothing, 0.0) + smoothing / N
+            x = read(Lines(x_ptr, rows * problem.x_row), block)
+            share = tl.where(block.columns == targets[:, None], 1 - rule.smoothing, 0.0) + rule.smoothing / problem.N
             dx = (tl.exp2(x - finite(largest)[:, None]) * factor - share) * scale
-            dx_at = Lines(dx_ptr, rows * dx_row).at(block)
+            dx_at = Lines(dx_ptr, rows * problem.dx_row).at(block)
             tl.store(dx_at, tl.where(wanted, dx, 0.0).to(tlx.dtype_of(dx_ptr)), mask=block.inside)

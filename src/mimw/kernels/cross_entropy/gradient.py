@@ -17,19 +17,20 @@ from ..softmax.sums import LOG2E
 
 
 @mimw.jit
-def cross_entropy_gradient(x_ptr, targets_ptr, lses_ptr, dlosses_ptr, dx_ptr, N, x_row, dlosses_step, dx_row, smoothing, z, ignored,
-                           BLOCK: tl.constexpr):
+def cross_entropy_gradient(x_ptr, targets_ptr, lses_ptr, dlosses_ptr, dx_ptr, problem, rule, BLOCK: tl.constexpr):
     """dx = (softmax(x) (1 + 2 z lse) - share) dloss of a block of a row; 0 in rows whose target is `ignored`."""
+    N = problem.N
     blocks = tl.cdiv(N, BLOCK)
     row = (tl.program_id(0) // blocks).to(tl.int64)
     columns = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N
-    x = tl.load(x_ptr + row * x_row + columns, mask=inside, other=0).to(tl.float32)
+    x = tl.load(x_ptr + row * problem.x_row + columns, mask=inside, other=0).to(tl.float32)
     target, lse = tl.load(targets_ptr + row), tl.load(lses_ptr + row)
-    dloss = tl.load(dlosses_ptr + row * dlosses_step).to(tl.float32)
-    share = tl.where(columns == target, 1 - smoothing, 0.0) + smoothing / N
-    dx = (tl.exp2(x * LOG2E - lse * LOG2E) * (1 + 2 * z * lse) - share) * dloss
-    tl.store(dx_ptr + row * dx_row + columns, tl.where(target == ignored, 0.0, dx).to(tlx.dtype_of(dx_ptr)), mask=inside)
+    dloss = tl.load(dlosses_ptr + row * problem.dlosses_step).to(tl.float32)
+    share = tl.where(columns == target, 1 - rule.smoothing, 0.0) + rule.smoothing / N
+    dx = (tl.exp2(x * LOG2E - lse * LOG2E) * (1 + 2 * rule.z * lse) - share) * dloss
+    to = dx_ptr + row * problem.dx_row + columns
+    tl.store(to, tl.where(target == rule.ignored, 0.0, dx).to(tlx.dtype_of(dx_ptr)), mask=inside)
 
 
 @mimw.jit

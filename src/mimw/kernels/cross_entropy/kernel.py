@@ -194,39 +194,36 @@ def compute(x, targets, tiles, out, loss, rows, part, ring, exchange, me: tl.con
                 other = tl.sum(others)
         lse = (finite(largest) + tl.log2(total)) * LN2
         if out.dx.pointer is not None:
-            row_scale = tl.where(target == loss.ignored, 0.0, scale)
-            factor = (1 + 2 * loss.z * lse) / total * row_scale
-            gradient = Gradient(largest, factor, loss.smoothing / N * row_scale, (1 - loss.smoothing) * row_scale)
+            row_scale = tl.where(target == loss.rule.ignored, 0.0, scale)
+            factor = (1 + 2 * loss.rule.z * lse) / total * row_scale
+            gradient = Gradient(largest, factor, loss.rule.smoothing / N * row_scale, (1 - loss.rule.smoothing) * row_scale)
             write_gradient(out.dx, row, tiles, slot, gradient, place_of, places, own)
             if EDGES:
                 dx = gradient_of(edge, edges.columns, target.to(tl.int32), gradient, True)
                 tl.store(out.dx.row(row) + edges.columns, dx.to(tlx.dtype_of(out.dx.pointer)), mask=edges.used)
         tlx.barrier_arrive(ring.free[slot])
         found = tl.where(known, loss_of(loss, own_x, other, lse), float("nan"))
-        tl.store(out.losses + row, tl.where(target == loss.ignored, 0.0, found), mask=mine | ((part.rank == 0) & (known == 0)))
+        tl.store(out.losses + row, tl.where(target == loss.rule.ignored, 0.0, found), mask=mine | ((part.rank == 0) & (known == 0)))
         tl.store(out.lses + row, lse, mask=part.rank == 0)
         turn += 1
 
 
 @mimw.jit
-def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, ROWS, N, x_row, dx_row, scale, smoothing, z, ignored,
-                  UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr,
-                  CONSUMERS: tl.constexpr, SMOOTH: tl.constexpr, EVEN: tl.constexpr, EDGES: tl.constexpr):
-    """losses and lses, fp32, and dx, which may be None, or x itself.
-
-    args:      UNIT   elements of 16 bytes of x
-               EVEN   all parts are whole
-               EDGES  rows may begin or end between multiples of 16 bytes
-    """
+def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, problem, rule, FORM: tl.constexpr):
+    """losses and lses, fp32, and dx, which may be None, or x itself."""
+    CLUSTER: tl.constexpr = FORM.CLUSTER
+    CONSUMERS: tl.constexpr = FORM.CONSUMERS
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
-    rows, part = cluster_rows(ROWS, CLUSTER), Part(rank, None, UNIT, CHUNK, CHUNKS, CLUSTER, EVEN)
-    x, tiles, ring = Matrix(x_ptr, x_row), tiles_for(x_ptr, STAGES * CHUNKS, CHUNK), ring_of(STAGES, CONSUMERS)
-    exchange = exchange_of(4 * CONSUMERS if SMOOTH else 2 * CONSUMERS, rank, CLUSTER)
+    rows = cluster_rows(problem.ROWS, CLUSTER)
+    part = Part(rank, None, FORM.UNIT, FORM.CHUNK, FORM.CHUNKS, CLUSTER, FORM.EVEN)
+    x, tiles = Matrix(x_ptr, problem.x_row), tiles_for(x_ptr, FORM.STAGES * FORM.CHUNKS, FORM.CHUNK)
+    ring = ring_of(FORM.STAGES, CONSUMERS)
+    exchange = exchange_of(4 * CONSUMERS if FORM.SMOOTH else 2 * CONSUMERS, rank, CLUSTER)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, dx_row))
-            loss = Loss(smoothing, z, ignored, scale, count_ptr, N, SMOOTH)
-            compute(x, targets_ptr, tiles, out, loss, rows, part, ring, exchange, me, EDGES)
+            out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, problem.dx_row))
+            loss = Loss(rule, count_ptr, problem.N, FORM.SMOOTH)
+            compute(x, targets_ptr, tiles, out, loss, rows, part, ring, exchange, me, FORM.EDGES)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(x, tiles, N, rows, ring, part, EDGES)
+            load(x, tiles, problem.N, rows, ring, part, FORM.EDGES)
