@@ -42,9 +42,9 @@ def arguments(a, b, c, source, target, programs: int, chosen: Configuration | No
     chosen = chosen or Configuration()
     meta = chosen.meta(a.dtype.itemsize, c.dtype.itemsize, b_is_nk, blackwell)
     describe = mimw.TensorDescriptor.from_tensor
-    b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
+    bn, bk, pieces = (getattr(meta["TILES"], name).value for name in ("BN", "BK", "PIECES"))
+    b_block = [bn, bk] if b_is_nk else [bk, bn]
     tiles = -(-of.R // chosen.bm) * -(-of.N // chosen.bn)
-    args = (describe(a, [1, meta["BK"]]), describe(b, b_block), describe(c, [1, meta["BN"] // meta["PIECES"]]), source, target,
-            of.R, of.N, of.K, of.rows)
+    args = (describe(a, [1, bk]), describe(b, b_block), describe(c, [1, bn // pieces]), source, target, of.R, of.N, of.K, of.rows)
     return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
 

@@ -106,21 +106,24 @@ def store(acc, staging, c_desc, source, numbers, C_ROWS, PIECES: tl.constexpr, S
 
 
 @mimw.jit
-def gather_matmul_scatter_blackwell(a_desc, b_desc, c_desc, source_ptr, target_ptr, R, N, K, C_ROWS, BM: tl.constexpr,
-                                    BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
-                                    PIECES: tl.constexpr, STAGING: tl.constexpr, B_IS_NK: tl.constexpr, LOAD_WARPS: tl.constexpr):
-    """C[target[i], :] = A[source[i], :] B for i < R, with B as (K, N), or as (N, K) where B_IS_NK."""
+def gather_matmul_scatter_blackwell(a_desc, b_desc, c_desc, source_ptr, target_ptr, R, N, K, C_ROWS, TILES: tl.constexpr,
+                                    STAGES: tl.constexpr, LOAD_WARPS: tl.constexpr):
+    """C[target[i], :] = A[source[i], :] B for i < R."""
+    BM: tl.constexpr = TILES.BM
+    BN: tl.constexpr = TILES.BN
+    BK: tl.constexpr = TILES.BK
+    B_IS_NK: tl.constexpr = TILES.B_IS_NK
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
     b_tiles = tlx.local_alloc((BN, BK) if B_IS_NK else (BK, BN), tlx.dtype_of(b_desc), STAGES)
     sums = tlx.local_alloc((BM, BN), tl.float32, 2, tlx.storage_kind.tmem)
-    staging = tlx.local_alloc((BM, BN // PIECES), tlx.dtype_of(c_desc), STAGING)
+    staging = tlx.local_alloc((BM, BN // TILES.PIECES), tlx.dtype_of(c_desc), TILES.STAGING)
     ring = Ring(a_tiles, b_tiles, tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES), STAGES)
     acc = Accumulators(sums, tlx.alloc_barriers(2), tlx.alloc_barriers(2))
-    operands, source = Operands(a_desc, b_desc, B_IS_NK), OneMatrix(Problem(R, N, K), Steps(BM, BN, GROUP_M, BK))
+    operands, source = Operands(a_desc, b_desc, B_IS_NK), OneMatrix(Problem(R, N, K), Steps(BM, BN, TILES.GROUP_M, BK))
 
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            store(acc, staging, c_desc, source, target_ptr, C_ROWS, PIECES, STAGING)
+            store(acc, staging, c_desc, source, target_ptr, C_ROWS, TILES.PIECES, TILES.STAGING)
         with tlx.async_task(num_warps=1, num_regs=64):
             multiply(ring, acc, source, B_IS_NK)
         # Each loading warp has its share of the row numbers, the same in all lanes.

@@ -1,14 +1,16 @@
-"""How the tiles of a gathered product are cut: one configuration, which a GEMM of wide tiles has too.
+"""The cut of a gathered product: one configuration, which a GEMM of wide tiles has too.
 
-Input: the bytes of input and output elements. Output: the kernel's compile-time arguments. For example:
+Input: the bytes of input and output elements. Output: the kernel's constants. For example:
 
-    Configuration().meta(2, 2, False)        {"BM": 128, "BN": 256, "BK": 64, "STAGES": 4, "PIECES": 4, ...}
+    Configuration().meta(2, 2, False)        {"TILES": Tiles(BM=128, BN=256, GROUP_M=16, ...), "STAGES": 4, ...}
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
+
+from ..gemm.tiles import Tiles
 
 LINE_BYTES = 128    # one swizzle row: BK elements of any type, and the columns that a consumer sends at a time
 
@@ -26,9 +28,9 @@ class Configuration:
     load_warps: int = 4
 
     def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool, blackwell: bool = False) -> dict:
-        """The kernel's compile-time arguments; that of Blackwell has a task for each role. Each output tile starts with the first
-        staging tile, so their number divides that of the pieces."""
+        """The kernel's constants; that of Blackwell has a task for each role, and one that stores. Each output tile starts with the
+        first staging tile, so their number divides that of the pieces."""
         pieces = max(1, self.bn * out_bytes // LINE_BYTES)
-        tasks = dict(LOAD_WARPS=self.load_warps, **{} if blackwell else dict(CONSUMERS=self.consumers))
-        return dict(BM=self.bm, BN=self.bn, BK=LINE_BYTES // in_bytes, GROUP_M=self.group_m, STAGES=self.stages, PIECES=pieces,
-                    STAGING=gcd(self.staging, pieces), B_IS_NK=b_is_nk, **tasks)
+        tiles = Tiles(self.bm, self.bn, self.group_m, LINE_BYTES // in_bytes, 1 if blackwell else self.consumers, pieces,
+                      gcd(self.staging, pieces), False, b_is_nk)
+        return dict(TILES=tiles, STAGES=self.stages, LOAD_WARPS=self.load_warps)

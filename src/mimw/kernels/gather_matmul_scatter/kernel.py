@@ -25,7 +25,7 @@ from ..gemm.output import output, staging_tile
 from ..gemm.product import columns, multiply
 from ..gemm.roles import input_pipe
 from ..gemm.sources import OneMatrix
-from ..gemm.tiles import Problem, Tiles, part_of
+from ..gemm.tiles import Problem, part_of
 
 
 @tle.struct
@@ -90,18 +90,16 @@ def compute(inputs, out, source, numbers, C_ROWS, part):
 
 
 @mimw.jit
-def gather_matmul_scatter(a_desc, b_desc, c_desc, source_ptr, target_ptr, R, N, K, C_ROWS, BM: tl.constexpr, BN: tl.constexpr,
-                          BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-                          PIECES: tl.constexpr, STAGING: tl.constexpr, LOAD_WARPS: tl.constexpr, B_IS_NK: tl.constexpr):
-    """C[target[i], :] = A[source[i], :] B for i < R, with B as (K, N), or as (N, K) where B_IS_NK."""
-    tiles = Tiles(BM, BN, GROUP_M, BK, CONSUMERS, PIECES, STAGING, False, B_IS_NK)
-    operands, source = PickedOperands(a_desc, b_desc, B_IS_NK), OneMatrix(Problem(R, N, K), tiles)
-    inputs = input_pipe(operands, tiles, STAGES)
-    out = output(c_desc, tiles)
+def gather_matmul_scatter(a_desc, b_desc, c_desc, source_ptr, target_ptr, R, N, K, C_ROWS, TILES: tl.constexpr,
+                          STAGES: tl.constexpr, LOAD_WARPS: tl.constexpr):
+    """C[target[i], :] = A[source[i], :] B for i < R."""
+    operands, source = PickedOperands(a_desc, b_desc, TILES.B_IS_NK), OneMatrix(Problem(R, N, K), TILES)
+    inputs = input_pipe(operands, TILES, STAGES)
+    out = output(c_desc, TILES)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=232, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=232, replicate=TILES.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), out, source, target_ptr, C_ROWS, part_of(tiles, me))
+            compute(inputs.reader(consumer(me)), out, source, target_ptr, C_ROWS, part_of(TILES, me))
         with tlx.async_task(num_warps=LOAD_WARPS, num_regs=40):  # producer
             load(inputs.writer(), operands, source, source_ptr)

@@ -39,5 +39,4 @@ def arguments(x, starts, ends, indices, values=None, chosen: Configuration | Non
     chosen = chosen or configuration(m, n, k)
     if chosen.candidates < k or chosen.candidates != power_of_two(chosen.candidates):
         raise ValueError(f"candidates is {chosen.candidates}; it must be a power of two, {k} or more")
-    order = {} if largest else {"LARGEST": False}
-    return (m, ), (x, starts, ends, indices, values, n, k, row), chosen.meta(k, x.dtype.itemsize) | order
+    return (m, ), (x, starts, ends, indices, values, n, k, row), chosen.meta(k, x.dtype.itemsize, largest)

@@ -1,6 +1,6 @@
-"""How a launch is cut up.
+"""The cut of a launch.
 
-Input: how many rows of which length, and k. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+Input: how many rows of which length, and k. Output: a `Configuration`, whose `meta` gives the kernel's constants:
 
     configuration(64, 524288, 2048)     Configuration(ctas=4, warps=16, chunks=4, candidates=4096)
 """
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import mimw.tle as tle
 import mimw.tlx as tlx
+
+from .kernel import Form
 
 WIDEST = 16             # bytes that a thread loads at once
 MOST_CTAS = 16          # of one cluster
@@ -35,13 +37,13 @@ class Configuration:
     chunks: int = 4
     candidates: int = MOST
 
-    def meta(self, k: int, in_bytes: int) -> dict:
-        """The kernel's compile-time arguments."""
+    def meta(self, k: int, in_bytes: int, largest: bool = True) -> dict:
+        """The kernel's constants, and launch options."""
         threads, each = 32 * self.warps, WIDEST // in_bytes
         layout = tlx.layout(((32, self.warps), (each, self.chunks)), ((each, 32 * each), (1, threads * each)))
         mesh = tle.device_mesh({"cluster": self.ctas}) if self.ctas > 1 else None
-        return dict(mesh=mesh, layout=layout, BLOCK=threads * each * self.chunks, ROOM=power_of_two(k), CANDIDATES=self.candidates,
-                    num_warps=self.warps)
+        form = Form(threads * each * self.chunks, power_of_two(k), self.candidates, largest)
+        return dict(mesh=mesh, layout=layout, FORM=form, num_warps=self.warps)
 
 
 def configuration(rows: int, n: int, k: int) -> Configuration:

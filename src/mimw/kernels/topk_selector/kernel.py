@@ -230,16 +230,25 @@ def choose(row, results, table, counters, columns, candidates, found, wanted, st
     emit(row, results, start + tl.where(larger, place, wanted - rest + place), column, taken)
 
 
+@tle.struct
+class Form:
+    """Constants: BLOCK numbers at a time, ROOM places, K or more, and CANDIDATES, ROOM or more: places in shared memory for
+    results, and as many for candidates. LARGEST numbers, or the smallest."""
+    BLOCK: tl.constexpr
+    ROOM: tl.constexpr
+    CANDIDATES: tl.constexpr
+    LARGEST: tl.constexpr
+
+
 @mimw.jit
-def topk_selector(x, starts, ends, indices, values, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
-                  ROOM: tl.constexpr, CANDIDATES: tl.constexpr, LARGEST: tl.constexpr = True):
+def topk_selector(x, starts, ends, indices, values, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, FORM: tl.constexpr):
     """indices[row] = where the K largest (or smallest) of x[row, starts[row]:ends[row]] are, in any order, then -1.
 
     args:      starts, ends   int32; None for whole rows
                values         (rows, K) of x's type: what is there; None where nobody asks
-               BLOCK          numbers at a time, in `layout`
-               ROOM           K or more; CANDIDATES ROOM or more: places in shared memory for results, and as many for candidates
+               layout         of a block
     """
+    CANDIDATES: tl.constexpr = FORM.CANDIDATES
     SIZE: tl.constexpr = 1 if mesh is None else mesh.size
     rank, row = 0, tl.program_id(0)
     if mesh is not None:
@@ -248,9 +257,9 @@ def topk_selector(x, starts, ends, indices, values, N, K, stride, mesh: tl.const
     if starts is not None:
         begin = tl.minimum(tl.maximum(tl.load(starts + row), 0), N)
         end = tl.minimum(tl.maximum(tl.load(ends + row), begin), N)
-    of_row = Row(x + row.to(tl.int64) * stride, begin, end, rank, mesh, layout, BLOCK, LARGEST)
+    of_row = Row(x + row.to(tl.int64) * stride, begin, end, rank, mesh, layout, FORM.BLOCK, FORM.LARGEST)
     results = Results(indices, values, row.to(tl.int64) * K)
-    number = tl.arange(0, ROOM)
+    number = tl.arange(0, FORM.ROOM)
     table, counters = tle.gpu.alloc([BINS], tl.int32), tle.gpu.alloc([2], tl.int32)
     room = tle.gpu.alloc([2 * CANDIDATES], tl.int32, init_value=tl.zeros((2 * CANDIDATES, ), tl.int32))
     lists = Lists(room, counters, CANDIDATES)
