@@ -16,6 +16,8 @@ _DEFINED_FUNCTIONS = re.compile(r'\btt\.func\s+(?:public |private |nested )?(@(?
 _RESULTS = re.compile(r"\s*%[\w$.-]+(?::\d+)?(?:, %[\w$.-]+(?::\d+)?)* = ")
 _CONSTANTS = re.compile(r"^\s*(%v\d+) = arith\.constant (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"%v\d+\b")
+_LAYOUTS = re.compile(r"^(#\w+) = (.*)$", re.MULTILINE)
+_NAMED_LAYOUT = re.compile(r"#\w+\b(?!\.)")
 _INNER = re.compile(r"(%[\w$.-]+)(?= = |: )")        # of a loop, a partition, a block or a function: what its head names
 
 
@@ -101,8 +103,8 @@ def normalised(text: str) -> str:
 
 
 def with_constants_inside(text: str) -> str:
-    """A normalised text with each constant in place of its name: in which order a block's constants stand says nothing of the
-    code."""
+    """A normalised text with each constant in place of its name, and layouts numbered as they are used: in which order a block's
+    constants stand says nothing of the code."""
     constants = dict(_CONSTANTS.findall(text))
     kept = "\n".join(line for line in text.splitlines() if not _CONSTANTS.match(line))
     numbers: dict[str, str] = {}
@@ -111,4 +113,20 @@ def with_constants_inside(text: str) -> str:
         found = constants.get(match.group())
         return f"<{found}>" if found else numbers.setdefault(match.group(), f"%v{len(numbers)}")
 
-    return _NUMBERED.sub(name, kept)
+    return _with_layouts_numbered(_NUMBERED.sub(name, kept))
+
+
+def _with_layouts_numbered(text: str) -> str:
+    """The text with its layouts' names, `#blocked1` and the like, and their lines in the order in which the code names them."""
+    layouts = dict(_LAYOUTS.findall(text))
+    code = _LAYOUTS.sub("", text).lstrip("\n")
+    known: dict[str, str] = {}
+
+    def name(match: re.Match) -> str:
+        given = match.group()
+        return known.setdefault(given, f"#{len(known)}") if given in layouts else given
+
+    code, lines = _NAMED_LAYOUT.sub(name, code), []
+    while len(lines) < len(known):      # a layout may be made of another, which is numbered then
+        lines.append(f"#{len(lines)} = {_NAMED_LAYOUT.sub(name, layouts[list(known)[len(lines)]])}")
+    return "\n".join([*lines, code])

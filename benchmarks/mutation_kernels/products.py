@@ -57,7 +57,7 @@ def _experts(hidden: int = 64, inner: int = 256, stages: int = 0, **configuratio
             for name, shape in moe.room_for(40, 2, 3, inner, hidden, chosen).items()}
     for kernel, grid, args, meta in moe.launches(x, gate_up, down, ids, weights, np.zeros_like(x), room, 2, chosen):
         if kernel in (moe.kernel, moe.few_rows_gemm):
-            return kernel, grid, args, meta | ({"STAGES": stages} if stages else {})
+            return kernel, grid, args, meta | ({"FORM": meta["FORM"].replace(STAGES=stages)} if stages else {})
         mimw.simulate(kernel, grid, *args, **meta)
 
 

@@ -92,7 +92,9 @@ def functions(sources: Iterable[File]) -> Iterator[Function]:
 
 
 def struct_lines(file: File) -> set[int]:
-    """Of the classes that are `tle.struct`s, with their decorators."""
-    structs = [node for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef)
-               and any(ast.unparse(one) == "tle.struct" for one in node.decorator_list)]
-    return set().union(*(_lines(node) | _lines(one) for node in structs for one in node.decorator_list))
+    """Of the classes that kernels read: `tle.struct`s, with their decorators, and the named tuples of a kernel's nouns.py, which
+    are parameters of its launches."""
+    classes = [node for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef)]
+    nouns = [node for node in classes if any(ast.unparse(one) == "tle.struct" for one in node.decorator_list)
+             or file.path.name == "nouns.py" and any(ast.unparse(base) == "NamedTuple" for base in node.bases)]
+    return set().union(*(_lines(node) | _lines(one) for node in nouns for one in (node, *node.decorator_list)))

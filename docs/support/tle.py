@@ -93,9 +93,10 @@ assert np.allclose(y, 3 * x.reshape(4, 128).mean(0))
   `__init__`: a value that takes some work is made by a function. They may inherit from structs.
 * A field is never assigned: `sums = sums.replace(chunks=0)` is a copy with another field. `a if c else b` between structs takes
   a `c` that is known when compiling; write `if c: sums = ..`.
-* A launch takes no struct, only the fields, of which the kernel makes one. A struct of constants may be made outside of
-  kernels: a kernel names it as a global, or is given it for a parameter `TILES: tl.constexpr`. Equal ones are one
-  launch, also in caches and in other processes; `Tiles(4, 8).replace(M=2)` is another configuration to tune.
+* A launch takes no struct, only the fields, of which the kernel makes one; or Python's named tuples of numbers and
+  arrays, whose fields the kernel reads by name. A struct of constants may be made outside of kernels: a kernel names it
+  as a global, or is given it for a parameter `TILES: tl.constexpr`. Equal ones are one launch, also in caches and in
+  other processes; `Tiles(4, 8).replace(M=2)` is another configuration to tune.
 """
 
 

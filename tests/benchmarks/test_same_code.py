@@ -72,6 +72,15 @@ def test_constants_may_stand_in_any_order():
     assert with_constants_inside(one).splitlines()[0] == "%v0 = arith.addi <1 : i32>, <2 : i32> : i32"
 
 
+def test_names_of_layouts_say_nothing():
+    one = "#blocked = #ttg.blocked<{order = [0]}>\n#blocked1 = #ttg.blocked<{order = [1]}>\nload #blocked1\nload #blocked"
+    other = "#blocked = #ttg.blocked<{order = [1]}>\n#blocked1 = #ttg.blocked<{order = [0]}>\nload #blocked\nload #blocked1"
+    wrong = other.replace("load #blocked\n", "load #blocked1\n")
+    assert with_constants_inside(one) == with_constants_inside(other) != with_constants_inside(wrong)
+    assert with_constants_inside("#s = #ttg.slice<{parent = #b}>\n#b = #ttg.blocked<{}>\nuse #s") == (
+        "#0 = #ttg.slice<{parent = #1}>\n#1 = #ttg.blocked<{}>\nuse #0")
+
+
 def test_locations_are_nested_and_strings_are_not_read():
     text = '%x: i32 loc(callsite("a)b"("f.py":1:2) at #loc)), %y: i32 loc("y"(#loc1))) {\n#loc1 = loc(unknown)'
     assert without_locations(text) == "%x: i32, %y: i32) {"

@@ -52,6 +52,8 @@ class Tiles:
     assert (one.is_jit, one.parameters, other.is_jit) == (True, ("shape", "n", "wide"), False)
     assert sorted(file.code_lines() - one.lines()) == [2, 10, 13, 14, 16, 17, 19]
     assert struct_lines(file) == {16, 17, 18, 19}
+    nouns = "class Steps(NamedTuple):\n    row: Any\n\nclass Other(Base):\n    pass\n"
+    assert [struct_lines(one) for one in files(package=package(tmp_path / "more", nouns=nouns, kernel=nouns))] == [set(), {1, 2}]
     assert [number for number, _ in reads_by_number(one)] == [5]
     assert clauses([file]) == [f"{file.path}:10 arguments: What is"]
 

@@ -184,7 +184,7 @@ def test_no_interleaving_is_wrong():
     """Few seeds; 200 of each kernel and cut are in benchmarks/notes/moe.md."""
     launches, _ = made(problem(20, 2, 3, 72, 72), CUTS["decoding"], 2)
     for kernel, grid, args, meta in launches:
-        if kernel is moe.kernel and meta["GATED"]:
+        if kernel is moe.kernel and meta["FORM"].GATED.value:
             assert mimw.check(kernel, grid, *args, seeds=2, **meta).ok
         mimw.simulate(kernel, grid, *args, **meta)
 

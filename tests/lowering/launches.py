@@ -20,4 +20,4 @@ def ptx_of(kernel, args: tuple, meta: dict) -> str:
     arguments = {parameter.name: given[parameter.name] if parameter.name in given else parameter.default for parameter in fn.params}
     signature, constants, _ = specialise(fn, arguments)
     return to_assembly(kernel, {name: type_ for name, type_ in signature.items() if type_ != "constexpr"},
-                       {fn.arg_names[path[0]]: value for path, value in constants.items()}, "sm_90a", options).stage("ptx")
+                       constants, "sm_90a", options).stage("ptx")

@@ -4,6 +4,7 @@ import contextlib
 import subprocess
 import sys
 import warnings
+from typing import NamedTuple
 
 import pytest
 
@@ -190,6 +191,22 @@ def test_a_launch_is_frozen_once_and_given_addresses(monkeypatch):
     assert grid == (3, ) and args[0].base is other and args[0].block_shape == [8, 8] and args[1] is target and args[2] == 12
     launch(x, y)
     assert kernel.frozen == [(7, (x.data_ptr(), y.data_ptr()))] and len(kernel.launches) == 1
+
+
+class Given(NamedTuple):
+    data: torch.Tensor
+    steps: tuple
+
+
+def test_tensors_in_tuples_come_with_the_call():
+    x, kernel = torch.zeros(16, 16), Kernel()
+    launch = Launch(x, kernel, (3, ), (Given(x, (16, 1)), 12, (x, None)), {})
+    launch._device = 0
+    first, second = torch.zeros(16, 16), torch.zeros(16, 16)
+    launch(first, second)
+    (_, (given, twelve, pair), _), = kernel.launches
+    assert type(given) is Given and given.data is first and given.steps == (16, 1) and twelve == 12
+    assert pair[0] is second and pair[1] is None
 
 
 def test_the_note_comes_once_and_names_the_callers_line():

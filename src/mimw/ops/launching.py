@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -57,9 +58,9 @@ class Launch:
     """A launch made ready for arrays that look alike, whichever they are.
 
     args:      on      a tensor of the device
-               kernel, grid, args, meta   of the launch; the tensors and descriptors among `args` show what is to come: only their
-                       shapes, strides, types and alignment count, and no memory is held
-    returns:   of the call `launch(*tensors)`: nothing. One tensor for each tensor and descriptor among `args`, in that order; a
+               kernel, grid, args, meta   of the launch; the tensors and descriptors among `args` and in their tuples show what is
+                       to come: only their shapes, strides, types and alignment count, and no memory is held
+    returns:   of the call `launch(*tensors)`: nothing. One tensor for each of these tensors and descriptors, in their order; a
                        view need not be given as one, since only a descriptor's address is taken
     """
 
@@ -98,7 +99,7 @@ class Launch:
     def _filled(self, tensors: tuple[Tensor, ...]) -> list:
         """The arguments, with these tensors and descriptors of them."""
         given = iter(tensors)
-        return [one(next(given)) if type(one) is _Shape else next(given) if one is _TENSOR else one for one in self._args]
+        return [_with_memory(one, given) for one in self._args]
 
     def _freeze(self, args: list) -> None:
         frozen = self._kernel.freeze(self._grid, *args, **self._meta).forget()
@@ -132,7 +133,21 @@ class _Shape:
 def _without_memory(value: Any) -> Any:
     if isinstance(value, mimw.TensorDescriptor):
         return _Shape(value.shape, value.strides, value.block_shape, value.padding, value.round_f32_to_tf32)
+    if isinstance(value, tuple):
+        return _like(value, map(_without_memory, value))
     return _TENSOR if isinstance(value, Tensor) else value
+
+
+def _with_memory(value: Any, given: Iterator[Tensor]) -> Any:
+    if type(value) is _Shape:
+        return value(next(given))
+    if isinstance(value, tuple):
+        return _like(value, (_with_memory(item, given) for item in value))
+    return next(given) if value is _TENSOR else value
+
+
+def _like(value: tuple, items: Iterable) -> tuple:
+    return value._make(items) if hasattr(value, "_fields") else tuple(items)
 
 
 @cache

@@ -1,15 +1,17 @@
-"""How the tiles of a block-scaled product are cut: two consumers of 64 or 128 rows, 128 columns.
+"""The cut of a block-scaled product: two consumers of 64 or 128 rows, 128 columns.
 
-Input: the columns of C and the bytes of an output element. Output: the kernel's compile-time arguments. For example:
+Input: the columns of C and the bytes of an output element. Output: the kernel's constants. For example:
 
     configuration(4096, 7168, "plain", 132)       Configuration(bm=256, stages=4, rows=128, ...)
-    Configuration().meta(4096, 2, "plain")        {"BM": 128, "GROUP_M": 8, "STAGES": 5, "ROWS": 64, "PIECES": 2, "STAGING": 2, ...}
+    Configuration().meta(4096, 2, "plain")        {"FORM": Form(BM=128, GROUP_M=8, STAGES=5, ROWS=64, PIECES=2, STAGING=2, ...)}
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
+
+from .nouns import Form
 
 LINE_BYTES = 128    # the columns that a consumer sends at a time
 
@@ -32,12 +34,12 @@ class Configuration:
     early: bool = False
 
     def meta(self, n: int, out_bytes: int, layout: str) -> dict:
-        """The kernel's compile-time arguments. Each part of a tile starts with the first staging tile, so their number divides that
+        """The kernel's constants. Each part of a tile starts with the first staging tile, so their number divides that
         of the pieces."""
         pieces = max(1, 128 * out_bytes // LINE_BYTES)
-        return dict(BM=self.bm, GROUP_M=self.group_m, STAGES=self.stages, ROWS=self.rows, PIECES=pieces,
-                    STAGING=gcd(self.staging, pieces), LAYOUT=layout, TOGETHER=self.together, APART=self.apart,
-                    NARROW=self.narrow and 0 < n % 128 <= 64, EARLY=self.early)
+        narrow = self.narrow and 0 < n % 128 <= 64
+        return dict(FORM=Form(self.bm, self.group_m, self.stages, self.rows, pieces, gcd(self.staging, pieces), layout,
+                              self.together, self.apart, narrow, self.early))
 
 
 TALL = Configuration(bm=256, rows=128, stages=4, staging=1, together=1)

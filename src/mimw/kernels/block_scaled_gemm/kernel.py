@@ -67,11 +67,9 @@ class Operands:
 
 @tle.struct
 class ScalesOfB:
-    """B's scales; the ways from one group, one column of blocks and one chunk to the next."""
+    """B's scales and their strides."""
     scales: tl.tensor
-    next_group: Any
-    next_column: Any
-    next_step: Any
+    steps: Any
 
 
 @mimw.jit
@@ -175,8 +173,8 @@ def compute(inputs, groups, scales, out, part):
         whole, all_tiles = whole_tiles(groups, here.rows)
         while tile < before + all_tiles:
             m, n, count = place(groups, tile - before, whole, here.rows)
-            at = scales.scales + group.to(tl.int64) * scales.next_group + n // BLOCK * scales.next_column
-            chunks = Chunks(inputs, chunk, steps, at, scales.next_step, (here.row + m) % WHOLE)
+            at = scales.scales + group.to(tl.int64) * scales.steps.group + n // BLOCK * scales.steps.column
+            chunks = Chunks(inputs, chunk, steps, at, scales.steps.chunk, (here.row + m) % WHOLE)
             m += part.ROW
             if groups.NARROW:
                 if tile - before >= whole:
@@ -197,26 +195,25 @@ def compute(inputs, groups, scales, out, part):
 
 
 @mimw.jit
-def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N, K,
-                      BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, ROWS: tl.constexpr, PIECES: tl.constexpr,
-                      STAGING: tl.constexpr, LAYOUT: tl.constexpr, TOGETHER: tl.constexpr, APART: tl.constexpr,
-                      NARROW: tl.constexpr, EARLY: tl.constexpr):
+def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, steps, ends, groups, sizes, FORM: tl.constexpr):
     """C = A B[group] with scales. A is (matrices, M, K), B (groups, N, K), A's scales (matrices, cdiv(K, 128), M)."""
-    tl.static_assert(APART <= STAGES, "the second consumer's slots would never be given back")
-    CONSUMERS: tl.constexpr = BM // ROWS
-    CONTIGUOUS: tl.constexpr = LAYOUT == "contiguous"
+    BM: tl.constexpr = FORM.BM
+    STAGES: tl.constexpr = FORM.STAGES
+    tl.static_assert(FORM.APART <= STAGES, "the second consumer's slots would never be given back")
+    CONSUMERS: tl.constexpr = BM // FORM.ROWS
+    CONTIGUOUS: tl.constexpr = FORM.LAYOUT == "contiguous"
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
                       b=tle.gpu.alloc([STAGES, BLOCK, BLOCK], tlx.dtype_of(b_desc)),
                       scales=tle.gpu.alloc([STAGES, 2 * BM if CONTIGUOUS else BM], tl.float32))
-    staging = tlx.local_alloc((64, BLOCK // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
-    rows = Groups(ends, groups, Problem(M, N, K), Grid(BM, BLOCK, GROUP_M), LAYOUT, NARROW)
-    scales = ScalesOfB(scale_b, next_group, next_column, next_step)
+    staging = tlx.local_alloc((64, BLOCK // FORM.PIECES), tlx.dtype_of(c_desc), FORM.STAGING * CONSUMERS)
+    rows = Groups(ends, groups, Problem(sizes.M, sizes.N, sizes.K), Grid(BM, BLOCK, FORM.GROUP_M), FORM.LAYOUT, FORM.NARROW)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            part = Part(me, ROWS * me, ROWS, STAGING * me, TOGETHER, APART, EARLY, CONTIGUOUS)
-            compute(inputs.reader(consumer(me)), rows, scales, Output(c_desc, staging, PIECES, STAGING), part)
+            part = Part(me, FORM.ROWS * me, FORM.ROWS, FORM.STAGING * me, FORM.TOGETHER, FORM.APART, FORM.EARLY, CONTIGUOUS)
+            out = Output(c_desc, staging, FORM.PIECES, FORM.STAGING)
+            compute(inputs.reader(consumer(me)), rows, ScalesOfB(scale_b, steps), out, part)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), Operands(a_desc, b_desc, scales_desc), rows)

@@ -25,6 +25,7 @@ from .few_rows import few_rows_gemm
 from .few_tokens import FEW, few
 from .fp8 import FP8, scaled_configuration, scaled_launches, scaled_room_for
 from .kernel import expert_gemm as kernel
+from .nouns import FewRowsForm, Form
 from .rows import combine, quantise, spread, spread_few
 from .scaled import scaled_expert_gemm
 
@@ -55,18 +56,20 @@ def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs
     row tokens[r] // k. `rows` of all are some token's."""
     count = b.shape[0]
     bn = columns_of(chosen, n, rows, count, programs, gated)
-    meta = product_meta(chosen, bn, a.dtype.itemsize, c.dtype.itemsize, gated, picked)
+    constants = product_meta(chosen, bn, a.dtype.itemsize, c.dtype.itemsize, gated, picked)
     width = bn // 2 if gated else bn
     tiles = c.shape[0] // chosen.bm * -(-n // width)
-    grid, given = (min(programs * chosen.ctas, tiles), ), (described(a, [1 if picked else chosen.bm, meta["BK"]]),
-                                                           described(b, [1, width, meta["BK"]]))
-    threads = 128 * (meta["CONSUMERS"] + 1)
+    grid, given = (min(programs * chosen.ctas, tiles), ), (described(a, [1 if picked else chosen.bm, constants["BK"]]),
+                                                           described(b, [1, width, constants["BK"]]))
+    threads = 128 * (constants["CONSUMERS"] + 1)
     options = {} if chosen.ctas == 1 else {"maxnreg": 65536 // chosen.ctas // threads // 8 * 8}
-    meta = {**meta, **options, "num_warps": 4, "launch_pdl": True}
+    options |= {"num_warps": 4, "launch_pdl": True}
     if chosen.swapped:
-        return few_rows_gemm, grid, (*given, c, experts, total, counter, n, a.shape[1]), meta
+        args = *given, c, experts, total, counter, n, a.shape[1]
+        return few_rows_gemm, grid, args, {"FORM": FewRowsForm(**constants), **options}
     share = chosen.bm if chosen.ping_pong else chosen.bm // chosen.consumers
-    return kernel, grid, (*given, described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k), meta
+    args = *given, described(c, [share, width // constants["PIECES"]]), tokens, experts, total, n, a.shape[1], k
+    return kernel, grid, args, {"FORM": Form(**constants), **options}
 
 
 def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, chosen: Configuration | None = None) -> list[tuple]:

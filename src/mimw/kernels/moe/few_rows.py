@@ -95,28 +95,30 @@ def compute(inputs, order, c, source, me: tl.constexpr, HALVES: tl.constexpr, CO
 
 
 @mimw.jit
-def few_rows_gemm(a_desc, b_desc, c, experts_ptr, total_ptr, counter, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-                  GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, GATED: tl.constexpr, CTAS: tl.constexpr):
+def few_rows_gemm(a_desc, b_desc, c, experts_ptr, total_ptr, counter, N, K, FORM: tl.constexpr):
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
     (experts, N or 2 N, K). C's rows follow each other. `counter` is an int32, 0 before and after a launch, or None."""
-    tl.static_assert(BN == 2 * HEIGHT * CONSUMERS or BN == HEIGHT * CONSUMERS and not GATED, "64 weights a consumer, or twice 64")
-    inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
-                      a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
-                      b=tle.gpu.alloc([STAGES, BN, BK], tlx.dtype_of(b_desc)))
+    CONSUMERS: tl.constexpr = FORM.CONSUMERS
+    tl.static_assert(FORM.BN == 2 * HEIGHT * CONSUMERS or FORM.BN == HEIGHT * CONSUMERS and not FORM.GATED,
+                     "64 weights a consumer, or twice 64")
+    inputs = tle.pipe(capacity=FORM.STAGES, readers=consumers(CONSUMERS), name="inputs",
+                      a=tle.gpu.alloc([FORM.STAGES, FORM.BM, FORM.BK], tlx.dtype_of(a_desc)),
+                      b=tle.gpu.alloc([FORM.STAGES, FORM.BN, FORM.BK], tlx.dtype_of(b_desc)))
     order = order_pipe(counter, CONSUMERS)
-    HALVES: tl.constexpr = BN // (HEIGHT * CONSUMERS)
-    tiles, operands = BlockTiles(BM, BN // 2 if GATED else BN, GROUP_M, BK), ExpertOperands(a_desc, b_desc, experts_ptr, N, GATED)
-    if not GATED:
-        BYTES: tl.constexpr = BN * BK * tlx.size_of(tlx.dtype_of(b_desc))
-        ask_ahead(operands, blocks(total_ptr, N, K, tiles), AHEAD_BYTES // CTAS // BYTES)
+    HALVES: tl.constexpr = FORM.BN // (HEIGHT * CONSUMERS)
+    tiles = BlockTiles(FORM.BM, FORM.BN // 2 if FORM.GATED else FORM.BN, FORM.GROUP_M, FORM.BK)
+    operands = ExpertOperands(a_desc, b_desc, experts_ptr, N, FORM.GATED)
+    if not FORM.GATED:
+        BYTES: tl.constexpr = FORM.BN * FORM.BK * tlx.size_of(tlx.dtype_of(b_desc))
+        ask_ahead(operands, blocks(total_ptr, N, K, tiles), AHEAD_BYTES // FORM.CTAS // BYTES)
     tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
     tl.extra.cuda.gdc_launch_dependents()
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240 // CTAS // 8 * 8, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=240 // FORM.CTAS // 8 * 8, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             received = None if order is None else order.reader(consumer(me))
-            compute(inputs.reader(consumer(me)), received, c, blocks(total_ptr, N, K, tiles), me, HALVES, CONSUMERS, GATED)
+            compute(inputs.reader(consumer(me)), received, c, blocks(total_ptr, N, K, tiles), me, HALVES, CONSUMERS, FORM.GATED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             source, sent = blocks(total_ptr, N, K, tiles), None if order is None else order.writer()
             load_stolen(Loader(inputs.writer(), operands, source), source, sent, counter)

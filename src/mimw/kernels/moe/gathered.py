@@ -28,6 +28,7 @@ from ..descriptors import described
 from ..gemm.ring import Ring
 from .blocks import BlockOutput, BlockTiles, blocks
 from .configs import LINE_BYTES, SHARED_BYTES
+from .nouns import GatheredForm
 
 BM, BN, CONSUMERS, LAG = 128, 256, 2, 2
 REGISTERS = 208, 88         # of a consumer's threads, and of those that copy
@@ -109,25 +110,23 @@ def compute(ring, source, out, part):
 
 
 @mimw.jit
-def gathered_gemm(a_ptr, b_desc, c_desc, sources_ptr, experts_ptr, total_ptr, N, K, M, BM: tl.constexpr, BN: tl.constexpr,
-                  BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr,
-                  LAG: tl.constexpr, EVEN: tl.constexpr, SMALL: tl.constexpr, LARGE: tl.constexpr):
+def gathered_gemm(a_ptr, b_desc, c_desc, sources_ptr, experts_ptr, total_ptr, N, K, M, FORM: tl.constexpr):
     """C[rows, N] = silu(A[sources] gate^T) (A[sources] up^T) of rows in blocks of BM; gate and up are the halves of B[expert], with
     A as (M, K) and B as (experts, 2 N, K). K is a multiple of BK where it is EVEN."""
-    WIDTH: tl.constexpr = BN // 2
-    tl.static_assert(STAGES >= LAG + 2)
-    a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_ptr), STAGES)
-    b_tiles = tlx.local_alloc((BN, BK), tlx.dtype_of(b_desc), STAGES)
-    staging = tlx.local_alloc((BM // CONSUMERS, WIDTH // PIECES), tlx.dtype_of(c_desc), CONSUMERS)
-    ring = Ring(a_tiles, b_tiles, tlx.alloc_barriers(STAGES, 2), tlx.alloc_barriers(STAGES, CONSUMERS), STAGES)
-    tiles, operands = BlockTiles(BM, WIDTH, GROUP_M, BK), Gathered(a_ptr, b_desc, sources_ptr, experts_ptr, M)
+    WIDTH: tl.constexpr = FORM.BN // 2
+    tl.static_assert(FORM.STAGES >= FORM.LAG + 2)
+    a_tiles = tlx.local_alloc((FORM.BM, FORM.BK), tlx.dtype_of(a_ptr), FORM.STAGES)
+    b_tiles = tlx.local_alloc((FORM.BN, FORM.BK), tlx.dtype_of(b_desc), FORM.STAGES)
+    staging = tlx.local_alloc((FORM.BM // FORM.CONSUMERS, WIDTH // FORM.PIECES), tlx.dtype_of(c_desc), FORM.CONSUMERS)
+    ring = Ring(a_tiles, b_tiles, tlx.alloc_barriers(FORM.STAGES, 2), tlx.alloc_barriers(FORM.STAGES, FORM.CONSUMERS), FORM.STAGES)
+    tiles, operands = BlockTiles(FORM.BM, WIDTH, FORM.GROUP_M, FORM.BK), Gathered(a_ptr, b_desc, sources_ptr, experts_ptr, M)
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=LARGE, replicate=CONSUMERS):
+        with tlx.async_task("default", num_regs=FORM.LARGE, replicate=FORM.CONSUMERS):
             me: tl.constexpr = tlx.async_task_replica_id()
-            out = BlockOutput(c_desc, staging, PIECES, 1, BM // CONSUMERS, True)
-            compute(ring, blocks(total_ptr, N, K, tiles), out, Share(me, CONSUMERS))
-        with tlx.async_task(num_warps=4, num_regs=SMALL):
-            gather(ring, operands, blocks(total_ptr, N, K, tiles), LAG, EVEN)
+            out = BlockOutput(c_desc, staging, FORM.PIECES, 1, FORM.BM // FORM.CONSUMERS, True)
+            compute(ring, blocks(total_ptr, N, K, tiles), out, Share(me, FORM.CONSUMERS))
+        with tlx.async_task(num_warps=4, num_regs=FORM.SMALL):
+            gather(ring, operands, blocks(total_ptr, N, K, tiles), FORM.LAG, FORM.EVEN)
 
 
 def gathered_product(a, b, c, sources, experts, total, programs: int, group_m: int = 8) -> tuple:
@@ -143,11 +142,12 @@ def gathered_product(a, b, c, sources, experts, total, programs: int, group_m: i
     size, (_, n), (m, k) = a.dtype.itemsize, c.shape, a.shape
     pieces = BN // 2 * size // LINE_BYTES
     stages = (SHARED_BYTES - BM * LINE_BYTES) // (LINE_BYTES * (BM + BN))
-    meta = dict(BM=BM, BN=BN, BK=LINE_BYTES // size, GROUP_M=group_m, STAGES=stages, CONSUMERS=CONSUMERS, PIECES=pieces, LAG=LAG,
-                EVEN=k * size % LINE_BYTES == 0, LARGE=REGISTERS[0], SMALL=REGISTERS[1], num_warps=4)
-    descriptors = described(b, [1, BN // 2, meta["BK"]]), described(c, [BM // CONSUMERS, BN // 2 // pieces])
+    form = GatheredForm(BM, BN, LINE_BYTES // size, group_m, stages, CONSUMERS, pieces, LAG, k * size % LINE_BYTES == 0,
+                        LARGE=REGISTERS[0], SMALL=REGISTERS[1])
+    descriptors = described(b, [1, BN // 2, LINE_BYTES // size]), described(c, [BM // CONSUMERS, BN // 2 // pieces])
     tiles = c.shape[0] // BM * -(-n // (BN // 2))
-    return gathered_gemm, (min(persistent(programs), tiles), ), (a, *descriptors, sources, experts, total, n, k, m), meta
+    args = a, *descriptors, sources, experts, total, n, k, m
+    return gathered_gemm, (min(persistent(programs), tiles), ), args, dict(FORM=form, num_warps=4)
 
 
 __all__ = ["BM", "gathered_gemm", "gathered_product"]

@@ -57,32 +57,35 @@ def tall_tiles(a_desc, STAGES: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr)
 
 
 @mimw.jit
-def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, BM: tl.constexpr, BN: tl.constexpr,
-                BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr,
-                STAGING: tl.constexpr, PING_PONG: tl.constexpr, GATED: tl.constexpr, LOAD_WARPS: tl.constexpr,
-                CTAS: tl.constexpr, PICKED: tl.constexpr):
+def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, FORM: tl.constexpr):
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
     (experts, N or 2 N, K). Where they are not PICKED A's rows lie as C's do."""
-    TALL: tl.constexpr = max(BM, 64)
-    SHARE: tl.constexpr = TALL if PING_PONG else TALL // CONSUMERS
-    tl.static_assert(BM >= 64 or PING_PONG or CONSUMERS == 1, "blocks of fewer than 64 rows are one consumer's")
-    WIDTH: tl.constexpr = BN // 2 if GATED else BN
-    inputs = tle.pipe(capacity=STAGES, readers=one_of_consumers(CONSUMERS) if PING_PONG else consumers(CONSUMERS), name="inputs",
-                      a=tall_tiles(a_desc, STAGES, BM, BK), b=tle.gpu.alloc([STAGES, BN, BK], tlx.dtype_of(b_desc)))
-    staging = tlx.local_alloc((SHARE, WIDTH // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
-    tiles = Tiles(BM, WIDTH, GROUP_M, BK, CONSUMERS, PIECES, STAGING, PING_PONG, True)
-    operands = ExpertOperands(a_desc, b_desc, experts_ptr, N, GATED, sorted_ptr if PICKED else None, TOP_K)
-    if not GATED:
-        BYTES: tl.constexpr = BN * BK * tlx.size_of(tlx.dtype_of(b_desc))
+    STAGES: tl.constexpr = FORM.STAGES
+    CONSUMERS: tl.constexpr = FORM.CONSUMERS
+    LOAD_WARPS: tl.constexpr = FORM.LOAD_WARPS
+    TALL: tl.constexpr = max(FORM.BM, 64)
+    SHARE: tl.constexpr = TALL if FORM.PING_PONG else TALL // CONSUMERS
+    tl.static_assert(FORM.BM >= 64 or FORM.PING_PONG or CONSUMERS == 1, "blocks of fewer than 64 rows are one consumer's")
+    WIDTH: tl.constexpr = FORM.BN // 2 if FORM.GATED else FORM.BN
+    inputs = tle.pipe(capacity=STAGES, name="inputs",
+                      readers=one_of_consumers(CONSUMERS) if FORM.PING_PONG else consumers(CONSUMERS),
+                      a=tall_tiles(a_desc, STAGES, FORM.BM, FORM.BK),
+                      b=tle.gpu.alloc([STAGES, FORM.BN, FORM.BK], tlx.dtype_of(b_desc)))
+    staging = tlx.local_alloc((SHARE, WIDTH // FORM.PIECES), tlx.dtype_of(c_desc), FORM.STAGING * CONSUMERS)
+    tiles = Tiles(FORM.BM, WIDTH, FORM.GROUP_M, FORM.BK, FORM.CONSUMERS, FORM.PIECES, FORM.STAGING, FORM.PING_PONG, True)
+    operands = ExpertOperands(a_desc, b_desc, experts_ptr, N, FORM.GATED, sorted_ptr if FORM.PICKED else None, TOP_K)
+    if not FORM.GATED:
+        BYTES: tl.constexpr = FORM.BN * FORM.BK * tlx.size_of(tlx.dtype_of(b_desc))
         ask_ahead(operands, blocks(total_ptr, N, K, tiles), AHEAD_BYTES // BYTES)
     tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
     tl.extra.cuda.gdc_launch_dependents()
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=(232 if LOAD_WARPS > 1 else 240) // CTAS // 8 * 8, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=(232 if LOAD_WARPS > 1 else 240) // FORM.CTAS // 8 * 8,
+                            replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            out = BlockOutput(c_desc, staging, PIECES, STAGING, tiles.rows(), GATED)
-            part = part_of(tiles, me).replace(ROWS=SHARE, COLUMNS=BN)
+            out = BlockOutput(c_desc, staging, FORM.PIECES, FORM.STAGING, tiles.rows(), FORM.GATED)
+            part = part_of(tiles, me).replace(ROWS=SHARE, COLUMNS=FORM.BN)
             compute_tiles(inputs.reader(consumer(me)), blocks(total_ptr, N, K, tiles), out, part)
         with tlx.async_task(num_warps=LOAD_WARPS, num_regs=40 if LOAD_WARPS > 1 else 24):  # producer
             load(inputs.writer(), operands, blocks(total_ptr, N, K, tiles))

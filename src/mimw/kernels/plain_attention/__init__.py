@@ -15,6 +15,7 @@ from ..contract import Contract
 from ..contract.memory import strides
 from .configs import meta as compile_time
 from .kernel import plain_attention as kernel
+from .nouns import Packed, Problem, Rules, Steps, StepsOfAll
 
 __all__ = ["CONTRACT", "PACKED", "arguments", "kernel", "packed_arguments"]
 
@@ -46,12 +47,12 @@ def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
     """
     left, right = bounds(window)
     of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, sinks=sinks, slopes=slopes, softcap=softcap)
-    meta = compile_time(of.seq_q, of.seq_k, of.dim, of.value_dim, q.dtype.itemsize)
-    steps = [step for x in (q, k, v, o) for step in strides(x)]
-    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes), float(scale_of(scale, of.dim)), of.heads,
-            of.heads // of.kv_heads, of.seq_q, of.seq_k, *steps, None, None, None)
-    grid = -(-of.seq_q // meta["BM"]), of.batch * of.heads
-    return grid, args, {**meta, "CAUSAL": causal, "EXACT": exact and q.dtype.itemsize == 4}
+    meta = compile_time(of.seq_q, of.seq_k, of.dim, of.value_dim, q.dtype.itemsize, causal, exact)
+    rules = Rules(left, right, softcap, sinks, slopes, slopes_step(slopes))
+    problem = Problem(float(scale_of(scale, of.dim)), of.heads, of.heads // of.kv_heads, of.seq_q, of.seq_k)
+    steps = StepsOfAll(*(Steps(*strides(x)) for x in (q, k, v, o)))
+    grid = -(-of.seq_q // meta["FORM"].BM.value), of.batch * of.heads
+    return grid, (q, k, v, o, lse, rules, problem, steps, None, None), meta
 
 
 def packed_arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: int, max_seqlen_k: int, causal: bool = False,
@@ -68,10 +69,10 @@ def packed_arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: 
     left, right = bounds(window)
     of = PACKED.check(q=q, k=k, v=v, o=o, lse=lse, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, sinks=sinks, slopes=slopes,
                       softcap=softcap)
-    meta = compile_time(max_seqlen_q, max_seqlen_k, of.dim, of.value_dim, q.dtype.itemsize)
+    meta = compile_time(max_seqlen_q, max_seqlen_k, of.dim, of.value_dim, q.dtype.itemsize, causal, exact)
+    rules = Rules(left, right, softcap, sinks, slopes, slopes_step(slopes))
+    problem = Problem(float(scale_of(scale, of.dim)), of.heads, of.heads // of.kv_heads, max_seqlen_q, max_seqlen_k)
     # The stride of batches is 0: the kernel adds where a sequence begins.
-    steps = [step for row, head, column in map(strides, (q, k, v, o)) for step in (0, head, row, column)]
-    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes), float(scale_of(scale, of.dim)), of.heads,
-            of.heads // of.kv_heads, max_seqlen_q, max_seqlen_k, *steps, cu_seqlens_q, cu_seqlens_k, of.total_q)
-    grid = -(-max_seqlen_q // meta["BM"]), of.batch * of.heads
-    return grid, args, {**meta, "CAUSAL": causal, "EXACT": exact and q.dtype.itemsize == 4}
+    steps = StepsOfAll(*(Steps(0, head, row, column) for row, head, column in map(strides, (q, k, v, o))))
+    grid = -(-max_seqlen_q // meta["FORM"].BM.value), of.batch * of.heads
+    return grid, (q, k, v, o, lse, rules, problem, steps, Packed(cu_seqlens_q, cu_seqlens_k), of.total_q), meta

@@ -13,8 +13,10 @@ from __future__ import annotations
 from ..attention.changes import HEADS, SOFTCAP, bounds, scale_of, slopes_step
 from ..contract import Contract
 from ..contract.memory import strides
+from ..plain_attention.nouns import Packed, Problem, Rules, Steps
 from .configs import Tiles, metas
 from .kernel import key_gradients, query_gradients
+from .nouns import Inputs, RowSteps, StepsForKeys, StepsForQueries
 
 __all__ = ["Tiles", "key_gradients", "launches", "query_gradients"]
 
@@ -52,22 +54,19 @@ def launches(q, k, v, do, lse, delta, dq, dk, dv, causal: bool = False, scale: f
     four = [x if packed is None else x[None].swapaxes(1, 2) for x in (q, k, v, do, dq, dk, dv)]
     names = dict(zip(("q", "k", "v", "do", "dq", "dk", "dv"), four))
     of = CONTRACT.check(**names, lse=lse, delta=delta, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, slopes=slopes, softcap=softcap)
-    steps = [[*strides(x)] for x in four]
+    steps = [Steps(*strides(x)) for x in four]
     batch, heads, kv_heads, seq_q, seq_k, dim, value_dim = (of.batch, of.heads, of.kv_heads, of.seq_q, of.seq_k, of.dim,
                                                             of.value_dim)
-    row_b, row_h = heads * seq_q, seq_q
+    row_steps = RowSteps(heads * seq_q, seq_q)
     if packed is not None:
-        (seq_q, seq_k), batch, row_b = longest, of.sequences, 0
-        for one in steps:
-            one[0] = 0
-    both = metas(seq_q, seq_k, dim, value_dim, q.dtype.itemsize, large, chosen)
-    of_queries, of_keys = (one | dict(CAUSAL=causal, EXACT=exact and q.dtype.itemsize == 4) for one in both)
-    scale = float(scale_of(scale, dim))
-    more = (left, right, softcap, slopes, slopes_step(slopes), cu_q, cu_k, row_b, row_h, scale, heads, heads // kv_heads, seq_q,
-            seq_k)
-    of_q, of_k, of_v, of_do, of_dq, of_dk, of_dv = steps
-    inputs = *of_q, *of_k, *of_v, *of_do
-    return [(query_gradients, (-(-seq_q // of_queries["BM"]), batch * heads),
-             (q, k, v, do, dq, lse, delta, *more, *inputs, *of_dq), of_queries),
-            (key_gradients, (-(-seq_k // of_keys["BN"]), batch * kv_heads),
-             (q, k, v, do, dk, dv, lse, delta, *more, *inputs, *of_dk, *of_dv), of_keys)]
+        (seq_q, seq_k), batch, row_steps = longest, of.sequences, RowSteps(0, seq_q)
+        steps = [one._replace(batch=0) for one in steps]
+    of_queries, of_keys = metas(seq_q, seq_k, dim, value_dim, q.dtype.itemsize, large, chosen, causal, exact)
+    problem = Problem(float(scale_of(scale, dim)), heads, heads // kv_heads, seq_q, seq_k)
+    more = (lse, delta, Rules(left, right, softcap, None, slopes, slopes_step(slopes)),
+            None if packed is None else Packed(cu_q, cu_k), row_steps, problem)
+    inputs, (*of_inputs, of_dq, of_dk, of_dv) = Inputs(q, k, v, do), steps
+    return [(query_gradients, (-(-seq_q // of_queries["FORM"].BM.value), batch * heads),
+             (inputs, dq, *more, StepsForQueries(*of_inputs, of_dq)), of_queries),
+            (key_gradients, (-(-seq_k // of_keys["FORM"].BN.value), batch * kv_heads),
+             (inputs, dk, dv, *more, StepsForKeys(*of_inputs, of_dk, of_dv)), of_keys)]

@@ -1,16 +1,16 @@
-"""Which tiles for which problem: those of a program that owns queries, and of one that owns keys.
+"""The tiles of a problem: those of a program that owns queries, and of one that owns keys.
 
-Input: lengths, head dims, the bytes of an element, whether the chip has the shared memory of sm_90. Output: compile-time arguments
-of both kernels:
+Input: lengths, head dims, the bytes of an element, whether the chip has the shared memory of sm_90. Output: constants and launch
+options of both kernels:
 
-    metas(1000, 1000, 80, 80, 2, False)         ({"BM": 64, "BN": 64, "D": 80, "D_TILE": 128, ...}, {...})
+    metas(1000, 1000, 80, 80, 2, False)         ({"FORM": Form(D=80, DV=80, D_TILE=128, ...), "num_warps": 8, ...}, {...})
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..plain_attention.configs import meta as forward
+from ..plain_attention.configs import blocks, form
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,16 @@ class Tiles:
 OF_QUERIES, OF_KEYS = Tiles(128, 64, 8, 2), Tiles(64, 64, 8, 2)
 
 
-def metas(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int, large: bool,
-          chosen: tuple[Tiles, Tiles] | None = None) -> tuple[dict, dict]:
-    """Compile-time arguments and launch options of `query_gradients` and of `key_gradients`. The forward's tiles fit everywhere; a
-    program here holds two more of them, and twice the sums, so it has twice the warps for wide heads."""
-    found = forward(seq_q, seq_k, dim, value_dim, in_bytes)
-    if chosen is None and large and in_bytes == 2 and max(dim, value_dim) <= 128 and min(found["BM"], found["BN"]) == 64:
+def metas(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int, large: bool, chosen: tuple[Tiles, Tiles] | None = None,
+          causal: bool = False, exact: bool = False) -> tuple[dict, dict]:
+    """Constants and launch options of `query_gradients` and of `key_gradients`. The forward's tiles fit everywhere; a program here
+    holds two more of them, and twice the sums, so it has twice the warps for wide heads."""
+    found = blocks(seq_q, seq_k, dim, value_dim, in_bytes)
+    if chosen is None and large and in_bytes == 2 and max(dim, value_dim) <= 128 and min(found) == 64:
         chosen = OF_QUERIES, OF_KEYS
-    if chosen is None:
-        found = found | dict(num_warps=8 if max(dim, value_dim) > 64 else 4, num_stages=1)
-        return found, found
-    of_queries, of_keys = (found | dict(BM=one.bm, BN=one.bn, num_warps=one.num_warps, num_stages=one.num_stages) for one in chosen)
+    chosen = chosen or (Tiles(*found, 8 if max(dim, value_dim) > 64 else 4, 1), ) * 2
+    of_queries, of_keys = (dict(FORM=form(dim, value_dim, one.bm, one.bn, causal, exact and in_bytes == 4),
+                                num_warps=one.num_warps, num_stages=one.num_stages) for one in chosen)
     return of_queries, of_keys
 
 

@@ -16,11 +16,13 @@ from math import e, log2
 from ..attention.changes import scale_of
 from ..contract import Contract
 from ..contract.memory import strides
+from ..plain_attention.nouns import Steps
 from ..simplicial_attention import FITS, WINDOWS, tensors
 from .backward import of_keys, of_queries
 from .configs import gradient_meta
 from .configs import meta as compile_time
 from .kernel import plain_simplicial_attention as kernel
+from .nouns import Inputs, Problem, StepsBackward, StepsForward
 
 __all__ = ["CONTRACT", "GRADIENT", "arguments", "gradient_arguments", "kernel", "of_keys", "of_queries"]
 
@@ -48,12 +50,11 @@ def arguments(q, k, v, k2, v2, o, lse, windows: tuple[int, int] = WINDOWS, scale
     arrays = dict(q=q, k=k, v=v, k2=k2, v2=v2, o=o)
     of = CONTRACT.check(**arrays, lse=lse, windows=windows)
     batch, heads, seq_q, dim, kv_heads, seq_k = of.batch, of.heads, of.seq_q, of.dim, of.kv_heads, of.seq_k
-    meta = compile_time(heads // kv_heads, seq_q, seq_k, dim, q.dtype.itemsize)
-    steps = [step for x in arrays.values() for step in strides(x)]
-    scale = float(scale_of(scale, dim))
-    args = (*arrays.values(), lse, scale * log2(e), kv_heads, seq_q, seq_k, *windows, *steps)
-    grid = -(-seq_q * (heads // kv_heads) // meta["BM"]), batch * kv_heads
-    return grid, args, {**meta, "EXACT": exact and q.dtype.itemsize == 4}
+    meta = compile_time(heads // kv_heads, seq_q, seq_k, dim, q.dtype.itemsize, exact)
+    steps = StepsForward(*(Steps(*strides(x)) for x in arrays.values()))
+    problem = Problem(float(scale_of(scale, dim)) * log2(e), kv_heads, seq_q, seq_k, *windows)
+    grid = -(-seq_q * (heads // kv_heads) // meta["FORM"].BM.value), batch * kv_heads
+    return grid, (*arrays.values(), lse, problem, steps), meta
 
 
 def gradient_arguments(q, k, v, k2, v2, do, lse, delta, dq, dk, dv, dk2, dv2, windows: tuple[int, int] = WINDOWS,
@@ -72,10 +73,10 @@ def gradient_arguments(q, k, v, k2, v2, do, lse, delta, dq, dk, dv, dk2, dv2, wi
     of = GRADIENT.check(**arrays, lse=lse, delta=delta, dq=dq, dk=dk, dv=dv, dk2=dk2, dv2=dv2, windows=windows)
     batch, heads, seq_q, dim, kv_heads, seq_k = of.batch, of.heads, of.seq_q, of.dim, of.kv_heads, of.seq_k
     group = heads // kv_heads
-    scale = float(scale_of(scale, dim))
-    steps = [step for x in arrays.values() for step in strides(x)]
-    rest = scale, kv_heads, seq_q, seq_k, *windows, *steps
-    meta = {**gradient_meta(group, seq_q, seq_k, dim, q.dtype.itemsize), "EXACT": exact and q.dtype.itemsize == 4}
-    rows, keys = -(-seq_q * group // meta["BM"]), -(-seq_k // meta["BN"])
-    return [(of_queries, (rows, batch * kv_heads), (*arrays.values(), lse, delta, dq, *rest), meta),
-            (of_keys, (keys, batch * kv_heads), (*arrays.values(), lse, delta, dk, dv, dk2, dv2, *rest), meta)]
+    problem = Problem(float(scale_of(scale, dim)), kv_heads, seq_q, seq_k, *windows)
+    steps = StepsBackward(*(Steps(*strides(x)) for x in arrays.values()))
+    meta = gradient_meta(group, seq_q, seq_k, dim, q.dtype.itemsize, exact)
+    rows, keys = -(-seq_q * group // meta["FORM"].BM.value), -(-seq_k // meta["FORM"].BN.value)
+    inputs = Inputs(**arrays)
+    return [(of_queries, (rows, batch * kv_heads), (inputs, lse, delta, dq, problem, steps), meta),
+            (of_keys, (keys, batch * kv_heads), (inputs, lse, delta, dk, dv, dk2, dv2, problem, steps), meta)]

@@ -20,93 +20,102 @@ import triton.language as tl
 
 import mimw
 
-from .kernel import LOG2_E, row_of, rows_of
+from ..plain_attention.nouns import matrix_of
+from ..plain_attention.scores import LOG2_E
+from .nouns import Group, Rows, positions, row_of, rows_of, seen_of
 
 
 @mimw.jit
-def row_tile(row, past, steps, columns, seq_q, first_head, q, do, lse, delta, GROUP: tl.constexpr, D: tl.constexpr):
-    """(queries, their do, lse times log2(e), delta, positions, which rows there are) of rows of a KV head's queries."""
-    q_h, q_s, q_d, do_h, do_s, do_d = steps
-    query, head, inside = row // GROUP, (first_head + row % GROUP).to(tl.int64), row < seq_q * GROUP
-    mask = inside[:, None] & (columns < D)[None, :]
+def row_tile(row, group, steps, columns, seq_q, form):
+    """Rows of a KV head's queries from memory."""
+    query, head = row // form.GROUP, (group.head + row % form.GROUP).to(tl.int64)
+    inside = row < seq_q * form.GROUP
+    mask = inside[:, None] & (columns < form.D)[None, :]
     place, column = query.to(tl.int64)[:, None], columns.to(tl.int64)[None, :]
-    queries = tl.load(q + head[:, None] * q_h + place * q_s + column * q_d, mask=mask, other=0.0)
-    gradient = tl.load(do + head[:, None] * do_h + place * do_s + column * do_d, mask=mask, other=0.0)
+    at = group.q + head[:, None] * steps.q.head + place * steps.q.row + column * steps.q.column
+    queries = tl.load(at, mask=mask, other=0.0)
+    at = group.do + head[:, None] * steps.do.head + place * steps.do.row + column * steps.do.column
+    gradient = tl.load(at, mask=mask, other=0.0)
     line = head * seq_q + query
-    logarithm = tl.load(lse + line, mask=inside, other=float("inf")) * LOG2_E
-    return queries, gradient, logarithm, tl.load(delta + line, mask=inside, other=0.0), query + past, inside
+    logarithm = tl.load(group.lse + line, mask=inside, other=float("inf")) * LOG2_E
+    return Rows(queries, gradient, logarithm, tl.load(group.delta + line, mask=inside, other=0.0), query + group.past, inside)
 
 
 @mimw.jit
-def of_queries(q, k, v, k2, v2, do, lse, delta, dq, scale, kv_heads, seq_q, seq_k, window, window2, q_b, q_h, q_s, q_d, k_b, k_h,
-               k_s, k_d, v_b, v_h, v_s, v_d, k2_b, k2_h, k2_s, k2_d, v2_b, v2_h, v2_s, v2_d, do_b, do_h, do_s, do_d,
-               GROUP: tl.constexpr, D: tl.constexpr, D_TILE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr):
+def of_queries(inputs, lse, delta, dq, problem, steps, FORM: tl.constexpr):
     """dq, (batch, heads, seq_q, D) contiguous, of BM rows of a KV head's queries."""
-    PRECISION: tl.constexpr = "ieee" if EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    D: tl.constexpr = FORM.D
+    kv_heads, seq_q, seq_k = problem.kv_heads, problem.seq_q, problem.seq_k
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
-    columns, past = tl.arange(0, D_TILE), seq_k - seq_q
-    row = tl.program_id(0) * BM + tl.arange(0, BM)
-    steps, lines = (q_h, q_s, q_d, do_h, do_s, do_d), batch * kv_heads * GROUP * seq_q
-    queries, gradient, logarithm, less, position, inside = row_tile(
-        row, past, steps, columns, seq_q, shared * GROUP, q + batch * q_b, do + batch * do_b, lse + lines, delta + lines, GROUP, D)
-    first, last = past + tl.program_id(0) * BM // GROUP, min(past + (tl.program_id(0) * BM + BM - 1) // GROUP, seq_k - 1)
-    k, v, k2, v2 = (k + batch * k_b + shared * k_h, v + batch * v_b + shared * v_h, k2 + batch * k2_b + shared * k2_h,
-                    v2 + batch * v2_b + shared * v2_h)
-    sums = tl.zeros((BM, D_TILE), tl.float32)
-    for second in range(max(0, first + 1 - window2), last + 1):
-        key2 = row_of(k2, second, k2_s, columns, k2_d, D)
-        scaled = (queries * key2[None, :]).to(queries.dtype)
-        weighed = (gradient * row_of(v2, second, v2_s, columns, v2_d, D)[None, :]).to(gradient.dtype)
-        seen_second = inside & (second <= position) & (second > position - window2)
-        x = tl.zeros((BM, D_TILE), tl.float32)
-        for start in range(max(0, first + 1 - window), last + 1, BN):
-            keys = start + tl.arange(0, BN)
-            block = rows_of(k, keys, k_s, keys < seq_k, columns, k_d, D)
-            values = rows_of(v, keys, v_s, keys < seq_k, columns, v_d, D)
-            logits = tl.dot(scaled, tl.trans(block), input_precision=PRECISION) * (scale * LOG2_E)
-            seen = (keys[None, :] <= position[:, None]) & (keys[None, :] > position[:, None] - window) & seen_second[:, None]
-            p = tl.where(seen, tl.exp2(logits - logarithm[:, None]), 0.0)
-            ds = p * (tl.dot(weighed, tl.trans(values), input_precision=PRECISION) - less[:, None])
+    columns, past = tl.arange(0, FORM.D_TILE), seq_k - seq_q
+    row = tl.program_id(0) * FORM.BM + tl.arange(0, FORM.BM)
+    lines = batch * kv_heads * FORM.GROUP * seq_q
+    group = Group(shared * FORM.GROUP, past, inputs.q + batch * steps.q.batch, inputs.do + batch * steps.do.batch, lse + lines,
+                  delta + lines)
+    rows = row_tile(row, group, steps, columns, seq_q, FORM)
+    first, last = positions(past, problem, FORM)
+    keys_in = matrix_of(inputs.k, steps.k, batch, shared, seq_k, D)
+    values_in = matrix_of(inputs.v, steps.v, batch, shared, seq_k, D)
+    seconds = matrix_of(inputs.k2, steps.k2, batch, shared, seq_k, D)
+    second_values = matrix_of(inputs.v2, steps.v2, batch, shared, seq_k, D)
+    sums = tl.zeros((FORM.BM, FORM.D_TILE), tl.float32)
+    for second in range(max(0, first + 1 - problem.window2), last + 1):
+        key2 = row_of(seconds, second, columns)
+        scaled = (rows.queries * key2[None, :]).to(rows.queries.dtype)
+        weighed = (rows.gradient * row_of(second_values, second, columns)[None, :]).to(rows.gradient.dtype)
+        seen_second = rows.inside & (second <= rows.position) & (second > rows.position - problem.window2)
+        x = tl.zeros((FORM.BM, FORM.D_TILE), tl.float32)
+        for start in range(max(0, first + 1 - problem.window), last + 1, FORM.BN):
+            keys = start + tl.arange(0, FORM.BN)
+            block = rows_of(keys_in, keys, columns)
+            values = rows_of(values_in, keys, columns)
+            logits = tl.dot(scaled, tl.trans(block), input_precision=PRECISION) * (problem.scale * LOG2_E)
+            seen = seen_of(keys, rows.position, problem.window) & seen_second[:, None]
+            p = tl.where(seen, tl.exp2(logits - rows.logarithm[:, None]), 0.0)
+            ds = p * (tl.dot(weighed, tl.trans(values), input_precision=PRECISION) - rows.delta[:, None])
             x = tl.dot(ds.to(block.dtype), block, x, input_precision=PRECISION)
         sums += x * key2.to(tl.float32)[None, :]
-    head = (batch * kv_heads + shared) * GROUP + row % GROUP
-    to = dq + ((head * seq_q + row // GROUP) * D)[:, None] + columns[None, :]
-    tl.store(to, (sums * scale).to(dq.dtype.element_ty), mask=inside[:, None] & (columns < D)[None, :])
+    head = (batch * kv_heads + shared) * FORM.GROUP + row % FORM.GROUP
+    to = dq + ((head * seq_q + row // FORM.GROUP) * D)[:, None] + columns[None, :]
+    tl.store(to, (sums * problem.scale).to(dq.dtype.element_ty), mask=rows.inside[:, None] & (columns < D)[None, :])
 
 
 @mimw.jit
-def of_keys(q, k, v, k2, v2, do, lse, delta, dk, dv, dk2, dv2, scale, kv_heads, seq_q, seq_k, window, window2, q_b, q_h, q_s, q_d,
-            k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d, k2_b, k2_h, k2_s, k2_d, v2_b, v2_h, v2_s, v2_d, do_b, do_h, do_s, do_d,
-            GROUP: tl.constexpr, D: tl.constexpr, D_TILE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr):
+def of_keys(inputs, lse, delta, dk, dv, dk2, dv2, problem, steps, FORM: tl.constexpr):
     """dk and dv, (batch, kv_heads, seq_k, D) contiguous, of BN keys; their shares of dk2 and dv2, fp32, are added."""
-    PRECISION: tl.constexpr = "ieee" if EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    D: tl.constexpr = FORM.D
+    kv_heads, seq_q, seq_k, scale = problem.kv_heads, problem.seq_q, problem.seq_k, problem.scale
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
-    columns, past = tl.arange(0, D_TILE), seq_k - seq_q
-    low = tl.program_id(0) * BN
-    keys = low + tl.arange(0, BN)
-    block = rows_of(k + batch * k_b + shared * k_h, keys, k_s, keys < seq_k, columns, k_d, D)
-    values = rows_of(v + batch * v_b + shared * v_h, keys, v_s, keys < seq_k, columns, v_d, D)
-    k2, v2 = k2 + batch * k2_b + shared * k2_h, v2 + batch * v2_b + shared * v2_h
-    q, do = q + batch * q_b, do + batch * do_b
-    steps, lines = (q_h, q_s, q_d, do_h, do_s, do_d), batch * kv_heads * GROUP * seq_q
-    sums_k, sums_v = tl.zeros((BN, D_TILE), tl.float32), tl.zeros((BN, D_TILE), tl.float32)
-    final = min(seq_k, low + BN - 1 + window)       # behind the last position that sees one of the keys
-    for second in range(max(0, max(low, past) + 1 - window2), final):
-        key2, value2 = row_of(k2, second, k2_s, columns, k2_d, D), row_of(v2, second, v2_s, columns, v2_d, D)
+    columns, past = tl.arange(0, FORM.D_TILE), seq_k - seq_q
+    low = tl.program_id(0) * FORM.BN
+    keys = low + tl.arange(0, FORM.BN)
+    block = rows_of(matrix_of(inputs.k, steps.k, batch, shared, seq_k, D), keys, columns)
+    values = rows_of(matrix_of(inputs.v, steps.v, batch, shared, seq_k, D), keys, columns)
+    seconds = matrix_of(inputs.k2, steps.k2, batch, shared, seq_k, D)
+    second_values = matrix_of(inputs.v2, steps.v2, batch, shared, seq_k, D)
+    q, do = inputs.q + batch * steps.q.batch, inputs.do + batch * steps.do.batch
+    lines = batch * kv_heads * FORM.GROUP * seq_q
+    sums_k, sums_v = tl.zeros((FORM.BN, FORM.D_TILE), tl.float32), tl.zeros((FORM.BN, FORM.D_TILE), tl.float32)
+    final = min(seq_k, low + FORM.BN - 1 + problem.window)      # behind the last position that sees one of the keys
+    for second in range(max(0, max(low, past) + 1 - problem.window2), final):
+        key2, value2 = row_of(seconds, second, columns), row_of(second_values, second, columns)
         scaled, weighed = (block * key2[None, :]).to(block.dtype), (values * value2[None, :]).to(values.dtype)
-        u, w = tl.zeros((BN, D_TILE), tl.float32), tl.zeros((BN, D_TILE), tl.float32)
-        begin = (max(second, max(low, past)) - past) * GROUP
-        for start in range(begin, (min(second + window2, final) - past) * GROUP, BM):
-            row = start + tl.arange(0, BM)
-            queries, gradient, logarithm, less, position, inside = row_tile(
-                row, past, steps, columns, seq_q, shared * GROUP, q, do, lse + lines, delta + lines, GROUP, D)
-            logits = tl.dot(scaled, tl.trans(queries), input_precision=PRECISION) * (scale * LOG2_E)
-            seen = inside & (second <= position) & (second > position - window2)
-            seen = (keys[:, None] <= position[None, :]) & (keys[:, None] > position[None, :] - window) & seen[None, :]
-            p = tl.where(seen, tl.exp2(logits - logarithm[None, :]), 0.0)
-            ds = p * (tl.dot(weighed, tl.trans(gradient), input_precision=PRECISION) - less[None, :])
-            u = tl.dot(p.to(gradient.dtype), gradient, u, input_precision=PRECISION)
-            w = tl.dot(ds.to(queries.dtype), queries, w, input_precision=PRECISION)
+        u, w = tl.zeros((FORM.BN, FORM.D_TILE), tl.float32), tl.zeros((FORM.BN, FORM.D_TILE), tl.float32)
+        begin = (max(second, max(low, past)) - past) * FORM.GROUP
+        for start in range(begin, (min(second + problem.window2, final) - past) * FORM.GROUP, FORM.BM):
+            row = start + tl.arange(0, FORM.BM)
+            group = Group(shared * FORM.GROUP, past, q, do, lse + lines, delta + lines)
+            rows = row_tile(row, group, steps, columns, seq_q, FORM)
+            logits = tl.dot(scaled, tl.trans(rows.queries), input_precision=PRECISION) * (scale * LOG2_E)
+            seen = rows.inside & (second <= rows.position) & (second > rows.position - problem.window2)
+            near = (keys[:, None] <= rows.position[None, :]) & (keys[:, None] > rows.position[None, :] - problem.window)
+            seen = near & seen[None, :]
+            p = tl.where(seen, tl.exp2(logits - rows.logarithm[None, :]), 0.0)
+            ds = p * (tl.dot(weighed, tl.trans(rows.gradient), input_precision=PRECISION) - rows.delta[None, :])
+            u = tl.dot(p.to(rows.gradient.dtype), rows.gradient, u, input_precision=PRECISION)
+            w = tl.dot(ds.to(rows.queries.dtype), rows.queries, w, input_precision=PRECISION)
         sums_v += u * value2.to(tl.float32)[None, :]
         sums_k += w * key2.to(tl.float32)[None, :]
         to = ((batch * kv_heads + shared) * seq_k + second) * D + columns

@@ -1,27 +1,28 @@
-"""Which tile for which problem.
+"""The tiles of a problem.
 
-Input: heads that share keys, lengths, the head dim and the bytes of an element. Output: the kernel's compile-time arguments:
+Input: heads that share keys, lengths, the head dim and the bytes of an element. Output: the kernel's constants and launch options:
 
-    meta(64, 10, 1000, 128, 2)      {"GROUP": 64, "D": 128, "D_TILE": 128, "BM": 64, "BN": 64, ...}
+    meta(64, 10, 1000, 128, 2, False)       {"FORM": Form(GROUP=64, D=128, D_TILE=128, ...), "num_warps": 4, "num_stages": 2}
 """
 
 from __future__ import annotations
 
+from .nouns import Form
+
 SMALLEST = 16   # extent of a tile: what tensor cores take of any type
 
 
-def meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int) -> dict:
-    """Compile-time arguments and launch options; tiles of wide heads are small, as shared memory is on chips other than Hopper."""
+def meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int, exact: bool) -> dict:
+    """Constants and launch options; tiles of wide heads are small, as shared memory is on chips other than Hopper."""
     most = 64 if dim * in_bytes <= 256 else 32
-    return dict(GROUP=group, D=dim, D_TILE=_tile(dim), BM=min(most, _tile(group * seq_q)), BN=min(most, _tile(seq_k)), num_warps=4,
-                num_stages=1 if dim * in_bytes > 512 else 2)
+    form = Form(group, dim, _tile(dim), min(most, _tile(group * seq_q)), min(most, _tile(seq_k)), exact and in_bytes == 4)
+    return dict(FORM=form, num_warps=4, num_stages=1 if dim * in_bytes > 512 else 2)
 
 
-def gradient_meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int) -> dict:
+def gradient_meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int, exact: bool) -> dict:
     """The same for gradients, which keep two more tiles of a head's width in registers."""
-    found = meta(group, seq_q, seq_k, dim, in_bytes)
-    return {**found, "num_warps": 8 if dim * in_bytes > 128 else 4,
-            "num_stages": 1}
+    found = meta(group, seq_q, seq_k, dim, in_bytes, exact)
+    return {**found, "num_warps": 8 if dim * in_bytes > 128 else 4, "num_stages": 1}
 
 
 def _tile(extent: int) -> int:

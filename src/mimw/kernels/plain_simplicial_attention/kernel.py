@@ -1,6 +1,6 @@
 """2-simplicial attention for every stride, head dim, group of heads and GPU: plain Triton, an online softmax.
 
-Input: pointers of q, k, v, k2, v2 and o with four strides each, and of lse. Output: o and lse are written. For example:
+Input: pointers of q, k, v, k2, v2, o and lse, and nouns of a launch (nouns.py). Output: o and lse are written. For example:
 
     grid, args, meta = arguments(q, k, v, k2, v2, o, lse)
     plain_simplicial_attention[grid](*args, **meta)
@@ -14,64 +14,51 @@ import triton.language as tl
 
 import mimw
 
-LOG2_E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+from ..plain_attention.nouns import matrix_of
+from ..plain_attention.scores import LN2, exponents
+from .nouns import positions, row_of, rows_of, seen_of
 
 
 @mimw.jit
-def rows_of(base, rows, row_stride, inside, columns, column_stride, D: tl.constexpr):
-    """The rows of a matrix that are `inside`, 0 for the others and behind D columns."""
-    at = base + rows.to(tl.int64)[:, None] * row_stride + columns.to(tl.int64)[None, :] * column_stride
-    return tl.load(at, mask=inside[:, None] & (columns < D)[None, :], other=0.0)
-
-
-@mimw.jit
-def row_of(base, row, row_stride, columns, column_stride, D: tl.constexpr):
-    """One row of a matrix, 0 behind D columns."""
-    return tl.load(base + row.to(tl.int64) * row_stride + columns.to(tl.int64) * column_stride, mask=columns < D, other=0.0)
-
-
-@mimw.jit
-def plain_simplicial_attention(q, k, v, k2, v2, o, lse, scale, kv_heads, seq_q, seq_k, window, window2, q_b, q_h, q_s, q_d, k_b,
-                               k_h, k_s, k_d, v_b, v_h, v_s, v_d, k2_b, k2_h, k2_s, k2_d, v2_b, v2_h, v2_s, v2_d, o_b, o_h,
-                               o_s, o_d, GROUP: tl.constexpr, D: tl.constexpr, D_TILE: tl.constexpr, BM: tl.constexpr,
-                               BN: tl.constexpr, EXACT: tl.constexpr):
-    """o, and the natural logarithms of the softmax's denominators; `scale` is that of the logits times log2(e)."""
-    PRECISION: tl.constexpr = "ieee" if EXACT else "tf32"
+def plain_simplicial_attention(q, k, v, k2, v2, o, lse, problem, steps, FORM: tl.constexpr):
+    """o, and the natural logarithms of the softmax's denominators."""
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    D: tl.constexpr = FORM.D
+    kv_heads, seq_q, seq_k = problem.kv_heads, problem.seq_q, problem.seq_k
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
-    row = tl.program_id(0) * BM + tl.arange(0, BM)
-    query, head, inside = row // GROUP, shared * GROUP + row % GROUP, row < seq_q * GROUP
+    row = tl.program_id(0) * FORM.BM + tl.arange(0, FORM.BM)
+    query, head, inside = row // FORM.GROUP, shared * FORM.GROUP + row % FORM.GROUP, row < seq_q * FORM.GROUP
     past = seq_k - seq_q
     position = query + past
-    columns = tl.arange(0, D_TILE)
-    heads = q + batch * q_b + head[:, None] * q_h
-    at = query.to(tl.int64)[:, None] * q_s + columns.to(tl.int64)[None, :] * q_d
+    columns = tl.arange(0, FORM.D_TILE)
+    heads = q + batch * steps.q.batch + head[:, None] * steps.q.head
+    at = query.to(tl.int64)[:, None] * steps.q.row + columns.to(tl.int64)[None, :] * steps.q.column
     queries = tl.load(heads + at, mask=inside[:, None] & (columns < D)[None, :], other=0.0)
-    first, last = past + tl.program_id(0) * BM // GROUP, min(past + (tl.program_id(0) * BM + BM - 1) // GROUP, seq_k - 1)
-    k, v, k2, v2 = (k + batch * k_b + shared * k_h, v + batch * v_b + shared * v_h, k2 + batch * k2_b + shared * k2_h,
-                    v2 + batch * v2_b + shared * v2_h)
+    first, last = positions(past, problem, FORM)
+    keys_in, values_in = matrix_of(k, steps.k, batch, shared, seq_k, D), matrix_of(v, steps.v, batch, shared, seq_k, D)
+    seconds, second_values = matrix_of(k2, steps.k2, batch, shared, seq_k, D), matrix_of(v2, steps.v2, batch, shared, seq_k, D)
 
-    highest, total = tl.full((BM, ), float("-inf"), tl.float32), tl.zeros((BM, ), tl.float32)
-    out = tl.zeros((BM, D_TILE), tl.float32)
-    for second in range(max(0, first + 1 - window2), last + 1):
-        scaled = (queries * row_of(k2, second, k2_s, columns, k2_d, D)[None, :]).to(queries.dtype)
-        seen_second = (second <= position) & (second > position - window2)
-        acc, part, shrunk = tl.zeros((BM, D_TILE), tl.float32), tl.zeros((BM, ), tl.float32), tl.full((BM, ), 1.0, tl.float32)
-        for start in range(max(0, first + 1 - window), last + 1, BN):
-            keys = start + tl.arange(0, BN)
-            block = rows_of(k, keys, k_s, keys < seq_k, columns, k_d, D)
-            logits = tl.dot(scaled, tl.trans(block), input_precision=PRECISION) * scale
-            seen = (keys[None, :] <= position[:, None]) & (keys[None, :] > position[:, None] - window) & seen_second[:, None]
-            logits = tl.where(seen, logits, float("-inf"))
-            before, highest = highest, tl.maximum(highest, tl.max(logits, 1))
-            base = tl.where(highest == float("-inf"), 0.0, highest)
-            p, shrink = tl.exp2(logits - base[:, None]), tl.exp2(before - base)
+    highest, total = tl.full((FORM.BM, ), float("-inf"), tl.float32), tl.zeros((FORM.BM, ), tl.float32)
+    out = tl.zeros((FORM.BM, FORM.D_TILE), tl.float32)
+    for second in range(max(0, first + 1 - problem.window2), last + 1):
+        scaled = (queries * row_of(seconds, second, columns)[None, :]).to(queries.dtype)
+        seen_second = (second <= position) & (second > position - problem.window2)
+        acc, part = tl.zeros((FORM.BM, FORM.D_TILE), tl.float32), tl.zeros((FORM.BM, ), tl.float32)
+        shrunk = tl.full((FORM.BM, ), 1.0, tl.float32)
+        for start in range(max(0, first + 1 - problem.window), last + 1, FORM.BN):
+            keys = start + tl.arange(0, FORM.BN)
+            block = rows_of(keys_in, keys, columns)
+            logits = tl.dot(scaled, tl.trans(block), input_precision=PRECISION) * problem.scale
+            seen = seen_of(keys, position, problem.window) & seen_second[:, None]
+            p, highest, shrink = exponents(tl.where(seen, logits, float("-inf")), highest)
             part, shrunk = part * shrink + tl.sum(p, 1), shrunk * shrink
-            block = rows_of(v, keys, v_s, keys < seq_k, columns, v_d, D)
+            block = rows_of(values_in, keys, columns)
             acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], input_precision=PRECISION)
-        value = row_of(v2, second, v2_s, columns, v2_d, D).to(tl.float32)
+        value = row_of(second_values, second, columns).to(tl.float32)
         out, total = out * shrunk[:, None] + acc * value[None, :], total * shrunk + part
     out = out / tl.where(total == 0.0, 1.0, total)[:, None]
-    at = query.to(tl.int64)[:, None] * o_s + columns.to(tl.int64)[None, :] * o_d
-    tl.store(o + batch * o_b + head[:, None] * o_h + at, out.to(o.dtype.element_ty), mask=inside[:, None] & (columns < D)[None, :])
-    line = (batch * kv_heads * GROUP + head) * seq_q + query
+    at = query.to(tl.int64)[:, None] * steps.o.row + columns.to(tl.int64)[None, :] * steps.o.column
+    tl.store(o + batch * steps.o.batch + head[:, None] * steps.o.head + at, out.to(o.dtype.element_ty),
+             mask=inside[:, None] & (columns < D)[None, :])
+    line = (batch * kv_heads * FORM.GROUP + head) * seq_q + query
     tl.store(lse + line, (highest + tl.log2(total)) * LN2, mask=inside)

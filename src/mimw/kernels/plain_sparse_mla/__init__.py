@@ -12,6 +12,7 @@ from ..contract import Contract
 from ..sparse_mla import tensors
 from .configs import meta as compile_time
 from .kernel import plain_sparse_mla as kernel
+from .nouns import Problem
 
 __all__ = ["CONTRACT", "arguments", "kernel"]
 
@@ -31,7 +32,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     """
     of = CONTRACT.check(q=q, kv=kv, indices=indices, lengths=lengths, out=out, lse=lse)
     b, s, h, width, skv, hkv, topk, dv = of.B, of.S, of.H, of.W, of.SKV, of.HKV, of.TOPK, of.DV
-    meta = compile_time(h // hkv, dv, width, q.dtype.itemsize, wide)
-    args = (q, kv, indices, lengths, out, lse, width**-0.5 if scale is None else float(scale), s, h, skv, hkv, topk, width, dv)
-    return (s, b * hkv, -(-(h // hkv) // meta["BH"])), args, {**meta, "CAUSAL": causal, "BASE_2": base_2,
-                                                             "EXACT": exact and q.dtype.itemsize == 4}
+    meta = compile_time(h // hkv, dv, width, q.dtype.itemsize, wide, causal, base_2, exact)
+    problem = Problem(width**-0.5 if scale is None else float(scale), s, h, skv, hkv, topk, width, dv)
+    grid = s, b * hkv, -(-(h // hkv) // meta["FORM"].BH.value)
+    return grid, (q, kv, indices, lengths, out, lse, problem), meta

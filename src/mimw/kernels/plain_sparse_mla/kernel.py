@@ -13,7 +13,7 @@ import triton.language as tl
 
 import mimw
 
-LOG2_E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+from ..plain_attention.scores import LN2, LOG2_E, exponents
 
 
 @mimw.jit
@@ -24,42 +24,39 @@ def columns(rows, there, first, width, WIDTH: tl.constexpr):
 
 
 @mimw.jit
-def plain_sparse_mla(q, kv, indices, lengths, out, lse, scale, S, H, SKV, HKV, TOPK, W, DV, BH: tl.constexpr, BK: tl.constexpr,
-                     DV_TILE: tl.constexpr, DT_TILE: tl.constexpr, CAUSAL: tl.constexpr, BASE_2: tl.constexpr,
-                     EXACT: tl.constexpr):
+def plain_sparse_mla(q, kv, indices, lengths, out, lse, problem, FORM: tl.constexpr):
     """out[b, s, h, :DV] and lse[b, s, h] of BH heads; rows have W columns, the first DV of which are values, too."""
-    PRECISION: tl.constexpr = "ieee" if EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    H, HKV, W, DV = problem.H, problem.HKV, problem.W, problem.DV
     query, batch, group = tl.program_id(0), tl.program_id(1) // HKV, tl.program_id(1) % HKV
     share = H // HKV
-    within = tl.program_id(2) * BH + tl.arange(0, BH)
+    within = tl.program_id(2) * FORM.BH + tl.arange(0, FORM.BH)
     there = within < share
-    line = batch.to(tl.int64) * S + query
+    line = batch.to(tl.int64) * problem.S + query
     row = line * H + group * share + within
-    length = tl.minimum(tl.load(lengths + line * HKV + group), TOPK)
-    wide = columns(q + row * W, there, 0, DV, DV_TILE)
-    tail = columns(q + row * W, there, DV, W - DV, DT_TILE)
-    highest, total = tl.full((BH, ), float("-inf"), tl.float32), tl.zeros((BH, ), tl.float32)
-    acc = tl.zeros((BH, DV_TILE), tl.float32)
-    for start in range(0, length, BK):
-        entry = start + tl.arange(0, BK)
-        listed = tl.load(indices + (line * HKV + group) * TOPK + entry, mask=entry < length, other=-1)
-        counts = (listed >= 0) & (listed < SKV)
-        if CAUSAL:
+    length = tl.minimum(tl.load(lengths + line * HKV + group), problem.TOPK)
+    wide = columns(q + row * W, there, 0, DV, FORM.DV_TILE)
+    tail = columns(q + row * W, there, DV, W - DV, FORM.DT_TILE)
+    highest, total = tl.full((FORM.BH, ), float("-inf"), tl.float32), tl.zeros((FORM.BH, ), tl.float32)
+    acc = tl.zeros((FORM.BH, FORM.DV_TILE), tl.float32)
+    for start in range(0, length, FORM.BK):
+        entry = start + tl.arange(0, FORM.BK)
+        listed = tl.load(indices + (line * HKV + group) * problem.TOPK + entry, mask=entry < length, other=-1)
+        counts = (listed >= 0) & (listed < problem.SKV)
+        if FORM.CAUSAL:
             counts = counts & (listed <= query)
-        rows = kv + ((batch.to(tl.int64) * SKV + listed) * HKV + group) * W
-        values = columns(rows, counts, 0, DV, DV_TILE)
+        rows = kv + ((batch.to(tl.int64) * problem.SKV + listed) * HKV + group) * W
+        values = columns(rows, counts, 0, DV, FORM.DV_TILE)
         scores = tl.dot(wide, tl.trans(values), input_precision=PRECISION)
-        scores = tl.dot(tail, tl.trans(columns(rows, counts, DV, W - DV, DT_TILE)), scores, input_precision=PRECISION)
-        scores = tl.where(counts[None, :], scores * (scale * LOG2_E), float("-inf"))
-        before, highest = highest, tl.maximum(highest, tl.max(scores, 1))
-        base = tl.where(highest == float("-inf"), 0.0, highest)
-        p, shrink = tl.exp2(scores - base[:, None]), tl.exp2(before - base)
+        scores = tl.dot(tail, tl.trans(columns(rows, counts, DV, W - DV, FORM.DT_TILE)), scores, input_precision=PRECISION)
+        scores = tl.where(counts[None, :], scores * (problem.scale * LOG2_E), float("-inf"))
+        p, highest, shrink = exponents(scores, highest)
         total = total * shrink + tl.sum(p, 1)
         acc = tl.dot(p.to(values.dtype), values, acc * shrink[:, None], input_precision=PRECISION)
     acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]
-    at = tl.arange(0, DV_TILE)
+    at = tl.arange(0, FORM.DV_TILE)
     tl.store(out + row[:, None] * DV + at[None, :], acc.to(out.dtype.element_ty), mask=there[:, None] & (at < DV)[None, :])
     logarithm = highest + tl.log2(total)
-    if not BASE_2:
+    if not FORM.BASE_2:
         logarithm = logarithm * LN2
     tl.store(lse + row, tl.where(total == 0.0, float("inf"), logarithm), mask=there)

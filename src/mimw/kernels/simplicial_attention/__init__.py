@@ -21,6 +21,7 @@ from ..contract import Contract
 from ..contract.memory import strides
 from .configs import HEAD_DIMS, HEADS, Configuration, configuration
 from .kernel import simplicial_attention as kernel
+from .nouns import Problem, Steps, StepsOfSeconds
 
 __all__ = ["CONTRACT", "FITS", "HEADS", "HEAD_DIMS", "WINDOWS", "Configuration", "arguments", "configuration", "kernel", "tensors"]
 
@@ -65,8 +66,8 @@ def arguments(q, k, v, k2, v2, o, lse, programs: int, windows: tuple[int, int] =
     group = heads // of.kv_heads
     describe = mimw.TensorDescriptor.from_tensor
     rows, keys = [1, HEADS, 1, dim], [1, 1, chosen.bn, dim]
-    steps = [step for x in (k2, v2) for step in strides(x)[:3]]
-    args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(o, rows), k2, v2, lse, scale * log2(e), batch, heads,
-            seq_q, of.seq_k, *windows, *steps)
+    steps = StepsOfSeconds(*(Steps(*strides(x)[:3]) for x in (k2, v2)))
+    args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(o, rows), k2, v2, lse,
+            Problem(scale * log2(e), batch, heads, seq_q, of.seq_k, *windows), steps)
     tiles = batch * heads // HEADS * seq_q
     return (min(programs, tiles), ), args, chosen.meta(dim, group)

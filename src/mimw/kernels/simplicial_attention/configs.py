@@ -1,6 +1,6 @@
-"""How a launch is cut up.
+"""The cut of a launch.
 
-Input: a head dim. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+Input: a head dim. Output: a `Configuration`, whose `meta` gives the kernel's constants and launch options:
 
     configuration(128)      Configuration(bn=64, stages=4, chunk=4)
 """
@@ -8,6 +8,8 @@ Input: a head dim. Output: a `Configuration`, whose `meta` gives the kernel's co
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from .nouns import Form
 
 HEADS = 64      # of one query, a tile's rows: what one warpgroup multiplies at a time
 HEAD_DIMS = (64, 128)
@@ -22,8 +24,8 @@ class Configuration:
     chunk: int = 4
 
     def meta(self, head_dim: int, group: int) -> dict:
-        """The kernel's compile-time arguments."""
-        return dict(BH=HEADS, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, CHUNK=self.chunk, num_warps=4)
+        """The kernel's constants, and launch options."""
+        return dict(FORM=Form(HEADS, self.bn, head_dim, group, self.stages, self.chunk), num_warps=4)
 
 
 def configuration(head_dim: int) -> Configuration:

@@ -1,8 +1,8 @@
 """O = softmax over pairs (j, k) of scale sum_d q_d k_jd k2_kd, times v_j v2_k, on Hopper: one warp loads with TMA, two warpgroups
 compute.
 
-Input: descriptors of Q, K, V and O, pointers to the second keys and values, and the sizes. Output: O and lse are written. For
-example:
+Input: descriptors of Q, K, V and O, pointers to the second keys and values, and nouns of a launch (nouns.py). Output: O and lse are
+written. For example:
 
     grid, args, meta = arguments(q, k, v, k2, v2, o, lse, programs)
     simplicial_attention[grid](*args, **meta)
@@ -27,58 +27,54 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import compute
+from .nouns import Inputs, Operands, Results, SecondArrays
 from .schedule import number_of_tiles, tile_at
 
 
 @mimw.jit
-def load_rows(desc, pipe, chunk, batch, head, row):
-    """Chunk number `chunk`: a tile of a batch from a head and a row on."""
-    slot = pipe.acquire(chunk)
-    tle.gpu.copy(desc, tlx.local_reshape(slot.rows, desc.block_shape), desc.block_shape, [batch, head, row, 0])
-    pipe.commit(chunk)
+def copy(desc, tile, batch, head, row):
+    """Start the copy of a tile of a batch from a head and a row on."""
+    tle.gpu.copy(desc, tlx.local_reshape(tile, desc.block_shape), desc.block_shape, [batch, head, row, 0])
 
 
 @mimw.jit
-def load(queries, keys, values, q_desc, k_desc, v_desc, shape, BH: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
-    """Queries, keys and values, from the last block of a window to its first."""
+def load(inputs, operands, problem, form):
+    """Queries, with their dO if there is one, keys and values, from the last block of a window to its first."""
     turn, first = 0, 0
-    for tile in range(tl.program_id(0), number_of_tiles(shape, BH), tl.num_programs(0)):
-        batch, head, query, _, low, blocks, _, _ = tile_at(tile, shape, BH, BN)
-        load_rows(q_desc, queries, turn, batch, head, query)
-        for block in range(blocks):
-            key = low + (blocks - 1 - block) * BN
-            load_rows(k_desc, keys, first + block, batch, head // GROUP, key)
-            load_rows(v_desc, values, first + block, batch, head // GROUP, key)
-        first += blocks
+    for tile in range(tl.program_id(0), number_of_tiles(problem, form), tl.num_programs(0)):
+        task = tile_at(tile, problem, form)
+        slot = inputs.queries.acquire(turn)
+        copy(operands.q, slot.rows, task.batch, task.head, task.query)
+        if operands.do is not None:
+            copy(operands.do, slot.gradients, task.batch, task.head, task.query)
+        inputs.queries.commit(turn)
+        for block in range(task.blocks):
+            key = task.low + (task.blocks - 1 - block) * form.BN
+            copy(operands.k, inputs.keys.acquire(first + block).rows, task.batch, task.head // form.GROUP, key)
+            inputs.keys.commit(first + block)
+            copy(operands.v, inputs.values.acquire(first + block).rows, task.batch, task.head // form.GROUP, key)
+            inputs.values.commit(first + block)
+        first += task.blocks
         turn += 1
 
 
 @mimw.jit
-def simplicial_attention(q_desc, k_desc, v_desc, o_desc, k2, v2, lse, scale, batches, heads, seq_q, seq_k, window, window2, k2_b,
-                         k2_h, k2_s, v2_b, v2_h, v2_s, BH: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
-                         STAGES: tl.constexpr, CHUNK: tl.constexpr):
-    """O (batches, heads, seq_q, D), and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
-
-    args:      k2, v2      rows of D numbers side by side; k2_b ... v2_s are the strides of batches, heads and rows
-               scale       of the logits, times log2(e)
-               window, window2   how many keys, and second keys, a query sees: its own and those before it
-               GROUP       query heads to a head of keys and values
-               STAGES      blocks of keys, and as many of values, in shared memory; CHUNK or more
-    """
+def simplicial_attention(q_desc, k_desc, v_desc, o_desc, k2, v2, lse, problem, steps, FORM: tl.constexpr):
+    """O (batches, heads, seq_q, D), and the natural logarithms of the softmax's denominators, (batches, heads, seq_q). `steps` are
+    those of k2 and v2."""
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    shape = batches, heads, seq_q, seq_k, window, window2
-    seconds = k2, v2, k2_b, k2_h, k2_s, v2_b, v2_h, v2_s
-    queries = tle.pipe(capacity=1, readers=consumers(2), name="queries", rows=tle.gpu.alloc([1, BH, D], DTYPE))
-    keys = tle.pipe(capacity=STAGES, readers=consumers(2), name="keys", rows=tle.gpu.alloc([STAGES, BN, D], DTYPE))
-    values = tle.pipe(capacity=STAGES, readers=consumers(2), name="values", rows=tle.gpu.alloc([STAGES, BN, D], DTYPE))
-    halves = tle.pipe(capacity=1, name="halves", acc=tle.gpu.alloc([1, BH, D], tl.float32),
-                      sums=tle.gpu.alloc([1, 2, BH], tl.float32))
-    results, scaled = tle.gpu.alloc([BH, D], DTYPE), tle.gpu.alloc([2, BH, D], DTYPE)
+    STAGES: tl.constexpr = FORM.STAGES
+    queries = tle.pipe(capacity=1, readers=consumers(2), name="queries", rows=tle.gpu.alloc([1, FORM.BH, FORM.D], DTYPE))
+    keys = tle.pipe(capacity=STAGES, readers=consumers(2), name="keys", rows=tle.gpu.alloc([STAGES, FORM.BN, FORM.D], DTYPE))
+    values = tle.pipe(capacity=STAGES, readers=consumers(2), name="values", rows=tle.gpu.alloc([STAGES, FORM.BN, FORM.D], DTYPE))
+    halves = tle.pipe(capacity=1, name="halves", acc=tle.gpu.alloc([1, FORM.BH, FORM.D], tl.float32),
+                      sums=tle.gpu.alloc([1, 2, FORM.BH], tl.float32))
+    results, scaled = tle.gpu.alloc([FORM.BH, FORM.D], DTYPE), tle.gpu.alloc([2, FORM.BH, FORM.D], DTYPE)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            compute(queries.reader(name), scaled[me], keys.reader(name), values.reader(name), halves, results, o_desc, seconds,
-                    lse, scale, shape, me, BH, BN, D, GROUP, CHUNK)
+            compute(Inputs(queries.reader(name), keys.reader(name), values.reader(name)), scaled[me],
+                    Results(halves, results, o_desc, lse), SecondArrays(k2, v2, steps), problem, me, FORM)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(queries.writer(), keys.writer(), values.writer(), q_desc, k_desc, v_desc, shape, BH, BN, GROUP)
+            load(Inputs(queries.writer(), keys.writer(), values.writer()), Operands(q_desc, None, k_desc, v_desc), problem, FORM)

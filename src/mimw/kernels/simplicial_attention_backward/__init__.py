@@ -16,6 +16,7 @@ from ..checks import PROGRAMS
 from ..contract import Contract
 from ..contract.memory import strides
 from ..simplicial_attention import FITS, HEADS, OF_HOPPER, WINDOWS, Configuration, tensors
+from ..simplicial_attention.nouns import Problem, Steps, StepsOfSeconds
 from .configs import configuration
 from .kernel import simplicial_attention_backward as kernel
 
@@ -43,7 +44,7 @@ def arguments(q, k, v, k2, v2, do, lse, delta, dq, programs: int, windows: tuple
     chosen = chosen or configuration(dim)
     describe = mimw.TensorDescriptor.from_tensor
     rows, keys = [1, HEADS, 1, dim], [1, 1, chosen.bn, dim]
-    steps = [step for x in (k2, v2) for step in strides(x)[:3]]
+    steps = StepsOfSeconds(*(Steps(*strides(x)[:3]) for x in (k2, v2)))
     args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(do, rows), describe(dq, rows), k2, v2, lse, delta,
-            float(scale), batch, heads, seq_q, of.seq_k, *windows, *steps)
+            Problem(float(scale), batch, heads, seq_q, of.seq_k, *windows), steps)
     return (min(programs, batch * heads // HEADS * seq_q), ), args, chosen.meta(dim, group)

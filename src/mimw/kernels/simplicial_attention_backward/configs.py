@@ -1,6 +1,6 @@
-"""How a launch is cut up.
+"""The cut of a launch.
 
-Input: a head dim. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+Input: a head dim. Output: a `Configuration`, whose `meta` gives the kernel's constants and launch options:
 
     configuration(128)      Configuration(bn=64, stages=3, chunk=3)
 """

@@ -46,12 +46,13 @@ def arguments(x, w, c, room, flags, programs: int, chosen: Configuration | None 
     w, w_is_nk = lying(w, "w")
     chosen = chosen or configuration(m, n, programs)
     meta = chosen.meta(x.dtype.itemsize, w_is_nk)
-    chunks = -(-n // meta["WN"]) * -(-m // chosen.tm) * -(-k // meta["BK"])
+    wn, bk = meta["TILES"].WN.value, meta["TILES"].BK.value
+    chunks = -(-n // wn) * -(-m // chosen.tm) * -(-k // bk)
     count = tiles(m, n, chosen.tm, chosen.consumers)
     programs = count if fits(count, programs) else min(programs, chunks)
     least, flags_needed = room_for(m, n, programs, chosen)
     enough(room=(room, least), flags=(flags, flags_needed))
-    w_block = [meta["WN"], meta["BK"]] if w_is_nk else [meta["BK"], meta["WN"]]
-    args = described(x, [chosen.tm, meta["BK"]]), described(w, w_block), c, room, flags, chunks, m, n, k, strides(c)[0]
+    w_block = [wn, bk] if w_is_nk else [bk, wn]
+    args = described(x, [chosen.tm, bk]), described(w, w_block), c, room, flags, chunks, m, n, k, strides(c)[0]
     return (programs, ), args, {**meta, "num_warps": 4}
 

@@ -1,14 +1,16 @@
-"""How the tiles of a skinny product are cut: one weight tile for all sizes, and as deep a ring as shared memory holds.
+"""The cut of a skinny product: one weight tile for all sizes, and as deep a ring as shared memory holds.
 
-Input: M, N, the number of programs. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+Input: M, N, the number of programs. Output: a `Configuration`, whose `meta` gives the kernel's constants:
 
     configuration(5, 28672, 132)                Configuration(tm=16, stages=11, consumers=2)
-    Configuration().meta(2, True)               {"WN": 128, "TM": 16, "BK": 64, "STAGES": 11, "PIECES": 1, "CONSUMERS": 2, ...}
+    Configuration().meta(2, True)               {"TILES": Tiles(WN=128, TM=16, BK=64, STAGES=11, PIECES=1, CONSUMERS=2, ...)}
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from .kernel import Tiles
 
 LINE_BYTES = 128            # one swizzle row: BK elements of any type
 RING_BYTES = 208 << 10      # of 227 KiB; the rest is for pieces of sums that change their layout
@@ -27,9 +29,9 @@ class Configuration:
     consumers: int = 2
 
     def meta(self, in_bytes: int, w_is_nk: bool) -> dict:
-        """The kernel's compile-time arguments for elements of so many bytes."""
-        return dict(WN=64 * self.consumers, TM=self.tm, BK=LINE_BYTES // in_bytes, STAGES=self.stages,
-                    PIECES=max(1, self.tm // PIECE), CONSUMERS=self.consumers, W_IS_NK=w_is_nk)
+        """The kernel's constants for elements of so many bytes."""
+        return dict(TILES=Tiles(64 * self.consumers, self.tm, LINE_BYTES // in_bytes, self.stages, max(1, self.tm // PIECE),
+                                self.consumers, w_is_nk))
 
 
 def configuration(m: int, n: int, programs: int) -> Configuration:
@@ -43,10 +45,10 @@ def configuration(m: int, n: int, programs: int) -> Configuration:
 
 
 def tiles(m: int, n: int, tm: int, consumers: int) -> int:
-    """How many tiles a product has."""
+    """Tiles of a product."""
     return -(-m // tm) * -(-n // (64 * consumers))
 
 
 def fits(count: int, programs: int) -> bool:
-    """Whether so many tiles keep the programs busy, one each."""
+    """True where so many tiles keep the programs busy, one each."""
     return WHOLE * programs <= count <= programs

@@ -34,10 +34,12 @@ from ..gemm.tiles import Problem
 
 @tle.struct
 class Tiles:
-    """Tiles of WN weights by TM rows of X, in chunks of BK; CONSUMERS have 64 weights each, whose sums go out in PIECES."""
+    """Tiles of WN weights by TM rows of X, in chunks of BK, STAGES of which are in shared memory; CONSUMERS have 64 weights each,
+    whose sums go out in PIECES. W is (K, N), or (N, K) where W_IS_NK."""
     WN: tl.constexpr
     TM: tl.constexpr
     BK: tl.constexpr
+    STAGES: tl.constexpr
     PIECES: tl.constexpr
     CONSUMERS: tl.constexpr
     W_IS_NK: tl.constexpr
@@ -172,16 +174,17 @@ def compute(inputs, out, work, me: tl.constexpr):
 
 
 @mimw.jit
-def skinny_gemm(x_desc, w_desc, c, room, flags, chunks, M, N, K, c_row, WN: tl.constexpr, TM: tl.constexpr, BK: tl.constexpr,
-                STAGES: tl.constexpr, PIECES: tl.constexpr, CONSUMERS: tl.constexpr, W_IS_NK: tl.constexpr):
-    """C[M, N] = X[M, K] W, with W as (K, N), or as (N, K) where W_IS_NK; rows of C are c_row elements apart. `room` is fp32,
-    64 TM numbers a consumer of each program, and `flags` a zero for each of them; `chunks` is how many all tiles have."""
-    tl.static_assert(WN == 64 * CONSUMERS)
-    W_SHAPE: tl.constexpr = (STAGES, WN, BK) if W_IS_NK else (STAGES, BK, WN)
+def skinny_gemm(x_desc, w_desc, c, room, flags, chunks, M, N, K, c_row, TILES: tl.constexpr):
+    """C[M, N] = X[M, K] W; rows of C are c_row elements apart. `room` is fp32, 64 TM numbers a consumer of each program, and
+    `flags` a zero for each of them; `chunks` is how many all tiles have."""
+    STAGES: tl.constexpr = TILES.STAGES
+    CONSUMERS: tl.constexpr = TILES.CONSUMERS
+    tl.static_assert(TILES.WN == 64 * CONSUMERS)
+    W_SHAPE: tl.constexpr = (STAGES, TILES.WN, TILES.BK) if TILES.W_IS_NK else (STAGES, TILES.BK, TILES.WN)
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       w=tle.gpu.alloc(W_SHAPE, tlx.dtype_of(w_desc)),
-                      x=tle.gpu.alloc([STAGES, TM, BK], tlx.dtype_of(x_desc)))
-    work = Work(Problem(M, N, K), chunks, Tiles(WN, TM, BK, PIECES, CONSUMERS, W_IS_NK))
+                      x=tle.gpu.alloc([STAGES, TILES.TM, TILES.BK], tlx.dtype_of(x_desc)))
+    work = Work(Problem(M, N, K), chunks, TILES)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import mimw
 
 from ..contract import Contract
+from .nouns import Form, Problem
 from .pipe import pipelined
 from .seesaw import seesaw
 from .shared import shared
@@ -66,10 +67,8 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     part = dv if form is shared else dv // 2
     descriptors = describe(q_rows, [heads, part]), describe(q_rows, [heads, width - dv]), describe(out_rows, [heads, part])
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
-    meta = dict(DV=dv, DT=width - dv, BH=heads, BK=block, BASE_2=base_2, num_warps=4)
+    meta = dict(FORM=Form(dv, width - dv, heads, block, causal, base_2), num_warps=8 if form is shared else 4)
+    arrays = *descriptors, kv, indices, lengths, lse
     if form is seesaw:
-        return seesaw, (h // heads, s), (*descriptors, kv, indices, lengths, lse, skv, h, topk, scale), meta
-    args = (*descriptors, kv, indices, lengths, lse, s, skv, h, hkv, topk, scale)
-    if form is shared:
-        return shared, (h // heads, s, b), args, meta | dict(CAUSAL=causal, num_warps=8)
-    return pipelined, (h // heads, s, b), args, meta | dict(CAUSAL=causal)
+        return seesaw, (h // heads, s), (*arrays, Problem(None, skv, h, hkv, topk, scale)), meta
+    return form, (h // heads, s, b), (*arrays, Problem(s, skv, h, hkv, topk, scale)), meta

@@ -3,8 +3,8 @@
 Input: tiles in registers or pipes' slots. Output: tiles, or filled slots. A tile of BK listed rows of KV has three parts, each in
 a buffer of its own: the left and the right half of the DV columns that are both key and value, and the tail, key only:
 
-    rows, ok = listed(indices, first, length, query, SKV, CAUSAL, BK)
-    gather(slot.kv_l, kv + rows * stride, ok, 0); landed()
+    rows, ok = listed(work, first, form)
+    gather(slot.kv_l, work.kv + rows * work.stride, ok, 0); landed()
 """
 
 import triton.language as tl
@@ -20,17 +20,6 @@ NO_LOGIT = tl.constexpr(-1e30)  # a maximum before any: finite, so that 2^(it - 
 def at(buffer):
     """The tile in a buffer; a product reads it there."""
     return tl.load(tle.gpu.local_ptr(buffer))
-
-
-@mimw.jit
-def listed(indices, first, length, query, SKV, CAUSAL: tl.constexpr, BK: tl.constexpr):
-    """(the rows of KV that entries first .. first + BK of a list name, which of them count): 0 for those that do not."""
-    entry = first + tl.arange(0, BK)
-    row = tl.load(indices + entry, mask=entry < length, other=-1)
-    ok = (row >= 0) & (row < SKV)
-    if CAUSAL:
-        ok = ok & (row <= query)
-    return tl.where(ok, row, 0).to(tl.int64), ok
 
 
 @mimw.jit
@@ -62,6 +51,24 @@ def powers(logits, most, scale):
 
 
 @mimw.jit
+def softmax(logits, most, total, scale):
+    """(probabilities up to a factor, maxima, sums, by how much what was summed before shrinks)."""
+    before, most = most, tl.maximum(most, tl.max(logits, 1))
+    shrink = tl.exp2((before - most) * scale)
+    p = powers(logits, most, scale)
+    return p, most, total * shrink + tl.sum(p, 1), shrink
+
+
+@mimw.jit
+def copy_queries(descriptors, slot, row, form):
+    """Start the copies of both halves of queries and of their tail."""
+    HALF: tl.constexpr = form.DV // 2
+    tle.gpu.copy(descriptors.q, slot.q_l, [form.BH, HALF], [row, 0])
+    tle.gpu.copy(descriptors.q, slot.q_r, [form.BH, HALF], [row, HALF])
+    tle.gpu.copy(descriptors.tail, slot.q_tail, [form.BH, form.DT], [row, form.DV])
+
+
+@mimw.jit
 def store_half(acc, total, buffer, out_desc, row, column: tl.constexpr):
     """out[row .., column ..] = acc / total by TMA through `buffer`; rows with nothing in them are 0."""
     out = acc / tl.where(total == 0.0, 1.0, total)[:, None]
@@ -70,9 +77,9 @@ def store_half(acc, total, buffer, out_desc, row, column: tl.constexpr):
 
 
 @mimw.jit
-def store_lse(lse, row, most, total, scale, BASE_2: tl.constexpr):
+def store_lse(lse, row, most, total, scale, form):
     """The logarithm of each row's sum of exponentials: natural, or to base 2; +inf for rows with nothing in them."""
     value = most * scale + tl.log2(total)
-    if not BASE_2:
+    if not form.BASE_2:
         value = value * 0.6931471805599453
     tl.store(lse + row + tl.arange(0, most.shape[0]), tl.where(total == 0.0, float("inf"), value))

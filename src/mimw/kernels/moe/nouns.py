@@ -1,0 +1,63 @@
+"""Constants of the products of experts.
+
+Input: what configs.py chooses. Output: a struct of constants, which a kernel is given. For example:
+
+    form = FewRowsForm(BM=16, BN=128, BK=128, GROUP_M=8, STAGES=12, CONSUMERS=1, GATED=False, CTAS=1)
+"""
+
+import triton.language as tl
+
+import mimw.tle as tle
+
+
+@tle.struct
+class Form:
+    """Blocks of BM rows by BN weights in chunks of BK, GROUP_M tiles one below the other, STAGES chunks in shared memory; CONSUMERS
+    share a tile, or in PING_PONG take turns, and store in PIECES by way of STAGING tiles. GATED and PICKED as in kernel.py;
+    LOAD_WARPS copy, and CTAS share an SM."""
+
+    BM: tl.constexpr
+    BN: tl.constexpr
+    BK: tl.constexpr
+    GROUP_M: tl.constexpr
+    STAGES: tl.constexpr
+    CONSUMERS: tl.constexpr
+    PIECES: tl.constexpr
+    STAGING: tl.constexpr
+    PING_PONG: tl.constexpr
+    GATED: tl.constexpr
+    LOAD_WARPS: tl.constexpr
+    CTAS: tl.constexpr
+    PICKED: tl.constexpr
+
+
+@tle.struct
+class FewRowsForm:
+    """The same where weights are the rows of the products: CONSUMERS have 64 of them each, or twice 64."""
+
+    BM: tl.constexpr
+    BN: tl.constexpr
+    BK: tl.constexpr
+    GROUP_M: tl.constexpr
+    STAGES: tl.constexpr
+    CONSUMERS: tl.constexpr
+    GATED: tl.constexpr
+    CTAS: tl.constexpr
+
+
+@tle.struct
+class GatheredForm:
+    """The same where rows are gathered by cp.async: LAG chunks are under way, K is a multiple of BK where it is EVEN, and a thread
+    of the gatherers has SMALL registers, one of the consumers LARGE."""
+
+    BM: tl.constexpr
+    BN: tl.constexpr
+    BK: tl.constexpr
+    GROUP_M: tl.constexpr
+    STAGES: tl.constexpr
+    CONSUMERS: tl.constexpr
+    PIECES: tl.constexpr
+    LAG: tl.constexpr
+    EVEN: tl.constexpr
+    SMALL: tl.constexpr
+    LARGE: tl.constexpr
