@@ -374,7 +374,7 @@ def timed(world, problem: Problem, what: str, sides: dict[str, Callable], chosen
     count = CALLS if problem.most > 1000 else 5 * CALLS
     times = alternate(world, {side: repeated(world, side, run, count) for side, run in sides.items()}, ms, count, flushed=False)
     shape = dict(tokens=problem.most, hidden=problem.hidden, k=problem.k, experts=problem.experts, ranks=world.size,
-                 bytes=problem.pairs * problem.row_bytes, **dict(came=True) if what == "combine" else {})
+                 bytes=problem.pairs * problem.row_bytes)
     label = f"moe_{dict(rows='dispatch_rows', sent='combine_sent').get(what, what)}-{problem.name}"
     return row_of(label, shape, asdict(chosen), times, error, "standard normal")
 

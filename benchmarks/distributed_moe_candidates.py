@@ -45,16 +45,14 @@ def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configur
 
 
 def of_combine(taken: moe_combine.Configuration, came: bool) -> list[moe_combine.Configuration]:
-    """Other programs and parts, of few tokens also programs that do both, of many a signal for several parts. Where weights came,
-    each with sums that are told of, and some with words that say so themselves or with the other number of generations."""
+    """Other programs and parts, of few tokens also programs that do both. Where weights came, each with sums that are told of, and
+    some with words that say so themselves or with the other number of generations."""
     few = taken.parts > 1
     shapes = [dict(zip(("ctas", "block", "warps", "parts"), one)) for one in (FEW if few else COMBINED)]
     found = [taken, *(replace(taken, roles=roles, **shape) for shape in shapes for roles in ((2, 1) if few else (2, )))]
     if came:
-        found = [replace(one, told=told) for one in found for told in (True, False)[:1 + few]]
+        found = [taken, *(replace(one, told=told) for one in found for told in (True, False)[:1 + few])]
         found += [replace(one, generations=3 - one.generations) for one in found[:2]]
-    if not few:
-        found += [replace(one, group=group) for one in (taken, replace(taken, ctas=6)) for group in (2, 4, 8)]
     return list(dict.fromkeys(found))
 
 

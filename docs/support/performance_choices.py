@@ -116,7 +116,7 @@ CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "moe_dispatch_rows-": lambda name, shape: moe_dispatch.rows_chosen_for(shape["tokens"], of_row(name, shape), SMS,
                                                                           shape["ranks"], shape["k"]),
     "moe_combine-": lambda name, shape: moe_combine.configuration(shape["hidden"], shape["tokens"], SMS, shape["ranks"],
-                                                                  shape.get("came", False)),
+                                                                  True),
     "moe-fp8-": lambda name, shape: moe.scaled_configuration(shape["tokens"] * shape["k"], shape["experts"]),
     "moe-": lambda name, shape: moe.configuration(shape["tokens"] * shape["k"], shape["experts"]),
     **dict.fromkeys((f"{name}-" for name in collectives.COLLECTIVES), of_collective),

@@ -18,9 +18,12 @@ EXPLAINED = {
         multiprocessor has on its way, 5 to 7 us. `dispatch_rows` leaves all that out, tells once, and is 0.88 to 0.91 of the
         link: 10 us over what its bytes take at 370 GB/s, for a start, the last row's way, and a signal. Experts pay for it: a
         first product that reads rows by number takes 17 % longer
-        (benchmarks/notes/dispatch-combine.md). Combine: what leaves takes 191 of deepseek's 207 us
-        by itself and 94 of mixtral's 101, what stays 112 and 46 beside it, telling the weights 7; programs that push have the
-        link to 83 %. Few tokens are a chain: a launch, weights or ids there, a sum or a row, a signal, the sum at home.""",
+        (benchmarks/notes/dispatch-combine.md). Combine has weights that came with the tokens, which
+        is worth 2 us of deepseek's 201 and 7 of mixtral's 94; what leaves took 191 us by itself, so it is the link at 83 % and
+        a start. A signal for several sums costs more than it saves: 215 us for two, 279 for eight. 128 tokens are a chain:
+        combine has no signal on it any more (10.1 us for 16.1), since its sums say themselves that they have come, and rows
+        leave before anybody has said that it has begun (11.6 for 15.3; by expert 13.7 for 19.3: ids, a signal, a copy home).
+        The copy of as many bytes by the engine differs from run to run there, by itself: 7.9 to 11 us, in fp8 5.1 to 14.""",
     "Products over several GPUs": """
         Reduce-scatter: the GEMM alone, of which no sums travel, is 1.13 to 1.15 x ahead of torch's fused operator at three of
         the shapes, so 1.15 is out of reach there. Ours takes 2 to 4 % more than the GEMM alone, and as long when nobody

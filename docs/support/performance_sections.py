@@ -130,7 +130,8 @@ SECTIONS = (
             where the link takes 154. `NCCL` moves a row a choice and knows beforehand how many. 128 tokens are bound by what
             follows each other: ids, a copy, a signal of 1.4 us, a copy home
             (benchmarks/notes/dispatch-combine.md, "Tokens to experts on other GPUs").""",
-            (Goal(0.9, ("link", ), every=True), Goal(2.0, ("NCCL", ), every=True)), link=True),
+            (Goal(0.9, ("link", ), "^(?!.*decode)", True), Goal(0.7, ("link", ), "decode", True),
+             Goal(2.0, ("NCCL", ), every=True)), link=True),
     Section("A mixture of experts over two GPUs", "python -m benchmarks.distributed_moe --what layer", ("distributed_moe_layer", ),
             "moe_layer-", work.layer, "TFLOP/s", """
             Dispatch, both products of the experts of one GPU, combine; `rows by number` has rows that stay where they come, which

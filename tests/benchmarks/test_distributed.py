@@ -41,7 +41,9 @@ def test_candidates_of_collectives_are_launches(collective, size):
     assert len(set(tried)) == len(tried) > 1
     for chosen in tried:
         _, (programs, ), _, meta = arguments(collective, x, out, world, chosen=chosen)
-        assert programs * meta.get("BLOCK", meta.get("CHUNK")) * 16 >= numbers
+        form = meta.get("FORM", SimpleNamespace(**meta))
+        block = getattr(form, "BLOCK", None) or form.CHUNK
+        assert programs * getattr(block, "value", block) * 16 >= numbers
 
 
 @pytest.mark.parametrize("name", distributed_moe_predicted.SHAPES)

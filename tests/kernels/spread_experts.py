@@ -75,12 +75,11 @@ def list_again(x, x_scales, ids, weights, sources, ends, places, all_weights, re
 def combine_again(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TIMES: tl.constexpr,
                   TOKENS: tl.constexpr, HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr,
                   BLOCK: tl.constexpr, TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr,
-                  CAME: tl.constexpr, GENERATIONS: tl.constexpr, TOLD: tl.constexpr, GROUP: tl.constexpr, ROLES: tl.constexpr,
+                  CAME: tl.constexpr, GENERATIONS: tl.constexpr, TOLD: tl.constexpr, ROLES: tl.constexpr,
                   grid: tl.constexpr):
     for _ in tl.static_range(TIMES):
         combine(y, places, ids, weights, out, all_weights, partials, told, arrived, calls, world, tokens, TOKENS, HIDDEN, K, RANKS,
-                LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS, TOLD, GROUP,
-                ROLES)
+                LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS, TOLD, ROLES)
         tle.distributed_barrier(grid)       # the end of a launch
 
 

@@ -17,9 +17,9 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..gemm.operands import Operands
-from ..gemm.ring import Ring
 from ..gemm.sources import OneMatrix
 from ..gemm.tiles import Problem
+from ..ring_of_tiles import Ring
 from .kernel import rows_for
 
 

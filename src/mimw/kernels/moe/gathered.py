@@ -25,7 +25,7 @@ import mimw.tlx as tlx
 
 from ..checks import persistent
 from ..descriptors import described
-from ..gemm.ring import Ring
+from ..ring_of_tiles import Ring
 from .blocks import BlockOutput, BlockTiles, blocks
 from .configs import LINE_BYTES, SHARED_BYTES
 from .nouns import GatheredForm

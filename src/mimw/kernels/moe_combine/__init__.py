@@ -38,8 +38,8 @@ class Configuration:
     `together` they are tasks of one program, which has the multiprocessor for itself: small programs would take a place on each,
     where then none of another launch that wants all threads finds room. `generations` of partial sums: with two nobody waits until
     the peers have begun a launch, which pays where weights came with the dispatch. `roles`: 2 for half of the programs that push
-    and half that finish, 1 for programs that do both, one after the other. Peers are `told` that sums are there, by a signal for
-    each `group` of parts that a program has pushed; or sums go as words that say so themselves (words.py)."""
+    and half that finish, 1 for programs that do both, one after the other. Peers are `told` by a signal that sums are there; or
+    sums go as words that say so themselves (words.py)."""
 
     ctas: int = 8
     block: int = 1024
@@ -49,13 +49,10 @@ class Configuration:
     generations: int = 1
     roles: int = 2
     told: bool = True
-    group: int = 1
 
     def __post_init__(self):
         if self.together and (self.ctas % 2 or self.warps % 4):
             raise ValueError(f"{self}: tasks of one program are half of either role, of 4 or 8 warps each")
-        if self.group < 1:
-            raise ValueError(f"{self}: a signal follows one part at least")
         if self.generations not in (1, 2) or self.roles not in (1, 2):
             raise ValueError(f"{self}: there are one or two generations of partial sums, and one or two roles")
 
@@ -136,7 +133,7 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
     args = (y, places, ids, weights, out, everyones, *symmetric, world, tokens)
     meta = dict(TOKENS=most, HIDDEN=hidden, K=k, RANKS=ranks, LOCAL=experts // ranks, BLOCK=chosen.block, TELL=TELL,
                 PARTS=chosen.parts, COLUMNS=chosen.columns(hidden), HALF=half, CAME=came, GENERATIONS=chosen.generations,
-                TOLD=chosen.told, ROLES=chosen.roles, GROUP=chosen.group, num_warps=chosen.warps)
+                TOLD=chosen.told, ROLES=chosen.roles, num_warps=chosen.warps)
     if chosen.ctas > 1:
         meta["maxnreg"] = min(248, 65536 // chosen.ctas // (32 * chosen.warps) // 8 * 8)
     programs = chosen.roles * half

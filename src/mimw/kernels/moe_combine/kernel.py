@@ -65,8 +65,7 @@ class Board:
 class Job:
     """`tokens` of this rank, of TOKENS at most, with K experts each, of LOCAL at each of RANKS; rows of HIDDEN columns in PARTS of
     COLUMNS, BLOCK at a time. HALF programs have either role; one sends TELL weights at a time, unless they CAME. There are
-    GENERATIONS of partials, of which the owner is TOLD by signals, one for GROUP parts of a pusher, or which are words that say so
-    themselves."""
+    GENERATIONS of partials, of which the owner is TOLD by signals, or which are words that say so themselves."""
     world: Any
     tokens: Any
     TOKENS: tl.constexpr
@@ -82,7 +81,6 @@ class Job:
     CAME: tl.constexpr
     GENERATIONS: tl.constexpr
     TOLD: tl.constexpr
-    GROUP: tl.constexpr
 
 
 @tle.struct
@@ -199,8 +197,7 @@ def sums_of(here, first, came, job):
 
 @mimw.jit
 def push(operands, board, pusher, call, job):
-    """Send each other rank what this rank's experts have of its tokens, with a signal for each part, or for GROUP of them: a signal
-    waits for all that the multiprocessor has on its way."""
+    """Send each other rank what this rank's experts have of its tokens, with a signal for each part."""
     RANKS: tl.constexpr = job.RANKS
     TOKENS: tl.constexpr = job.TOKENS
     PARTS: tl.constexpr = job.PARTS
@@ -231,13 +228,8 @@ def push(operands, board, pusher, call, job):
                             tlx.wait_signal(board.signals + rank, call - (job.GENERATIONS - 1))
                             free |= 1 << step
                     put_sums(row, first, weighted(rows, choices, job), job)
-                if job.TOLD and job.GROUP == 1:
+                if job.TOLD:
                     tlx.signal(arrived_there[step - 1], count, op="set")
-        if job.TOLD and job.GROUP > 1:
-            if (item // job.HALF % job.GROUP == job.GROUP - 1) | (item + job.HALF >= TOKENS * PARTS):
-                tlx.fence("sys")        # one for all signals
-                for step in tl.static_range(1, RANKS):
-                    tlx.signal(arrived_there[step - 1], count, op="set", sem="relaxed")
         count += 1
 
 
@@ -305,7 +297,7 @@ def work(operands, board, calls, program, job, ROLES: tl.constexpr):
 def combine(y, places, ids, weights, out, all_weights, partials, announced, arrived, calls, world, tokens, TOKENS: tl.constexpr,
             HIDDEN: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr,
             TELL: tl.constexpr, PARTS: tl.constexpr, COLUMNS: tl.constexpr, HALF: tl.constexpr, CAME: tl.constexpr = False,
-            GENERATIONS: tl.constexpr = 1, TOLD: tl.constexpr = True, GROUP: tl.constexpr = 1, ROLES: tl.constexpr = 2,
+            GENERATIONS: tl.constexpr = 1, TOLD: tl.constexpr = True, ROLES: tl.constexpr = 2,
             TASKS: tl.constexpr = 1):
     """out[t] = the sum over j of weights[t, j] times the row of y, at the rank of expert ids[t, j], that choice (t, j) lies in.
 
@@ -320,7 +312,7 @@ def combine(y, places, ids, weights, out, all_weights, partials, announced, arri
                         threads, and where it is, there is no other launch's
     """
     operands, board = Operands(y, places, ids, weights, out), Board(all_weights, partials, announced, arrived)
-    job = Job(world, tokens, TOKENS, HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS, TOLD, GROUP)
+    job = Job(world, tokens, TOKENS, HIDDEN, K, RANKS, LOCAL, BLOCK, TELL, PARTS, COLUMNS, HALF, CAME, GENERATIONS, TOLD)
     if TASKS == 1:
         work(operands, board, calls, tl.program_id(0), job, ROLES)
     else:

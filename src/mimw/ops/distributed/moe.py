@@ -75,9 +75,9 @@ def moe(x: Tensor, w_gate_up: Tensor, w_down: Tensor, expert_ids: Tensor, expert
     sent, scale = (x, None) if w_down_scale is None else MOE_QUANTISED(x, str(w_down.dtype).removeprefix("torch."))
     experts = local * world_of(group).size
     rows, ends, scale, handle = moe_dispatch(sent, expert_ids, experts, max_tokens=max_tokens, scale=scale, block=block,
-                                             group=group)
+                                             weights=expert_weights, group=group)
     of = {} if scale is None else dict(scale=scale, w_gate_up_scale=w_gate_up_scale, w_down_scale=w_down_scale, dtype=x.dtype)
-    return moe_combine(moe_experts(rows, ends, w_gate_up, w_down, block, **of), handle, expert_weights, group)
+    return moe_combine(moe_experts(rows, ends, w_gate_up, w_down, block, **of), handle, group=group)
 
 
 def _checked(w_gate_up: Tensor, w_down: Tensor, *scales: Tensor) -> bool:
