@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from ..contract import Contract
 from ..contract.memory import strides
-from .kernel import GradientSteps, Steps
+from .kernel import GradientSteps, Steps, swiglu_gradient
 from .kernel import swiglu as kernel
-from .kernel import swiglu_gradient
 
 __all__ = ["CONTRACT", "GRADIENT", "arguments", "gradient_arguments", "kernel", "swiglu_gradient"]
 
