@@ -48,7 +48,7 @@ def run(machine, ids, experts, block, chosen, sms=2):
     launched, grid, args, meta = moe_align.arguments(ids, *outs, experts, block, sms, chosen)
     machine.launch(launched, grid, *args, **meta)
     check(ids, experts, block, *outs[:3])
-    return meta["ONE_TILE"]
+    return meta["FORM"].ONE_TILE.value
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -93,7 +93,7 @@ def test_machine_code(form):
     launched = kernel.grid_form if form == "grid" else kernel.cluster_form
     pointers = ["ids_ptr", "sorted_ptr", "experts_ptr", "total_ptr"] + ["counters_ptr"] * (form == "grid")
     signature = {name: "*i32" for name in pointers} | {"numel": "i32", "length": "i32"}
-    constants = dict(E=64, BS=16, BLOCK=1024, ONE_TILE=True, places_ptr=None)
+    constants = dict(FORM=kernel.Form(E=64, BS=16, BLOCK=1024, ONE_TILE=True), places_ptr=None)
     constants |= dict(mesh=kernel.GRID) if form == "grid" else dict(mesh=kernel.CLUSTER, PULL=form == "pull")
     stages = compile_kernel(launched, signature, constants, target="sm_90a", options={"num_warps": 8}).stages
     ptx = stages["ptx"]

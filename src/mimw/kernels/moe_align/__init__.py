@@ -14,7 +14,7 @@ from math import prod
 from ..checks import counted
 from ..contract import Contract
 from .configs import Configuration, configuration
-from .kernel import CLUSTER, GRID, cluster_form, grid_form
+from .kernel import CLUSTER, GRID, Form, cluster_form, grid_form
 
 __all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "outputs"]
 
@@ -57,8 +57,8 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
     numel, length = prod(topk_ids.shape), sorted_token_ids.shape[0]
     chosen = chosen or configuration(numel, num_experts)
     programs = chosen.programs(numel, sms)
-    meta = dict(E=num_experts, BS=block_size, BLOCK=chosen.block, ONE_TILE=numel <= programs * chosen.block,
-                num_warps=chosen.num_warps)
+    form = Form(num_experts, block_size, chosen.block, numel <= programs * chosen.block)
+    meta = dict(FORM=form, num_warps=chosen.num_warps)
     outs = sorted_token_ids, expert_ids, num_tokens_post_pad
     if chosen.form == "cluster":
         return cluster_form, (1, ), (topk_ids, *outs, numel, length, places), {**meta, "PULL": chosen.pull, "mesh": CLUSTER}

@@ -32,17 +32,24 @@ CLUSTER = tle.device_mesh({"cluster": 8})
 
 
 @tle.struct
+class Form:
+    """Constants: E experts, blocks of BS tokens, tiles of BLOCK tokens; ONE_TILE: no program has more than one."""
+    E: tl.constexpr
+    BS: tl.constexpr
+    BLOCK: tl.constexpr
+    ONE_TILE: tl.constexpr
+
+
+@tle.struct
 class Problem:
-    """The experts of `numel` tokens, to be sorted into blocks of BS, `length` places in all. Program number `me` takes each
-    `programs`-th tile of BLOCK tokens; ONE_TILE: none has more than one."""
+    """The experts of `numel` tokens, to be sorted into blocks, `length` places in all. Program number `me` takes each `programs`-th
+    tile."""
     ids: tl.tensor
     numel: Any
     length: Any
     me: Any
     programs: Any
-    BS: tl.constexpr
-    BLOCK: tl.constexpr
-    ONE_TILE: tl.constexpr
+    FORM: tl.constexpr
 
 
 @tle.struct
@@ -57,7 +64,7 @@ class Outputs:
 @mimw.jit
 def count(problem, counts, first):
     """Add one tile of tokens to `counts`; (their experts, what each token found counted of its own expert)."""
-    at = first + tl.arange(0, problem.BLOCK)
+    at = first + tl.arange(0, problem.FORM.BLOCK)
     ids = tl.load(problem.ids + at, mask=at < problem.numel, other=0).to(tl.int32)
     return ids, tl.atomic_add(tle.gpu.local_ptr(counts, (ids, )), 1, mask=at < problem.numel)
 
@@ -66,18 +73,18 @@ def count(problem, counts, first):
 def place(ids, position, first, problem, out):
     """Write one tile of tokens to its positions, its positions if somebody wants them, and the expert of each block that one of
     the tokens begins."""
-    at = first + tl.arange(0, problem.BLOCK)
+    at = first + tl.arange(0, problem.FORM.BLOCK)
     tl.store(out.tokens + position, at, mask=at < problem.numel)
     if out.places is not None:
         tl.store(out.places + at, position, mask=at < problem.numel)
-    tl.store(out.experts + position // problem.BS, ids, mask=(at < problem.numel) & (position % problem.BS == 0))
+    tl.store(out.experts + position // problem.FORM.BS, ids, mask=(at < problem.numel) & (position % problem.FORM.BS == 0))
 
 
 @mimw.jit
 def pad(starts, counts, padded, total, problem, out):
     """This program's share of the sentinels behind each expert's tokens and of what is left behind all of them."""
-    BS: tl.constexpr = problem.BS
-    BLOCK: tl.constexpr = problem.BLOCK
+    BS: tl.constexpr = problem.FORM.BS
+    BLOCK: tl.constexpr = problem.FORM.BLOCK
     for column in range(problem.me, BS - 1, problem.programs):
         tl.store(out.tokens + starts + counts + column, problem.numel, mask=counts + column < padded)
     lane = tl.arange(0, BLOCK)
@@ -91,9 +98,9 @@ def pad(starts, counts, padded, total, problem, out):
 @mimw.jit
 def count_all(problem, counts):
     """Count this program's tiles; of an only tile the tokens stay in registers, as (experts, ranks)."""
-    if problem.ONE_TILE:
-        return count(problem, counts, problem.me * problem.BLOCK)
-    for first in range(problem.me * problem.BLOCK, problem.numel, problem.programs * problem.BLOCK):
+    if problem.FORM.ONE_TILE:
+        return count(problem, counts, problem.me * problem.FORM.BLOCK)
+    for first in range(problem.me * problem.FORM.BLOCK, problem.numel, problem.programs * problem.FORM.BLOCK):
         count(problem, counts, first)
     return 0, 0
 
@@ -101,16 +108,16 @@ def count_all(problem, counts):
 @mimw.jit
 def write_all(ids, rank, counts, before, places, problem, out):
     """All outputs, from `counts` of all programs and `before` of those before this one; `places` is room in shared memory."""
-    padded = tl.cdiv(counts, problem.BS) * problem.BS
+    padded = tl.cdiv(counts, problem.FORM.BS) * problem.FORM.BS
     starts, total = tle.cumsum(padded)
     tl.store(tle.gpu.local_ptr(places), starts + before)
-    if problem.ONE_TILE:
-        first = problem.me * problem.BLOCK
-        inside = first + tl.arange(0, problem.BLOCK) < problem.numel
+    if problem.FORM.ONE_TILE:
+        first = problem.me * problem.FORM.BLOCK
+        inside = first + tl.arange(0, problem.FORM.BLOCK) < problem.numel
         position = tl.load(tle.gpu.local_ptr(places, (ids, )), mask=inside, other=0) + rank
         place(ids, position, first, problem, out)
     else:
-        for first in range(problem.me * problem.BLOCK, problem.numel, problem.programs * problem.BLOCK):
+        for first in range(problem.me * problem.FORM.BLOCK, problem.numel, problem.programs * problem.FORM.BLOCK):
             tile, position = count(problem, places, first)
             place(tile, position, first, problem, out)
     pad(starts, counts, padded, total, problem, out)
@@ -119,9 +126,10 @@ def write_all(ids, rank, counts, before, places, problem, out):
 
 
 @mimw.jit
-def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, length, places_ptr, E: tl.constexpr,
-              BS: tl.constexpr, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, mesh: tl.constexpr):
+def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, length, places_ptr, FORM: tl.constexpr,
+              mesh: tl.constexpr):
     """Program p takes the tiles p, p + programs, ...; `counters_ptr` is room for E numbers, whatever they are."""
+    E: tl.constexpr = FORM.E
     BINS: tl.constexpr = triton.next_power_of_2(E)
     me, programs = tl.program_id(0), tl.num_programs(0)
     expert = tl.arange(0, BINS)
@@ -129,7 +137,7 @@ def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, 
     tl.store(tle.gpu.local_ptr(mine), tl.zeros([BINS], tl.int32))
     if me == 0:
         tl.store(counters_ptr + expert, 0, mask=expert < E)
-    problem = Problem(ids_ptr, numel, length, me, programs, BS, BLOCK, ONE_TILE)
+    problem = Problem(ids_ptr, numel, length, me, programs, FORM)
     ids, rank = count_all(problem, mine)
     tle.distributed_barrier(mesh)  # the counters are zero
     before = tl.atomic_add(counters_ptr + expert, tl.load(tle.gpu.local_ptr(mine)), mask=expert < E, sem="relaxed")
@@ -139,17 +147,17 @@ def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, 
 
 
 @mimw.jit
-def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, places_ptr, E: tl.constexpr, BS: tl.constexpr,
-                 BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, PULL: tl.constexpr, mesh: tl.constexpr):
+def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, places_ptr, FORM: tl.constexpr, PULL: tl.constexpr,
+                 mesh: tl.constexpr):
     """The same by one cluster, through each other's shared memory."""
-    BINS: tl.constexpr = triton.next_power_of_2(E)
+    BINS: tl.constexpr = triton.next_power_of_2(FORM.E)
     SIZE: tl.constexpr = mesh.size
     me = tle.shard_id(mesh, "cluster")
     mine, other = tle.gpu.alloc([BINS], tl.int32), tle.gpu.alloc([BINS], tl.int32)
     tl.store(tle.gpu.local_ptr(mine), tl.zeros([BINS], tl.int32))
     if not PULL:
         tl.store(tle.gpu.local_ptr(other), tl.zeros([BINS], tl.int32))
-    problem = Problem(ids_ptr, numel, length, me, SIZE, BS, BLOCK, ONE_TILE)
+    problem = Problem(ids_ptr, numel, length, me, SIZE, FORM)
     ids, rank = count_all(problem, mine)
     tle.distributed_barrier(mesh)
     if PULL:

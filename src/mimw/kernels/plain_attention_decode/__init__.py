@@ -17,6 +17,7 @@ from .configs import meta as compile_time
 from .configs import splits_for
 from .kernel import plain_attention_decode as kernel
 from .kernel import plain_combine
+from .nouns import CombineForm, Problem, Rules, Steps, StepsOfAll
 
 CONTRACT = Contract(Q.format(types="float", memory=""), *caches(""), *CACHES)
 
@@ -57,17 +58,16 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, page_table=None, scale
     scaled = k_scale is not None and v_scale is not None
     group = heads // kv_heads
     rows = queries * group
-    meta = compile_time(rows, dim, value_dim, q.dtype.itemsize)
+    meta = compile_time(rows, dim, value_dim, q.dtype.itemsize, splits, exact)
+    form = meta["FORM"]
     capacity, table_row = (page, 0) if page_table is None else (page * page_table.shape[1], strides(page_table)[0])
-    steps = [step for x in (q, k_cache, v_cache, o) for step in strides(x)]
-    scale = float(scale_of(scale, dim))
-    args = (q, k_cache, v_cache, page_table, lengths, o, lse, room, sinks, k_scale, v_scale,
-            int(scaled and k_scale.shape[0] > 1), scale, softcap, left, queries, heads, group, page,
-            capacity, table_row, *steps)
-    launches = [(kernel, (splits, -(-rows // meta["BM"]) * kv_heads * batch), args,
-                 {**meta, "SPLITS": splits, "EXACT": exact and q.dtype.itemsize == 4})]
+    steps = StepsOfAll(*(Steps(*strides(x)) for x in (q, k_cache, v_cache, o)))
+    rules = Rules(sinks, k_scale, v_scale, int(scaled and k_scale.shape[0] > 1), float(scale_of(scale, dim)), softcap, left)
+    problem = Problem(queries, heads, group, page, capacity, table_row)
+    args = q, k_cache, v_cache, page_table, lengths, o, lse, room, rules, problem, steps
+    launches = [(kernel, (splits, -(-rows // form.BM.value) * kv_heads * batch), args, meta)]
     if splits > 1:
-        parts = max(2, min(1 << (splits - 1).bit_length(), 4096 // meta["DV_TILE"]))
-        launches.append((plain_combine, (batch * heads * queries, ), (o, lse, room, sinks, queries, heads, *steps[12:]),
-                         dict(DV=value_dim, DV_TILE=meta["DV_TILE"], SPLITS=splits, PARTS=parts, num_warps=4)))
+        parts = max(2, min(1 << (splits - 1).bit_length(), 4096 // form.DV_TILE.value))
+        launches.append((plain_combine, (batch * heads * queries, ), (o, lse, room, sinks, queries, heads, steps.o),
+                         dict(FORM=CombineForm(value_dim, form.DV_TILE.value, splits, parts), num_warps=4)))
     return launches

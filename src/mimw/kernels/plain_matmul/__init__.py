@@ -13,6 +13,7 @@ from ..contract import Contract
 from ..contract.memory import strides
 from ..products import TYPES
 from .configs import meta as compile_time
+from .kernel import Problem, Steps, StepsOfAll
 from .kernel import plain_matmul as kernel
 
 __all__ = ["CONTRACT", "arguments", "kernel"]
@@ -36,6 +37,8 @@ def arguments(a, b, c, exact: bool = False, picked: tuple | None = None) -> tupl
     of = CONTRACT.check(a=a, b=b, c=c, source=source, target=target)
     m, n, k = of.A if source is None else of.R, of.N, of.K
     chosen = compile_time(m, n, k, a.dtype.itemsize, exact and a.dtype.itemsize == 4, a.dtype.itemsize == 1)
-    tiles = -(-m // chosen["BM"]) * -(-n // chosen["BN"]) * of.Z
-    return (tiles, ), (a, b, c, source, target, m, n, k, of.A, of.C, *strides(a), *strides(b), *strides(c)), chosen
+    form = chosen["FORM"]
+    tiles = -(-m // form.BM.value) * -(-n // form.BN.value) * of.Z
+    steps = StepsOfAll(*(Steps(*strides(x)) for x in (a, b, c)))
+    return (tiles, ), (a, b, c, source, target, Problem(m, n, k, of.A, of.C), steps), chosen
 

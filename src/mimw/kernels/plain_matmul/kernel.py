@@ -1,6 +1,6 @@
 """`C = A B` for every stride and every GPU: plain Triton, a batch of matrices, masks at the edges.
 
-Input: pointers of A, B and C with three strides each, and the extents. Output: C is written. For example:
+Input: pointers of A, B and C, their strides, and the extents. Output: C is written. For example:
 
     kernel, grid, args, meta = arguments(a, b, c)
     plain_matmul[grid](*args, **meta)
@@ -9,21 +9,64 @@ Program p computes one BM x BN tile of one matrix of the batch. Addresses are 64
 so operands may be broadcast. With EXACT fp32 products are fp32's own, as torch's precision "highest" asks.
 """
 
+from typing import Any, NamedTuple
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
+
+
+@tle.struct
+class Form:
+    """Constants: tiles of BM x BN, GROUP_M of them one below the other, BK of K at a time."""
+
+    BM: tl.constexpr
+    BN: tl.constexpr
+    BK: tl.constexpr
+    GROUP_M: tl.constexpr
+    EXACT: tl.constexpr
+    WIDEN: tl.constexpr
+
+
+class Problem(NamedTuple):
+    """Extents of the product, and the rows that A and C have."""
+
+    M: Any
+    N: Any
+    K: Any
+    a_rows: Any
+    c_rows: Any
+
+
+class Steps(NamedTuple):
+    """Strides of one array."""
+
+    batch: Any
+    row: Any
+    column: Any
+
+
+class StepsOfAll(NamedTuple):
+    """Those of all three."""
+
+    a: Steps
+    b: Steps
+    c: Steps
 
 
 @mimw.jit
-def plain_matmul(a, b, c, source, target, M, N, K, A_ROWS, C_ROWS, a_z, a_m, a_k, b_z, b_k, b_n, c_z, c_m, c_n,
-                 BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, EXACT: tl.constexpr,
-                 WIDEN: tl.constexpr):
+def plain_matmul(a, b, c, source, target, problem, steps, FORM: tl.constexpr):
     """C[z, m, n] = sum over k of A[z, m, k] B[z, k, n], summed in fp32. With WIDEN the operands become fp16 first: fp8, exactly.
 
     With `source` and `target`, M row numbers each, C[z, target[m], n] = sum over k of A[z, source[m], k] B[z, k, n]: rows outside
     of A are zeros, those outside of C are left out.
     """
-    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    BM: tl.constexpr = FORM.BM
+    BN: tl.constexpr = FORM.BN
+    BK: tl.constexpr = FORM.BK
+    GROUP_M: tl.constexpr = FORM.GROUP_M
+    tiles_m, tiles_n = tl.cdiv(problem.M, BM), tl.cdiv(problem.N, BN)
     z, tile = tl.program_id(0) // (tiles_m * tiles_n), tl.program_id(0) % (tiles_m * tiles_n)
     per_band = GROUP_M * tiles_n
     first = (tile // per_band) * GROUP_M
@@ -32,20 +75,20 @@ def plain_matmul(a, b, c, source, target, M, N, K, A_ROWS, C_ROWS, a_z, a_m, a_k
     n = (tile % per_band // height) * BN + tl.arange(0, BN).to(tl.int64)
     k = tl.arange(0, BK).to(tl.int64)
     z = z.to(tl.int64)
-    rows, read, to, write = m, m < M, m, m < M
+    rows, read, to, write = m, m < problem.M, m, m < problem.M
     if source is not None:
-        rows = tl.load(source + m, mask=m < M, other=-1).to(tl.int64)
-        to = tl.load(target + m, mask=m < M, other=-1).to(tl.int64)
-        read, write = (rows >= 0) & (rows < A_ROWS), (to >= 0) & (to < C_ROWS)
+        rows = tl.load(source + m, mask=m < problem.M, other=-1).to(tl.int64)
+        to = tl.load(target + m, mask=m < problem.M, other=-1).to(tl.int64)
+        read, write = (rows >= 0) & (rows < problem.a_rows), (to >= 0) & (to < problem.c_rows)
     acc = tl.zeros((BM, BN), tl.float32)
-    for start in range(0, K, BK):
-        inside = start + k < K
-        at = a + z * a_z + rows[:, None] * a_m + (start + k)[None, :] * a_k
+    for start in range(0, problem.K, BK):
+        inside = start + k < problem.K
+        at = a + z * steps.a.batch + rows[:, None] * steps.a.row + (start + k)[None, :] * steps.a.column
         left = tl.load(at, mask=read[:, None] & inside[None, :], other=0.0)
-        at = b + z * b_z + (start + k)[:, None] * b_k + n[None, :] * b_n
-        right = tl.load(at, mask=inside[:, None] & (n < N)[None, :], other=0.0)
-        if WIDEN:
+        at = b + z * steps.b.batch + (start + k)[:, None] * steps.b.row + n[None, :] * steps.b.column
+        right = tl.load(at, mask=inside[:, None] & (n < problem.N)[None, :], other=0.0)
+        if FORM.WIDEN:
             left, right = left.to(tl.float16), right.to(tl.float16)
-        acc = tl.dot(left, right, acc, input_precision="ieee" if EXACT else "tf32")
-    at = c + z * c_z + to[:, None] * c_m + n[None, :] * c_n
-    tl.store(at, acc.to(c.dtype.element_ty), mask=write[:, None] & (n < N)[None, :])
+        acc = tl.dot(left, right, acc, input_precision="ieee" if FORM.EXACT else "tf32")
+    at = c + z * steps.c.batch + to[:, None] * steps.c.row + n[None, :] * steps.c.column
+    tl.store(at, acc.to(c.dtype.element_ty), mask=write[:, None] & (n < problem.N)[None, :])

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from ..contract import Contract
 from ..contract.memory import strides
+from .kernel import GradientSteps, Steps, swiglu_gradient
 from .kernel import swiglu as kernel
-from .kernel import swiglu_gradient
 
 __all__ = ["CONTRACT", "GRADIENT", "arguments", "gradient_arguments", "kernel", "swiglu_gradient"]
 
@@ -21,17 +21,16 @@ GRADIENT = Contract(*(f"{name}: float (rows, N) rows" for name in ("gate", "up",
 
 def arguments(gate, up, y) -> tuple:
     """(kernel, grid, args, meta) that fill y; (rows, N) of fp16, bf16 or fp32, columns contiguous, or a ValueError."""
-    return (kernel, *_launch(CONTRACT, gate=gate, up=up, y=y))
+    return (kernel, *_launch(CONTRACT, Steps, gate=gate, up=up, y=y))
 
 
 def gradient_arguments(gate, up, dy, dgate, dup) -> tuple:
     """(kernel, grid, args, meta) that fill dgate and dup; arrays and errors as `arguments`."""
-    return (swiglu_gradient, *_launch(GRADIENT, gate=gate, up=up, dy=dy, dgate=dgate, dup=dup))
+    return (swiglu_gradient, *_launch(GRADIENT, GradientSteps, gate=gate, up=up, dy=dy, dgate=dgate, dup=dup))
 
 
-def _launch(contract: Contract, **matrices) -> tuple:
+def _launch(contract: Contract, steps: type, **matrices) -> tuple:
     of = contract.check(**matrices)
     block = min(2048, max(32, 1 << (of.N - 1).bit_length()))
-    steps = (row for row, _ in map(strides, matrices.values()))
-    grid, args = (of.rows * -(-of.N // block), ), (*matrices.values(), of.rows, of.N, *steps)
-    return grid, args, dict(BLOCK=block, num_warps=8 if block > 1024 else 4)
+    args = (*matrices.values(), of.rows, of.N, steps(**{name: strides(matrix)[0] for name, matrix in matrices.items()}))
+    return (of.rows * -(-of.N // block), ), args, dict(BLOCK=block, num_warps=8 if block > 1024 else 4)

@@ -8,6 +8,8 @@ Input: gate and up [ROWS, N], and for the gradient dy. Output: y = gate sigmoid(
 The rows may be apart: gate and up are often the halves of one matrix.
 """
 
+from typing import Any, NamedTuple
+
 import triton.language as tl
 
 import mimw
@@ -15,6 +17,24 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..norm.ring import Matrix
+
+
+class Steps(NamedTuple):
+    """How far apart the rows of each matrix are."""
+
+    gate: Any
+    up: Any
+    y: Any
+
+
+class GradientSteps(NamedTuple):
+    """The same of the gradient's."""
+
+    gate: Any
+    up: Any
+    dy: Any
+    dgate: Any
+    dup: Any
 
 
 @tle.struct
@@ -46,23 +66,22 @@ def read(matrix, place):
 
 
 @mimw.jit
-def swiglu(gate_ptr, up_ptr, y_ptr, ROWS, N, gate_row, up_row, y_row, BLOCK: tl.constexpr):
+def swiglu(gate_ptr, up_ptr, y_ptr, ROWS, N, steps, BLOCK: tl.constexpr):
     """y = gate sigmoid(gate) up, computed in fp32."""
     place = own_place(N, BLOCK)
-    gate, up = read(Matrix(gate_ptr, gate_row), place), read(Matrix(up_ptr, up_row), place)
+    gate, up = read(Matrix(gate_ptr, steps.gate), place), read(Matrix(up_ptr, steps.up), place)
     y = gate * tl.sigmoid(gate) * up
-    tl.store(pointers(Matrix(y_ptr, y_row), place), y.to(tlx.dtype_of(y_ptr)), mask=place.inside)
+    tl.store(pointers(Matrix(y_ptr, steps.y), place), y.to(tlx.dtype_of(y_ptr)), mask=place.inside)
 
 
 @mimw.jit
-def swiglu_gradient(gate_ptr, up_ptr, dy_ptr, dgate_ptr, dup_ptr, ROWS, N, gate_row, up_row, dy_row, dgate_row, dup_row,
-                    BLOCK: tl.constexpr):
+def swiglu_gradient(gate_ptr, up_ptr, dy_ptr, dgate_ptr, dup_ptr, ROWS, N, steps, BLOCK: tl.constexpr):
     """dgate = dy up (s + gate s (1 - s)) with s = sigmoid(gate), dup = dy gate s."""
     place = own_place(N, BLOCK)
-    gate, up = read(Matrix(gate_ptr, gate_row), place), read(Matrix(up_ptr, up_row), place)
-    dy = read(Matrix(dy_ptr, dy_row), place)
+    gate, up = read(Matrix(gate_ptr, steps.gate), place), read(Matrix(up_ptr, steps.up), place)
+    dy = read(Matrix(dy_ptr, steps.dy), place)
     sigmoid = tl.sigmoid(gate)
     swish = gate * sigmoid
     dgate = dy * up * (sigmoid + swish * (1 - sigmoid))
-    tl.store(pointers(Matrix(dgate_ptr, dgate_row), place), dgate.to(tlx.dtype_of(dgate_ptr)), mask=place.inside)
-    tl.store(pointers(Matrix(dup_ptr, dup_row), place), (dy * swish).to(tlx.dtype_of(dup_ptr)), mask=place.inside)
+    tl.store(pointers(Matrix(dgate_ptr, steps.dgate), place), dgate.to(tlx.dtype_of(dgate_ptr)), mask=place.inside)
+    tl.store(pointers(Matrix(dup_ptr, steps.dup), place), (dy * swish).to(tlx.dtype_of(dup_ptr)), mask=place.inside)
