@@ -26,6 +26,7 @@ from ..contract import Contract
 from ..contract.memory import strides
 from .configs import HEAD_DIMS, Configuration, configuration
 from .kernel import attention_backward as kernel
+from .nouns import Numbers, RowsForm, Steps
 from .order import bands_of, grid_of
 from .queries import query_gradients
 from .rows import after, before
@@ -82,14 +83,13 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     terms = terms_of(dim, causal, scale, **changes)
     padded, columns = rows.shape[2], chosen.share_columns(whole)
     grid = padded // chosen.bm, heads, batch
-    first = (before, grid, (o, do, lse, dlse, rows, sums, *strides(o)[:3], *strides(do)[:3], heads, seq_q, padded),
-             dict(D=dim, COLUMNS=whole, BM=chosen.bm, SUMS=not one_order, num_warps=8))
+    of_o, of_do, of_dq = (Steps(*strides(x)[:3]) for x in (o, do, dq))
+    numbers, form = Numbers(heads, seq_q, padded), RowsForm(dim, whole, chosen.bm, 0 if one_order else columns)
+    first = before, grid, (o, do, lse, dlse, rows, sums, of_o, of_do, numbers), dict(FORM=form, num_warps=8)
     if one_order:
         return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, chosen.order))]
     _, (score_scale, _), _ = terms
-    last = (after, grid, (sums, dq, score_scale, *strides(dq)[:3], heads, seq_q, padded),
-            dict(D=dim, COLUMNS=whole, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
-    return [first, main, last]
+    return [first, main, (after, grid, (sums, dq, score_scale, of_dq, numbers), dict(FORM=form, num_warps=4))]
 
 
 def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,

@@ -8,7 +8,7 @@ Input: sizes and constants of a launch. Output: structs that roles and steps han
     compute(memory, Pipes(queries, slopes, shares), dk_desc, dv_desc, rules, problem, me, form)
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
@@ -54,6 +54,33 @@ class Form(Tiling):
     RAGGED: tl.constexpr
     DQ: tl.constexpr
     BANDS: tl.constexpr
+
+
+@tle.struct
+class RowsForm:
+    """Constants of the launches before and after the products: BM queries of heads of D columns, in tiles of COLUMNS, and the
+    columns of a consumer's share of dQ, 0 where no sums are made."""
+
+    D: tl.constexpr
+    COLUMNS: tl.constexpr
+    BM: tl.constexpr
+    SHARE_COLUMNS: tl.constexpr
+
+
+class Steps(NamedTuple):
+    """Strides of an array whose columns lie together."""
+
+    batch: Any
+    head: Any
+    row: Any
+
+
+class Numbers(NamedTuple):
+    """Lengths in arrays with a number for each query: heads of a batch, queries of a head, and room for so many."""
+
+    heads: Any
+    seq_q: Any
+    padded: Any
 
 
 @tle.struct
