@@ -13,10 +13,10 @@ import pytest
 import mimw
 from mimw.kernels import attention_backward as backward
 from mimw.kernels.attention_backward import Configuration
+from mimw.runtime.simulate import prepare
 from tests.compiling import to_assembly
 from tests.kernels.attention_reference import reference as attention_reference
 from tests.lowering.assembly import assembled
-from tests.lowering.harness import Case
 
 BF16 = ml_dtypes.bfloat16
 ALLOWED = {np.float16: 2e-3, BF16: 1.2e-2}  # of ||x - reference|| / ||reference||
@@ -174,33 +174,28 @@ def test_every_interleaving_is_right(causal, dim):
     assert report.ok, str(report)
 
 
-CHANGED = ("left", "right", "inner", "alibi", "alibi_step")      # of a kernel's arguments, None without a change
+def assembly_of(launch, tmp_path):
+    """What ptxas says of a launch, compiled for any numbers."""
+    kernel, grid, args, meta = launch
+    found = prepare(kernel, grid, args, meta, "sm_90a").specialisation
+    ptx = to_assembly(found.fn, found.signature, found.constants, target="sm_90a", options={"num_warps": 4}).stage("ptx")
+    return assembled(ptx, tmp_path)
+
+
+def assert_overlap(said):
+    assert "serialized" not in said
+    assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
 
 
 def test_products_overlap_and_nothing_spills(tmp_path):
     """At D = 128 a consumer has 240 registers and needs all of them."""
-    dim, chosen = 128, Configuration()
-    rows = {"q": chosen.bm, "k": chosen.bn, "v": chosen.bn, "do": chosen.bm, "dk": 64, "dv": 64}
-    numbers, share = f"tensordesc<fp32[1,{chosen.bm}]>", f"tensordesc<fp32[{2 * chosen.share_columns(dim)},32]>"
-    signature = {**{f"{name}_desc": f"tensordesc<bf16[1,1,{count},{dim}]>" for name, count in rows.items()}, "lse_desc": numbers,
-                 "delta_desc": numbers, "sums": share, "scale": "fp32", "log2_scale": "fp32",
-                 **dict.fromkeys(("heads", "seq_q", "seq_k", "zero"), "i32")}
-    case = Case(backward.kernel, signature, {**chosen.meta(dim, 1, False, chosen.bn), "BANDS": 0, **dict.fromkeys(CHANGED)})
-    said = assembled(case.compiled(by=to_assembly, num_warps=4).stage("ptx"), tmp_path)
-    assert "serialized" not in said
-    assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
+    arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16, chosen=Configuration())
+    assert_overlap(assembly_of(backward.launches(*arrays, chosen=Configuration())[1], tmp_path))
 
 
 def test_products_for_one_order_overlap_and_nothing_spills(tmp_path):
-    tile, own = "tensordesc<bf16[1,1,128,128]>", "tensordesc<bf16[1,1,64,128]>"
-    signature = {**dict.fromkeys(("q_desc", "k_desc", "v_desc", "do_desc"), tile), "dq_desc": own, "rows": "*fp32", "scale": "fp32",
-                 "log2_scale": "fp32", **dict.fromkeys(("heads", "seq_q", "seq_k", "padded", "zero"), "i32")}
-    meta = dict(BM=128, BN=128, D=128, DV=128, GROUP=1, K_STAGES=3, V_STAGES=2, CAUSAL=False, RAGGED=False, BANDS=0,
-                **dict.fromkeys(CHANGED))
-    case = Case(backward.query_gradients, signature, meta)
-    said = assembled(case.compiled(by=to_assembly, num_warps=4).stage("ptx"), tmp_path)
-    assert "serialized" not in said
-    assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
+    arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16)
+    assert_overlap(assembly_of(backward.launches(*arrays, one_order=True)[2], tmp_path))
 
 
 SHAPE = (1, 2, 128, 64)

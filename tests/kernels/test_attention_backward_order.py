@@ -88,7 +88,7 @@ def test_programs_of_one_length_keep_their_order(options, bands, grid):
     chosen = backward.Configuration(order="lengths")
     arrays, _ = problem(2, 2, 2, 150, 300, 64, chosen=chosen)
     _, (_, launched, _, meta), _ = backward.launches(*arrays, chosen=chosen, **options)
-    assert (meta["BANDS"], launched) == (bands, grid)
+    assert (meta["FORM"].form.BANDS.value, launched) == (bands, grid)
 
 
 def test_wide_heads():

@@ -84,11 +84,12 @@ def test_the_list_of_tiles(together):
     q_lengths, k_lengths = (5, 70, 0, 70, 3, 8), (300, 1, 4, 140, 0, 129)
     arrays, _ = problem(q_lengths, k_lengths)
     (kernel, grid, args, meta), (_, (size, _), _, _), _ = launches_of(arrays, q_lengths, k_lengths)
-    mimw.simulate(kernel, grid, *args, **meta | dict(TOGETHER=together))
+    mimw.simulate(kernel, grid, *args, **meta | dict(FORM=meta["FORM"].replace(TOGETHER=together)))
     starts_q, starts_k = arrays[9], arrays[10]
-    expected = [(one, key, starts_q[one], q_lengths[one], starts_k[one], k_lengths[one], starts_q[one] // meta["BM"] + one)
+    bm = meta["FORM"].BM.value
+    expected = [(one, key, starts_q[one], q_lengths[one], starts_k[one], k_lengths[one], starts_q[one] // bm + one)
                 for one in (1, 3, 5, 0, 4, 2) for key in range(0, k_lengths[one], 128)]
-    found = args[9]
+    found = args[4].keys
     assert found[:len(expected), :7].tolist() == [list(map(int, one)) for one in expected]
     assert size == len(found) > len(expected) and (found[len(expected):, 0] == -1).all()
 
@@ -99,9 +100,9 @@ def test_the_list_of_tiles_of_queries(together):
     q_lengths, k_lengths = (5, 300, 0, 140, 3, 8), (70, 70, 4, 90, 0, 129)
     arrays, _ = problem(q_lengths, k_lengths)
     (kernel, grid, args, meta), *_ = launches_of(arrays, q_lengths, k_lengths, one_order=True)
-    mimw.simulate(kernel, grid, *args, **meta | dict(TOGETHER=together))
+    mimw.simulate(kernel, grid, *args, **meta | dict(FORM=meta["FORM"].replace(TOGETHER=together)))
     expected = [[one, query] for one in (5, 3, 0, 1, 2, 4) for query in reversed(range(0, q_lengths[one], 128))]
-    found = args[10]
+    found = args[4].queries
     assert found[:len(expected), :2].tolist() == expected and (found[len(expected):, 0] == -1).all()
 
 

@@ -26,6 +26,7 @@ from ..contract import Contract
 from ..contract.memory import strides
 from .configs import HEAD_DIMS, Configuration, configuration
 from .kernel import attention_backward as kernel
+from .nouns import Numbers, RowsForm, Steps
 from .order import bands_of, grid_of
 from .queries import query_gradients
 from .rows import after, before
@@ -82,14 +83,12 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     terms = terms_of(dim, causal, scale, **changes)
     padded, columns = rows.shape[2], chosen.share_columns(whole)
     grid = padded // chosen.bm, heads, batch
-    first = (before, grid, (o, do, lse, dlse, rows, sums, *strides(o)[:3], *strides(do)[:3], heads, seq_q, padded),
-             dict(D=dim, COLUMNS=whole, BM=chosen.bm, SUMS=not one_order, num_warps=8))
+    of_o, of_do, of_dq = (Steps(*strides(x)[:3]) for x in (o, do, dq))
+    numbers, form = Numbers(heads, seq_q, padded), RowsForm(dim, whole, chosen.bm, 0 if one_order else columns)
+    first = before, grid, (o, do, lse, dlse, rows, sums, of_o, of_do, numbers), dict(FORM=form, num_warps=8)
     if one_order:
         return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, chosen.order))]
-    _, (score_scale, _), _ = terms
-    last = (after, grid, (sums, dq, score_scale, *strides(dq)[:3], heads, seq_q, padded),
-            dict(D=dim, COLUMNS=whole, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
-    return [first, main, last]
+    return [first, main, (after, grid, (sums, dq, terms.scale, of_dq, numbers), dict(FORM=form, num_warps=4))]
 
 
 def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
@@ -101,9 +100,9 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     """
     of = PRODUCTS.check(q=q, k=k, v=v, do=do, dk=dk, dv=dv, slopes=slopes, softcap=softcap, reach=reach_of(causal, window))
     heads, seq_q, kv_heads, seq_k, batch = of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch
-    causal, scales, changes = terms = terms_of(of.dim, causal, scale, window, softcap, slopes)
+    terms = terms_of(of.dim, causal, scale, window, softcap, slopes)
     columns = tile_columns(of.dim)
-    chosen = chosen or configuration(columns, causal)
+    chosen = chosen or configuration(columns, terms.causal)
     (_, _, padded), (shares, _) = workspace(q, chosen)
     WORK.check(rows=rows, sums=None if chosen.dq == "not" else sums, batch=batch, heads=heads, padded=padded, shares=shares)
     describe = mimw.TensorDescriptor.from_tensor
@@ -111,9 +110,9 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     share = [64 * chosen.share_columns(columns) // 32, 32]
     args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries),
             describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share) if chosen.dq == "tma" else sums,
-            describe(dk, own), describe(dv, own), *scales, heads, seq_q, seq_k, 0, *changes)
+            describe(dk, own), describe(dv, own), terms.measures(heads, seq_q, seq_k), terms.changes)
     blocks = -(-seq_k // chosen.bn)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, chosen.order))
-    meta = {**chosen.meta(columns, heads // kv_heads, causal, seq_k), "BANDS": bands, "num_warps": 4}
+    meta = {**chosen.meta(columns, heads // kv_heads, terms.causal, seq_k, bands), "num_warps": 4}
     return grid_of(blocks, kv_heads, batch, bands), args, meta
 

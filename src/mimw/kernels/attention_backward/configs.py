@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..measured import by_chip
+from .nouns import Form, KeysForm
 from .order import ORDERS
 
 HEAD_DIMS = (64, 128)
@@ -38,10 +39,10 @@ class Configuration:
             raise ValueError(f"{self.q_stages} slots of queries and {self.do_stages} of dO: a consumer holds a block and waits for "
                              "the next, so there must be 2 of each at least")
 
-    def meta(self, head_dim: int, group: int, causal: bool, seq_k: int) -> dict:
-        """The kernel's compile-time arguments."""
-        return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, Q_STAGES=self.q_stages, DO_STAGES=self.do_stages,
-                    DQ=self.dq, CAUSAL=causal, RAGGED=seq_k % self.bn != 0)
+    def meta(self, head_dim: int, group: int, causal: bool, seq_k: int, bands: int = 0) -> dict:
+        """The kernel's compile-time argument; order.py says what bands are."""
+        form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands)
+        return dict(FORM=KeysForm(form, head_dim, self.q_stages, self.do_stages))
 
     def share_columns(self, head_dim: int) -> int:
         """Columns of dQ that a consumer computes, of 64 rows."""

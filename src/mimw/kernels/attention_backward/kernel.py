@@ -26,7 +26,7 @@ import mimw.tlx as tlx
 
 from .buffers import memory_of_keys, pipes_of
 from .compute import compute
-from .nouns import Form, Operands, Problem, Rules
+from .nouns import Operands, Problem, Rules
 from .order import program_of
 from .schedule import span
 from .sums import store
@@ -69,28 +69,21 @@ def load(memory, of, problem, form):
 
 
 @mimw.jit
-def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc, dv_desc, scale, log2_scale, heads,
-                       seq_q, seq_k, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr,
-                       D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr, DQ: tl.constexpr,
-                       CAUSAL: tl.constexpr, RAGGED: tl.constexpr, BANDS: tl.constexpr):
+def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc, dv_desc, measures, changes,
+                       FORM: tl.constexpr):
     """dK, dV (batches, heads // GROUP, seq_k, D), and dQ added to `sums`.
 
-    args:      DQ          "tma", for which sums is a descriptor, or "not": no dQ, no sums
-               scale       of the scores; log2_scale is that times log2(e), or with a soft cap that cap times log2(e)
-               zero        0, which the compiler must not know (compute.py says why)
-               left, right how many keys before and after its own position a query sees, None for all; with CAUSAL right is None
-               inner, alibi, alibi_step    what changes the scores, None for a launch without it: a soft cap's scale of scores
-                           (scores.py), and slopes with the step from one batch's to the next one's
-               GROUP       query heads to a head of K and V
-               RAGGED      the last block of keys has rows beyond the end
-               BANDS       which program has which block of keys: order.py
+    args:      sums        a descriptor for DQ "tma"; for "not" there is no dQ, and there are no sums
+               measures, changes   Measures and Changes (nouns.py). `zero` is 0, which the compiler must not know (compute.py says
+                           why); with CAUSAL `right` is None
+               FORM        a KeysForm. BANDS says which program has which block of keys: order.py
     """
-    CONSUMERS: tl.constexpr = BN // 64
+    form = FORM.form
+    CONSUMERS: tl.constexpr = form.BN // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, seq_q, seq_k, left, right, zero)
-    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS)
-    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
+    problem = Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero)
+    rules = Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step)
+    memory = memory_of_keys(form, FORM.DV, CONSUMERS, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
@@ -99,6 +92,6 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
             load(memory, of, problem, form)
-        if DQ == "tma":
+        if form.DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
                 store(memory.shares, sums, problem, form)

@@ -5,10 +5,11 @@ Input: sizes and constants of a launch. Output: structs that roles and steps han
     problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
     form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS)
+    FORM = KeysForm(form, 64, 2, 2)                         a launch's constants, made outside of the kernel
     compute(memory, Pipes(queries, slopes, shares), dk_desc, dv_desc, rules, problem, me, form)
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
@@ -54,6 +55,77 @@ class Form(Tiling):
     RAGGED: tl.constexpr
     DQ: tl.constexpr
     BANDS: tl.constexpr
+
+
+@tle.struct
+class KeysForm:
+    """Constants of a launch whose programs own keys: also the columns of tiles of values, and slots for queries and for dO."""
+
+    form: Form
+    DV: tl.constexpr
+    Q_STAGES: tl.constexpr
+    DO_STAGES: tl.constexpr
+
+
+@tle.struct
+class QueriesForm:
+    """Constants of a launch whose programs own queries: also the columns of tiles of values, and slots for keys and for values."""
+
+    form: Form
+    DV: tl.constexpr
+    K_STAGES: tl.constexpr
+    V_STAGES: tl.constexpr
+
+
+class Measures(NamedTuple):
+    """Numbers of a launch: the scale of scores, that times log2(e), or with a soft cap that cap times log2(e), and sizes: `padded`
+    rows of numbers for a head's queries, None where a descriptor says how many, and `zero` and the bounds of a `Problem`."""
+
+    scale: Any
+    log2_scale: Any
+    heads: Any
+    seq_q: Any
+    seq_k: Any
+    padded: Any
+    zero: Any
+    left: Any
+    right: Any
+
+
+class Changes(NamedTuple):
+    """Changes of the scores of a launch, None without: a soft cap's scale (scores.py), and ALiBi's slopes with the step from one
+    batch's to the next one's."""
+
+    inner: Any
+    slopes: Any
+    step: Any
+
+
+@tle.struct
+class RowsForm:
+    """Constants of the launches before and after the products: BM queries of heads of D columns, in tiles of COLUMNS, and the
+    columns of a consumer's share of dQ, 0 where no sums are made."""
+
+    D: tl.constexpr
+    COLUMNS: tl.constexpr
+    BM: tl.constexpr
+    SHARE_COLUMNS: tl.constexpr
+
+
+class Steps(NamedTuple):
+    """Strides of an array whose columns lie together."""
+
+    batch: Any
+    head: Any
+    row: Any
+
+
+class Numbers(NamedTuple):
+    """Lengths in arrays with a number for each query: heads of a batch, queries of a head, and room for so many."""
+
+    heads: Any
+    seq_q: Any
+    padded: Any
 
 
 @tle.struct

@@ -23,7 +23,7 @@ import mimw.tlx as tlx
 
 from .buffers import memory_of_queries, read, written
 from .kernel import load_once
-from .nouns import Form, Operands, Problem, Rules
+from .nouns import Operands, Problem, Rules
 from .order import program_of, sizes_of
 from .scores import rules_of, weights
 
@@ -160,28 +160,24 @@ def compute(streams, rows, dq_desc, rules, query, padded, problem, me: tl.conste
 
 
 @mimw.jit
-def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_scale, heads, seq_q, seq_k, padded, zero,
-                    left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
-                    GROUP: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CAUSAL: tl.constexpr,
-                    RAGGED: tl.constexpr, BANDS: tl.constexpr):
+def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, measures, changes, FORM: tl.constexpr):
     """dQ (batches, heads, seq_q, up to D), of values of up to DV columns; columns of tiles that the tensors lack are read as 0.
 
     args:      rows    lse and delta as `before` makes them, (2, batches heads, padded)
-               scale, log2_scale, zero, left, right, inner, alibi, alibi_step      as those of kernel.py
-               GROUP   query heads to a head of K and V
-               BANDS   which program has which block of queries: order.py, from the last block on
+               measures, changes   as those of kernel.py
+               FORM    a QueriesForm. BANDS says which program has which block of queries: order.py, from the last block on
     """
-    CONSUMERS: tl.constexpr = BM // 64
+    form = FORM.form
+    CONSUMERS: tl.constexpr = form.BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, seq_q, seq_k, left, right, zero)
-    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, None, BANDS)
-    streams = memory_of_queries(form, DV, K_STAGES, V_STAGES, DTYPE)
-    query = (sizes_of(BANDS)[0] - 1 - program_of(BANDS)[0]) * BM  # under a causal mask the long ones first
+    problem = Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero)
+    rules = Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step)
+    streams = memory_of_queries(form, FORM.DV, FORM.K_STAGES, FORM.V_STAGES, DTYPE)
+    query = (sizes_of(form.BANDS)[0] - 1 - program_of(form.BANDS)[0]) * form.BM  # under a causal mask the long ones first
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(read(streams, me), rows, dq_desc, rules, query, padded, problem, me, form)
+            compute(read(streams, me), rows, dq_desc, rules, query, measures.padded, problem, me, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(written(streams), Operands(q_desc, k_desc, v_desc, do_desc, None, None),
                  query, problem, form)

@@ -27,41 +27,42 @@ def last_first():
 
 
 @mimw.jit
-def before(o, do, lse, dlse, rows, sums, o_batch, o_head, o_row, do_batch, do_head, do_row, heads, seq_q, padded, D: tl.constexpr,
-           COLUMNS: tl.constexpr, BM: tl.constexpr, SUMS: tl.constexpr):
+def before(o, do, lse, dlse, rows, sums, of_o, of_do, numbers, FORM: tl.constexpr):
     """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta - dlse, sums = 0. Queries beyond the end, or that see
     no key, get lse = inf, with which all their probabilities are 0."""
     block, head, batch = last_first()
-    queries = block * BM + tl.arange(0, BM)
-    columns = tl.arange(0, COLUMNS)
-    there = queries < seq_q
-    inside = there[:, None] & (columns < D)[None, :]
+    queries = block * FORM.BM + tl.arange(0, FORM.BM)
+    columns = tl.arange(0, FORM.COLUMNS)
+    there = queries < numbers.seq_q
+    inside = there[:, None] & (columns < FORM.D)[None, :]
     at = queries.to(tl.int64)[:, None]
-    out = tl.load(o + batch * o_batch + head * o_head + at * o_row + columns[None, :], mask=inside, other=0.0)
-    slope = tl.load(do + batch * do_batch + head * do_head + at * do_row + columns[None, :], mask=inside, other=0.0)
+    out = tl.load(o + batch * of_o.batch + head * of_o.head + at * of_o.row + columns[None, :], mask=inside, other=0.0)
+    slope = tl.load(do + batch * of_do.batch + head * of_do.head + at * of_do.row + columns[None, :], mask=inside, other=0.0)
     delta = tl.sum(out.to(tl.float32) * slope.to(tl.float32), 1)
     if dlse is not None:
-        delta -= tl.load(dlse + (batch * heads + head) * seq_q + queries, mask=there, other=0.0)
-    number = tl.load(lse + (batch * heads + head) * seq_q + queries, mask=there, other=float("inf")) * LOG2_E
+        delta -= tl.load(dlse + (batch * numbers.heads + head) * numbers.seq_q + queries, mask=there, other=0.0)
+    number = tl.load(lse + (batch * numbers.heads + head) * numbers.seq_q + queries, mask=there, other=float("inf")) * LOG2_E
     number = tl.where(number == float("-inf"), float("inf"), number)
-    row = (batch * heads + head) * padded
+    row = (batch * numbers.heads + head) * numbers.padded
     tl.store(rows + row + queries, number)
-    tl.store(rows + tl.num_programs(2) * heads * padded + row + queries, delta)
-    if SUMS:
-        elements = tl.arange(0, BM * COLUMNS)
-        tl.store(sums + (row + block * BM) * COLUMNS + elements, tl.zeros((BM * COLUMNS, ), tl.float32))
+    tl.store(rows + tl.num_programs(2) * numbers.heads * numbers.padded + row + queries, delta)
+    if FORM.SHARE_COLUMNS:
+        elements = tl.arange(0, FORM.BM * FORM.COLUMNS)
+        tl.store(sums + (row + block * FORM.BM) * FORM.COLUMNS + elements, tl.zeros((FORM.BM * FORM.COLUMNS, ), tl.float32))
 
 
 @mimw.jit
-def after(sums, dq, scale, dq_batch, dq_head, dq_row, heads, seq_q, padded, D: tl.constexpr, COLUMNS: tl.constexpr,
-          SHARE_COLUMNS: tl.constexpr, BM: tl.constexpr):
+def after(sums, dq, scale, of_dq, numbers, FORM: tl.constexpr):
     """dq = scale * sums for BM queries of a head."""
     block, head, batch = last_first()
-    start = sums + ((batch * heads + head) * padded + block * BM) * COLUMNS
+    BM: tl.constexpr = FORM.BM
+    COLUMNS: tl.constexpr = FORM.COLUMNS
+    SHARE_COLUMNS: tl.constexpr = FORM.SHARE_COLUMNS
     SIZE: tl.constexpr = 64 * SHARE_COLUMNS
+    start = sums + ((batch * numbers.heads + head) * numbers.padded + block * BM) * COLUMNS
     for number in tl.static_range(BM * COLUMNS // SIZE):
         tile = tile_of(tl.load(start + number * SIZE + tl.arange(0, SIZE)), SHARE_COLUMNS)
         queries = (block * BM + (number * 64 if SHARE_COLUMNS == COLUMNS else 0) + tl.arange(0, 64))[:, None]
         columns = ((0 if SHARE_COLUMNS == COLUMNS else number * SHARE_COLUMNS) + tl.arange(0, SHARE_COLUMNS))[None, :]
-        at = batch * dq_batch + head * dq_head + queries.to(tl.int64) * dq_row + columns
-        tl.store(dq + at, (tile * scale).to(dq.dtype.element_ty), mask=(queries < seq_q) & (columns < D))
+        at = batch * of_dq.batch + head * of_dq.head + queries.to(tl.int64) * of_dq.row + columns
+        tl.store(dq + at, (tile * scale).to(dq.dtype.element_ty), mask=(queries < numbers.seq_q) & (columns < FORM.D))

@@ -2,27 +2,44 @@
 
 Input: the arrays of a launch. Output: arguments of kernels. For example:
 
-    terms_of(64, True, None, (None, None), None, None)    (causal, scales, bounds and what changes scores)
+    terms_of(64, True, None, (None, None), None, None)      Terms: the mask, scales, bounds and what changes scores
     of_queries(q, k, v, do, dq, rows, terms, "auto")        (grid, args, meta) of `query_gradients`
 """
 
 from __future__ import annotations
 
 from math import e, log2
+from typing import NamedTuple
 
 import mimw
 
 from ..attention.changes import capped, scale_of, sight, slopes_step
+from .nouns import Changes, Form, Measures, QueriesForm
 from .order import bands_of, grid_of
 
 
-def terms_of(dim: int, causal: bool, scale: float | None, window: tuple, softcap: float | None,
-             slopes) -> tuple[bool, tuple, tuple]:
-    """(causal, (scale, that of exponents of 2), (left, right, inner, slopes, step)) for a kernel."""
+class Terms(NamedTuple):
+    """The mask, the scale of scores and that of exponents of 2, how far a query sees to its left and right, and what changes
+    scores."""
+
+    causal: bool
+    scale: float
+    log2_scale: float
+    left: int | None
+    right: int | None
+    changes: Changes
+
+    def measures(self, heads: int, seq_q: int, seq_k: int, padded: int | None = None) -> Measures:
+        """The numbers of a launch."""
+        return Measures(self.scale, self.log2_scale, heads, seq_q, seq_k, padded, 0, self.left, self.right)
+
+
+def terms_of(dim: int, causal: bool, scale: float | None, window: tuple, softcap: float | None, slopes) -> Terms:
+    """The terms of a launch."""
     causal, left, right, _ = sight(causal, window)
     scale = float(scale_of(scale, dim))
     inner, outer = capped(scale, softcap)
-    return causal, (scale, outer * log2(e)), (left, right, inner, slopes, slopes_step(slopes))
+    return Terms(causal, scale, outer * log2(e), left, right, Changes(inner, slopes, slopes_step(slopes)))
 
 
 def reach_of(causal: bool, window: tuple) -> int | None:
@@ -30,25 +47,22 @@ def reach_of(causal: bool, window: tuple) -> int | None:
     return sight(causal, window)[3]
 
 
-def order_of(terms: tuple, wanted: str) -> str:
+def order_of(terms: Terms, wanted: str) -> str:
     """The order of programs: that `wanted`, where they differ in length."""
-    causal, _, (left, *_) = terms
-    return wanted if causal and left is None else "heads"
+    return wanted if terms.causal and terms.left is None else "heads"
 
 
-def of_queries(q, k, v, do, dq, rows, terms: tuple, order: str, bn: int = 128, k_stages: int = 3, v_stages: int = 2) -> tuple:
+def of_queries(q, k, v, do, dq, rows, terms: Terms, order: str, bn: int = 128, k_stages: int = 3, v_stages: int = 2) -> tuple:
     """(grid, args, meta) of `query_gradients`, for blocks of 128 queries and bn keys."""
     batch, heads, seq_q, _ = q.shape
     describe, bm, columns, of_values = mimw.TensorDescriptor.from_tensor, 128, tile_columns(q.shape[3]), tile_columns(v.shape[3])
-    causal, scales, changes = terms
     blocks = -(-seq_q // bm)
     bands = bands_of(blocks, heads, batch, order_of(terms, order))
     args = (describe(q, [1, 1, bm, columns]), describe(k, [1, 1, bn, columns]), describe(v, [1, 1, bn, of_values]),
-            describe(do, [1, 1, bm, of_values]), describe(dq, [1, 1, 64, columns]), rows, *scales, heads, seq_q, k.shape[2],
-            rows.shape[2], 0, *changes)
-    meta = dict(BM=bm, BN=bn, D=columns, DV=of_values, GROUP=heads // k.shape[1], K_STAGES=k_stages, V_STAGES=v_stages,
-                CAUSAL=causal, RAGGED=k.shape[2] % bn != 0, BANDS=bands, num_warps=4)
-    return grid_of(blocks, heads, batch, bands), args, meta
+            describe(do, [1, 1, bm, of_values]), describe(dq, [1, 1, 64, columns]), rows,
+            terms.measures(heads, seq_q, k.shape[2], rows.shape[2]), terms.changes)
+    form = Form(bm, bn, heads // k.shape[1], terms.causal, columns, k.shape[2] % bn != 0, None, bands)
+    return grid_of(blocks, heads, batch, bands), args, dict(FORM=QueriesForm(form, of_values, k_stages, v_stages), num_warps=4)
 
 
 def tile_columns(dim: int) -> int:

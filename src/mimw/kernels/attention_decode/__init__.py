@@ -22,7 +22,7 @@ from ..attention.changes import SCALE, capped, scale_of
 from ..checks import PROGRAMS, enough
 from ..contract import Contract
 from ..contract.memory import strides
-from .combine.kernel import combine
+from .combine.kernel import CombineForm, Split, Steps, combine
 from .configs import (
     FEW_DIM,
     FEW_KEYS,
@@ -172,10 +172,10 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
         tiles = batch * kv_heads * row_tiles
         most = min(rows, ROWS * tall)
         each, parts = combine_tile(tile_of(dim), most, tiles)
-        args = (o, lse, room, sinks, queries, heads, heads // kv_heads, row_tiles, slots_for(programs, chosen), *steps[3:])
-        launches.append((combine, (tiles, -(-most // each)), args,
-                         dict(D=tile_of(dim), WIDTH=dim, TALL=tall, ROWS=each, PARTS=parts, EARLY=True, launch_pdl=True,
-                              num_warps=4)))
+        split = Split(queries, heads, heads // kv_heads, row_tiles, slots_for(programs, chosen))
+        form = CombineForm(tile_of(dim), dim, tall, each, parts, True)
+        launches.append((combine, (tiles, -(-most // each)), (o, lse, room, sinks, split, Steps(*strides(o)[:3])),
+                         dict(FORM=form, launch_pdl=True, num_warps=4)))
     return launches
 
 

@@ -31,6 +31,7 @@ from ..contract.memory import wrong
 from ..contract.types import of as type_of
 from ..wide_attention_backward import WIDEST
 from .kernel import attention_varlen_backward as kernel
+from .nouns import Counts, Given, Gradients, Heads, Lists, RowsForm, RowSteps, Starts, StepsOfAll
 from .queries import packed_query_gradients
 from .rows import after, before
 from .tiles import ENTRY
@@ -108,13 +109,15 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
     terms = scale, outer * log2(e), heads
     changes = left, right, inner, slopes, slopes_step(slopes)
     blocks, columns, value_columns = rows.shape[2] // chosen.bm, tile_columns(dim), tile_columns(of_values)
-    many = dict(TOGETHER=128 if sequences <= 128 else 1024, BM=chosen.bm, num_warps=8)
-    strides_of = {name: steps(x)[:2] for name, x in dict(o=o, do=do, dq=dq, dk=dk, dv=dv).items()}
+    form = RowsForm(dim, columns, chosen.bm, 0 if sums is None else chosen.share_columns(columns), of_values, value_columns,
+                    128 if sequences <= 128 else 1024, chosen.bn, OF_QUERIES)
+    of_rows = dict(FORM=form, num_warps=8)
+    strides_of = StepsOfAll(*(RowSteps(*steps(x)[:2]) for x in (o, do, dq, dk, dv)))
+    starts = Starts(cu_seqlens_q, cu_seqlens_k)
+    counts = Counts(sequences, total_q, total_k, tiles.shape[0], 0 if query_tiles is None else query_tiles.shape[0])
     first = (before, (blocks, heads),
-             (o, do, lse, dlse, rows, sums, dq if query_tiles is not None else None, dk, dv, tiles, query_tiles, cu_seqlens_q,
-              cu_seqlens_k, *(step for pair in strides_of.values() for step in pair), heads, kv_heads, sequences, total_q, total_k,
-              tiles.shape[0], 0 if query_tiles is None else query_tiles.shape[0]),
-             many | dict(D=dim, COLUMNS=columns, DV=of_values, DV_COLUMNS=value_columns, BN=chosen.bn, QUERIES=OF_QUERIES))
+             (Given(o, do, lse, dlse), rows, sums, Gradients(dq if query_tiles is not None else None, dk, dv),
+              Lists(tiles, query_tiles), starts, strides_of, Heads(heads, kv_heads), counts), of_rows)
     describe, numbers = mimw.TensorDescriptor.from_tensor, [1, chosen.bm]
     read = (ending(q, chosen.bm, columns), ending(k, chosen.bn, columns), ending(v, chosen.bn, value_columns),
             ending(do, chosen.bm, value_columns), describe(rows[0], numbers), describe(rows[1], numbers))
@@ -128,8 +131,8 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
         share = None if sums is None else describe(sums, [64 * chosen.share_columns(columns) // 32, 32])
         main = kernel, grid, (*read, share, *written, tiles, *terms, blocks, 0, *changes), meta | dict(DQ=chosen.dq)
     if query_tiles is None:
-        return [first, main, (after, (blocks, heads), (sums, dq, cu_seqlens_q, scale, *strides_of["dq"], sequences, total_q),
-                              many | dict(D=dim, COLUMNS=columns, SHARE_COLUMNS=chosen.share_columns(columns)))]
+        args = sums, dq, Starts(cu_seqlens_q), scale, strides_of.dq, Counts(sequences, total_q)
+        return [first, main, (after, (blocks, heads), args, of_rows)]
     bn, slots = 128 if columns <= 128 else 64, (2, 1) if value_columns == WIDEST else (3, 2)
     args = (ending(q, OF_QUERIES, columns), ending(k, bn, columns), ending(v, bn, value_columns),
             ending(do, OF_QUERIES, value_columns), ending(dq, 64, columns), rows, query_tiles, *terms, rows.shape[2], 0, *changes)

@@ -3,8 +3,8 @@
 Input: O, dO and the log-sum-exps of the forward kernel, and where the sequences begin. Output: what kernel.py reads, dQ, and zeros
 in rows of gradients that are in no sequence. For example:
 
-    before[grid](o, do, lse, None, rows, sums, dq, dk, dv, tiles, None, ...)        delta, lse in base 2, sums of 0, tiles
-    after[grid](sums, dq, cu_q, ...)                                                dq = scale * sums, in dq's type
+    before[grid](Given(o, do, lse, None), rows, sums, ...)      delta, lse in base 2, sums of 0, tiles
+    after[grid](sums, dq, starts, ...)                          dq = scale * sums, in dq's type
 
 The numbers and sums of a sequence begin with a block of their own (tiles.first_block), in arrays that have room for that. So no
 block holds queries of two sequences, and whatever is read of a block behind its sequence is ours to say: a log-sum-exp of infinity.
@@ -30,68 +30,70 @@ def block_of(cu_q, sequences, BM: tl.constexpr, TOGETHER: tl.constexpr):
 
 
 @mimw.jit
-def clear(x, x_row, x_head, begin, end, D: tl.constexpr, COLUMNS: tl.constexpr):
+def clear(x, steps, begin, end, D: tl.constexpr, COLUMNS: tl.constexpr):
     """Zeros in the rows of program_id(1)'s head from `begin` up to `end`, by all programs of the head."""
     columns = tl.arange(0, COLUMNS)[None, :]
     for first in range(begin + tl.program_id(0) * 64, end, tl.num_programs(0) * 64):
         rows = (first + tl.arange(0, 64)).to(tl.int64)[:, None]
-        tl.store(x + tl.program_id(1).to(tl.int64) * x_head + rows * x_row + columns, tl.zeros((64, COLUMNS), x.dtype.element_ty),
-                 mask=(rows < end) & (columns < D))
+        tl.store(x + tl.program_id(1).to(tl.int64) * steps.head + rows * steps.row + columns,
+                 tl.zeros((64, COLUMNS), x.dtype.element_ty), mask=(rows < end) & (columns < D))
 
 
-@mimw.jit(do_not_specialize=["sequences", "total_q", "total_k", "size", "query_size"])
-def before(o, do, lse, dlse, rows, sums, dq, dk, dv, tiles, query_tiles, cu_q, cu_k, o_row, o_head, do_row, do_head, dq_row,
-           dq_head, dk_row, dk_head, dv_row, dv_head, heads, kv_heads, sequences, total_q, total_k, size, query_size,
-           D: tl.constexpr, COLUMNS: tl.constexpr, DV: tl.constexpr, DV_COLUMNS: tl.constexpr, BM: tl.constexpr,
-           TOGETHER: tl.constexpr, BN: tl.constexpr, QUERIES: tl.constexpr):
+@mimw.jit(do_not_specialize=["counts"])     # one binary for all
+def before(given, rows, sums, gradients, tiles, starts, steps, heads, counts, FORM: tl.constexpr):
     """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta - dlse, sums = 0; of a sequence the tiles, BN keys each, by
     one head. Queries beyond the end, or that see no key, get lse = inf, with which all their probabilities are 0. Where dQ is made
     in one order there are no sums, but tiles of so many QUERIES, and rows of dq in no sequence are cleared here."""
-    block, head, start, length, first = block_of(cu_q, sequences, BM, TOGETHER)
-    if (tl.program_id(1) == 0) & (block < sequences):
-        list_sequence(tiles, block, cu_q, cu_k, sequences, size, BM, BN, TOGETHER, False)
-        if query_tiles is not None:
-            list_sequence(query_tiles, block, cu_q, cu_k, sequences, query_size, BM, QUERIES, TOGETHER, True)
-    if tl.program_id(1) < kv_heads:
-        end = tl.load(cu_k + sequences)
-        clear(dk, dk_row, dk_head, end, total_k, D, COLUMNS)
-        clear(dv, dv_row, dv_head, end, total_k, DV, DV_COLUMNS)
-    if query_tiles is not None:
-        clear(dq, dq_row, dq_head, tl.load(cu_q + sequences), total_q, D, COLUMNS)
+    BM: tl.constexpr = FORM.BM
+    block, head, start, length, first = block_of(starts.queries, counts.sequences, BM, FORM.TOGETHER)
+    if (tl.program_id(1) == 0) & (block < counts.sequences):
+        list_sequence(tiles.keys, block, starts.queries, starts.keys, counts.sequences, counts.key_tiles, BM, FORM.BN,
+                      FORM.TOGETHER, False)
+        if tiles.queries is not None:
+            list_sequence(tiles.queries, block, starts.queries, starts.keys, counts.sequences, counts.query_tiles, BM,
+                          FORM.QUERIES, FORM.TOGETHER, True)
+    if tl.program_id(1) < heads.keys:
+        end = tl.load(starts.keys + counts.sequences)
+        clear(gradients.k, steps.dk, end, counts.keys, FORM.D, FORM.COLUMNS)
+        clear(gradients.v, steps.dv, end, counts.keys, FORM.DV, FORM.DV_COLUMNS)
+    if tiles.queries is not None:
+        clear(gradients.q, steps.dq, tl.load(starts.queries + counts.sequences), counts.queries, FORM.D, FORM.COLUMNS)
     queries = first + tl.arange(0, BM)
-    columns = tl.arange(0, DV_COLUMNS)[None, :]
+    columns = tl.arange(0, FORM.DV_COLUMNS)[None, :]
     there = queries < length
-    inside = there[:, None] & (columns < DV)
+    inside = there[:, None] & (columns < FORM.DV)
     at = (start + queries).to(tl.int64)
-    out = tl.load(o + head * o_head + at[:, None] * o_row + columns, mask=inside, other=0.0)
-    slope = tl.load(do + head * do_head + at[:, None] * do_row + columns, mask=inside, other=0.0)
+    out = tl.load(given.o + head * steps.o.head + at[:, None] * steps.o.row + columns, mask=inside, other=0.0)
+    slope = tl.load(given.do + head * steps.do.head + at[:, None] * steps.do.row + columns, mask=inside, other=0.0)
     delta = tl.sum(out.to(tl.float32) * slope.to(tl.float32), 1)
-    if dlse is not None:
-        delta -= tl.load(dlse + head * total_q + at, mask=there, other=0.0)
-    number = tl.load(lse + head * total_q + at, mask=there, other=float("inf")) * LOG2_E
+    if given.dlse is not None:
+        delta -= tl.load(given.dlse + head * counts.queries + at, mask=there, other=0.0)
+    number = tl.load(given.lse + head * counts.queries + at, mask=there, other=float("inf")) * LOG2_E
     number = tl.where(number == float("-inf"), float("inf"), number)
     padded = tl.num_programs(0).to(tl.int64) * BM
     row = head * padded + block * BM
     tl.store(rows + row + tl.arange(0, BM), number)
-    tl.store(rows + heads * padded + row + tl.arange(0, BM), delta)
+    tl.store(rows + heads.queries * padded + row + tl.arange(0, BM), delta)
     if sums is not None:
         if first < length:
-            elements = tl.arange(0, BM * COLUMNS)
-            tl.store(sums + row * COLUMNS + elements, tl.zeros((BM * COLUMNS, ), tl.float32))
+            elements = tl.arange(0, BM * FORM.COLUMNS)
+            tl.store(sums + row * FORM.COLUMNS + elements, tl.zeros((BM * FORM.COLUMNS, ), tl.float32))
 
 
-@mimw.jit(do_not_specialize=["sequences", "total_q"])
-def after(sums, dq, cu_q, scale, dq_row, dq_head, sequences, total_q, D: tl.constexpr, COLUMNS: tl.constexpr,
-          SHARE_COLUMNS: tl.constexpr, BM: tl.constexpr, TOGETHER: tl.constexpr):
+@mimw.jit(do_not_specialize=["counts"])
+def after(sums, dq, starts, scale, steps, counts, FORM: tl.constexpr):
     """dq = scale * sums for BM queries of a head, and 0 in rows that are in no sequence."""
-    block, head, begin, length, first = block_of(cu_q, sequences, BM, TOGETHER)
-    clear(dq, dq_row, dq_head, tl.load(cu_q + sequences), total_q, D, COLUMNS)
+    BM: tl.constexpr = FORM.BM
+    COLUMNS: tl.constexpr = FORM.COLUMNS
+    SHARE_COLUMNS: tl.constexpr = FORM.SHARE_COLUMNS
+    SIZE: tl.constexpr = 64 * SHARE_COLUMNS
+    block, head, begin, length, first = block_of(starts.queries, counts.sequences, BM, FORM.TOGETHER)
+    clear(dq, steps, tl.load(starts.queries + counts.sequences), counts.queries, FORM.D, COLUMNS)
     if first < length:
         start = sums + (head * tl.num_programs(0) + block) * (BM * COLUMNS)
-        SIZE: tl.constexpr = 64 * SHARE_COLUMNS
         for number in tl.static_range(BM * COLUMNS // SIZE):
             tile = tile_of(tl.load(start + number * SIZE + tl.arange(0, SIZE)), SHARE_COLUMNS)
             queries = (first + (number * 64 if SHARE_COLUMNS == COLUMNS else 0) + tl.arange(0, 64))[:, None]
             columns = ((0 if SHARE_COLUMNS == COLUMNS else number * SHARE_COLUMNS) + tl.arange(0, SHARE_COLUMNS))[None, :]
-            at = head * dq_head + (begin + queries).to(tl.int64) * dq_row + columns
-            tl.store(dq + at, (tile * scale).to(dq.dtype.element_ty), mask=(queries < length) & (columns < D))
+            at = head * steps.head + (begin + queries).to(tl.int64) * steps.row + columns
+            tl.store(dq + at, (tile * scale).to(dq.dtype.element_ty), mask=(queries < length) & (columns < FORM.D))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import mimw
 
 from ..attention.changes import CHANGES, HEADS, NEAR, SEEN
+from ..attention_backward.nouns import Form, KeysForm, Numbers, RowsForm, Steps
 from ..attention_backward.order import bands_of, grid_of
 from ..attention_backward.queries import query_gradients
 from ..attention_backward.rows import before
@@ -62,20 +63,21 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                         softcap=softcap, reach=reach_of(causal, window))
     heads, seq_q, kv_heads, seq_k, batch, dim, of_values = (of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch, of.dim,
                                                             of.value_dim)
-    terms = causal, scales, changes = terms_of(dim, causal, scale, window, softcap, slopes)
+    terms = terms_of(dim, causal, scale, window, softcap, slopes)
     blocks = -(-seq_k // BN)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
     padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)
-    first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, *strides(o)[:3], *strides(do)[:3], heads, seq_q,
-                                                    padded),
-             dict(D=of_values, COLUMNS=value_columns, BM=BM, SUMS=False, num_warps=8))
+    of_o, of_do = (Steps(*strides(x)[:3]) for x in (o, do))
+    first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, of_o, of_do, Numbers(heads, seq_q, padded)),
+             dict(FORM=RowsForm(of_values, value_columns, BM, 0), num_warps=8))
     describe = mimw.TensorDescriptor.from_tensor
-    of_q, of_k, of_do, of_v = ([1, 1, rows_, width] for rows_, width in ((BM, columns), (BN, columns), (BM, value_columns),
+    of_q, of_k, as_do, of_v = ([1, 1, rows_, width] for rows_, width in ((BM, columns), (BN, columns), (BM, value_columns),
                                                                        (BN, value_columns)))
-    args = (describe(q, of_q), describe(k, of_k), describe(v, of_v), describe(do, of_do), describe(rows[0], [1, BM]),
-            describe(rows[1], [1, BM]), describe(dk, of_k), describe(dv, of_v), *scales, heads, seq_q, seq_k, 0, *changes)
-    meta = dict(BM=BM, BN=BN, D=columns, DV=value_columns, GROUP=heads // kv_heads, Q_STAGES=2, DO_STAGES=2, CAUSAL=causal,
-                RAGGED=seq_k % BN != 0, BANDS=bands, num_warps=4)
+    args = (describe(q, of_q), describe(k, of_k), describe(v, of_v), describe(do, as_do), describe(rows[0], [1, BM]),
+            describe(rows[1], [1, BM]), describe(dk, of_k), describe(dv, of_v), terms.measures(heads, seq_q, seq_k),
+            terms.changes)
+    form = Form(BM, BN, heads // kv_heads, terms.causal, columns, seq_k % BN != 0, None, bands)
+    meta = dict(FORM=KeysForm(form, value_columns, 2, 2), num_warps=4)
     slots = dict(k_stages=2, v_stages=1) if value_columns == WIDEST else dict(k_stages=3, v_stages=2)
     return [first, (kernel, grid_of(blocks, kv_heads, batch, bands), args, meta),
             (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, order, 64, **slots))]

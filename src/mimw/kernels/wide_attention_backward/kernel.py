@@ -29,7 +29,7 @@ import mimw.tlx as tlx
 from ..attention_backward.buffers import memory_of_keys
 from ..attention_backward.compute import probabilities
 from ..attention_backward.kernel import load
-from ..attention_backward.nouns import Form, Operands, Problem, Rules
+from ..attention_backward.nouns import Operands, Problem, Rules
 from ..attention_backward.order import program_of
 from ..attention_backward.schedule import span
 from ..attention_backward.scores import rules_of
@@ -135,28 +135,26 @@ def compute(side, desc, factor_of_sum, rules, problem, me: tl.constexpr, COLUMNS
 
 
 @mimw.jit
-def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk_desc, dv_desc, scale, log2_scale, heads, seq_q,
-                       seq_k, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
-                       DV: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr,
-                       CAUSAL: tl.constexpr, RAGGED: tl.constexpr, BANDS: tl.constexpr):
+def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk_desc, dv_desc, measures, changes,
+                       FORM: tl.constexpr):
     """dK (batches, heads // GROUP, seq_k, up to D), dV (the same, up to DV): columns of tiles that the tensors lack are read as 0.
 
-    args:      scale, log2_scale, zero, left, right, inner, alibi, alibi_step, GROUP, RAGGED, BANDS   ../attention_backward's
+    args:      measures, changes, FORM     ../attention_backward's
     """
+    form = FORM.form
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(heads, seq_q, seq_k, left, right, zero)
-    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, None, BANDS)
-    memory = memory_of_keys(form, DV, 2, Q_STAGES, DO_STAGES, DTYPE)
-    weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
+    problem = Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero)
+    rules = Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step)
+    memory = memory_of_keys(form, FORM.DV, 2, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
+    weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, form.BN, form.BM], DTYPE))
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             if me == 0:
-                compute(side_of(memory, weights, me), dv_desc, 1.0, rules, problem, me, DV, form)
+                compute(side_of(memory, weights, me), dv_desc, 1.0, rules, problem, me, FORM.DV, form)
             else:
-                compute(side_of(memory, weights, me), dk_desc, scale, rules, problem, me, D, form)
+                compute(side_of(memory, weights, me), dk_desc, measures.scale, rules, problem, me, form.D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
             load(memory, of, problem, form)
