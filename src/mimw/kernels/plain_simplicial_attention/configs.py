@@ -20,5 +20,4 @@ def meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int, exact: boo
 
 def gradient_meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int, exact: bool) -> dict:
     """The same for gradients, which keep two more tiles of a head's width in registers."""
-    found = meta(group, seq_q, seq_k, dim, in_bytes, exact)
-    return {**found, "num_warps": 8 if dim * in_bytes > 128 else 4, "num_stages": 1}
+    return {**meta(group, seq_q, seq_k, dim, in_bytes, exact), "num_warps": 8 if dim * in_bytes > 128 else 4, "num_stages": 1}
