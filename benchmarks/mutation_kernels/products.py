@@ -82,7 +82,7 @@ def _scaled_experts(kernel, stages: int, **configuration) -> tuple:
     for launched, grid, args, meta in moe.scaled_launches(x, *matrices, *scales, ids, np.ones((tokens, k), np.float32),
                                                           np.zeros_like(x), room, 1, **configuration):
         if launched is kernel:
-            return launched, grid, args, meta | {"STAGES": stages}
+            return launched, grid, args, meta | {"FORM": meta["FORM"].replace(STAGES=stages)}
         mimw.simulate(launched, grid, *args, **meta)
     raise LookupError(f"no launch of {kernel}")
 

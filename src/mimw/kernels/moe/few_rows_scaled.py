@@ -61,13 +61,13 @@ def compute(inputs, c, source, weights, me: tl.constexpr, CONSUMERS: tl.constexp
     for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
         at = source.at(tile)
         mine, other = at.n + HEIGHT * me, at.n + HEIGHT * (CONSUMERS + me)
-        scales = weights.scales + tl.load(weights.experts + at.m // BM).to(tl.int64) * weights.next_expert
-        of_low = scales + mine // BLOCK * weights.next_row
+        scales = weights.scales + tl.load(weights.experts + at.m // BM).to(tl.int64) * weights.steps.expert
+        of_low = scales + mine // BLOCK * weights.steps.row
         if weights.GATED:
-            of_high = of_low + source.problem.N // BLOCK * weights.next_row
+            of_high = of_low + source.problem.N // BLOCK * weights.steps.row
         else:
-            of_high = scales + min(other, source.problem.N - 1) // BLOCK * weights.next_row
-        low, high = multiply(inputs, ScalesAt(of_low, of_high, weights.next_step), chunk, steps, me, BM, CONSUMERS)
+            of_high = scales + min(other, source.problem.N - 1) // BLOCK * weights.steps.row
+        low, high = multiply(inputs, ScalesAt(of_low, of_high, weights.steps.chunk), chunk, steps, me, BM, CONSUMERS)
         if weights.GATED:
             store(c, activated(low, "silu") * high, at.m, mine, source.problem.N)
         else:
@@ -77,12 +77,13 @@ def compute(inputs, c, source, weights, me: tl.constexpr, CONSUMERS: tl.constexp
 
 
 @mimw.jit
-def few_rows_scaled_gemm(a_desc, scales_desc, b_desc, c, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K,
-                         BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-                         GATED: tl.constexpr):
+def few_rows_scaled_gemm(a_desc, scales_desc, b_desc, c, scale_b, steps, experts_ptr, total_ptr, N, K, FORM: tl.constexpr):
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
-    (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `next_expert`, `next_row` and `next_step` say."""
-    WIDTH: tl.constexpr = HEIGHT * CONSUMERS * (1 if GATED else 2)
+    (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `steps` say."""
+    BM: tl.constexpr = FORM.BM
+    STAGES: tl.constexpr = FORM.STAGES
+    CONSUMERS: tl.constexpr = FORM.CONSUMERS
+    WIDTH: tl.constexpr = HEIGHT * CONSUMERS * (1 if FORM.GATED else 2)
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
                       scales=tle.gpu.alloc([STAGES, max(BM, LEAST)], tl.float32),
@@ -90,8 +91,8 @@ def few_rows_scaled_gemm(a_desc, scales_desc, b_desc, c, scale_b, next_expert, n
     tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
     tl.extra.cuda.gdc_launch_dependents()
 
-    tiles, operands = BlockTiles(BM, WIDTH, GROUP_M, BLOCK), ExpertOperands(a_desc, b_desc, experts_ptr, N, GATED)
-    weights = Weights(scale_b, next_expert, next_row, next_step, experts_ptr, GATED, HEIGHT)
+    tiles, operands = BlockTiles(BM, WIDTH, FORM.GROUP_M, BLOCK), ExpertOperands(a_desc, b_desc, experts_ptr, N, FORM.GATED)
+    weights = Weights(scale_b, steps, experts_ptr, FORM.GATED, HEIGHT)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer

@@ -9,6 +9,7 @@ Input: tokens, their experts, and arrays to fill. Output: one launch. For exampl
 from __future__ import annotations
 
 from ..contract.memory import strides
+from .nouns import SpreadForm, SpreadSteps
 from .rows import spread_few
 
 FEW = 512           # slots, of tokens times experts a token, for which that is quicker than a launch of moe_align
@@ -19,7 +20,7 @@ def few(x, ids, rows, scales, places, experts, total, num_experts: int, bm: int,
     """(kernel, grid, args, meta) that fills rows, their scales if any, the place of each slot, the expert of each block of bm rows,
     the number of rows with padding, and 0 into `counter`, if any."""
     (tokens, hidden), k = x.shape, ids.shape[1]
-    next_step = 0 if scales is None else strides(scales)[0]
-    args = x, ids, rows, scales, places, experts, total, counter, tokens * k, hidden, strides(x)[0], next_step
-    meta = dict(E=num_experts, BS=bm, TOP_K=k, SLOTS=max(16, 1 << (tokens * k - 1).bit_length()), BLOCK=BLOCK, num_warps=4)
-    return spread_few, (tokens, -(-hidden // BLOCK)), args, meta
+    steps = SpreadSteps(strides(x)[0], 0 if scales is None else strides(scales)[0])
+    form = SpreadForm(num_experts, bm, k, max(16, 1 << (tokens * k - 1).bit_length()), BLOCK)
+    args = x, ids, rows, scales, places, experts, total, counter, tokens * k, hidden, steps
+    return spread_few, (tokens, -(-hidden // BLOCK)), args, dict(FORM=form, num_warps=4)

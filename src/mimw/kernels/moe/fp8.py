@@ -22,6 +22,7 @@ from ..moe_align import outputs
 from .configs import SHARED_BYTES, configuration
 from .few_rows_scaled import few_rows_scaled_gemm
 from .few_tokens import FEW, few
+from .nouns import FewRowsScaledForm, ScaledForm, ScaleSteps
 from .rows import combine, quantise
 from .scaled import scaled_expert_gemm
 
@@ -68,21 +69,20 @@ def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: 
     """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T), with scales. `swapped` is how many
     consumers there are whose products' rows are weights, or 0. With a `counter`, an int32 that is 0, tiles are stolen, where none
     is. They have two halves of 64 or 128 weights."""
+    operands, steps = (described(a, [bm, SCALED]), described(scale_a, [1, bm])), ScaleSteps(*strides(scale_b))
     if swapped:
         width = 64 * swapped if gated else 128 * swapped
         stages = min(24, SHARED_BYTES // ((bm + 128 * swapped) * SCALED + max(128, 4 * bm)))
-        args = (described(a, [bm, SCALED]), described(scale_a, [1, bm]), described(b, [1, width, SCALED]), c, scale_b,
-                *strides(scale_b), experts, total, n, a.shape[1])
-        meta = dict(BM=bm, GROUP_M=1, STAGES=stages, CONSUMERS=swapped, GATED=gated, num_warps=4, launch_pdl=True)
+        args = *operands, described(b, [1, width, SCALED]), c, scale_b, steps, experts, total, n, a.shape[1]
+        meta = dict(FORM=FewRowsScaledForm(bm, 1, stages, swapped, gated), num_warps=4, launch_pdl=True)
         return few_rows_scaled_gemm, (min(programs, c.shape[0] // bm * -(-n // width)), ), args, meta
     tall, width = max(64, bm), half if gated else 2 * half
     staging = (1 if gated else 2) * (tall // 64) * 64 * 64 * c.dtype.itemsize
     stages = min(12, (SHARED_BYTES - staging) // ((tall + 2 * half) * SCALED + 4 * tall + 64))
-    args = (described(a, [bm, SCALED]), described(scale_a, [1, bm]), described(b, [1, width, SCALED]),
-            described(c, [min(bm, 64), 64]), scale_b, *strides(scale_b), experts, total, counter, n, a.shape[1])
-    tiles = c.shape[0] // bm * -(-n // width)
-    meta = dict(BM=bm, GROUP_M=GROUP_M, STAGES=stages, GATED=gated, HALF=half, num_warps=4, launch_pdl=True)
-    return scaled_expert_gemm, (min(programs, tiles), ), args, meta
+    args = (*operands, described(b, [1, width, SCALED]), described(c, [min(bm, 64), 64]), scale_b, steps, experts, total, counter,
+            n, a.shape[1])
+    meta = dict(FORM=ScaledForm(bm, GROUP_M, stages, gated, half), num_warps=4, launch_pdl=True)
+    return scaled_expert_gemm, (min(programs, c.shape[0] // bm * -(-n // width)), ), args, meta
 
 
 def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, out, room: dict, programs: int,
@@ -100,8 +100,7 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of = CONTRACT.check(x=x, gate_up=gate_up, down=down, gate_up_scale=gate_up_scale, down_scale=down_scale, ids=ids,
-                        weights=weights,
-                        out=out, programs=programs)
+                        weights=weights, out=out, programs=programs)
     tokens, hidden, k, experts, inner = of.tokens, of.hidden, of.k, of.experts, of.inner
     usual = scaled_configuration(tokens * k, experts)
     bm, swapped = bm or usual.bm, usual.swapped if swapped is None else swapped

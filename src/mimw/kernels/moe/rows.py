@@ -48,20 +48,23 @@ def in_fp8(row, TYPE: tl.constexpr):
 
 
 @mimw.jit
-def spread_few(x_ptr, ids_ptr, rows_ptr, scales_ptr, places_ptr, experts_ptr, total_ptr, counter_ptr, numel, WIDTH, x_row,
-               next_step, E: tl.constexpr, BS: tl.constexpr, TOP_K: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+def spread_few(x_ptr, ids_ptr, rows_ptr, scales_ptr, places_ptr, experts_ptr, total_ptr, counter_ptr, numel, WIDTH, steps,
+               FORM: tl.constexpr):
     """`spread`, or `quantise` where there are scales, and what moe_align says of blocks of BS rows, but for the sorted list. Each
     program counts all the numel slots, at most SLOTS, by expert, and those in front of its own token's: a launch less, and nobody
     waits for another program."""
-    BINS: tl.constexpr = triton.next_power_of_2(E)
+    BLOCK: tl.constexpr = FORM.BLOCK
+    BS: tl.constexpr = FORM.BS
+    TOP_K: tl.constexpr = FORM.TOP_K
+    BINS: tl.constexpr = triton.next_power_of_2(FORM.E)
     tl.extra.cuda.gdc_launch_dependents()
     clear(counter_ptr)
     token, step = tl.program_id(0).to(tl.int64), tl.program_id(1) * (BLOCK // 128) + tl.arange(0, BLOCK // 128)
     at = step[:, None] * 128 + tl.arange(0, 128)[None, :]
-    row = tl.load(x_ptr + token * x_row + at, mask=at < WIDTH, other=0.0)
+    row = tl.load(x_ptr + token * steps.x + at, mask=at < WIDTH, other=0.0)
     if scales_ptr is not None:
         row, scale = in_fp8(row, tlx.dtype_of(rows_ptr))
-    slots, expert = tl.arange(0, SLOTS), tl.arange(0, BINS)
+    slots, expert = tl.arange(0, FORM.SLOTS), tl.arange(0, BINS)
     ids = tl.load(ids_ptr + slots, mask=slots < numel, other=0).to(tl.int32)
     padded = tl.cdiv(tl.histogram(ids, BINS, mask=slots < numel), BS) * BS
     starts = tl.cumsum(padded) - padded
@@ -76,7 +79,7 @@ def spread_few(x_ptr, ids_ptr, rows_ptr, scales_ptr, places_ptr, experts_ptr, to
     if scales_ptr is not None:
         scale = tl.broadcast_to(scale[None, :], [j.shape[0], scale.shape[0]])
         inside = (j < TOP_K)[:, None] & (step * 128 < WIDTH)[None, :]
-        tl.store(scales_ptr + step.to(tl.int64)[None, :] * next_step + place[:, None], scale, mask=inside)
+        tl.store(scales_ptr + step.to(tl.int64)[None, :] * steps.scales + place[:, None], scale, mask=inside)
     if tl.program_id(1) == 0:
         tl.store(places_ptr + slot, place, mask=j < TOP_K)
         tl.store(experts_ptr + place // BS, mine, mask=(j < TOP_K) & (place % BS == 0))

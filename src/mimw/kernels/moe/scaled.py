@@ -59,12 +59,10 @@ class Loader:
 
 @tle.struct
 class Weights:
-    """The weights' scales, how far apart those of experts, of rows and of chunks are, and the expert of each block. GATED: a tile's
-    halves are the gate and up, else two halves of HALF weights."""
+    """The weights' scales, the steps between them (nouns.py), and the expert of each block. GATED: a tile's halves are the gate and
+    up, else two halves of HALF weights."""
     scales: tl.tensor
-    next_expert: Any
-    next_row: Any
-    next_step: Any
+    steps: Any
     experts: tl.tensor
     GATED: tl.constexpr
     HALF: tl.constexpr
@@ -169,13 +167,13 @@ def multiply_wide(inputs, scales_at, first, steps, row: tl.constexpr):
 def scales_for(weights, source, at):
     """The scales of an output tile's weights."""
     expert = tl.load(weights.experts + at.m // source.tiles.BM).to(tl.int64)
-    left = weights.scales + expert * weights.next_expert + at.n // BLOCK * weights.next_row
+    left = weights.scales + expert * weights.steps.expert + at.n // BLOCK * weights.steps.row
     right = left
     if weights.GATED:
-        right += source.problem.N // BLOCK * weights.next_row
+        right += source.problem.N // BLOCK * weights.steps.row
     elif weights.HALF == BLOCK:
-        right += tl.where(at.n + BLOCK < source.problem.N, weights.next_row, 0)
-    return ScalesAt(left, right, weights.next_step)
+        right += tl.where(at.n + BLOCK < source.problem.N, weights.steps.row, 0)
+    return ScalesAt(left, right, weights.steps.chunk)
 
 
 @mimw.jit
@@ -225,12 +223,15 @@ def compute(inputs, order, source, weights, out, me: tl.constexpr):
 
 
 @mimw.jit
-def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr,
-                       counter, N, K, BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, GATED: tl.constexpr,
-                       HALF: tl.constexpr = 64):
+def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, steps, experts_ptr, total_ptr, counter, N, K,
+                       FORM: tl.constexpr):
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
-    (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `next_expert`, `next_row` and `next_step` say. `counter`
-    is an int32, 0 before and after a launch, or None."""
+    (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `steps` say. `counter` is an int32, 0 before and after a
+    launch, or None."""
+    BM: tl.constexpr = FORM.BM
+    STAGES: tl.constexpr = FORM.STAGES
+    GATED: tl.constexpr = FORM.GATED
+    HALF: tl.constexpr = FORM.HALF
     TALL: tl.constexpr = max(BM, 64)
     WIDTH: tl.constexpr = HALF if GATED else 2 * HALF
     CONSUMERS: tl.constexpr = TALL // 64
@@ -247,8 +248,8 @@ def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert
                       b=tle.gpu.alloc([STAGES, 2 * HALF, BLOCK], tlx.dtype_of(b_desc)))
     order = order_pipe(counter, CONSUMERS)
     staging = tlx.local_alloc((64, PIECE), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
-    tiles, operands = BlockTiles(BM, WIDTH, GROUP_M, BLOCK), ExpertOperands(a_desc, b_desc, experts_ptr, N, GATED)
-    weights = Weights(scale_b, next_expert, next_row, next_step, experts_ptr, GATED, HALF)
+    tiles, operands = BlockTiles(BM, WIDTH, FORM.GROUP_M, BLOCK), ExpertOperands(a_desc, b_desc, experts_ptr, N, GATED)
+    weights = Weights(scale_b, steps, experts_ptr, GATED, HALF)
     tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
     tl.extra.cuda.gdc_launch_dependents()
 

@@ -57,8 +57,7 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
     numel, length = prod(topk_ids.shape), sorted_token_ids.shape[0]
     chosen = chosen or configuration(numel, num_experts)
     programs = chosen.programs(numel, sms)
-    form = Form(num_experts, block_size, chosen.block, numel <= programs * chosen.block)
-    meta = dict(FORM=form, num_warps=chosen.num_warps)
+    meta = dict(FORM=Form(num_experts, block_size, chosen.block, numel <= programs * chosen.block), num_warps=chosen.num_warps)
     outs = sorted_token_ids, expert_ids, num_tokens_post_pad
     if chosen.form == "cluster":
         return cluster_form, (1, ), (topk_ids, *outs, numel, length, places), {**meta, "PULL": chosen.pull, "mesh": CLUSTER}

@@ -45,10 +45,9 @@ def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
                window, softcap, sinks, slopes    as `mimw.kernels.attention.arguments` has them; a window may leave a query no key
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    left, right = bounds(window)
     of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, sinks=sinks, slopes=slopes, softcap=softcap)
     meta = compile_time(of.seq_q, of.seq_k, of.dim, of.value_dim, q.dtype.itemsize, causal, exact)
-    rules = Rules(left, right, softcap, sinks, slopes, slopes_step(slopes))
+    rules = Rules(*bounds(window), softcap, sinks, slopes, slopes_step(slopes))
     problem = Problem(float(scale_of(scale, of.dim)), of.heads, of.heads // of.kv_heads, of.seq_q, of.seq_k)
     steps = StepsOfAll(*(Steps(*strides(x)) for x in (q, k, v, o)))
     grid = -(-of.seq_q // meta["FORM"].BM.value), of.batch * of.heads
@@ -66,11 +65,10 @@ def packed_arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: 
                all others as `arguments`; slopes (heads) or (sequences, heads)
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    left, right = bounds(window)
     of = PACKED.check(q=q, k=k, v=v, o=o, lse=lse, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, sinks=sinks, slopes=slopes,
                       softcap=softcap)
     meta = compile_time(max_seqlen_q, max_seqlen_k, of.dim, of.value_dim, q.dtype.itemsize, causal, exact)
-    rules = Rules(left, right, softcap, sinks, slopes, slopes_step(slopes))
+    rules = Rules(*bounds(window), softcap, sinks, slopes, slopes_step(slopes))
     problem = Problem(float(scale_of(scale, of.dim)), of.heads, of.heads // of.kv_heads, max_seqlen_q, max_seqlen_k)
     # The stride of batches is 0: the kernel adds where a sequence begins.
     steps = StepsOfAll(*(Steps(0, head, row, column) for row, head, column in map(strides, (q, k, v, o))))

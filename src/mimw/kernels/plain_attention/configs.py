@@ -8,9 +8,8 @@ Input: lengths, head dims and the bytes of an element. Output: blocks of queries
 
 from __future__ import annotations
 
+from ..powers import tile
 from .nouns import Form
-
-SMALLEST = 16   # extent of a tile: what tensor cores take of any type
 
 
 def meta(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int, causal: bool, exact: bool = False) -> dict:
@@ -24,13 +23,9 @@ def blocks(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int) -> t
     """Queries and keys at a time: of wide heads few, so that tiles stay in registers, and in no more than the 99 KB of shared
     memory that every chip since sm_86 has."""
     most = 64 if max(dim, value_dim) * in_bytes <= 256 else 32
-    return min(most, _tile(seq_q)), min(most, _tile(seq_k))
+    return min(most, tile(seq_q)), min(most, tile(seq_k))
 
 
 def form(dim: int, value_dim: int, bm: int, bn: int, causal: bool, exact: bool) -> Form:
     """The constants of heads of these columns, `bm` queries by `bn` keys at a time."""
-    return Form(dim, value_dim, _tile(dim), _tile(value_dim), bm, bn, causal, exact)
-
-
-def _tile(extent: int) -> int:
-    return max(SMALLEST, 1 << (extent - 1).bit_length() if extent else 0)
+    return Form(dim, value_dim, tile(dim), tile(value_dim), bm, bn, causal, exact)

@@ -53,21 +53,18 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, page_table=None, scale
     """
     of = CONTRACT.check(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, o=o, lse=lse, page_table=page_table, sinks=sinks,
                         softcap=softcap, k_scale=k_scale, v_scale=v_scale)
-    batch, queries, heads, dim, kv_heads, page, value_dim = (of.batch, of.queries, of.heads, of.dim, of.kv_heads, of.page_size,
-                                                             of.value_dim)
+    queries, heads, group, page = of.queries, of.heads, of.heads // of.kv_heads, of.page_size
     scaled = k_scale is not None and v_scale is not None
-    group = heads // kv_heads
-    rows = queries * group
-    meta = compile_time(rows, dim, value_dim, q.dtype.itemsize, splits, exact)
+    meta = compile_time(queries * group, of.dim, of.value_dim, q.dtype.itemsize, splits, exact)
     form = meta["FORM"]
     capacity, table_row = (page, 0) if page_table is None else (page * page_table.shape[1], strides(page_table)[0])
     steps = StepsOfAll(*(Steps(*strides(x)) for x in (q, k_cache, v_cache, o)))
-    rules = Rules(sinks, k_scale, v_scale, int(scaled and k_scale.shape[0] > 1), float(scale_of(scale, dim)), softcap, left)
+    rules = Rules(sinks, k_scale, v_scale, int(scaled and k_scale.shape[0] > 1), float(scale_of(scale, of.dim)), softcap, left)
     problem = Problem(queries, heads, group, page, capacity, table_row)
     args = q, k_cache, v_cache, page_table, lengths, o, lse, room, rules, problem, steps
-    launches = [(kernel, (splits, -(-rows // form.BM.value) * kv_heads * batch), args, meta)]
+    launches = [(kernel, (splits, -(-queries * group // form.BM.value) * of.kv_heads * of.batch), args, meta)]
     if splits > 1:
         parts = max(2, min(1 << (splits - 1).bit_length(), 4096 // form.DV_TILE.value))
-        launches.append((plain_combine, (batch * heads * queries, ), (o, lse, room, sinks, queries, heads, steps.o),
-                         dict(FORM=CombineForm(value_dim, form.DV_TILE.value, splits, parts), num_warps=4)))
+        launches.append((plain_combine, (of.batch * heads * queries, ), (o, lse, room, sinks, queries, heads, steps.o),
+                         dict(FORM=CombineForm(of.value_dim, form.DV_TILE.value, splits, parts), num_warps=4)))
     return launches

@@ -8,9 +8,9 @@ Input: sizes. Output: the kernel's constants and options, and a number of splits
 
 from __future__ import annotations
 
+from ..powers import tile
 from .nouns import Form
 
-SMALLEST = 16   # extent of a tile: what tensor cores take of any type
 LEAST = 256     # keys of a split
 RESIDENT = 2    # programs of a multiprocessor
 
@@ -19,14 +19,10 @@ def meta(rows: int, dim: int, value_dim: int, in_bytes: int, splits: int = 1, ex
     """Constants and launch options; wide heads get small blocks, so that tiles stay in registers."""
     wide = max(dim, value_dim) * in_bytes
     most = 64 if wide <= 256 else 32
-    form = Form(dim, value_dim, _tile(dim), _tile(value_dim), min(most, _tile(rows)), most, splits, exact and in_bytes == 4)
+    form = Form(dim, value_dim, tile(dim), tile(value_dim), min(most, tile(rows)), most, splits, exact and in_bytes == 4)
     return dict(FORM=form, num_warps=4, num_stages=1 if wide > 512 else 3 if wide <= 256 else 2)
 
 
 def splits_for(tiles: int, capacity: int, multiprocessors: int) -> int:
     """So many splits that tiles times splits are RESIDENT programs for each multiprocessor, of LEAST keys or more each."""
     return max(1, min(-(-RESIDENT * multiprocessors // max(tiles, 1)), capacity // LEAST, 128))
-
-
-def _tile(extent: int) -> int:
-    return max(SMALLEST, 1 << (extent - 1).bit_length() if extent else 0)

@@ -14,9 +14,31 @@ import triton.language as tl
 
 import mimw
 
-from .nouns import Cache, place_of, rows_of
+from .nouns import Cache
 
 LOG2_E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+
+
+@mimw.jit
+def rows_of(cache, batch, head, keys, counts, columns):
+    """Rows of a cache, zeros for keys that do not count: what lies there may be NaN."""
+    if cache.table is not None:
+        at = cache.table + batch * cache.problem.table_row + keys // cache.problem.page
+        numbers = tl.load(at, mask=counts, other=0).to(tl.int64)
+        rows = keys % cache.problem.page
+    else:
+        numbers, rows = batch + tl.zeros_like(keys), keys
+    steps = cache.steps
+    first = (numbers * steps.batch + rows.to(tl.int64) * steps.row)[:, None] + head * steps.head
+    at = first + columns.to(tl.int64)[None, :] * steps.column
+    return tl.load(cache.array + at, mask=counts[:, None] & (columns < cache.WIDTH)[None, :], other=0.0)
+
+
+@mimw.jit
+def place_of(steps, batch, query, head, columns):
+    """Offsets of columns of queries of heads."""
+    first = batch * steps.batch + query.to(tl.int64)[:, None] * steps.row + head.to(tl.int64)[:, None] * steps.head
+    return first + columns.to(tl.int64)[None, :] * steps.column
 
 
 @mimw.jit

@@ -5,14 +5,12 @@ example:
 
     problem = Problem(1, 32, 4, 16, 4096, 256)      a query of 32 heads, 4 of which share a head of keys; pages of 16 keys
     cache = Cache(k, steps.k, table, problem, 128)  in a kernel
-    block = rows_of(cache, batch, head, keys, there, columns)
 """
 
 from typing import Any, NamedTuple
 
 import triton.language as tl
 
-import mimw
 import mimw.tle as tle
 
 
@@ -93,25 +91,3 @@ class Cache:
     table: tl.tensor | None
     problem: Any
     WIDTH: tl.constexpr
-
-
-@mimw.jit
-def rows_of(cache, batch, head, keys, counts, columns):
-    """Rows of a cache, zeros for keys that do not count: what lies there may be NaN."""
-    if cache.table is not None:
-        at = cache.table + batch * cache.problem.table_row + keys // cache.problem.page
-        numbers = tl.load(at, mask=counts, other=0).to(tl.int64)
-        rows = keys % cache.problem.page
-    else:
-        numbers, rows = batch + tl.zeros_like(keys), keys
-    steps = cache.steps
-    first = (numbers * steps.batch + rows.to(tl.int64) * steps.row)[:, None] + head * steps.head
-    at = first + columns.to(tl.int64)[None, :] * steps.column
-    return tl.load(cache.array + at, mask=counts[:, None] & (columns < cache.WIDTH)[None, :], other=0.0)
-
-
-@mimw.jit
-def place_of(steps, batch, query, head, columns):
-    """Where columns of queries of heads are."""
-    first = batch * steps.batch + query.to(tl.int64)[:, None] * steps.row + head.to(tl.int64)[:, None] * steps.head
-    return first + columns.to(tl.int64)[None, :] * steps.column

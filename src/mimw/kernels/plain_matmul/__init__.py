@@ -13,8 +13,8 @@ from ..contract import Contract
 from ..contract.memory import strides
 from ..products import TYPES
 from .configs import meta as compile_time
-from .kernel import Problem, Steps, StepsOfAll
 from .kernel import plain_matmul as kernel
+from .nouns import Problem, Steps, StepsOfAll
 
 __all__ = ["CONTRACT", "arguments", "kernel"]
 
@@ -35,10 +35,7 @@ def arguments(a, b, c, exact: bool = False, picked: tuple | None = None) -> tupl
     """
     source, target = picked or (None, None)
     of = CONTRACT.check(a=a, b=b, c=c, source=source, target=target)
-    m, n, k = of.A if source is None else of.R, of.N, of.K
-    chosen = compile_time(m, n, k, a.dtype.itemsize, exact and a.dtype.itemsize == 4, a.dtype.itemsize == 1)
-    form = chosen["FORM"]
-    tiles = -(-m // form.BM.value) * -(-n // form.BN.value) * of.Z
-    steps = StepsOfAll(*(Steps(*strides(x)) for x in (a, b, c)))
-    return (tiles, ), (a, b, c, source, target, Problem(m, n, k, of.A, of.C), steps), chosen
-
+    problem = Problem(of.A if source is None else of.R, of.N, of.K, of.A, of.C)
+    chosen = compile_time(problem.M, problem.N, problem.K, a.dtype.itemsize, exact)
+    tiles = -(-problem.M // chosen["FORM"].BM.value) * -(-problem.N // chosen["FORM"].BN.value) * of.Z
+    return (tiles, ), (a, b, c, source, target, problem, StepsOfAll(*(Steps(*strides(x)) for x in (a, b, c)))), chosen

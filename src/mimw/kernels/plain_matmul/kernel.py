@@ -1,6 +1,6 @@
 """`C = A B` for every stride and every GPU: plain Triton, a batch of matrices, masks at the edges.
 
-Input: pointers of A, B and C, their strides, and the extents. Output: C is written. For example:
+Input: pointers of A, B and C, and nouns of a launch (nouns.py). Output: C is written. For example:
 
     kernel, grid, args, meta = arguments(a, b, c)
     plain_matmul[grid](*args, **meta)
@@ -9,50 +9,9 @@ Program p computes one BM x BN tile of one matrix of the batch. Addresses are 64
 so operands may be broadcast. With EXACT fp32 products are fp32's own, as torch's precision "highest" asks.
 """
 
-from typing import Any, NamedTuple
-
 import triton.language as tl
 
 import mimw
-import mimw.tle as tle
-
-
-@tle.struct
-class Form:
-    """Constants: tiles of BM x BN, GROUP_M of them one below the other, BK of K at a time."""
-
-    BM: tl.constexpr
-    BN: tl.constexpr
-    BK: tl.constexpr
-    GROUP_M: tl.constexpr
-    EXACT: tl.constexpr
-    WIDEN: tl.constexpr
-
-
-class Problem(NamedTuple):
-    """Extents of the product, and the rows that A and C have."""
-
-    M: Any
-    N: Any
-    K: Any
-    a_rows: Any
-    c_rows: Any
-
-
-class Steps(NamedTuple):
-    """Strides of one array."""
-
-    batch: Any
-    row: Any
-    column: Any
-
-
-class StepsOfAll(NamedTuple):
-    """Those of all three."""
-
-    a: Steps
-    b: Steps
-    c: Steps
 
 
 @mimw.jit

@@ -7,23 +7,17 @@ Input: heads that share keys, lengths, the head dim and the bytes of an element.
 
 from __future__ import annotations
 
+from ..powers import tile
 from .nouns import Form
-
-SMALLEST = 16   # extent of a tile: what tensor cores take of any type
 
 
 def meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int, exact: bool) -> dict:
     """Constants and launch options; tiles of wide heads are small, as shared memory is on chips other than Hopper."""
     most = 64 if dim * in_bytes <= 256 else 32
-    form = Form(group, dim, _tile(dim), min(most, _tile(group * seq_q)), min(most, _tile(seq_k)), exact and in_bytes == 4)
+    form = Form(group, dim, tile(dim), min(most, tile(group * seq_q)), min(most, tile(seq_k)), exact and in_bytes == 4)
     return dict(FORM=form, num_warps=4, num_stages=1 if dim * in_bytes > 512 else 2)
 
 
 def gradient_meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int, exact: bool) -> dict:
     """The same for gradients, which keep two more tiles of a head's width in registers."""
-    found = meta(group, seq_q, seq_k, dim, in_bytes, exact)
-    return {**found, "num_warps": 8 if dim * in_bytes > 128 else 4, "num_stages": 1}
-
-
-def _tile(extent: int) -> int:
-    return max(SMALLEST, 1 << (extent - 1).bit_length() if extent else 0)
+    return {**meta(group, seq_q, seq_k, dim, in_bytes, exact), "num_warps": 8 if dim * in_bytes > 128 else 4, "num_stages": 1}

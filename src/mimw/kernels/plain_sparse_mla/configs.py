@@ -8,9 +8,9 @@ Output: the kernel's constants and launch options:
 
 from __future__ import annotations
 
+from ..powers import SMALLEST, tile
 from .nouns import Form
 
-SMALLEST = 16   # extent of a tile: what tensor cores take of any type
 LONGEST = 640   # columns of a row, in both tiles, up to which such tiles fit
 WIDE = 64       # heads of a program, and rows, in 227 KB of shared memory: 13.5 ms where 16 heads and 32 rows take 34.8, on an H200
 
@@ -18,13 +18,9 @@ WIDE = 64       # heads of a program, and rows, in 227 KB of shared memory: 13.5
 def meta(heads: int, value_dim: int, width: int, in_bytes: int, wide: bool, causal: bool, base_2: bool, exact: bool) -> dict:
     """Constants and launch options: few heads and rows at a time, since rows are long, or where there is room as many
     as a product takes, so that rows are gathered less often."""
-    columns, others = _tile(value_dim), _tile(width - value_dim)
+    columns, others = tile(value_dim), tile(width - value_dim)
     wide = wide and in_bytes == 2 and heads > SMALLEST and columns + others <= LONGEST
     rows = 32 if in_bytes == 2 else 16
-    form = Form(min(WIDE, _tile(heads)) if wide else SMALLEST, WIDE if wide else rows, columns, others, causal, base_2,
+    form = Form(min(WIDE, tile(heads)) if wide else SMALLEST, WIDE if wide else rows, columns, others, causal, base_2,
                 exact and in_bytes == 4)
     return dict(FORM=form, num_warps=8 if columns > 256 else 4, num_stages=1)
-
-
-def _tile(extent: int) -> int:
-    return max(SMALLEST, 1 << (extent - 1).bit_length() if extent else 0)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from ..contract import Contract
 from ..contract.memory import strides
-from .kernel import GradientSteps, Steps, swiglu_gradient
 from .kernel import swiglu as kernel
+from .kernel import swiglu_gradient
+from .nouns import GradientSteps, Steps
 
 __all__ = ["CONTRACT", "GRADIENT", "arguments", "gradient_arguments", "kernel", "swiglu_gradient"]
 

@@ -8,8 +8,6 @@ Input: gate and up [ROWS, N], and for the gradient dy. Output: y = gate sigmoid(
 The rows may be apart: gate and up are often the halves of one matrix.
 """
 
-from typing import Any, NamedTuple
-
 import triton.language as tl
 
 import mimw
@@ -17,24 +15,6 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..norm.ring import Matrix
-
-
-class Steps(NamedTuple):
-    """How far apart the rows of each matrix are."""
-
-    gate: Any
-    up: Any
-    y: Any
-
-
-class GradientSteps(NamedTuple):
-    """The same of the gradient's."""
-
-    gate: Any
-    up: Any
-    dy: Any
-    dgate: Any
-    dup: Any
 
 
 @tle.struct
