@@ -80,7 +80,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
         chosen = replace(chosen, dq="not")
     changes = dict(window=window, softcap=softcap, slopes=slopes)
     main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen, **changes)
-    terms = terms_of(dim, causal, scale, **changes)
+    _, measures, _ = terms = terms_of(dim, (heads, seq_q, k.shape[2]), causal, scale, **changes)
     padded, columns = rows.shape[2], chosen.share_columns(whole)
     grid = padded // chosen.bm, heads, batch
     of_o, of_do, of_dq = (Steps(*strides(x)[:3]) for x in (o, do, dq))
@@ -88,7 +88,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     first = before, grid, (o, do, lse, dlse, rows, sums, of_o, of_do, numbers), dict(FORM=form, num_warps=8)
     if one_order:
         return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, chosen.order))]
-    return [first, main, (after, grid, (sums, dq, terms.scale, of_dq, numbers), dict(FORM=form, num_warps=4))]
+    return [first, main, (after, grid, (sums, dq, measures.scale, of_dq, numbers), dict(FORM=form, num_warps=4))]
 
 
 def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
@@ -100,19 +100,18 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     """
     of = PRODUCTS.check(q=q, k=k, v=v, do=do, dk=dk, dv=dv, slopes=slopes, softcap=softcap, reach=reach_of(causal, window))
     heads, seq_q, kv_heads, seq_k, batch = of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch
-    terms = terms_of(of.dim, causal, scale, window, softcap, slopes)
+    causal, *numbers = terms = terms_of(of.dim, (heads, seq_q, seq_k), causal, scale, window, softcap, slopes)
     columns = tile_columns(of.dim)
-    chosen = chosen or configuration(columns, terms.causal)
+    chosen = chosen or configuration(columns, causal)
     (_, _, padded), (shares, _) = workspace(q, chosen)
     WORK.check(rows=rows, sums=None if chosen.dq == "not" else sums, batch=batch, heads=heads, padded=padded, shares=shares)
     describe = mimw.TensorDescriptor.from_tensor
-    queries, keys, own, numbers = [1, 1, chosen.bm, columns], [1, 1, chosen.bn, columns], [1, 1, 64, columns], [1, chosen.bm]
+    queries, keys, own, of_rows = [1, 1, chosen.bm, columns], [1, 1, chosen.bn, columns], [1, 1, 64, columns], [1, chosen.bm]
     share = [64 * chosen.share_columns(columns) // 32, 32]
     args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries),
-            describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share) if chosen.dq == "tma" else sums,
-            describe(dk, own), describe(dv, own), terms.measures(heads, seq_q, seq_k), terms.changes)
+            describe(rows[0], of_rows), describe(rows[1], of_rows), describe(sums, share) if chosen.dq == "tma" else sums,
+            describe(dk, own), describe(dv, own), *numbers)
     blocks = -(-seq_k // chosen.bn)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, chosen.order))
-    meta = {**chosen.meta(columns, heads // kv_heads, terms.causal, seq_k, bands), "num_warps": 4}
-    return grid_of(blocks, kv_heads, batch, bands), args, meta
+    return grid_of(blocks, kv_heads, batch, bands), args, chosen.meta(columns, heads // kv_heads, causal, seq_k, bands)
 

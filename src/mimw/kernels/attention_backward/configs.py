@@ -40,9 +40,9 @@ class Configuration:
                              "the next, so there must be 2 of each at least")
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_k: int, bands: int = 0) -> dict:
-        """The kernel's compile-time argument; order.py says what bands are."""
+        """The kernel's constants and warps; order.py says what bands are."""
         form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands)
-        return dict(FORM=KeysForm(form, head_dim, self.q_stages, self.do_stages))
+        return dict(FORM=KeysForm(form, head_dim, self.q_stages, self.do_stages), num_warps=4)
 
     def share_columns(self, head_dim: int) -> int:
         """Columns of dQ that a consumer computes, of 64 rows."""

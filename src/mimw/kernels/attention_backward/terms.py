@@ -2,14 +2,13 @@
 
 Input: the arrays of a launch. Output: arguments of kernels. For example:
 
-    terms_of(64, True, None, (None, None), None, None)      Terms: the mask, scales, bounds and what changes scores
+    terms_of(64, (8, 500, 500), True, None, (None, None), None, None)       (causal, Measures, Changes)
     of_queries(q, k, v, do, dq, rows, terms, "auto")        (grid, args, meta) of `query_gradients`
 """
 
 from __future__ import annotations
 
 from math import e, log2
-from typing import NamedTuple
 
 import mimw
 
@@ -18,28 +17,13 @@ from .nouns import Changes, Form, Measures, QueriesForm
 from .order import bands_of, grid_of
 
 
-class Terms(NamedTuple):
-    """The mask, the scale of scores and that of exponents of 2, how far a query sees to its left and right, and what changes
-    scores."""
-
-    causal: bool
-    scale: float
-    log2_scale: float
-    left: int | None
-    right: int | None
-    changes: Changes
-
-    def measures(self, heads: int, seq_q: int, seq_k: int, padded: int | None = None) -> Measures:
-        """The numbers of a launch."""
-        return Measures(self.scale, self.log2_scale, heads, seq_q, seq_k, padded, 0, self.left, self.right)
-
-
-def terms_of(dim: int, causal: bool, scale: float | None, window: tuple, softcap: float | None, slopes) -> Terms:
-    """The terms of a launch."""
+def terms_of(dim: int, sizes: tuple[int, int, int], causal: bool, scale: float | None, window: tuple, softcap: float | None,
+             slopes) -> tuple[bool, Measures, Changes]:
+    """(causal, numbers, what changes scores) for a kernel; `sizes` are heads, and lengths of queries and keys."""
     causal, left, right, _ = sight(causal, window)
     scale = float(scale_of(scale, dim))
     inner, outer = capped(scale, softcap)
-    return Terms(causal, scale, outer * log2(e), left, right, Changes(inner, slopes, slopes_step(slopes)))
+    return causal, Measures(scale, outer * log2(e), *sizes, None, 0, left, right), Changes(inner, slopes, slopes_step(slopes))
 
 
 def reach_of(causal: bool, window: tuple) -> int | None:
@@ -47,21 +31,23 @@ def reach_of(causal: bool, window: tuple) -> int | None:
     return sight(causal, window)[3]
 
 
-def order_of(terms: Terms, wanted: str) -> str:
+def order_of(terms: tuple, wanted: str) -> str:
     """The order of programs: that `wanted`, where they differ in length."""
-    return wanted if terms.causal and terms.left is None else "heads"
+    causal, measures, _ = terms
+    return wanted if causal and measures.left is None else "heads"
 
 
-def of_queries(q, k, v, do, dq, rows, terms: Terms, order: str, bn: int = 128, k_stages: int = 3, v_stages: int = 2) -> tuple:
+def of_queries(q, k, v, do, dq, rows, terms: tuple, order: str, bn: int = 128, k_stages: int = 3, v_stages: int = 2) -> tuple:
     """(grid, args, meta) of `query_gradients`, for blocks of 128 queries and bn keys."""
     batch, heads, seq_q, _ = q.shape
     describe, bm, columns, of_values = mimw.TensorDescriptor.from_tensor, 128, tile_columns(q.shape[3]), tile_columns(v.shape[3])
+    causal, measures, changes = terms
     blocks = -(-seq_q // bm)
     bands = bands_of(blocks, heads, batch, order_of(terms, order))
     args = (describe(q, [1, 1, bm, columns]), describe(k, [1, 1, bn, columns]), describe(v, [1, 1, bn, of_values]),
             describe(do, [1, 1, bm, of_values]), describe(dq, [1, 1, 64, columns]), rows,
-            terms.measures(heads, seq_q, k.shape[2], rows.shape[2]), terms.changes)
-    form = Form(bm, bn, heads // k.shape[1], terms.causal, columns, k.shape[2] % bn != 0, None, bands)
+            measures._replace(padded=rows.shape[2]), changes)
+    form = Form(bm, bn, heads // k.shape[1], causal, columns, k.shape[2] % bn != 0, None, bands)
     return grid_of(blocks, heads, batch, bands), args, dict(FORM=QueriesForm(form, of_values, k_stages, v_stages), num_warps=4)
 
 

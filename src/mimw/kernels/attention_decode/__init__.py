@@ -22,7 +22,7 @@ from ..attention.changes import SCALE, capped, scale_of
 from ..checks import PROGRAMS, enough
 from ..contract import Contract
 from ..contract.memory import strides
-from .combine.kernel import CombineForm, Split, Steps, combine
+from .combine.kernel import combine
 from .configs import (
     FEW_DIM,
     FEW_KEYS,
@@ -42,6 +42,7 @@ from .contract_lines import CACHES, Q, caches
 from .few_rows.kernel import attention_decode_few_rows as few_kernel
 from .few_rows_epilogue.kernel import attention_decode_few_rows_epilogue as finished_kernel
 from .few_rows_epilogue.splits import PIECES
+from .nouns import CombineForm, OfResults, Split
 from .split_kv.kernel import attention_decode as kernel
 from .units import MUCH
 
@@ -171,10 +172,9 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     if splits != 1:
         tiles = batch * kv_heads * row_tiles
         most = min(rows, ROWS * tall)
-        each, parts = combine_tile(tile_of(dim), most, tiles)
+        form = CombineForm(tile_of(dim), dim, tall, *combine_tile(tile_of(dim), most, tiles), True)
         split = Split(queries, heads, heads // kv_heads, row_tiles, slots_for(programs, chosen))
-        form = CombineForm(tile_of(dim), dim, tall, each, parts, True)
-        launches.append((combine, (tiles, -(-most // each)), (o, lse, room, sinks, split, Steps(*strides(o)[:3])),
+        launches.append((combine, (tiles, -(-most // form.ROWS.value)), (o, lse, room, sinks, split, OfResults(*strides(o)[:3])),
                          dict(FORM=form, launch_pdl=True, num_warps=4)))
     return launches
 

@@ -7,7 +7,7 @@ Input: arguments and constants of a launch. Output: structs that roles and steps
     load(items, ring, begun, Caches(k_desc, v_desc, table, table_row, pages), problem, form)
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
@@ -149,3 +149,35 @@ class Workspace:
     stats: Any
     slots: Any
     flags: Any
+
+
+@tle.struct
+class CombineForm:
+    """Constants of the reduction of splits: tiles of D columns, of which WIDTH count, and of TALL times 64 rows; ROWS of a tile by
+    each program, PARTS of their parts at a time; EARLY: a launch may begin before the kernel has ended."""
+
+    D: tl.constexpr
+    WIDTH: tl.constexpr
+    TALL: tl.constexpr
+    ROWS: tl.constexpr
+    PARTS: tl.constexpr
+    EARLY: tl.constexpr
+
+
+class Split(NamedTuple):
+    """Sizes for it: queries of a sequence, heads, `group` of which share one of keys, tiles of rows for each of those, and parts of
+    tiles that there is room for."""
+
+    queries: Any
+    heads: Any
+    group: Any
+    row_tiles: Any
+    slots: Any
+
+
+class OfResults(NamedTuple):
+    """Strides of O."""
+
+    batch: Any
+    query: Any
+    head: Any

@@ -17,13 +17,11 @@ is made of, as there.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import e, log2
 
 import mimw
 
-from ..attention.changes import capped, scale_of, sight, slopes_step
 from ..attention_backward.configs import HEAD_DIMS, Configuration, configuration
-from ..attention_backward.terms import tile_columns
+from ..attention_backward.terms import terms_of, tile_columns
 from ..attention_varlen import SEQUENCES
 from ..attention_varlen.maps import ending, steps
 from ..contract import Contract, by
@@ -95,29 +93,24 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
                window, softcap, slopes     as `mimw.kernels.attention_varlen.arguments` has them
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
-    causal, left, right, _ = sight(causal, window)
     of = CONTRACT.check(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv, lse=lse, dlse=dlse, cu_seqlens_q=cu_seqlens_q,
                         cu_seqlens_k=cu_seqlens_k, slopes=slopes, softcap=softcap, max_seqlen_q=max_seqlen_q,
                         max_seqlen_k=max_seqlen_k)
     total_q, total_k, heads, kv_heads, sequences = of.total_q, of.total_k, of.heads, of.kv_heads, of.batch
     dim, of_values = of.dim, of.value_dim
+    causal, measures, changes = terms_of(dim, (heads, None, None), causal, scale, window, softcap, slopes)
     wanted = workspace(q, k, v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, causal, chosen, one_order)
     _check_work(work, wanted, f"q {by(q)}, k {by(k)} and {sequences} sequences")
     chosen, (rows, sums, tiles, query_tiles) = _chosen(dim, of_values, causal, chosen, one_order), work
-    scale = float(scale_of(scale, dim))
-    inner, outer = capped(scale, softcap)
-    terms = scale, outer * log2(e), heads
-    changes = left, right, inner, slopes, slopes_step(slopes)
+    terms, seen = (measures.scale, measures.log2_scale, heads), (0, measures.left, measures.right, *changes)
     blocks, columns, value_columns = rows.shape[2] // chosen.bm, tile_columns(dim), tile_columns(of_values)
     form = RowsForm(dim, columns, chosen.bm, 0 if sums is None else chosen.share_columns(columns), of_values, value_columns,
                     128 if sequences <= 128 else 1024, chosen.bn, OF_QUERIES)
-    of_rows = dict(FORM=form, num_warps=8)
-    strides_of = StepsOfAll(*(RowSteps(*steps(x)[:2]) for x in (o, do, dq, dk, dv)))
-    starts = Starts(cu_seqlens_q, cu_seqlens_k)
+    strides_of, of_rows = StepsOfAll(*(RowSteps(*steps(x)[:2]) for x in (o, do, dq, dk, dv))), dict(FORM=form, num_warps=8)
     counts = Counts(sequences, total_q, total_k, tiles.shape[0], 0 if query_tiles is None else query_tiles.shape[0])
     first = (before, (blocks, heads),
              (Given(o, do, lse, dlse), rows, sums, Gradients(dq if query_tiles is not None else None, dk, dv),
-              Lists(tiles, query_tiles), starts, strides_of, Heads(heads, kv_heads), counts), of_rows)
+              Lists(tiles, query_tiles), Starts(cu_seqlens_q, cu_seqlens_k), strides_of, Heads(heads, kv_heads), counts), of_rows)
     describe, numbers = mimw.TensorDescriptor.from_tensor, [1, chosen.bm]
     read = (ending(q, chosen.bm, columns), ending(k, chosen.bn, columns), ending(v, chosen.bn, value_columns),
             ending(do, chosen.bm, value_columns), describe(rows[0], numbers), describe(rows[1], numbers))
@@ -126,16 +119,16 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
                 DO_STAGES=chosen.do_stages, CAUSAL=causal, num_warps=4)
     grid = tiles.shape[0], kv_heads
     if chosen is WIDE:
-        main = packed_wide_key_gradients, grid, (*read, *written, tiles, *terms, 0, *changes), meta | dict(DV=value_columns)
+        main = packed_wide_key_gradients, grid, (*read, *written, tiles, *terms, *seen), meta | dict(DV=value_columns)
     else:
         share = None if sums is None else describe(sums, [64 * chosen.share_columns(columns) // 32, 32])
-        main = kernel, grid, (*read, share, *written, tiles, *terms, blocks, 0, *changes), meta | dict(DQ=chosen.dq)
+        main = kernel, grid, (*read, share, *written, tiles, *terms, blocks, *seen), meta | dict(DQ=chosen.dq)
     if query_tiles is None:
-        args = sums, dq, Starts(cu_seqlens_q), scale, strides_of.dq, Counts(sequences, total_q)
+        args = sums, dq, Starts(cu_seqlens_q), measures.scale, strides_of.dq, Counts(sequences, total_q)
         return [first, main, (after, (blocks, heads), args, of_rows)]
     bn, slots = 128 if columns <= 128 else 64, (2, 1) if value_columns == WIDEST else (3, 2)
     args = (ending(q, OF_QUERIES, columns), ending(k, bn, columns), ending(v, bn, value_columns),
-            ending(do, OF_QUERIES, value_columns), ending(dq, 64, columns), rows, query_tiles, *terms, rows.shape[2], 0, *changes)
+            ending(do, OF_QUERIES, value_columns), ending(dq, 64, columns), rows, query_tiles, *terms, rows.shape[2], *seen)
     of_queries = dict(ROWS=chosen.bm, BM=OF_QUERIES, BN=bn, D=columns, DV=value_columns, GROUP=heads // kv_heads, K_STAGES=slots[0],
                       V_STAGES=slots[1], CAUSAL=causal, num_warps=4)
     return [first, main, (packed_query_gradients, (query_tiles.shape[0], heads), args, of_queries)]

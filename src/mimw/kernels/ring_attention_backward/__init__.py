@@ -74,11 +74,10 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     of = CONTRACT.check(q=q, k=k, v=v, dk=dk, dv=dv, parts=parts, programs=programs)
     batch, heads, length, dim, kv_heads, size = of.batch, of.heads, of.length, of.dim, of.kv_heads, work.gathered.size
     chosen = chosen or configuration(dim, causal)
-    first, (_, _, args, _), last = attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal, scale,
-                                                                  chosen, dlse)
+    first, (_, _, (*args, measures, _), _), last = attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal,
+                                                                               scale, chosen, dlse)
     if length // parts % chosen.bm or length // parts % chosen.bn:
         raise ValueError(f"a chunk of {length // parts} rows is no multiple of {chosen.bm} queries and {chosen.bn} keys")
-    *_, measures, _ = args
     describe = mimw.TensorDescriptor.from_tensor
     whole = halves(work.gathered, batch, kv_heads, length, dim)
     of_parts = halves(Forward(work.parts, None, None, None, size), batch, kv_heads, length, dim)
@@ -86,8 +85,8 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     blocks = length // chosen.bn * size
     grid = (kv_heads, blocks, batch) if causal else (blocks, kv_heads, batch)       # places.py says why
     args = (*args[:3], *(describe(x, of_keys) for x in whole), *args[3:7], *of_parts, k, v, *whole,
-            work.gathered.flags, work.gathered.state, work.gathered.world, rank, size, measures.scale, measures.log2_scale, heads,
-            length, 0, piece_shift(batch * kv_heads), *strides(k)[:3], *strides(v)[:3])
+            work.gathered.flags, work.gathered.state, work.gathered.world, rank, size, measures.scale, measures.log2_scale,
+            heads, length, 0, piece_shift(batch * kv_heads), *strides(k)[:3], *strides(v)[:3])
     main = dict(BM=chosen.bm, BN=chosen.bn, D=dim, GROUP=heads // kv_heads, Q_STAGES=chosen.q_stages, DO_STAGES=chosen.do_stages,
                 PARTS=parts, PUTTERS=0 if size == 1 else min(putters, kv_heads * blocks), CAUSAL=causal, num_warps=4)
     shares = (*of_parts, dk, dv, work.gathered.world, batch * kv_heads, length)

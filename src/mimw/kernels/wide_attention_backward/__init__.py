@@ -63,20 +63,19 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                         softcap=softcap, reach=reach_of(causal, window))
     heads, seq_q, kv_heads, seq_k, batch, dim, of_values = (of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch, of.dim,
                                                             of.value_dim)
-    terms = terms_of(dim, causal, scale, window, softcap, slopes)
+    causal, *numbers = terms = terms_of(dim, (heads, seq_q, seq_k), causal, scale, window, softcap, slopes)
     blocks = -(-seq_k // BN)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
     padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)
-    of_o, of_do = (Steps(*strides(x)[:3]) for x in (o, do))
-    first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, of_o, of_do, Numbers(heads, seq_q, padded)),
+    of_rows = *(Steps(*strides(x)[:3]) for x in (o, do)), Numbers(heads, seq_q, padded)
+    first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, *of_rows),
              dict(FORM=RowsForm(of_values, value_columns, BM, 0), num_warps=8))
     describe = mimw.TensorDescriptor.from_tensor
-    of_q, of_k, as_do, of_v = ([1, 1, rows_, width] for rows_, width in ((BM, columns), (BN, columns), (BM, value_columns),
+    of_q, of_k, of_do, of_v = ([1, 1, rows_, width] for rows_, width in ((BM, columns), (BN, columns), (BM, value_columns),
                                                                        (BN, value_columns)))
-    args = (describe(q, of_q), describe(k, of_k), describe(v, of_v), describe(do, as_do), describe(rows[0], [1, BM]),
-            describe(rows[1], [1, BM]), describe(dk, of_k), describe(dv, of_v), terms.measures(heads, seq_q, seq_k),
-            terms.changes)
-    form = Form(BM, BN, heads // kv_heads, terms.causal, columns, seq_k % BN != 0, None, bands)
+    args = (describe(q, of_q), describe(k, of_k), describe(v, of_v), describe(do, of_do), describe(rows[0], [1, BM]),
+            describe(rows[1], [1, BM]), describe(dk, of_k), describe(dv, of_v), *numbers)
+    form = Form(BM, BN, heads // kv_heads, causal, columns, seq_k % BN != 0, None, bands)
     meta = dict(FORM=KeysForm(form, value_columns, 2, 2), num_warps=4)
     slots = dict(k_stages=2, v_stages=1) if value_columns == WIDEST else dict(k_stages=3, v_stages=2)
     return [first, (kernel, grid_of(blocks, kv_heads, batch, bands), args, meta),

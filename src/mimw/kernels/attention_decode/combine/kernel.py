@@ -7,47 +7,12 @@ Input: `room` as ../split_kv leaves it. Output: O and lse of the tiles that no w
 Parts are added in the order of keys, so results are the same from run to run.
 """
 
-from typing import Any, NamedTuple
-
 import triton.language as tl
 
 import mimw
-import mimw.tle as tle
 
 from ..partials import merged, nothing
 from ..results import normalized
-
-
-@tle.struct
-class CombineForm:
-    """Constants: tiles of D columns, of which WIDTH count, and of TALL times 64 rows; ROWS of a tile by each program, PARTS of
-    their parts at a time; EARLY: a launch may begin before the kernel has ended."""
-
-    D: tl.constexpr
-    WIDTH: tl.constexpr
-    TALL: tl.constexpr
-    ROWS: tl.constexpr
-    PARTS: tl.constexpr
-    EARLY: tl.constexpr
-
-
-class Split(NamedTuple):
-    """Sizes: queries of a sequence, heads, `group` of which share one of keys, tiles of rows for each of those, and parts of tiles
-    that there is room for."""
-
-    queries: Any
-    heads: Any
-    group: Any
-    row_tiles: Any
-    slots: Any
-
-
-class Steps(NamedTuple):
-    """Strides of O."""
-
-    batch: Any
-    query: Any
-    head: Any
 
 
 @mimw.jit
