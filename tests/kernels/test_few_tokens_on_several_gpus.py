@@ -98,8 +98,7 @@ def test_nothing_is_found(launch):
 
 AGAIN = dict(dispatching=dict(times=4, chosen=FEW), listing=dict(times=4, chosen=FEW_ROWS, generation=0b0011))
 WRONG = {
-    "the last launch's half": ("few.py", "generation = (launch.call % launch.GENERATIONS)", "generation = (launch.call * 0)",
-                               "dispatching"),
+    "the last launch's half": ("announce.py", "self.call % self.GENERATIONS", "self.call * 0", "dispatching"),
     "no announcements": ("announce.py", "launch.call * workers)", "(launch.call - 1) * workers)", "dispatching"),
     "the generation that is read": ("few_rows.py", "said & 1, 1 - (said & 1)", "said & 1, said & 1", "listing"),
     "begun before": ("few_rows.py", "tl.where(has_begun(said, launch)", "tl.where(said >= 0", "listing"),

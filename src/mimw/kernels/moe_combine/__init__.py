@@ -62,8 +62,9 @@ class Configuration:
 
 
 def configuration(hidden: int, most: int, multiprocessors: int, ranks: int = 2, came: bool = False) -> Configuration:
-    """The configuration for rows of `hidden` columns of at most so many tokens: as many parts as programs have anyhow; two
-    generations of few partial sums where weights came with the dispatch."""
+    """The configuration for rows of `hidden` columns of so many tokens at most: as many parts as programs have. Where weights
+    came with the dispatch, few partial sums have two generations. Of so few tokens that they have parts each block is one, and
+    sums are words that say so themselves, as was fastest (benchmarks/notes/dispatch-combine.md); a word has 4 of 16 bits."""
     block = min(1024, max(128, 1 << (hidden - 1).bit_length()))
     chosen = Configuration(block=block, warps=max(1, block // 256))
     parts = min(-(-hidden // block), max(1, multiprocessors * chosen.ctas // 2 // max(1, most)))

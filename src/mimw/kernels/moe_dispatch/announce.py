@@ -53,6 +53,11 @@ class Launch:
                       self.LOCAL, self.ROUNDS, self.SLOTS, self.TILE, self.GENERATIONS)
 
     @mimw.jit
+    def first_place(self):
+        """The first place for rows of peers in the launch's generation, of RANKS - 1 ranks each."""
+        return (self.call % self.GENERATIONS).to(tl.int32) * (self.RANKS - 1)
+
+    @mimw.jit
     def rounds(self, tokens):
         """The number of a rank's tokens that this program has."""
         return tl.cdiv(tl.maximum(tokens - tl.program_id(0), 0), tl.num_programs(0))
@@ -184,6 +189,19 @@ def announce_first(ids, weights, board, outgoing, launch, COUNT: tl.constexpr, M
     announce(ids, weights, board, launch, COUNT, MEET)
     if tl.program_id(0) < workers:
         tlx.barrier_arrive(outgoing.known)
+
+
+@mimw.jit
+def find_and_announce(ids, weights, board, outgoing, launch, FIRST: tl.constexpr, FEW: tl.constexpr, COUNT: tl.constexpr,
+                      MEET: tl.constexpr):
+    """Find the peers of this program's tokens, and announce its choices. Rows may go when peers are known, but of a program that
+    announces, with FEW = 2, behind that."""
+    find_peers(ids, outgoing, launch, FIRST, not FEW)
+    if FEW == 2:
+        announce_first(ids, weights, board, outgoing, launch, COUNT, MEET)
+    else:
+        tlx.barrier_arrive(outgoing.known)
+        announce(ids, weights, board, launch, COUNT, MEET)
 
 
 @mimw.jit

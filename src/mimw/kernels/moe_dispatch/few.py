@@ -53,13 +53,13 @@ def put_few(staging, ring, outgoing, started, arrived, launch):
     me = tlx.world_rank(world)
     there, scales_there = at_ranks(staging.words, 1, world, RANKS), at_ranks(staging.scales, 1, world, RANKS)
     signals = at_ranks(arrived + me * programs + program, 1, world, RANKS)
-    generation = (launch.call % launch.GENERATIONS).to(tl.int32) * (RANKS - 1)
+    place = launch.first_place()
     tlx.barrier_wait(outgoing.known, 0)
     for step in tl.static_range(1, RANKS):
         if launch.GENERATIONS == 1:
             tlx.wait_signal(started + (me + step) % RANKS, launch.call)
         held = Rows(there[step - 1], scales_there[step - 1], staging.WORDS, staging.SCALES)
-        put_to(held, ring, outgoing, launch, (me + step) % RANKS, (generation + RANKS - step - 1) * launch.TOKENS)
+        put_to(held, ring, outgoing, launch, (me + step) % RANKS, (place + RANKS - step - 1) * launch.TOKENS)
     tlx.async_descriptor_store_wait(0)
     tell(signals, launch.call * tl.cdiv(launch.TOKENS, programs), RANKS - 1)
 
@@ -69,12 +69,12 @@ def load_few_home(x, staging, ring, arrived, launch):
     """The rows of this program's tokens, then those of each peer when they have come."""
     world, program, programs = launch.world, tl.program_id(0), tl.num_programs(0)
     me, rounds = tlx.world_rank(world), launch.rounds(launch.TOKENS)
-    generation = (launch.call % launch.GENERATIONS).to(tl.int32) * (launch.RANKS - 1)
+    place = launch.first_place()
     load_few(x, ring, 0, launch.rounds(launch.tokens))
     for step in tl.static_range(1, launch.RANKS):
         rank = (me + step) % launch.RANKS
         tlx.wait_signal(arrived + rank * programs + program, launch.call * tl.cdiv(launch.TOKENS, programs))
-        at = ((generation + step - 1) * launch.TOKENS).to(tl.int64)
+        at = ((place + step - 1) * launch.TOKENS).to(tl.int64)
         load_few(staging.at(at), ring, step * rounds, rounds)
 
 

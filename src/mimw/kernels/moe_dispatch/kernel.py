@@ -30,7 +30,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import Board, Launch, Outgoing, Weights, announce, announce_first, find_peers, find_places
+from .announce import Board, Launch, Outgoing, Weights, find_and_announce, find_places
 from .few import load_few_home, load_few_out, put_few, spread_few
 from .rings import Home, Ring, Rows, drain, fill, number, tell
 from .whole_rows import spread_whole
@@ -70,14 +70,14 @@ def put(staging, ring, outgoing, started, arrived, launch, GROUP: tl.constexpr):
     if launch.GENERATIONS == 1:
         for step in tl.static_range(1, RANKS):
             tlx.wait_signal(started + (me + step) % RANKS, launch.call)
-    told, generation = 0, (launch.call % launch.GENERATIONS).to(tl.int32) * (RANKS - 1)
+    told, first_place = 0, launch.first_place()
     for n in range(number(outgoing.count, 0)):
         slot, round = n % ring.STAGES, number(outgoing.rounds, n)
         goes_to, token = number(outgoing.targets, round), program + round * programs
         tlx.barrier_wait(ring.full[slot], (n // ring.STAGES) & 1)
         for step in tl.static_range(1, RANKS):
             if (goes_to >> ((me + step) % RANKS)) & 1 != 0:
-                at = ((generation + RANKS - step - 1) * launch.TOKENS + token).to(tl.int64)
+                at = ((first_place + RANKS - step - 1) * launch.TOKENS + token).to(tl.int64)
                 drain(ring, slot, Rows(there[step - 1], scales_there[step - 1], staging.WORDS, staging.SCALES).at(at))
         if n % GROUP == GROUP - 1:
             tlx.async_descriptor_store_wait(0)
@@ -98,7 +98,7 @@ def load_home(x, staging, home, ring, arrived, launch, GROUP: tl.constexpr):
     me, size, program, programs = tlx.world_rank(world), tlx.world_size(world), tl.program_id(0), tl.num_programs(0)
     rounds = tl.cdiv(launch.TOKENS, programs)
     before, n = (launch.call - 1) * rounds, 0
-    generation = (launch.call % launch.GENERATIONS).to(tl.int32) * (size - 1)
+    first_place = launch.first_place()
     tlx.barrier_wait(home.placed, 0)
     for first in range(0, rounds, GROUP):
         for step in range(size):
@@ -113,7 +113,7 @@ def load_home(x, staging, home, ring, arrived, launch, GROUP: tl.constexpr):
                         at = token.to(tl.int64)
                         fill(ring, slot, x.at(at))
                     else:
-                        at = ((generation + step - 1) * launch.TOKENS + token).to(tl.int64)
+                        at = ((first_place + step - 1) * launch.TOKENS + token).to(tl.int64)
                         fill(ring, slot, staging.at(at))
                     n += 1
 
@@ -187,12 +187,7 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
     with tlx.async_tasks():
         with tlx.async_task("default"):
             this = launch.numbered()
-            find_peers(ids, outgoing, this, 1, not FEW)
-            if FEW == 2:
-                announce_first(ids, given, board, outgoing, this, COUNT, MEET)
-            else:
-                tlx.barrier_arrive(known)
-                announce(ids, given, board, this, COUNT, MEET)
+            find_and_announce(ids, given, board, outgoing, this, 1, FEW, COUNT, MEET)
             find_places(board, given, places, home.places, ends, this, BLOCK)
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):

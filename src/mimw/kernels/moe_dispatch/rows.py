@@ -32,9 +32,7 @@ from .announce import (
     Launch,
     Outgoing,
     Weights,
-    announce,
-    announce_first,
-    find_peers,
+    find_and_announce,
     keep_weights,
     own_choices,
     place_of,
@@ -152,12 +150,7 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
     with tlx.async_tasks():
         with tlx.async_task("default"):
             this = launch.numbered()
-            find_peers(ids, outgoing, this, 0, not FEW)
-            if FEW == 2:
-                announce_first(ids, given, board, outgoing, this, COUNT, MEET)
-            else:
-                tlx.barrier_arrive(known)
-                announce(ids, given, board, this, COUNT, MEET)
+            find_and_announce(ids, given, board, outgoing, this, 0, FEW, COUNT, MEET)
             make_lists(board, given, sources, ends, places, this, BLOCK)
         with tlx.async_task(num_warps=1):
             if FEW:
@@ -165,9 +158,9 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
             else:
                 load_out(Rows(x, x_scales, WORDS, SCALES), ring, outgoing)
         with tlx.async_task(num_warps=1):
+            found = Rows(received, received_scales, WORDS, SCALES)
             if FEW:
-                put_few_rows(Rows(received, received_scales, WORDS, SCALES), ring, outgoing, started, arrived, launch.numbered(),
-                             generation)
+                put_few_rows(found, ring, outgoing, started, arrived, launch.numbered(), generation)
             else:
-                put(Rows(received, received_scales, WORDS, SCALES), ring, outgoing, started, arrived, launch.numbered(), UNREAD)
+                put(found, ring, outgoing, started, arrived, launch.numbered(), UNREAD)
     tl.atomic_add(calls + program, 1, sem="relaxed", scope="gpu")       # which waits for no load
