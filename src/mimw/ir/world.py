@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SimulatorMisuse
+from .tuples import like
 
 HEAP = 1 << 28          # bytes of a rank's arrays; the system gives memory only to what is touched
 PROGRAMS = 4096         # programs of a launch that may synchronise with their counterparts on other ranks
@@ -158,8 +159,7 @@ def at_rank(value: Any, rank: int) -> Any:
     if isinstance(value, PerRank):
         return value[rank]
     if isinstance(value, (tuple, list)) and any(True for _ in per_rank(value)):
-        items = [at_rank(item, rank) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return like(value, [at_rank(item, rank) for item in value])
     return value
 
 

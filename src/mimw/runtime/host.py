@@ -24,6 +24,7 @@ from ..compiler.triton_port.runtime import TensorDescriptor as StockTensorDescri
 from ..compiler.triton_port.runtime import validate_block_shape
 from ..errors import LaunchError, SimulatorMisuse
 from ..ir.tensor_map import tensor_problem
+from ..ir.tuples import like
 
 _ELEMENTS = {
     "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
@@ -146,8 +147,7 @@ def numpy_dtype(dtype: Any) -> np.dtype:
 def as_launched(value: Any) -> Any:
     """An argument as Triton's own binder takes it: numpy arrays with a `data_ptr`, numpy's numbers as Python's."""
     if isinstance(value, (tuple, list)):
-        items = map(as_launched, value)
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return like(value, map(as_launched, value))
     if isinstance(value, np.ndarray):
         return HostArray(as_bytes(value))
     return value.item() if isinstance(value, np.generic) else as_bytes(value)
@@ -156,8 +156,7 @@ def as_launched(value: Any) -> Any:
 def as_bytes(value: Any) -> Any:
     """Arrays of scales and of pairs of fp4, also in descriptors and tuples, as arrays of bytes; everything else as it is."""
     if isinstance(value, (tuple, list)):
-        items = map(as_bytes, value)
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return like(value, map(as_bytes, value))
     if isinstance(value, StockTensorDescriptor):
         base = as_bytes(value.base)
         return value if base is value.base else replace(value, base=base)
@@ -230,7 +229,7 @@ def _describe(value, path, parameter, constants, values):
         return "constexpr"
     if isinstance(value, (tuple, list)):
         described = [_describe(item, (*path, i), parameter, constants, values) for i, item in enumerate(value)]
-        return type(value)(*described) if hasattr(value, "_fields") else tuple(described)
+        return like(value, described) if isinstance(value, tuple) else tuple(described)
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
         if int(value) == 1 and not parameter.do_not_specialize and not parameter.annotation_type:
             constants[path] = 1

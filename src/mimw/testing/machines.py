@@ -8,6 +8,9 @@ Input: a kernel, a grid and numpy arguments. Output: the results, in the arrays 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 import mimw
@@ -32,28 +35,31 @@ class Gpu:
     def launch(self, kernel, grid, *args, **meta):
         import torch
         import triton
-        from triton.tools.tensor_descriptor import TensorDescriptor
         triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
         on_device = {}
 
-        def move(value):
-            if isinstance(value, TensorDescriptor):
-                base = move(value.base.array)
-                return TensorDescriptor(base, list(value.shape), list(value.strides), value.block_shape, value.padding,
-                                        value.round_f32_to_tf32)
-            if isinstance(value, tuple):
-                return tuple(move(item) for item in value)
-            if not isinstance(value, np.ndarray):
-                return value
-            if id(value) not in on_device:
-                on_device[id(value)] = value, _to_torch(torch, value)
-            return on_device[id(value)][1]
+        def move(array):
+            if id(array) not in on_device:
+                on_device[id(array)] = array, _to_torch(torch, array)
+            return on_device[id(array)][1]
 
-        kernel[grid](*(move(arg) for arg in args), **meta)
+        kernel[grid](*(with_arrays(arg, move) for arg in args), **meta)
         torch.cuda.synchronize()
         for array, tensor in on_device.values():
             if array.size and array.flags.writeable:
                 array[...] = tensor.contiguous().view(-1).view(torch.uint8).cpu().numpy().view(array.dtype).reshape(array.shape)
+
+
+def with_arrays(value: Any, move: Callable[[np.ndarray], Any]) -> Any:
+    """An argument of a launch with `move(array)` for each numpy array in it, also in tuples and descriptors."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+    if isinstance(value, TensorDescriptor):
+        return TensorDescriptor(move(value.base.array), list(value.shape), list(value.strides), value.block_shape, value.padding,
+                                value.round_f32_to_tf32)
+    if isinstance(value, tuple):
+        items = [with_arrays(item, move) for item in value]
+        return type(value)._make(items) if hasattr(value, "_fields") else tuple(items)     # kernels read fields by name
+    return move(value) if isinstance(value, np.ndarray) else value
 
 
 def _to_torch(torch, array: np.ndarray):

@@ -22,6 +22,7 @@ from ..compiler.pipeline import chip_of, seen_by
 from ..compiler.triton_port.codegen import CompilationError
 from ..compiler.triton_port.runtime import TensorDescriptor, active_target
 from ..errors import CheckFailed, KernelWarning, LaunchError, SimulatorMisuse
+from ..ir.tuples import like
 from ..runtime.call import Given
 from ..runtime.simulating import simulating
 from ..target import Target, wanted
@@ -87,8 +88,7 @@ def _checked(kernel: Given, grid, args: tuple, chip: Target):
 def on_host(value: Any, storages: dict[int, Any]) -> Any:
     """An argument with its tensors in the host's memory; `storages` are the stand-ins of GPU memory so far, by address."""
     if isinstance(value, (tuple, list)):
-        items = (on_host(item, storages) for item in value)
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return like(value, (on_host(item, storages) for item in value))
     if isinstance(value, TensorDescriptor):
         base = on_host(value.base, storages)
         return value if base is value.base else replace(value, base=base)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...errors import LaunchError
+from ...ir.tuples import like
 from ..call import resolve
 from ..host import TensorDescriptor
 from ..simulate import simulate
@@ -106,8 +107,7 @@ class _Call:
 def _filled(value: Any, given) -> Any:
     """A parameter's value with the operator's arguments in place of what was exported; constants stay."""
     if isinstance(value, tuple):
-        items = [_filled(item, given) for item in value]
-        return type(value)._make(items) if hasattr(value, "_fields") else tuple(items)
+        return like(value, [_filled(item, given) for item in value])
     if value is None or callable(value) or isinstance(value, int) and not isinstance(value, bool) and value == 1:
         return value
     if hasattr(value, "block_shape"):

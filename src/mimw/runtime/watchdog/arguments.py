@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.tuples import like
 from ..host import HostArray, TensorDescriptor, is_array, numpy_dtype
 
 
@@ -57,8 +58,7 @@ def _span(array) -> tuple[int, int]:
 
 def _copy(value, bytes_at):
     if isinstance(value, (tuple, list)):
-        items = [_copy(item, bytes_at) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return like(value, [_copy(item, bytes_at) for item in value])
     if hasattr(value, "block_shape") and hasattr(value, "base"):
         return TensorDescriptor(_copy(value.base, bytes_at), list(value.shape), list(value.strides), value.block_shape,
                                 value.padding, value.round_f32_to_tf32)
