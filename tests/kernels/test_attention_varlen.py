@@ -120,6 +120,6 @@ def test_nothing_spills(tmp_path):
     """Full launches of heads of two tiles; causal ones spill 16 bytes, as ../attention's for lengths that no tile divides."""
     arrays = packed((512, ), (512, ), 4, 2, 96)
     _, args, meta = attention_varlen.arguments(*arrays, np.zeros(1, np.int32), 132, 512, 512)
-    assert meta["BM"] == configuration(96, False, False, 512).bm
+    assert meta["FORM"].BM.value == configuration(96, False, False, 512).bm
     said = assembled(ptx_of(attention_varlen.kernel, args, meta), tmp_path)
     assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said

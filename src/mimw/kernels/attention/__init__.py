@@ -69,7 +69,8 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     args = (*descs, lse, counter, scale * log2(e), batch, heads, seq_q, seq_k, band, left, right, inner, sinks, slopes,
             slopes_step(slopes), *rests)
     tiles = -(-seq_q // chosen.bm) * batch * heads
-    return (min(programs, tiles), ), args, {**chosen.meta(dim, group, causal, seq_q, seq_k, windowed), "num_warps": 4}
+    form = chosen.form(dim, group, causal, chosen.masked(causal, seq_q, seq_k, windowed))
+    return (min(programs, tiles), ), args, dict(FORM=form, num_warps=4)
 
 
 def _described(x, rows: int) -> tuple[mimw.TensorDescriptor, mimw.TensorDescriptor | None]:

@@ -1,8 +1,8 @@
 """Which configuration for which problem. The measured choices are data, in `configs.json`, with the command that made
 them.
 
-Input: a head dim, and whether the mask is causal. Output: a `Configuration`, whose `meta` gives the kernel's
-compile-time arguments. For example:
+Input: a head dim, and whether the mask is causal. Output: a `Configuration`, whose `form` gives the kernel's constants. For
+example:
 
     configuration(128, True)        Configuration(bm=128, bn=128, k_stages=2, v_stages=3, consumers=2, ahead=True, ...)
 """
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..measured import by_chip
+from .nouns import LaunchForm
 
 PARTS = {64: (64, 0), 96: (64, 32), 128: (128, 0), 192: (128, 64), 256: (256, 0)}    # of a head: `rows` and `rest` of heads.py
 VALUES = {192: 128}                 # head dim of values where it is another than that of queries and keys
@@ -35,16 +36,20 @@ class Configuration:
     ahead: bool = True
     late: bool = False
 
-    def meta(self, head_dim: int, group: int, causal: bool, seq_q: int, seq_k: int, window: bool = False) -> dict:
-        """The kernel's compile-time arguments; `window` says that another bound than `causal` cuts off keys."""
-        masked = int(seq_k % self.bn != 0)
-        if causal:
-            masked = 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
-        masked = 2 if window else masked
-        (rows, rest), (v_rows, v_rest) = PARTS[head_dim], PARTS[value_dim(head_dim)]
-        return dict(BM=self.bm, BN=self.bn, D=rows, REST=rest, V_D=v_rows, V_REST=v_rest, GROUP=group, K_STAGES=self.k_stages,
-                    V_STAGES=self.v_stages, CAUSAL=causal, MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead,
-                    LATE=self.late, CONSUMERS=self.consumers)
+    def form(self, head_dim: int, group: int, causal: bool, masked: int) -> LaunchForm:
+        """The constants of a launch; `masked` blocks of keys of a tile may need a mask, 2 for any number."""
+        return LaunchForm(self.bm, self.bn, group, causal, self.consumers, masked, self.ping_pong, self.ahead, self.late,
+                          *PARTS[head_dim], *PARTS[value_dim(head_dim)], self.slots(), self.k_stages, self.v_stages)
+
+    def slots(self) -> int:
+        """Slots of queries of a consumer."""
+        return 2 if self.ahead else 1
+
+    def masked(self, causal: bool, seq_q: int, seq_k: int, window: bool) -> int:
+        """The number of blocks of keys of a tile that may need a mask, 2 for any; `window`: another bound than `causal` cuts."""
+        if causal and not window:
+            return 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
+        return 2 if window else int(seq_k % self.bn != 0)
 
 
 def has_rest(head_dim: int) -> tuple[bool, bool, bool, bool]:

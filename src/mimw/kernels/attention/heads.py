@@ -52,20 +52,22 @@ def alloc(COUNT: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, DTYPE: t
 
 
 @mimw.jit
-def pipes(DTYPE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, REST: tl.constexpr, V_D: tl.constexpr,
-          V_REST: tl.constexpr, SLOTS: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr):
+def pipes(DTYPE: tl.constexpr, form):
     """(queries, results, keys, values): the first two have a pipe for each consumer, one over the other."""
-    ROWS: tl.constexpr = BM // CONSUMERS
+    ROWS: tl.constexpr = form.BM // form.CONSUMERS
+    SLOTS: tl.constexpr = form.Q_STAGES
     queries, results = (), ()
-    for c in tl.static_range(CONSUMERS):
-        tiles, rest = alloc(SLOTS, ROWS, D, DTYPE), alloc(SLOTS, ROWS, REST, DTYPE)
+    for c in tl.static_range(form.CONSUMERS):
+        tiles, rest = alloc(SLOTS, ROWS, form.D, DTYPE), alloc(SLOTS, ROWS, form.REST, DTYPE)
         queries = queries + (pipe_of(SLOTS, None, "queries", tiles, rest), )
-        if V_REST == 0:
+        if form.V_REST == 0:
             results = results + (tle.pipe(capacity=SLOTS, over=queries[c], name="results", rows=tiles), )
         else:
             results = results + (tle.pipe(capacity=SLOTS, over=queries[c], name="results", rows=tiles, rest=rest), )
-    keys = pipe_of(K_STAGES, consumers(CONSUMERS), "keys", alloc(K_STAGES, BN, D, DTYPE), alloc(K_STAGES, BN, REST, DTYPE))
-    values = pipe_of(V_STAGES, consumers(CONSUMERS), "values", alloc(V_STAGES, BN, V_D, DTYPE), alloc(V_STAGES, BN, V_REST, DTYPE))
+    keys = pipe_of(form.K_STAGES, consumers(form.CONSUMERS), "keys", alloc(form.K_STAGES, form.BN, form.D, DTYPE),
+                   alloc(form.K_STAGES, form.BN, form.REST, DTYPE))
+    values = pipe_of(form.V_STAGES, consumers(form.CONSUMERS), "values", alloc(form.V_STAGES, form.BN, form.V_D, DTYPE),
+                     alloc(form.V_STAGES, form.BN, form.V_REST, DTYPE))
     return queries, results, keys, values
 
 

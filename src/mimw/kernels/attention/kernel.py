@@ -13,7 +13,7 @@ Nouns, all pipes of rows of heads but the last (heads of 96 and 192 are two tile
     keys, values       load -> every consumer, BN rows at a time
     order              schedule -> all others: the number of the tile that comes next
 
-Roles: `load`, CONSUMERS times `compute`, `store`, `schedule`. Tiles are counted by `turn`, blocks of keys and values by
+Roles: `load`, FORM.CONSUMERS times `compute`, `store`, `schedule`. Tiles are counted by `turn`, blocks of keys and values by
 `block`, each through all the tiles of a program; consumer c has chunk number turn * CONSUMERS + c of queries and
 results.
 
@@ -33,7 +33,7 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from .compute import compute
 from .heads import has_rest, inputs_of, pipes
-from .nouns import Changes, Columns, Form, Operands, Problem, Scores
+from .nouns import Changes, Columns, Operands, Problem, Scores
 from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 
 
@@ -102,10 +102,7 @@ def store(results, order, o_descs, problem, form):
 
 @mimw.jit
 def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, heads, seq_q, seq_k, band, left, right, inner, sinks,
-              slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
-              REST: tl.constexpr, V_D: tl.constexpr, V_REST: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr,
-              V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
-              AHEAD: tl.constexpr, LATE: tl.constexpr):
+              slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, FORM: tl.constexpr):
     """O (batches, heads, seq_q, V_D + V_REST) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      counter int32, 0 before and after a launch; one launch at a time may use it
@@ -115,31 +112,30 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
                inner, sinks, slopes, slopes_step   what changes the scores, each None for a launch without it: see softmax.py
                q_rest, k_rest, v_rest, o_rest   the same tensors, by blocks of the REST or V_REST columns behind the D or V_D
                        first ones of a head; None where these are 0
-               GROUP   query heads to a head of K and V
-               MASKED  how many blocks of keys of a tile may need a mask: 0, 1, or 2 for any number
-               AHEAD   start a tile before the last one is finished; takes two slots of queries
-               LATE    cast probabilities in front of the next step's products, not where they are made (compute.py, `made`)
+               FORM    a LaunchForm: GROUP query heads to a head of K and V; MASKED: how many blocks of keys of a tile may need a
+                       mask, 0, 1, or 2 for any number; AHEAD: start a tile before the last one is finished, which takes two
+                       slots of queries; LATE: cast probabilities in front of the next step's products, not where they are made
+                       (compute.py, `made`)
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
-    OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
-    SLOTS: tl.constexpr = 2 if AHEAD else 1
+    CONSUMER_REGS: tl.constexpr = 240 if FORM.CONSUMERS == 2 else 160
+    OTHER_REGS: tl.constexpr = 24 if FORM.CONSUMERS == 2 else 32
     problem = Problem(heads, seq_q, seq_k, left, right, batches, band)
     rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
-    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
     of = Operands(Columns(q_desc, q_rest), Columns(k_desc, k_rest), Columns(v_desc, v_rest), Columns(o_desc, o_rest))
 
-    queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
-    order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))
+    queries, results, keys, values = pipes(DTYPE, FORM)
+    order = tle.pipe(capacity=1, readers=consumers(FORM.CONSUMERS, "load", "store"), name="order",
+                     tile=tle.gpu.alloc([1, 1], tl.int32))
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(queries[me].reader(), results[me].writer(), inputs_of(keys, values, me), order.reader(consumer(me)), lse,
-                    rules, form)
+                    rules, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
-            load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, form)
+            load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
-            schedule(order.writer(), counter, problem, form)
+            schedule(order.writer(), counter, problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), of.o, problem, form)
+            store(results, order.reader("store"), of.o, problem, FORM)

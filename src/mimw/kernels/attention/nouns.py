@@ -4,8 +4,8 @@ Input: sizes and constants of a launch. Output: structs that roles and steps han
 
     problem = Problem(heads, seq_q, seq_k, left, right, batches, band)
     scores = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
-    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
-    compute(queries, results, Inputs(keys, values, me), order, lse, scores, form)
+    FORM = chosen.form(dim, group, causal, masked=1)        a launch's constants, made outside of the kernel: a LaunchForm
+    compute(queries, results, Inputs(keys, values, me), order, lse, scores, FORM)
 """
 
 from typing import Any
@@ -74,6 +74,19 @@ class Form(Tiling):
     PING_PONG: tl.constexpr
     AHEAD: tl.constexpr
     LATE: tl.constexpr
+
+
+@tle.struct
+class LaunchForm(Form):
+    """Constants of a launch: also the columns of heads and of their rests (heads.py), of values too, and slots."""
+
+    D: tl.constexpr
+    REST: tl.constexpr
+    V_D: tl.constexpr
+    V_REST: tl.constexpr
+    Q_STAGES: tl.constexpr
+    K_STAGES: tl.constexpr
+    V_STAGES: tl.constexpr
 
 
 @tle.struct

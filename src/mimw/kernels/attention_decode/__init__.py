@@ -35,7 +35,6 @@ from .configs import (
     columns_of,
     combine_tile,
     configuration,
-    parts_tile,
     tile_of,
 )
 from .contract_lines import CACHES, Q, caches
@@ -154,19 +153,18 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     most = batch * kv_heads * row_tiles * -(-capacity // chosen.bn)     # blocks that there may be
     if not (chosen.drawn and flags is not None and splits is None and most >= MUCH.value * workers):
         chosen = replace(chosen, drawn=0)
-    meta = {**chosen.meta(dim, page, batch), "num_warps": 4}
+    meta = chosen.meta(dim, page, batch, rows)
     steps, row = (*strides(q)[:3], *strides(o)[:3]), 0 if page_table is None else strides(page_table)[0]
     front = q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room
     sizes = scale * log2(e), inner, splits, left, batch, queries, heads, heads // kv_heads
     if few:
-        at_once = dict(zip(("TALL", "PARTS"), parts_tile(tile_of(dim), rows, few)))
         if few == 1:
             args = (*front, flags, sinks, *sizes, capacity, count, slots_for(programs, chosen), row, *steps)
-            return [(few_kernel, (workers, ), args, {**meta, **at_once, "launch_pdl": True})]
+            return [(few_kernel, (workers, ), args, meta)]
         columns, per = columns_of(kv_heads, programs)
         scales = k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1)
         args = (*front, flags, sinks, *scales, *sizes, capacity, count, slots_for(programs, chosen), per, columns, row, *steps)
-        return [(finished_kernel, (per * columns, ), args, {**meta, **at_once, "launch_pdl": True})]
+        return [(finished_kernel, (per * columns, ), args, meta)]
     args = *front, flags if chosen.drawn else None, sinks, *sizes, row_tiles, capacity, count, row, *steps
     launches = [(kernel, (programs, ), args, meta)]
     if splits != 1:

@@ -1,6 +1,6 @@
 """How keys are cut, and how many rows go with them. Measured choices, if there are any, are data, in `configs.json`.
 
-Input: the head dim and the rows of a tile. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+Input: the head dim and the rows of a tile. Output: a `Configuration`, whose `meta` gives a launch's constants and warps:
 
     configuration(128, 8)           Configuration(bn=64, stages=5, streams=2, least=2): 8 rows are one tile of 64
     configuration(128, 100)         streams=1: both consumers of an SM have rows of the same keys
@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..measured import by_chip
+from .nouns import Form
 
 HEAD_DIMS = (64, 128, 256)
 BLOCK_BYTES = 16 << 10      # of keys or of values: 64 of 128 bf16
@@ -41,11 +42,13 @@ class Configuration:
     drawn: int = 1
     few: int = 0
 
-    def meta(self, dim: int, page: int, batches: int) -> dict:
-        """The kernel's compile-time arguments, but for those of few_rows that rows decide."""
-        meta = dict(D=tile_of(dim), WIDTH=dim, BN=self.bn, PAGE=page, STAGES=self.stages, LEAST=self.least, DRAWN=self.drawn,
-                    BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())), ONCE=batches <= MOST_LENGTHS)
-        return meta | {0: dict(STREAMS=self.streams), 1: dict(CTAS=1)}.get(self.few, {})
+    def meta(self, dim: int, page: int, batches: int, rows: int) -> dict:
+        """The constants and warps of a launch for so many rows of a tile."""
+        tall, parts = parts_tile(tile_of(dim), rows, self.few) if self.few else (2 // self.streams, None)
+        batch = min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length()))
+        form = Form(tile_of(dim), dim, self.bn, page, tall, parts, batch, batches <= MOST_LENGTHS, self.least, self.drawn)
+        more = dict(launch_pdl=True) if self.few else dict(STREAMS=self.streams)
+        return dict(FORM=form, STAGES=self.stages, num_warps=4) | more
 
 
 @by_chip(Path(__file__).parent / "configs.json")

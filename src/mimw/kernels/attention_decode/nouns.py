@@ -2,9 +2,9 @@
 
 Input: arguments and constants of a launch. Output: structs that roles and steps hand to each other. For example:
 
-    form = Form(D, WIDTH, BN, PAGE, TALL, PARTS, BATCH, ONCE, LEAST, DRAWN)
+    FORM = Form(128, 96, 64, 0, 1, None, 16, True, 2, 1)    constants of a launch, made outside of the kernel
     problem = Problem(lengths, batches, tiles, queries, capacity, left, splits, heads, group, row_tiles)
-    load(items, ring, begun, Caches(k_desc, v_desc, table, table_row, pages), problem, form)
+    load(items, ring, begun, Caches(k_desc, v_desc, table, table_row, pages), problem, FORM)
 """
 
 from typing import Any, NamedTuple

@@ -69,15 +69,12 @@ def arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, counter, programs: in
     total_q, heads, dim, sequences, scale = of.total_q, of.heads, of.dim, of.batch, scale_of(scale, of.dim)
     windowed = left is not None or right is not None
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)), max_seqlen_q)
+    form = chosen.form(dim, heads // of.kv_heads, causal, 2 if causal or windowed else 1)
     rows, (width, rest), (v_width, v_rest) = chosen.bm // chosen.consumers, PARTS[dim], PARTS[value_dim(dim)]
     inner, scale = capped(scale, softcap)
     args = (packed(q, rows, width), packed(k, chosen.bn, width), ending(v, chosen.bn, v_width), ending(o, rows, v_width), lse,
             cu_seqlens_q, cu_seqlens_k, counter, scale * log2(e), sequences, heads, total_q, L2_BYTES // (4 * dim), left, right,
             inner, sinks, slopes, slopes_step(slopes), packed(q, rows, rest), packed(k, chosen.bn, rest),
             ending(v, chosen.bn, v_rest), ending(o, rows, v_rest))
-    meta = dict(BM=chosen.bm, BN=chosen.bn, D=width, REST=rest, V_D=v_width, V_REST=v_rest, GROUP=heads // of.kv_heads,
-                Q_STAGES=chosen.slots(), K_STAGES=chosen.k_stages, V_STAGES=chosen.v_stages, CONSUMERS=chosen.consumers,
-                CAUSAL=causal, MASKED=2 if causal or windowed else 1, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead,
-                LATE=chosen.late)
     tiles = heads * min(-(-total_q // chosen.bm) + sequences, sequences * -(-max_seqlen_q // chosen.bm))
-    return (max(min(programs, tiles), 1), ), args, {**meta, "num_warps": 4}
+    return (max(min(programs, tiles), 1), ), args, dict(FORM=form, num_warps=4)

@@ -23,7 +23,7 @@ class Configuration(dense.Configuration):
     q_stages: int = 2
 
     def slots(self) -> int:
-        """Slots of queries."""
+        """Slots of queries of a consumer."""
         return self.q_stages if self.ahead else 1
 
 

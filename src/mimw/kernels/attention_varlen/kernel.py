@@ -19,7 +19,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention.heads import has_rest, inputs_of, pipes
-from ..attention.nouns import Changes, Columns, Form, Operands, Problem, Scores
+from ..attention.nouns import Changes, Columns, Operands, Problem, Scores
 from ..consumers import consumer
 from .compute import compute
 from .maps import FAR
@@ -102,38 +102,33 @@ def store(results, order, o_descs, form):
 
 @mimw.jit(do_not_specialize=["sequences", "total_q"])     # new in every call of some: one binary for all
 def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, scale, sequences, heads, total_q, keys_in_l2, left,
-                     right, inner, sinks, slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, BM: tl.constexpr, BN: tl.constexpr,
-                     D: tl.constexpr, REST: tl.constexpr, V_D: tl.constexpr, V_REST: tl.constexpr, GROUP: tl.constexpr,
-                     Q_STAGES: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-                     CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr,
-                     LATE: tl.constexpr):
+                     right, inner, sinks, slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, FORM: tl.constexpr):
     """O (total_q, heads, V_D + V_REST) and the natural logarithms of the softmax's denominators, (heads, total_q).
 
     args:      cu_q, cu_k   (sequences + 1, ) int32: where the queries and keys of each sequence begin, and the last ones end
                counter int32, 0 before and after a launch; one launch at a time may use it
                keys_in_l2   keys and values of a head that the L2 cache is to hold: heads of causal sequences are numbered together
-               Q_STAGES   slots of queries: two or more with AHEAD
-               MASKED  1, or 2 with CAUSAL or bounds: ../attention's, of lengths that nobody knows
+               FORM    ../attention's, with two or more slots of queries with AHEAD; MASKED is 1, or 2 with CAUSAL or bounds, since
+                       nobody knows the lengths
                all others as ../attention's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
-    OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
+    CONSUMER_REGS: tl.constexpr = 240 if FORM.CONSUMERS == 2 else 160
+    OTHER_REGS: tl.constexpr = 24 if FORM.CONSUMERS == 2 else 32
     problem = Problem(heads, 0, 0, left, right, 1, None)     # of all sequences; each has lengths of its own
     rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
-    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
     of = Operands(Columns(q_desc, q_rest), Columns(k_desc, k_rest), Columns(v_desc, v_rest), Columns(o_desc, o_rest))
-    queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, Q_STAGES, K_STAGES, V_STAGES, CONSUMERS)
-    order = orders(CONSUMERS)
+    queries, results, keys, values = pipes(DTYPE, FORM)
+    order = orders(FORM.CONSUMERS)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(queries[me].reader(), results[me].writer(), inputs_of(keys, values, me), order.reader(consumer(me)), lse,
-                    total_q, rules, form)
+                    total_q, rules, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
-            load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, form)
+            load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
-            schedule(order.writer(), counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM, GROUP, CAUSAL)
+            schedule(order.writer(), counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, FORM.BM, FORM.GROUP, FORM.CAUSAL)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), of.o, form)
+            store(results, order.reader("store"), of.o, FORM)

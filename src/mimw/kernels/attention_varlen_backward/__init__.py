@@ -21,6 +21,7 @@ from dataclasses import replace
 import mimw
 
 from ..attention_backward.configs import HEAD_DIMS, Configuration, configuration
+from ..attention_backward.nouns import Form, KeysForm, QueriesForm
 from ..attention_backward.terms import terms_of, tile_columns
 from ..attention_varlen import SEQUENCES
 from ..attention_varlen.maps import ending, steps
@@ -103,7 +104,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
     _check_work(work, wanted, f"q {by(q)}, k {by(k)} and {sequences} sequences")
     chosen, (rows, sums, tiles, query_tiles) = _chosen(dim, of_values, causal, chosen, one_order), work
     terms, seen = (measures.scale, measures.log2_scale, heads), (0, measures.left, measures.right, *changes)
-    blocks, columns, value_columns = rows.shape[2] // chosen.bm, tile_columns(dim), tile_columns(of_values)
+    group, blocks, columns, value_columns = heads // kv_heads, rows.shape[2] // chosen.bm, *map(tile_columns, (dim, of_values))
     form = RowsForm(dim, columns, chosen.bm, 0 if sums is None else chosen.share_columns(columns), of_values, value_columns,
                     128 if sequences <= 128 else 1024, chosen.bn, OF_QUERIES)
     strides_of, of_rows = StepsOfAll(*(RowSteps(*steps(x)[:2]) for x in (o, do, dq, dk, dv))), dict(FORM=form, num_warps=8)
@@ -115,23 +116,23 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
     read = (ending(q, chosen.bm, columns), ending(k, chosen.bn, columns), ending(v, chosen.bn, value_columns),
             ending(do, chosen.bm, value_columns), describe(rows[0], numbers), describe(rows[1], numbers))
     written = ending(dk, 64, columns), ending(dv, 64, value_columns)
-    meta = dict(BM=chosen.bm, BN=chosen.bn, D=columns, GROUP=heads // kv_heads, Q_STAGES=chosen.q_stages,
-                DO_STAGES=chosen.do_stages, CAUSAL=causal, num_warps=4)
+    of_keys = Form(chosen.bm, chosen.bn, group, causal, columns, True, chosen.dq, None)
+    meta = dict(FORM=KeysForm(of_keys, value_columns, chosen.q_stages, chosen.do_stages), num_warps=4)
     grid = tiles.shape[0], kv_heads
     if chosen is WIDE:
-        main = packed_wide_key_gradients, grid, (*read, *written, tiles, *terms, *seen), meta | dict(DV=value_columns)
+        main = packed_wide_key_gradients, grid, (*read, *written, tiles, *terms, *seen), meta
     else:
         share = None if sums is None else describe(sums, [64 * chosen.share_columns(columns) // 32, 32])
-        main = kernel, grid, (*read, share, *written, tiles, *terms, blocks, *seen), meta | dict(DQ=chosen.dq)
+        main = kernel, grid, (*read, share, *written, tiles, *terms, blocks, *seen), meta
     if query_tiles is None:
         args = sums, dq, Starts(cu_seqlens_q), measures.scale, strides_of.dq, Counts(sequences, total_q)
         return [first, main, (after, (blocks, heads), args, of_rows)]
     bn, slots = 128 if columns <= 128 else 64, (2, 1) if value_columns == WIDEST else (3, 2)
     args = (ending(q, OF_QUERIES, columns), ending(k, bn, columns), ending(v, bn, value_columns),
             ending(do, OF_QUERIES, value_columns), ending(dq, 64, columns), rows, query_tiles, *terms, rows.shape[2], *seen)
-    of_queries = dict(ROWS=chosen.bm, BM=OF_QUERIES, BN=bn, D=columns, DV=value_columns, GROUP=heads // kv_heads, K_STAGES=slots[0],
-                      V_STAGES=slots[1], CAUSAL=causal, num_warps=4)
-    return [first, main, (packed_query_gradients, (query_tiles.shape[0], heads), args, of_queries)]
+    of_queries = QueriesForm(Form(OF_QUERIES, bn, group, causal, columns, True, None, None), value_columns, *slots)
+    meta = dict(ROWS=chosen.bm, FORM=of_queries, num_warps=4)
+    return [first, main, (packed_query_gradients, (query_tiles.shape[0], heads), args, meta)]
 
 
 def _check_work(work, wanted: list, what: str) -> None:

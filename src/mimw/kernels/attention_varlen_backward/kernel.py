@@ -20,7 +20,7 @@ import mimw.tlx as tlx
 
 from ..attention_backward.buffers import memory_of_keys, pipes_of
 from ..attention_backward.compute import gradients
-from ..attention_backward.nouns import Form, Operands, Problem, Rules
+from ..attention_backward.nouns import Operands, Problem, Rules
 from ..attention_backward.schedule import span
 from ..attention_backward.sums import add
 from ..attention_varlen.maps import place
@@ -91,21 +91,19 @@ def store(shares, sums_desc, tiles, head_blocks, problem, form):
 
 @mimw.jit(do_not_specialize=["head_blocks"])     # new in every call of some: one binary for all
 def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc, dv_desc, tiles, scale,
-                              log2_scale, heads, head_blocks, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr,
-                              BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr,
-                              DO_STAGES: tl.constexpr, CAUSAL: tl.constexpr, DQ: tl.constexpr):
+                              log2_scale, heads, head_blocks, zero, left, right, inner, alibi, alibi_step, FORM: tl.constexpr):
     """dK, dV (total_k, heads // GROUP, D), and dQ added to `sums`.
 
     args:      tiles       of keys, the program's own at program_id(0): tiles.py
                head_blocks blocks of queries of a head, in `lse_desc`, `delta_desc` and `sums`: rows.py
-               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP, DQ   ../attention_backward's
+               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, FORM   ../attention_backward's
     """
-    CONSUMERS: tl.constexpr = BN // 64
+    form = FORM.form
+    CONSUMERS: tl.constexpr = form.BN // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, GROUP, CAUSAL, D, True, DQ, None)
-    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
+    memory = memory_of_keys(form, FORM.DV, CONSUMERS, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
@@ -114,6 +112,6 @@ def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
             load(memory, of, tiles, problem, form)
-        if DQ == "tma":
+        if form.DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
                 store(memory.shares, sums, tiles, head_blocks, problem, form)

@@ -16,7 +16,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_backward.buffers import memory_of_queries, read, written
-from ..attention_backward.nouns import Form, Operands, Problem, Rules
+from ..attention_backward.nouns import Operands, Problem, Rules
 from ..attention_backward.queries import gradients, keys_of
 from ..attention_backward.scores import rules_of
 from ..attention_varlen.maps import place
@@ -82,21 +82,20 @@ def compute(streams, rows, dq_desc, tiles, rules, head_rows, problem, me: tl.con
 
 @mimw.jit(do_not_specialize=["head_rows"])     # new in every call of some: one binary for all
 def packed_query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, tiles, scale, log2_scale, heads, head_rows, zero, left,
-                           right, inner, alibi, alibi_step, ROWS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
-                           DV: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr,
-                           CAUSAL: tl.constexpr):
-    """dQ (total_q, heads, up to D), of values of up to DV columns; columns of tiles that the tensors lack are read as 0.
+                           right, inner, alibi, alibi_step, ROWS: tl.constexpr, FORM: tl.constexpr):
+    """dQ (total_q, heads, up to FORM.form.D), of values of up to FORM.DV columns; columns of tiles that the tensors lack are
+    read as 0.
 
     args:      rows        lse and delta as `before` makes them, (2, heads, head_rows), in blocks of ROWS
                tiles       of queries, the program's own at program_id(0): tiles.py
-               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP   ../attention_backward's
+               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, FORM   ../attention_backward's
     """
-    CONSUMERS: tl.constexpr = BM // 64
+    form = FORM.form
+    CONSUMERS: tl.constexpr = form.BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, GROUP, CAUSAL, D, True, None, None)
-    streams = memory_of_queries(form, DV, K_STAGES, V_STAGES, DTYPE)
+    streams = memory_of_queries(form, FORM.DV, FORM.K_STAGES, FORM.V_STAGES, DTYPE)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()

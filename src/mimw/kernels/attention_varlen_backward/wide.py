@@ -16,7 +16,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_backward.buffers import memory_of_keys
-from ..attention_backward.nouns import Form, Operands, Problem, Rules
+from ..attention_backward.nouns import Operands, Problem, Rules
 from ..attention_varlen.maps import place
 from ..wide_attention_backward.kernel import gradients, side_of
 from .kernel import load
@@ -38,28 +38,27 @@ def compute(side, desc, factor_of_sum, tiles, rules, problem, me: tl.constexpr, 
 
 @mimw.jit
 def packed_wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk_desc, dv_desc, tiles, scale, log2_scale,
-                              heads, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr,
-                              D: tl.constexpr, DV: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr,
-                              DO_STAGES: tl.constexpr, CAUSAL: tl.constexpr):
-    """dK (total_k, heads // GROUP, up to D), dV (the same, up to DV): columns of tiles that the tensors lack are read as 0.
+                              heads, zero, left, right, inner, alibi, alibi_step, FORM: tl.constexpr):
+    """dK (total_k, heads // GROUP, up to FORM.form.D), dV (the same, up to FORM.DV): columns of tiles that the tensors lack are
+    read as 0.
 
     args:      tiles       of keys, the program's own at program_id(0): tiles.py
-               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP   ../attention_backward's
+               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, FORM   ../attention_backward's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     problem = Problem(heads, None, None, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, GROUP, CAUSAL, D, True, None, None)
-    memory = memory_of_keys(form, DV, 2, Q_STAGES, DO_STAGES, DTYPE)
-    weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
+    form = FORM.form
+    memory = memory_of_keys(form, FORM.DV, 2, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
+    weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, form.BN, form.BM], DTYPE))
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             if me == 0:
-                compute(side_of(memory, weights, me), dv_desc, 1.0, tiles, rules, problem, me, DV, form)
+                compute(side_of(memory, weights, me), dv_desc, 1.0, tiles, rules, problem, me, FORM.DV, form)
             else:
-                compute(side_of(memory, weights, me), dk_desc, scale, tiles, rules, problem, me, D, form)
+                compute(side_of(memory, weights, me), dk_desc, scale, tiles, rules, problem, me, form.D, form)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             of = Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc)
             load(memory, of, tiles, problem, form)

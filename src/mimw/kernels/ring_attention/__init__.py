@@ -131,10 +131,9 @@ def arguments(q, k, v, o, lse, counter, work: Workspace, rank: int, programs: in
             describe(whole_v, of_keys), k, v, whole_k, whole_v, work.flags, work.state, lse, counter, work.world, scale * log2(e),
             batch, heads, length, length + first * chosen.bn, band, blocks, first, second, piece_shift(batch * kv_heads),
             *strides(k)[:3], *strides(v)[:3])
-    meta = dict(BM=chosen.bm, BN=chosen.bn, D=dim, GROUP=heads // kv_heads, K_STAGES=chosen.k_stages, V_STAGES=chosen.v_stages,
-                PARTS=parts, PUTTERS=0 if work.size == 1 else min(putters, programs), CONSUMERS=chosen.consumers, CAUSAL=causal,
-                MASKED=masked, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead, LATE=chosen.late)
-    return (programs, ), args, {**meta, "num_warps": 4}
+    meta = dict(PARTS=parts, PUTTERS=0 if work.size == 1 else min(putters, programs),
+                FORM=chosen.form(dim, heads // kv_heads, causal, masked), num_warps=4)
+    return (programs, ), args, meta
 
 
 def halves(work: Workspace, batch: int, kv_heads: int, length: int, dim: int) -> tuple:

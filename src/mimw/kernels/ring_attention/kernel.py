@@ -27,7 +27,7 @@ import mimw.tlx as tlx
 from ..attention import compute as attention
 from ..attention.heads import inputs_of, pipes
 from ..attention.kernel import load_rows, store
-from ..attention.nouns import Changes, Columns, Form, Operands, Problem, Scores
+from ..attention.nouns import Changes, Columns, Operands, Problem, Scores
 from ..attention.schedule import next_tile, number_of_tiles, schedule
 from ..consumers import consumer, consumers
 from .compute import compute
@@ -76,10 +76,7 @@ def load(queries, keys, values, order, own, whole, arrivals, problem, zigzag, fo
 @mimw.jit(do_not_specialize=["seen_rows", "extra", "late_extra"])     # one binary for all ranks
 def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k, v, whole_k, whole_v, flags, state, lse, counter,
                    world, scale, batches, heads, rows, seen_rows, band, chunk_blocks, extra, late_extra, piece_shift, k_batch,
-                   k_head, k_row, v_batch, v_head, v_row, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
-                   GROUP: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, PARTS: tl.constexpr,
-                   PUTTERS: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
-                   PING_PONG: tl.constexpr, AHEAD: tl.constexpr, LATE: tl.constexpr):
+                   k_head, k_row, v_batch, v_head, v_row, PARTS: tl.constexpr, PUTTERS: tl.constexpr, FORM: tl.constexpr):
     """O of this rank's rows, (batches, heads, rows, D), and the natural logarithms of the softmax's denominators.
 
     args:      *_desc  this rank's arrays, and whole_* (batches, kv_heads, rows of rank 0, of rank 1, ..., D)
@@ -96,40 +93,39 @@ def ring_attention(q_desc, k_desc, v_desc, o_desc, whole_k_desc, whole_v_desc, k
                piece_shift     a piece is 2^piece_shift units
                PARTS   chunks of a rank (places.py)
                PUTTERS how many programs put, no more than there are; 0 where there is one rank
-               others  as ../attention's
+               FORM and others     as ../attention's
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
-    OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
-    SLOTS: tl.constexpr = 2 if AHEAD else 1
+    CONSUMER_REGS: tl.constexpr = 240 if FORM.CONSUMERS == 2 else 160
+    OTHER_REGS: tl.constexpr = 24 if FORM.CONSUMERS == 2 else 32
     problem = Problem(heads, rows, rows, None, None, batches, band)
     rules = Scores(scale, problem, Changes(None, None, None, None))
     zigzag = Zigzag(chunk_blocks, extra, late_extra, PARTS)
-    form = Form(BM, BN, GROUP, CAUSAL, CONSUMERS, MASKED, PING_PONG, AHEAD, LATE)
 
-    queries, results, keys, values = pipes(DTYPE, BM, BN, D, 0, D, 0, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
-    order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))
+    queries, results, keys, values = pipes(DTYPE, FORM)
+    order = tle.pipe(capacity=1, readers=consumers(FORM.CONSUMERS, "load", "store"), name="order",
+                     tile=tle.gpu.alloc([1, 1], tl.int32))
     base = enter(state, PUTTERS)
     if tl.program_id(0) < PUTTERS:
         steps = KeysAndValues(Strides(k_batch, k_head, k_row), Strides(v_batch, v_head, v_row))
-        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, batches, heads // GROUP, rows, world,
-            tl.program_id(0), D, PUTTERS)
+        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, batches, heads // FORM.GROUP, rows,
+            world, tl.program_id(0), FORM.D, PUTTERS)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             inputs = inputs_of(keys, values, me)
             if PARTS == 1:      # as if the rank's rows were the last of a sequence of `seen_rows` rows
                 of_all = rules.replace(problem=problem.replace(seq_k=seen_rows))
-                attention.compute(queries[me].reader(), results[me].writer(), inputs, order.reader(consumer(me)), lse, of_all, form)
+                attention.compute(queries[me].reader(), results[me].writer(), inputs, order.reader(consumer(me)), lse, of_all, FORM)
             else:
-                compute(queries[me].reader(), results[me].writer(), inputs, order.reader(consumer(me)), lse, rules, zigzag, form)
+                compute(queries[me].reader(), results[me].writer(), inputs, order.reader(consumer(me)), lse, rules, zigzag, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             own = Operands(Columns(q_desc, None), Columns(k_desc, None), Columns(v_desc, None), None)
             whole = Operands(None, Columns(whole_k_desc, None), Columns(whole_v_desc, None), None)
             load(queries, keys.writer(), values.writer(), order.reader("load"), own, whole,
-                 Arrivals(flags, piece_shift, base, world, PUTTERS), problem, zigzag, form)
+                 Arrivals(flags, piece_shift, base, world, PUTTERS), problem, zigzag, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
-            schedule(order.writer(), counter, problem, form)
+            schedule(order.writer(), counter, problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), Columns(o_desc, None), problem, form)
+            store(results, order.reader("store"), Columns(o_desc, None), problem, FORM)

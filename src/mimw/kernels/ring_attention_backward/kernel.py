@@ -20,7 +20,7 @@ import mimw.tlx as tlx
 from ..attention_backward.buffers import memory_of_keys, pipes_of
 from ..attention_backward.compute import gradients
 from ..attention_backward.kernel import load_rows
-from ..attention_backward.nouns import Form, Operands, Problem, Rules
+from ..attention_backward.nouns import Operands, Problem, Rules
 from ..attention_backward.sums import add
 from ..ring_attention.gather import Arrivals, KeysAndValues, Strides, arrived, enter, put
 from .places import Ranks, keys_of, program_of
@@ -101,32 +101,31 @@ def store(shares, sums_desc, ranks, problem, form):
 @mimw.jit(do_not_specialize=["rank", "size"])     # one binary for all ranks
 def ring_attention_backward(q_desc, k_desc, v_desc, whole_k_desc, whole_v_desc, do_desc, lse_desc, delta_desc, sums, parts_k,
                             parts_v, k, v, whole_k, whole_v, flags, state, world, rank, size, scale, log2_scale, heads, rows,
-                            zero, piece_shift, k_batch, k_head, k_row, v_batch, v_head, v_row, BM: tl.constexpr,
-                            BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr,
-                            DO_STAGES: tl.constexpr, PARTS: tl.constexpr, PUTTERS: tl.constexpr, CAUSAL: tl.constexpr):
+                            zero, piece_shift, k_batch, k_head, k_row, v_batch, v_head, v_row, PARTS: tl.constexpr,
+                            PUTTERS: tl.constexpr, FORM: tl.constexpr):
     """This rank's shares of dK and dV, to each rank those of its rows, and dQ added to `sums`.
 
     args:      parts_k, parts_v     pointers to this rank's symmetric arrays (ranks, batches, heads // GROUP, rows, D): what that
                         rank's queries give to this rank's keys and values
                rows     of this rank, a multiple of BM and BN, and if it has two chunks twice so
-               scale, log2_scale, zero, GROUP      ../attention_backward's
+               scale, log2_scale, zero, FORM       ../attention_backward's
                rank, size   what `world` says, too: of what a kernel loads the compiler does not know that all threads have
                         the same, and keeps loops that it bounds out of uniform registers
                others   ../ring_attention's
     """
-    CONSUMERS: tl.constexpr = BN // 64
+    form = FORM.form
+    CONSUMERS: tl.constexpr = form.BN // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     problem = Problem(heads, rows, rows, None, None, zero)
     rules = Rules(scale, log2_scale, None, None, None)
-    form = Form(BM, BN, GROUP, CAUSAL, D, False, "tma", None)
     ranks = Ranks(rank, size, PARTS)
-    memory = memory_of_keys(form, D, CONSUMERS, Q_STAGES, DO_STAGES, DTYPE)
+    memory = memory_of_keys(form, FORM.DV, CONSUMERS, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
     base = enter(state, PUTTERS)
     putter = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
     if (putter < PUTTERS) & (tl.program_id(2) == 0):
         steps = KeysAndValues(Strides(k_batch, k_head, k_row), Strides(v_batch, v_head, v_row))
-        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2), heads // GROUP,
-            rows, world, putter, D, PUTTERS)
+        put(KeysAndValues(k, v), KeysAndValues(whole_k, whole_v), flags, piece_shift, steps, tl.num_programs(2),
+            heads // form.GROUP, rows, world, putter, form.D, PUTTERS)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer

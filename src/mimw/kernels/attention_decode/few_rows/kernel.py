@@ -25,7 +25,7 @@ import mimw.tlx as tlx
 from ..attend import ROWS, WARPS, attend, rows_of
 from ..items import ending_pipe, item_of, item_pipe, received, received_ending, send, send_ending
 from ..keys import load_item
-from ..nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace
+from ..nouns import Caches, Ending, Item, Problem, Results, Rows, Scores, Sums, Workspace
 from ..partials import arrived, clear, merged, nothing, store_partial
 from ..results import write
 from ..units import length_of, lowest_key, next_split, unit_of
@@ -136,39 +136,33 @@ def compute(items, endings, ring, begun, q_buffer, sums_buffer, q, results, work
 @mimw.jit
 def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, scale, inner, splits, left, batches,
                               queries, heads, group, capacity, pages, slots, table_row, q_b, q_s, q_h, o_b, o_s, o_h,
-                              D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr,
-                              CTAS: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr,
-                              TALL: tl.constexpr, PARTS: tl.constexpr):
+                              STAGES: tl.constexpr, FORM: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
 
     args:      room    fp32: for two parts of each of `slots` / 2 splits (highest score in base 2, sum of probabilities) of each
                        row, then the sums of p V
                flags   int32, 0 before and after, for one launch at a time: a counter of splits that are drawn, then one number
                        for each split: how many parts there are of the tile that begins in it and goes on in the next one
-               CTAS    programs that share an SM
-               TALL    rows of a tile when parts are added, a power of 2, PARTS of them at a time
+               FORM    a Form: TALL rows of a tile when parts are added, a power of 2, PARTS of them at a time
     """
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
-    REGS: tl.constexpr = None if CTAS == 1 else 208
-    LOADER_REGS: tl.constexpr = None if CTAS == 1 else 40
-    form = Form(D, WIDTH, BN, PAGE, TALL, PARTS, BATCH, ONCE, LEAST, DRAWN)
     problem = Problem(lengths, batches, heads // group, queries, capacity, left, splits, heads, group, 1)
     ring = tle.pipe(capacity=STAGES, readers=("consumer", ), name="keys and values",
-                    k=tle.gpu.alloc([STAGES, BN, D], DTYPE), v=tle.gpu.alloc([STAGES, BN, D], DTYPE))
+                    k=tle.gpu.alloc([STAGES, FORM.BN, FORM.D], DTYPE), v=tle.gpu.alloc([STAGES, FORM.BN, FORM.D], DTYPE))
     items, endings = item_pipe(("consumer", )), ending_pipe(("consumer", ))
     begun = tlx.alloc_barriers(1)       # the first queries are there
     both = tlx.storage_alias_spec()     # queries are in registers before sums are written, sums read before the next queries come
-    q_buffer = tlx.local_alloc((WARPS, ROWS, D), DTYPE, 1, reuse=both)
-    sums = tlx.local_alloc((WARPS, ROWS, D), tl.float32, 1, reuse=both)
+    q_buffer = tlx.local_alloc((WARPS, ROWS, FORM.D), DTYPE, 1, reuse=both)
+    sums = tlx.local_alloc((WARPS, ROWS, FORM.D), tl.float32, 1, reuse=both)
     both.set_buffer_overlap(tlx.reuse_group(q_buffer, sums))
     tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=REGS):      # consumer
+        with tlx.async_task("default"):      # consumer
             tl.extra.cuda.gdc_wait()        # here and below: for all that the launches ahead have written
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, None, None)
             compute(items.reader("consumer"), endings.reader("consumer"), ring.reader("consumer"), begun[0], q_buffer[0], sums[0],
-                    Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags), Scores(scale, inner), problem, form)
-        with tlx.async_task(num_warps=1, num_regs=LOADER_REGS):     # producer
+                    Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags), Scores(scale, inner), problem, FORM)
+        with tlx.async_task(num_warps=1):     # producer
             tl.extra.cuda.gdc_wait()
             load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages), flags,
-                 problem, form)
+                 problem, FORM)

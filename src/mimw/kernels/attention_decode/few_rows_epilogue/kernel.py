@@ -27,7 +27,7 @@ import mimw.tlx as tlx
 from ..attend import ROWS, WARPS, attend
 from ..items import ending_pipe, item_pipe, received, send, send_ending
 from ..keys import load_item
-from ..nouns import Caches, Ending, Form, Item, Problem, Results, Rows, Scores, Workspace
+from ..nouns import Caches, Ending, Item, Problem, Results, Rows, Scores, Workspace
 from ..units import blocks_of, lowest_key, next_split, quotient, unit_of
 from .epilogue import finish
 from .fp8 import attend_pairs
@@ -122,10 +122,7 @@ def compute(items, queries, ring, sums, rules, k_scale, step, problem, form):
 @mimw.jit
 def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step,
                                        scale, inner, splits, left, batches, queries, heads, group, capacity, pages, slots, per,
-                                       columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr, WIDTH: tl.constexpr,
-                                       BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, LEAST: tl.constexpr,
-                                       DRAWN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, TALL: tl.constexpr,
-                                       PARTS: tl.constexpr):
+                                       columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, STAGES: tl.constexpr, FORM: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
 
     args:      room    fp32: for two parts of each of `slots` / 2 splits (highest score in base 2, sum of probabilities) of each
@@ -135,39 +132,38 @@ def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse
                k_scale, v_scale   fp32, what the keys and values of a head of them are multiplied by, `scale_step` apart, for
                        caches of e4m3; None where they are of q's type
                per     programs of each of `columns` columns (splits.py)
-               TALL    rows that the epilogue looks at, 8 or 16, PARTS parts of them at a time
+               FORM    a Form: TALL rows that the epilogue looks at, 8 or 16, PARTS parts of them at a time
     """
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
-    MANY: tl.constexpr = ROWS if k_scale is None else TALL
-    form = Form(D, WIDTH, BN, PAGE, TALL, PARTS, BATCH, ONCE, LEAST, DRAWN)
+    MANY: tl.constexpr = ROWS if k_scale is None else FORM.TALL
     problem = Problem(lengths, batches, heads // group, queries, capacity, left, splits, heads, group, 1)
     ring = tle.pipe(capacity=STAGES, readers=("consumer", ), name="keys and values",
-                    k=tle.gpu.alloc([STAGES, BN, D], DTYPE), v=tle.gpu.alloc([STAGES, BN, D], DTYPE))
+                    k=tle.gpu.alloc([STAGES, FORM.BN, FORM.D], DTYPE), v=tle.gpu.alloc([STAGES, FORM.BN, FORM.D], DTYPE))
     items, endings = item_pipe(("consumer", "epilogue")), ending_pipe(("epilogue", ))
     if k_scale is None:
         asked = tle.pipe(capacity=1, readers=("consumer", ), name="queries",
-                         rows=tle.gpu.alloc([1, WARPS, ROWS, D], q.dtype.element_ty))
+                         rows=tle.gpu.alloc([1, WARPS, ROWS, FORM.D], q.dtype.element_ty))
     else:
         asked = tle.pipe(capacity=1, readers=("consumer", ), name="queries",
-                         even=tle.gpu.alloc([1, WARPS, TALL, D // 2], tl.float16),
-                         odd=tle.gpu.alloc([1, WARPS, TALL, D // 2], tl.float16))
-    sums = tle.pipe(capacity=1, readers=("epilogue", ), name="sums", acc=tle.gpu.alloc([1, WARPS, MANY, D], tl.float32),
+                         even=tle.gpu.alloc([1, WARPS, FORM.TALL, FORM.D // 2], tl.float16),
+                         odd=tle.gpu.alloc([1, WARPS, FORM.TALL, FORM.D // 2], tl.float16))
+    sums = tle.pipe(capacity=1, readers=("epilogue", ), name="sums", acc=tle.gpu.alloc([1, WARPS, MANY, FORM.D], tl.float32),
                     highest=tle.gpu.alloc([1, WARPS, MANY], tl.float32), total=tle.gpu.alloc([1, WARPS, MANY], tl.float32))
     begun = tlx.alloc_barriers(1)       # the first queries are there
-    factors = tlx.local_alloc((PARTS, TALL), tl.float32, 1)
+    factors = tlx.local_alloc((FORM.PARTS, FORM.TALL), tl.float32, 1)
     tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=216):           # consumer
             if k_scale is not None:
                 tl.extra.cuda.gdc_wait()    # here and below: for all that the launches ahead have written
             compute(items.reader("consumer"), asked.reader("consumer"), ring.reader("consumer"), sums.writer(),
-                    Scores(scale, inner), k_scale, scale_step, problem, form)
+                    Scores(scale, inner), k_scale, scale_step, problem, FORM)
         with tlx.async_task(num_warps=4, num_regs=216):         # epilogue
             tl.extra.cuda.gdc_wait()
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, v_scale, scale_step)
             finish(items.reader("epilogue"), endings.reader("epilogue"), asked.writer(), sums.reader("epilogue"), factors[0],
-                   begun[0], columns, Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags), problem, form)
+                   begun[0], columns, Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags), problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=40):          # producer
             tl.extra.cuda.gdc_wait()
             load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages), flags,
-                 per, columns, problem, form)
+                 per, columns, problem, FORM)

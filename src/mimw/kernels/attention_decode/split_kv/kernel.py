@@ -27,7 +27,7 @@ from ...consumers import consumer, consumers
 from ...gemm.product import columns
 from ..items import item_of, item_pipe, received, send
 from ..keys import load_item
-from ..nouns import Caches, Form, Item, Problem, Results, Rows, Scores, Sums, Workspace, row_at
+from ..nouns import Caches, Item, Problem, Results, Rows, Scores, Sums, Workspace, row_at
 from ..results import normalized
 from ..scores import clear_rows, softcapped
 from ..units import length_of, lowest_key, next_split, unit_of
@@ -156,40 +156,38 @@ def compute(items, ring, begun, q_buffer, workspace, q, results, rules, problem,
 
 @mimw.jit
 def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, sinks, scale, inner, splits, left, batches, queries,
-                     heads, group, row_tiles, capacity, pages, table_row, q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr,
-                     WIDTH: tl.constexpr, BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, STREAMS: tl.constexpr,
-                     BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr):
+                     heads, group, row_tiles, capacity, pages, table_row, q_b, q_s, q_h, o_b, o_s, o_h,
+                     STAGES: tl.constexpr, STREAMS: tl.constexpr, FORM: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries) of what one worker reads whole, else parts of their
     sums.
 
-    args:      table   (batches, ...) int32, `table_row` apart, the pages of each sequence; None where PAGE is 0, the caches
+    args:      table   (batches, ...) int32, `table_row` apart, the pages of each sequence; None where FORM.PAGE is 0, the caches
                        are one page a sequence
                room    fp32: 4 numbers of each tile, whose splits it is of; for two parts of each split (highest score in base
                        2, sum of probabilities) of each row, then the sums of p V
-               counter int32, 0 before and after, for one launch at a time; None where DRAWN is 0
+               counter int32, 0 before and after, for one launch at a time; None where FORM.DRAWN is 0
                scale   of the scores, times log2(e); with a soft cap that cap times log2(e), and scores times `inner` are s /
                        cap
                splits  parts of a sequence at most, None for no bound
                capacity   keys that a cache holds for a sequence; `pages` how many pages there are
-               D       of tiles: columns from WIDTH on are zeros, which TMA fills in
+               FORM    a Form; columns of tiles from WIDTH on are zeros, which TMA fills in. 2 // STREAMS are TALL
                group, row_tiles   heads that share a head of K and V, and tiles that their queries make
     """
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
-    TALL: tl.constexpr = 2 // STREAMS
-    MANY_PAGES: tl.constexpr = PAGE != 0 and BN > 2 * PAGE
+    TALL: tl.constexpr = FORM.TALL
+    MANY_PAGES: tl.constexpr = FORM.PAGE != 0 and FORM.BN > 2 * FORM.PAGE
     CONSUMER_REGS: tl.constexpr = 232 if MANY_PAGES else 240
     LOADER_REGS: tl.constexpr = 40 if MANY_PAGES else 24
-    form = Form(D, WIDTH, BN, PAGE, TALL, None, BATCH, ONCE, LEAST, DRAWN)
     problem = Problem(lengths, batches, heads // group * row_tiles, queries, capacity, left, splits, heads, group, row_tiles)
     workers = STREAMS * tl.num_programs(0)
     rings, items, q_tiles = (), (), ()
     begun = tlx.alloc_barriers(STREAMS, arrive_count=TALL)      # a worker's first queries are there
     for _ in tl.static_range(STREAMS):
         rings = rings + (tle.pipe(capacity=STAGES, readers=consumers(TALL), name="keys and values",
-                                  rows=tle.gpu.alloc([STAGES, BN, D], DTYPE)), )
+                                  rows=tle.gpu.alloc([STAGES, FORM.BN, FORM.D], DTYPE)), )
         items = items + (item_pipe(consumers(TALL)), )
     for c in tl.static_range(2):
-        q_tiles = q_tiles + (tlx.local_alloc((64, D), DTYPE, 1), )
+        q_tiles = q_tiles + (tlx.local_alloc((64, FORM.D), DTYPE, 1), )
 
     # The second step may take the place of each program that ends; it waits for all of them before it reads their sums.
     tl.extra.cuda.gdc_launch_dependents()
@@ -199,9 +197,9 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
             name: tl.constexpr = consumer(me % TALL)
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, None, None)
             compute(items[me // TALL].reader(name), rings[me // TALL].reader(name), begun[me // TALL], q_tiles[me][0],
-                    Workspace(room, 2 * workers * (1 if DRAWN == 0 else 2), None), Rows(q, q_b, q_s, q_h), results,
-                    Scores(scale, inner), problem, me, form)
+                    Workspace(room, 2 * workers * (1 if FORM.DRAWN == 0 else 2), None), Rows(q, q_b, q_s, q_h), results,
+                    Scores(scale, inner), problem, me, FORM)
         with tlx.async_task(num_warps=1, num_regs=LOADER_REGS, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
             load(items[stream].writer(), rings[stream].writer(), begun[stream], stream * tl.num_programs(0) + tl.program_id(0),
-                 workers, Caches(k_desc, v_desc, table, table_row, pages), room, counter, problem, form)
+                 workers, Caches(k_desc, v_desc, table, table_row, pages), room, counter, problem, FORM)
