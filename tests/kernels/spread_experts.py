@@ -43,11 +43,13 @@ def dispatch_again(x, x_scales, ids, weights, rows, row_scales, ends, places, al
                    TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
                    SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr,
                    TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
-                   MEET: tl.constexpr, WEIGHTED: tl.constexpr, WHOLE: tl.constexpr, GENERATIONS: tl.constexpr, FEW: tl.constexpr):
+                   MEET: tl.constexpr, WEIGHTED: tl.constexpr, WHOLE: tl.constexpr, GENERATIONS: tl.constexpr, FEW: tl.constexpr,
+                   TOLD: tl.constexpr):
     for _ in tl.static_range(TIMES):
         dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weights, staging, staging_scales, choices, counts,
                  told_weights, chunks, counted, told, started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS,
-                 SCALES, OUT, HOME, UNREAD, GROUP, TILE, COUNT, ROUNDS, SLOTS, BLOCK, MEET, WEIGHTED, WHOLE, GENERATIONS, FEW)
+                 SCALES, OUT, HOME, UNREAD, GROUP, TILE, COUNT, ROUNDS, SLOTS, BLOCK, MEET, WEIGHTED, WHOLE, GENERATIONS, FEW,
+                 TOLD)
 
 
 @mimw.jit(do_not_specialize=["tokens", "generation"])
@@ -56,14 +58,15 @@ def list_again(x, x_scales, ids, weights, sources, ends, places, all_weights, re
                TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
                SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr, UNREAD: tl.constexpr, TILE: tl.constexpr,
                COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, MEET: tl.constexpr, WEIGHTED: tl.constexpr,
-               FEW: tl.constexpr, GENERATIONS: tl.constexpr):
+               FEW: tl.constexpr, GENERATIONS: tl.constexpr, TOLD: tl.constexpr):
     """The bits of `generation` are those of the launches, the first one's the lowest."""
     word = tl.arange(0, triton.next_power_of_2(WORDS))
     for n in tl.static_range(TIMES):
         result = (generation >> n) & 1
         dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights, received, received_scales, choices, counts,
                       told_weights, chunks, counted, told, started, arrived, calls, world, tokens, result, TOKENS, K, RANKS, LOCAL,
-                      WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT, ROUNDS, SLOTS, MEET, WEIGHTED, FEW, GENERATIONS)
+                      WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT, ROUNDS, SLOTS, MEET, WEIGHTED, FEW, GENERATIONS,
+                      TOLD)
         total = 0
         for row in range(RANKS * TOKENS):       # the experts read
             at = result * (RANKS * TOKENS) + row

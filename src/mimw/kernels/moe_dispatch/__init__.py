@@ -33,6 +33,7 @@ CONTRACT = Contract(
     "x_scales is None or scales % 4 == 0 -- scales of a row must be multiples of 16 bytes, as words of int32",
     "ranks * most * k < 2 ** 31 -- places must fit into 32 bits", empty="tokens, scaled, own, count, numbers")
 SHARED = 200 << 10          # bytes of shared memory for the rings
+MOST_EXPERTS = 4096         # of all ranks, for which configurations are chosen
 MEET = 16384                # choices of a rank; fewer are counted sooner than programs meet
 ROOM = 16 << 20             # bytes of rows that come, up to which there is room for them twice
 SYMMETRIC = ("choices", "counts", "told_weights", "chunks", "counted", "told", "started", "arrived", "calls")
@@ -45,7 +46,8 @@ class Configuration:
     how many choices it ranks at a time, and counts at a time. `whole` warps take whole rows to their places, of which `unread` are
     then rows; each warp has slots of its own. With 0 one warp does, and they are copies. `few` rows have a slot each, and are
     loaded before it is known where they go; with 2 a program that announces choices puts its rows behind. Rows that come have
-    `generations` places in turn: with 2 nobody waits for the peers to begin.
+    `generations` places in turn: with 2 nobody waits for the peers to begin. Ranks are `told` of choices by signals; or choices go
+    as words that say themselves that they have come (words.py).
     """
 
     out: int = 4
@@ -57,6 +59,7 @@ class Configuration:
     whole: int = 0
     few: int = 0
     generations: int = 1
+    told: bool = True
 
     def __post_init__(self):
         _demand(1 <= self.group <= self.out and 1 <= self.unread < self.home,
@@ -100,6 +103,7 @@ class RowsConfiguration:
     count: int = 4096
     few: int = 0
     generations: int = 1
+    told: bool = True
 
     def __post_init__(self):
         _demand(1 <= self.unread < self.out, f"{self}: a ring has room for what is on its way: out for more than unread")
@@ -116,7 +120,8 @@ def rows_chosen_for(most: int, row_bytes: int, programs: int, ranks: int = 2, k:
     slots = slots if ranks == 2 else max(2, slots // 2)
     few = -(-most // programs) <= slots
     generations = 2 if few and ranks * most * row_bytes <= ROOM else 1
-    return RowsConfiguration(slots, slots // 2, *tiles(most * k, programs), int(few), generations)
+    return RowsConfiguration(slots, slots // 2, *tiles(most * k, programs), int(few), generations,
+                             not (few and words_hold(most * k, MOST_EXPERTS)))
 
 
 def rounds_of(most: int, programs: int) -> int:
@@ -132,9 +137,9 @@ def tiles(choices: int, programs: int) -> tuple[int, int]:
 def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> Configuration:
     """The configuration that `arguments` takes by itself."""
     usual = configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())), k, ranks)
-    tile, count = tiles(most * k, programs)
-    return replace(usual, tile=tile, count=count, few=2 if has_few(usual, most, programs, ranks) else 0,
-                   generations=2 if (ranks - 1) * most * row_bytes <= ROOM else 1)
+    (tile, count), few = tiles(most * k, programs), has_few(usual, most, programs, ranks)
+    return replace(usual, tile=tile, count=count, few=int(few),
+                   generations=2 if (ranks - 1) * most * row_bytes <= ROOM else 1, told=not (few and words_hold(most * k, MOST_EXPERTS)))
 
 
 def has_few(chosen: Configuration, most: int, programs: int, ranks: int) -> bool:
@@ -143,11 +148,16 @@ def has_few(chosen: Configuration, most: int, programs: int, ranks: int) -> bool
     return rounds <= chosen.out and ranks * rounds <= chosen.home
 
 
+def words_hold(choices: int, experts: int) -> bool:
+    """True if a word beside its mark has room for a rank's choice: an expert, and how many of it came before."""
+    return (experts + 1) << max(0, choices - 1).bit_length() <= 1 << 30
+
+
 def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0,
              chosen: Configuration | None = None, weighted: bool = False) -> dict:
     """What a launch needs of symmetric memory: name -> (shape, type). `staging`, `staging_scales`, `choices`, `counts`,
-    `told_weights` and `chunks` may hold anything before; the words of the others are 0 before the first launch. All belong to
-    launches of these numbers and this configuration.
+    `told_weights` and `chunks` may hold anything before, but choices and counts that are not told of, and the words of the others,
+    are 0 before the first launch. All belong to launches of these numbers and this configuration.
 
     args:  tokens       of a rank, at most
            k            experts of a token
@@ -159,7 +169,7 @@ def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, r
     """
     chosen = chosen or chosen_for(tokens, k, row_bytes + scale_bytes, programs, ranks)
     held = chosen.generations * max(1, ranks - 1)
-    room = dict(staging=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted))
+    room = dict(staging=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted and chosen.told))
     if scale_bytes:
         room["staging_scales"] = (held, tokens, scale_bytes // 4), "int32"
     return room
@@ -205,7 +215,7 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
     of.fit(chosen, has_few(chosen, of.most, programs, of.ranks), "staging", workspace, max(1, of.ranks - 1))
     meta = of.meta | dict(OUT=chosen.out, HOME=chosen.home, UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile,
                           COUNT=chosen.count, BLOCK=block, WHOLE=chosen.whole, WEIGHTED=int(weights is not None), FEW=chosen.few,
-                          GENERATIONS=chosen.generations)
+                          GENERATIONS=chosen.generations, TOLD=chosen.told)
     args = (x, _or(x_scales, x), ids, _or(weights, ids), rows, _or(row_scales, rows), ends, places, _or(all_weights, places),
             workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *_board(workspace), world, of.tokens)
     return (programs, ), args, meta
@@ -232,7 +242,7 @@ def rows_room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: i
     launch."""
     chosen = chosen or rows_chosen_for(tokens, row_bytes + scale_bytes, programs, ranks, k)
     held = chosen.generations * ranks
-    room = dict(received=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted))
+    room = dict(received=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted and chosen.told))
     if scale_bytes:
         room["received_scales"] = (held, tokens, scale_bytes // 4), "int32"
     return room
@@ -264,7 +274,8 @@ def rows_arguments(x, ids, sources, ends, places, workspace: dict, world, progra
     of.fit(chosen, -(-of.most // programs) <= chosen.out, "received", workspace, of.ranks)
     received = workspace["received"]
     meta = of.meta | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count,
-                          WEIGHTED=int(weights is not None), FEW=chosen.few, GENERATIONS=chosen.generations)
+                          WEIGHTED=int(weights is not None), FEW=chosen.few, GENERATIONS=chosen.generations,
+                          TOLD=chosen.told)
     args = (x, _or(x_scales, x), ids, _or(weights, ids), sources, ends, places, _or(all_weights, places), received,
             workspace.get("received_scales", received), *_board(workspace), world, of.tokens, generation)
     return (programs, ), args, meta
@@ -286,8 +297,11 @@ class _Launch:
                          SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, choices)), MEET=MEET, num_warps=4)
 
     def fit(self, chosen: Configuration | RowsConfiguration, has_few: bool, name: str, workspace: dict, ranks: int) -> None:
-        """Demand that few rows are few, and that the workspace has the configuration's generations for so many ranks' rows."""
+        """Demand that few rows are few, that words hold choices, and that the workspace has the configuration's generations for so many ranks' rows."""
         _demand(has_few or not chosen.few,
                 f"{chosen}: {self.most} tokens are not few for {self.programs} programs: each row has a slot of its own")
         found, wanted = at_one(workspace[name]).shape[0], chosen.generations * ranks
+        _demand(chosen.told or words_hold(self.most * self.k, self.ranks * self.meta["LOCAL"]),
+                f"{chosen}: {self.most} x {self.k} choices of {self.ranks * self.meta['LOCAL']} experts do not fit into words that "
+                "are not told of; take told=True")
         _demand(found == wanted, f"{name} has {found} x tokens rows and needs {wanted}: its room is of another configuration")

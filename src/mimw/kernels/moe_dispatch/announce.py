@@ -24,13 +24,15 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
+from .words import choice_of, look, mark_of, marked_choice, missing, put, weight_of, with_weight
 
 
 @tle.struct
 class Launch:
     """Launch number `call` of all ranks, which has one half of the arrays that alternate: of each GPU's `tokens`, TOKENS at most,
     with K experts each of RANKS x LOCAL. A program has ROUNDS tokens at most, and looks at SLOTS of them at a time, and at TILE
-    choices. Rows that come have GENERATIONS places in turn. `calls` counts launches, in a word for each program."""
+    choices. Rows that come have GENERATIONS places in turn. Ranks are TOLD of announcements by signals, or these are words that say
+    so themselves (words.py). `calls` counts launches, in a word for each program."""
     world: Any
     tokens: Any
     calls: tl.tensor
@@ -44,13 +46,14 @@ class Launch:
     SLOTS: tl.constexpr
     TILE: tl.constexpr
     GENERATIONS: tl.constexpr
+    TOLD: tl.constexpr
 
     @mimw.jit
     def numbered(self):
         """The launch with its number. Each task looks for itself, so that none begins behind a load that it does not need."""
         call = tl.load(self.calls + tl.program_id(0)) + 1
         return Launch(self.world, self.tokens, self.calls, call, (call & 1).to(tl.int32), self.TOKENS, self.K, self.RANKS,
-                      self.LOCAL, self.ROUNDS, self.SLOTS, self.TILE, self.GENERATIONS)
+                      self.LOCAL, self.ROUNDS, self.SLOTS, self.TILE, self.GENERATIONS, self.TOLD)
 
     @mimw.jit
     def first_place(self):
@@ -154,89 +157,105 @@ def announce(ids, weights, board, launch, COUNT: tl.constexpr, MEET: tl.constexp
     if program < workers:
         choices, counts = at_ranks(board.choices, 0, world, RANKS), at_ranks(board.counts, 0, world, RANKS)
         signals, before = at_ranks(board.signals + me, 0, world, RANKS), tle.gpu.alloc([BINS], tl.int32)
+        end = tl.minimum(begin + span, numel)
+        expert, valid = chosen(ids, begin, end, TILE, EXPERTS)      # on their way while those before are counted
         tl.store(tle.gpu.local_ptr(before), tl.zeros([BINS], tl.int32))
         if MOST <= MEET:
             count(ids, before, 0, tl.minimum(begin, numel), COUNT, EXPERTS)
         else:
-            count_before(ids, before, board, launch, begin, tl.minimum(begin + span, numel), workers, COUNT)
+            count_before(ids, before, board, launch, begin, end, workers, COUNT)
         for first in range(begin, min(begin + span, MOST), TILE):
-            expert, valid = chosen(ids, first, numel, TILE, EXPERTS)
             same = (expert[None, :] == expert[:, None]) & (slot[None, :] < slot[:, None])
             nth = tl.load(tle.gpu.local_ptr(before, (tl.where(valid, expert, 0), ))) + tl.sum(same.to(tl.int32), 1)
-            choice = tl.where(valid, expert.to(tl.int64) << 32 | nth.to(tl.int64), -1)
-            for step in tl.static_range(RANKS):
-                tl.store(choices[step] + mine * MOST + first + slot, choice, mask=first + slot < MOST)
-            if weights.GIVEN:
-                send_weights(weights, mine * MOST, first, numel, launch)
+            send_choices(expert, nth, valid, weights, choices, mine * MOST, first, numel, launch)
             tl.atomic_add(tle.gpu.local_ptr(before, (tl.where(valid, expert, 0), )), 1, mask=valid)
+            expert, valid = chosen(ids, first + TILE, end, TILE, EXPERTS)
         if program == workers - 1:
-            bins = tl.arange(0, BINS)
-            total = tl.load(tle.gpu.local_ptr(before))
+            send_counts(tl.load(tle.gpu.local_ptr(before)), counts, mine * EXPERTS, launch)
+        if launch.TOLD:
+            tlx.fence("sys")        # one for all signals
             for step in tl.static_range(RANKS):
-                tl.store(counts[step] + mine * EXPERTS + bins, total, mask=bins < EXPERTS)
-        tlx.fence("sys")        # one for all signals
-        for step in tl.static_range(RANKS):
-            tlx.signal(signals[step], sem="relaxed")
+                tlx.signal(signals[step], sem="relaxed")
 
 
 @mimw.jit
-def announce_first(ids, weights, board, outgoing, launch, COUNT: tl.constexpr, MEET: tl.constexpr):
-    """`announce`, with rows of the same program behind it: a signal waits for all that its multiprocessor has on its way. The
-    rows of programs that announce nothing are on the link meanwhile."""
-    span, workers = shares(launch)
-    if tl.program_id(0) >= workers:
-        tlx.barrier_arrive(outgoing.known)
-    announce(ids, weights, board, launch, COUNT, MEET)
-    if tl.program_id(0) < workers:
-        tlx.barrier_arrive(outgoing.known)
+def send_choices(expert, nth, valid, weights, choices, mine, first, numel, launch):
+    """A tile of choices from `first` on, and their weights, to all GPUs."""
+    RANKS: tl.constexpr = launch.RANKS
+    choice = first + tl.arange(0, launch.TILE)
+    inside = choice < launch.TOKENS * launch.K
+    if launch.TOLD:
+        word = tl.where(valid, expert.to(tl.int64) << 32 | nth.to(tl.int64), -1)
+        for step in tl.static_range(RANKS):
+            tl.store(choices[step] + mine + choice, word, mask=inside)
+        if weights.GIVEN:
+            send_weights(weights, mine, first, numel, launch)
+    else:
+        word = marked_choice(expert, nth, valid, launch)
+        if weights.GIVEN:
+            word = with_weight(word, own_weights(weights, choice, numel))
+        for step in tl.static_range(RANKS):
+            put(choices[step] + mine + choice, word, inside)
+
+
+@mimw.jit
+def send_counts(total, counts, mine, launch):
+    """How many choices each expert has, to all GPUs."""
+    RANKS: tl.constexpr = launch.RANKS
+    bins = tl.arange(0, total.shape[0])
+    for step in tl.static_range(RANKS):
+        there, inside = counts[step] + mine + bins, bins < RANKS * launch.LOCAL
+        if launch.TOLD:
+            tl.store(there, total, mask=inside)
+        else:
+            put(there, (total << 2) | mark_of(launch), inside)
 
 
 @mimw.jit
 def find_and_announce(ids, weights, board, outgoing, launch, FIRST: tl.constexpr, FEW: tl.constexpr, COUNT: tl.constexpr,
                       MEET: tl.constexpr):
-    """Find the peers of this program's tokens, and announce its choices. Rows may go when peers are known, but of a program that
-    announces, with FEW = 2, behind that."""
-    find_peers(ids, outgoing, launch, FIRST, not FEW)
-    if FEW == 2:
-        announce_first(ids, weights, board, outgoing, launch, COUNT, MEET)
-    else:
+    """Find the peers of this program's tokens, if these are not FEW, and announce its choices. Rows may go when peers are known;
+    with FEW = 2 also behind what their program announces: a signal waits for all that its multiprocessor has on its way."""
+    if not FEW:
+        find_peers(ids, outgoing, launch, FIRST, True)
         tlx.barrier_arrive(outgoing.known)
-        announce(ids, weights, board, launch, COUNT, MEET)
+    announce(ids, weights, board, launch, COUNT, MEET)
+    if FEW == 2:
+        tlx.barrier_arrive(outgoing.known)
+
+
+@mimw.jit
+def own_weights(weights, choice, numel):
+    """The weights of this rank's choices, as fp32; 0 where there is no token."""
+    return tl.load(weights.own + choice, mask=choice < numel, other=0.0).to(tl.float32)
 
 
 @mimw.jit
 def send_weights(weights, at, first, numel, launch):
-    """The weights of a tile of choices from `first` on to all GPUs, as fp32; 0 where there is no token."""
+    """The weights of a tile of choices from `first` on to all GPUs."""
     RANKS: tl.constexpr = launch.RANKS
     there, choice = at_ranks(weights.told, 0, launch.world, RANKS), first + tl.arange(0, launch.TILE)
-    weight = tl.load(weights.own + choice, mask=choice < numel, other=0.0).to(tl.float32)
+    weight = own_weights(weights, choice, numel)
     for step in tl.static_range(RANKS):
         tl.store(there[step] + at + choice, weight, mask=choice < launch.TOKENS * launch.K)
 
 
 @mimw.jit
-def starts_of(board, ends, launch, BLOCK: tl.constexpr):
-    """The first row of each rank for each of this one's LOCAL experts, [RANKS * a power of two] in shared memory; `ends` becomes
-    the row behind each expert's last one, whose rows are filled up to whole blocks."""
-    RANKS: tl.constexpr = launch.RANKS
+def starts_of(counts, ends, launch, BLOCK: tl.constexpr):
+    """(the first row of each rank for each of this one's LOCAL experts, in shared memory; the row behind each expert's last one).
+    `ends` becomes the same, where the rows of an expert are filled up to whole blocks."""
     LOCAL: tl.constexpr = launch.LOCAL
     BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
-    me, expert = tlx.world_rank(launch.world), tl.arange(0, BINS)
-    mine = board.counts + launch.half * (RANKS * RANKS * LOCAL) + me * LOCAL + expert
-    total, of_ranks = tl.zeros([BINS], tl.int32), ()
-    for rank in tl.static_range(RANKS):     # all loads first: none waits for another
-        of_ranks = of_ranks + (tl.load(mine + rank * (RANKS * LOCAL), mask=expert < LOCAL, other=0), )
-    for rank in tl.static_range(RANKS):
-        total += of_ranks[rank]
-    total = tl.cdiv(total, BLOCK) * BLOCK
-    end = tl.cumsum(total)
+    HELD: tl.constexpr = triton.next_power_of_2(launch.RANKS)
+    total, expert, rank = tl.sum(counts, 0), tl.arange(0, BINS), tl.arange(0, HELD)
+    filled = tl.cdiv(total, BLOCK) * BLOCK
+    end = tl.cumsum(filled)
     if tl.program_id(0) == 0:
         tl.store(ends + expert, end, mask=expert < LOCAL)
-    starts, start = tle.gpu.alloc([triton.next_power_of_2(RANKS) * BINS], tl.int32), end - total
-    for rank in tl.static_range(RANKS):
-        tl.store(tle.gpu.local_ptr(starts, (rank * BINS + expert, )), start)
-        start += of_ranks[rank]
-    return starts
+    starts, start = tle.gpu.alloc([HELD * BINS], tl.int32), end - filled
+    before = tl.cumsum(counts, 0) - counts
+    tl.store(tle.gpu.local_ptr(starts, (rank[:, None] * BINS + expert[None, :], )), start[None, :] + before)
+    return starts, start + total
 
 
 @mimw.jit
@@ -278,41 +297,95 @@ def wait_for_announcements(board, launch):
 
 @mimw.jit
 def own_choices(launch, first):
-    """Of SLOTS rounds from `first` on: (a column of rounds, of their tokens' choices the numbers among those of a rank, whether
-    there is such a choice)."""
-    round, j = first + tl.arange(0, launch.SLOTS)[:, None], tl.arange(0, triton.next_power_of_2(launch.K))[None, :]
+    """Of SLOTS rounds of all ranks from `first` on, rank by rank: (a column of ranks, of rounds, of their tokens, the numbers of the
+    tokens' choices among those of all ranks, whether there is such a choice)."""
+    TOKENS: tl.constexpr = launch.TOKENS
+    row = tl.arange(0, triton.next_power_of_2(launch.RANKS) * launch.SLOTS)[:, None]
+    rank, round, j = row // launch.SLOTS, first + row % launch.SLOTS, tl.arange(0, triton.next_power_of_2(launch.K))[None, :]
     token = tl.program_id(0) + round * tl.num_programs(0)
-    return round, token, token * launch.K + j, (token < launch.TOKENS) & (j < launch.K)
+    inside = (rank < launch.RANKS) & (token < TOKENS) & (j < launch.K)
+    return rank, round, token, (rank * TOKENS + token) * launch.K + j, inside
 
 
 @mimw.jit
 def told_choices(board, launch, first):
-    """All ranks' choices of SLOTS rounds from `first` on: a tuple, one behind the other on their way."""
+    """The choices of all ranks that `own_choices` numbers, as they are on the board."""
+    ALL: tl.constexpr = launch.RANKS * launch.TOKENS * launch.K
+    _, _, _, number, inside = own_choices(launch, first)
+    here = board.choices + launch.half * ALL + number
+    if launch.TOLD:
+        return tl.load(here, mask=inside, other=-1)
+    else:
+        return look(here, inside)
+
+
+@mimw.jit
+def told_counts(board, launch):
+    """How many choices of each rank each expert of this one has, [ranks, experts], as they are on the board; and which there are."""
     RANKS: tl.constexpr = launch.RANKS
-    round, token, number, inside = own_choices(launch, first)
-    found = ()
-    for rank in tl.static_range(RANKS):
-        of_rank = board.choices + (launch.half * RANKS + rank) * (launch.TOKENS * launch.K)
-        found = found + (tl.load(of_rank + number, mask=inside, other=-1), )
+    LOCAL: tl.constexpr = launch.LOCAL
+    rank = tl.arange(0, triton.next_power_of_2(RANKS))[:, None]
+    expert = tl.arange(0, triton.next_power_of_2(LOCAL))[None, :]
+    here = board.counts + (launch.half * RANKS + rank) * (RANKS * LOCAL) + tlx.world_rank(launch.world) * LOCAL + expert
+    inside = (rank < RANKS) & (expert < LOCAL)
+    if launch.TOLD:
+        return tl.load(here, mask=inside, other=0), inside
+    else:
+        return look(here, inside), inside
+
+
+@mimw.jit
+def choices_when_told(board, launch, first):
+    """`told_choices` when all are there."""
+    found = told_choices(board, launch, first)
+    if not launch.TOLD:
+        _, _, _, _, inside = own_choices(launch, first)
+        while missing(found, inside, launch):
+            found = told_choices(board, launch, first)
     return found
 
 
 @mimw.jit
-def place_of(choice, starts, launch, rank):
-    """The place of each of a rank's choices here, or -1."""
-    LOCAL: tl.constexpr = launch.LOCAL
-    expert = (choice >> 32).to(tl.int32) - tlx.world_rank(launch.world) * LOCAL
-    here = (choice >= 0) & (expert >= 0) & (expert < LOCAL)
-    start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * triton.next_power_of_2(LOCAL) + expert, 0), )))
-    return tl.where(here, start + (choice & 0x7FFFFFFF).to(tl.int32), -1)
+def announced(board, launch):
+    """(counts of all ranks for this one's experts, choices of the first rounds), when all are there."""
+    if launch.TOLD:
+        wait_for_announcements(board, launch)
+        choices = told_choices(board, launch, 0)
+        counts, _ = told_counts(board, launch)
+        return counts, choices
+    else:
+        _, _, _, _, there = own_choices(launch, 0)
+        counts, inside = told_counts(board, launch)     # before choices, which fewer threads load: none waits for another
+        choices = told_choices(board, launch, 0)
+        while missing(counts, inside, launch) | missing(choices, there, launch):
+            counts, inside = told_counts(board, launch)
+            choices = told_choices(board, launch, 0)
+        return counts >> 2, choices
 
 
 @mimw.jit
-def keep_weights(weights, launch, rank, number, inside):
-    """Those of a rank's choices out of the board, which its peers write again, into this rank's own memory."""
-    ALL: tl.constexpr = launch.TOKENS * launch.K
-    weight = tl.load(weights.told + (launch.half * launch.RANKS + rank) * ALL + number, mask=inside, other=0.0)
-    tl.store(weights.every + rank * ALL + number, weight, mask=inside)
+def places_of(choices, rank, starts, launch):
+    """The places of choices here, or -1."""
+    LOCAL: tl.constexpr = launch.LOCAL
+    if launch.TOLD:
+        expert, nth = (choices >> 32).to(tl.int32), (choices & 0x7FFFFFFF).to(tl.int32)
+    else:
+        expert, nth = choice_of(choices, launch)
+    expert -= tlx.world_rank(launch.world) * LOCAL
+    here = (expert >= 0) & (expert < LOCAL)
+    start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * triton.next_power_of_2(LOCAL) + expert, 0), )))
+    return tl.where(here, start + nth, -1)
+
+
+@mimw.jit
+def keep_weights(weights, launch, choices, number, inside):
+    """Those of choices out of the board, which peers write again, into this rank's own memory."""
+    ALL: tl.constexpr = launch.RANKS * launch.TOKENS * launch.K
+    if launch.TOLD:
+        weight = tl.load(weights.told + launch.half * ALL + number, mask=inside, other=0.0)
+    else:
+        weight = weight_of(choices)
+    tl.store(weights.every + number, weight, mask=inside)
 
 
 @mimw.jit
@@ -321,18 +394,15 @@ def find_places(board, weights, places, own_places, ends, launch, BLOCK: tl.cons
     shared memory, by round instead of token. With them the weights, if there are any."""
     ROUNDS: tl.constexpr = launch.ROUNDS
     WIDTH: tl.constexpr = triton.next_power_of_2(launch.K)
-    ALL: tl.constexpr = launch.TOKENS * launch.K
     j = tl.arange(0, WIDTH)[None, :]
-    wait_for_announcements(board, launch)
-    choices = told_choices(board, launch, 0)
-    starts = starts_of(board, ends, launch, BLOCK)
+    counts, choices = announced(board, launch)
+    starts, _ = starts_of(counts, ends, launch, BLOCK)
     for first in range(0, ROUNDS, launch.SLOTS):
-        round, token, number, inside = own_choices(launch, first)
-        for rank in tl.static_range(launch.RANKS):
-            place = place_of(choices[rank], starts, launch, rank)
-            tl.store(places + rank * ALL + number, place, mask=inside)
-            tl.store(tle.gpu.local_ptr(own_places, ((rank * ROUNDS + round) * WIDTH + j, )), place)
-            if weights.GIVEN:
-                keep_weights(weights, launch, rank, number, inside)
+        rank, round, token, number, inside = own_choices(launch, first)
+        place = places_of(choices, rank, starts, launch)
+        tl.store(places + number, place, mask=inside)
+        tl.store(tle.gpu.local_ptr(own_places, ((rank * ROUNDS + round) * WIDTH + j, )), place)
+        if weights.GIVEN:
+            keep_weights(weights, launch, choices, number, inside)
         if ROUNDS > launch.SLOTS:
-            choices = told_choices(board, launch, first + launch.SLOTS)
+            choices = choices_when_told(board, launch, first + launch.SLOTS)

@@ -149,7 +149,8 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
              K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr,
              OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr,
              COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr,
-             WEIGHTED: tl.constexpr = 0, WHOLE: tl.constexpr = 0, GENERATIONS: tl.constexpr = 1, FEW: tl.constexpr = 0):
+             WEIGHTED: tl.constexpr = 0, WHOLE: tl.constexpr = 0, GENERATIONS: tl.constexpr = 1, FEW: tl.constexpr = 0,
+             TOLD: tl.constexpr = True):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
     WHOLE warps, if any, take rows to their places as whole_rows.py says.
 
@@ -159,6 +160,7 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
                         this GPU's own
     staging             symmetric, (GENERATIONS (RANKS - 1), TOKENS, WORDS), and staging_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
+                        where ranks are TOLD of them, else 0 before the first launch
     announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
@@ -171,13 +173,13 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
     out_scales, home_scales = tlx.local_alloc((SCALE, ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, HOME)
     out_ring = Ring(out_words, out_scales, tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), OUT)
     home_ring = Ring(home_words, home_scales, tlx.alloc_barriers(HOME), tlx.alloc_barriers(HOME), HOME)
-    known, placed = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
+    known, placed = tlx.alloc_barriers(1, arrive_count=2 if FEW == 2 else 1), tlx.alloc_barriers(1)
     targets, rounds = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
     outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
     home = Home(tle.gpu.alloc([triton.next_power_of_2(RANKS) * ROUNDS * triton.next_power_of_2(K)], tl.int32), placed)
     if WHOLE and not FEW:
         issued = tle.gpu.alloc([triton.next_power_of_2(HOME)], tl.int32)
-    launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS)
+    launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS, TOLD)
     board, given = Board(choices, counts, announced, chunks, counted), Weights(weights, told_weights, all_weights, WEIGHTED)
     own, held = Rows(x, x_scales, WORDS, SCALES), Rows(staging, staging_scales, WORDS, SCALES)
     if GENERATIONS == 1:
@@ -192,7 +194,7 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):
             if FEW:
-                load_few_out(own, out_ring, launch)
+                load_few_out(own, ids, out_ring, outgoing, launch, 1)
             else:
                 load_out(own, out_ring, outgoing)
         with tlx.async_task(num_warps=1):
