@@ -128,8 +128,8 @@ def _held(array: np.ndarray) -> np.ndarray:
 
 def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, chosen=SMALL,
                 times: int = 1, block: int = 1, weighted: str = "", **routing) -> tuple[tuple, SimpleNamespace]:
-    """A launch, and (route, x, x_scales, rows, row_scales, ends, places, weights, all_weights) of all ranks; weights are of the
-    type `weighted`."""
+    """A launch, and (route, x, x_scales, rows, row_scales, ends, places, weights, all_weights) of all ranks, and their world;
+    weights are of the type `weighted`."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, size = np.random.default_rng(1), moe_dispatch.listed(most, k, ranks * local, ranks, block)
     counts = [len(ids) for ids in route.ids]
@@ -147,7 +147,7 @@ def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs:
         world.each(list(map(_held, x)), "x"), world.each(list(map(_held, route.ids)), "ids"), rows, ends, places, workspace, world,
         programs, tokens=world.each(counts), block=block, chosen=chosen, weights=weights, all_weights=all_weights, **scaled)
     made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, rows=rows, row_scales=row_scales, ends=ends,
-                           places=places, block=block, weights=weights, all_weights=all_weights)
+                           places=places, block=block, weights=weights, all_weights=all_weights, world=world)
     if times > 1:
         return (dispatch_again, grid, args, {**meta, "TIMES": times}), made
     return (moe_dispatch.kernel, grid, args, meta), made

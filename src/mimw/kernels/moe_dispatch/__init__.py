@@ -138,8 +138,8 @@ def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> 
     """The configuration that `arguments` takes by itself."""
     usual = configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())), k, ranks)
     (tile, count), few = tiles(most * k, programs), has_few(usual, most, programs, ranks)
-    return replace(usual, tile=tile, count=count, few=int(few),
-                   generations=2 if (ranks - 1) * most * row_bytes <= ROOM else 1, told=not (few and words_hold(most * k, MOST_EXPERTS)))
+    return replace(usual, tile=tile, count=count, few=2 if few else 0, told=not (few and words_hold(most * k, MOST_EXPERTS)),
+                   generations=2 if (ranks - 1) * most * row_bytes <= ROOM else 1)
 
 
 def has_few(chosen: Configuration, most: int, programs: int, ranks: int) -> bool:
@@ -169,7 +169,8 @@ def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, r
     """
     chosen = chosen or chosen_for(tokens, k, row_bytes + scale_bytes, programs, ranks)
     held = chosen.generations * max(1, ranks - 1)
-    room = dict(staging=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted and chosen.told))
+    room = dict(staging=((held, tokens, row_bytes // 4), "int32"),
+                **_board_for(tokens, k, experts, programs, ranks, weighted and chosen.told))
     if scale_bytes:
         room["staging_scales"] = (held, tokens, scale_bytes // 4), "int32"
     return room
@@ -242,7 +243,8 @@ def rows_room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: i
     launch."""
     chosen = chosen or rows_chosen_for(tokens, row_bytes + scale_bytes, programs, ranks, k)
     held = chosen.generations * ranks
-    room = dict(received=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted and chosen.told))
+    room = dict(received=((held, tokens, row_bytes // 4), "int32"),
+                **_board_for(tokens, k, experts, programs, ranks, weighted and chosen.told))
     if scale_bytes:
         room["received_scales"] = (held, tokens, scale_bytes // 4), "int32"
     return room
@@ -297,11 +299,12 @@ class _Launch:
                          SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, choices)), MEET=MEET, num_warps=4)
 
     def fit(self, chosen: Configuration | RowsConfiguration, has_few: bool, name: str, workspace: dict, ranks: int) -> None:
-        """Demand that few rows are few, that words hold choices, and that the workspace has the configuration's generations for so many ranks' rows."""
+        """Demand that few rows are few, that words hold choices, and that the workspace has the configuration's generations for so
+        many ranks' rows."""
         _demand(has_few or not chosen.few,
                 f"{chosen}: {self.most} tokens are not few for {self.programs} programs: each row has a slot of its own")
-        found, wanted = at_one(workspace[name]).shape[0], chosen.generations * ranks
-        _demand(chosen.told or words_hold(self.most * self.k, self.ranks * self.meta["LOCAL"]),
-                f"{chosen}: {self.most} x {self.k} choices of {self.ranks * self.meta['LOCAL']} experts do not fit into words that "
-                "are not told of; take told=True")
+        experts, found, wanted = self.ranks * self.meta["LOCAL"], at_one(workspace[name]).shape[0], chosen.generations * ranks
+        _demand(chosen.told or words_hold(self.most * self.k, experts),
+                f"{chosen}: words that are not told of have no room for {self.most} x {self.k} choices of {experts} experts; take "
+                "told=True")
         _demand(found == wanted, f"{name} has {found} x tokens rows and needs {wanted}: its room is of another configuration")

@@ -1,7 +1,7 @@
-"""Who gets how many rows: each GPU counts its choices, sends them to all GPUs, and each works out where the rows it gets belong.
+"""Who gets how many rows: each GPU counts its choices, and sends them to all GPUs, which find out where their rows belong.
 
-Input: at each GPU the experts that its tokens have chosen. Output: at each GPU the place of every choice of one of its own experts
-among the rows that it gets, which lie by expert, then by rank, then by token. For example, of two GPUs with one expert each:
+Input: at each GPU the experts that its tokens have chosen. Output: at each GPU what places.py makes the places of all its rows of,
+which lie by expert, then by rank, then by token. For example, of two GPUs with one expert each:
 
     rank 0    ids 0 1 0     sends ranks 0 and 1: counts 2 1, choices (0, 0) (1, 0) (0, 1): expert, how many of it came before
     rank 1    ids 1 0 1                          counts 1 2, choices (1, 0) (0, 0) (1, 1)
@@ -11,7 +11,8 @@ A program has a span of choices. What came before that it counts by itself, in s
 counts its own, leaves what it found in `chunks`, and adds up what the programs before it have left. An id that is no expert's, as
 -1, is no choice. Programs without choices have nothing to say, and signal nothing. Weights travel beside the choices, if there are
 any. A message alternates between two halves: who sends for the second time has received, in the launch between, what each rank has
-sent after its first one had ended.
+sent after its first one had ended. A signal says that it is there, behind a fence that waits for all that the multiprocessor has on
+its way; or it is words that say so themselves (words.py).
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .words import choice_of, look, mark_of, marked_choice, missing, put, weight_of, with_weight
+from .words import mark_of, marked_choice, put, with_weight
 
 
 @tle.struct
@@ -241,24 +242,6 @@ def send_weights(weights, at, first, numel, launch):
 
 
 @mimw.jit
-def starts_of(counts, ends, launch, BLOCK: tl.constexpr):
-    """(the first row of each rank for each of this one's LOCAL experts, in shared memory; the row behind each expert's last one).
-    `ends` becomes the same, where the rows of an expert are filled up to whole blocks."""
-    LOCAL: tl.constexpr = launch.LOCAL
-    BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
-    HELD: tl.constexpr = triton.next_power_of_2(launch.RANKS)
-    total, expert, rank = tl.sum(counts, 0), tl.arange(0, BINS), tl.arange(0, HELD)
-    filled = tl.cdiv(total, BLOCK) * BLOCK
-    end = tl.cumsum(filled)
-    if tl.program_id(0) == 0:
-        tl.store(ends + expert, end, mask=expert < LOCAL)
-    starts, start = tle.gpu.alloc([HELD * BINS], tl.int32), end - filled
-    before = tl.cumsum(counts, 0) - counts
-    tl.store(tle.gpu.local_ptr(starts, (rank[:, None] * BINS + expert[None, :], )), start[None, :] + before)
-    return starts, start + total
-
-
-@mimw.jit
 def find_peers(ids, outgoing, launch, FIRST: tl.constexpr, LISTED: tl.constexpr):
     """`outgoing` of this program's own tokens: of each round the ranks that have experts of it, this one (with FIRST = 0) or the
     others (1); if LISTED the rounds that have such a rank, and how many they are."""
@@ -284,125 +267,3 @@ def find_peers(ids, outgoing, launch, FIRST: tl.constexpr, LISTED: tl.constexpr)
             have += tl.sum(has.to(tl.int32))
     if LISTED:
         tl.store(tle.gpu.local_ptr(outgoing.count, (0, )), have)
-
-
-@mimw.jit
-def wait_for_announcements(board, launch):
-    """Wait until those of all ranks are there."""
-    me = tlx.world_rank(launch.world)
-    span, workers = shares(launch)
-    for step in range(launch.RANKS):
-        tlx.wait_signal(board.signals + (me + step) % launch.RANKS, launch.call * workers)
-
-
-@mimw.jit
-def own_choices(launch, first):
-    """Of SLOTS rounds of all ranks from `first` on, rank by rank: (a column of ranks, of rounds, of their tokens, the numbers of the
-    tokens' choices among those of all ranks, whether there is such a choice)."""
-    TOKENS: tl.constexpr = launch.TOKENS
-    row = tl.arange(0, triton.next_power_of_2(launch.RANKS) * launch.SLOTS)[:, None]
-    rank, round, j = row // launch.SLOTS, first + row % launch.SLOTS, tl.arange(0, triton.next_power_of_2(launch.K))[None, :]
-    token = tl.program_id(0) + round * tl.num_programs(0)
-    inside = (rank < launch.RANKS) & (token < TOKENS) & (j < launch.K)
-    return rank, round, token, (rank * TOKENS + token) * launch.K + j, inside
-
-
-@mimw.jit
-def told_choices(board, launch, first):
-    """The choices of all ranks that `own_choices` numbers, as they are on the board."""
-    ALL: tl.constexpr = launch.RANKS * launch.TOKENS * launch.K
-    _, _, _, number, inside = own_choices(launch, first)
-    here = board.choices + launch.half * ALL + number
-    if launch.TOLD:
-        return tl.load(here, mask=inside, other=-1)
-    else:
-        return look(here, inside)
-
-
-@mimw.jit
-def told_counts(board, launch):
-    """How many choices of each rank each expert of this one has, [ranks, experts], as they are on the board; and which there are."""
-    RANKS: tl.constexpr = launch.RANKS
-    LOCAL: tl.constexpr = launch.LOCAL
-    rank = tl.arange(0, triton.next_power_of_2(RANKS))[:, None]
-    expert = tl.arange(0, triton.next_power_of_2(LOCAL))[None, :]
-    here = board.counts + (launch.half * RANKS + rank) * (RANKS * LOCAL) + tlx.world_rank(launch.world) * LOCAL + expert
-    inside = (rank < RANKS) & (expert < LOCAL)
-    if launch.TOLD:
-        return tl.load(here, mask=inside, other=0), inside
-    else:
-        return look(here, inside), inside
-
-
-@mimw.jit
-def choices_when_told(board, launch, first):
-    """`told_choices` when all are there."""
-    found = told_choices(board, launch, first)
-    if not launch.TOLD:
-        _, _, _, _, inside = own_choices(launch, first)
-        while missing(found, inside, launch):
-            found = told_choices(board, launch, first)
-    return found
-
-
-@mimw.jit
-def announced(board, launch):
-    """(counts of all ranks for this one's experts, choices of the first rounds), when all are there."""
-    if launch.TOLD:
-        wait_for_announcements(board, launch)
-        choices = told_choices(board, launch, 0)
-        counts, _ = told_counts(board, launch)
-        return counts, choices
-    else:
-        _, _, _, _, there = own_choices(launch, 0)
-        counts, inside = told_counts(board, launch)     # before choices, which fewer threads load: none waits for another
-        choices = told_choices(board, launch, 0)
-        while missing(counts, inside, launch) | missing(choices, there, launch):
-            counts, inside = told_counts(board, launch)
-            choices = told_choices(board, launch, 0)
-        return counts >> 2, choices
-
-
-@mimw.jit
-def places_of(choices, rank, starts, launch):
-    """The places of choices here, or -1."""
-    LOCAL: tl.constexpr = launch.LOCAL
-    if launch.TOLD:
-        expert, nth = (choices >> 32).to(tl.int32), (choices & 0x7FFFFFFF).to(tl.int32)
-    else:
-        expert, nth = choice_of(choices, launch)
-    expert -= tlx.world_rank(launch.world) * LOCAL
-    here = (expert >= 0) & (expert < LOCAL)
-    start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * triton.next_power_of_2(LOCAL) + expert, 0), )))
-    return tl.where(here, start + nth, -1)
-
-
-@mimw.jit
-def keep_weights(weights, launch, choices, number, inside):
-    """Those of choices out of the board, which peers write again, into this rank's own memory."""
-    ALL: tl.constexpr = launch.RANKS * launch.TOKENS * launch.K
-    if launch.TOLD:
-        weight = tl.load(weights.told + launch.half * ALL + number, mask=inside, other=0.0)
-    else:
-        weight = weight_of(choices)
-    tl.store(weights.every + number, weight, mask=inside)
-
-
-@mimw.jit
-def find_places(board, weights, places, own_places, ends, launch, BLOCK: tl.constexpr):
-    """places[rank, token, j], of the tokens that this program has of each rank: the row of that choice here, or -1; the same in
-    shared memory, by round instead of token. With them the weights, if there are any."""
-    ROUNDS: tl.constexpr = launch.ROUNDS
-    WIDTH: tl.constexpr = triton.next_power_of_2(launch.K)
-    j = tl.arange(0, WIDTH)[None, :]
-    counts, choices = announced(board, launch)
-    starts, _ = starts_of(counts, ends, launch, BLOCK)
-    for first in range(0, ROUNDS, launch.SLOTS):
-        rank, round, token, number, inside = own_choices(launch, first)
-        place = places_of(choices, rank, starts, launch)
-        tl.store(places + number, place, mask=inside)
-        tl.store(tle.gpu.local_ptr(own_places, ((rank * ROUNDS + round) * WIDTH + j, )), place)
-        if weights.GIVEN:
-            keep_weights(weights, launch, choices, number, inside)
-        if ROUNDS > launch.SLOTS:
-            choices = choices_when_told(board, launch, first + launch.SLOTS)

@@ -8,9 +8,9 @@ expert's end; the place of each choice. For example:
     dispatch[grid](*args, **meta)               at every GPU
 
 Nouns: two rings of rows in shared memory, `out` and `home`; in symmetric memory `staging`, where the peers put their tokens, and
-what announce.py sends. Roles: the first task finds peers, announces, and finds places; `load_out` and `put` send rows to the peers,
-beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their places. FEW rows
-have a slot each (few.py).
+what announce.py sends. Roles: the first task finds peers, announces, and finds places (places.py); `load_out` and `put` send rows
+to the peers, beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their
+places. FEW rows have a slot each (few.py).
 
 A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer
 gets a signal when GROUP rounds of rows are there, and copies them on while others come. All copies are bulk copies: bytes move,
@@ -18,8 +18,8 @@ whatever they mean.
 
 `staging` has GENERATIONS places for a row. With one it is free when its owner has begun this launch, as then its last one has
 ended: so each rank says that it begins, and waits for the peers to say so. With two, taken in turn, what this launch writes was
-read in the last one but one. That has ended where its owner has announced its choices in the last one, which this rank has waited
-for there: so nobody says or waits for anything. Signals count launches, in `calls` each program for itself.
+read in the last one but one. That has ended where its owner has signalled rows in the last one, for which this rank has waited
+there: so nobody says or waits for anything more. Signals count launches, in `calls` each program for itself.
 """
 
 import triton
@@ -30,8 +30,9 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import Board, Launch, Outgoing, Weights, find_and_announce, find_places
+from .announce import Board, Launch, Outgoing, Weights, find_and_announce
 from .few import load_few_home, load_few_out, put_few, spread_few
+from .places import find_places
 from .rings import Home, Ring, Rows, drain, fill, number, tell
 from .whole_rows import spread_whole
 

@@ -12,7 +12,7 @@ expert each:
 
 Nouns: a ring of rows in shared memory, and `received` in symmetric memory, whose place for a token is its rank and number, so that
 nothing must be known before it is sent. Roles: the first task finds out who gets what, announces it (announce.py), and makes the
-lists; `load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
+lists (places.py); `load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
 
 A result is its owner's until it begins the next launch. So with one place for each row (GENERATIONS) `received` is free when its
 owner has begun this launch, for which `put` waits. Of few rows there may be two, and few_rows.py says who writes to which. A peer
@@ -27,22 +27,11 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import (
-    Board,
-    Launch,
-    Outgoing,
-    Weights,
-    announced,
-    choices_when_told,
-    find_and_announce,
-    keep_weights,
-    own_choices,
-    places_of,
-    starts_of,
-)
+from .announce import Board, Launch, Outgoing, Weights, find_and_announce
 from .few import load_few_out
 from .few_rows import begin, put_few_rows
 from .kernel import load_out
+from .places import announced, keep_weights, own_choices, places_of, starts_of, told_choices
 from .rings import Ring, Rows, drain, number, tell
 
 
@@ -70,7 +59,7 @@ def make_lists(board, weights, sources, ends, places, launch, BLOCK: tl.constexp
         if weights.GIVEN:
             keep_weights(weights, launch, choices, number, inside)
         if launch.ROUNDS > launch.SLOTS:
-            choices = choices_when_told(board, launch, first + launch.SLOTS)
+            choices = told_choices(board, launch, first + launch.SLOTS)
     if BLOCK > 1:
         fill_up(behind, starts, sources, launch, BLOCK)
 
@@ -128,7 +117,8 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
     me, program = tlx.world_rank(world), tl.program_id(0)
     SCALE: tl.constexpr = triton.next_power_of_2(SCALES) if SCALES else 4
     words, scales = tlx.local_alloc((triton.next_power_of_2(WORDS), ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, OUT)
-    ring, known = Ring(words, scales, tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), OUT), tlx.alloc_barriers(1, arrive_count=2 if FEW == 2 else 1)
+    ring = Ring(words, scales, tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), OUT)
+    known = tlx.alloc_barriers(1, arrive_count=2 if FEW == 2 else 1)
     targets, rounds = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
     outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
     launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS, TOLD)
