@@ -181,6 +181,11 @@ def few_rows_there() -> tuple:
     return dispatching(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW)[0]
 
 
+def choices_as_words() -> tuple:
+    """Three launches of few rows whose choices and weights are words that say themselves that they have come."""
+    return dispatching(2, 2, 2, 2, 8, programs=1, times=3, chosen=replace(FEW, told=False), weighted="float32")[0]
+
+
 def few_rows_that_stay() -> tuple:
     """Four launches of few rows that stay, whose results lie twice where the last one does."""
     return listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW_ROWS, generation=0b0011)[0]
