@@ -201,7 +201,7 @@ def send_choices(expert, nth, valid, weights, choices, mine, first, numel, launc
 
 @mimw.jit
 def send_counts(total, counts, mine, launch):
-    """How many choices each expert has, to all GPUs."""
+    """The number of choices of each expert to all GPUs."""
     RANKS: tl.constexpr = launch.RANKS
     bins = tl.arange(0, total.shape[0])
     for step in tl.static_range(RANKS):

@@ -1,4 +1,4 @@
-"""What all GPUs have announced, and what follows from it: the place of each row here.
+"""The places of rows here, from what all GPUs have announced.
 
 Input: the board on which announce.py has written, of this GPU and its peers. Output: places, as find_places and rows.py want them.
 For example, of the two GPUs with one expert each in announce.py, at rank 0:
@@ -45,14 +45,14 @@ def own_choices(launch, first):
 
 @mimw.jit
 def choices_here(board, launch, first):
-    """Where the choices of all ranks that `own_choices` numbers are on this rank's board; and which there are."""
+    """(places on this rank's board of the choices of all ranks that `own_choices` numbers, which there are)."""
     _, _, _, number, inside = own_choices(launch, first)
     return board.choices + launch.half * (launch.RANKS * launch.TOKENS * launch.K) + number, inside
 
 
 @mimw.jit
 def counts_here(board, launch):
-    """Where it says how many choices of each rank each expert of this one has, [ranks, experts]; and which there are."""
+    """(places on it of the numbers of choices that each rank has of each expert of this one, [ranks, experts]; which there are)."""
     RANKS: tl.constexpr = launch.RANKS
     LOCAL: tl.constexpr = launch.LOCAL
     rank = tl.arange(0, triton.next_power_of_2(RANKS))[:, None]
