@@ -20,9 +20,10 @@ FEW = ((8, 1024, 4, 2), (8, 1024, 4, 4), (8, 1024, 4, 7), (4, 2048, 8, 4), (16, 
 
 
 def of_few(taken) -> list:
-    """Of few rows: loaded before their peers are known or not, put before what is announced or behind; one generation and two;
-    choices in other tiles."""
-    others = [replace(taken, few=3 - taken.few), replace(taken, generations=1), replace(taken, few=0, generations=1, tile=128)]
+    """Of few rows: loaded before their peers are known or not, put before what is announced or behind, which is told of by signals
+    or by words; one generation and two; choices in other tiles."""
+    others = [replace(taken, told=told, few=few) for told in (False, True) for few in (1, 2)]
+    others += [replace(taken, generations=1), replace(taken, few=0, generations=1, tile=128)]
     return [*others, *(replace(taken, tile=tile) for tile in (16, 64, 128))] if taken.few else []
 
 

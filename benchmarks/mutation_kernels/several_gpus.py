@@ -84,4 +84,5 @@ NOT_JUDGED = (
     Case("Two GPUs, dispatch of few rows", "src/mimw/kernels/moe_dispatch/few.py", spread_experts.few_rows_there),
     Case("Two GPUs, dispatch of few rows by numbers", "src/mimw/kernels/moe_dispatch/few_rows.py",
          spread_experts.few_rows_that_stay),
+    Case("Two GPUs, choices as words", "src/mimw/kernels/moe_dispatch/words.py", spread_experts.choices_as_words),
 )

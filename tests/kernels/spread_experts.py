@@ -43,11 +43,13 @@ def dispatch_again(x, x_scales, ids, weights, rows, row_scales, ends, places, al
                    TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
                    SCALES: tl.constexpr, OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr,
                    TILE: tl.constexpr, COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
-                   MEET: tl.constexpr, WEIGHTED: tl.constexpr, WHOLE: tl.constexpr, GENERATIONS: tl.constexpr, FEW: tl.constexpr):
+                   MEET: tl.constexpr, WEIGHTED: tl.constexpr, WHOLE: tl.constexpr, GENERATIONS: tl.constexpr, FEW: tl.constexpr,
+                   TOLD: tl.constexpr):
     for _ in tl.static_range(TIMES):
         dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weights, staging, staging_scales, choices, counts,
                  told_weights, chunks, counted, told, started, arrived, calls, world, tokens, TOKENS, K, RANKS, LOCAL, WORDS,
-                 SCALES, OUT, HOME, UNREAD, GROUP, TILE, COUNT, ROUNDS, SLOTS, BLOCK, MEET, WEIGHTED, WHOLE, GENERATIONS, FEW)
+                 SCALES, OUT, HOME, UNREAD, GROUP, TILE, COUNT, ROUNDS, SLOTS, BLOCK, MEET, WEIGHTED, WHOLE, GENERATIONS, FEW,
+                 TOLD)
 
 
 @mimw.jit(do_not_specialize=["tokens", "generation"])
@@ -56,14 +58,15 @@ def list_again(x, x_scales, ids, weights, sources, ends, places, all_weights, re
                TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
                SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr, UNREAD: tl.constexpr, TILE: tl.constexpr,
                COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, MEET: tl.constexpr, WEIGHTED: tl.constexpr,
-               FEW: tl.constexpr, GENERATIONS: tl.constexpr):
+               FEW: tl.constexpr, GENERATIONS: tl.constexpr, TOLD: tl.constexpr):
     """The bits of `generation` are those of the launches, the first one's the lowest."""
     word = tl.arange(0, triton.next_power_of_2(WORDS))
     for n in tl.static_range(TIMES):
         result = (generation >> n) & 1
         dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights, received, received_scales, choices, counts,
                       told_weights, chunks, counted, told, started, arrived, calls, world, tokens, result, TOKENS, K, RANKS, LOCAL,
-                      WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT, ROUNDS, SLOTS, MEET, WEIGHTED, FEW, GENERATIONS)
+                      WORDS, SCALES, BLOCK, OUT, UNREAD, TILE, COUNT, ROUNDS, SLOTS, MEET, WEIGHTED, FEW, GENERATIONS,
+                      TOLD)
         total = 0
         for row in range(RANKS * TOKENS):       # the experts read
             at = result * (RANKS * TOKENS) + row
@@ -125,8 +128,8 @@ def _held(array: np.ndarray) -> np.ndarray:
 
 def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs: int, scales: int = 0, chosen=SMALL,
                 times: int = 1, block: int = 1, weighted: str = "", **routing) -> tuple[tuple, SimpleNamespace]:
-    """A launch, and (route, x, x_scales, rows, row_scales, ends, places, weights, all_weights) of all ranks; weights are of the
-    type `weighted`."""
+    """A launch, and (route, x, x_scales, rows, row_scales, ends, places, weights, all_weights) of all ranks, and their world;
+    weights are of the type `weighted`."""
     world, route = mimw.World(ranks), routed(ranks, most, k, local, **routing)
     random, size = np.random.default_rng(1), moe_dispatch.listed(most, k, ranks * local, ranks, block)
     counts = [len(ids) for ids in route.ids]
@@ -144,7 +147,7 @@ def dispatching(ranks: int, most: int, k: int, local: int, words: int, programs:
         world.each(list(map(_held, x)), "x"), world.each(list(map(_held, route.ids)), "ids"), rows, ends, places, workspace, world,
         programs, tokens=world.each(counts), block=block, chosen=chosen, weights=weights, all_weights=all_weights, **scaled)
     made = SimpleNamespace(route=route, x=x, x_scales=x_scales if scales else None, rows=rows, row_scales=row_scales, ends=ends,
-                           places=places, block=block, weights=weights, all_weights=all_weights)
+                           places=places, block=block, weights=weights, all_weights=all_weights, world=world)
     if times > 1:
         return (dispatch_again, grid, args, {**meta, "TIMES": times}), made
     return (moe_dispatch.kernel, grid, args, meta), made
@@ -176,6 +179,11 @@ def whole_rows() -> tuple:
 def few_rows_there() -> tuple:
     """Four launches of few rows; the third one writes where the first one did."""
     return dispatching(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW)[0]
+
+
+def choices_as_words() -> tuple:
+    """Three launches of few rows whose choices and weights are words that say themselves that they have come."""
+    return dispatching(2, 2, 2, 2, 8, programs=1, times=3, chosen=replace(FEW, told=False), weighted="float32")[0]
 
 
 def few_rows_that_stay() -> tuple:

@@ -1,4 +1,5 @@
-"""Few tokens to the ranks of their experts, simulated: slots of their own, two generations, launches that run ahead, weights."""
+"""Few tokens to the ranks of their experts, simulated: slots of their own, two generations, launches that run ahead, weights, and
+choices that are told of or are words that say themselves that they have come."""
 
 import importlib
 import shutil
@@ -16,6 +17,7 @@ from tests.kernels.spread_experts import FEW, FEW_ROWS, ROWS, SMALL, assert_disp
 from tests.kernels.test_moe_on_several_gpus import ROUTINGS
 
 ONE = replace(FEW, generations=1)
+WORDS, ROWS_BY_WORDS = replace(FEW, told=False), replace(FEW_ROWS, told=False)
 
 
 def checked(launch, seeds: int = 3):
@@ -24,23 +26,26 @@ def checked(launch, seeds: int = 3):
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("chosen", [FEW, replace(FEW, whole=2, home=10), replace(FEW, few=2, tile=4), ONE,
-                                    replace(SMALL, generations=2)],
-                         ids=["few", "two warps", "announced first", "one generation", "many in two generations"])
+                                    replace(SMALL, generations=2), WORDS, replace(WORDS, few=2, tile=4, generations=1),
+                                    replace(SMALL, told=False)],
+                         ids=["few", "two warps", "announced first", "one generation", "many in two generations", "words",
+                              "words first", "many words"])
 def test_few_rows_go_to_their_experts(routing, chosen):
     launch, made = dispatching(2, 5, 2, 2, 8, programs=2, ids=ROUTINGS[routing], chosen=chosen, scales=4, block=2)
-    for _ in range(3 if routing == "any" else 1):       # the third one writes where the first one did
+    for _ in range(5 if routing == "any" else 1):       # the third one writes where the first one did, with other marks
         mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
         assert_dispatched(made)
 
 
 @pytest.mark.parametrize("ranks, tokens", [(2, [0, 3]), (4, [3, 0, 1, 3]), (1, [3])])
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_weights_travel_with_the_choices(ranks, tokens, dtype):
-    launch, made = dispatching(ranks, 3, 3, 2, 8, programs=1, tokens=tokens, chosen=replace(FEW, home=12), weighted=dtype)
+@pytest.mark.parametrize("dtype, told", [("float16", True), ("float32", True), ("bfloat16", False)])
+def test_weights_travel_with_the_choices(ranks, tokens, dtype, told):
+    chosen = replace(FEW, home=12, told=told)
+    launch, made = dispatching(ranks, 3, 3, 2, 8, programs=1, tokens=tokens, chosen=chosen, weighted=dtype)
     for _ in range(2):
         mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
         assert_dispatched(made)
-    launch, made = listing(ranks, 3, 3, 2, 8, programs=2, tokens=tokens, chosen=FEW_ROWS, weighted=dtype)
+    launch, made = listing(ranks, 3, 3, 2, 8, programs=2, tokens=tokens, chosen=replace(FEW_ROWS, told=told), weighted=dtype)
     mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
     assert_listed(made)
 
@@ -52,7 +57,8 @@ def test_weights_of_many_choices(monkeypatch):
     assert_dispatched(made)
 
 
-@pytest.mark.parametrize("chosen", [FEW_ROWS, replace(FEW_ROWS, generations=1)], ids=["two generations", "one generation"])
+@pytest.mark.parametrize("chosen", [FEW_ROWS, replace(FEW_ROWS, generations=1), ROWS_BY_WORDS],
+                         ids=["two generations", "one generation", "words"])
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_few_rows_stay_where_they_come(routing, chosen):
     launch, made = listing(2, 5, 2, 2, 8, programs=2, block=4, scales=4, ids=ROUTINGS[routing], chosen=chosen)
@@ -88,22 +94,33 @@ def test_a_result_may_lie_in_either_generation(wanted):
     listing(2, 2, 2, 2, 8, programs=1, times=6, chosen=FEW_ROWS, generation=0b101010)[0],
     listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=FEW_ROWS, generation=[0b0101, 0b1100])[0],
     listing(4, 1, 2, 1, 8, programs=1, times=3, chosen=FEW_ROWS, generation=0b001, tokens=[1, 0, 1, 1])[0],
-    listing(2, 2, 2, 2, 8, programs=2, chosen=FEW_ROWS, generation=1)[0]],
+    listing(2, 2, 2, 2, 8, programs=2, chosen=FEW_ROWS, generation=1)[0],
+    dispatching(2, 1, 2, 1, 8, programs=1, times=3, chosen=WORDS, weighted="float32")[0],
+    dispatching(4, 1, 1, 1, 8, programs=1, times=2, chosen=WORDS, tokens=[1, 0, 1, 1])[0],
+    dispatching(2, 2, 2, 1, 8, programs=2, chosen=replace(WORDS, few=2, tile=2))[0],
+    listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=ROWS_BY_WORDS, generation=0b0011)[0]],
     ids=["four times", "four ranks", "one generation", "many", "two programs", "one of them announces", "0 and 1 in turn, odd",
          "in turn", "as each wants",
-         "rows at four ranks", "rows of two programs"])
+         "rows at four ranks", "rows of two programs", "words", "words at four ranks", "words of two programs", "rows by words"])
 def test_nothing_is_found(launch):
     assert checked(launch).ok
 
 
-AGAIN = dict(dispatching=dict(times=4, chosen=FEW), listing=dict(times=4, chosen=FEW_ROWS, generation=0b0011))
+AGAIN = dict(dispatching=dict(times=4, chosen=FEW), listing=dict(times=4, chosen=FEW_ROWS, generation=0b0011),
+             words=dict(times=2, chosen=WORDS))
 WRONG = {
     "the last launch's half": ("announce.py", "self.call % self.GENERATIONS", "self.call * 0", "dispatching"),
-    "no announcements": ("announce.py", "launch.call * workers)", "(launch.call - 1) * workers)", "dispatching"),
+    "no announcements": ("places.py", "launch.call * workers)", "(launch.call - 1) * workers)", "dispatching"),
     "the generation that is read": ("few_rows.py", "said & 1, 1 - (said & 1)", "said & 1, said & 1", "listing"),
     "begun before": ("few_rows.py", "tl.where(has_begun(said, launch)", "tl.where(said >= 0", "listing"),
     "not put again": ("few_rows.py", "wanted != generation_by", "wanted < generation_by", "placing"),
     "arrived too early": ("few_rows.py", "    tell(signals, launch.call, RANKS - 1)\n", "", "listing"),
+    "words for one GPU": ("words.py", 'tl.atomic_store(there, words, mask=inside, sem="relaxed", scope="sys")',
+                          'tl.atomic_store(there, words, mask=inside, sem="relaxed", scope="gpu")', "words"),
+    "words in parts": ("words.py", 'tl.atomic_store(there, words, mask=inside, sem="relaxed", scope="sys")',
+                       "tl.store(there, words, mask=inside)", "words"),
+    "one mark for all": ("words.py", "1 + ((launch.call >> 1) & 1)", "1 + (launch.call * 0)", "rerouting"),
+    "nobody waits for words": ("words.py", "!= mark_of(launch))", "> mark_of(launch))", "rerouting"),
 }
 
 
@@ -126,8 +143,28 @@ def test_what_is_wrong_is_found(name, tmp_path, monkeypatch):
         with pytest.raises(AssertionError):
             placed(spread, [(1, 1), (1, 1), (0, 0), (1, 1), (1, 1)])
         return
-    given = AGAIN[launch] | dict(chosen=spread.FEW if launch == "dispatching" else spread.FEW_ROWS)
-    assert not checked(getattr(spread, launch)(2, 2, 2, 2, 8, programs=1, **given)[0]).ok
+    if launch == "rerouting":
+        with pytest.raises(AssertionError):
+            rerouted(spread)
+        return
+    chosen = dict(dispatching=spread.FEW, listing=spread.FEW_ROWS, words=replace(spread.FEW, told=False))[launch]
+    call = spread.listing if launch == "listing" else spread.dispatching
+    assert not checked(call(2, 2, 2, 2, 8, programs=1, **(AGAIN[launch] | dict(chosen=chosen)))[0]).ok
+
+
+def rerouted(spread):
+    """Launches of words that follow each other, with other experts each time; an AssertionError where rows are not there."""
+    (kernel, grid, args, meta), made = spread.dispatching(2, 5, 2, 2, 8, programs=2, chosen=replace(spread.FEW, told=False))
+    random = np.random.default_rng(3)
+    for _ in range(7):
+        for ids in made.route.ids:
+            ids[...] = random.integers(-1, 4, ids.shape)
+        mimw.simulate(kernel, grid, args[0], args[1], made.world.each(made.route.ids, "ids"), *args[3:], **meta)
+        spread.assert_dispatched(made)
+
+
+def test_words_of_other_launches_are_not_taken():
+    rerouted(spread_experts)
 
 
 def test_what_is_not_few_is_refused():
@@ -135,6 +172,10 @@ def test_what_is_not_few_is_refused():
         dispatching(2, 7, 2, 2, 8, programs=2, chosen=FEW)
     with pytest.raises(ValueError, match="9 tokens are not few for 2 programs"):
         listing(2, 9, 2, 2, 8, programs=2, chosen=FEW_ROWS)
+    with pytest.raises(ValueError, match="words have no room for 2097152 x 2 choices of 512 experts; take told=True"):
+        moe_dispatch.arguments(*(np.broadcast_to(np.int32(0), shape) for shape in (
+            (2 << 20, 8), (2 << 20, 2), (16, 8), (256, ), (2, 2 << 20, 2))), dict(staging=np.zeros((1, 1))),
+            SimpleNamespace(size=2), 2, chosen=replace(SMALL, told=False))
     with pytest.raises(ValueError, match="generations are 1 or 2"):
         replace(SMALL, generations=3)
     with pytest.raises(ValueError, match="generations are 1, or 2 of few rows"):
@@ -150,8 +191,11 @@ def test_what_is_few():
     decode, fp8, many = (moe_dispatch.chosen_for(most, 8, row, 132, 2) for most, row in ((128, 14336), (128, 7392), (4096, 14336)))
     assert (decode.few, decode.generations, decode.tile, decode.count) == (2, 2, 32, 1024) == (fp8.few, fp8.generations, 32, 1024)
     assert (many.few, many.generations, many.tile, many.count) == (0, 1, 128, 4096)
+    assert not decode.told and many.told and moe_dispatch.rows_chosen_for(4, 14336, 132, 2, 65536).told     # in too many bits
     few_rows, many_rows = (moe_dispatch.rows_chosen_for(most, 14336, 132) for most in (128, 4096))
     assert (few_rows.few, few_rows.generations, many_rows.few, many_rows.generations) == (1, 2, 0, 1)
+    assert not few_rows.told and many_rows.told
+    assert "told_weights" not in moe_dispatch.room_for(128, 8, 256, 14336, 132, 2, weighted=True)      # words hold them
     assert moe_dispatch.room_for(128, 8, 256, 14336, 132, 2)["staging"] == ((2, 128, 3584), "int32")
     assert moe_dispatch.rows_room_for(128, 8, 256, 14336, 132, 2)["received"] == ((4, 128, 3584), "int32")
     assert moe_dispatch.room_for(4096, 8, 256, 14336, 132, 2)["staging"] == ((1, 4096, 3584), "int32")

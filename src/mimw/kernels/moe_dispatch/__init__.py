@@ -33,6 +33,7 @@ CONTRACT = Contract(
     "x_scales is None or scales % 4 == 0 -- scales of a row must be multiples of 16 bytes, as words of int32",
     "ranks * most * k < 2 ** 31 -- places must fit into 32 bits", empty="tokens, scaled, own, count, numbers")
 SHARED = 200 << 10          # bytes of shared memory for the rings
+MOST_EXPERTS = 4096         # of all ranks, for which configurations are chosen
 MEET = 16384                # choices of a rank; fewer are counted sooner than programs meet
 ROOM = 16 << 20             # bytes of rows that come, up to which there is room for them twice
 SYMMETRIC = ("choices", "counts", "told_weights", "chunks", "counted", "told", "started", "arrived", "calls")
@@ -45,7 +46,8 @@ class Configuration:
     how many choices it ranks at a time, and counts at a time. `whole` warps take whole rows to their places, of which `unread` are
     then rows; each warp has slots of its own. With 0 one warp does, and they are copies. `few` rows have a slot each, and are
     loaded before it is known where they go; with 2 a program that announces choices puts its rows behind. Rows that come have
-    `generations` places in turn: with 2 nobody waits for the peers to begin.
+    `generations` places in turn: with 2 nobody waits for the peers to begin. Ranks are `told` of choices by signals; or choices go
+    as words that say themselves that they have come (words.py).
     """
 
     out: int = 4
@@ -57,6 +59,7 @@ class Configuration:
     whole: int = 0
     few: int = 0
     generations: int = 1
+    told: bool = True
 
     def __post_init__(self):
         _demand(1 <= self.group <= self.out and 1 <= self.unread < self.home,
@@ -71,15 +74,20 @@ def _demand(holds: bool, text: str) -> None:
         raise ValueError(text)
 
 
+def _slots(row_bytes: int, tables: int, needed: int) -> int:
+    """The number of rows that shared memory holds beside so many bytes; a ValueError where that is too few."""
+    slots = (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length())
+    _demand(slots >= needed, f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
+            f"tables, and {needed} are needed; dispatch parts of a row, or fewer tokens, one after the other")
+    return slots
+
+
 def configuration(row_bytes: int, tables: int = 0, k: int = 8, ranks: int = 2) -> Configuration:
     """The configuration for rows of so many bytes, scales included, beside `tables` bytes in shared memory; of k experts a token.
 
     Two warps take whole rows home. Peers are told the less often the more they are, since a rank sends each of them fewer rows, and
     of rows with few places here, which are on their way together (benchmarks/notes/dispatch-combine.md, "Whole rows, timed")."""
-    slots, pairs = (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length()), max(1, ranks // 2)
-    if slots < 6:
-        raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
-                         "tables, and 6 are needed; dispatch parts of a row, or fewer tokens, one after the other")
+    slots, pairs = _slots(row_bytes, tables, 6), max(1, ranks // 2)
     if slots < 10:
         return Configuration(out=2, home=slots - 2, unread=slots - 4)
     small = slots >= 24
@@ -100,6 +108,7 @@ class RowsConfiguration:
     count: int = 4096
     few: int = 0
     generations: int = 1
+    told: bool = True
 
     def __post_init__(self):
         _demand(1 <= self.unread < self.out, f"{self}: a ring has room for what is on its way: out for more than unread")
@@ -109,14 +118,10 @@ class RowsConfiguration:
 def rows_chosen_for(most: int, row_bytes: int, programs: int, ranks: int = 2, k: int = 8) -> RowsConfiguration:
     """The configuration that `rows_arguments` takes by itself. Where rows go to several peers half of the slots were faster."""
     tables = 4 * rounds_of(most, programs)
-    slots = min(16, (SHARED - tables) // max(16, 1 << (row_bytes - 1).bit_length()))
-    if slots < 2:
-        raise ValueError(f"rows of {row_bytes} bytes: {max(0, slots)} of them fit into shared memory beside {tables} bytes of "
-                         "tables, and 2 are needed; dispatch parts of a row, or fewer tokens, one after the other")
-    slots = slots if ranks == 2 else max(2, slots // 2)
-    few = -(-most // programs) <= slots
+    slots = max(2, min(16, _slots(row_bytes, tables, 2)) // (1 if ranks == 2 else 2))
+    few, choices = -(-most // programs) <= slots, most * k
     generations = 2 if few and ranks * most * row_bytes <= ROOM else 1
-    return RowsConfiguration(slots, slots // 2, *tiles(most * k, programs), int(few), generations)
+    return RowsConfiguration(slots, slots // 2, *tiles(choices, programs), int(few), generations, not (few and words_hold(choices)))
 
 
 def rounds_of(most: int, programs: int) -> int:
@@ -132,8 +137,8 @@ def tiles(choices: int, programs: int) -> tuple[int, int]:
 def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> Configuration:
     """The configuration that `arguments` takes by itself."""
     usual = configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())), k, ranks)
-    tile, count = tiles(most * k, programs)
-    return replace(usual, tile=tile, count=count, few=2 if has_few(usual, most, programs, ranks) else 0,
+    (tile, count), few = tiles(most * k, programs), has_few(usual, most, programs, ranks)
+    return replace(usual, tile=tile, count=count, few=2 if few else 0, told=not (few and words_hold(most * k)),
                    generations=2 if (ranks - 1) * most * row_bytes <= ROOM else 1)
 
 
@@ -143,11 +148,16 @@ def has_few(chosen: Configuration, most: int, programs: int, ranks: int) -> bool
     return rounds <= chosen.out and ranks * rounds <= chosen.home
 
 
+def words_hold(choices: int, experts: int = MOST_EXPERTS) -> bool:
+    """True if a word beside its mark has room for a rank's choice: an expert, and how many of it came before."""
+    return (experts + 1) << max(0, choices - 1).bit_length() <= 1 << 30
+
+
 def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, ranks: int, scale_bytes: int = 0,
              chosen: Configuration | None = None, weighted: bool = False) -> dict:
     """What a launch needs of symmetric memory: name -> (shape, type). `staging`, `staging_scales`, `choices`, `counts`,
-    `told_weights` and `chunks` may hold anything before; the words of the others are 0 before the first launch. All belong to
-    launches of these numbers and this configuration.
+    `told_weights` and `chunks` may hold anything before, but choices and counts that are not told of, and the words of the others,
+    are 0 before the first launch. All belong to launches of these numbers and this configuration.
 
     args:  tokens       of a rank, at most
            k            experts of a token
@@ -158,20 +168,20 @@ def room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: int, r
            weighted     whether weights travel with the choices
     """
     chosen = chosen or chosen_for(tokens, k, row_bytes + scale_bytes, programs, ranks)
-    held = chosen.generations * max(1, ranks - 1)
-    room = dict(staging=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted))
-    if scale_bytes:
-        room["staging_scales"] = (held, tokens, scale_bytes // 4), "int32"
-    return room
+    rows = _rows_for("staging", chosen.generations * max(1, ranks - 1), tokens, row_bytes, scale_bytes)
+    return rows | _board_for(tokens, k, experts, programs, ranks, weighted and chosen.told)
+
+
+def _rows_for(name: str, held: int, tokens: int, row_bytes: int, scale_bytes: int) -> dict:
+    room = {name: ((held, tokens, row_bytes // 4), "int32"), f"{name}_scales": ((held, tokens, scale_bytes // 4), "int32")}
+    return room if scale_bytes else {name: room[name]}
 
 
 def _board_for(tokens: int, k: int, experts: int, programs: int, ranks: int, weighted: bool) -> dict:
-    room = dict(choices=((2, ranks, tokens * k), "int64"), counts=((2, ranks, experts), "int32"),
-                chunks=((programs, experts), "int32"), counted=((1, ), "int64"), told=((ranks, ), "int64"),
-                started=((ranks, ), "int64"), arrived=((ranks, programs), "int64"), calls=((programs, ), "int64"))
-    if weighted:
-        room["told_weights"] = (2, ranks, tokens * k), "float32"
-    return room
+    board = dict(choices=((2, ranks, tokens * k), "int64"), counts=((2, ranks, experts), "int32"),
+                 chunks=((programs, experts), "int32"), counted=((1, ), "int64"), told=((ranks, ), "int64"),
+                 started=((ranks, ), "int64"), arrived=((ranks, programs), "int64"), calls=((programs, ), "int64"))
+    return board | (dict(told_weights=((2, ranks, tokens * k), "float32")) if weighted else {})
 
 
 def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int, x_scales=None, row_scales=None, tokens=None,
@@ -202,10 +212,8 @@ def arguments(x, ids, rows, ends, places, workspace: dict, world, programs: int,
     of = _Launch(given, ids, world, programs, tokens, dict(x_scales=x_scales, row_scales=row_scales, weights=weights,
                                                            all_weights=all_weights))
     chosen = chosen or chosen_for(of.most, of.k, 4 * (of.words + of.scales), programs, of.ranks)
-    of.fit(chosen, has_few(chosen, of.most, programs, of.ranks), "staging", workspace, max(1, of.ranks - 1))
-    meta = of.meta | dict(OUT=chosen.out, HOME=chosen.home, UNREAD=chosen.unread, GROUP=chosen.group, TILE=chosen.tile,
-                          COUNT=chosen.count, BLOCK=block, WHOLE=chosen.whole, WEIGHTED=int(weights is not None), FEW=chosen.few,
-                          GENERATIONS=chosen.generations)
+    meta = of.meta(chosen, block, has_few(chosen, of.most, programs, of.ranks), "staging", workspace, max(1, of.ranks - 1))
+    meta |= dict(HOME=chosen.home, GROUP=chosen.group, WHOLE=chosen.whole)
     args = (x, _or(x_scales, x), ids, _or(weights, ids), rows, _or(row_scales, rows), ends, places, _or(all_weights, places),
             workspace["staging"], workspace.get("staging_scales", workspace["staging"]), *_board(workspace), world, of.tokens)
     return (programs, ), args, meta
@@ -231,11 +239,8 @@ def rows_room_for(tokens: int, k: int, experts: int, row_bytes: int, programs: i
     are results: of the launch's generation the rows of each rank's tokens that have experts here, until this rank begins the next
     launch."""
     chosen = chosen or rows_chosen_for(tokens, row_bytes + scale_bytes, programs, ranks, k)
-    held = chosen.generations * ranks
-    room = dict(received=((held, tokens, row_bytes // 4), "int32"), **_board_for(tokens, k, experts, programs, ranks, weighted))
-    if scale_bytes:
-        room["received_scales"] = (held, tokens, scale_bytes // 4), "int32"
-    return room
+    rows = _rows_for("received", chosen.generations * ranks, tokens, row_bytes, scale_bytes)
+    return rows | _board_for(tokens, k, experts, programs, ranks, weighted and chosen.told)
 
 
 def rows_arguments(x, ids, sources, ends, places, workspace: dict, world, programs: int, block: int = 1, x_scales=None,
@@ -261,10 +266,8 @@ def rows_arguments(x, ids, sources, ends, places, workspace: dict, world, progra
         raise ValueError(f"sources has {at_one(sources).shape[0]} numbers; {of.ranks} ranks of {of.most} tokens with {of.k} "
                          f"experts each need {numbers} in blocks of {block}")
     chosen = chosen or rows_chosen_for(of.most, 4 * (of.words + of.scales), programs, of.ranks, of.k)
-    of.fit(chosen, -(-of.most // programs) <= chosen.out, "received", workspace, of.ranks)
+    meta = of.meta(chosen, block, -(-of.most // programs) <= chosen.out, "received", workspace, of.ranks)
     received = workspace["received"]
-    meta = of.meta | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count,
-                          WEIGHTED=int(weights is not None), FEW=chosen.few, GENERATIONS=chosen.generations)
     args = (x, _or(x_scales, x), ids, _or(weights, ids), sources, ends, places, _or(all_weights, places), received,
             workspace.get("received_scales", received), *_board(workspace), world, of.tokens, generation)
     return (programs, ), args, meta
@@ -277,17 +280,24 @@ class _Launch:
         self.ranks, one_x = size_of(world), at_one(given["x"])
         ones = {name: at_one(one) for name, one in (given | scaled | dict(ids=ids)).items() if one is not None}
         of = CONTRACT.check(**ones, ranks=self.ranks, programs=programs)
-        self.programs = programs
+        self.programs, self.weighted = programs, "weights" in ones
         self.words, self.most, self.k, self.scales = of.words, of.most, of.k, getattr(of, "scales", 0)
         rounds, width = rounds_of(self.most, programs), 1 << (self.k - 1).bit_length()
         choices = 1024 // (width * max(2, 1 << (self.ranks - 1).bit_length()))      # of a rank, whose numbers registers hold
         self.tokens = one_x.shape[0] if tokens is None else tokens
-        self.meta = dict(TOKENS=self.most, K=self.k, RANKS=self.ranks, LOCAL=of.local, WORDS=self.words,
-                         SCALES=self.scales, ROUNDS=rounds, SLOTS=min(rounds, max(1, choices)), MEET=MEET, num_warps=4)
+        self.sizes = dict(TOKENS=self.most, K=self.k, RANKS=self.ranks, LOCAL=of.local, WORDS=self.words, SCALES=self.scales,
+                          ROUNDS=rounds, SLOTS=min(rounds, max(1, choices)))
 
-    def fit(self, chosen: Configuration | RowsConfiguration, has_few: bool, name: str, workspace: dict, ranks: int) -> None:
-        """Demand that few rows are few, and that the workspace has the configuration's generations for so many ranks' rows."""
+    def meta(self, chosen: Configuration | RowsConfiguration, block: int, has_few: bool, name: str, workspace: dict,
+             ranks: int) -> dict:
+        """The constants that both kernels take. Few rows have to be few, words to hold choices, and the workspace has to have the
+        configuration's generations for so many ranks' rows."""
         _demand(has_few or not chosen.few,
                 f"{chosen}: {self.most} tokens are not few for {self.programs} programs: each row has a slot of its own")
-        found, wanted = at_one(workspace[name]).shape[0], chosen.generations * ranks
+        experts, found, wanted = self.ranks * self.sizes["LOCAL"], at_one(workspace[name]).shape[0], chosen.generations * ranks
+        _demand(chosen.told or words_hold(self.most * self.k, experts),
+                f"{chosen}: words have no room for {self.most} x {self.k} choices of {experts} experts; take told=True")
         _demand(found == wanted, f"{name} has {found} x tokens rows and needs {wanted}: its room is of another configuration")
+        return self.sizes | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count, MEET=MEET,
+                                 WEIGHTED=int(self.weighted), FEW=chosen.few, GENERATIONS=chosen.generations, TOLD=chosen.told,
+                                 num_warps=4)

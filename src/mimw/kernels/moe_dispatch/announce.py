@@ -1,7 +1,7 @@
-"""Who gets how many rows: each GPU counts its choices, sends them to all GPUs, and each works out where the rows it gets belong.
+"""Who gets how many rows: each GPU counts its choices, and sends them to all GPUs, which find out where their rows belong.
 
-Input: at each GPU the experts that its tokens have chosen. Output: at each GPU the place of every choice of one of its own experts
-among the rows that it gets, which lie by expert, then by rank, then by token. For example, of two GPUs with one expert each:
+Input: at each GPU the experts that its tokens have chosen. Output: at each GPU what places.py makes the places of all its rows of,
+which lie by expert, then by rank, then by token. For example, of two GPUs with one expert each:
 
     rank 0    ids 0 1 0     sends ranks 0 and 1: counts 2 1, choices (0, 0) (1, 0) (0, 1): expert, how many of it came before
     rank 1    ids 1 0 1                          counts 1 2, choices (1, 0) (0, 0) (1, 1)
@@ -11,7 +11,8 @@ A program has a span of choices. What came before that it counts by itself, in s
 counts its own, leaves what it found in `chunks`, and adds up what the programs before it have left. An id that is no expert's, as
 -1, is no choice. Programs without choices have nothing to say, and signal nothing. Weights travel beside the choices, if there are
 any. A message alternates between two halves: who sends for the second time has received, in the launch between, what each rank has
-sent after its first one had ended.
+sent after its first one had ended. A signal says that it is there, behind a fence that waits for all that the multiprocessor has on
+its way; or it is words that say so themselves (words.py).
 """
 
 from typing import Any
@@ -24,13 +25,15 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
+from .words import mark_of, marked_choice, put, with_weight
 
 
 @tle.struct
 class Launch:
     """Launch number `call` of all ranks, which has one half of the arrays that alternate: of each GPU's `tokens`, TOKENS at most,
     with K experts each of RANKS x LOCAL. A program has ROUNDS tokens at most, and looks at SLOTS of them at a time, and at TILE
-    choices. Rows that come have GENERATIONS places in turn. `calls` counts launches, in a word for each program."""
+    choices. Rows that come have GENERATIONS places in turn. Ranks are TOLD of announcements by signals, or these are words that say
+    so themselves (words.py). `calls` counts launches, in a word for each program."""
     world: Any
     tokens: Any
     calls: tl.tensor
@@ -44,13 +47,14 @@ class Launch:
     SLOTS: tl.constexpr
     TILE: tl.constexpr
     GENERATIONS: tl.constexpr
+    TOLD: tl.constexpr
 
     @mimw.jit
     def numbered(self):
         """The launch with its number. Each task looks for itself, so that none begins behind a load that it does not need."""
         call = tl.load(self.calls + tl.program_id(0)) + 1
         return Launch(self.world, self.tokens, self.calls, call, (call & 1).to(tl.int32), self.TOKENS, self.K, self.RANKS,
-                      self.LOCAL, self.ROUNDS, self.SLOTS, self.TILE, self.GENERATIONS)
+                      self.LOCAL, self.ROUNDS, self.SLOTS, self.TILE, self.GENERATIONS, self.TOLD)
 
     @mimw.jit
     def first_place(self):
@@ -154,89 +158,87 @@ def announce(ids, weights, board, launch, COUNT: tl.constexpr, MEET: tl.constexp
     if program < workers:
         choices, counts = at_ranks(board.choices, 0, world, RANKS), at_ranks(board.counts, 0, world, RANKS)
         signals, before = at_ranks(board.signals + me, 0, world, RANKS), tle.gpu.alloc([BINS], tl.int32)
+        end = tl.minimum(begin + span, numel)
+        expert, valid = chosen(ids, begin, end, TILE, EXPERTS)      # on their way while those before are counted
         tl.store(tle.gpu.local_ptr(before), tl.zeros([BINS], tl.int32))
         if MOST <= MEET:
             count(ids, before, 0, tl.minimum(begin, numel), COUNT, EXPERTS)
         else:
-            count_before(ids, before, board, launch, begin, tl.minimum(begin + span, numel), workers, COUNT)
+            count_before(ids, before, board, launch, begin, end, workers, COUNT)
         for first in range(begin, min(begin + span, MOST), TILE):
-            expert, valid = chosen(ids, first, numel, TILE, EXPERTS)
             same = (expert[None, :] == expert[:, None]) & (slot[None, :] < slot[:, None])
             nth = tl.load(tle.gpu.local_ptr(before, (tl.where(valid, expert, 0), ))) + tl.sum(same.to(tl.int32), 1)
-            choice = tl.where(valid, expert.to(tl.int64) << 32 | nth.to(tl.int64), -1)
-            for step in tl.static_range(RANKS):
-                tl.store(choices[step] + mine * MOST + first + slot, choice, mask=first + slot < MOST)
-            if weights.GIVEN:
-                send_weights(weights, mine * MOST, first, numel, launch)
+            send_choices(expert, nth, valid, weights, choices, mine * MOST, first, numel, launch)
             tl.atomic_add(tle.gpu.local_ptr(before, (tl.where(valid, expert, 0), )), 1, mask=valid)
+            expert, valid = chosen(ids, first + TILE, end, TILE, EXPERTS)
         if program == workers - 1:
-            bins = tl.arange(0, BINS)
-            total = tl.load(tle.gpu.local_ptr(before))
+            send_counts(tl.load(tle.gpu.local_ptr(before)), counts, mine * EXPERTS, launch)
+        if launch.TOLD:
+            tlx.fence("sys")        # one for all signals
             for step in tl.static_range(RANKS):
-                tl.store(counts[step] + mine * EXPERTS + bins, total, mask=bins < EXPERTS)
-        tlx.fence("sys")        # one for all signals
-        for step in tl.static_range(RANKS):
-            tlx.signal(signals[step], sem="relaxed")
+                tlx.signal(signals[step], sem="relaxed")
 
 
 @mimw.jit
-def announce_first(ids, weights, board, outgoing, launch, COUNT: tl.constexpr, MEET: tl.constexpr):
-    """`announce`, with rows of the same program behind it: a signal waits for all that its multiprocessor has on its way. The
-    rows of programs that announce nothing are on the link meanwhile."""
-    span, workers = shares(launch)
-    if tl.program_id(0) >= workers:
-        tlx.barrier_arrive(outgoing.known)
-    announce(ids, weights, board, launch, COUNT, MEET)
-    if tl.program_id(0) < workers:
-        tlx.barrier_arrive(outgoing.known)
+def send_choices(expert, nth, valid, weights, choices, mine, first, numel, launch):
+    """A tile of choices from `first` on, and their weights, to all GPUs."""
+    RANKS: tl.constexpr = launch.RANKS
+    choice = first + tl.arange(0, launch.TILE)
+    inside = choice < launch.TOKENS * launch.K
+    if launch.TOLD:
+        word = tl.where(valid, expert.to(tl.int64) << 32 | nth.to(tl.int64), -1)
+        for step in tl.static_range(RANKS):
+            tl.store(choices[step] + mine + choice, word, mask=inside)
+        if weights.GIVEN:
+            send_weights(weights, mine, first, numel, launch)
+    else:
+        word = marked_choice(expert, nth, valid, launch)
+        if weights.GIVEN:
+            word = with_weight(word, own_weights(weights, choice, numel))
+        for step in tl.static_range(RANKS):
+            put(choices[step] + mine + choice, word, inside)
+
+
+@mimw.jit
+def send_counts(total, counts, mine, launch):
+    """The number of choices of each expert to all GPUs."""
+    RANKS: tl.constexpr = launch.RANKS
+    bins = tl.arange(0, total.shape[0])
+    for step in tl.static_range(RANKS):
+        there, inside = counts[step] + mine + bins, bins < RANKS * launch.LOCAL
+        if launch.TOLD:
+            tl.store(there, total, mask=inside)
+        else:
+            put(there, (total << 2) | mark_of(launch), inside)
 
 
 @mimw.jit
 def find_and_announce(ids, weights, board, outgoing, launch, FIRST: tl.constexpr, FEW: tl.constexpr, COUNT: tl.constexpr,
                       MEET: tl.constexpr):
-    """Find the peers of this program's tokens, and announce its choices. Rows may go when peers are known, but of a program that
-    announces, with FEW = 2, behind that."""
-    find_peers(ids, outgoing, launch, FIRST, not FEW)
-    if FEW == 2:
-        announce_first(ids, weights, board, outgoing, launch, COUNT, MEET)
-    else:
+    """Find the peers of this program's tokens, if these are not FEW, and announce its choices. Rows may go when peers are known;
+    with FEW = 2 also behind what their program announces: a signal waits for all that its multiprocessor has on its way."""
+    if not FEW:
+        find_peers(ids, outgoing, launch, FIRST, True)
         tlx.barrier_arrive(outgoing.known)
-        announce(ids, weights, board, launch, COUNT, MEET)
+    announce(ids, weights, board, launch, COUNT, MEET)
+    if FEW == 2:
+        tlx.barrier_arrive(outgoing.known)
+
+
+@mimw.jit
+def own_weights(weights, choice, numel):
+    """The weights of this rank's choices, as fp32; 0 where there is no token."""
+    return tl.load(weights.own + choice, mask=choice < numel, other=0.0).to(tl.float32)
 
 
 @mimw.jit
 def send_weights(weights, at, first, numel, launch):
-    """The weights of a tile of choices from `first` on to all GPUs, as fp32; 0 where there is no token."""
+    """The weights of a tile of choices from `first` on to all GPUs."""
     RANKS: tl.constexpr = launch.RANKS
     there, choice = at_ranks(weights.told, 0, launch.world, RANKS), first + tl.arange(0, launch.TILE)
-    weight = tl.load(weights.own + choice, mask=choice < numel, other=0.0).to(tl.float32)
+    weight = own_weights(weights, choice, numel)
     for step in tl.static_range(RANKS):
         tl.store(there[step] + at + choice, weight, mask=choice < launch.TOKENS * launch.K)
-
-
-@mimw.jit
-def starts_of(board, ends, launch, BLOCK: tl.constexpr):
-    """The first row of each rank for each of this one's LOCAL experts, [RANKS * a power of two] in shared memory; `ends` becomes
-    the row behind each expert's last one, whose rows are filled up to whole blocks."""
-    RANKS: tl.constexpr = launch.RANKS
-    LOCAL: tl.constexpr = launch.LOCAL
-    BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
-    me, expert = tlx.world_rank(launch.world), tl.arange(0, BINS)
-    mine = board.counts + launch.half * (RANKS * RANKS * LOCAL) + me * LOCAL + expert
-    total, of_ranks = tl.zeros([BINS], tl.int32), ()
-    for rank in tl.static_range(RANKS):     # all loads first: none waits for another
-        of_ranks = of_ranks + (tl.load(mine + rank * (RANKS * LOCAL), mask=expert < LOCAL, other=0), )
-    for rank in tl.static_range(RANKS):
-        total += of_ranks[rank]
-    total = tl.cdiv(total, BLOCK) * BLOCK
-    end = tl.cumsum(total)
-    if tl.program_id(0) == 0:
-        tl.store(ends + expert, end, mask=expert < LOCAL)
-    starts, start = tle.gpu.alloc([triton.next_power_of_2(RANKS) * BINS], tl.int32), end - total
-    for rank in tl.static_range(RANKS):
-        tl.store(tle.gpu.local_ptr(starts, (rank * BINS + expert, )), start)
-        start += of_ranks[rank]
-    return starts
 
 
 @mimw.jit
@@ -265,74 +267,3 @@ def find_peers(ids, outgoing, launch, FIRST: tl.constexpr, LISTED: tl.constexpr)
             have += tl.sum(has.to(tl.int32))
     if LISTED:
         tl.store(tle.gpu.local_ptr(outgoing.count, (0, )), have)
-
-
-@mimw.jit
-def wait_for_announcements(board, launch):
-    """Wait until those of all ranks are there."""
-    me = tlx.world_rank(launch.world)
-    span, workers = shares(launch)
-    for step in range(launch.RANKS):
-        tlx.wait_signal(board.signals + (me + step) % launch.RANKS, launch.call * workers)
-
-
-@mimw.jit
-def own_choices(launch, first):
-    """Of SLOTS rounds from `first` on: (a column of rounds, of their tokens' choices the numbers among those of a rank, whether
-    there is such a choice)."""
-    round, j = first + tl.arange(0, launch.SLOTS)[:, None], tl.arange(0, triton.next_power_of_2(launch.K))[None, :]
-    token = tl.program_id(0) + round * tl.num_programs(0)
-    return round, token, token * launch.K + j, (token < launch.TOKENS) & (j < launch.K)
-
-
-@mimw.jit
-def told_choices(board, launch, first):
-    """All ranks' choices of SLOTS rounds from `first` on: a tuple, one behind the other on their way."""
-    RANKS: tl.constexpr = launch.RANKS
-    round, token, number, inside = own_choices(launch, first)
-    found = ()
-    for rank in tl.static_range(RANKS):
-        of_rank = board.choices + (launch.half * RANKS + rank) * (launch.TOKENS * launch.K)
-        found = found + (tl.load(of_rank + number, mask=inside, other=-1), )
-    return found
-
-
-@mimw.jit
-def place_of(choice, starts, launch, rank):
-    """The place of each of a rank's choices here, or -1."""
-    LOCAL: tl.constexpr = launch.LOCAL
-    expert = (choice >> 32).to(tl.int32) - tlx.world_rank(launch.world) * LOCAL
-    here = (choice >= 0) & (expert >= 0) & (expert < LOCAL)
-    start = tl.load(tle.gpu.local_ptr(starts, (tl.where(here, rank * triton.next_power_of_2(LOCAL) + expert, 0), )))
-    return tl.where(here, start + (choice & 0x7FFFFFFF).to(tl.int32), -1)
-
-
-@mimw.jit
-def keep_weights(weights, launch, rank, number, inside):
-    """Those of a rank's choices out of the board, which its peers write again, into this rank's own memory."""
-    ALL: tl.constexpr = launch.TOKENS * launch.K
-    weight = tl.load(weights.told + (launch.half * launch.RANKS + rank) * ALL + number, mask=inside, other=0.0)
-    tl.store(weights.every + rank * ALL + number, weight, mask=inside)
-
-
-@mimw.jit
-def find_places(board, weights, places, own_places, ends, launch, BLOCK: tl.constexpr):
-    """places[rank, token, j], of the tokens that this program has of each rank: the row of that choice here, or -1; the same in
-    shared memory, by round instead of token. With them the weights, if there are any."""
-    ROUNDS: tl.constexpr = launch.ROUNDS
-    WIDTH: tl.constexpr = triton.next_power_of_2(launch.K)
-    ALL: tl.constexpr = launch.TOKENS * launch.K
-    j = tl.arange(0, WIDTH)[None, :]
-    wait_for_announcements(board, launch)
-    choices = told_choices(board, launch, 0)
-    starts = starts_of(board, ends, launch, BLOCK)
-    for first in range(0, ROUNDS, launch.SLOTS):
-        round, token, number, inside = own_choices(launch, first)
-        for rank in tl.static_range(launch.RANKS):
-            place = place_of(choices[rank], starts, launch, rank)
-            tl.store(places + rank * ALL + number, place, mask=inside)
-            tl.store(tle.gpu.local_ptr(own_places, ((rank * ROUNDS + round) * WIDTH + j, )), place)
-            if weights.GIVEN:
-                keep_weights(weights, launch, rank, number, inside)
-        if ROUNDS > launch.SLOTS:
-            choices = told_choices(board, launch, first + launch.SLOTS)

@@ -17,6 +17,7 @@ import mimw
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
+from .announce import find_peers
 from .rings import Rows, drain, fill, number, tell
 from .whole_rows import places_in
 
@@ -30,9 +31,11 @@ def load_few(x, ring, first, rounds):
 
 
 @mimw.jit
-def load_few_out(x, ring, launch):
-    """The rows of this program's tokens."""
+def load_few_out(x, ids, ring, outgoing, launch, FIRST: tl.constexpr):
+    """The rows of this program's tokens; while they come, their peers."""
     load_few(x, ring, 0, launch.rounds(launch.tokens))
+    find_peers(ids, outgoing, launch, FIRST, False)
+    tlx.barrier_arrive(outgoing.known)
 
 
 @mimw.jit

@@ -8,9 +8,9 @@ expert's end; the place of each choice. For example:
     dispatch[grid](*args, **meta)               at every GPU
 
 Nouns: two rings of rows in shared memory, `out` and `home`; in symmetric memory `staging`, where the peers put their tokens, and
-what announce.py sends. Roles: the first task finds peers, announces, and finds places; `load_out` and `put` send rows to the peers,
-beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their places. FEW rows
-have a slot each (few.py).
+what announce.py sends. Roles: the first task finds peers, announces, and finds places (places.py); `load_out` and `put` send rows
+to the peers, beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their
+places. FEW rows have a slot each (few.py).
 
 A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer
 gets a signal when GROUP rounds of rows are there, and copies them on while others come. All copies are bulk copies: bytes move,
@@ -18,8 +18,8 @@ whatever they mean.
 
 `staging` has GENERATIONS places for a row. With one it is free when its owner has begun this launch, as then its last one has
 ended: so each rank says that it begins, and waits for the peers to say so. With two, taken in turn, what this launch writes was
-read in the last one but one. That has ended where its owner has announced its choices in the last one, which this rank has waited
-for there: so nobody says or waits for anything. Signals count launches, in `calls` each program for itself.
+read in the last one but one. That has ended where its owner has signalled rows in the last one, for which this rank has waited
+there: so nobody says or waits for anything more. Signals count launches, in `calls` each program for itself.
 """
 
 import triton
@@ -30,8 +30,9 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import Board, Launch, Outgoing, Weights, find_and_announce, find_places
+from .announce import Board, Launch, Outgoing, Weights, find_and_announce
 from .few import load_few_home, load_few_out, put_few, spread_few
+from .places import find_places
 from .rings import Home, Ring, Rows, drain, fill, number, tell
 from .whole_rows import spread_whole
 
@@ -149,7 +150,8 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
              K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr, SCALES: tl.constexpr,
              OUT: tl.constexpr, HOME: tl.constexpr, UNREAD: tl.constexpr, GROUP: tl.constexpr, TILE: tl.constexpr,
              COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr, MEET: tl.constexpr,
-             WEIGHTED: tl.constexpr = 0, WHOLE: tl.constexpr = 0, GENERATIONS: tl.constexpr = 1, FEW: tl.constexpr = 0):
+             WEIGHTED: tl.constexpr = 0, WHOLE: tl.constexpr = 0, GENERATIONS: tl.constexpr = 1, FEW: tl.constexpr = 0,
+             TOLD: tl.constexpr = True):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
     WHOLE warps, if any, take rows to their places as whole_rows.py says.
 
@@ -159,6 +161,7 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
                         this GPU's own
     staging             symmetric, (GENERATIONS (RANKS - 1), TOKENS, WORDS), and staging_scales likewise; may hold anything
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
+                        where ranks are TOLD of them, else 0 before the first launch
     announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
@@ -171,13 +174,13 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
     out_scales, home_scales = tlx.local_alloc((SCALE, ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, HOME)
     out_ring = Ring(out_words, out_scales, tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), OUT)
     home_ring = Ring(home_words, home_scales, tlx.alloc_barriers(HOME), tlx.alloc_barriers(HOME), HOME)
-    known, placed = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
+    known, placed = tlx.alloc_barriers(1, arrive_count=2 if FEW == 2 else 1), tlx.alloc_barriers(1)
     targets, rounds = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
     outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
     home = Home(tle.gpu.alloc([triton.next_power_of_2(RANKS) * ROUNDS * triton.next_power_of_2(K)], tl.int32), placed)
     if WHOLE and not FEW:
         issued = tle.gpu.alloc([triton.next_power_of_2(HOME)], tl.int32)
-    launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS)
+    launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS, TOLD)
     board, given = Board(choices, counts, announced, chunks, counted), Weights(weights, told_weights, all_weights, WEIGHTED)
     own, held = Rows(x, x_scales, WORDS, SCALES), Rows(staging, staging_scales, WORDS, SCALES)
     if GENERATIONS == 1:
@@ -192,7 +195,7 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):
             if FEW:
-                load_few_out(own, out_ring, launch)
+                load_few_out(own, ids, out_ring, outgoing, launch, 1)
             else:
                 load_out(own, out_ring, outgoing)
         with tlx.async_task(num_warps=1):

@@ -12,7 +12,7 @@ expert each:
 
 Nouns: a ring of rows in shared memory, and `received` in symmetric memory, whose place for a token is its rank and number, so that
 nothing must be known before it is sent. Roles: the first task finds out who gets what, announces it (announce.py), and makes the
-lists; `load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
+lists (places.py); `load_out` and `put` send each row once to each GPU that has experts of it, this one as well.
 
 A result is its owner's until it begins the next launch. So with one place for each row (GENERATIONS) `received` is free when its
 owner has begun this launch, for which `put` waits. Of few rows there may be two, and few_rows.py says who writes to which. A peer
@@ -27,61 +27,41 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..at_ranks import at_ranks
-from .announce import (
-    Board,
-    Launch,
-    Outgoing,
-    Weights,
-    find_and_announce,
-    keep_weights,
-    own_choices,
-    place_of,
-    starts_of,
-    told_choices,
-    wait_for_announcements,
-)
+from .announce import Board, Launch, Outgoing, Weights, find_and_announce
 from .few import load_few_out
 from .few_rows import begin, put_few_rows
 from .kernel import load_out
+from .places import announced, keep_weights, own_choices, places_of, starts_of, told_choices
 from .rings import Ring, Rows, drain, number, tell
 
 
 @mimw.jit
-def fill_up(board, starts, sources, launch, BLOCK: tl.constexpr):
-    """Each expert's list up to whole blocks with RANKS * TOKENS, which is no row's number."""
-    RANKS: tl.constexpr = launch.RANKS
-    LOCAL: tl.constexpr = launch.LOCAL
-    BINS: tl.constexpr = triton.next_power_of_2(LOCAL)
-    me, last = tlx.world_rank(launch.world), RANKS - 1
-    for expert in range(tl.program_id(0), LOCAL, tl.num_programs(0)):
-        begin = number(starts, expert)
-        of_last = tl.load(board.counts + (launch.half * RANKS + last) * (RANKS * LOCAL) + me * LOCAL + expert)
-        behind = number(starts, last * BINS + expert) + of_last
-        at = behind + tl.arange(0, triton.next_power_of_2(BLOCK))
-        tl.store(sources + at, at * 0 + RANKS * launch.TOKENS, mask=at < begin + tl.cdiv(behind - begin, BLOCK) * BLOCK)
+def fill_up(behind, starts, sources, launch, BLOCK: tl.constexpr):
+    """Each expert's list, which ends before `behind`, up to whole blocks with RANKS * TOKENS, which is no row's number."""
+    experts = tl.arange(0, behind.shape[0])
+    for expert in range(tl.program_id(0), launch.LOCAL, tl.num_programs(0)):
+        begin, last = number(starts, expert), tl.sum(tl.where(experts == expert, behind, 0))
+        at = last + tl.arange(0, triton.next_power_of_2(BLOCK))
+        tl.store(sources + at, at * 0 + launch.RANKS * launch.TOKENS, mask=at < begin + tl.cdiv(last - begin, BLOCK) * BLOCK)
 
 
 @mimw.jit
 def make_lists(board, weights, sources, ends, places, launch, BLOCK: tl.constexpr):
     """places[rank, token, j], of the tokens that this program has of each rank: where among the numbers of all experts' rows that
     choice is, or -1; sources[place] is the number of its row. With them the weights, if there are any."""
-    TOKENS: tl.constexpr = launch.TOKENS
-    ALL: tl.constexpr = TOKENS * launch.K
-    wait_for_announcements(board, launch)
-    choices = told_choices(board, launch, 0)
-    starts = starts_of(board, ends, launch, BLOCK)
-    if BLOCK > 1:
-        fill_up(board, starts, sources, launch, BLOCK)
+    counts, choices = announced(board, launch)
+    starts, behind = starts_of(counts, ends, launch, BLOCK)
     for first in range(0, launch.ROUNDS, launch.SLOTS):
-        round, token, number, inside = own_choices(launch, first)
-        for rank in tl.static_range(launch.RANKS):
-            place = place_of(choices[rank], starts, launch, rank)
-            tl.store(places + rank * ALL + number, place, mask=inside)
-            tl.store(sources + place, tl.broadcast_to(rank * TOKENS + token, place.shape), mask=place >= 0)
-            if weights.GIVEN:
-                keep_weights(weights, launch, rank, number, inside)
+        rank, round, token, number, inside = own_choices(launch, first)
+        place = places_of(choices, rank, starts, launch)
+        tl.store(places + number, place, mask=inside)
+        tl.store(sources + place, tl.broadcast_to(rank * launch.TOKENS + token, place.shape), mask=place >= 0)
+        if weights.GIVEN:
+            keep_weights(weights, launch, choices, number, inside)
         if launch.ROUNDS > launch.SLOTS:
             choices = told_choices(board, launch, first + launch.SLOTS)
+    if BLOCK > 1:
+        fill_up(behind, starts, sources, launch, BLOCK)
 
 
 @mimw.jit
@@ -118,7 +98,7 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
                   TOKENS: tl.constexpr, K: tl.constexpr, RANKS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
                   SCALES: tl.constexpr, BLOCK: tl.constexpr, OUT: tl.constexpr, UNREAD: tl.constexpr, TILE: tl.constexpr,
                   COUNT: tl.constexpr, ROUNDS: tl.constexpr, SLOTS: tl.constexpr, MEET: tl.constexpr, WEIGHTED: tl.constexpr = 0,
-                  FEW: tl.constexpr = 0, GENERATIONS: tl.constexpr = 1):
+                  FEW: tl.constexpr = 0, GENERATIONS: tl.constexpr = 1, TOLD: tl.constexpr = True):
     """Of each GPU's `tokens`, at most TOKENS, with K experts each of RANKS x LOCAL; rows are WORDS of int32, with SCALES of them.
 
     weights, all_weights    if WEIGHTED, of this GPU's choices, and (RANKS, TOKENS, K) fp32 for those of all; told_weights
@@ -128,6 +108,7 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
     received            symmetric, (GENERATIONS RANKS, TOKENS, WORDS), and received_scales likewise; may hold anything. The result
                         lies in this `generation`
     choices, counts     symmetric, two halves of (RANKS, TOKENS K) int64, and of (RANKS, RANKS LOCAL) int32; may hold anything
+                        where ranks are TOLD of them, else 0 before the first launch
     announced, started  symmetric, int64, a word for each rank; arrived  a word for each rank and program
     chunks              of this rank alone, (programs, RANKS LOCAL) int32; counted  one int64
     calls               int64, a word for each program, of this rank alone. All words are 0 before the first launch, and are left to
@@ -136,10 +117,11 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
     me, program = tlx.world_rank(world), tl.program_id(0)
     SCALE: tl.constexpr = triton.next_power_of_2(SCALES) if SCALES else 4
     words, scales = tlx.local_alloc((triton.next_power_of_2(WORDS), ), tl.int32, OUT), tlx.local_alloc((SCALE, ), tl.int32, OUT)
-    ring, known = Ring(words, scales, tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), OUT), tlx.alloc_barriers(1)
+    ring = Ring(words, scales, tlx.alloc_barriers(OUT), tlx.alloc_barriers(OUT), OUT)
+    known = tlx.alloc_barriers(1, arrive_count=2 if FEW == 2 else 1)
     targets, rounds = tle.gpu.alloc([ROUNDS], tl.int32), tle.gpu.alloc([ROUNDS], tl.int32)
     outgoing = Outgoing(targets, rounds, tle.gpu.alloc([1], tl.int32), known)
-    launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS)
+    launch = Launch(world, tokens, calls, 0, 0, TOKENS, K, RANKS, LOCAL, ROUNDS, SLOTS, TILE, GENERATIONS, TOLD)
     board, given = Board(choices, counts, announced, chunks, counted), Weights(weights, told_weights, all_weights, WEIGHTED)
     if program == tl.num_programs(0) - 1:       # of few tokens it has no choices, which all ranks wait for
         if GENERATIONS == 1:
@@ -154,7 +136,7 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
             make_lists(board, given, sources, ends, places, this, BLOCK)
         with tlx.async_task(num_warps=1):
             if FEW:
-                load_few_out(Rows(x, x_scales, WORDS, SCALES), ring, launch)
+                load_few_out(Rows(x, x_scales, WORDS, SCALES), ids, ring, outgoing, launch, 0)
             else:
                 load_out(Rows(x, x_scales, WORDS, SCALES), ring, outgoing)
         with tlx.async_task(num_warps=1):
