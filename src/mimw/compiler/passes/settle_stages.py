@@ -1,0 +1,51 @@
+"""What stands between stages goes where Triton wants it, and the loop's halves part before it and meet behind it.
+
+Input: a program that `check_warp_stages` accepts. Output: in each gap between stages the wait first, then arithmetic, so that this
+belongs to the stage behind it; arithmetic behind the last stage belongs to that stage. An example:
+
+    for { stage_start A stage_end  add wait  stage_start B stage_end  add }
+    halves_part  for { stage_start A stage_end  wait add  stage_start B  add stage_end }  halves_meet
+
+Triton takes all that stands between two borders for a stage (WarpPipeliner): a sum behind the last border would be a stage of its
+own, with a barrier, and a sum in front of a wait would leave the loop without a pipeline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir import Block, Op, Program
+from ..analysis.warp_stages import StagedBlock, staged, waits_for_own
+
+
+def settle_stages(program: Program) -> Program:
+    """The program with its stages side by side."""
+    return replace(program, body=_settled(program.body)) if program.named("stage_start") else program
+
+
+def _settled(block: Block) -> Block:
+    ops = []
+    for op in block.ops:
+        inside = op.with_blocks(_settled)
+        around = op.name == "for" and staged(op.blocks[0]) is not None
+        ops += [Op("halves_part", site=op.site), inside, Op("halves_meet", site=op.site)] if around else [inside]
+    found = staged(block.with_ops(ops))
+    return block.with_ops(ops if found is None else _in_order(found))
+
+
+def _in_order(found: StagedBlock) -> list[Op]:
+    ops: list[Op] = []
+    for gap, stage in zip(found.gaps, found.stages):
+        ops += [*_parted(gap), stage.start, *stage.ops, stage.end]
+    waits, others = _split(found.gaps[-1])
+    return [*ops[:-1], *others, ops[-1], *waits, *found.last]
+
+
+def _parted(gap: tuple[Op, ...]) -> list[Op]:
+    waits, others = _split(gap)
+    return [*waits, *others]
+
+
+def _split(gap: tuple[Op, ...]) -> tuple[list[Op], list[Op]]:
+    """The waits of a gap, and what else stands there: a wait gives tokens only, which arithmetic does not take."""
+    return [op for op in gap if waits_for_own(op.row)], [op for op in gap if not waits_for_own(op.row)]
