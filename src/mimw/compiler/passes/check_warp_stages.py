@@ -51,7 +51,7 @@ def _check(found: StagedBlock, around: Op | None, task: Op | None) -> None:
         raise KernelError(f"warp_pipeline_stage: {_HALVES}, and the barriers between stages are of all waves, in whatever task.",
                           first, task.site, hint="put the loop with the stages outside of tasks: the stages take their place.")
     if around is None or around.name != "for":
-        what = "no loop" if around is None else f"a `{around.name}`, not directly in the body of a loop over a range"
+        what = "no loop" if around is None else f"the body of `{around.name}`, not directly in that of a loop over a range"
         raise KernelError(f"warp_pipeline_stage: {_HALVES}; this one stands in {what}.", first,
                           hint="put the stages directly in the body of a `for` loop over a range or tl.range; tl.static_range unrolls "
                                "its body, and leaves no loop.")
@@ -83,11 +83,11 @@ def _check_inside(op: Op, start: Op) -> None:
             raise KernelError("warp_pipeline_stage: a stage begins in another one.", inner.site, start.site,
                               hint="end the one stage before the next one begins.")
         if waits_for_own(row):
-            raise KernelError(f"warp_pipeline_stage: {row.word or inner.name} waits in a stage; a wait counts for the stage that it "
+            raise KernelError(f"warp_pipeline_stage: {row.word} waits in a stage; a wait counts for the stage that it "
                               "stands behind, since all waves of a half have to be done with it.", inner.site, start.site,
                               hint="put the wait between the stages, behind this one.")
         if "sync" in row.effects and row.needs_all_threads:
-            raise KernelError(f"warp_pipeline_stage: {row.word or inner.name} is for all waves of the work-group, of which half are in "
+            raise KernelError(f"warp_pipeline_stage: {row.word} is for all waves of the work-group, of which half are in "
                               "another stage.", inner.site, start.site, hint="put it in front of the loop or behind it.")
 
 
@@ -98,7 +98,7 @@ def _check_between(gap: tuple[Op, ...]) -> None:
                           *(op.site for op in waits[:2]), hint="write one wait, for the fewest that may be under way.")
     for op in gap:
         if not _waits(op) and (op.row.effects not in ({"pure"}, {"debug"}) or "dot" in op.row.traits):
-            raise KernelError(f"warp_pipeline_stage: {op.row.word or op.name} stands between stages, where there is room for waits and "
+            raise KernelError(f"warp_pipeline_stage: {op.row.word} stands between stages, where there is room for waits and "
                               "arithmetic only.", op.site, hint="put it into one of the stages.")
 
 

@@ -72,7 +72,7 @@ class HalvesOrder:
         """The halves of `task` meet."""
         self.halves.pop(task, None)
 
-    def waited(self, task) -> None:
+    def _waited(self, task) -> None:
         """`task` has waited for copies: those that are over, in either half, ended in the stage in front of the wait."""
         if (halves := self.halves.get(task)) is not None:
             for one in halves.recent:

@@ -234,7 +234,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder, HalvesOrder):
         if line.closed > pending:
             task.strand.clock[line.strand] = max(task.strand.clock.get(line.strand, 0), line.closed - pending)
             if self.halves:
-                self.waited(task)
+                self._waited(task)
 
     def _group(self, task, group: str) -> Group:
         groups = task.strand.groups

@@ -16,6 +16,12 @@ def sched_barrier(emitter: Emitter, op: Op):
     emitter.builder.create_amd_sched_barrier(op.mask)
 
 
+@emits("uniform")
+def uniform(emitter: Emitter, op: Op):
+    """Give the value itself, where lanes have no registers in common."""
+    return emitter.of(op.value)
+
+
 @emits("distinct_range")
 def distinct_range(emitter: Emitter, op: Op):
     return distinct(emitter, op)
