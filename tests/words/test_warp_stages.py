@@ -16,7 +16,7 @@ from mimw.errors import TargetError
 from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly, to_ttgir
 
-CHIPS = {"gfx942": 8, "gfx950": 8, "gfx1250": 16}       # waves of two halves of 256 threads
+CHIPS = {"gfx942": 64, "gfx950": 64, "gfx1250": 32}      # lanes of a wave
 ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(4)}
 
 
@@ -45,9 +45,9 @@ def gemm(a_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
     tl.store(c_ptr + m[:, None] * BN + n[None, :], sums)
 
 
-def compiled(chip, to=to_assembly, kernel=gemm, warps=None, **constants):
+def compiled(chip, to=to_assembly, kernel=gemm, warps=8, **constants):
     constants = dict(BM=128, BN=128, BK=32) if kernel is gemm else constants
-    return to(kernel, {"a_ptr": "*fp16", "b_ptr": "*fp16", "c_ptr": "*fp32", "K": "i32"}, constants, chip, dict(num_warps=CHIPS[chip] if warps is None else warps), attrs=ALIGNED)
+    return to(kernel, {"a_ptr": "*fp16", "b_ptr": "*fp16", "c_ptr": "*fp32", "K": "i32"}, constants, chip, dict(num_warps=warps), attrs=ALIGNED)
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -55,7 +55,7 @@ def compiled(chip, to=to_assembly, kernel=gemm, warps=None, **constants):
 def test_values_are_those_of_the_body_in_order(chip, chunks):
     a, b = (np.random.default_rng(seed).standard_normal((64, 32 * chunks)).astype(np.float16) for seed in (0, 1))
     c = np.zeros((64, 64), np.float32)
-    mimw.simulate(gemm, (1, ), a, b, c, 32 * chunks, 64, 64, 32, num_warps=CHIPS[chip], target=chip)
+    mimw.simulate(gemm, (1, ), a, b, c, 32 * chunks, 64, 64, 32, num_warps=8, target=chip)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-5, atol=1e-4)
 
 
@@ -90,11 +90,11 @@ def test_the_halves_part_meet_between_stages_and_come_together(chip):
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-def test_the_second_half_is_the_threads_from_256_on(chip):
-    assert re.search(r"icmp (?:samesign )?ugt i32 %\S+, 255\b", compiled(chip).stage("llir"))
+def test_the_second_half_is_the_waves_from_the_fifth_on(chip):
+    assert re.search(rf"icmp (?:samesign )?ult i32 %\S+, {4 * CHIPS[chip]}\b", compiled(chip).stage("llir"))
 
 
-@pytest.mark.parametrize("chip", ["gfx942", "gfx950", "gfx1250"])
+@pytest.mark.parametrize("chip", CHIPS)
 def test_reads_of_two_stages_stay_two(chip):
     text = compiled(chip, to_ttgir, kernel=twice).stage("ttgir")
     body = text[text.index("scf.for"):]
@@ -126,9 +126,10 @@ def test_other_chips_have_no_stages(chip):
     assert 'with tlx.warp_pipeline_stage(priority=2):' in said
 
 
-def test_a_launch_of_another_size_is_refused():
-    assert "launch with num_warps=8" in refusal(twice, "256 threads on gfx950", warps=4)
-    assert "launch with num_warps=16" in refusal(twice, "256 threads on gfx1250", "gfx1250", warps=8)
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("warps", [4, 16])
+def test_a_launch_of_another_size_is_refused(chip, warps):
+    assert "launch with num_warps=8" in refusal(twice, f"launched with num_warps={warps}", chip, warps)
 
 
 @mimw.jit

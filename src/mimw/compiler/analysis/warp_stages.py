@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...ir import Block, Op, OpDef
 
-HALF = 256  # threads, whose waves are a half: Triton tells the halves apart by the thread's number (ConvertWarpPipeline)
+HALF = 4  # waves, one on each SIMD of a compute unit: Triton takes those from the fifth on for the second half (ConvertWarpPipeline)
 
 
 @dataclass(frozen=True)

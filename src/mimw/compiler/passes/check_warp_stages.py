@@ -1,6 +1,6 @@
 """Stages that the two halves of a work-group's waves can run one stage apart.
 
-Input: a program and its target. Output: nothing, or a `KernelError` with the author's lines. For example:
+Input: a program. Output: nothing, or a `KernelError` with the author's lines. For example:
 
     for i in range(n):
         with tlx.warp_pipeline_stage("read"): ...
@@ -22,16 +22,14 @@ from ..analysis.warp_stages import HALF, StagedBlock, staged, waits_for_own
 _HALVES = "two halves of the waves run the stages of a loop one stage apart"
 
 
-def check_warp_stages(program: Program, target: Target) -> None:
+def check_warp_stages(program: Program, _: Target) -> None:
     """Raise `KernelError` at the first stage, or op in or between stages, that cannot be run by halves."""
     stages = program.named("stage_start")
     if not stages:
         return
-    threads = program.num_warps * target.warp_size
-    if threads != 2 * HALF:
-        raise KernelError(f"warp_pipeline_stage: {_HALVES}, and each half is {HALF} threads; this kernel is launched with num_warps="
-                          f"{program.num_warps}, {threads} threads on {target}.", stages[0].site,
-                          hint=f"launch with num_warps={2 * HALF // target.warp_size}.")
+    if program.num_warps != 2 * HALF:
+        raise KernelError(f"warp_pipeline_stage: {_HALVES}, and each half is {HALF} waves; this kernel is launched with num_warps="
+                          f"{program.num_warps}.", stages[0].site, hint=f"launch with num_warps={2 * HALF}.")
     _look(program.body, None, None)
 
 
