@@ -47,7 +47,8 @@ def gemm(a_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 
 def compiled(chip, to=to_assembly, kernel=gemm, warps=8, **constants):
     constants = dict(BM=128, BN=128, BK=32) if kernel is gemm else constants
-    return to(kernel, {"a_ptr": "*fp16", "b_ptr": "*fp16", "c_ptr": "*fp32", "K": "i32"}, constants, chip, dict(num_warps=warps), attrs=ALIGNED)
+    signature = {"a_ptr": "*fp16", "b_ptr": "*fp16", "c_ptr": "*fp32", "K": "i32"}
+    return to(kernel, signature, constants, chip, dict(num_warps=warps), attrs=ALIGNED)
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -71,7 +72,7 @@ AWAIT = {"gfx942": r"s_waitcnt vmcnt\(0\)", "gfx950": r"s_waitcnt vmcnt\(0\)", "
 
 
 def steps(chip, assembly) -> str:
-    """One letter for each instruction that matters: Copy, Wait, Meeting, Branch of half of the waves, Product, priorities 0 and 1."""
+    """One letter for each instruction that matters: Copy, Wait, Meeting, Branch of half of the waves, Product, priority 0, 1."""
     kinds = {"P": MATRIX[chip], "C": COPY[chip], "W": AWAIT[chip], "M": MEET[chip] + r"\b", "0": "s_setprio 0", "1": "s_setprio 1",
              "B": "s_cbranch_execz"}
     found = (next((letter for letter, pattern in kinds.items() if re.match(rf"\s+{pattern}", line)), "")

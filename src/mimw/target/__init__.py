@@ -57,7 +57,7 @@ FEATURES: dict[str, str] = {
     "native": "compiler of GPU code (PTX, LLVM IR, CUDA C++)",
     "multimem": "instructions on the memory of all GPUs at once (multimem)",
     "stages": "warp pipeline, in which two halves of the waves run the stages of a loop one apart",
-    "sched_barrier": "barrier to the scheduling of instructions",
+    "scheduling": "barrier to the scheduling of instructions",
 }
 """What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
 that its op needs (`needs`)."""
@@ -161,7 +161,7 @@ def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
-_EVERY_AMD = frozenset(("stages", "sched_barrier"))
+_EVERY_AMD = frozenset(("stages", "scheduling"))
 _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}

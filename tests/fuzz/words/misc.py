@@ -231,7 +231,6 @@ def sizes(make: Maker):
 @word("misc", 0.7)
 def uniform(make: Maker):
     line = make.shape(1)
-    make.skips["compile gfx942"] = make.skips["compile gfx950"] = "assume_uniform of AMD is not offered yet"
     make.let(
         Value(
             f"tl.zeros({list(line)}, tl.int32) + tlx.assume_uniform(flag + pid)",

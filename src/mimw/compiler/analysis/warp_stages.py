@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...ir import Block, Op, OpDef
 
-HALF = 4  # waves, one on each SIMD of a compute unit: Triton takes those from the fifth on for the second half (ConvertWarpPipeline)
+HALF = 4  # waves, one on each SIMD of a compute unit: for Triton those from the fifth on are the second half (ConvertWarpPipeline)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ from .wait_pairs import wait_pairs
 __all__ = [
     "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
     "check_async_dot",
-    "check_bytes", "check_cluster", "check_copies", "check_descriptors", "check_exchanges", "check_exclusive", "check_named_barriers", "check_padding",
+    "check_bytes", "check_cluster", "check_copies", "check_descriptors", "check_exchanges", "check_exclusive",
+    "check_named_barriers", "check_padding",
     "check_pairs", "check_peers", "check_pipes",
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",

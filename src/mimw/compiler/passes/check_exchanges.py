@@ -2,11 +2,11 @@
 
 Input: a program, what Triton made of its loops, and what its allocator decided. Output: nothing, or a `KernelError`. For example:
 
-    with tlx.warp_pipeline_stage(): s = tl.sum(x, 1)        refused, if a row of `x` lies in several waves: they meet in scratch memory
+    with tlx.warp_pipeline_stage(): s = tl.sum(x, 1)        refused, if a row of `x` lies in several waves: these meet in memory
 
 A stage is run by half of the waves while the other half is in another one. What Triton does through scratch memory (a change of
-layout, a reduction across waves) takes all waves at one place. Only finished layouts tell; `check_warp_stages` refuses what no layout
-could mend.
+layout, a reduction across waves) takes all waves at one place. Only finished layouts tell; `check_warp_stages` refuses what no
+layout could mend.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..storage import written
 
 
 def check_exchanges(program: Program, found: Any, pieces: Iterable[Any]) -> None:
-    """Raise `KernelError` for a piece of scratch memory of an op in a stage, and if `found` are not the pipelines of the program."""
+    """Raise `KernelError` for a piece of scratch memory of an op in a stage, and if `found` are not the author's pipelines."""
     inside = set(_in_stages(program))
     numbers = {number: op for number, op in enumerate(program.walk()) if op in inside}
     for piece in pieces:
@@ -29,8 +29,8 @@ def check_exchanges(program: Program, found: Any, pieces: Iterable[Any]) -> None
             raise KernelError(
                 f"warp_pipeline_stage: {piece.op.partition('.')[2]} for {op.row.word} moves elements between waves through "
                 f"{piece.end - piece.start} bytes of shared memory, and half of the waves are in another stage.", written(op.site),
-                hint="do it outside of the loop, or lay the tile out so that each wave has what it needs: a reduction along a row that "
-                     "lies in one wave, an operand that is read from its buffer in the layout of the product.")
+                hint="do it outside of the loop, or lay the tile out so that each wave has what it needs: a reduction along a row "
+                     "that lies in one wave, an operand that is read from its buffer in the layout of the product.")
     if found.made < found.wanted or found.longer:
         loop = next(op for op in program.named("for") if staged(op.blocks[0]) is not None)
         what = "a stage of its own of what its passes put behind the last one" if found.longer else "no pipeline of it"

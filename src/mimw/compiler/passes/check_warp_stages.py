@@ -7,9 +7,10 @@ Input: a program. Output: nothing, or a `KernelError` with the author's lines. F
         tl.store(..)                                   refused: it stands between stages
         with tlx.warp_pipeline_stage("multiply"): ...
 
-Triton makes a pipeline of a loop whose body has at least two stages, with nothing but waits between them; of any other loop it makes
-none, without a word (WarpPipeliner), or fails without a line (ConvertWarpPipeline). While one half is in a stage the other half is in
-the one before. So a word that all waves of the work-group do together cannot stand in a stage: half of them would do it later.
+Triton makes a pipeline of a loop whose body has at least two stages, with nothing but waits between them; of any other loop it
+makes none, without a word (WarpPipeliner), or fails without a line (ConvertWarpPipeline). While one half is in a stage the other
+half is in the one before. So a word that all waves of the work-group do together cannot stand in a stage: half of them would do it
+later.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def _check(found: StagedBlock, around: Op | None, task: Op | None) -> None:
     if around is None or around.name != "for":
         what = "no loop" if around is None else f"the body of `{around.name}`, not directly in that of a loop over a range"
         raise KernelError(f"warp_pipeline_stage: {_HALVES}; this one stands in {what}.", first,
-                          hint="put the stages directly in the body of a `for` loop over a range or tl.range; tl.static_range unrolls "
-                               "its body, and leaves no loop.")
+                          hint="put the stages directly in the body of a `for` loop over a range or tl.range; tl.static_range "
+                               "unrolls its body, and leaves no loop.")
     if found.nested is not None:
         raise KernelError("warp_pipeline_stage: a stage begins in another one.", found.nested.site, first,
                           hint="end the one stage before the next one begins.")
@@ -66,8 +67,8 @@ def _check(found: StagedBlock, around: Op | None, task: Op | None) -> None:
         _check_between(gap)
     ends = [next(filter(_waits, gap), None) for gap in (found.gaps[0], found.gaps[-1])]
     if None not in ends:
-        raise KernelError("warp_pipeline_stage: waits stand both in front of the first stage and behind the last one, which are one "
-                          "place: the loop goes round.", *(op.site for op in ends),
+        raise KernelError("warp_pipeline_stage: waits stand both in front of the first stage and behind the last one, which are "
+                          "one place: the loop goes round.", *(op.site for op in ends),
                           hint="wait at one of the two: behind the last stage, and once before the loop.")
 
 

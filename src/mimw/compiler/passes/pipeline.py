@@ -69,8 +69,8 @@ from .place_aliases import check_aliases, place_aliases
 from .place_group_barriers import place_group_barriers
 from .place_lanes import place_lanes
 from .place_tensor_memory import place_tensor_memory
-from .share_captures import share_captures
 from .settle_stages import settle_stages
+from .share_captures import share_captures
 from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
 from .slot_arrays import slot_arrays

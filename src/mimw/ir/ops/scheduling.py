@@ -8,7 +8,7 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
 from ..type_rules import as_operand, given
 from .table import define
 
-define("sched_barrier", "mask:#int", None, "none", "sync", ours=True, traits="alone", needs="sched_barrier",
+define("sched_barrier", "mask:#int", None, "none", "sync", ours=True, traits="alone", needs="scheduling",
        word="amd_sched_barrier", cost="free", doc="Only instructions of the kinds in `mask` are moved across this place.")
 define("uniform", "value:num", as_operand(0), "none", "pure", ours=True, cost="move", elements_of="value", pointer_of="value",
        word="assume_uniform", doc="The value, which is the same in all lanes: the first lane's.")

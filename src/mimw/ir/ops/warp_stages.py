@@ -12,8 +12,8 @@ from .table import define
 define("stage_start", "", None, "none", "sync", ours=True, needs="stages", word="warp_pipeline_stage", cost="free",
        doc="A stage begins.")
 define("stage_end", "label:#str? priority:#int?", None, "none", "sync", ours=True, needs="stages", word="warp_pipeline_stage",
-       cost="sync", doc="The stage ends: a half goes on when the other half has ended the stage before it. priority: of the waves in "
-       "this stage, 0 to 3.")
+       cost="sync", doc="The stage ends: a half goes on when the other half has ended the stage before it. priority: of the waves "
+       "in this stage, 0 to 3.")
 define("halves_part", "", None, "none", "sync", ours=True, needs="stages", word="warp_pipeline_stage", cost="sync",
        doc="All waves meet; from here on the second half is a stage behind the first one.")
 define("halves_meet", "", None, "none", "sync", ours=True, needs="stages", word="warp_pipeline_stage", cost="sync",

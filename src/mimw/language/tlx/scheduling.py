@@ -11,8 +11,8 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import capability, word
-from ..refuse import refuse
 from ..numbers import is_int
+from ..refuse import refuse
 
 __all__ = ["amd_sched_barrier", "assume_uniform", "rematerialized_range"]
 
@@ -59,8 +59,8 @@ def amd_sched_barrier(mask: tl.constexpr = 0, _semantic=None) -> None:
 @word
 def rematerialized_range(start: tl.constexpr, end: tl.constexpr, identity: tl.constexpr, placement: tl.constexpr = None,
                          _semantic=None) -> tl.tensor:
-    """`tl.arange(start, end)` that is not made one with a range of another `identity`: so that its registers need not live as long as
-    the other one's.
+    """`tl.arange(start, end)` that is not made one with a range of another `identity`: so that its registers need not live as long
+    as the other one's.
 
     args:      start, end - constexpr ints, as of tl.arange: a power of two apart
                identity   - a constexpr int or string

@@ -1,6 +1,6 @@
 """Stages of a loop body that two halves of the waves run one stage apart.
 
-Input: the arguments of a `with` statement's call, and the block. Output: ops that mark where the stage begins and ends. For example:
+Input: the arguments of a `with` statement's call, and the block. Output: ops that mark where the stage begins and ends. An example:
 
     for i in range(n):
         with tlx.warp_pipeline_stage("read", priority=0): ...          stage_start; ..; stage_end 'read' 0
@@ -11,8 +11,8 @@ Input: the arguments of a `with` statement's call, and the block. Output: ops th
 from __future__ import annotations
 
 from ..core import check_in_kernel, compile_time, host_constructible
-from ..refuse import refuse
 from ..numbers import is_int
+from ..refuse import refuse
 from .async_task import Region
 
 __all__ = ["warp_pipeline_stage"]
@@ -26,8 +26,8 @@ class warp_pipeline_stage(Region):
     args:      label    - (opt) a string, for who reads the code of the compiler
                priority - (opt) 0 to 3: who may issue first on a SIMD, the waves in this stage or those in another one. If one stage
                           of a loop has a priority, those without one have 0
-    orders:    what a half did in a stage -> what the other half does two stages on, and later. Accesses to a buffer in one stage, or
-               in neighbouring ones, are ordered by nothing: `mimw.check` says so (docs/MEMORY_MODEL.md)
+    orders:    what a half did in a stage -> what the other half does two stages on, and later. Accesses to a buffer in one stage,
+               or in neighbouring ones, are ordered by nothing: `mimw.check` says so (docs/MEMORY_MODEL.md)
     not:       copies, which are there for the other half one stage behind the stage that ends in their wait
     errors:    ValueError for another label or priority; TargetError on a chip that is not AMD's; KernelError at the line of a stage
                that stands in no `for` loop, alone, in another stage or in a task; of a loop, a wait, or a meeting of all waves in a

@@ -1,17 +1,17 @@
 """Two halves of a task's waves, one stage of a loop apart: which accesses to shared memory that leaves without an order.
 
-Input: where stages begin, and the task's accesses in them, which the simulator makes once, in the order of the body. Output: nothing,
-or a `DataRace` for two accesses that are not two stages apart. For example:
+Input: where stages begin, and the task's accesses in them, which the simulator makes once, in the order of the body. Output:
+nothing, or a `DataRace` for two accesses that are not two stages apart. For example:
 
     order.part(task, copies)        the loop begins; these copies are under way
     order.next_stage(task)          stage 1: local_store tiles[0]
     order.next_stage(task)          stage 2: local_load tiles[0]     DataRace: the first half reads while the second one writes
 
-While the first half is in stage k + 1 the second one is in stage k, and both end these at one barrier. So stage k of one half is over
-when the other half starts stage k + 2; Triton puts the waits for LDS at the barriers between (ConvertWarpPipeline looks at stages two
-and more apart). In one stage, and in neighbouring ones, a half comes too early to what the other half does, whichever barrier there is.
-Which elements of a tile lie in which half only layouts say; so each half may touch all of them, but for what one op touches in one
-stage. A copy lasts from its issue to the stage behind which it is waited for: each half waits for its own part.
+While the first half is in stage k + 1 the second one is in stage k, and both end these at one barrier. So stage k of one half is
+over when the other half starts stage k + 2; Triton puts the waits for LDS at the barriers between (ConvertWarpPipeline looks at
+stages two and more apart). In one stage, and in neighbouring ones, a half comes too early to what the other half does, whichever
+barrier there is. Which elements of a tile lie in which half only layouts say; so each half may touch all of them, but for what one
+op touches in one stage. A copy lasts from its issue to the stage behind which it is waited for: each half waits for its own part.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Access:
 
 @dataclass(eq=False, slots=True)
 class _Halves:
-    """A task in a loop of stages: the number of the stage, over all trips, and the accesses that later ones may come too close to."""
+    """A task in a loop of stages: the number of the stage, over all trips, and accesses to which later ones may be too close."""
 
     stage: int = 0
     recent: list[_Access] = field(default_factory=list)
@@ -121,6 +121,6 @@ def _too_close(task, earlier: _Access, later: _Access, apart: int) -> DataRace:
     ended = f", which is waited for {'behind that stage' if apart == 0 else 'behind the stage before'}" if copied else f" {far}"
     hint = ("wait for it two stages ahead: behind the stage before that one" if copied else
             "put two borders between them, by a stage more or by buffers of which each is used every other trip")
-    return fail(kind, task, later.op, f"{later.op.name} {'writes' if later.write else 'reads'} {later.name}, which {did}{ended}. The "
-                "halves of the waves are one stage apart, so one half comes to the later access before the other half has done the "
-                "earlier one", earlier.op.site, hint=hint)
+    does = f"{later.op.name} {'writes' if later.write else 'reads'}"
+    return fail(kind, task, later.op, f"{does} {later.name}, which {did}{ended}. The halves of the waves are one stage apart, so "
+                "one half comes to the later access before the other half has done the earlier one", earlier.op.site, hint=hint)

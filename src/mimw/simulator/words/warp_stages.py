@@ -1,7 +1,7 @@
 """Stages of a loop, which two halves of the waves run one stage apart.
 
-Input: a task at an op of `ir/ops/warp_stages.py`. Output: none: values are those of the body in order. What the halves may do to each
-other's shared memory `memory_model/halves.py` looks at, which is told where stages begin and what has been waited for:
+Input: a task at an op of `ir/ops/warp_stages.py`. Output: none: values are those of the body in order. What the halves may do to
+each other's shared memory `memory_model/halves.py` looks at, which is told where stages begin and what has been waited for:
 
     halves_part ... stage_start      from here on accesses are held against those of this stage and the one before
 """

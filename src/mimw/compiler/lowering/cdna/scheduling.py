@@ -26,7 +26,9 @@ def uniform(emitter: Emitter, op: Op):
     value, wide = emitter.of(op.value), isinstance(type_, Pointer) or type_.bits == 64
     made = builder.get_int64_ty() if wide else builder.get_int16_ty() if type_.bits == 16 else builder.get_int32_ty()
     pointer = isinstance(type_, Pointer)
-    bits = builder.create_ptr_to_int(value, made) if pointer else value if not type_.is_float else builder.create_bitcast(value, made)
+    bits = value
+    if pointer or type_.is_float:
+        bits = builder.create_ptr_to_int(value, made) if pointer else builder.create_bitcast(value, made)
     found = _wide(builder, bits) if wide else _narrow(builder, bits, type_.bits)
     if pointer:
         return builder.create_int_to_ptr(found, emitter.types.element(type_))
