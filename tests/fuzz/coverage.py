@@ -70,6 +70,8 @@ OPS_NOT_HERE = {
     **dict.fromkeys(("dsa_load", "dsa_fetch", "dsa_store", "dsa_move", "dsa_to_tensor", "dsa_to_buffer", "dsa_binary",
                      "dsa_subview", "dsa_extract_slice", "dsa_insert_slice", "dsa_extract_element", "local_free"),
                     _LOCAL),
+    **dict.fromkeys(("stage_start", "stage_end", "halves_part", "halves_meet", "sched_barrier", "uniform"),
+                    "AMD's alone; tests/words/test_warp_stages.py and test_scheduling.py have them"),
     "barrier_test": "as barrier_try_wait, whose op it is",
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
