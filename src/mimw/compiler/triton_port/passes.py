@@ -113,6 +113,8 @@ def amd_passes(arch: str, operands: bool = False, nonkdim: int = 0, kpack: int =
     yield "optimize_thread_locality", ttgpu.add_optimize_thread_locality
     yield "accelerate_matmul", lambda pm: amd.passes.ttgpuir.add_accelerate_matmul(pm, arch, nonkdim, kpack)  # tl.dot to MFMA
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
+    yield "optimize_epilogue", amd.passes.ttgpuir.add_optimize_epilogue  # a product is stored from the layout that it has: each
+    #   store in its place, its pointers and mask in that layout, in which neighbouring elements of a row are in one lane
     if operands:
         yield "read_operands", read_operands
     yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
