@@ -242,21 +242,6 @@ def uniform(make: Maker):
     )
 
 
-@word("misc", 0.7)
-def range_of_its_own(make: Maker):
-    line = make.shape(1)
-    identity = make.draws.pick(["load", "store", 3])
-    make.let(
-        Value(
-            f"tlx.rematerialized_range(0, {line[0]}, {identity!r}) + pid",
-            f"np.arange({line[0]}, dtype=np.int32) + pid",
-            "i32",
-            line,
-            line[0] + 64,
-        )
-    )
-
-
 @word("misc", 1)
 def while_on_data(make: Maker):
     """A loop whose end the data decides."""
