@@ -127,3 +127,9 @@ def test_the_code_on_other_chips(chip, tile):
     assembly = to_assembly(ping_pong, SIGNATURE, constants, chip, {"num_warps": 8}, attrs=ALIGNED).stage("amdgcn")
     assert re.search(r"\.vgpr_spill_count: +0", assembly) and "s_setprio 1" in assembly
     assert re.search(r"v_mfma_f32_32x32x8_f16" if chip == "gfx942" else r"v_wmma_f32_16x16x32_f16", assembly)
+
+
+def test_explain_names_the_stages():
+    grid, args = launch(64, 64, 128)
+    text = str(mimw.explain(ping_pong, grid, *args, num_warps=8, target="gfx950"))
+    assert "2 stages, 'read', 'multiply': one half of the waves is a stage ahead of the other half" in text

@@ -112,3 +112,9 @@ def test_ranges_of_two_identities_stay_two(chip, one, other, where, count):
     x, y = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
     mimw.simulate(ranges, (1, ), x, y, one, other, where, target=chip)
     assert (y == x).all()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_ranges_become_a_binary(chip):
+    code = compile_kernel(ranges, {"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"ONE": "load", "OTHER": "store", "WHERE": None}, chip)
+    assert code.stage("hsaco") and "; store" in code.stage("amdgcn")

@@ -12,7 +12,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.errors import TargetError
+from mimw.compiler import guard
+from mimw.compiler.pipeline import refusals
+from mimw.compiler.triton_port.text import module_of
+from mimw.errors import OrderChanged, TargetError
 from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly, to_ttgir
 
@@ -115,6 +118,29 @@ def twice(a_ptr, b_ptr, c_ptr, K):
             tl.store(c_ptr + i * 512 + at, tlx.local_load(tile[0]).to(tl.float32))
 
 
+def test_the_guard_sees_a_read_that_changes_its_stage(monkeypatch, tmp_path):
+    """A pass that takes a border past a read is refused, with both lines."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    genuine = guard.optimise
+
+    def wrong(module, listed, observer=None):
+        listed = list(listed)
+        module = genuine(module, listed, observer)
+        return _border_ahead_of_the_read(module) if "coalesce" in [name for name, _ in listed] else module
+
+    monkeypatch.setattr(guard, "optimise", wrong)
+    with pytest.raises(OrderChanged, match="pass 'coalesce' moved") as caught:
+        compiled("gfx950", to_ttgir, kernel=twice)
+    assert {site.function for site in caught.value.sites} == {"twice"}
+
+
+def _border_ahead_of_the_read(module):
+    lines = str(module).splitlines()
+    border = next(at for at, line in enumerate(lines) if "triton.warp_pipeline.border" in line)
+    read = max(at for at, line in enumerate(lines[:border]) if "ttg.local_load" in line)
+    return module_of("\n".join([*lines[:read], lines[border], *lines[read:border], *lines[border + 1:]]), module.context)
+
+
 def refusal(kernel, text, chip="gfx950", warps=8, kind=triton.CompilationError, **constants):
     with pytest.raises(kind, match=text) as caught:
         compiled(chip, to_ttgir, kernel=kernel, warps=warps, **constants)
@@ -181,6 +207,16 @@ def test_a_mistake_is_refused_at_its_line(what, text, line):
 
 def test_without_a_mistake_it_compiles():
     assert "pipelined_for" in compiled("gfx950", to_ttgir, kernel=wrong, WHAT="nothing").stage("ttgir")
+
+
+def test_what_triton_refuses_has_a_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+    def fails(module, backend, options):
+        raise RuntimeError("PassManager::run failed")
+
+    monkeypatch.setattr(refusals, "final_ttgir", fails)
+    assert "for i in range(K):" in refusal(twice, "Triton makes no pipeline of it")
 
 
 @mimw.jit

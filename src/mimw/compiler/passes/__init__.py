@@ -14,7 +14,7 @@ from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
 from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
-from .check_exchanges import check_exchanges
+from .check_exchanges import check_exchanges, no_pipeline
 from .check_exclusive import check_exclusive
 from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
@@ -69,7 +69,8 @@ __all__ = [
     "cut_copies",
     "double_operands", "drop_unused", "expand_dsa", "expand_pipes", "fence_barriers", "fence_deliveries", "fence_globals",
     "fence_handovers", "fence_pairs", "grant_registers",
-    "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_group_barriers",
+    "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "no_pipeline",
+    "pipeline_dsa", "place_aliases", "place_group_barriers",
     "declared_effects", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
     "sync_clusters", "too_few_registers", "trail_dots", "wait_pairs", "warn",

@@ -8,9 +8,8 @@ Input: a program. Output: nothing, or a `KernelError` with the author's lines. F
         with tlx.warp_pipeline_stage("multiply"): ...
 
 Triton makes a pipeline of a loop whose body has at least two stages, with nothing but waits between them; of any other loop it
-makes none, without a word (WarpPipeliner), or fails without a line (ConvertWarpPipeline). While one half is in a stage the other
-half is in the one before. So a word that all waves of the work-group do together cannot stand in a stage: half of them would do it
-later.
+says the name of a pass (WarpPipeliner, ConvertWarpPipeline). While one half is in a stage the other half is in the one before. So a
+word that all waves of the work-group do together cannot stand in a stage: half of them would do it later.
 """
 
 from __future__ import annotations

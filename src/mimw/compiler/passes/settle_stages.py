@@ -7,7 +7,7 @@ belongs to the stage behind it; arithmetic behind the last stage belongs to that
     halves_part  for { stage_start A stage_end  wait add  stage_start B  add stage_end }  halves_meet
 
 Triton takes all that stands between two borders for a stage (WarpPipeliner): a sum behind the last border would be a stage of its
-own, with a barrier, and a sum in front of a wait would leave the loop without a pipeline.
+own, with a barrier. What stands in front of a wait would belong to no stage.
 """
 
 from __future__ import annotations
