@@ -264,6 +264,29 @@ def test_a_loop_in_a_loop():
 
 
 @mimw.jit
+def known_trips(a_ptr, b_ptr, c_ptr, K, TRIPS: tl.constexpr):
+    """What one half stores before the loop the other one reads in it, also if there is one trip."""
+    tile, at = tlx.local_alloc((512, ), tl.float16, 1), tl.arange(0, 512)
+    tlx.local_store(tile[0], tl.load(a_ptr + at))
+    for i in range(TRIPS):
+        with tlx.warp_pipeline_stage("read"):
+            values = tlx.local_load(tile[0])
+        with tlx.warp_pipeline_stage("write"):
+            tl.store(c_ptr + i * 512 + at, values.to(tl.float32))
+
+
+@pytest.mark.parametrize("trips", [0, 1, 2])
+def test_a_loop_of_known_trips_stays_a_loop(trips):
+    """Triton would make a pipeline of the block around it, with the store in the first stage: the halves would not meet behind it."""
+    text = compiled("gfx950", to_ttgir, kernel=known_trips, TRIPS=trips).stage("ttgir")
+    before, body = text.split("scf.for")
+    assert "ttg.local_store" in before and "warp_pipeline" not in before and body.count("triton.warp_pipeline.stage = ") == 2
+    a, c = np.arange(512, dtype=np.float16), np.zeros((2, 512), np.float32)
+    mimw.simulate(known_trips, (1, ), a, a, c, 0, trips, num_warps=8, target="gfx950")
+    assert (c[:trips] == a).all() and (c[trips:] == 0).all()
+
+
+@mimw.jit
 def optional(a_ptr, b_ptr, c_ptr, K, LABEL: tl.constexpr, PRIORITY: tl.constexpr):
     for i in range(K):
         with tlx.warp_pipeline_stage(LABEL, priority=PRIORITY):
