@@ -277,7 +277,7 @@ def known_trips(a_ptr, b_ptr, c_ptr, K, TRIPS: tl.constexpr):
 
 @pytest.mark.parametrize("trips", [0, 1, 2])
 def test_a_loop_of_known_trips_stays_a_loop(trips):
-    """Triton would make a pipeline of the block around it, with the store in the first stage: the halves would not meet behind it."""
+    """Triton would make a pipeline of the block around it, with the store in the first stage: no half would wait for it."""
     text = compiled("gfx950", to_ttgir, kernel=known_trips, TRIPS=trips).stage("ttgir")
     before, body = text.split("scf.for")
     assert "ttg.local_store" in before and "warp_pipeline" not in before and body.count("triton.warp_pipeline.stage = ") == 2
