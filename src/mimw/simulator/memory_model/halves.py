@@ -3,7 +3,7 @@
 Input: where stages begin, and the task's accesses in them, which the simulator makes once, in the order of the body. Output:
 nothing, or a `DataRace` for two accesses that are not two stages apart. For example:
 
-    order.part(task, copies)        the loop begins; these copies are under way
+    order.part(task)                the loop begins
     order.next_stage(task)          stage 1: local_store tiles[0]
     order.next_stage(task)          stage 2: local_load tiles[0]     DataRace: the first half reads while the second one writes
 
@@ -55,12 +55,13 @@ class HalvesOrder:
     def __init__(self):
         self.halves: dict[Any, _Halves] = {}
 
-    def part(self, task, copies) -> None:
-        """The halves of `task` part; its `copies` are under way."""
+    def part(self, task) -> None:
+        """The halves of `task` part; its copies that nobody has waited for are under way."""
         halves = self.halves[task] = _Halves()
-        for copy in copies:
+        for copy in self._copies.get(task.cta, ()):
             view = copy.destination
-            halves.recent.append(_Access(copy.op, view.name, view.data, None, True, 0, None, copy))
+            if copy.task is task and view is not None and not copy.strand.epoch.before(task.strand.clock):
+                halves.recent.append(_Access(copy.op, view.name, view.data, None, True, 0, None, copy))
 
     def next_stage(self, task) -> None:
         """`task` begins a stage."""

@@ -13,7 +13,7 @@ from ..machine.table import handles
 
 @handles("halves_part")
 def halves_part(task, op):
-    task.machine.order.part(task, [copy for group in (*task.groups, task.copies) for copy in group])
+    task.machine.order.part(task)
 
 
 @handles("stage_start")
