@@ -16,7 +16,7 @@ from mimw.ir.types import I32
 
 # Synchronising by the table, but nothing that a program can get wrong by leaving it out: regions, allocations, clocks, votes.
 _NOT_MUTATED = {"warp_specialize", "alloc_barriers", "clock64", "vote_ballot", "barrier", "grid_dependency_wait",
-                "grid_dependency_launch_dependents"}
+                "grid_dependency_launch_dependents", "sched_barrier"}
 SYNC = {name for name, row in OPS.items() if "sync" in row.effects} - _NOT_MUTATED | {"async_commit"}
 ATOMIC = {name for name in OPS if name.startswith("atomic_")}
 ORDERED = SYNC | ATOMIC | {name for name, row in OPS.items() if row.ours and row.effects & {"async", "read", "write"}} - {

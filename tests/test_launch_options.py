@@ -6,9 +6,11 @@ import triton
 import triton.language as tl
 
 import mimw
+import mimw.tlx as tlx
 from mimw.errors import LaunchError, SimulatorMisuse, TargetError
 from mimw.runtime.compile_kernel import compile_kernel
 from mimw.runtime.jit import triton_compile
+from tests.compiling import to_assembly
 
 TOOLS = (mimw.simulate, mimw.check, mimw.predict, mimw.compile, mimw.explain)
 X = np.zeros(4, np.float32)
@@ -75,3 +77,43 @@ def test_a_descriptor_is_of_an_array(value, text):
     for make in (lambda: mimw.TensorDescriptor.from_tensor(value, [16]), lambda: mimw.TensorDescriptor(value, [16], [1], [16])):
         with pytest.raises(TypeError, match=f"a tensor descriptor is of an array of numpy or torch, and {text}"):
             make()
+
+
+@mimw.jit
+def multiplied(a, b, c):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tile = tlx.local_alloc((64, 64), tl.float16, 1)
+    tlx.local_store(tile[0], tl.load(a + at))
+    tl.store(c + at, tl.dot(tlx.local_load(tile[0]), tl.load(b + at)))
+
+
+@mimw.jit
+def multiplied_by_tl(a, b, c):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
+
+
+AMD = dict(waves_per_eu=2, matrix_instr_nonkdim=16, kpack=2, llvm_fn_attrs="amdgpu-sched-strategy=iterative-ilp,noinline")
+
+
+@pytest.mark.parametrize("kernel", [multiplied, multiplied_by_tl])
+def test_options_of_amd_reach_its_backend(kernel):
+    signature = {"a": "*fp16", "b": "*fp16", "c": "*fp32"}
+    code = {name: to_assembly(kernel, signature, {}, "gfx942", {name: value}) for name, value in AMD.items()}
+    plain = to_assembly(kernel, signature, {}, "gfx942", {})
+    assert "v_mfma_f32_32x32x8" in plain.stage("amdgcn") and "waves-per-eu" not in plain.stage("llir")
+    assert "v_mfma_f32_16x16x16" in code["matrix_instr_nonkdim"].stage("amdgcn")
+    assert '"amdgpu-waves-per-eu"="2,2"' in code["waves_per_eu"].stage("llir")
+    assert '"amdgpu-sched-strategy"="iterative-ilp"' in code["llvm_fn_attrs"].stage("llir")
+    assert "kWidth = 4" in plain.stage("ttgir") and "kWidth = 8" in code["kpack"].stage("ttgir")
+
+
+@pytest.mark.parametrize("option", AMD)
+@pytest.mark.parametrize("kernel", [multiplied, multiplied_by_tl])
+def test_options_of_amd_are_unknown_on_nvidia(kernel, option):
+    tiles = np.ones((64, 64), np.float16), np.ones((64, 64), np.float16), np.zeros((64, 64), np.float32)
+    for tool in TOOLS:
+        with pytest.raises(KeyError, match=f"Keyword argument {option} was specified but unrecognised"):
+            tool(kernel, (1, ), *tiles, target="sm_90a", **{option: AMD[option]})
+    mimw.simulate(kernel, (1, ), *tiles, target="gfx942", **{option: AMD[option]})
+    assert (tiles[2] == 64).all()

@@ -25,23 +25,23 @@ from mimw.runtime.compile_kernel import compile_kernel
 from mimw.target import target as chip
 
 PAGES = Path(__file__).parent.parent
-SIMULATED = ("sm_90a", "sm_100a")
+SIMULATED = ("sm_90a", "sm_100a", "gfx950")
 YES, NO, LATER = "yes", "-", "NotYet"
 _OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-capable", "on Blackwell `acc` is a buffer")
 
 
 def works(name: str, kernel, signature: dict[str, str], target: str, **options) -> str:
-    """What compiling the probe for a chip says, with as many warps as 128 threads are; where there is no compiler, what simulating
-    it by the chip's rules says."""
+    """What compiling the probe for a chip says, with as many warps as 128 threads are, or as it asks for; where there is no
+    compiler, what simulating it by the chip's rules says."""
     if not chip(target).binary:
         return answer(lambda: mimw.simulate(kernel, (1, ), *_arguments(kernel), target=target, **options), name, target)
-    options["num_warps"] = 128 // chip(target).warp_size
+    options.setdefault("num_warps", 128 // chip(target).warp_size)
     return answer(lambda: compile_kernel(kernel, signature, target=target, options=options), name, target)
 
 
 def simulates(name: str, kernel, grid: tuple, **options) -> str:
-    """What a simulated launch of the probe says, as a Hopper or, where that has no such word, as a Blackwell; its parameters say by
-    their names which arguments they take."""
+    """What a simulated launch of the probe says, as a Hopper or, where that has no such word, as a Blackwell or a chip of AMD's;
+    its parameters say by their names which arguments they take."""
     found = (answer(lambda: mimw.simulate(kernel, grid, *_arguments(kernel), target=target, **options), name, "the simulator")
              for target in SIMULATED)
     return next((cell for cell in found if cell != NO), NO)

@@ -12,6 +12,7 @@ import mimw.tlx as tlx
 
 SIGNATURE = {"x": "*fp32", "y": "*fp32", "h": "*fp16", "i": "*i32", "w": "*i64", "n": "i32", "d": "tensordesc<fp16[64, 64]>"}
 CLUSTERED = {}  # probe -> True: it is launched in clusters of two
+WARPS = {"warp_pipeline_stage": 8}      # of probes that are right with one number of them only
 PROBES = {}
 
 
@@ -710,7 +711,7 @@ def extract_slice(x):
 
 @probe
 def rematerialized_range(y):
-    tl.store(y + tlx.rematerialized_range(0, 64, 1), 1.0)
+    tl.store(y + tlx.rematerialized_range(0, 64, "store"), 1.0)
 
 
 @probe
@@ -742,5 +743,7 @@ def amd_sched_barrier():
 @probe
 def warp_pipeline_stage(x, n):
     for i in range(n):
-        with tlx.warp_pipeline_stage("load"):
+        with tlx.warp_pipeline_stage("load", priority=1):
             tl.store(x + i, 1.0)
+        with tlx.warp_pipeline_stage("store"):
+            tl.store(x + n + i, 1.0)

@@ -131,6 +131,7 @@ def cells_of(name: str) -> list[str]:
     kernel = probes.PROBES[name]
     signature = {parameter: probes.SIGNATURE[parameter] for parameter in kernel.arg_names if parameter in probes.SIGNATURE}
     options = {"ctas_per_cga": (2, 1, 1)} if probes.CLUSTERED.get(name) else {}
+    options |= {"num_warps": probes.WARPS[name]} if name in probes.WARPS else {}
     return [page.works(name, kernel, signature, target, **options) for target in TARGETS] + [
         page.simulates(name, kernel, (2, ), **options)]
 

@@ -28,12 +28,14 @@ ORDER_NOTHING = {
     "grid_dependency_launch_dependents": "every launch is over before the next one starts",
     "clock64": "reads a clock; it keeps its place among the other ops, which is all that its effect says",
     "vote_ballot": "a vote of one warp",
+    "sched_barrier": "a hint for the compiler behind Triton, about the instructions of one wave",
     "wait_words": "notes for a watchdog where barriers lie",
 }
 # What a pass makes of the word that an author writes; the word has the table.
 MADE_OF = {"dsa_fetch": "async_load",
            "watched_wait": "barrier_wait", "tmem_copy_pair": "tmem_copy", "barrier_phase": "tcgen05_mma_pair",
-           "group_barrier": "distributed_barrier", "grid_barrier": "distributed_barrier"}
+           "group_barrier": "distributed_barrier", "grid_barrier": "distributed_barrier",
+           "halves_part": "stage_start", "halves_meet": "stage_end"}
 SYNCHRONISING = [name for name, row in OPS.items() if row.effects & {"sync", "async"} or name.startswith("atomic_")
                  or name == "remote_store"]
 

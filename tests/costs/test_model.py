@@ -82,6 +82,10 @@ def test_residency(shared, warps, registers, expected):
     assert model("sm_90a").residency(shared, warps, registers) == expected
 
 
+def test_a_kernel_without_shared_memory_is_not_limited_by_it():
+    assert model("gfx950").residency(0, 8, 64, 64)[1] != "shared memory"
+
+
 def test_what_there_is_not():
     with pytest.raises(TargetError, match="there is no cost model of sm_120a.*gfx942, gfx950, sm_100a, sm_90a"):
         model("sm_120a")

@@ -64,23 +64,6 @@ def test_amd_buffer_words(kernel):
             kernel(tlx.buffer_load, *args, **kwargs)
 
 
-def test_assume_uniform_is_free_on_nvidia(kernel):
-    base = kernel.tensor("p", tl.pointer_type(tl.float32))
-    assert kernel(tlx.assume_uniform, base) is base
-    with pytest.raises(AssertionError, match="at least 16 bits"):
-        kernel(tlx.assume_uniform, kernel.tensor("b", tl.int8))
-
-
-def test_scheduling_barrier(kernel):
-    with pytest.raises(NotImplementedError, match="only available on AMD"):
-        kernel(tlx.amd_sched_barrier)
-    amd = Kernel("gfx950")
-    with pytest.raises(ValueError, match="0 to 0xFFF"):
-        amd(tlx.amd_sched_barrier, 0x1000)
-    with pytest.raises(NotYet, match="amd_sched_barrier"):
-        amd(tlx.amd_sched_barrier, 1)
-
-
 def test_tensor_data_mover(kernel):
     amd = Kernel("gfx1250")
     desc = amd.descriptor("d", tl.float16, 64, 64)

@@ -56,6 +56,8 @@ FEATURES: dict[str, str] = {
     "peers": "memory of other GPUs that its loads and stores reach",
     "native": "compiler of GPU code (PTX, LLVM IR, CUDA C++)",
     "multimem": "instructions on the memory of all GPUs at once (multimem)",
+    "stages": "warp pipeline, in which two halves of the waves run the stages of a loop one apart",
+    "scheduling": "barrier to the scheduling of instructions",
 }
 """What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
 that its op needs (`needs`)."""
@@ -152,13 +154,14 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
 
 
 def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
+    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
                   max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
+_EVERY_AMD = frozenset(("stages", "scheduling"))
 _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}

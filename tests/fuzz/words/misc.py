@@ -176,14 +176,14 @@ def element_functions(make: Maker):
         "        else:\n            n = 3 * n + 1\n        steps += 1\n    return n, steps\n",
     )
     make.reading_function(
-        "walk",
-        "def walk(tile):\n    out = np.zeros(tile.shape, np.int32)\n    for place in np.ndindex(tile.shape):\n"
+        "walked",
+        "def walked(tile):\n    out = np.zeros(tile.shape, np.int32)\n    for place in np.ndindex(tile.shape):\n"
         "        n, steps = int(tile[place]), 0\n        while n > 1 and steps < 8:\n"
         "            n, steps = (n // 2 if n % 2 == 0 else 3 * n + 1), steps + 1\n        out[place] = steps\n    return out\n",
     )
     ends, steps = make.name("h"), make.name("h")
     make.let(
-        derived((one,), steps, f"walk({one.reading})", "i32", one.shape, 8, whole=True),
+        derived((one,), steps, f"walked({one.reading})", "i32", one.shape, 8, whole=True),
         before=[f"{ends}, {steps} = tl.map_elementwise(walk, {one.kernel}, tl.zeros({list(one.shape)}, tl.int32))"],
     )
 
@@ -231,7 +231,6 @@ def sizes(make: Maker):
 @word("misc", 0.7)
 def uniform(make: Maker):
     line = make.shape(1)
-    make.skips["compile gfx942"] = make.skips["compile gfx950"] = "assume_uniform of AMD is not offered yet"
     make.let(
         Value(
             f"tl.zeros({list(line)}, tl.int32) + tlx.assume_uniform(flag + pid)",

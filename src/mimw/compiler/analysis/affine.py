@@ -93,5 +93,5 @@ def _trans(uses: Uses, op: Op) -> Affine | None:
     return source and Affine(source.constant, source.terms, tuple(source.strides[axis] for axis in op.order))
 
 
-_RULES = {"constant": _constant, "make_range": _range, "splat": _splat, "expand_dims": _expand, "broadcast": _same,
-          "int_cast": _same, "add": _sum, "sub": _sum, "mul": _product, "trans": _trans}
+_RULES = {"constant": _constant, "make_range": _range, "distinct_range": _range, "splat": _splat, "expand_dims": _expand,
+          "broadcast": _same, "int_cast": _same, "add": _sum, "sub": _sum, "mul": _product, "trans": _trans}

@@ -122,7 +122,8 @@ def _cast(uses: Uses, op: Op, extent: int) -> _Run:
 
 
 _RULES = {
-    "constant": _constant, "make_range": _range, "splat": _splat, "broadcast": _broadcast, "expand_dims": _expand,
+    "constant": _constant, "make_range": _range, "distinct_range": _range, "splat": _splat,
+    "broadcast": _broadcast, "expand_dims": _expand,
     "add": _sum, "sub": _sum, "mul": _product, "int_cast": _cast,
     "and": _both, "or": _both,
 }

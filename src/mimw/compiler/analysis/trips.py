@@ -193,7 +193,7 @@ class _Numbers:
         table = _table_of_size(op, self.uses)
         if table is not None:
             return self.known.get(table)
-        if op.name == "int_cast":
+        if op.name == "int_cast" or op.row.elements_of == ("value", ):
             return self.of(op.value, depth)
         args = [self.of(arg, depth) for arg in op.operands]
         if None in args or not _computes(op):

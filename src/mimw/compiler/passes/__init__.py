@@ -14,6 +14,7 @@ from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
 from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
+from .check_exchanges import check_exchanges, no_pipeline
 from .check_exclusive import check_exclusive
 from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
@@ -60,14 +61,16 @@ from .wait_pairs import wait_pairs
 __all__ = [
     "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
     "check_async_dot",
-    "check_bytes", "check_cluster", "check_copies", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding",
+    "check_bytes", "check_cluster", "check_copies", "check_descriptors", "check_exchanges", "check_exclusive",
+    "check_named_barriers", "check_padding",
     "check_pairs", "check_peers", "check_pipes",
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",
     "cut_copies",
     "double_operands", "drop_unused", "expand_dsa", "expand_pipes", "fence_barriers", "fence_deliveries", "fence_globals",
     "fence_handovers", "fence_pairs", "grant_registers",
-    "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "pipeline_dsa", "place_aliases", "place_group_barriers",
+    "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "no_pipeline",
+    "pipeline_dsa", "place_aliases", "place_group_barriers",
     "declared_effects", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
     "sync_clusters", "too_few_registers", "trail_dots", "wait_pairs", "warn",

@@ -45,6 +45,7 @@ from .check_spaces import check_spaces
 from .check_target import check_target
 from .check_tasks import check_tasks
 from .check_waits import check_waits
+from .check_warp_stages import check_warp_stages
 from .check_warpgroups import check_warpgroups
 from .descriptors_by_pointers import descriptors_by_pointers
 from .double_operands import double_operands
@@ -68,6 +69,7 @@ from .place_aliases import check_aliases, place_aliases
 from .place_group_barriers import place_group_barriers
 from .place_lanes import place_lanes
 from .place_tensor_memory import place_tensor_memory
+from .settle_stages import settle_stages
 from .share_captures import share_captures
 from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
@@ -151,6 +153,8 @@ PASSES: tuple[Pass, ...] = (
             "buffers only", after="expand_pipes slot_arrays", needs="masked_views"),
     rewrite("share_captures", share_captures, "hands tiles of the kernel to partitions that use them", after="shared_pointers"),
     check("tasks", check_tasks, "refuses tiles that tasks capture, and too many warps", after="share_captures"),
+    check("warp_stages", check_warp_stages, "refuses stages that two halves of the waves cannot run one apart",
+          after="target shared_pointers"),
     rewrite("double_operands", double_operands, "operands of 64 rows of pairs of CTAs lie twice in tensor memory, before anything "
             "adds up its columns or looks at parts of it", after="share_captures"),
     check("pairs", check_pairs, "refuses products of pairs of CTAs beside those of one CTA, and clusters without pairs",
@@ -226,6 +230,8 @@ PASSES: tuple[Pass, ...] = (
             "asked for", after="registers", needs="target"),
     rewrite("place_lanes", place_lanes, "says which elements a reduction over the lanes of a warp takes together, behind all that "
             "layouts depend on", after="shared_operands sync_clusters grant_registers", needs="target"),
+    rewrite("settle_stages", settle_stages, "puts what stands between stages where Triton wants it, behind all that puts ops in",
+            after="warp_stages join_copies keep_loops"),
 )
 OPTIONAL: tuple[Pass, ...] = (  # what is asked for by profiles and watchdogs, behind all others
     rewrite("stamp_time", stamp_time, "puts time stamps into each task, for a profile", needs="target records"),

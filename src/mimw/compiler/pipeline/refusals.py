@@ -24,11 +24,12 @@ from ...ir.site import Site
 from ...ir.tensor_map import block_problem
 from ...target import TARGETS, Target
 from ..frontend.record import compilation_error
-from ..passes import check_scratch, may_not_fit
+from ..passes import check_exchanges, check_scratch, may_not_fit, no_pipeline
 from ..triton_port.allocation import allocation, surely_fits
 from ..triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_release
 from ..triton_port.runtime import final_ttgir
 from ..triton_port.text import copied
+from ..triton_port.warp_pipeline import unended_stages
 from .source_protocol import KernelSource
 
 _UNSIGNED = re.compile(r"^u(?=\d)")
@@ -87,6 +88,20 @@ def check_scratch_early(src: KernelSource, module, chip: Target, options, backen
         if found.total > chip.shared_bytes:
             with refusing(src.fn):
                 check_scratch(program, chip, found.total, found.pieces)
+
+
+def check_stages(src: KernelSource, module, chip: Target, options, backend) -> None:
+    """Refuse a kernel with stages of which Triton would make no pipeline, or a longer one, and one with a stage in which waves
+    exchange elements. Of the first Triton says the name of a pass, of the others nothing."""
+    program = src.kernel.program
+    if not program.named("halves_part"):
+        return
+    with refusing(src.fn):
+        try:
+            final = final_ttgir(copied(module), backend, options)
+        except RuntimeError as error:
+            raise no_pipeline(program) from error
+        check_exchanges(program, unended_stages(final), allocation(final, chip.arch).pieces)
 
 
 def check_shared_memory(src: KernelSource, total: int, ttgir, chip: Target) -> None:

@@ -32,7 +32,7 @@ from ..triton_port.runtime import ASTSource, GPUTarget, Language, make_backend
 from .cache import compiler_hash
 from .feedback import layouts_need_feedback
 from .recorded import content_of_constants, recorded_digest
-from .refusals import check_descriptor_types, check_scratch_early, refusing
+from .refusals import check_descriptor_types, check_scratch_early, check_stages, refusing
 from .seen import check_seen, seen_by
 from .stages import Kernel, Observer, Setting, record, solve
 from .targets import chip_of
@@ -149,6 +149,7 @@ class MimwSource(ASTSource):
             chip, backend = chip_of(target), make_backend(target)
             module = self.kernel.to_ttgir(chip, options, backend, context, self.observer)
             check_scratch_early(self, module, chip, options, backend)
+            check_stages(self, module, chip, options, backend)
             if self.kernel.program.named("raw_call") and (text := module_text(self.kernel.program, chip)):
                 module = with_module_assembly(module, text)
         else:

@@ -182,6 +182,7 @@ def optimised(kernel: Kernel, setting: Setting, feedback: Feedback, trial: bool)
     def listed():
         return (nvidia_passes(chip.arch, setting.options.num_stages, may_pipeline(program), may_sink_reads(program),
                               bool(chip.space("tmem")), reads_become_operands(program))
-                if chip.backend == "cuda" else amd_passes(chip.arch, reads_become_operands(program)))
+                if chip.backend == "cuda" else
+                amd_passes(chip.arch, reads_become_operands(program), setting.options.matrix_instr_nonkdim, setting.options.kpack))
 
     return optimise(fresh(), listed(), setting.observer) if trial else optimise_in_order(program, fresh, listed, setting.observer)

@@ -97,8 +97,10 @@ def _tidied():
     yield "loop_unroll", passes.ttir.add_loop_unroll  # tl.range(loop_unroll_factor=): whole bodies, one after the other
 
 
-def amd_passes(arch: str, operands: bool = False):
-    """(name, how to add it) of each pass for an AMD target, "gfx942" and the like; `operands` as for NVIDIA.
+def amd_passes(arch: str, operands: bool = False, nonkdim: int = 0, kpack: int = 1):
+    """(name, how to add it) of each pass for an AMD target, "gfx942" and the like; `operands` as for NVIDIA. `nonkdim` and `kpack`
+    are the launch options of `tl.dot`: rows and columns of the MFMA, 0 for Triton's choice, and how many of its steps along K an
+    operand's read takes together.
 
     Each is one of NVIDIA's, with the same reason, but for AMD's accelerate_matmul (each product in its place) and
     coalesce_async_copy (each copy in its place). AMD's pipeliner, block ping-pong and instruction reordering are left out:
@@ -109,8 +111,10 @@ def amd_passes(arch: str, operands: bool = False):
     yield "coalesce", ttgpu.add_coalesce
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "optimize_thread_locality", ttgpu.add_optimize_thread_locality
-    yield "accelerate_matmul", lambda pm: amd.passes.ttgpuir.add_accelerate_matmul(pm, arch, 0, 1)  # tl.dot to MFMA
+    yield "accelerate_matmul", lambda pm: amd.passes.ttgpuir.add_accelerate_matmul(pm, arch, nonkdim, kpack)  # tl.dot to MFMA
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
+    yield "optimize_epilogue", amd.passes.ttgpuir.add_optimize_epilogue  # a product is stored from the layout that it has: each
+    #   store in its place, its pointers and mask in that layout, in which neighbouring elements of a row are in one lane
     if operands:
         yield "read_operands", read_operands
     yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)

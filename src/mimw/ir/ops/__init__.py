@@ -137,9 +137,11 @@ from . import (  # noqa: F401
     raw_mlir,
     rounding,
     rows,
+    scheduling,
     threads,
     tiles,  # noqa: F401
     tmem,
+    warp_stages,
     world,
 )
 from .table import OPS, OpDef

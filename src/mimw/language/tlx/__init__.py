@@ -54,6 +54,8 @@ from .row_copies import *  # noqa: F403
 from .row_copies import __all__ as _row_copies
 from .scaled import *  # noqa: F403
 from .scaled import __all__ as _scaled
+from .scheduling import *  # noqa: F403
+from .scheduling import __all__ as _scheduling
 from .tcgen05 import *  # noqa: F403
 from .tcgen05 import __all__ as _tcgen05
 from .tdm import *  # noqa: F403
@@ -66,12 +68,14 @@ from .types import *  # noqa: F403
 from .types import __all__ as _types
 from .utilities import *  # noqa: F403
 from .utilities import __all__ as _utilities
+from .warp_stages import *  # noqa: F403
+from .warp_stages import __all__ as _warp_stages
 from .world import *  # noqa: F403
 from .world import __all__ as _world
 
 __all__ = [
     *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
     *_layouts, *_local_mem, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
-    *_rounding, *_row_copies, *_scaled, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities, *_world,
-    "_to_mxfp8_block",
+    *_rounding, *_row_copies, *_scaled, *_scheduling, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities, *_warp_stages,
+    *_world, "_to_mxfp8_block",
 ]

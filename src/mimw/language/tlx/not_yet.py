@@ -13,8 +13,7 @@ import inspect
 from ..core import not_yet, word
 
 __all__ = [
-    "require_amd_wmma_layout", "rematerialized_range", "amd_register_resident",
-    "amd_register_handoff", "amd_scheduled_mfma", "amd_mfma_commit",
+    "require_amd_wmma_layout", "amd_register_resident", "amd_register_handoff", "amd_scheduled_mfma", "amd_mfma_commit",
 ]
 
 
@@ -45,7 +44,6 @@ require_amd_wmma_layout = _declare(
                                "instr_shape=(16,16,128)")
 
 # AMD
-rematerialized_range = _declare("rematerialized_range", "start end identity placement=None")
 amd_register_resident = _declare("amd_register_resident", "value register_class='agpr' registers_per_group=1")
 amd_register_handoff = _declare("amd_register_handoff", "value register_class='vgpr'")
 amd_scheduled_mfma = _declare(

@@ -152,12 +152,16 @@ class View:
             if self._place is _UNKNOWN:
                 self._place = order.place(self.data)
             order.touch(actor, op, self._place, name, write=write, proxy=proxy, space=self.allocation.space)
+            if order.halves:
+                order.among_halves(actor, op, self.data, None, name, write=write)
             return
         memory = owner_of(self.data)
         offsets = sum((index.reshape(-1) * stride for index, stride in zip(where, self.data.strides)),
                       address_of(self.data) - address_of(memory))
         order.scatter(actor, op, memory, offsets, self.data.itemsize, name, write=write, proxy=proxy, scope=scope,
                       space="shared")
+        if order.halves:
+            order.among_halves(actor, op, self.data, where, name, write=write)
 
     def write(self, tile: np.ndarray | Poisoned, where=...) -> None:
         """Store the elements of a tile of the buffer's shape, or those for a numpy index."""

@@ -22,6 +22,7 @@ An actor is a task or an operation in flight. What handlers tell:
     touch(actor, op, place, name, write=...)  the actor accesses a numpy view of shared or global memory: the `place` of it
     scatter(actor, op, region, offsets, ...)  the actor accesses elements at byte offsets of a region
     release, acquire, publish                 a task tells, or hears, by a synchronising object, which is any hashable key
+    part, next_stage, meet                    halves of a task run the stages of a loop one apart (`halves`)
     fork, join, fence, atomic, looked, phase  their docstrings say
 """
 
@@ -35,6 +36,7 @@ from .accesses import AccessOrder
 from .atomics import AtomicOrder
 from .barriers import BarrierOrder
 from .clocks import ASPECTS, FENCED, GLOBAL, REUSABLE, Clock, Epoch, join
+from .halves import HalvesOrder
 from .race_report import unfinished
 from .signals import SignalOrder
 
@@ -74,7 +76,7 @@ class Strand:
     spare: dict[str, list[Group]] = field(default_factory=dict)     # of tasks that it has waited for, by kind; "task": their own
 
 
-class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
+class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder, HalvesOrder):
     """The order of one launch; raises a `DataRace` at the access that completes one."""
 
     active = True
@@ -85,6 +87,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
         AccessOrder.__init__(self)
         AtomicOrder.__init__(self)
         SignalOrder.__init__(self)
+        HalvesOrder.__init__(self)
         self.strands = 0
         self._copies: dict = {}             # CTA -> the copies it has issued, less some that are known to be over
         self._many: dict = {}               # CTA -> how many those may become until they are looked through
@@ -230,6 +233,8 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
         line = self._group(task, group)
         if line.closed > pending:
             task.strand.clock[line.strand] = max(task.strand.clock.get(line.strand, 0), line.closed - pending)
+            if self.halves:
+                self._waited(task)
 
     def _group(self, task, group: str) -> Group:
         groups = task.strand.groups

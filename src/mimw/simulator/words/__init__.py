@@ -35,8 +35,10 @@ from . import (  # noqa: F401
     rounding,
     rows,
     scaled,
+    scheduling,
     tensor_memory,
     threads,
     tiles,
+    warp_stages,
     world,
 )

@@ -5,7 +5,8 @@ Input: a compiled kernel. Output: a line for each `for` loop that has a `tl.dot`
     gemm.py:21   pipelined by Triton: 2 loads start iterations ahead
     gemm.py:40   in order, since local_store at gemm.py:42 keeps its place; a pipe overlaps loads and products here
 
-A loop of `tle.dsa` is not Triton's to pipeline: its line says how far its copies run ahead, or why they do not.
+A loop of `tle.dsa` is not Triton's to pipeline: its line says how far its copies run ahead, or why they do not. Nor is one in
+stages, whose line names these.
 """
 
 from __future__ import annotations
@@ -19,9 +20,15 @@ _ALIAS = re.compile(r'^(#loc\d*) = loc\("[^"]*\.(\d+)"\(', re.MULTILINE)
 
 
 def own_loops(program: Any) -> dict[Any, str]:
-    """A sentence for each loop of `tle.dsa.pipeline` and `parallel` that asks for stages, on what became of it."""
+    """A sentence for each loop of `tle.dsa.pipeline` and `parallel` that asks for stages, on what became of it, and for each loop
+    that has stages of its own."""
+    from ...compiler.analysis.warp_stages import staged
+
     found = {}
     for op in program.named("for"):
+        if (parts := staged(op.blocks[0])) is not None:
+            names = ", ".join(repr(stage.end.label) if stage.end.label else "one without a label" for stage in parts.stages)
+            found[op] = f"{len(parts.stages)} stages, {names}: one half of the waves is a stage ahead of the other half"
         ahead, alone = op.attrs.get("ahead"), op.attrs.get("alone")
         if ahead:
             found[op] = f"copies run {ahead} trip{'s' if ahead > 1 else ''} ahead" + (f"; one does not: {alone}" if alone else "")

@@ -16,8 +16,10 @@ from . import (  # noqa: F401
     pointers,
     raw_mlir,
     rows,
+    scheduling,
     tasks,
     tiles,
     views,
+    warp_stages,
     world,
 )

@@ -1,0 +1,120 @@
+"""Hints of scheduling end to end: they change no value, and the code shows them."""
+
+import re
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.errors import SimulatorMisuse
+from mimw.runtime.compile_kernel import compile_kernel
+from tests.compiling import to_assembly, to_ttgir
+
+CHIPS = ["gfx942", "gfx950", "gfx1250"]
+MASKS = {0: "none", 8: "mfma_wmma", 0x20: "vmem_read", 0x200: "ds_write", 0x400: "transcendental",
+         0x108: "mfma_wmma|ds_read", 0xFFF: ".*"}
+
+
+@mimw.jit
+def fenced(x_ptr, y_ptr, MASK: tl.constexpr):
+    at = tl.arange(0, 256)
+    x = tl.load(x_ptr + at)
+    tlx.amd_sched_barrier(MASK)
+    tl.store(y_ptr + at, x + 1)
+    tlx.amd_sched_barrier()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_scheduling_barrier(chip, mask):
+    text = to_ttgir(fenced, {"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"MASK": mask}, chip).stage("ttgir")
+    first, last = re.findall(r"rocdl\.sched\.barrier (\S+)", text)
+    assert re.fullmatch(MASKS[mask].replace("|", r"\|"), first) and last == "none"
+    x, y = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    mimw.simulate(fenced, (1, ), x, y, mask, target=chip)
+    assert (y == x + 1).all()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_it_reaches_the_compiler(chip):
+    code = compile_kernel(fenced, {"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"MASK": 0x20}, chip)
+    assert code.stage("hsaco") and "sched_barrier mask(0x00000020)" in code.stage("amdgcn")
+
+
+@mimw.jit
+def uniform(x_ptr, y_ptr, which_ptr, n, PART: tl.constexpr):
+    """The number of a row comes from memory, so the compiler does not know that all lanes have it."""
+    at = tl.arange(0, 256)
+    row = tl.load(which_ptr)
+    if PART == "number":
+        base = x_ptr + tlx.assume_uniform(row) * 256
+    else:
+        base = tlx.assume_uniform(x_ptr + row.to(tl.int64) * 256)
+    tl.store(y_ptr + at, tl.load(base + at))
+
+
+READS = {("i16", "number"): 1, ("i32", "number"): 1, ("i64", "number"): 2, ("i32", "pointer"): 2}
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("type_, part", READS)
+def test_a_uniform_value(chip, type_, part):
+    signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "which_ptr": f"*{type_}", "n": "i32"}
+    code = compile_kernel(uniform, signature, {"PART": part}, chip)
+    assert len(re.findall(r"v_readfirstlane_b32 s", code.stage("amdgcn"))) >= READS[type_, part] and code.stage("hsaco")
+    x, y, which = np.arange(1024, dtype=np.float32), np.zeros(256, np.float32), np.array([2], type_.replace("i", "int"))
+    mimw.simulate(uniform, (1, ), x, y, which, 4, part, target=chip)
+    assert (y == x[512:768]).all()
+
+
+@mimw.jit
+def scaled(x_ptr, y_ptr, factor_ptr):
+    at = tl.arange(0, 256)
+    tl.store(y_ptr + at, tl.load(x_ptr + at) * tlx.assume_uniform(tl.load(factor_ptr)))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("type_", ["fp16", "bf16", "fp32", "fp64"])
+def test_a_uniform_float(chip, type_):
+    signature = {"x_ptr": f"*{type_}", "y_ptr": f"*{type_}", "factor_ptr": f"*{type_}"}
+    text = to_assembly(scaled, signature, {}, chip).stage("amdgcn")
+    assert len(re.findall(r"v_readfirstlane_b32 s", text)) >= (2 if type_ == "fp64" else 1)
+
+
+@mimw.jit
+def of_a_lane(y_ptr):
+    lane = tlx.thread_id(0)
+    tl.store(y_ptr + tlx.assume_uniform(lane), 1)
+
+
+def test_a_value_of_a_lane_is_refused():
+    """The chip would give all lanes the first one's."""
+    with pytest.raises(SimulatorMisuse, match="differs between the threads"):
+        mimw.simulate(of_a_lane, (1, ), np.zeros(64, np.int32), target="gfx950", num_warps=1)
+
+
+@mimw.jit
+def ranges(x_ptr, y_ptr, ONE: tl.constexpr, OTHER: tl.constexpr, WHERE: tl.constexpr):
+    first, second = tlx.rematerialized_range(0, 1024, ONE), tlx.rematerialized_range(0, 1024, OTHER, placement=WHERE)
+    tl.store(y_ptr + second, tl.load(x_ptr + first))
+
+
+@pytest.mark.parametrize("chip", [*CHIPS, "sm_90a"])
+@pytest.mark.parametrize("one, other, where, count", [("load", "store", None, 2), ("load", "load", None, 1), (1, 1, None, 1),
+                                                      (1, 1, "loop", 2), ('"; s_endpgm', "\n", None, 2)])
+def test_ranges_of_two_identities_stay_two(chip, one, other, where, count):
+    signature, constants = {"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"ONE": one, "OTHER": other, "WHERE": where}
+    code = to_assembly(ranges, signature, constants, chip, attrs={(i, ): [["tt.divisibility", 16]] for i in range(2)})
+    assert code.stage("ttgir").count("tt.make_range") == count
+    assert re.search(r"ld\.global\.v4|global_load_dwordx4|global_load_b128", code.stage("ptx" if chip[0] == "s" else "amdgcn"))
+    x, y = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+    mimw.simulate(ranges, (1, ), x, y, one, other, where, target=chip)
+    assert (y == x).all()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_ranges_become_a_binary(chip):
+    code = compile_kernel(ranges, {"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"ONE": "load", "OTHER": "store", "WHERE": None}, chip)
+    assert code.stage("hsaco") and "; store" in code.stage("amdgcn")
