@@ -22,12 +22,12 @@ _WIDEST = 16  # bytes: PTX ISA, ld.shared.v4.b32
 
 
 def check_padding(program: Program, layouts: Mapping[Value, SharedLayout],
-                  accesses: Mapping[Value, Iterable[tuple[RegisterLayout | None, bool]]]) -> None:
+                  accesses: Mapping[Value, Iterable[tuple[RegisterLayout | None, bool, bool]]]) -> None:
     """Raise `KernelError` for the first buffer whose padding breaks the alignment of an access."""
     for op in program.walk():
         layout = layouts.get(op.result) if op.name == "local_alloc" else None
         if isinstance(layout, PaddedShared):
-            for tile, transposed in accesses.get(op.result, ()):
+            for tile, transposed, _ in accesses.get(op.result, ()):
                 _check(op, layout, tile, transposed)
 
 

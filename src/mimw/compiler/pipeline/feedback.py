@@ -62,11 +62,11 @@ def layouts_need_feedback(program: Program, chip: Target) -> bool:
     return any(lesson.in_layouts and lesson.asked_by(program, chip) for lesson in LESSONS)
 
 
-def accesses_of(program: Program, module) -> dict[Value, list[tuple[RegisterLayout | None, bool]]]:
+def accesses_of(program: Program, module) -> dict[Value, list[tuple[RegisterLayout | None, bool, bool]]]:
     """The accesses of an optimised module to each array of buffers whose accesses the module shows completely: the layout of each
-    tile that is read or written, and whether the buffer is seen transposed."""
+    tile that is read or written, whether the buffer is seen transposed, and whether it is written."""
     found = buffer_accesses(module)
-    return {op.result: [(access.layout, access.transposed) for access in found[number]]
+    return {op.result: [(access.layout, access.transposed, access.writes) for access in found[number]]
             for number, op in enumerate(program.walk()) if op.name == "local_alloc" and number in found}
 
 
@@ -85,13 +85,13 @@ def _unfit_copies(program: Program, layouts: Layouts, module, chip: Target) -> d
 
 
 def _buffer_layouts(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, BankChoice]:
-    better = fewer_conflicts(program, layouts.shared, accesses_of(program, module))
+    better = fewer_conflicts(program, layouts.shared, accesses_of(program, module), chip)
     return {number: better[op.result] for number, op in enumerate(program.walk())
             if op.name == "local_alloc" and op.result in better}
 
 
 def _has_free_buffers(program: Program, chip: Target) -> bool:
-    return chip.assembly == "ptx" and bool(free_buffers(program))
+    return bool(free_buffers(program))
 
 
 MASKED_STORES = Lesson("masked_stores", lambda program, chip: bool(_masked_stores(program)), _store_layouts, trial=True)

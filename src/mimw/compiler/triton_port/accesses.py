@@ -3,7 +3,7 @@ side.
 
 Input: a module after Triton's passes. Output: by the number of a recorded op, the layouts of tiles:
 
-    buffer_accesses(module)[12]        [BufferAccess(blocked([1, 8], ...), transposed=False)], of the array that op 12 allocates
+    buffer_accesses(module)[12]        [BufferAccess(blocked([1, 8], ...), transposed=False, writes=True)], of the array of op 12
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ _TENSOR = re.compile(r"tensor<((?:\d+x)+)[^,]+, (#.*)>$")
 
 @dataclass(frozen=True)
 class BufferAccess:
-    """One read or write of a 2-D tile: its layout (None for a kind not read here), and whether the buffer is seen transposed."""
+    """One read or write of a 2-D tile: its layout (None for a kind not read here), and whether the buffer is seen transposed and
+    whether it is written."""
 
     layout: RegisterLayout | None
     transposed: bool
+    writes: bool
 
 
 @dataclass
@@ -83,8 +85,9 @@ def buffer_accesses(module) -> dict[int, list[BufferAccess]]:
         if op.get_name() not in _ACCESSES:
             found[alloc] = None
         elif found[alloc] is not None:
-            tile = op.get_result(0) if op.get_name() == "ttg.local_load" else op.get_operand(0)
-            found[alloc].append(BufferAccess(_tile(str(tile.get_type())), _is_transposed(str(value.get_type()))))
+            writes = op.get_name() != "ttg.local_load"
+            tile = op.get_operand(0) if writes else op.get_result(0)
+            found[alloc].append(BufferAccess(_tile(str(tile.get_type())), _is_transposed(str(value.get_type())), writes))
     numbers = list(walk.allocs.values())
     return {number: found[alloc] for alloc, number in walk.allocs.items()
             if number is not None and numbers.count(number) == 1 and found[alloc] is not None}
