@@ -21,10 +21,9 @@ from functools import partial
 from math import prod
 
 from ...ir.core import Program, Value
-from ...ir.layouts import LinearShared, RegisterLayout, SharedLayout, SwizzledShared
-from ...ir.linear import linear_of
+from ...ir.layouts import LinearShared, SharedLayout, SwizzledShared
 from ...target import Target
-from .bank_counts import BankAccess, Cost, Position, cost, offset_in
+from .bank_counts import BankAccess, Cost, Position, TileAccess, bank_access, cost, offset_in
 from .banks import WIDEST, WORD, most_banks
 from .demands import find_requirements
 from .same_bytes import find_links
@@ -43,20 +42,19 @@ class BankChoice:
 
 
 def fewer_conflicts(program: Program, shared: dict[Value, SharedLayout],
-                    accesses: dict[Value, list[tuple[RegisterLayout | None, bool, bool]]], chip: Target) -> dict[Value, BankChoice]:
+                    accesses: dict[Value, list[TileAccess]], chip: Target) -> dict[Value, BankChoice]:
     """A better layout for each buffer that is free and has one.
 
     args:      shared    the layouts that the buffers have
-               accesses  all that the finished kernel does to a buffer: the layout of each tile that is read or written (None for a
-                         kind that is not known), whether the buffer is seen transposed, and whether it is written
+               accesses  all that the finished kernel does to a buffer
                chip      whose banks are met
     """
     found = {}
     for alloc in free_buffers(program) & accesses.keys():
-        shape = alloc.type.shape
-        followed = [bank_access(*access, shape) for access in accesses[alloc]]
+        shape, element = alloc.type.shape, alloc.type.element.bytes
+        followed = [bank_access(access, shape, element, chip) for access in accesses[alloc]]
         if None not in followed:
-            choice = choose(shape, alloc.type.element.bytes, shared[alloc], followed, chip)
+            choice = choose(shape, element, shared[alloc], followed, chip)
             if choice is not None:
                 found[alloc] = choice
     return found
@@ -76,15 +74,6 @@ def free_buffers(program: Program) -> frozenset[Value]:
     return frozenset(op.result for op in program.walk() if op.name == "local_alloc" and op.result not in bound
                      and "place" not in op.attrs and op.reuse is None and op.result.type.space == "smem"
                      and len(op.result.type.shape) == 2)
-
-
-def bank_access(tile: RegisterLayout | None, transposed: bool, writes: bool, shape: tuple[int, ...]) -> BankAccess | None:
-    """An access in the dimensions of the allocation, of that shape; None if it is no linear map here."""
-    linear = None if tile is None else linear_of(tile, shape[::-1] if transposed else shape)
-    if linear is None:
-        return None
-    return BankAccess(*(tuple(basis[::-1] if transposed else basis for basis in bases)
-                    for bases in (linear.registers, linear.lanes, linear.warps)), writes)
 
 
 def choose(shape: tuple[int, ...], element: int, present: SharedLayout, accesses: list[BankAccess],

@@ -19,13 +19,27 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...ir.byte_maps import byte_offset
-from ...ir.layouts import LinearShared, PaddedShared, SharedLayout
+from ...ir.layouts import LinearShared, PaddedShared, RegisterLayout, SharedLayout
+from ...ir.linear import linear_of
 from ...target import Target
 from .banks import WIDEST, WORD, first_lanes, phase
 
 Position = tuple[int, ...]
 Cost = tuple[int, int]  # wavefronts of one warp, then instructions
 Gaps = tuple[tuple[int, int], ...]  # after so many bytes so many unused ones
+# Operands whose K does not lie together: chips with reads that turn them on the way, and those that read element by element.
+_TURNING, _BY_ELEMENTS = ("gfx950", ), ("gfx942", )
+
+
+@dataclass(frozen=True)
+class TileAccess:
+    """One read or write of a whole buffer: the layout of the tile (None for a kind that is not known), whether the buffer is seen
+    transposed, and of which operand of a matrix instruction of AMD's the tile is, 0 or 1."""
+
+    layout: RegisterLayout | None
+    transposed: bool = False
+    writes: bool = False
+    operand: int | None = None
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,37 @@ class BankAccess:
     lanes: tuple[Position, ...]
     warps: tuple[Position, ...]
     writes: bool = False
+
+
+def bank_access(access: TileAccess, shape: tuple[int, ...], element: int, chip: Target) -> BankAccess | None:
+    """An access in the dimensions of the allocation, of that shape and bytes of an element; None if it is no linear map here."""
+    linear = None if access.layout is None else linear_of(access.layout, shape[::-1] if access.transposed else shape)
+    if linear is None:
+        return None
+    maps = (linear.registers, linear.lanes, linear.warps)
+    if access.transposed:
+        maps = tuple(tuple(basis[::-1] for basis in bases) for bases in maps)
+    registers, lanes, warps = maps
+    if access.operand is not None and (access.operand == 1) != access.transposed:      # K runs along the slower dimension
+        if chip.name in _TURNING:
+            return turned(registers, lanes, warps, element)
+        if chip.name not in _BY_ELEMENTS:
+            return None
+    return BankAccess(registers, lanes, warps, access.writes)
+
+
+def turned(registers: tuple[Position, ...], lanes: tuple[Position, ...], warps: tuple[Position, ...],
+           element: int) -> BankAccess | None:
+    """The access of a read that turns blocks on the way (ds_read_b64_tr_b16, _b8): each of 16 lanes reads 8 bytes along a row, and
+    gets a column. None for other elements, and for operands that do not have it."""
+    each = 8 // element
+    down = [(1 << bit, 0) for bit in range(each.bit_length() - 1)]
+    across = [(0, 1 << bit) for bit in range(4)]
+    if element > 2 or list(lanes[:4]) != across or not set(down) <= set(registers):
+        return None
+    wide = len(down)
+    kept = tuple(basis for basis in registers if basis not in down)
+    return BankAccess((*across[:wide], *kept), (*across[wide:], *down, *lanes[4:]), warps)
 
 
 def cost(access: BankAccess, offset: Callable[[Position], int], element: int, chip: Target) -> Cost:
