@@ -10,24 +10,35 @@ what waking takes. For example:
 from __future__ import annotations
 
 from ...ir import Op, Tensor
-from ...ir.types import Buffer
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task, Wait, all_but
 from ..words.assembly import plain_instructions
 from .table import TIMED, skip, timed
 
+WIDEST = 16     # bytes of a lane: operands of matrix instructions are read so, or by reads of 8 that turn them, which are as fast
+
 
 def _dot(task: Task, op: Op) -> tuple[float, float]:
     """(start, end) on the tensor cores."""
-    machine, model = task.machine, task.machine.model
-    a, b = op.a.type, op.b.type
-    m, n = op.results[0].type.shape[-2:]
-    k = a.shape[-1]
-    operands = model.shared_operands(m, n, k, a.element.bits, b.element.bits, isinstance(a, Buffer))
-    duration = model.dot(m, n, k, a.element.bits, operands)
+    machine, (m, n), k = task.machine, op.results[0].type.shape[-2:], op.a.type.shape[-1]
+    found = machine.model.product(op, task.num_warps)
+    duration = found.cycles * found.share
     end = machine.unit(task, "tensor").take(task.clock, duration)
     machine.record(task.cta, "tensor core", "dot", end - duration, end, f"{m} x {n} x {k}", op)
-    return end - duration, end
+    return end - duration, end - duration + found.cycles
+
+
+def _operands_read(task: Task, op: Op) -> float:
+    """The time at which the operands are in registers, of a dot that takes both out of them: reads of shared memory, and writes
+    before them where a tile came from elsewhere. They go on beside the product."""
+    machine, model, end = task.machine, task.machine.model, task.clock
+    for source, value, size in zip(machine.operands[op], (op.a, op.b), model.operand_reads(op, task.num_warps)):
+        if source.kind == "global":
+            held = value.type.numel * value.type.element.bytes
+            end = machine.through_shared(task, model.shared(held, WIDEST, reads=False) + model.shared(size, WIDEST))
+        elif source.read in machine.with_products:
+            end = machine.through_shared(task, model.shared(size, WIDEST), machine.turns.get(source.read, 1.0))
+    return end
 
 
 @timed("async_dot")
@@ -83,15 +94,16 @@ def vote_ballot(task, op):
 
 @timed("dot", "dot_scaled")
 def dot(task, op):
+    read = _operands_read(task, op) if op in task.machine.operands else 0.0
     _, end = _dot(task, op)
-    task.machine.advance(task, end + task.machine.model["tensor.latency"])
+    task.machine.advance(task, max(read, end) + task.machine.model["tensor.latency"])
     skip(task, op)
 
 
 # ---- waits ---------------------------------------------------------------------------------------------------------
 
-def _waking(name: str, figure: str):
-    """The usual handler, then the time until the waiter goes on, if it had to wait."""
+def _waking(name: str, *figures: str):
+    """The usual handler, then the time until the waiter goes on, if it had to wait: the first of these figures that a chip has."""
     usual = HANDLERS[name].run
 
     def run(task, op):
@@ -100,7 +112,8 @@ def _waking(name: str, figure: str):
             task.wait_until(max(store.end for store in task.remote), op, "its stores to other CTAs")
         yield from usual(task, op)
         if task.clock > before:
-            task.clock += task.machine.model[figure]
+            model = task.machine.model
+            task.clock += model[next((figure for figure in figures if figure in model.figures), figures[-1])]
         task.floor = task.clock
 
     TIMED[name] = run
@@ -110,5 +123,5 @@ _waking("barrier_wait", "barrier.wake")
 _waking("named_barrier_wait", "barrier.named_wake")
 _waking("cluster_barrier", "barrier.wake")
 _waking("tma_store_wait", "barrier.wake")
-_waking("async_wait", "barrier.wake")
+_waking("async_wait", "copy.wake", "barrier.wake")
 _waking("warp_specialize", "launch.join")
