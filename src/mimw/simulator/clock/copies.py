@@ -36,14 +36,6 @@ def _lane_bytes(op: Op, held: float) -> float:
     return single if "indices" in op.row.places else min(held, max(type_.shape[-1] * type_.element.bytes for type_ in rows))
 
 
-def _arrive(task: Task, op: Op) -> None:
-    """Wait for loads in flight of tiles that the op takes."""
-    arrived = max((task.arrivals.pop(value) for value in op.operands if value in task.arrivals), default=0.0)
-    if arrived > task.clock:
-        task.wait_until(arrived, op, "a load")
-        task.floor = task.clock
-
-
 def _buffer_bytes(value) -> int:
     assert isinstance(value.type, Buffer)
     return value.type.bytes
@@ -228,7 +220,7 @@ def elements_of_peers(task, op):
 @timed("local_load", "local_store", "local_gather", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas")
 def shared(task, op):
     machine, model = task.machine, task.machine.model
-    _arrive(task, op)
+    task.arrive(op)
     if op not in machine.with_products:
         size = _tile_bytes(op, *op.results, *op.operands)
         cycles = model.shared(size, _lane_bytes(op, size / machine.lanes(task)), bool(op.results)) * model.slowdown(task.num_warps)
@@ -259,7 +251,7 @@ def load(task, op):
         _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
     if tile:
-        task.arrivals[op.result] = end
+        task.arrivals[op.result] = end, "a load"
     else:
         task.wait_until(end, op, "a load")
         task.floor = task.clock
@@ -271,7 +263,7 @@ def store(task, op):
     if "offsets" in op.row.places:
         _begins(task, op)
     tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
-    _arrive(task, op)                   # what is stored has been loaded, and nothing was done with it between
+    task.arrive(op)                     # what is stored has been loaded, and nothing was done with it between
     if not tiles and machine.needed.values.issuperset(op.operands) and op.row.stores:
         machine.remember(task.env[op.pointer], op.value.type.bytes)
         HANDLERS[op.name].run(task, op)

@@ -77,10 +77,7 @@ def foreign(task, op):
     each element."""
     machine, model, plain = task.machine, task.machine.model, op.name == "inline_asm" and plain_instructions(op)
     elements = max((value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)), default=1)
-    arrived = max((task.arrivals.pop(value) for value in op.operands if value in task.arrivals), default=0.0)
-    if arrived > task.clock:
-        task.wait_until(arrived, op, "a load")
-        task.floor = task.clock
+    task.arrive(op)
     cost = {"issue": plain * elements / op.pack / model["rate.int"]} if plain else {"special": elements / model["rate.special"]}
     machine.work(task, {unit: cycles * model.slowdown(task.num_warps) for unit, cycles in cost.items()})
     skip(task, op)
@@ -94,10 +91,18 @@ def vote_ballot(task, op):
 
 @timed("dot", "dot_scaled")
 def dot(task, op):
-    read = _operands_read(task, op) if op in task.machine.operands else 0.0
-    _, end = _dot(task, op)
-    task.machine.advance(task, max(read, end) + task.machine.model["tensor.latency"])
+    machine = task.machine
+    if op not in machine.operands:
+        _, end = _dot(task, op)
+        machine.advance(task, end + machine.model["tensor.latency"])
+        skip(task, op)
+        return
+    task.arrivals.pop(op.acc, None)         # the matrix core adds in the order in which it is asked
+    read = _operands_read(task, op)
+    start, end = _dot(task, op)
+    machine.advance(task, start)            # what does not need the result goes on between the instructions of the product
     skip(task, op)
+    task.arrivals[op.result] = max(read, end) + machine.model["tensor.latency"], "a product"
 
 
 # ---- waits ---------------------------------------------------------------------------------------------------------

@@ -25,8 +25,6 @@ from .model import Model, Product
 # The matrix instructions by what Triton multiplies with them; fp8 is of two kinds, and each chip has one.
 _FAMILIES = {"fp16": "f16", "bf16": "f16", "fp32": "f32", "fp64": "f64", "i8": "i8", "fp8e4nv": "ocp8", "fp8e5": "ocp8",
              "fp8e4b8": "fnuz8", "fp8e5b16": "fnuz8"}
-# Products of single precision as sums of several narrower ones, and plain tf32: (family, how many).
-_PRECISIONS = {"TF32": ("xf32", 1), "TF32x3": ("xf32", 3), "BF16x3": ("f16", 3), "BF16x6": ("f16", 6)}
 _SIDES = (32, 16)
 _WIDE = 8           # bytes of a lane from which a read of LDS is wide
 
@@ -69,27 +67,27 @@ class ComputeUnitModel(Model):
 
     def product(self, op: Op, num_warps: int) -> Product:
         m, n = op.results[0].type.shape[-2:]
-        family, times, k = self.family(op)
+        family, k = self.family(op)
         used = self.instruction(family, m, n, k)
-        tiles = times * ceil(m / used.m) * ceil(n / used.n)
+        tiles = ceil(m / used.m) * ceil(n / used.n)
         batch = op.results[0].type.numel // (m * n)
         each = ceil(tiles * batch / num_warps) * ceil(k / used.k) * used.cycles     # of one wave; spare waves repeat a tile
         return Product(each * ceil(num_warps / SIMDS), min(1.0, num_warps / SIMDS))
 
-    def family(self, op: Op) -> tuple[str, int, int]:
-        """(which instructions, how often each product is taken, its depth) of a dot."""
+    def family(self, op: Op) -> tuple[str, int]:
+        """(which instructions, the depth) of a dot. Precisions of several narrower products (bf16x3) are taken as fp32's own, which
+        they become in a kernel with words of ours."""
         a, b, k = op.a.type, op.b.type, op.a.type.shape[-1]
         if op.name == "dot_scaled":
             formats = {op.a_format.name, op.b_format.name}
             k = k * 2 if op.a_format.name == "E2M1" and op.a_k_pack else k
             narrow = formats <= {"E2M1", "E4M3", "E5M2"} and self._depths("scaled4", _SIDES[0])
-            return ("scaled4" if formats == {"E2M1"} else "scaled8") if narrow else "f16", 1, k
+            return ("scaled4" if formats == {"E2M1"} else "scaled8") if narrow else "f16", k
         family = _FAMILIES.get(a.element.name, "f16")
-        if family == "f32" and (precise := getattr(op.precision, "name", "IEEE")) in _PRECISIONS:
-            other, times = _PRECISIONS[precise]
-            return (other, times, k) if self._depths(other, _SIDES[0]) else (family, 1, k)
+        if family == "f32":
+            return "xf32" if op.precision.name == "TF32" and self._depths("xf32", _SIDES[0]) else family, k
         known = family == _FAMILIES.get(b.element.name) and (self._depths(family, 32) or self._depths(family, 16))
-        return family if known else "f16", 1, k
+        return family if known else "f16", k
 
     # ---- LDS --------------------------------------------------------------------------------------------------------
 
