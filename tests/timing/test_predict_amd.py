@@ -119,7 +119,7 @@ def test_a_softmax_is_bound_by_hbm(chip):
     x, y = np.empty((65536, 4096), np.float16), np.empty((65536, 4096), np.float16)
     found = mimw.predict(softmax, (65536, ), x, y, 4096, target=chip, ctas=4)
     assert "HBM bandwidth" in found.bound and "SM" not in str(found) and "DRAM bandwidth" not in str(found)
-    assert found.microseconds >= 0.9 * 2 * x.nbytes / {"gfx942": 5.3e6, "gfx950": 8e6}[chip]     # of 4 work-groups that stand for all
+    assert found.microseconds >= 0.9 * 2 * x.nbytes / {"gfx942": 5.3e6, "gfx950": 8e6}[chip]     # by 4 of a unit's work-groups
 
 
 def test_pages_and_pictures_say_that_nothing_was_measured(tmp_path):
