@@ -158,7 +158,7 @@ def _simulate(kernel: str = "copy_between_tasks", chip: str | None = None) -> st
 
 
 def _tools(chip: str) -> str:
-    """What can be said of a kernel for a chip that nobody has."""
+    """The tools that work for a chip that nobody has."""
     import numpy as np
 
     import mimw

@@ -11,8 +11,8 @@ the lanes of a phase are all XORs of a few, those of the others the same XORed w
 
 Sources:
 * NVIDIA: CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks".
-* gfx942, gfx950, reads of 16 bytes: triton-lang/triton, pull request 11365; the same was measured by nod-ai/amd-shark-ai,
-  docs/empirical-lds/lds_summary.md. Reads of 8 and writes of 16 bytes, consecutive lanes: its kernel optimization guide.
+* gfx942, gfx950, reads of 16 bytes: triton-lang/triton, pull request 11365; the same was measured by nod-ai/amd-shark-ai
+  ("Empirical LDS Measurements"). Reads of 8 and writes of 16 bytes, consecutive lanes: its kernel optimization guide.
 * gfx950 has 64 banks for reads of 8 and 16 bytes, and 32 for all else: Triton's own padding of shared memory for it; for writes of
   8 bytes measured by HipKittens (analysis/paper_experiments/phases). amd-shark-ai measured one phase of 64 lanes for reads of 4
   bytes, which comes to the same for lanes side by side.

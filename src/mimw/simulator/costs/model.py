@@ -102,7 +102,7 @@ class Model:
     # ---- tensor cores -----------------------------------------------------------------------------------------------
 
     def product(self, op: Op, num_warps: int) -> Product:
-        """What a dot of tiles, or of tiles and buffers, takes of the tensor cores."""
+        """The time of the tensor cores for a dot of tiles, or of tiles and buffers."""
         a, b = op.a.type, op.b.type
         m, n = op.results[0].type.shape[-2:]
         k = a.shape[-1]
