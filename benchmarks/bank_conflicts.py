@@ -1,9 +1,10 @@
 """What the layouts found for free buffers are worth: a transpose through shared memory, against two pinned layouts.
 
     python -m benchmarks.bank_conflicts [--out benchmarks/results/bank_conflicts.jsonl]
+    python -m benchmarks.bank_conflicts --count gfx950      the wavefronts that the compiler counts for a chip; needs none
 
 Each program transposes one block again and again, through shared memory alone, so that shared memory is what takes the time.
-Baselines: plain rows, and the NV-MMA layout that is the default of such a tile. Needs a GPU.
+Baselines: plain rows, and the NV-MMA layout that is the default of such a tile. Measuring needs a GPU.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.runtime.compile_kernel import compile_kernel
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import RESULTS, command
 from .gpu import keep, multiprocessors, parsed, row_of, torch
 
 ROUNDS = 256
+SHAPES = ((64, 64), (128, 32), (32, 128))
 DTYPES = {"float32": tl.float32, "float16": tl.float16, "int8": tl.int8}  # by their names in torch
 
 
@@ -56,10 +59,28 @@ def measure(dtype_name: str, shape: tuple[int, int]) -> Row:
                   times, error, "integers", ours="found")
 
 
+def count(dtype_name: str, shape: tuple[int, int], chip: str) -> tuple[int, int]:
+    """(wavefronts of a warp for a block that is written and read once, in the layout that is found, and in the default)."""
+    name = {"float32": "fp32", "float16": "fp16", "int8": "i8"}[dtype_name]
+    aligned = {(at, ): [["tt.divisibility", 16]] for at in (0, 1)}
+    compiled = compile_kernel(turn, {"x": f"*{name}", "y": f"*{name}", "rounds": "i32"},
+                              {"M": shape[0], "N": shape[1], "LAYOUT": None}, chip, attrs=aligned)
+    (found, ) = compiled.layouts.wavefronts.values()
+    return found
+
+
 def main() -> None:
-    options = parsed(command(__doc__, out=RESULTS / "bank_conflicts.jsonl"))
+    parser = command(__doc__, out=RESULTS / "bank_conflicts.jsonl")
+    parser.add_argument("--count", metavar="CHIP", help="count for that chip, and measure nothing")
+    if chip := parser.parse_known_args()[0].count:
+        for dtype in DTYPES:
+            for shape in SHAPES:
+                now, before = count(dtype, shape, chip)
+                print(f"{chip}, {dtype} {shape}: {now} wavefronts a warp, {before} in the default layout")
+        return
+    options = parsed(parser)
     for dtype in DTYPES:
-        for shape in ((64, 64), (128, 32), (32, 128)):
+        for shape in SHAPES:
             row = measure(dtype, shape)
             keep(row, options.out)
             ratios = ", ".join(f"{ratio:.2f} x {name}" for name, ratio in row.ratios().items())

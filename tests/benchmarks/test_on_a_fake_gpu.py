@@ -5,6 +5,7 @@ Every `measure` is the real one where it needs no tensors; else it is replaced b
 
 import importlib
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -511,6 +512,15 @@ def test_bank_conflicts(tmp_path, monkeypatch, capsys):
     printed = run(bank_conflicts, monkeypatch, capsys, "--out", tmp_path / "rows.jsonl")
     assert printed[0] == "torch.float32 (64, 64): 50.0 us, 2.00 x plain, 1.50 x nvmma" and len(printed) == 9
     assert len(rows(tmp_path / "rows.jsonl")) == 9 and set(rows(tmp_path / "rows.jsonl")[0]) == ROW
+
+
+def test_bank_conflicts_counted(monkeypatch, capsys):
+    """Without a GPU: the shape of rows of words, for a chip that reads 256 bytes a wavefront."""
+    monkeypatch.setattr(bank_conflicts, "SHAPES", ((64, 64), ))
+    monkeypatch.setattr(bank_conflicts, "DTYPES", {"float32": None})
+    (line, ) = run(bank_conflicts, monkeypatch, capsys, "--count", "gfx950")
+    now, before = map(int, re.findall(r"(\d+) (?:wavefronts|in)", line))
+    assert line.startswith("gfx950, float32 (64, 64): ") and 5 * now < before
 
 
 def test_gather(tmp_path, monkeypatch, capsys):

@@ -72,7 +72,7 @@ def test_matrices_of_amd_are_read_four_bytes_at_a_time():
     """CDNA 3: four bytes along K are a thread's share of a product of 16-bit numbers. Values are turned, as 16-bit numbers. Layouts
     of two products that follow each other have parts that MLIR does not print."""
     assembly = compiled(target="gfx942", p=True).stage("amdgcn")
-    assert re.search(r"\bds_read2?_b32", assembly) and not re.search(r"\bds_(read_[ui]8|write_b8|write_b16)", assembly)
+    assert re.search(r"\bds_read(2|2st64)?_b32", assembly) and not re.search(r"\bds_(read_[ui]8|write_b8|write_b16)", assembly)
 
 
 @mimw.jit

@@ -1,5 +1,8 @@
 """Transposes through a buffer whose layout is free: the elements are right in whatever layout the compiler finds."""
 
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
 import triton.language as tl
@@ -7,7 +10,10 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compiler.constraints.bank_conflicts import free_buffers
-from tests.compiling import to_ttgir
+from mimw.runtime.compile_kernel import compile_kernel
+from mimw.tools.explain import Explanation
+from mimw.tools.explain.conflicts import HEADING
+from tests.compiling import to_assembly, to_ttgir
 
 DIVISIBLE = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
 
@@ -122,3 +128,61 @@ def also_by_dot(x, y):
 def test_what_the_tensor_core_reads_stays_as_it_wants_it():
     found = to_ttgir(also_by_dot, {"x": "*fp16", "y": "*fp16"}, attrs=DIVISIBLE)
     assert not free_buffers(found.program)
+
+
+# ---- AMD -----------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("chip, least", [("gfx942", 64), ("gfx950", 48), ("gfx1250", 48)])
+def test_a_transpose_on_amd_takes_few_wavefronts(chip, least):
+    """16 KiB written and read by 4 waves, 128 bytes a wavefront, 256 where reads of 16 bytes (on gfx1250 writes) are that fast."""
+    pinned, found = (compile_kernel(turn, {"x": "*fp32", "y": "*fp32"}, {"M": 64, "N": 64, "PLAIN": plain}, target=chip,
+                                    attrs=DIVISIBLE) for plain in (True, False))
+    after, before = wavefronts(found)
+    assert after <= 2 * least and before > 5 * after and found.stages["hsaco"]
+    counts = [line.split()[:4:3] for line in Explanation(pinned).sections[HEADING].splitlines()]
+    assert counts == [["0", "local_store"], ["31", "local_load"]]
+    assert HEADING in Explanation(found).sections and f"{after} wavefronts a warp" in Explanation(found).sections[HEADING]
+
+
+@mimw.jit
+def by_matrix_cores(x, y, z, PLAIN: tl.constexpr):
+    if PLAIN:
+        a = tlx.local_alloc((64, 64), tl.float16, 1, layout=tlx.swizzled_layout.make_default(2))
+        b = tlx.local_alloc((64, 64), tl.float16, 1, layout=tlx.swizzled_layout.make_default(2))
+    else:
+        a, b = tlx.local_alloc((64, 64), tl.float16, 1), tlx.local_alloc((64, 64), tl.float16, 1)
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tlx.local_store(a[0], tl.load(x + at))
+    tlx.local_store(b[0], tl.load(y + at))
+    tl.store(z + at, tl.dot(tlx.local_load(a[0]), tlx.local_load(b[0])))
+
+
+PRODUCT = {"x": "*fp16", "y": "*fp16", "z": "*fp32"}
+
+
+def test_operands_of_matrix_cores_are_laid_out_for_their_reads():
+    """gfx950 reads A 16 bytes a lane, and B's columns by reads that turn blocks: in the layouts that are found as in plain rows,
+    but in half the wavefronts and less."""
+    pinned, found = (to_assembly(by_matrix_cores, PRODUCT, {"PLAIN": plain}, target="gfx950", attrs=DIVISIBLE)
+                     for plain in (True, False))
+    reads = [Counter(re.findall(r"^\s*(ds_read\w+)", kernel.stages["amdgcn"], re.MULTILINE)) for kernel in (pinned, found)]
+    assert reads[0]["ds_read_b128"] == reads[1]["ds_read_b128"] > 0
+    assert reads[0]["ds_read_b64_tr_b16"] == reads[1]["ds_read_b64_tr_b16"] > 0
+    told = {(line.split()[3], line.split()[4]): line for line in Explanation(pinned).sections[HEADING].splitlines()}
+    assert told["local_load", "a"].endswith("operand A of a matrix instruction") and told["local_load", "a"].split()[0] == "7"
+    by_buffer = {alloc.name: now for alloc, now in found.layouts.wavefronts.items()}
+    assert by_buffer["a"][0] * 2 < by_buffer["a"][1] and by_buffer["b"][0] < by_buffer["b"][1]
+
+
+def test_columns_of_an_operand_on_gfx942_lie_together():
+    """It has no reads that turn blocks: two bytes a lane, unless the layout has what a lane takes in a row."""
+    pinned, found = (to_assembly(by_matrix_cores, PRODUCT, {"PLAIN": plain}, target="gfx942", attrs=DIVISIBLE)
+                     for plain in (True, False))
+    assert "ds_read_u16" in pinned.stages["amdgcn"] and "ds_read_u16" not in found.stages["amdgcn"]
+
+
+def test_reads_that_turn_blocks_on_gfx1250_are_not_followed():
+    found = to_assembly(by_matrix_cores, PRODUCT, {"PLAIN": False}, target="gfx1250", attrs=DIVISIBLE)
+    assert {alloc.name for alloc in found.layouts.wavefronts} == {"a"} and "ds_load_tr16_b128" in found.stages["amdgcn"]
+    (told, ) = [line for line in Explanation(found).sections[HEADING].splitlines() if "local_load" in line]
+    assert told.split()[0] == "?" and "operand B" in told

@@ -3,6 +3,7 @@
 Input: nothing. Output: a row for each package, tool and ability; every "yes" was tried a moment ago:
 
     compile for sm_90a   yes, a cubin of 5576 bytes (0.5 s)
+    tools for gfx942     yes: simulate, check, predict; never run, for want of a chip (0.1 s)
     simulate ascend_910b yes; no binary is made for it (0.0 s)
     launch               no: needs a GPU
 
@@ -30,7 +31,8 @@ EXAMPLES = """\
   MIMW_TRACEBACK=1 mimw doctor     stop at the first thing that does not work, with its traceback
 """
 _PACKAGES = ("triton", "numpy", "ml_dtypes", "rich", "torch")
-_TARGETS = ("sm_90a", "sm_100a", "gfx942", "gfx950")
+_TARGETS = ("sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
+_NEVER_RUN = ("gfx942", "gfx950", "gfx1250")    # chips of which nobody had one: what their kernels do is known without one
 _SIMULATED = ("ascend_910b", )      # chips that are simulated, and for which nothing here makes a binary
 
 
@@ -68,6 +70,8 @@ def execute(options: Namespace) -> int:
         attempt(f"compile for {chip}", lambda chip=chip: _compile(chip, "copy_plain"))
         attempt("  with async tasks", lambda chip=chip: _compile(chip, "copy_between_tasks"),
                 f"compile for {chip}, with async tasks")
+    for chip in _NEVER_RUN:
+        attempt(f"tools for {chip}", lambda chip=chip: _tools(chip))
     for chip in _SIMULATED:
         attempt(f"simulate {chip}", lambda chip=chip: f"{_simulate('copy_plain', chip)}; no binary is made for it")
     tell("launch", _launch())
@@ -151,6 +155,25 @@ def _simulate(kernel: str = "copy_between_tasks", chip: str | None = None) -> st
     if not (source == target).all():
         raise AssertionError("the simulated copy is not the original")
     return "yes"
+
+
+def _tools(chip: str) -> str:
+    """The tools that work for a chip that nobody has."""
+    import numpy as np
+
+    import mimw
+
+    from . import probes
+    launch = probes.copy_plain, (1, ), np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    _simulate("copy_plain", chip)
+    if not mimw.check(*launch, target=chip).ok:
+        raise AssertionError("the check of a copy finds something")
+    try:
+        mimw.predict(*launch, target=chip)
+        predicts = "predict"
+    except TargetError:
+        predicts = "no predictions, as AMD has published no rates"
+    return f"yes: simulate, check, {predicts}; never run, for want of a chip"
 
 
 def _compile(chip: str, kernel: str) -> str:

@@ -167,6 +167,11 @@ class Compiled(Shown):
         return self._taken.stack_bytes
 
     @property
+    def spilled_registers(self) -> int | None:
+        """Vector registers of a lane that were spilled, as AMD's assembly says; None for a cubin, which only has `stack_bytes`."""
+        return self._taken.spilled
+
+    @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory that a CTA asks for at launch: buffers, barriers, and the scratch of Triton's ops."""
         return self.metadata.shared
@@ -189,5 +194,6 @@ class Compiled(Shown):
         return Page(self.name, facts, program=self.program, target=self.target, rows=rows, shared=self.shared_bytes)
 
     def __str__(self) -> str:
+        spilled = f", {self.spilled_registers} registers spilled" if self.spilled_registers else ""
         return (f"{self.name} for {self.target.name}: {self.warps} warps, {self.registers} registers a thread, {self.stack_bytes} "
-                f"bytes of stack, {self.shared_bytes} bytes of shared memory; stages {', '.join(self.stages)}")
+                f"bytes of stack{spilled}, {self.shared_bytes} bytes of shared memory; stages {', '.join(self.stages)}")

@@ -5,9 +5,7 @@ for which there is a better layout, that layout with its cost and the cost befor
 
     BankChoice(swizzled(8, 1, 8), wavefronts=4, before=32)        a column read by a warp: 32 lanes in one bank before
 
-Shared memory has 32 banks of 4 bytes; one wavefront serves a different word of each (CUDA C++ Best Practices Guide, "Shared
-Memory and Memory Banks"). An access of a warp takes 1 wavefront, 2 or 4 at least by the bytes of a lane (4, 8, 16), and as many
-more as lanes want different words of one bank.
+What a layout costs `bank_counts` says, by the banks of the chip.
 
 Who reads and writes how is known only after Triton's passes, which choose the tiles' layouts for global memory; so the
 compiler lowers once, asks here, and lowers again if there is something to win. Tiles have power-of-two extents and all
@@ -22,29 +20,16 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from ...ir.byte_maps import byte_offset
 from ...ir.core import Program, Value
-from ...ir.layouts import LinearShared, RegisterLayout, SharedLayout, SwizzledShared
-from ...ir.linear import linear_of
+from ...ir.layouts import LinearShared, SharedLayout, SwizzledShared
+from ...target import Target
+from .bank_counts import BankAccess, Cost, Position, TileAccess, bank_access, cost, offset_in
+from .banks import WIDEST, WORD, most_banks
 from .demands import find_requirements
 from .same_bytes import find_links
 from .views import find_views
 
-BANKS, WORD, WIDEST = 32, 4, 16  # bytes of a word, of the widest access of a lane
-_LINE = BANKS * WORD
 _FOLLOWED = frozenset(("view", "free"))  # how a buffer lies for ops whose accesses are known tile by tile
-
-Position = tuple[int, ...]
-Cost = tuple[int, int]  # wavefronts of one warp, then instructions
-
-
-@dataclass(frozen=True)
-class BankAccess:
-    """The positions in a tile of the allocation to which the bits of register, lane and warp lead."""
-
-    registers: tuple[Position, ...]
-    lanes: tuple[Position, ...]
-    warps: tuple[Position, ...]
 
 
 @dataclass(frozen=True)
@@ -57,19 +42,19 @@ class BankChoice:
 
 
 def fewer_conflicts(program: Program, shared: dict[Value, SharedLayout],
-                  accesses: dict[Value, list[tuple[RegisterLayout | None, bool]]]) -> dict[Value, BankChoice]:
+                    accesses: dict[Value, list[TileAccess]], chip: Target) -> dict[Value, BankChoice]:
     """A better layout for each buffer that is free and has one.
 
     args:      shared    the layouts that the buffers have
-               accesses  all that the finished kernel does to a buffer: the layout of each tile that is read or written (None for a
-                         kind that is not known), and whether the buffer is seen transposed
+               accesses  all that the finished kernel does to a buffer
+               chip      whose banks are met
     """
     found = {}
     for alloc in free_buffers(program) & accesses.keys():
-        shape = alloc.type.shape
-        followed = [_access(tile, shape, transposed) for tile, transposed in accesses[alloc]]
+        shape, element = alloc.type.shape, alloc.type.element.bytes
+        followed = [bank_access(access, shape, element, chip) for access in accesses[alloc]]
         if None not in followed:
-            choice = choose(shape, alloc.type.element.bytes, shared[alloc], followed)
+            choice = choose(shape, element, shared[alloc], followed, chip)
             if choice is not None:
                 found[alloc] = choice
     return found
@@ -91,86 +76,46 @@ def free_buffers(program: Program) -> frozenset[Value]:
                      and len(op.result.type.shape) == 2)
 
 
-def _access(tile: RegisterLayout | None, shape: tuple[int, ...], transposed: bool) -> BankAccess | None:
-    """An access in the dimensions of the allocation; None if it is no linear map here."""
-    linear = None if tile is None else linear_of(tile, shape[::-1] if transposed else shape)
-    if linear is None:
-        return None
-    return BankAccess(*(tuple(basis[::-1] if transposed else basis for basis in bases)
-                    for bases in (linear.registers, linear.lanes, linear.warps)))
-
-
-def choose(shape: tuple[int, ...], element: int, present: SharedLayout, accesses: list[BankAccess]) -> BankChoice | None:
+def choose(shape: tuple[int, ...], element: int, present: SharedLayout, accesses: list[BankAccess],
+           chip: Target) -> BankChoice | None:
     """The cheapest layout of a tile of that shape and bytes of an element, or None if the present one is."""
-    alike = Counter(accesses)
+    alike, line = Counter(accesses), most_banks(chip) * WORD
 
     def total(offset: Callable[[Position], int]) -> Cost:
-        costs = [(count, *cost(access, offset, element)) for access, count in alike.items()]
+        costs = [(count, *cost(access, offset, element, chip)) for access, count in alike.items()]
         return sum(count * waves for count, waves, _ in costs), sum(count * instructions for count, _, instructions in costs)
 
-    before = total(partial(_offset, present, shape, element))
+    before = total(partial(offset_in, present, shape, element))
     best, layout = before, present
-    if before[0] <= sum(_least(access, element) for access in accesses):
+    if before[0] <= sum(_least(access, element, line) for access in accesses):
         return None
-    for candidate in _swizzles(shape, element):
-        found = total(partial(_offset, candidate, shape, element))
+    for candidate in _swizzles(shape, element, line):
+        found = total(partial(offset_in, candidate, shape, element))
         if found < best:
             best, layout = found, candidate
-    for rows in _searched(shape, element, total):
+    for rows in _searched(shape, element, line, total):
         found = total(rows.offset)
         if found[0] < best[0]:
             best, layout = found, rows.layout()
     return BankChoice(layout, best[0], before[0]) if best[0] < before[0] else None
 
 
-def _offset(layout: SharedLayout, shape: tuple[int, ...], element: int, position: Position) -> int:
-    """The byte of a position."""
-    number = 0
-    for extent, coordinate in zip(shape, position):
-        number = number * extent + coordinate
-    return byte_offset(layout, shape, element, number * element)
-
-
-def cost(access: BankAccess, offset: Callable[[Position], int], element: int) -> Cost:
-    """Wavefronts and instructions of a warp for one tile, where `offset` is the byte of a position."""
-    registers = {offset(basis) for basis in access.registers if any(basis)}
-    lanes = [offset(basis) for basis in access.lanes]
-    warps = [offset(basis) for basis in access.warps]
-    width = element
-    taken: set[int] = set()  # the registers that a wider access takes together
-    while width < WIDEST and width in registers and not any(
-            step % (2 * width) for step in (*registers - taken - {width}, *lanes, *warps)):
-        taken.add(width)
-        width *= 2
-    instructions = (1 << len(registers)) * element // width
-    together = 1 << max(0, len(lanes) - max(0, (width // WORD).bit_length() - 1))
-    starts = [0]
-    for step in lanes[:together.bit_length() - 1]:
-        starts += [start ^ step for start in starts]
-    words: dict[int, set[int]] = {}
-    for start in starts:
-        for word in range(start // WORD, -(-(start + width) // WORD)):
-            words.setdefault(word % BANKS, set()).add(word)
-    groups = (1 << len(lanes)) // together  # which differ in bits that permute the banks, so they take as long as the first
-    return groups * max(map(len, words.values())) * instructions, instructions
-
-
-def _least(access: BankAccess, element: int) -> int:
+def _least(access: BankAccess, element: int, line: int) -> int:
     """Wavefronts that the bytes of a warp take in any layout."""
     held = sum(any(basis) for basis in (*access.registers, *access.lanes))
-    return max(1, (element << held) // _LINE)
+    return max(1, (element << held) // line)
 
 
-def _swizzles(shape: tuple[int, ...], element: int) -> Iterator[SwizzledShared]:
+def _swizzles(shape: tuple[int, ...], element: int, line: int) -> Iterator[SwizzledShared]:
     """Triton's own swizzles: rows along either of the last two dimensions, vectors of 4, 8 or 16 bytes."""
     rank = len(shape)
     for order in (tuple(reversed(range(rank))), (rank - 2, rank - 1, *reversed(range(rank - 2)))):
         yield SwizzledShared(1, 1, 1, order)
         row = shape[order[0]]
         for vector in dict.fromkeys(max(1, size // element) for size in (WIDEST, 8, WORD)):
-            phases = min(row // vector, max(1, _LINE // (vector * element)))
+            phases = min(row // vector, max(1, line // (vector * element)))
             if phases > 1:
-                yield SwizzledShared(vector, max(1, _LINE // (row * element)), phases, order)
+                yield SwizzledShared(vector, max(1, line // (row * element)), phases, order)
 
 
 @dataclass
@@ -210,19 +155,19 @@ class _Rows:
         return LinearShared(tuple(self.position(self.flipped(1 << bit)) for bit in range(bits)), WIDEST)
 
 
-def _searched(shape: tuple[int, ...], element: int, total: Callable) -> Iterator[_Rows]:
+def _searched(shape: tuple[int, ...], element: int, line: int, total: Callable) -> Iterator[_Rows]:
     """Yield layouts: for each order of the last two dimensions and width of an access, start from plain rows and add the flip
     that helps most, again and again."""
-    rank, bits, line = len(shape), prod(shape).bit_length() - 1, (_LINE // element).bit_length() - 1
+    rank, bits, top = len(shape), prod(shape).bit_length() - 1, (line // element).bit_length() - 1
     for order in (tuple(reversed(range(rank))), (rank - 2, rank - 1, *reversed(range(rank - 2)))):
         for size in (WIDEST, 8, WORD):
             lowest = max(0, (size // element).bit_length() - 1)
-            rows = _Rows(shape, element, order, dict.fromkeys(range(line, bits), 0))
+            rows = _Rows(shape, element, order, dict.fromkeys(range(top, bits), 0))
             best = total(rows.offset)
             while True:
                 tries = []
                 for bit in rows.flips:
-                    for low in range(lowest, line):
+                    for low in range(lowest, top):
                         flips = rows.flips | {bit: rows.flips[bit] ^ 1 << low}
                         tries.append((total(_Rows(shape, element, order, flips).offset), bit, low, flips))
                 found = min(tries, default=None)

@@ -3,10 +3,10 @@
 Triton reads and writes a padded buffer as wide as an interval allows, up to 16 bytes at a time, and does not look at where the
 padding puts the next interval: 8 bytes of padding behind 16 make every other 16-byte access one at a multiple of 8, and the GPU
 stops with "misaligned address". Only the finished layouts determine the width of the accesses.
-Input: the program, the chosen shared layouts, and for each array its accesses (tile's layout, seen transposed). Output: nothing, or
+Input: the program, the chosen shared layouts, and for each array its accesses. Output: nothing, or
 a `KernelError`:
 
-    check_padding(program, {buffer: padded(8 after 16)}, {buffer: [(blocked(each (1, 16) ..), False)]})
+    check_padding(program, {buffer: padded(8 after 16)}, {buffer: [TileAccess(blocked(each (1, 16) ..))]})
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from ...errors import KernelError
 from ...ir import Op, Program, Value
 from ...ir.layouts import PaddedShared, RegisterLayout, SharedLayout
 from ...ir.linear import linear_of
+from ..constraints.bank_counts import TileAccess
 
 _WIDEST = 16  # bytes: PTX ISA, ld.shared.v4.b32
 
 
 def check_padding(program: Program, layouts: Mapping[Value, SharedLayout],
-                  accesses: Mapping[Value, Iterable[tuple[RegisterLayout | None, bool]]]) -> None:
+                  accesses: Mapping[Value, Iterable[TileAccess]]) -> None:
     """Raise `KernelError` for the first buffer whose padding breaks the alignment of an access."""
     for op in program.walk():
         layout = layouts.get(op.result) if op.name == "local_alloc" else None
         if isinstance(layout, PaddedShared):
-            for tile, transposed in accesses.get(op.result, ()):
-                _check(op, layout, tile, transposed)
+            for access in accesses.get(op.result, ()):
+                _check(op, layout, access.layout, access.transposed)
 
 
 def _check(op: Op, layout: PaddedShared, tile: RegisterLayout | None, transposed: bool) -> None:

@@ -3,7 +3,7 @@
 Input: a cubin, or the assembly text of an AMD kernel. Output: `Taken`. For example:
 
     taken_by_cubin(compiled.stages["cubin"])        Taken(registers=168, stack_bytes=0)
-    taken_by_amdgcn(compiled.stages["amdgcn"])      Taken(registers=36, stack_bytes=0)
+    taken_by_amdgcn(compiled.stages["amdgcn"])      Taken(registers=36, stack_bytes=0, spilled=0)
 
 Sources: a cubin is an ELF file of 64 bits, whose section `.nv.info` is a list of (format, attribute, size, value); `cuobjdump
 -res-usage` prints the two that are read here. LLVM's "User Guide for AMDGPU Backend", code object metadata, has AMD's.
@@ -21,10 +21,11 @@ _SIZED, _REGISTERS, _FRAME = 4, 0x2f, 0x11      # EIFMT_SVAL, EIATTR_REGCOUNT, E
 @dataclass(frozen=True)
 class Taken:
     """`registers` of 32 bits a thread has at launch (on AMD a lane's vector registers); `stack_bytes` of it in local memory, where
-    spilled registers and arrays lie."""
+    spilled registers and arrays lie; on AMD `spilled`, the vector registers that were (a cubin does not say)."""
 
     registers: int
     stack_bytes: int
+    spilled: int | None = None
 
 
 def taken_by_cubin(cubin: bytes) -> Taken:
@@ -58,4 +59,4 @@ def taken_by_amdgcn(assembly: str) -> Taken:
         found = re.search(rf"^\s*\.{key}:\s*(\d+)", assembly, re.MULTILINE)
         return int(found[1]) if found else 0
 
-    return Taken(number("vgpr_count"), number("private_segment_fixed_size"))
+    return Taken(number("vgpr_count"), number("private_segment_fixed_size"), number("vgpr_spill_count"))

@@ -18,9 +18,12 @@ from ...ir import Op, Program, Value
 from ...ir.layouts import RegisterLayout
 from ...target import Target
 from ..constraints.bank_conflicts import BankChoice, fewer_conflicts, free_buffers
+from ..constraints.bank_counts import TileAccess
 from ..constraints.solution import Layouts
 from ..triton_port.accesses import buffer_accesses, stored_layouts
+from ..triton_port.codegen import mlir_context
 from ..triton_port.passes import unfit_copies
+from ..triton_port.text import module_of
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,22 @@ def layouts_need_feedback(program: Program, chip: Target) -> bool:
     return any(lesson.in_layouts and lesson.asked_by(program, chip) for lesson in LESSONS)
 
 
-def accesses_of(program: Program, module) -> dict[Value, list[tuple[RegisterLayout | None, bool]]]:
-    """The accesses of an optimised module to each array of buffers whose accesses the module shows completely: the layout of each
-    tile that is read or written, and whether the buffer is seen transposed."""
+def accesses_of(program: Program, module) -> dict[Value, list[TileAccess]]:
+    """The accesses of an optimised module to each array of buffers whose accesses the module shows completely."""
     found = buffer_accesses(module)
-    return {op.result: [(access.layout, access.transposed) for access in found[number]]
+    return {op.result: [TileAccess(access.layout, access.transposed, access.writes, access.operand) for access in found[number]]
             for number, op in enumerate(program.walk()) if op.name == "local_alloc" and number in found}
+
+
+def operand_reads(program: Program, text: str) -> dict[Value, TileAccess]:
+    """The read of each array of buffers out of which matrix instructions of AMD's take operands, in one way only: as the text of a
+    finished module has it."""
+    found = {}
+    for alloc, accesses in accesses_of(program, module_of(text, mlir_context())).items():
+        reads = {access for access in accesses if access.operand is not None}
+        if len(reads) == 1:
+            (found[alloc], ) = reads
+    return found
 
 
 def _masked_stores(program: Program) -> dict[int, Op]:
@@ -85,13 +98,13 @@ def _unfit_copies(program: Program, layouts: Layouts, module, chip: Target) -> d
 
 
 def _buffer_layouts(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, BankChoice]:
-    better = fewer_conflicts(program, layouts.shared, accesses_of(program, module))
+    better = fewer_conflicts(program, layouts.shared, accesses_of(program, module), chip)
     return {number: better[op.result] for number, op in enumerate(program.walk())
             if op.name == "local_alloc" and op.result in better}
 
 
 def _has_free_buffers(program: Program, chip: Target) -> bool:
-    return chip.assembly == "ptx" and bool(free_buffers(program))
+    return bool(free_buffers(program))
 
 
 MASKED_STORES = Lesson("masked_stores", lambda program, chip: bool(_masked_stores(program)), _store_layouts, trial=True)

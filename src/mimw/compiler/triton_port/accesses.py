@@ -3,7 +3,7 @@ side.
 
 Input: a module after Triton's passes. Output: by the number of a recorded op, the layouts of tiles:
 
-    buffer_accesses(module)[12]        [BufferAccess(blocked([1, 8], ...), transposed=False)], of the array that op 12 allocates
+    buffer_accesses(module)[12]        [BufferAccess(blocked([1, 8], ...), transposed=False, writes=True)], of the array of op 12
 """
 
 from __future__ import annotations
@@ -14,20 +14,25 @@ from dataclasses import dataclass, field
 
 from ...ir.layouts import Blocked, Linear, Mma, RegisterLayout, Slice
 from .numbers import number_of
+from .operand_layouts import operand_layout
 from .text import ModuleText
 
 _VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans")
 _ACCESSES = ("ttg.local_load", "ttg.local_store")
 _STORE = re.compile(r"^ *ttg\.local_store .* : (tensor<.*>) -> .* loc\((#loc\d*)\)$", re.MULTILINE)
+_OPERAND = re.compile(r"#ttg\.dot_op<\{opIdx = ([01]), parent = #ttg\.amd_")
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)[^,]+, (#.*)>$")
 
 
 @dataclass(frozen=True)
 class BufferAccess:
-    """One read or write of a 2-D tile: its layout (None for a kind not read here), and whether the buffer is seen transposed."""
+    """One read or write of a 2-D tile: its layout (None for a kind not read here), whether the buffer is seen transposed, whether
+    it is written; of a tile that a matrix instruction of AMD's takes, as which operand."""
 
     layout: RegisterLayout | None
     transposed: bool
+    writes: bool
+    operand: int | None = None
 
 
 @dataclass
@@ -83,8 +88,11 @@ def buffer_accesses(module) -> dict[int, list[BufferAccess]]:
         if op.get_name() not in _ACCESSES:
             found[alloc] = None
         elif found[alloc] is not None:
-            tile = op.get_result(0) if op.get_name() == "ttg.local_load" else op.get_operand(0)
-            found[alloc].append(BufferAccess(_tile(str(tile.get_type())), _is_transposed(str(value.get_type()))))
+            writes = op.get_name() != "ttg.local_load"
+            tile = op.get_operand(0) if writes else op.get_result(0)
+            type_, operand = str(tile.get_type()), _OPERAND.search(str(tile.get_type()))
+            found[alloc].append(BufferAccess(_tile(type_), _is_transposed(str(value.get_type())), writes,
+                                             int(operand[1]) if operand else None))
     numbers = list(walk.allocs.values())
     return {number: found[alloc] for alloc, number in walk.allocs.items()
             if number is not None and numbers.count(number) == 1 and found[alloc] is not None}
@@ -129,7 +137,7 @@ def _layout(text: str, shape: tuple[int, ...]) -> RegisterLayout | None:
         return None if parent is None else Slice(axis, parent)
     if text.startswith("#ttg.nvidia_mma") and "versionMajor = 3" in text:
         return Mma(tuple(_numbers("warpsPerCTA", text)), tuple(_numbers("instrShape", text)))
-    return None
+    return operand_layout(text, shape)
 
 
 def _numbers(name: str, text: str) -> list:

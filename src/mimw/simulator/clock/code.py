@@ -96,14 +96,10 @@ def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
     fused = op.name == "fmul" and len(users) == 1 and "fuses" in users[0].row.traits
     slowdown = machine.model.slowdown(num_warps)
     cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused).items()}
-    operands, ends_stretch = op.operands, "combines" in op.row.traits     # what follows needs every element
+    ends_stretch = "combines" in op.row.traits     # what follows needs every element
 
     def work(task, op):
-        if task.arrivals:
-            arrived = max((task.arrivals.pop(value) for value in operands if value in task.arrivals), default=0.0)
-            if arrived > task.clock:
-                task.wait_until(arrived, op, "a load")
-                task.floor = task.clock
+        task.arrive(op)
         machine.work(task, cost)
         if ends_stretch:
             task.floor = task.clock

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 @dataclass
 class Conditions:
-    """The clock, how many SMs share L2 and DRAM, and which share of what is loaded comes from DRAM."""
+    """The clock, how many SMs share L2 and DRAM, which share of what is loaded comes from DRAM, and the lanes of a warp."""
 
     megahertz: float
     sms: int
     from_dram: float = 0.0
+    warp_size: int = 32

@@ -29,6 +29,13 @@ def _tile_bytes(op: Op, *values) -> int:
     return max(value.type.numel * value.type.element.bytes for value in values or op.results if isinstance(value.type, Tensor))
 
 
+def _lane_bytes(op: Op, held: float) -> float:
+    """Bytes that a lane reads or writes at once at most, of so many that it holds: elements of a row, but single ones by index."""
+    rows = [value.type for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)]
+    single = min(type_.element.bytes for type_ in rows)
+    return single if "indices" in op.row.places else min(held, max(type_.shape[-1] * type_.element.bytes for type_ in rows))
+
+
 def _buffer_bytes(value) -> int:
     assert isinstance(value.type, Buffer)
     return value.type.bytes
@@ -212,11 +219,13 @@ def elements_of_peers(task, op):
 
 @timed("local_load", "local_store", "local_gather", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas")
 def shared(task, op):
-    machine = task.machine
-    size = _tile_bytes(op, *op.results, *op.operands)
-    spread = machine.model.slowdown(task.num_warps)
-    end = machine.unit(task, "shared").take(task.clock, size / machine.model["shared.bytes"] * spread)
-    machine.advance(task, end + machine.model["shared.latency" if op.results else "shared.store_latency"])
+    machine, model = task.machine, task.machine.model
+    task.arrive(op)
+    if op not in machine.with_products:
+        size = _tile_bytes(op, *op.results, *op.operands)
+        cycles = model.shared(size, _lane_bytes(op, size / machine.lanes(task)), bool(op.results)) * model.slowdown(task.num_warps)
+        end = machine.through_shared(task, cycles, machine.turns.get(op, 1.0))
+        machine.advance(task, end + model["shared.latency" if op.results else "shared.store_latency"])
     if op in machine.needed.stores or op.results and machine.needed.values.issuperset(op.results):
         HANDLERS[op.name].run(task, op)
     else:
@@ -242,7 +251,7 @@ def load(task, op):
         _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
     if tile:
-        task.arrivals[op.result] = end
+        task.arrivals[op.result] = end, "a load"
     else:
         task.wait_until(end, op, "a load")
         task.floor = task.clock
@@ -254,10 +263,7 @@ def store(task, op):
     if "offsets" in op.row.places:
         _begins(task, op)
     tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
-    arrived = max((task.arrivals.pop(value) for value in tiles if value in task.arrivals), default=0.0)
-    if arrived > task.clock:            # what is stored has been loaded, and nothing was done with it between
-        task.wait_until(arrived, op, "a load")
-        task.floor = task.clock
+    task.arrive(op)                     # what is stored has been loaded, and nothing was done with it between
     if not tiles and machine.needed.values.issuperset(op.operands) and op.row.stores:
         machine.remember(task.env[op.pointer], op.value.type.bytes)
         HANDLERS[op.name].run(task, op)

@@ -10,24 +10,35 @@ what waking takes. For example:
 from __future__ import annotations
 
 from ...ir import Op, Tensor
-from ...ir.types import Buffer
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task, Wait, all_but
 from ..words.assembly import plain_instructions
 from .table import TIMED, skip, timed
 
+WIDEST = 16     # bytes of a lane: operands of matrix instructions are read so, or by reads of 8 that turn them, which are as fast
+
 
 def _dot(task: Task, op: Op) -> tuple[float, float]:
     """(start, end) on the tensor cores."""
-    machine, model = task.machine, task.machine.model
-    a, b = op.a.type, op.b.type
-    m, n = op.results[0].type.shape[-2:]
-    k = a.shape[-1]
-    operands = model.shared_operands(m, n, k, a.element.bits, b.element.bits, isinstance(a, Buffer))
-    duration = model.dot(m, n, k, a.element.bits, operands)
+    machine, (m, n), k = task.machine, op.results[0].type.shape[-2:], op.a.type.shape[-1]
+    found = machine.model.product(op, task.num_warps)
+    duration = found.cycles * found.share
     end = machine.unit(task, "tensor").take(task.clock, duration)
     machine.record(task.cta, "tensor core", "dot", end - duration, end, f"{m} x {n} x {k}", op)
-    return end - duration, end
+    return end - duration, end - duration + found.cycles
+
+
+def _operands_read(task: Task, op: Op) -> float:
+    """The time at which the operands are in registers, of a dot that takes both out of them: reads of shared memory, and writes
+    before them where a tile came from elsewhere. They go on beside the product."""
+    machine, model, end = task.machine, task.machine.model, task.clock
+    for source, value, size in zip(machine.operands[op], (op.a, op.b), model.operand_reads(op, task.num_warps)):
+        if source.kind == "global":
+            held = value.type.numel * value.type.element.bytes
+            end = machine.through_shared(task, model.shared(held, WIDEST, reads=False) + model.shared(size, WIDEST))
+        elif source.read in machine.with_products:
+            end = machine.through_shared(task, model.shared(size, WIDEST), machine.turns.get(source.read, 1.0))
+    return end
 
 
 @timed("async_dot")
@@ -66,10 +77,7 @@ def foreign(task, op):
     each element."""
     machine, model, plain = task.machine, task.machine.model, op.name == "inline_asm" and plain_instructions(op)
     elements = max((value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)), default=1)
-    arrived = max((task.arrivals.pop(value) for value in op.operands if value in task.arrivals), default=0.0)
-    if arrived > task.clock:
-        task.wait_until(arrived, op, "a load")
-        task.floor = task.clock
+    task.arrive(op)
     cost = {"issue": plain * elements / op.pack / model["rate.int"]} if plain else {"special": elements / model["rate.special"]}
     machine.work(task, {unit: cycles * model.slowdown(task.num_warps) for unit, cycles in cost.items()})
     skip(task, op)
@@ -83,15 +91,24 @@ def vote_ballot(task, op):
 
 @timed("dot", "dot_scaled")
 def dot(task, op):
-    _, end = _dot(task, op)
-    task.machine.advance(task, end + task.machine.model["tensor.latency"])
+    machine = task.machine
+    if op not in machine.operands:
+        _, end = _dot(task, op)
+        machine.advance(task, end + machine.model["tensor.latency"])
+        skip(task, op)
+        return
+    task.arrivals.pop(op.acc, None)         # the matrix core adds in the order in which it is asked
+    read = _operands_read(task, op)
+    start, end = _dot(task, op)
+    machine.advance(task, start)            # what does not need the result goes on between the instructions of the product
     skip(task, op)
+    task.arrivals[op.result] = max(read, end) + machine.model["tensor.latency"], "a product"
 
 
 # ---- waits ---------------------------------------------------------------------------------------------------------
 
-def _waking(name: str, figure: str):
-    """The usual handler, then the time until the waiter goes on, if it had to wait."""
+def _waking(name: str, *figures: str):
+    """The usual handler, then the time until the waiter goes on, if it had to wait: the first of these figures that a chip has."""
     usual = HANDLERS[name].run
 
     def run(task, op):
@@ -100,7 +117,8 @@ def _waking(name: str, figure: str):
             task.wait_until(max(store.end for store in task.remote), op, "its stores to other CTAs")
         yield from usual(task, op)
         if task.clock > before:
-            task.clock += task.machine.model[figure]
+            model = task.machine.model
+            task.clock += model[next((figure for figure in figures if figure in model.figures), figures[-1])]
         task.floor = task.clock
 
     TIMED[name] = run
@@ -110,5 +128,5 @@ _waking("barrier_wait", "barrier.wake")
 _waking("named_barrier_wait", "barrier.named_wake")
 _waking("cluster_barrier", "barrier.wake")
 _waking("tma_store_wait", "barrier.wake")
-_waking("async_wait", "barrier.wake")
+_waking("async_wait", "copy.wake", "barrier.wake")
 _waking("warp_specialize", "launch.join")

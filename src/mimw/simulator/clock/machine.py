@@ -15,8 +15,9 @@ are those SMs of each (`links` has what goes between).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from .code import prepare
 from .conditions import Conditions
 from .engines import SCALAR, Engines
 from .links import Ways
+from .operands import operand_sources, taken_with_products
 from .queue import Gaps, Queue
 from .tasks import Sm, TimedCta, TimedTask
 
@@ -50,6 +52,7 @@ class TimedMachine(Machine):
 
     computes_all = False
     most_steps: float = float("inf")
+    turns: Mapping[Op, float] = MappingProxyType({})   # of reads and writes of shared memory: turns for one, by bank conflicts
     task_class, cta_class = TimedTask, TimedCta
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
@@ -67,6 +70,7 @@ class TimedMachine(Machine):
         self.ways = Ways(self, min(1.0, groups * program.cluster_size / conditions.sms)) if len(self.gpus) > 1 else None
         self.loads: list[tuple[Any, int]] = []          # (which bytes, how many) of each load from global memory
         self.loaded = self.stored = 0
+        self.operands = operand_sources(program) if model.reads_operands else {}
         self.engines = Engines(program, model.target) if model.engines else None
         if self.engines is not None:        # the scalar unit is ahead of the engines, so their requests come in its order
             self.first_task = SCALAR
@@ -77,6 +81,7 @@ class TimedMachine(Machine):
         for op in program.walk():
             for value in op.operands:
                 self.uses[value].append(op)
+        self.with_products = taken_with_products(self.operands, self.uses)
         self._changed: list[tuple[np.ndarray, np.ndarray]] = []
         self.programs = conditions.sms * slots if most_loads == 0 else len(order) * program.cluster_size
         self._events: list[tuple[float, int, Any]] = []
@@ -209,6 +214,15 @@ class TimedMachine(Machine):
             end = self.unit(task, name).take(max(task.floor, task.unit_ends.get(name, 0.0)), cycles)
             task.unit_ends[name] = end
             task.clock = max(task.clock, end)
+
+    def lanes(self, task: TimedTask) -> int:
+        """The lanes of the task's warps."""
+        return task.num_warps * self.conditions.warp_size
+
+    def through_shared(self, task: TimedTask, cycles: float, turns: float = 1.0) -> float:
+        """The end of an access to shared memory, from now on; its bytes take `cycles`, its conflicts that many turns for each."""
+        end = self.unit(task, "shared").take(task.clock, cycles)
+        return max(end, self.unit(task, "banks").take(task.clock, cycles * turns)) if self.turns else end
 
     def load(self, task: TimedTask, size: int, what: Any, latency: float, far: float, at: float = 0.0) -> tuple[float, float]:
         """(when the last of `size` bytes has left global memory, when it is there), asked for now, or at a later time; `far` is

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ...ir import Value
+from ...ir import Op, Value
 from ..machine.tasks import Cta, Task
 from .queue import Queue
 
@@ -42,11 +42,19 @@ class TimedTask(Task):
 
     floor       what the task does next starts then, or later: the end of its last op that was no arithmetic
     unit_ends   unit -> when it is done with the task's arithmetic since then; units work side by side
-    arrivals    tile -> when it is there, of loads in flight that the task has not used yet
+    arrivals    tile -> (when it is there, what it is), of loads and products in flight that the task has not used yet
     """
 
     def __init__(self, *given):
         super().__init__(*given)
         self.floor = self.clock
         self.unit_ends: dict[str, float] = {}
-        self.arrivals: dict[Value, float] = {}
+        self.arrivals: dict[Value, tuple[float, str]] = {}
+
+    def arrive(self, op: Op) -> None:
+        """Wait for what is in flight of the tiles that the op takes."""
+        if self.arrivals:
+            arrived, what = max((self.arrivals.pop(value) for value in op.operands if value in self.arrivals), default=(0.0, ""))
+            if arrived > self.clock:
+                self.wait_until(arrived, op, what)
+                self.floor = self.clock

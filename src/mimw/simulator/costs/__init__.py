@@ -8,7 +8,8 @@ example:
 """
 
 from .chips import model
+from .compute_units import ComputeUnitModel
 from .engines import EngineModel
-from .model import Figure, Model
+from .model import Figure, Model, Product
 
-__all__ = ["EngineModel", "Figure", "Model", "model"]
+__all__ = ["ComputeUnitModel", "EngineModel", "Figure", "Model", "Product", "model"]

@@ -1,6 +1,7 @@
 """The cost model of a chip, out of its data file.
 
-Input: a target. Output: a `Model` with the figures of `costs/TARGET.toml`, or `EngineModel`, where the file's `kind` says so:
+Input: a target. Output: a `Model` with the figures of `costs/TARGET.toml`, or what the file's `kind` says, `EngineModel` or
+`ComputeUnitModel`:
 
     model("sm_90a").chip            "NVIDIA H200"
 
@@ -15,10 +16,14 @@ from pathlib import Path
 
 from ...errors import TargetError
 from ...target import Target
+from .compute_units import ComputeUnitModel
 from .engines import EngineModel
 from .model import Figure, Model
 
 _FOLDER = Path(__file__).parent
+_KINDS = {"": Model, "engines": EngineModel, "compute units": ComputeUnitModel}
+# Chips that can be compiled for, and of which nobody has published what a model needs.
+_UNPUBLISHED = {"gfx1250": "AMD has published no clock, no cycles of its matrix instructions and no bandwidths of gfx1250"}
 
 
 @functools.cache
@@ -28,7 +33,8 @@ def model(target: Target | str) -> Model:
     path = _FOLDER / f"{name}.toml"
     if not path.exists():
         known = ", ".join(sorted(file.stem for file in _FOLDER.glob("*.toml")))
-        raise TargetError(f"there is no cost model of {name}: its latencies and rates are in no data file. There are {known}")
+        why = _UNPUBLISHED.get(name, "its latencies and rates are in no data file")
+        raise TargetError(f"there is no cost model of {name}: {why}. There are {known}")
     data = tomllib.loads(path.read_text())
     sources, kind = data.pop("sources"), data.pop("kind", "")
     chip = data.pop("name")
@@ -36,4 +42,4 @@ def model(target: Target | str) -> Model:
     for table, entries in data.items():
         for key, (value, unit, source) in entries.items():
             figures[f"{table}.{key}"] = Figure(float(value), unit, sources[source])
-    return (EngineModel if kind == "engines" else Model)(name, chip, figures)
+    return _KINDS[kind](name, chip, figures)

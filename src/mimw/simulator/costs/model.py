@@ -17,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
+from types import MappingProxyType
 
 from ...errors import TargetError
 from ...ir import Op, Program, Tensor
+from ...ir.types import Buffer
 
 _QUARTERS = 4                            # of an SM: a task of fewer warps reaches only that many of them
 _WARPGROUP_ROWS = 64                    # of an instruction of a Hopper warpgroup (PTX ISA, wgmma.mma_async)
@@ -39,6 +41,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Product:
+    """`cycles` from the start of a product to its end, and the `share` of the tensor cores that work all that time."""
+
+    cycles: float
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
 class Model:
     """The figures of one chip by dotted name, such as `tma.load_latency`."""
 
@@ -48,6 +58,9 @@ class Model:
 
     core, programs = "SM", ("CTA", "CTAs")      # what runs programs, and what these are called
     engines = False                             # True where a core's engines take their work in turn (`costs.engines`)
+    reads_operands = False                      # True where products take operands out of registers only (`costs.compute_units`)
+    note = ""                                   # what is said of every time that is predicted
+    names = MappingProxyType({})                # what units are called, where that is not as on an SM
 
     def __getitem__(self, name: str) -> float:
         if name not in self.figures:
@@ -87,6 +100,18 @@ class Model:
         return max(1.0, _QUARTERS / num_warps)
 
     # ---- tensor cores -----------------------------------------------------------------------------------------------
+
+    def product(self, op: Op, num_warps: int) -> Product:
+        """The time of the tensor cores for a dot of tiles, or of tiles and buffers."""
+        a, b = op.a.type, op.b.type
+        m, n = op.results[0].type.shape[-2:]
+        k = a.shape[-1]
+        operands = self.shared_operands(m, n, k, a.element.bits, b.element.bits, isinstance(a, Buffer))
+        return Product(self.dot(m, n, k, a.element.bits, operands))
+
+    def shared(self, size: int, lane_bytes: float, reads: bool = True) -> float:
+        """Cycles of shared memory for an access of `size` bytes, of which a lane takes so many at once."""
+        return size / self["shared.bytes"]
 
     def dot(self, m: int, n: int, k: int, bits: int, shared_bytes: int, ctas: int = 1) -> float:
         """Cycles of the SM's tensor cores, or of shared memory if its `shared_bytes` of operands take longer. Of a product of

@@ -12,7 +12,7 @@ clock that the power limit leaves at that load.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from ...simulator.clock.conditions import Conditions
 from ...simulator.clock.machine import Enough, TimedMachine
 from ...simulator.costs import Model, model
 from ...target import wanted
+from .banks import bank_turns
 from .result import Timeline
 
 MOST_CTAS = 8           # of one SM that are simulated; more are extrapolated
@@ -65,6 +66,8 @@ class Prediction(Timeline):
     simulated   CTAs that were simulated, of those that an SM runs
     chip        what the figures are of
     core        what runs programs there: an SM, or a core; `programs` are what these are called, one and several
+    note        what is to be said of the times, as "predicted, never measured"
+    names       what units are called on that chip, where that is not as on an SM
     """
 
     cycles: float = 0.0
@@ -79,18 +82,29 @@ class Prediction(Timeline):
     core: str = "SM"
     programs: tuple[str, str] = ("CTA", "CTAs")
     launch: float = 0.0
+    note: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{super().title}, {self.note}" if self.note else super().title
 
     @property
     def costs(self) -> str:
         """The parts of the time: the launch, which a kernel without work takes as well, and the kernel's cycles."""
         return _parts(self.microseconds, self.launch, self.cycles)
 
+    def name_of(self, unit: str) -> str:
+        """The name of a unit: of a chip with cores in place of SMs, by its core."""
+        return self.names.get(unit) or _UNITS.get(unit, unit).replace("SM", self.core)
+
     def _page(self):
         page = super()._page()
-        rows = tuple((_name(unit, self.core), f"{100 * share:.0f} %") for unit, share in sorted(
+        rows = tuple((self.name_of(unit), f"{100 * share:.0f} %") for unit, share in sorted(
             self.units.items(), key=lambda item: -item[1]))
         (ctas, by), (one, several) = self.residency, self.programs
-        facts = (*page.facts, self.chip, self.costs, f"{ctas} {several if ctas > 1 else one} per {self.core}, by {by}")
+        facts = (*page.facts, *filter(None, (self.note, )), self.chip, self.costs,
+                 f"{ctas} {several if ctas > 1 else one} per {self.core}, by {by}")
         units = (("Units of the chip", Table(("unit", "busy"), rows, ("busy", ))), ) if rows else ()
         return replace(page, facts=facts, verdict=f"bound by {self.bound.split(';')[0]}", tables=(*units, *page.tables),
                        texts=(("Assumed", "\n".join(f"taken to be true: the branch at {site}" for site in self.assumed)), ))
@@ -100,7 +114,7 @@ class Prediction(Timeline):
             "cycles": self.cycles, "launch_microseconds": self.launch, "units": self.units, "bound": self.bound,
             "residency": list(self.residency), "waves": self.waves,
             "from_dram": self.from_dram, "assumed": [str(site) for site in self.assumed], "simulated": list(self.simulated),
-            "chip": self.chip}
+            "chip": self.chip} | ({"note": self.note} if self.note else {})
 
     def __str__(self) -> str:
         (ctas, by), (one, several) = self.residency, self.programs
@@ -110,7 +124,7 @@ class Prediction(Timeline):
                  f"{100 * self.from_dram:.0f} % of what is loaded comes from DRAM; {self.simulated[0]} of {a} {self.core}'s "
                  f"{self.simulated[1]} {several} simulated"]
         if self.units:
-            lines.append(table(("unit", "busy"), [(_name(unit, self.core), f"{100 * share:.0f} %") for unit, share in sorted(
+            lines.append(table(("unit", "busy"), [(self.name_of(unit), f"{100 * share:.0f} %") for unit, share in sorted(
                      self.units.items(), key=lambda item: -item[1])], right=("busy", )))
         lines += [f"taken to be true, as it depends on data: the branch at {site}" for site in self.assumed]
         return "\n".join([*lines, *super().__str__().split("\n", 1)[1:]])
@@ -154,6 +168,7 @@ class _Predictor:
                                          chip.warp_size, columns_taken(program))
         self.grid = (*launch.grid, 1, 1)[:3]
         bound = bind_launch(program, launch.values, launch.gpus, launch.memory)
+        self.turns = bank_turns(program, launch.specialisation, chip)
         self.gpus, self.memory, self.arguments = bound.gpus, bound.memory, bound.arguments
         for gpu in self.gpus:
             gpu.steps_left = None       # of ranks that die no time is asked
@@ -169,9 +184,10 @@ class _Predictor:
         self.side_by_side = 1           # of the clusters of each GPU that start together, how many are simulated
 
     def run(self, megahertz: float, from_dram: float, order, slots: int, most_loads: int = 0) -> TimedMachine:
-        conditions = Conditions(megahertz, self.sms, from_dram)
+        conditions = Conditions(megahertz, self.sms, from_dram, self.chip.warp_size)
         machine = TimedMachine(self.launch.program, self.grid, self.arguments, self.memory, self.costs, conditions, self.needed,
                                order, slots, most_loads, self.gpus, self.side_by_side if most_loads == 0 else 1)
+        machine.turns = self.turns
         machine.most_steps = MOST_STEPS if self.side_by_side > 1 else machine.most_steps
         try:
             with np.errstate(all="ignore"):
@@ -217,7 +233,7 @@ class _Predictor:
         found = Prediction(self.launch.name, self.launch.grid, launch + cycles / clock, clock, trace, cycles, units, "",
                            self.residency, waves, from_dram, tuple(op.site for op in self.needed.unknown),
                            (len(self.chosen), len(self.mine)), self.costs.chip, self.costs.core, self.costs.programs, launch,
-                           program=self.launch.program, target=self.chip)
+                           self.costs.note, self.costs.names, program=self.launch.program, target=self.chip)
         return replace(found, bound=_bound(found))
 
     def first_run(self, clock: float, from_dram: float) -> TimedMachine:
@@ -251,11 +267,6 @@ class _Predictor:
         return max(self.costs.get("power.least_mhz", 0.0), boost * min(1.0, share / tensor if tensor else 1.0))
 
 
-def _name(unit: str, core: str) -> str:
-    """The name of a unit: of a chip with cores in place of SMs, by its core."""
-    return _UNITS.get(unit, unit).replace("SM", core)
-
-
 def _parts(microseconds: float, launch: float, cycles: float) -> str:
     """"4.0 us of the launch and 491 cycles", or that nothing but the launch takes time."""
     if not cycles:
@@ -268,14 +279,14 @@ def _bound(found: Prediction) -> str:
     if not found.cycles:
         return "the launch: the kernel itself takes no cycles"
     unit, share = max(found.units.items(), key=lambda item: item[1], default=("", 0.0))
-    what = f"{_name(unit, found.core)}, busy {100 * share:.0f} % of the time"
+    what = f"{found.name_of(unit)}, busy {100 * share:.0f} % of the time"
     if share >= BUSY:
         return what
     worst = next((bubble for bubble in found.bubbles() if bubble.lane[1] != "default" and bubble.site), None)
     waited = f"; the longest waits are of {worst.lane[1]!r} for {worst.what} at {worst.site}" if worst else ""
     always = _always_at_work(found)
     worked = f"; {always!r} never waits for long: what it starts takes that long to start" if always else ""
-    return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({_name(unit, found.core)}){waited}{worked}"
+    return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({found.name_of(unit)}){waited}{worked}"
 
 
 def _always_at_work(found: Prediction) -> str | None:

@@ -1,0 +1,34 @@
+"""The section of `mimw explain` on waves: how many of a kernel a compute unit of AMD's holds at once, and what was spilled.
+
+Input: a kernel compiled for an AMD chip. Output: a few lines; empty for other chips. For example:
+
+    registers   136 of 512 a lane: 3 waves a SIMD
+    LDS         98304 of 163840 bytes: 1 work-group of 4 waves a compute unit, which LDS limits
+    spills      none
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compiler.analysis.waves import REGISTERS, occupancy
+
+HEADING = "Waves at once"
+_KNOWN = "gfx9"     # the assembly of chips whose register file is published
+
+
+def occupancy_text(compiled: Any) -> str:
+    if compiled.target.backend != "hip":
+        return ""
+    spilled, limit = compiled.spilled_registers, compiled.target.shared_bytes
+    lines = [f"spills      {f'{spilled} registers a lane, in {compiled.stack_bytes} bytes of scratch' if spilled else 'none'}"]
+    if compiled.target.assembly == _KNOWN:
+        found = occupancy(compiled.registers, compiled.warps, compiled.shared_bytes, limit)
+        groups = f"{found.groups} work-group{'s' * (found.groups != 1)} of {compiled.warps} waves"
+        lines = [f"registers   {compiled.registers} of {REGISTERS} a lane: {found.waves} wave{'s' * (found.waves != 1)} a SIMD",
+                 f"LDS         {compiled.shared_bytes} of {limit} bytes: {groups} a compute unit, which {found.by} "
+                 f"limit{'s' * (found.by == 'LDS')}", *lines]
+    else:
+        lines = [f"registers   {compiled.registers} a lane; how many a SIMD has is not published",
+                 f"LDS         {compiled.shared_bytes} of {limit} bytes", *lines]
+    return "\n".join(lines)
