@@ -38,6 +38,7 @@ __all__ = ["DSA", "FEATURES", "GLOBAL", "NVIDIA_WARP", "Path", "SHARED", "Space"
 
 FEATURES: dict[str, str] = {
     "tasks": "tasks on warps of their own",
+    "barriers": "barriers with phases in shared memory",
     "mbarrier": "barriers in shared memory that count bytes",
     "tma": "TMA",
     "bulk": "bulk copies",
@@ -152,14 +153,16 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
 
 
 def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
+    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
                   max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
-_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
+_EVERY_AMD = frozenset(("tasks", "barriers"))
+_HOPPER_UP = frozenset(("tasks", "barriers", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies",
+                        "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}
 
