@@ -77,7 +77,7 @@ class Target:
     launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
     a launch along x, y and z (on AMD, what Triton's launcher can pass). `multiprocessors` are those of the device that the
     family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `features` are some of
-    `FEATURES`.
+    `FEATURES`; `mapped` are those that the chip lacks and whose words become others there (docs/AMD.md).
 
     `own_spaces` are the memory spaces of a chip that is no GPU: it has no shared memory, no warps and no registers to count
     (these are 0 or 1), `assembly` is "", and nothing here makes a binary for it (`binary` is False).
@@ -100,6 +100,7 @@ class Target:
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     multiprocessors: int = 0
     features: frozenset[str] = frozenset()
+    mapped: frozenset[str] = frozenset()
     own_spaces: tuple[Space, ...] = ()
 
     def has(self, feature: str) -> bool:
@@ -107,6 +108,10 @@ class Target:
         if feature not in FEATURES:
             raise ValueError(f"no feature is named {feature!r}; there are {', '.join(FEATURES)}")
         return feature in self.features
+
+    def takes(self, feature: str) -> bool:
+        """True if words that need that one of `FEATURES` work on the chip: it has the feature, or they become others."""
+        return self.has(feature) or feature in self.mapped
 
     @property
     def spaces(self) -> Mapping[str, Space]:
@@ -153,14 +158,15 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
 
 
 def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
-                  max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
+    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD, mapped=_MAPPED, shared_bytes=shared_kib * 1024,
+                  registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
 _EVERY_AMD = frozenset(("tasks", "barriers"))
+_MAPPED = frozenset(("mbarrier", "tma", "wgmma", "proxies"))
 _HOPPER_UP = frozenset(("tasks", "barriers", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies",
                         "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}

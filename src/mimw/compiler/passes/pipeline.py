@@ -24,6 +24,7 @@ from ..analysis import Remark
 from ..analysis.raw_calls import effects_of
 from .accumulate_dots import accumulate_dots
 from .await_commits import await_commits, late_commits
+from .bytes_by_arrivals import bytes_by_arrivals
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
@@ -46,8 +47,11 @@ from .check_target import check_target
 from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
+from .copies_by_pointers import copies_by_pointers
 from .descriptors_by_pointers import descriptors_by_pointers
+from .dots_at_once import dots_at_once
 from .double_operands import double_operands
+from .drop_proxy_fences import drop_proxy_fences
 from .drop_unused import drop_unused
 from .expand_dsa import expand_dsa
 from .expand_pipes import expand_pipes
@@ -142,8 +146,16 @@ PASSES: tuple[Pass, ...] = (
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then",
           after="descriptors_by_pointers"),
     check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
+    rewrite("bytes_by_arrivals", bytes_by_arrivals, "copies arrive where barriers count no bytes, in front of what makes these copies "
+            "others", after="target", needs="target"),
+    rewrite("copies_by_pointers", copies_by_pointers, "copies by descriptors go by pointers where there is no TMA, while a pipe can "
+            "still take them into its chunks", after="target bytes_by_arrivals", needs="target"),
     rewrite("expand_pipes", expand_pipes, "pipes become barriers: no later pass, no emission and no simulator knows pipes",
-            after="target pipes"),
+            after="target pipes copies_by_pointers"),
+    rewrite("dots_at_once", dots_at_once, "products into registers are done at once where there is no wgmma; the pipes' checks spoke "
+            "of what the author wrote", after="target pipes", needs="target"),
+    rewrite("drop_proxy_fences", drop_proxy_fences, "fences between proxies go where there are none, those of pipes too",
+            after="target expand_pipes", needs="target"),
     check("descriptors", check_descriptors, "refuses tensor descriptors with extents or strides that TMA cannot take"),
     check("rows", check_rows, "refuses copies of picked rows from a column that TMA cannot take"),
     rewrite("slot_arrays", slot_arrays, "makes an array of each buffer that is used slot by slot", after="expand_pipes"),

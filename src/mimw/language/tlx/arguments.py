@@ -15,7 +15,7 @@ import triton.language.core as tl
 
 from ...errors import KernelError, TargetError
 from ...target import TARGETS
-from ..core import capability, tensor_memory_columns
+from ..core import capability, maps, tensor_memory_columns
 from ..numbers import index_handle as index_handle
 from ..numbers import is_int
 from ..refuse import refuse
@@ -77,11 +77,13 @@ def single_barrier(name: str, bar: Any, semantic) -> Any:
     return bar.handle
 
 
-def needs_hopper(name: str, semantic, amd: str = "", older: str = "") -> int:
-    """The compute capability; or an error below sm_90, with the word for older chips, `older`, and on AMD, naming the word
-    `amd`."""
+def needs_hopper(name: str, semantic, amd: str = "", older: str = "", mapped: str = "") -> None:
+    """An error below sm_90, with the word for older chips, `older`, and on AMD, naming the word `amd`; but not on a chip where
+    words of the feature `mapped` become others (docs/AMD.md)."""
     chip = capability(semantic)
     if chip is None:
+        if mapped and maps(mapped, semantic):
+            return
         arch = str(semantic.builder.options.arch)
         advice = f"; use tlx.{amd} there" if amd and arch.startswith("gfx") else ""
         refuse(NotImplementedError, f"tlx.{name} is not available on {arch}{advice}")
@@ -90,7 +92,6 @@ def needs_hopper(name: str, semantic, amd: str = "", older: str = "") -> int:
         refuse(TargetError, f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}",
                mend=f"{instead}compile for a chip that has it, such as sm_90a: `--target sm_90a` of a command, MIMW_TARGET=sm_90a, "
                "or `target=`")
-    return chip
 
 
 def needs_tensor_memory(what: str, semantic) -> None:

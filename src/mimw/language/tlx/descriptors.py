@@ -70,7 +70,7 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
         refuse(TypeError, f"make_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr or None, got "
                           f"{type(desc_ptr).__name__}")
     _check_tensor(base, shape, strides, block_shape, padding_option)
-    needs_hopper("make_tensor_descriptor", _semantic)
+    needs_hopper("make_tensor_descriptor", _semantic, mapped="tma")
     element = base.dtype.element_ty
     _semantic._check_tensor_descriptor_alignment_static(strides, element.primitive_bitwidth // 8)
     block = tl.block_type(element, tl._unwrap_shape(block_shape))

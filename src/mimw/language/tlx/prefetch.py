@@ -29,7 +29,7 @@ def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: 
     lowers to: PTX cp.async.bulk.prefetch.tensor.L2.global.tile, one for each box of the block
     example:   tlx.async_descriptor_prefetch_tensor(desc, [m, k + BK])
     """
-    needs_hopper("async_descriptor_prefetch_tensor", _semantic, amd="amd_descriptor_prefetch_tensor")
+    needs_hopper("async_descriptor_prefetch_tensor", _semantic, mapped="tma", amd="amd_descriptor_prefetch_tensor")
     offsets = checked_offsets("async_descriptor_prefetch_tensor", desc, offsets, eviction_policy, _semantic)
     policy = cache_policy("async_descriptor_prefetch_tensor", "", eviction_policy, ("", ), _semantic)
     predicate = predicate_handle("async_descriptor_prefetch_tensor", pred, _semantic)
@@ -51,7 +51,7 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
     example:   tlx.prefetch(x_ptr + offsets, level="L2", mask=offsets < n)
     """
     if tensormap:
-        needs_hopper("prefetch(tensormap=True)", _semantic)
+        needs_hopper("prefetch(tensormap=True)", _semantic, mapped="tma")
         if not isinstance(pointer, tl.tensor_descriptor_base):
             refuse(KernelError, f"prefetch: tensormap=True needs a tensor descriptor, got {pointer}")
         _semantic.builder.record("prefetch_descriptor", pointer.handle)

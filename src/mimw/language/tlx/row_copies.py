@@ -45,7 +45,7 @@ def async_descriptor_gather(desc, result, x_offsets, y_offset, barrier, pred=Non
                sm_90a, sm_120a: PTX cp.async.bulk.tensor.2d, one for each row and 128 bytes, which the task's warps share out
     example:   tlx.async_descriptor_gather(desc, tile[0], rows, 0, full[0])
     """
-    needs_hopper("async_descriptor_gather", _semantic)
+    needs_hopper("async_descriptor_gather", _semantic, mapped="tma")
     rows, column = _picks("async_descriptor_gather", desc, "result", result, x_offsets, y_offset, _semantic)
     handle = single_barrier("async_descriptor_gather", barrier, _semantic)
     predicate = predicate_handle("async_descriptor_gather", pred, _semantic)
@@ -73,7 +73,7 @@ def async_descriptor_scatter(desc, source, x_offsets, y_offset, _semantic=None) 
     example:   tlx.async_descriptor_scatter(desc, tile[0], rows, 0)
                tlx.async_descriptor_store_wait(0)
     """
-    needs_hopper("async_descriptor_scatter", _semantic)
+    needs_hopper("async_descriptor_scatter", _semantic, mapped="tma")
     rows, column = _picks("async_descriptor_scatter", desc, "source", source, x_offsets, y_offset, _semantic)
     _semantic.builder.record("tma_scatter", desc.handle, rows, column, source.handle)
 

@@ -66,7 +66,7 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
     example:   tlx.barrier_expect_bytes(full[slot], BM * BK * 2)
                tlx.async_descriptor_load(desc, A[slot], [m, k], full[slot])
     """
-    needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load",
+    needs_hopper("async_descriptor_load", _semantic, mapped="tma", amd="async_amd_descriptor_load",
                  older="copy from pointers by tlx.async_load, and wait for it by tlx.async_load_wait_group")
     offsets = checked_offsets("async_descriptor_load", desc, offsets, eviction_policy, _semantic, result)
     policy = cache_policy("async_descriptor_load", cache_modifier, eviction_policy, ("", ".ca", ".cg", ".cs", ".cv"), _semantic)
@@ -112,7 +112,7 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
                tlx.async_descriptor_store(desc, tile[0], [m, n])
                tlx.async_descriptor_store_wait(0)
     """
-    needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store",
+    needs_hopper("async_descriptor_store", _semantic, mapped="tma", amd="async_amd_descriptor_store",
                  older="store through pointers: tl.store(pointers, tlx.local_load(source))")
     offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic, source)
     check_reduction("async_descriptor_store", store_reduce, desc.dtype)
