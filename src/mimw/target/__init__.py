@@ -77,7 +77,7 @@ class Target:
     launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
     a launch along x, y and z (on AMD, what Triton's launcher can pass). `multiprocessors` are those of the device that the
     family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `features` are some of
-    `FEATURES`; `mapped` are those that the chip lacks and whose words become others there (docs/AMD.md).
+    `FEATURES`; `mapped` are those that the chip lacks and whose words become others there (`becomes` in the op table; docs/AMD.md).
 
     `own_spaces` are the memory spaces of a chip that is no GPU: it has no shared memory, no warps and no registers to count
     (these are 0 or 1), `assembly` is "", and nothing here makes a binary for it (`binary` is False).
@@ -108,10 +108,6 @@ class Target:
         if feature not in FEATURES:
             raise ValueError(f"no feature is named {feature!r}; there are {', '.join(FEATURES)}")
         return feature in self.features
-
-    def takes(self, feature: str) -> bool:
-        """True if words that need that one of `FEATURES` work on the chip: it has the feature, or they become others."""
-        return self.has(feature) or feature in self.mapped
 
     @property
     def spaces(self) -> Mapping[str, Space]:

@@ -17,7 +17,8 @@ def check_target(program: Program, target: Target) -> None:
     """Raise `TargetError` at the first op that `target` cannot do; the message names word, line and target."""
     for op in program.where(lambda row: row.needs or row.allocates == "buffer"):  # all other buffers are views of allocated ones
         feature = op.row.needs and not op.attrs.get("by_pointers") and op.row.needs_of(op)
-        if feature and not target.takes(feature):
+        mapped = feature in target.mapped and op.row.becomes
+        if feature and not target.has(feature) and not mapped:
             other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"
                               f"Mend: compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())

@@ -31,8 +31,8 @@ _PLAIN = ("cache", "none", "evict_normal")     # a recorded cache policy without
 
 
 def copies_by_pointers(program: Program, target: Target) -> Program:
-    """The program with those copies. TargetError for descriptors that are kept in slots, or handed on by an `if` or a loop, and for
-    copies that reduce memory."""
+    """The program with those copies. TargetError for descriptors that an `if` or a loop hands on, and for copies that reduce
+    memory."""
     if "tma" not in target.mapped or not program.orchestrates():
         return program
     described = any(isinstance(param.value.type, Descriptor) for param in program.params)
@@ -91,14 +91,7 @@ class _Writer:
         self.parts[op.result] = made_parts(op, self.builder.now)
 
     def fill_descriptor_slot(self, op: Op) -> None:
-        if op.slot is not None:
-            self.descriptor_slots(op)
         self.make_tensor_descriptor(op)
-
-    def descriptor_slots(self, op: Op) -> None:
-        refuse(self.target, op.site, "there are no slots for them", "make it where it is used, by tl.make_tensor_descriptor")
-
-    view_descriptor_slot = descriptor_slots
 
     def tma_prefetch(self, op: Op) -> None:
         """A hint."""

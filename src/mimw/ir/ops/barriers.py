@@ -27,6 +27,7 @@ define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (
        "none", "pure", ours=True, view_of="barrier", view="slot", cost="free")
 define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        attrs=_BY_PIPE, barrier="expect", needs="mbarrier", word="barrier_expect_bytes", cost="sync",
+       becomes="one arrival, behind the copies that bring the bytes",
        doc="One arrival that also adds `bytes` to what the current phase waits for. `chunk` is for reports, here and below: the "
        "number of the chunk, if a pipe made the op.")
 define("barrier_bytes", "barrier:Barrier bytes:#int", None, "none", "sync", ours=True, barrier="announce", cost="sync",
@@ -48,6 +49,7 @@ define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", N
        doc="Hardware barrier number `barrier`: it opens when `threads` threads have come; a wait stays until then.")
 define("fence", "scope:#str", None, "none", "sync", ours=True, attrs="cluster:#bool? proxy:#bool?", time="work",
        cost="sync", traits="alone", needs="proxies", needed_if="scope=async_shared", word="fence('async_shared')",
+       becomes="nothing: there is one way to memory",
        doc="'async_shared' | 'gpu' | 'sys', as an author says; 'handover' and 'delivery', by the compiler: async_shared, so "
        "that copies may overwrite, or read. attrs: cluster, if other CTAs' shared memory is meant, too; proxy, if a gpu or sys "
        "fence is one between proxies, too.")
