@@ -27,6 +27,6 @@ __all__ = [
     "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays",
     "barriers_of_each_cta", "constant_of", "crosses_ctas", "first_value", "forms_clusters", "launch_registers",
     "loops_of", "makes_pointers", "never_runs", "pipe_arrays", "pipe_resources", "pipe_side", "pipe_sides", "register_plan",
-    "register_remarks", "registers_stay", "ring_of_filler", "ring_of_wait", "rounds", "split_offset", "task_label", "task_resources", "total_warps",
-    "uses_of",
+    "register_remarks", "registers_stay", "ring_of_filler", "ring_of_wait", "rounds", "split_offset", "task_label",
+    "task_resources", "total_warps", "uses_of",
 ]

@@ -23,7 +23,7 @@ import re
 NAMED = 16  # numbered barriers of a work-group
 _CALL = re.compile(r'asm sideeffect "mimw\.(\w+)", "[^"]*"')
 
-# Parts of functions: the number of a lane among those that run, and one look for a counter that must reach %target.
+# Whether a lane is the first of those that run.
 _FIRST = """  %running = call i64 @llvm.amdgcn.ballot.i64(i1 true)
   %low = trunc i64 %running to i32
   %above = lshr i64 %running, 32
@@ -125,15 +125,12 @@ _GFX9 = {
 arrive:
 {_COUNT}
 }}""",
-    # `count` arrivals of each lane that runs, by the first of them.
-    "each": f"""define internal void @mimw.each(i32 %at, i32 %count) alwaysinline convergent nounwind {{
+    # `sum` arrivals of a wave, by the first of its lanes that run.
+    "each": f"""define internal void @mimw.each(i32 %at, i32 %sum) alwaysinline convergent nounwind {{
   %barrier = inttoptr i32 %at to ptr addrspace(3)
 {_FIRST}
   br i1 %first, label %arrive, label %over
 arrive:
-  %lanes = call i64 @llvm.ctpop.i64(i64 %running)
-  %narrow = trunc i64 %lanes to i32
-  %sum = mul i32 %narrow, %count
 {_COUNT}
 }}""",
     # Until the phase of that parity has completed. All lanes of a wave see the same.
@@ -158,25 +155,29 @@ over:
 }}""",
 }
 
-_GFX12 = {
-    "arrive": """define internal void @mimw.arrive(i32 %at, i32 %count, i32 %here) alwaysinline convergent nounwind {
+_GFX12 = {   # the hardware counts an arrival for each lane that runs
+    "arrive": """define internal void @mimw.arrive(i32 %at, i32 %sum, i32 %here) alwaysinline convergent nounwind {
   %barrier = inttoptr i32 %at to ptr addrspace(3)
   %arrives = icmp ne i32 %here, 0
   br i1 %arrives, label %arrive, label %over
 arrive:
-  %wide = zext i32 %count to i64
-  %before = call i64 @llvm.amdgcn.ds.atomic.barrier.arrive.rtn.b64(ptr addrspace(3) %barrier, i64 %wide)
+  %wide = zext i32 %sum to i64
+  %pending = call i64 @llvm.amdgcn.ds.atomic.barrier.arrive.rtn.b64(ptr addrspace(3) %barrier, i64 %wide)
   br label %over
 over:
   ret void
 }""",
-    # The instruction counts for every lane that runs.
-    "each": """define internal void @mimw.each(i32 %at, i32 %count) alwaysinline convergent nounwind {
+    "each": f"""define internal void @mimw.each(i32 %at, i32 %sum) alwaysinline convergent nounwind {{
   %barrier = inttoptr i32 %at to ptr addrspace(3)
-  %wide = zext i32 %count to i64
-  %before = call i64 @llvm.amdgcn.ds.atomic.barrier.arrive.rtn.b64(ptr addrspace(3) %barrier, i64 %wide)
+{_FIRST}
+  br i1 %first, label %arrive, label %over
+arrive:
+  %wide = zext i32 %sum to i64
+  %pending = call i64 @llvm.amdgcn.ds.atomic.barrier.arrive.rtn.b64(ptr addrspace(3) %barrier, i64 %wide)
+  br label %over
+over:
   ret void
-}""",
+}}""",
     # Bit 29 is the parity of the phase, as Triton's own wait reads it.
     "test": """define internal i32 @mimw.test(i32 %at, i32 %parity) alwaysinline convergent nounwind {
   %barrier = inttoptr i32 %at to ptr addrspace(3)
@@ -194,7 +195,6 @@ over:
 _DECLARED = """declare i64 @llvm.amdgcn.ballot.i64(i1)
 declare i32 @llvm.amdgcn.mbcnt.lo(i32, i32)
 declare i32 @llvm.amdgcn.mbcnt.hi(i32, i32)
-declare i64 @llvm.ctpop.i64(i64)
 declare void @llvm.amdgcn.s.barrier()
 declare void @llvm.amdgcn.s.sleep(i32 immarg)
 declare i32 @llvm.amdgcn.readfirstlane.i32(i32)

@@ -20,7 +20,8 @@ _BARRIER = re.compile(r'^(@nbar\d+) = internal (?:unnamed_addr |local_unnamed_ad
                       r'target\("amdgcn\.named\.barrier", 0\) (?:poison|undef)$')
 _WAVE = re.compile(r"^  (%[\w.]+) = (?:tail )?call (?:noundef )?i32 @llvm\.amdgcn\.wave\.id\(\)(.*)$")
 _JOIN = re.compile(r"^  (?:tail )?call void @llvm\.amdgcn\.s\.barrier\.join\(ptr addrspace\(3\) (@nbar\d+)\)")
-_SIGNAL = re.compile(r"^  (?:tail )?call void @llvm\.amdgcn\.s\.barrier\.signal\.var\(ptr addrspace\(3\) (@nbar\d+), i32 (\d+)\)(.*)$")
+_SIGNAL = re.compile(r"^  (?:tail )?call void @llvm\.amdgcn\.s\.barrier\.signal\.var"
+                     r"\(ptr addrspace\(3\) (@nbar\d+), i32 (\d+)\)(.*)$")
 _WAIT = re.compile(r"^  (?:tail )?call void @llvm\.amdgcn\.s\.barrier\.wait\(i16 1\)")
 _DECLARED = re.compile(r"^declare .*@llvm\.amdgcn\.(?:wave\.id|s\.barrier\.(?:join|signal\.var|wait))\(")
 _UNKNOWN = re.compile(r"named\.barrier|amdgcn\.wave\.id|amdgcn\.s\.(?:barrier\.\w+|wakeup\.barrier|get\.\w*barrier\.state)")
@@ -49,8 +50,8 @@ def for_gfx9(llvm_ir: str) -> str:
         at += 1
     text = "\n".join(out) + "\n"
     if left := _UNKNOWN.search(text):
-        start = text.rfind("\n", 0, left.start()) + 1
-        raise RuntimeError(f"tasks for gfx9: a form of Triton's lowering that is not known here: {text[start:text.find(chr(10), start)]}")
+        line = text[text.rfind("\n", 0, left.start()) + 1:text.find("\n", left.end())]
+        raise RuntimeError(f"tasks for gfx9: a form of Triton's lowering that is not known here: {line}")
     return declaring(zeroing(text, [(name, "i32") for name in barriers]) if barriers else text)
 
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from ....ir import Op
 from ..asm import sync
 from ..emitter import Emitter, emits
-from .functions import call, settled
+from .functions import THREADS, call, settled
 
-THREADS = 32  # that a wave counts for, whatever its lanes: a kernel has the same numbers on every chip
 _GFX9 = "buffer_wbl2 {0}\ns_waitcnt vmcnt(0) lgkmcnt(0)\nbuffer_inv {0}"
 _GFX12 = ("global_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0\n"
           "global_inv scope:{0}\ns_wait_loadcnt 0x0")

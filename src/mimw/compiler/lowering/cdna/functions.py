@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..asm import sync
 from ..emitter import Emitter
 
+THREADS = 32  # that a wave counts for, whatever its lanes: a kernel gives the same numbers on every chip
 _SETTLED = {"gfx9": "s_waitcnt vmcnt(0) lgkmcnt(0)", "gfx12": "s_wait_loadcnt 0x0\ns_wait_storecnt 0x0\ns_wait_dscnt 0x0"}
 
 

@@ -1,7 +1,7 @@
 """Barriers with phases: two words in LDS on gfx9, the hardware's barriers in LDS on gfx1250.
 
-Input: an op on a barrier. Output: calls of our functions, behind a sync of the task for what counts once a task; on gfx1250 Triton's
-ops, where there are some:
+Input: an op on a barrier. Output: calls of our functions, behind a sync of the task for what counts once a task; on gfx1250
+Triton's ops, where there are some:
 
     barrier_arrive %free, 1        s_waitcnt vmcnt(0) lgkmcnt(0); a sync of the task; ds_sub_rtn_u32 by one lane; the last arrival
                                    sets the count again and changes the parity
@@ -20,7 +20,7 @@ from ....ir.layouts import Blocked
 from ..asm import sync, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
 from ..whole_task import in_all_threads
-from .functions import all_settled, call, settled
+from .functions import THREADS, all_settled, call, settled
 
 
 @emits("alloc_barriers", assembly="gfx9")
@@ -73,7 +73,7 @@ def barrier_arrive(emitter: Emitter, op: Op):
     barrier, count = emitter.of(op.barrier), op.count
     if op.barrier.type.per_thread:
         settled(emitter)
-        _if(emitter, op, lambda: call(emitter, "each", [barrier, emitter.builder.get_int32(count)]))
+        _if(emitter, op, lambda: call(emitter, "each", [barrier, emitter.builder.get_int32(THREADS * count)]))
         return
     all_settled(emitter)
     builder, mine = emitter.builder, thread_in_task(emitter)
