@@ -18,6 +18,7 @@ from ..compiler.analysis import (
     barrier_arrays,
     pipe_resources,
     register_remarks,
+    registers_stay,
     task_resources,
     total_warps,
 )
@@ -42,7 +43,7 @@ def resource_parts(program: Program, target: Target, shared_total: int | None = 
     warps = total_warps(program)
     parts: list[Table | str] = [f"{program.name} on {target}: {warps} warps, {warps * target.warp_size} threads a CTA",
                                 _tasks(program, target)]
-    parts += map(_remark, register_remarks(program, target))
+    parts += filter(None, (registers_stay(program, target), *map(_remark, register_remarks(program, target))))
     plan = shared_plan(program)
     buffers = [entry for entry in plan.entries if entry.kind == "buffer"]
     if buffers:

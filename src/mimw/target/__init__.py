@@ -38,6 +38,7 @@ __all__ = ["DSA", "FEATURES", "GLOBAL", "NVIDIA_WARP", "Path", "SHARED", "Space"
 
 FEATURES: dict[str, str] = {
     "tasks": "tasks on warps of their own",
+    "register_moves": "registers that move from one task to another",
     "barriers": "barriers with phases in shared memory",
     "mbarrier": "barriers in shared memory that count bytes",
     "tma": "TMA",
@@ -163,8 +164,8 @@ _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
 _EVERY_AMD = frozenset(("tasks", "barriers"))
 _MAPPED = frozenset(("mbarrier", "tma", "wgmma", "proxies"))
-_HOPPER_UP = frozenset(("tasks", "barriers", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies",
-                        "multimem"))
+_HOPPER_UP = frozenset(("tasks", "register_moves", "barriers", "mbarrier", "tma", "bulk", "clusters", "grid_barrier",
+                        "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}
 

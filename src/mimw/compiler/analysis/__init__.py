@@ -15,7 +15,7 @@ from .peers import barriers_of_each_cta
 from .pipe_resources import PipeResources, pipe_resources
 from .pipe_words import PipeSide, pipe_arrays, pipe_side, pipe_sides
 from .registers import TaskRegisters, launch_registers, register_plan, total_warps
-from .remarks import Remark, register_remarks
+from .remarks import Remark, register_remarks, registers_stay
 from .resources import TaskResources, task_resources
 from .symbols import Symbols
 from .trips import Loop, loops_of, rounds
@@ -27,6 +27,6 @@ __all__ = [
     "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays",
     "barriers_of_each_cta", "constant_of", "crosses_ctas", "first_value", "forms_clusters", "launch_registers",
     "loops_of", "makes_pointers", "never_runs", "pipe_arrays", "pipe_resources", "pipe_side", "pipe_sides", "register_plan",
-    "register_remarks", "ring_of_filler", "ring_of_wait", "rounds", "split_offset", "task_label", "task_resources", "total_warps",
-    "uses_of",
+    "register_remarks", "registers_stay", "ring_of_filler", "ring_of_wait", "rounds", "split_offset", "task_label",
+    "task_resources", "total_warps", "uses_of",
 ]

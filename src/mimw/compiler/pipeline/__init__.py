@@ -19,6 +19,8 @@ cache, dumps, overrides and listeners at work as always. An example:
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ...errors import StructError
 from ...ir.wait_table import SLOT_BYTES
 from ..collector import resting_collector
@@ -28,6 +30,7 @@ from ..launch import check_cluster_target
 from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
 from ..passes.stamp_waits import wait_table
+from ..triton_port.amd_stage import our_amd_stage
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
@@ -55,7 +58,8 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
     try:
-        compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
+        with our_amd_stage() if target.backend == "hip" else nullcontext():
+            compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
         keep_warnings(src, compiled)
     except OSError as error:
         if (refusal := unkept(error)) is None:

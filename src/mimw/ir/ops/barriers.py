@@ -38,7 +38,7 @@ define("barrier_wait", "barrier:Barrier phase:i32 predicate:i1? chunk:int|#int?"
 define("barrier_test", "barrier:Barrier phase:i32", scalar(I1), "none", "sync wait", ours=True, barrier="test", time="work",
        needs="barriers", word="barrier_try_wait", cost="sync",
        doc="True if the phase of that parity has completed; then it acquires as `barrier_wait` does. It never waits.")
-define("barrier_phase", "barrier:Barrier", scalar(I32), "none", "sync", ours=True, mentions="barrier", needs="barriers",
+define("barrier_phase", "barrier:Barrier", scalar(I32), "none", "sync", ours=True, mentions="barrier", needs="mbarrier",
        cost="sync", time="work", doc="The parity of the phase that the barrier is in; for who still has to arrive in it.")
 define("barrier_arrive", "barrier:Barrier count:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        attrs=_BY_PIPE, barrier="arrive", time="work", needs="barriers", cost="sync",

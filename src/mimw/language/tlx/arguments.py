@@ -77,21 +77,31 @@ def single_barrier(name: str, bar: Any, semantic) -> Any:
     return bar.handle
 
 
-def needs_hopper(name: str, semantic, amd: str = "", older: str = "", mapped: str = "") -> None:
-    """An error below sm_90, with the word for older chips, `older`, and on AMD, naming the word `amd`; but not on a chip where
-    words of the feature `mapped` become others (docs/AMD.md)."""
+def needs_hopper(name: str, semantic, amd: str = "", older: str = "", instead: str = "", mapped: str = "") -> None:
+    """An error below sm_90, with the word for older chips, `older`, and on AMD, naming the word `amd` or what to do `instead`; but
+    not on a chip where words of the feature `mapped` become others (docs/AMD.md)."""
     chip = capability(semantic)
     if chip is None:
         if mapped and maps(mapped, semantic):
             return
-        arch = str(semantic.builder.options.arch)
-        advice = f"; use tlx.{amd} there" if amd and arch.startswith("gfx") else ""
-        refuse(NotImplementedError, f"tlx.{name} is not available on {arch}{advice}")
+        advice = f"; {f'use tlx.{amd} there' if amd else instead}" if (amd or instead) and is_amd(semantic) else ""
+        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}{advice}")
     if chip < 90:
         instead = f"on sm_{chip} {older}; or " if older else ""
         refuse(TargetError, f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}",
                mend=f"{instead}compile for a chip that has it, such as sm_90a: `--target sm_90a` of a command, MIMW_TARGET=sm_90a, "
                "or `target=`")
+
+
+def is_amd(semantic) -> bool:
+    """True if the kernel is recorded for one of AMD's chips."""
+    return str(semantic.builder.options.arch).startswith("gfx")
+
+
+def needs_gpu(name: str, semantic) -> None:
+    """An error on a chip that is no GPU."""
+    if capability(semantic) is None and not is_amd(semantic):
+        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}")
 
 
 def needs_tensor_memory(what: str, semantic) -> None:
