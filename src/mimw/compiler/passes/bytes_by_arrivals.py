@@ -48,12 +48,15 @@ class _Plan:
     counts: dict[Op, int] = field(default_factory=dict)
 
     def add(self, array: BarrierArray) -> None:
-        traffic = [one for one in array.of_kind("expect", "complete")]
+        traffic = array.of_kind("expect", "complete")
         if not traffic:
             return
         if array.escapes:
             self.refuse(array.op.site, f"a barrier of '{array.name}' is handed on by an `if` or a loop, so the bytes that come "
                         "there cannot be counted", "index the array where the barrier is used")
+        if array.root.type.per_thread:
+            self.refuse(array.op.site, f"each thread arrives for itself on '{array.name}', so one arrival for bytes is none",
+                        "let the copies complete on a barrier of alloc_barriers")
         groups = self.grouped(traffic)
         if groups is not None:
             for group in groups:
@@ -62,7 +65,7 @@ class _Plan:
             return
         self.in_units(array, traffic)
 
-    def grouped(self, traffic: list[BarrierAccess]) -> list[list[BarrierAccess]] | None:
+    def grouped(self, traffic: tuple[BarrierAccess, ...]) -> list[list[BarrierAccess]] | None:
         """The accesses as groups of one expect and the copies of its bytes, each in one block; None if that is not all of them."""
         symbols, open_, groups = Symbols(self.uses), {}, []
         for one in traffic:
@@ -79,13 +82,13 @@ class _Plan:
                 groups.append(open_.pop(key))
         return None if open_ else groups
 
-    def in_units(self, array: BarrierArray, traffic: list[BarrierAccess]) -> None:
+    def in_units(self, array: BarrierArray, traffic: tuple[BarrierAccess, ...]) -> None:
         expects, copies = ([one for one in traffic if one.kind == kind] for kind in ("expect", "complete"))
         sizes = {one.bytes for one in expects}
         if not expects or len(sizes) > 1 or any(one.bytes is None for one in copies):
             self.untold(array, traffic)
-        others = [one for one in array.of_kind("arrive", "commit")]
-        if others and len(expects) > 1 or array.root.type.per_thread:
+        others = array.of_kind("arrive", "commit")
+        if others and len(expects) > 1:
             self.untold(array, traffic)
         unit = gcd(*(one.bytes for one in traffic))
         rounds = 1 if others else array.arrive_count
@@ -97,7 +100,7 @@ class _Plan:
             count = 1 if one.kind == "expect" else one.bytes // unit
             self.arrivals[one.op] = one.op.barrier, count, one.predicate
 
-    def untold(self, array: BarrierArray, traffic: list[BarrierAccess]) -> None:
+    def untold(self, array: BarrierArray, traffic: tuple[BarrierAccess, ...]) -> None:
         lines = ", ".join(f"{one.op.row.word} at {one.op.site}" for one in traffic)
         self.refuse(traffic[0].op.site, f"the bytes of a phase of '{array.name}' differ, or stand apart from their copies ({lines})",
                     "expect the bytes in front of their copies, in the same block, under the same `pred`")
