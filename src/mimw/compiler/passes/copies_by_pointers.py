@@ -28,11 +28,12 @@ from .descriptor_boxes import Box
 from .descriptor_parts import Parts, made_parts, refuse, split_parameters
 
 _PLAIN = ("cache", "none", "evict_normal")     # a recorded cache policy without a wish
+_ORDERED = ("MIN", "MAX")
 
 
 def copies_by_pointers(program: Program, target: Target) -> Program:
-    """The program with those copies. TargetError for descriptors that an `if` or a loop hands on, and for copies that reduce
-    memory."""
+    """The program with those copies. TargetError for descriptors that an `if` or a loop hands on, and for the smaller or larger
+    of floats in memory."""
     if "tma" not in target.mapped or not program.orchestrates():
         return program
     described = any(isinstance(param.value.type, Descriptor) for param in program.params)
@@ -141,10 +142,11 @@ class _Writer:
     # ---- copies to global memory ------------------------------------------------------------------------------------
 
     def tma_store(self, op: Op) -> None:
-        if "reduce" in op.row.places and op.reduce:
-            self.descriptor_reduce(op)
         tile = self.builder.emit("local_load", (self.builder.now(op.buffer), None), op.site, layout=None)
-        self.write(op, tile)
+        if "reduce" in op.row.places and op.reduce:
+            self.reduce(op, op.reduce, tile)
+        else:
+            self.write(op, tile)
 
     tma_scatter = tma_store
 
@@ -154,7 +156,18 @@ class _Writer:
     descriptor_scatter = descriptor_store
 
     def descriptor_reduce(self, op: Op) -> None:
-        refuse(self.target, op.site, "no copy reduces what is in memory", "reduce a tile by tl.atomic_add, tl.atomic_max and the like")
+        self.reduce(op, getattr(op.kind, "name", str(op.kind)), self.builder.now(op.value))
+
+    def reduce(self, op: Op, kind: str, tile: Value) -> None:
+        """An atomic for each element, ordered to nothing, as of TMA."""
+        name, element = kind.upper(), tile.type.element
+        if element.is_float and name != "ADD":
+            refuse(self.target, op.site, f"no atomic gives the {kind} of {element}", "reduce a tile by tl.atomic_max or tl.atomic_min")
+        if name in _ORDERED and not self.parts[op.descriptor].type.signed:
+            name = f"U{name}"
+        box = self.box(op, tile.type.shape)
+        args = "FADD" if element.is_float else name, box.pointers(), tile, box.mask(), "RELAXED", "GPU"
+        self.builder.emit("atomic_rmw", args, op.site)
 
     def tma_store_wait(self, op: Op) -> None:
         """The stores are the task's own, in order."""
