@@ -12,6 +12,10 @@ from ...errors import TargetError, excerpt
 from ...ir import OPS, Buffer, Program
 from ...target import DSA, FEATURES, SHARED, TARGETS, TENSOR, TITLES, Target
 
+_INSTEAD = {"clusters": "hand on what other programs need through global memory", "bulk": "copy by pointers",
+            "tensor_memory": "add up in a tile, by tl.dot", "multimem": "access the memory of each GPU"}
+"""The way round what a chip of another vendor lacks, by feature."""
+
 
 def check_target(program: Program, target: Target) -> None:
     """Raise `TargetError` at the first op that `target` cannot do; the message names word, line and target."""
@@ -20,8 +24,9 @@ def check_target(program: Program, target: Target) -> None:
         mapped = feature in target.mapped and op.row.becomes
         if feature and not target.has(feature) and not mapped:
             other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
+            instead = f"{_INSTEAD[feature]}; or " if target.mapped and feature in _INSTEAD else ""
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"
-                              f"Mend: compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
+                              f"Mend: {instead}compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
         for result in op.results:
             if isinstance(result.type, Buffer) and target.lies_in(result.type.space) is None:
                 raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in {TITLES[result.type.space]}: "

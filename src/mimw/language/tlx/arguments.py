@@ -21,6 +21,7 @@ from ..numbers import is_int
 from ..refuse import refuse
 from .types import buffered_tensor, mbarrier, storage_kind
 
+ONE_GROUP = "a program there is one work-group, without a cluster: hand on what others need through global memory"
 EVICTION_POLICIES = ("", "evict_first", "evict_last")
 
 

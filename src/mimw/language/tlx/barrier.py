@@ -16,7 +16,16 @@ from ...ir import Barrier
 from ...target import NVIDIA_WARP
 from ..core import capability, word
 from ..refuse import refuse
-from .arguments import index_handle, is_amd, is_int, needs_hopper, positive_int, predicate_handle, single_barrier
+from .arguments import (
+    ONE_GROUP,
+    index_handle,
+    is_amd,
+    is_int,
+    needs_hopper,
+    positive_int,
+    predicate_handle,
+    single_barrier,
+)
 from .types import mbarrier, mbarrier_type, storage_kind
 
 __all__ = [
@@ -179,7 +188,7 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
     if remote_cta_rank is None:
         _semantic.builder.record("barrier_arrive", handle, arrive_count, predicate)
     else:
-        needs_hopper("barrier_arrive(remote_cta_rank=...)", _semantic)
+        needs_hopper("barrier_arrive(remote_cta_rank=...)", _semantic, instead=ONE_GROUP)
         rank = index_handle("barrier_arrive: `remote_cta_rank`", remote_cta_rank, _semantic)
         _semantic.builder.record("remote_arrive", handle, arrive_count, rank, predicate)
 
