@@ -30,7 +30,7 @@ def case(targets: tuple[str, ...], signature: dict[str, str] | None = None, **co
     return register
 
 
-@case(BLACKWELL)
+@case((*BLACKWELL, *AMD))
 @mimw.jit
 def async_task(x):
     with tlx.async_tasks():
@@ -40,7 +40,7 @@ def async_task(x):
             tl.store(x + 1, 2.0)
 
 
-@case(BLACKWELL)
+@case((*BLACKWELL, *AMD))
 @mimw.jit
 def async_task_replicate(x):
     with tlx.async_tasks():
