@@ -31,7 +31,7 @@ def case(targets: tuple[str, ...], signature: dict[str, str] | None = None, **co
     return register
 
 
-@case(BLACKWELL)
+@case((*BLACKWELL, *AMD))
 @mimw.jit
 def async_task(x):
     with tlx.async_tasks():
@@ -41,7 +41,7 @@ def async_task(x):
             tl.store(x + 1, 2.0)
 
 
-@case(BLACKWELL)
+@case((*BLACKWELL, *AMD))
 @mimw.jit
 def async_task_replicate(x):
     with tlx.async_tasks():

@@ -16,6 +16,7 @@ from ..compiler.analysis import (
     PipeResources,
     Remark,
     barrier_arrays,
+    counter_bytes,
     pipe_resources,
     register_remarks,
     registers_stay,
@@ -58,7 +59,8 @@ def resource_parts(program: Program, target: Target, shared_total: int | None = 
         parts.append(Table(("barriers", "count", "arrivals", "bytes a phase"), tuple(map(_barriers, arrays)),
                            ("count", "arrivals", "bytes a phase")))
     parts += filter(None, (_cluster_barriers(program), _other_gpus(program)))
-    return [*parts, _shared(plan.total, shared_total, target)]
+    counters = counter_bytes(program, target)
+    return [*parts, _shared(plan.total + counters, None if shared_total is None else shared_total + counters, target)]
 
 
 def _cluster_barriers(program: Program) -> str:

@@ -15,6 +15,7 @@ from .check_bytes import check_bytes
 from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
 from .check_exclusive import check_exclusive
+from .check_group_barriers import check_group_barriers
 from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
 from .check_padding import check_padding
@@ -60,7 +61,8 @@ from .wait_pairs import wait_pairs
 __all__ = [
     "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
     "check_async_dot",
-    "check_bytes", "check_cluster", "check_copies", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding",
+    "check_bytes", "check_cluster", "check_copies", "check_descriptors", "check_exclusive", "check_group_barriers",
+    "check_named_barriers", "check_padding",
     "check_pairs", "check_peers", "check_pipes",
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",

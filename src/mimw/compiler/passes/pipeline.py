@@ -32,6 +32,7 @@ from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
 from .check_elements import check_elements
 from .check_exclusive import check_exclusive
+from .check_group_barriers import check_group_barriers
 from .check_named_barriers import check_named_barriers
 from .check_overlap import check_overlap
 from .check_pairs import check_pairs
@@ -175,6 +176,7 @@ PASSES: tuple[Pass, ...] = (
     check("peers", check_peers, "refuses pointers into a peer's memory where this GPU's own are wanted"),
     check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
     check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
+    check("group_barriers_in_tasks", check_group_barriers, "refuses barriers of the whole work-group in tasks of gfx9"),
     rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "
             "and remote views are the author's even if unused", after="tasks cluster"),
     check("aliases", check_aliases, "remarks on storages that no buffer uses", after="drop_unused"),

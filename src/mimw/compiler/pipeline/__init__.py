@@ -34,6 +34,7 @@ from ..triton_port.amd_stage import our_amd_stage
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
+from .binary import kept_by_amdgcn
 from .cache import compiler_hash, keep_warnings, unkept
 from .refusals import check_assembler, check_binary, check_shared_memory, refusing
 from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
@@ -78,7 +79,8 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         if refusal is None:
             raise
         raise compilation_error(src.fn, refusal) from refusal
-    check_shared_memory(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
+    check_shared_memory(src, compiled.metadata.shared + kept_by_amdgcn(compiled.asm.get("amdgcn", "")), compiled.asm["ttgir"],
+                        chip_of(target))
     check_assembler(src, compiled.asm.get("ptx"), target.arch)
     add_metadata(compiled, ctas_per_cga=src.cluster, preferred_ctas_per_cga=src.preferred)
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean

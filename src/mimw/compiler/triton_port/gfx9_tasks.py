@@ -8,7 +8,8 @@ Input: LLVM IR, a text, behind the stage `llir`. Output: the same program by wha
 
 What is left, the start and the end of tasks, is `s_barrier` of all waves, which gfx9 has. On gfx9 that barrier is the whole
 work-group's, so nothing inside a task may use it. A counter counts rounds of one number of waves, and tasks of several regions
-have Triton's barrier in common: so there is one for each number of waves. Whatever of gfx12's barriers is found besides these patterns is an error.
+have Triton's barrier in common: so there is one for each number of waves. Whatever of gfx12's barriers is found besides these
+patterns is an error.
 """
 
 from __future__ import annotations
