@@ -62,7 +62,7 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
                `reinterpret_tensor_descriptor` (or the captured result)
     errors:    TypeError for a `desc_ptr` that is no slot or a `base` that is no scalar pointer; KernelError for an
                array of several slots; ValueError for the other limits; TargetError below sm_90, NotImplementedError on
-               AMD
+               Ascend. On AMD it is its parts, and `desc_ptr` None
     not:       while a copy through the slot's old descriptor may still run, which `mimw.check` reports: SourceOverwritten under
                a store, SlotReusedEarly under a load
     lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy)

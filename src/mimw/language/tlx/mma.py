@@ -49,7 +49,8 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
                the operands must not be overwritten
     errors:    AssertionError for types, shapes, ranks and an `input_precision` that the tensor core does not take;
                KernelError for operands that are neither one buffer nor a tile, 8-bit or tf32 operands that are not
-               contiguous along K, and another `acc`; TargetError below sm_90
+               contiguous along K, and another `acc`; TargetError below sm_90,
+               NotImplementedError on Ascend
     not:       8-bit and tf32 operands that are not contiguous along K; M % 64, N % 8 != 0, N > 256 or K < 16
     lowers to: ttng.warp_group_dot, is_async; "tf32x3", "ieee": ttg.local_load, tt.dot
 

@@ -24,7 +24,8 @@ def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: 
     """Prefetch one block of `desc` into L2; one thread of the task issues it. Arguments as of `async_descriptor_load`.
 
     errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
-               for a `pred` that is no scalar; IllegalCopy as there; TargetError below sm_90, NotImplementedError on AMD
+               for a `pred` that is no scalar; IllegalCopy as there; TargetError below sm_90, NotImplementedError on
+               Ascend; nothing is left of it on AMD
     not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
     lowers to: PTX cp.async.bulk.prefetch.tensor.L2.global.tile, one for each box of the block
     example:   tlx.async_descriptor_prefetch_tensor(desc, [m, k + BK])

@@ -60,7 +60,9 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                mbarrier, a `pred` that is no scalar or a rank that is no integer; IllegalCopy for a last offset that is no multiple
                of 16 bytes (an illegal instruction), when compiling if it is known then, else from the simulator; ValueError for an
                unknown cache modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor
-               memory; TargetError below sm_90, NotImplementedError on AMD
+               memory; TargetError below sm_90, NotImplementedError on Ascend
+    on AMD:    copies by pointers, by the task's threads, that have landed when the task goes on, then an arrival (docs/AMD.md); not
+               `multicast_targets`: TargetError
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster,
                or .cta_group::2
     example:   tlx.barrier_expect_bytes(full[slot], BM * BK * 2)
@@ -104,7 +106,8 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
                hardware cannot reduce; IllegalCopy for a negative offset, and a last one that is no multiple of 16 bytes (an illegal
                instruction), when compiling if it is known then, else from the simulator: begin at 0 with a block that is shifted
                or cut, or store under a mask by tl.store; AssertionError for a buffer outside shared memory; TargetError below
-               sm_90, NotImplementedError on AMD
+               sm_90, NotImplementedError on Ascend
+    on AMD:    a read of the buffer and stores by pointers, atomics for a reduction; not the min and max of floats: TargetError
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before the store wait.
     lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce; a reduction with a policy PTX
                cp.reduce.async.bulk.tensor with .L2::cache_hint
