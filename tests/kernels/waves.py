@@ -188,3 +188,24 @@ def meeting_all(x, y):
             at = tl.arange(0, 64)
             tl.store(y + at, tl.inline_asm_elementwise("s_barrier\nv_mov_b32 $0, $1", "=v,v", [tl.load(x + at)],
                                                        dtype=tl.float32, is_pure=False, pack=1))
+
+
+@mimw.jit
+def divergent(x, y):
+    """Warps that arrive right behind code which only some of their lanes ran."""
+    done = tlx.alloc_warp_barrier(1, num_warps=1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_wait(done[0], 0)
+            tlx.named_barrier_wait(9, 32 * 5)
+            tl.store(y + 4, tl.load(x + 4))
+        with tlx.async_task(num_warps=1):
+            some = tlx.thread_id(0) % 32 == 3
+            if some:
+                tl.store(y, tl.load(x))
+            tlx.barrier_arrive(done[0])
+            if some:
+                tl.store(y + 1, tl.load(x + 1))
+            tlx.named_barrier_arrive(9, 32 * 5)
+            if some:
+                tl.store(y + 2, tl.load(x + 2))

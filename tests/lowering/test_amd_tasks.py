@@ -124,3 +124,10 @@ def test_a_barrier_of_all_waves_is_refused_in_a_task():
     assert isinstance(caught.value.__cause__, TaskError)
     assert re.search(r"waves.py:\d+ in meeting_all.*waves.py:\d+ in meeting_all", str(caught.value), re.DOTALL)
     assert "Mend: tl.debug_barrier() holds the task's own waves" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", AMD)
+def test_a_wave_arrives_once_behind_code_of_some_lanes(target):
+    """LLVM would copy assembly into both branches of an `if`, where each half of the lanes would count for the wave."""
+    llvm_ir = compiled((waves.divergent, PAIR, {}), target).stage("llir")
+    assert llvm_ir.count("call void @mimw.each(") == 1 and llvm_ir.count("call void @mimw.named(") == 2

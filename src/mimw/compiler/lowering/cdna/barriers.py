@@ -15,6 +15,7 @@ from ..asm import sync
 from ..emitter import Emitter, emits
 from .functions import THREADS, call, settled
 
+_PROXIES = ("async_shared", "delivery", "handover")  # of NVIDIA's asynchronous copies; here every access goes one way
 _GFX9 = "buffer_wbl2 {0}\ns_waitcnt vmcnt(0) lgkmcnt(0)\nbuffer_inv {0}"
 _GFX12 = ("global_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0\n"
           "global_inv scope:{0}\ns_wait_loadcnt 0x0")
@@ -31,15 +32,17 @@ def named_barrier(emitter: Emitter, op: Op):
 
 @emits("fence", assembly="gfx9")
 def fence_gfx9(emitter: Emitter, op: Op):
-    _fence(emitter, _GFX9.format({"gpu": "sc1", "sys": "sc0 sc1"}[op.scope]))
+    _fence(emitter, op, _GFX9.format({"gpu": "sc1", "sys": "sc0 sc1"}.get(op.scope)))
 
 
 @emits("fence", assembly="gfx12")
 def fence_gfx12(emitter: Emitter, op: Op):
-    _fence(emitter, _GFX12.format({"gpu": "SCOPE_DEV", "sys": "SCOPE_SYS"}[op.scope]))
+    _fence(emitter, op, _GFX12.format({"gpu": "SCOPE_DEV", "sys": "SCOPE_SYS"}.get(op.scope)))
 
 
-def _fence(emitter: Emitter, assembly: str) -> None:
+def _fence(emitter: Emitter, op: Op, assembly: str) -> None:
+    if op.scope in _PROXIES:
+        return
     sync(emitter)       # a fence is each wave's own, and a signal behind it one thread's
     emitter.builder.create_threadwise_inline_asm(assembly, "~{memory}", [], [], False)
     sync(emitter)

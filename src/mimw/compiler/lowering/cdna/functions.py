@@ -12,11 +12,17 @@ from ..asm import sync
 from ..emitter import Emitter
 
 THREADS = 32  # that a wave counts for, whatever its lanes: a kernel gives the same numbers on every chip
+_ALL_MAY_CROSS = 0x7ff  # every kind of instruction may be scheduled across: the op is there for being convergent
 _SETTLED = {"gfx9": "s_waitcnt vmcnt(0) lgkmcnt(0)", "gfx12": "s_wait_loadcnt 0x0\ns_wait_storecnt 0x0\ns_wait_dscnt 0x0"}
 
 
 def call(emitter: Emitter, name: str, operands: list, result=None):
-    """Call the function of that name in each thread; the value of its result, if it has one."""
+    """Call the function of that name in each thread; the value of its result, if it has one.
+
+    LLVM takes assembly for something that each lane does for itself, and may copy it into both branches of an `if` before it,
+    where a wave would count twice. What is convergent it may not copy, nor the block that it stands in.
+    """
+    emitter.builder.create_amd_sched_barrier(_ALL_MAY_CROSS)
     constraints = ",".join([*["=v"] * (result is not None), *["v"] * len(operands), "~{memory}"])
     results = [] if result is None else [result]
     made = emitter.builder.create_threadwise_inline_asm(f"mimw.{name}", constraints, operands, results, False)
