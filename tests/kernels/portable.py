@@ -1,7 +1,7 @@
 """Kernels of one source for chips of several vendors: what a chip lacks, another op stands for (docs/AMD.md).
 
-Shapes: see each kernel; a program makes one tile of its output. WGMMA is false on chips with tensor memory, where `async_dot` adds up
-in that memory: there a product is one of tiles. Each kernel is right.
+Shapes: see each kernel; a program makes one tile of its output. WGMMA is false on chips with tensor memory, where `async_dot`
+adds up in that memory: there a product is one of tiles. Each kernel is right.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ class MappedWord:
 
 def mapped_words(program: Program, target: Target) -> tuple[MappedWord, ...]:
     """Those words in program order; one for several ops of one line."""
-    found = (MappedWord(op.row.word, op.site, op.row.becomes) for op in program.where(lambda row: row.becomes) if _is_mapped(op, target))
-    return tuple(dict.fromkeys(found))
+    found = (op for op in program.where(lambda row: row.becomes) if _is_mapped(op, target))
+    return tuple(dict.fromkeys(MappedWord(op.row.word, op.site, op.row.becomes) for op in found))
 
 
 def _is_mapped(op: Op, target: Target) -> bool:

@@ -102,7 +102,8 @@ class _Plan:
 
     def untold(self, array: BarrierArray, traffic: tuple[BarrierAccess, ...]) -> None:
         lines = ", ".join(f"{one.op.row.word} at {one.op.site}" for one in traffic)
-        self.refuse(traffic[0].op.site, f"the bytes of a phase of '{array.name}' differ, or stand apart from their copies ({lines})",
+        what = f"the bytes of a phase of '{array.name}' differ, or stand apart from their copies ({lines})"
+        self.refuse(traffic[0].op.site, what,
                     "expect the bytes in front of their copies, in the same block, under the same `pred`")
 
     def refuse(self, site: Site, what: str, mend: str) -> None:

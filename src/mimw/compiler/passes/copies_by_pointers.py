@@ -162,7 +162,8 @@ class _Writer:
         """An atomic for each element, ordered to nothing, as of TMA."""
         name, element = kind.upper(), tile.type.element
         if element.is_float and name != "ADD":
-            refuse(self.target, op.site, f"no atomic gives the {kind} of {element}", "reduce a tile by tl.atomic_max or tl.atomic_min")
+            refuse(self.target, op.site, f"no atomic gives the {kind} of {element}",
+                   "reduce a tile by tl.atomic_max or tl.atomic_min")
         if name in _ORDERED and not self.parts[op.descriptor].type.signed:
             name = f"U{name}"
         box = self.box(op, tile.type.shape)

@@ -98,8 +98,8 @@ class Box:
         nan = self.builder.constant(float("nan"), tile, self.site)
         if self.parts.nan is True:
             return nan
-        return self.builder.emit("select", (self.builder.emit("splat", (Tensor(I1, self.shape), self.parts.nan), self.site), nan, zero),
-                                 self.site)
+        which = self.builder.emit("splat", (Tensor(I1, self.shape), self.parts.nan), self.site)
+        return self.builder.emit("select", (which, nan, zero), self.site)
 
     # ---- numbers ----------------------------------------------------------------------------------------------------
 

@@ -147,14 +147,14 @@ PASSES: tuple[Pass, ...] = (
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then",
           after="descriptors_by_pointers"),
     check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
-    rewrite("bytes_by_arrivals", bytes_by_arrivals, "copies arrive where barriers count no bytes, in front of what makes these copies "
-            "others", after="target", needs="target"),
-    rewrite("copies_by_pointers", copies_by_pointers, "copies by descriptors go by pointers where there is no TMA, while a pipe can "
-            "still take them into its chunks", after="target bytes_by_arrivals", needs="target"),
+    rewrite("bytes_by_arrivals", bytes_by_arrivals, "copies arrive where barriers count no bytes, in front of what makes "
+            "others of these copies", after="target", needs="target"),
+    rewrite("copies_by_pointers", copies_by_pointers, "copies by descriptors go by pointers where there is no TMA, while a pipe "
+            "can still take them into its chunks", after="target bytes_by_arrivals", needs="target"),
     rewrite("expand_pipes", expand_pipes, "pipes become barriers: no later pass, no emission and no simulator knows pipes",
             after="target pipes copies_by_pointers"),
-    rewrite("dots_at_once", dots_at_once, "products into registers are done at once where there is no wgmma; the pipes' checks spoke "
-            "of what the author wrote", after="target pipes", needs="target"),
+    rewrite("dots_at_once", dots_at_once, "products into registers are done at once where there is no wgmma; the checks "
+            "of pipes spoke of what the author wrote", after="target pipes", needs="target"),
     rewrite("drop_proxy_fences", drop_proxy_fences, "fences between proxies go where there are none, those of pipes too",
             after="target expand_pipes", needs="target"),
     check("descriptors", check_descriptors, "refuses tensor descriptors with extents or strides that TMA cannot take"),

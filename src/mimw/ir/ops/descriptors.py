@@ -18,7 +18,8 @@ define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape 
        becomes="a pointer, extents and strides")
 define("descriptor_load", "descriptor:Descriptor offsets:int* cache_policy:const?", described, "free", "read",
        attrs="by_pointers:#bool?",
-       touches="descriptor=async-read", copy="in", time="copy", needs="tma", word="desc.load", cost="global", becomes="loads by pointers",
+       touches="descriptor=async-read", copy="in", time="copy", needs="tma", word="desc.load", cost="global",
+       becomes="loads by pointers",
        traits="collective")
 define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write", attrs="by_pointers:#bool?",
        touches="descriptor=async-write", copy="out", time="store", needs="tma", word="desc.store", traits="collective",
@@ -27,7 +28,8 @@ define("descriptor_reduce", "kind:@DESCRIPTOR_REDUCE_KIND descriptor:Descriptor 
        attrs="by_pointers:#bool?", touches="descriptor=async-write", copy="out", traits="reduces collective",
        needs="tma", word="desc.atomic_*")
 define("prefetch_descriptor", "descriptor:Descriptor", None, "none", "read", ours=True,
-       needs="tma", word="prefetch(tensormap=True)", cost="sync", becomes="nothing: a hint", doc="A hint: the descriptor will be used soon.")
+       needs="tma", word="prefetch(tensormap=True)", cost="sync", becomes="nothing: a hint",
+       doc="A hint: the descriptor will be used soon.")
 define("descriptor_slots", "count:#int", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
        needs="tma", word="allocate_tensor_descriptor",
        doc="Room for `count` TMA descriptors in global memory, private to the CTA.")

@@ -24,4 +24,5 @@ define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_P
        "more precise than the tensor core: then a and b are tiles, and it is done at once; fresh, if acc only lends "
        "its registers and is not added.")
 define("async_dot_wait", "pending:#int value:num[]", as_operand(1), "mma_wait", "sync wait", ours=True, time="wait",
-       needs="wgmma", cost="sync", becomes="nothing: the product is done", doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
+       needs="wgmma", cost="sync", becomes="nothing: the product is done",
+       doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
