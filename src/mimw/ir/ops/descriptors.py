@@ -26,7 +26,7 @@ define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", Non
        becomes="stores by pointers")
 define("descriptor_reduce", "kind:@DESCRIPTOR_REDUCE_KIND descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
        attrs="by_pointers:#bool?", touches="descriptor=async-write", copy="out", traits="reduces collective",
-       needs="tma", word="desc.atomic_*")
+       needs="tma", word="desc.atomic_*", becomes="atomics by pointers")
 define("prefetch_descriptor", "descriptor:Descriptor", None, "none", "read", ours=True,
        needs="tma", word="prefetch(tensormap=True)", cost="sync", becomes="nothing: a hint",
        doc="A hint: the descriptor will be used soon.")
