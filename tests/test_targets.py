@@ -49,7 +49,8 @@ def test_what_a_chip_has(name, mma, warp, tensor_memory, features):
     """Blackwell's sm_120 has no tensor memory, and wgmma is Hopper's alone."""
     chip = TARGETS[name]
     assert (chip.mma, chip.warp_size, chip.space("tmem")) == (mma, warp, tensor_memory)
-    assert {feature for feature in ("tasks", "barriers", "tma", "wgmma", "clusters", "preferred_cluster", "zero_fill") if chip.has(feature)} >= features
+    asked = "tasks", "barriers", "tma", "wgmma", "clusters", "preferred_cluster", "zero_fill"
+    assert {feature for feature in asked if chip.has(feature)} >= features
     assert chip.has("mbarrier") == chip.has("register_moves") == chip.has("tma")  # AMD's barriers count no bytes
     assert chip.has("wgmma") == (mma == "wgmma") and chip.has("zero_fill") == (chip.assembly == "ptx")
     assert chip.features <= set(FEATURES) and chip.space("smem") == chip.shared_bytes

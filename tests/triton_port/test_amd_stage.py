@@ -54,7 +54,7 @@ def test_the_passes_of_the_stage():
 def test_one_name_is_another_in_our_stage():
     """Nothing of Triton's own is replaced."""
     ours, stock = amd_stage._lowering_tasks(), HIPBackend.make_llir
-    assert ours.__code__ is stock.__code__ and stock.__globals__["amd"].passes.ttgpuir.add_warp_specialize_to_llvm.__name__ != "<lambda>"
+    assert ours.__code__ is stock.__code__
     bound, theirs = ours.__globals__, stock.__globals__
     assert {name for name in theirs if bound[name] is not theirs[name]} == {"amd"}
     passes, stock_passes = bound["amd"].passes.ttgpuir, theirs["amd"].passes.ttgpuir
@@ -74,11 +74,12 @@ def test_tasks_for_gfx9():
 
 @pytest.mark.parametrize("was, now, told", [
     ("s.barrier.wait(i16 1)", "s.barrier.wait(i16 2)", "a sync of a task's waves that is not known here"),
-    ("@nbar1, i32 4)", "@nbar2, i32 4)", "a sync of a task's waves"), ("@nbar1, i32 4)", "@nbar1, i32 3)", "a sync of a task's waves"),
+    ("@nbar1, i32 4)", "@nbar2, i32 4)", "a sync of a task's waves"),
+    ("@nbar1, i32 4)", "@nbar1, i32 3)", "a sync of a task's waves"),
     ("@nbar1, i32 4)", "@nbar1, i32 %3)", "a sync of a task's waves"),
     ("  br label %5", "  call void @llvm.amdgcn.s.barrier.signal(i32 -3)\n  br label %5", r"not known here: .*signal\(i32 -3\)"),
     ("@llvm.amdgcn.wave.id(), !dbg", '@llvm.amdgcn.wave.id() "new", !dbg', None),
-    ("%2 = tail call i32 @llvm.amdgcn.wave.id()", "%2 = tail call range(i32 0, 8) i32 @llvm.amdgcn.wave.id()", "not known here.*wave.id"),
+    ("tail call i32 @llvm.amdgcn.wave.id()", "tail call range(i32 0, 8) i32 @llvm.amdgcn.wave.id()", "not known here.*wave.id"),
     ('barrier", 0) poison', 'barrier", 1) poison', "not known here: @nbar"),
     ("amdgpu_kernel", "amdgpu_cs", "expected one kernel in the LLVM IR, found 0"),
 ])

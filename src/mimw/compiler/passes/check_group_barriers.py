@@ -27,8 +27,8 @@ def check_group_barriers(program: Program, target: Target) -> None:
     for op in program.where(lambda row: "assembly" in row.traits):
         task = uses_of(program).task(op)
         if task is not None and _meets_all(op):
-            raise TaskError(f"s_barrier waits for every wave of the work-group on {target}, and task '{task_label(task)}' is some of "
-                            "them: the others wait for their start or their end at the same barrier.", op.site, task.site,
+            raise TaskError(f"s_barrier waits for every wave of the work-group on {target}, and task '{task_label(task)}' is some "
+                            "of them: the others wait for their start or their end at the same barrier.", op.site, task.site,
                             hint="tl.debug_barrier() holds the task's own waves, tlx.named_barrier_wait those of several tasks.")
 
 
