@@ -8,7 +8,7 @@ from triton.compiler.errors import CompilationError
 from mimw.compiler.passes.check_target import word_targets
 from mimw.errors import TargetError
 from mimw.target import FEATURES, TARGETS
-from tests.kernels.one_word import ANYWHERE, CASES
+from tests.kernels.one_word import AMD, ANYWHERE, CASES
 
 _BINARY = {"sm": "cubin", "gf": "hsaco"}
 _FAMILY = {"sm_8": "sm_90 or newer", "sm_1": "Blackwell", "gfx9": "AMD", "gfx1": "AMD"}
@@ -34,9 +34,9 @@ def test_refused_elsewhere(name, target):
 
 def test_the_table_for_the_documentation():
     table = word_targets()
-    assert table["async_dot"] == ("sm_90a", "sm_100a", "sm_103a") and table["async_dot_wait"] == ("sm_90a", )
+    assert table["async_dot"] == ("sm_90a", "sm_100a", "sm_103a", *AMD) and table["async_dot_wait"] == ("sm_90a", *AMD)
     assert table["tmem"] == ("sm_100a", "sm_103a")
-    assert table["desc.load"] == tuple(name for name, chip in TARGETS.items() if chip.has("tma"))
+    assert table["desc.load"] == (*(name for name, chip in TARGETS.items() if chip.has("tma")), *AMD)
     assert "local_alloc" not in table  # every target has it
 
 

@@ -209,7 +209,7 @@ def test_a_descriptor_of_the_launch_is_passed_as_its_parts(chip):
 @mimw.jit
 def arriving_products(a, out):
     tile, done = tlx.local_alloc((64, 64), tl.float16, 1), tlx.alloc_barriers(1)
-    acc = tlx.async_dot(tile[0], tile[0], mBarriers=[done[0]])
+    tlx.async_dot(tile[0], tile[0], mBarriers=[done[0]])
 
 
 @mimw.jit
