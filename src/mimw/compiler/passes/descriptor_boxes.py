@@ -90,10 +90,10 @@ class Box:
         return self._spread(self.builder.emit("expand_dims", (there, 1), self.site))
 
     def padding(self) -> Value:
-        """A tile of what is read outside of the tensor."""
+        """A tile of what is read outside of the tensor. TMA pads no elements of 8 bits with NaN."""
         tile = Tensor(self.parts.base.type.pointee, self.shape)
         zero = self.builder.constant(0, tile, self.site)
-        if self.parts.nan is False or not tile.element.is_float:
+        if self.parts.nan is False or not tile.element.is_float or tile.element.bits == 8:
             return zero
         nan = self.builder.constant(float("nan"), tile, self.site)
         if self.parts.nan is True:
