@@ -209,3 +209,16 @@ def divergent(x, y):
             tlx.named_barrier_arrive(9, 32 * 5)
             if some:
                 tl.store(y + 2, tl.load(x + 2))
+
+
+@mimw.jit
+def nearly_too_large(x, y, COUNT: tl.constexpr):
+    """COUNT buffers of 8 bytes beside tasks that reduce."""
+    pairs = tlx.local_alloc((2, ), tl.float32, COUNT)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, 2)
+            tlx.local_store(pairs[0], tl.load(x + at))
+            tl.store(y, tl.sum(tl.load(x + tl.arange(0, 256)), 0))
+        with tlx.async_task(num_warps=4):
+            tl.store(y + 1, tl.sum(tl.load(x + tl.arange(0, 256)), 0))

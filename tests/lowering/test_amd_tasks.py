@@ -137,3 +137,10 @@ def test_a_wave_arrives_once_behind_code_of_some_lanes(target):
     """LLVM would copy assembly into both branches of an `if`, where each half of the lanes would count for the wave."""
     llvm_ir = compiled((waves.divergent, PAIR, {}), target).stage("llir")
     assert llvm_ir.count("call void @mimw.each(") == 1 and llvm_ir.count("call void @mimw.named(") == 2
+
+
+def test_counters_are_in_the_map_of_what_the_layouts_need():
+    with pytest.raises(CompilationError) as caught:
+        compile_kernel(waves.nearly_too_large, PAIR, {"COUNT": 8161}, "gfx942")
+    assert isinstance(caught.value.__cause__, OutOfSharedMemory) and caught.value.__cause__.required == 65552 + 16
+    assert re.search(r"counters of the compiler +16 bytes\n +sum +65568 bytes\n", str(caught.value))

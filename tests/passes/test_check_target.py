@@ -20,6 +20,10 @@ def with_barriers(k):
     k.barriers("full", 2)
 
 
+def with_bytes(k):
+    k.op("barrier_expect", k.one(k.barriers("full", 2), 0), 16)
+
+
 def with_tma(k):
     zero = k.number(0)
     k.op("tma_store", k.param("out", BLOCK), (zero, zero), k.buffers("tile", 0), None, "")
@@ -52,11 +56,12 @@ def with_copies(k):
 
 GPUS = {name for name in TARGETS if name != "ascend_910b"}
 HOPPER_UP = {"sm_90a", "sm_100a", "sm_103a", "sm_120a"}
+WITH_TASKS = HOPPER_UP | {"gfx942", "gfx950", "gfx1250"}
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("word, where", [
-    (with_tasks, HOPPER_UP), (with_barriers, HOPPER_UP), (with_tma, HOPPER_UP), (with_wgmma, {"sm_90a"}),
+    (with_tasks, WITH_TASKS), (with_barriers, WITH_TASKS), (with_bytes, HOPPER_UP), (with_tma, HOPPER_UP), (with_wgmma, {"sm_90a"}),
     (with_proxy_fence, HOPPER_UP), (with_tensor_memory, {"sm_100a", "sm_103a"}),
     (with_copies, GPUS), (with_peers, GPUS), (with_assembly, GPUS),
 ])
