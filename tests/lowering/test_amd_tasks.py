@@ -5,8 +5,11 @@ import re
 import pytest
 from triton.compiler.errors import CompilationError
 
+from mimw.compiler.analysis import counter_bytes
+from mimw.compiler.pipeline.binary import kept_by_amdgcn
 from mimw.errors import OutOfSharedMemory, TaskError, TooManyWarps
 from mimw.runtime.compile_kernel import compile_kernel
+from mimw.target import target as chip
 from tests.kernels import waves
 
 GFX9, AMD = ("gfx942", "gfx950"), ("gfx942", "gfx950", "gfx1250")
@@ -137,6 +140,13 @@ def test_a_wave_arrives_once_behind_code_of_some_lanes(target):
     """LLVM would copy assembly into both branches of an `if`, where each half of the lanes would count for the wave."""
     llvm_ir = compiled((waves.divergent, PAIR, {}), target).stage("llir")
     assert llvm_ir.count("call void @mimw.each(") == 1 and llvm_ir.count("call void @mimw.named(") == 2
+
+
+@pytest.mark.parametrize("name, target, kept", [("ring", "gfx942", 16), ("regions", "gfx950", 32), ("by numbers", "gfx942", 80),
+                                                ("by numbers", "gfx1250", 64), ("ring", "gfx1250", 0)])
+def test_counters_are_counted_as_the_binary_has_them(name, target, kept):
+    found = compiled(KERNELS[name], target)
+    assert kept_by_amdgcn(found.stage("amdgcn")) == counter_bytes(found.program, chip(target)) == kept
 
 
 def test_counters_are_in_the_map_of_what_the_layouts_need():
