@@ -10,6 +10,7 @@ from mimw.compiler.pipeline.binary import kept_by_amdgcn
 from mimw.errors import OutOfSharedMemory, TaskError, TooManyWarps
 from mimw.runtime.compile_kernel import compile_kernel
 from mimw.target import target as chip
+from tests.compiling import to_assembly
 from tests.kernels import waves
 
 GFX9, AMD = ("gfx942", "gfx950"), ("gfx942", "gfx950", "gfx1250")
@@ -78,6 +79,14 @@ def test_what_tasks_do_adds_no_barrier_of_all_waves(target):
     met = re.findall(r"call void @mimw.meet\(.*?@mimw.sync(\d+).of(\d+), i32 (\d+)\)", with_syncs.stage("llir"))
     assert set(met) == {("1", "4", "4"), ("2", "4", "4")} and len(met) >= 12 and "@mimw.meet" not in without.stage("llir")
     assert meetings(compiled(KERNELS["ring"], target))[0] == meetings(with_syncs)[0]
+
+
+@pytest.mark.parametrize("what", ["scalar atomic", "lock", "histogram", "gather", "sort", "argmax", "fence", "dot"])
+def test_no_op_of_tritons_in_a_task_is_a_barrier_of_all_waves(what):
+    signature = PAIR | {"i": "*i32"}
+    without, working = (to_assembly(waves.working, signature, {"WHAT": one}, "gfx942").stage("llir") for one in ("nothing", what))
+    of_all = "call void @llvm.amdgcn.s.barrier()"
+    assert working.count(of_all) == without.count(of_all) + 1 and "call void @mimw.meet(" in working
 
 
 @pytest.mark.parametrize("target", GFX9)
