@@ -209,3 +209,50 @@ def divergent(x, y):
             tlx.named_barrier_arrive(9, 32 * 5)
             if some:
                 tl.store(y + 2, tl.load(x + 2))
+
+
+@mimw.jit
+def nearly_too_large(x, y, COUNT: tl.constexpr):
+    """COUNT buffers of 8 bytes beside tasks that reduce."""
+    pairs = tlx.local_alloc((2, ), tl.float32, COUNT)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, 2)
+            tlx.local_store(pairs[0], tl.load(x + at))
+            tl.store(y, tl.sum(tl.load(x + tl.arange(0, 256)), 0))
+        with tlx.async_task(num_warps=4):
+            tl.store(y + 1, tl.sum(tl.load(x + tl.arange(0, 256)), 0))
+
+
+@mimw.jit
+def working(x, y, i, WHAT: tl.constexpr):
+    """A task that does one thing for which its waves meet, in a way of Triton's own."""
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tl.store(y + 4096, 1.0)
+        with tlx.async_task(num_warps=4):
+            at = tl.arange(0, 256)
+            if WHAT == "scalar atomic":
+                tl.store(y + tl.atomic_add(i, 1) + at, tl.load(x + at))
+            elif WHAT == "lock":
+                while tl.atomic_cas(i, 0, 1) == 1:
+                    pass
+                tl.store(y + at, tl.load(x + at))
+                tl.atomic_xchg(i, 0)
+            elif WHAT == "histogram":
+                tl.store(y + tl.arange(0, 64), tl.histogram(tl.load(i + at), 64).to(tl.float32))
+            elif WHAT == "gather":
+                tl.store(y + at, tl.gather(tl.load(x + at), tl.load(i + at), 0))
+            elif WHAT == "sort":
+                tl.store(y + at, tl.sort(tl.load(x + at)))
+            elif WHAT == "argmax":
+                tl.store(y, tl.argmax(tl.load(x + at), 0).to(tl.float32))
+            elif WHAT == "fence":
+                tl.store(y + at, 1.0)
+                tlx.fence("gpu")
+                tl.atomic_xchg(i, 1)
+            elif WHAT == "dot":
+                row = tl.arange(0, 32)
+                place = row[:, None] * 32 + row[None, :]
+                tile = tl.load(x + place).to(tl.float16)
+                tl.store(y + place, tl.dot(tile, tile))

@@ -5,8 +5,12 @@ import re
 import pytest
 from triton.compiler.errors import CompilationError
 
+from mimw.compiler.analysis import counter_bytes
+from mimw.compiler.pipeline.binary import kept_by_amdgcn
 from mimw.errors import OutOfSharedMemory, TaskError, TooManyWarps
 from mimw.runtime.compile_kernel import compile_kernel
+from mimw.target import target as chip
+from tests.compiling import to_assembly
 from tests.kernels import waves
 
 GFX9, AMD = ("gfx942", "gfx950"), ("gfx942", "gfx950", "gfx1250")
@@ -77,6 +81,14 @@ def test_what_tasks_do_adds_no_barrier_of_all_waves(target):
     assert meetings(compiled(KERNELS["ring"], target))[0] == meetings(with_syncs)[0]
 
 
+@pytest.mark.parametrize("what", ["scalar atomic", "lock", "histogram", "gather", "sort", "argmax", "fence", "dot"])
+def test_no_op_of_tritons_in_a_task_is_a_barrier_of_all_waves(what):
+    signature = PAIR | {"i": "*i32"}
+    without, working = (to_assembly(waves.working, signature, {"WHAT": one}, "gfx942").stage("llir") for one in ("nothing", what))
+    of_all = "call void @llvm.amdgcn.s.barrier()"
+    assert working.count(of_all) == without.count(of_all) + 1 and "call void @mimw.meet(" in working
+
+
 @pytest.mark.parametrize("target", GFX9)
 def test_places_of_several_regions_have_a_counter_for_each_size(target):
     """The first worker has 4 waves in one region and 8 in the next: rounds of 4 would leave a counter in the middle of one of 8."""
@@ -137,3 +149,17 @@ def test_a_wave_arrives_once_behind_code_of_some_lanes(target):
     """LLVM would copy assembly into both branches of an `if`, where each half of the lanes would count for the wave."""
     llvm_ir = compiled((waves.divergent, PAIR, {}), target).stage("llir")
     assert llvm_ir.count("call void @mimw.each(") == 1 and llvm_ir.count("call void @mimw.named(") == 2
+
+
+@pytest.mark.parametrize("name, target, kept", [("ring", "gfx942", 16), ("regions", "gfx950", 32), ("by numbers", "gfx942", 80),
+                                                ("by numbers", "gfx1250", 64), ("ring", "gfx1250", 0)])
+def test_counters_are_counted_as_the_binary_has_them(name, target, kept):
+    found = compiled(KERNELS[name], target)
+    assert kept_by_amdgcn(found.stage("amdgcn")) == counter_bytes(found.program, chip(target)) == kept
+
+
+def test_counters_are_in_the_map_of_what_the_layouts_need():
+    with pytest.raises(CompilationError) as caught:
+        compile_kernel(waves.nearly_too_large, PAIR, {"COUNT": 8161}, "gfx942")
+    assert isinstance(caught.value.__cause__, OutOfSharedMemory) and caught.value.__cause__.required == 65552 + 16
+    assert re.search(r"counters of the compiler +16 bytes\n +sum +65568 bytes\n", str(caught.value))

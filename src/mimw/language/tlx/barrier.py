@@ -66,7 +66,8 @@ def alloc_warp_barrier(num_barriers: tl.constexpr, num_warps: tl.constexpr = 1, 
                num_arrivals - arrive operations that complete a phase; each brings 32 * num_warps arrivals, also where a warp
                               has 64 lanes
     orders:    the initialisation -> every later use by any thread of the CTA
-    errors:    ValueError unless all are ints > 0; KernelError for more than 2^20 - 1 arrivals; TargetError below sm_90
+    errors:    ValueError unless all are ints > 0; KernelError for more than 2^20 - 1 arrivals; TargetError below sm_90,
+               NotImplementedError on chips that are no GPUs
     not:       an arrive on it does not make the task's warps wait for each other
     lowers to: ttng.init_barrier, by one thread; on AMD as alloc_barriers, each wave arriving for its lanes
     example:   done = tlx.alloc_warp_barrier(1, num_warps=4)

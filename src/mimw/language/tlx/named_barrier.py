@@ -29,7 +29,8 @@ def named_barrier_wait(bar: tl.constexpr, arrive_count: tl.constexpr, _semantic=
                               counts 32 when it comes, a wave of AMD's also, whatever its lanes: a task of more warps than fit
                               opens it several times
     orders:    shared memory: what each thread that came did before -> what those that waited do after
-    errors:    ValueError for other numbers; ProtocolError on AMD for one number with several counts
+    errors:    ValueError for other numbers; ProtocolError on AMD for one number with several counts; NotImplementedError on chips
+               that are no GPUs
     lowers to: PTX barrier.sync; on AMD a counter in LDS, to which each wave adds one behind a wait for its own accesses
     example:   tlx.named_barrier_wait(9, 256)     # two tasks of four warps each
     """
@@ -41,7 +42,7 @@ def named_barrier_arrive(bar: tl.constexpr, arrive_count: tl.constexpr, _semanti
     """Arrive at barrier `bar` with all threads of this task, and go on. Arguments as of `named_barrier_wait`.
 
     orders:    shared memory: what this task did before -> what those that wait there do after
-    errors:    as for `named_barrier_wait`
+    errors:    ValueError and NotImplementedError as for `named_barrier_wait`
     lowers to: PTX barrier.arrive; on AMD a counter in LDS
     example:   tlx.named_barrier_arrive(9, 256)
     """
