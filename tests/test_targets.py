@@ -8,7 +8,7 @@ from triton.compiler.errors import CompilationError
 from mimw.compiler.passes.check_target import word_targets
 from mimw.errors import TargetError
 from mimw.target import FEATURES, TARGETS
-from tests.kernels.one_word import ANYWHERE, CASES
+from tests.kernels.one_word import AMD, ANYWHERE, CASES
 
 _BINARY = {"sm": "cubin", "gf": "hsaco"}
 _FAMILY = {"sm_8": "sm_90 or newer", "sm_1": "Blackwell", "gfx9": "AMD", "gfx1": "AMD"}
@@ -34,9 +34,9 @@ def test_refused_elsewhere(name, target):
 
 def test_the_table_for_the_documentation():
     table = word_targets()
-    assert table["async_dot"] == ("sm_90a", "sm_100a", "sm_103a") and table["async_dot_wait"] == ("sm_90a", )
+    assert table["async_dot"] == ("sm_90a", "sm_100a", "sm_103a", *AMD) and table["async_dot_wait"] == ("sm_90a", *AMD)
     assert table["tmem"] == ("sm_100a", "sm_103a")
-    assert table["desc.load"] == tuple(name for name, chip in TARGETS.items() if chip.has("tma"))
+    assert table["desc.load"] == (*(name for name, chip in TARGETS.items() if chip.has("tma")), *AMD)
     assert "local_alloc" not in table  # every target has it
 
 
@@ -44,16 +44,18 @@ def test_the_table_for_the_documentation():
     ("sm_80", "mma", 32, 0, {"zero_fill"}), ("sm_90a", "wgmma", 32, 0, {"tma", "wgmma", "clusters"}),
     ("sm_100a", "tcgen05", 32, 512 * 128 * 4, {"tma", "preferred_cluster"}),
     ("sm_120a", "mma", 32, 0, {"tma", "preferred_cluster"}),
-    ("gfx942", "mfma", 64, 0, set()), ("gfx1250", "wmma", 32, 0, set())])
+    ("gfx942", "mfma", 64, 0, {"tasks", "barriers"}), ("gfx1250", "wmma", 32, 0, {"tasks", "barriers"})])
 def test_what_a_chip_has(name, mma, warp, tensor_memory, features):
     """Blackwell's sm_120 has no tensor memory, and wgmma is Hopper's alone."""
     chip = TARGETS[name]
     assert (chip.mma, chip.warp_size, chip.space("tmem")) == (mma, warp, tensor_memory)
-    assert {feature for feature in ("tma", "wgmma", "clusters", "preferred_cluster", "zero_fill") if chip.has(feature)} >= features
+    asked = "tasks", "barriers", "tma", "wgmma", "clusters", "preferred_cluster", "zero_fill"
+    assert {feature for feature in asked if chip.has(feature)} >= features
+    assert chip.has("mbarrier") == chip.has("register_moves") == chip.has("tma")  # AMD's barriers count no bytes
     assert chip.has("wgmma") == (mma == "wgmma") and chip.has("zero_fill") == (chip.assembly == "ptx")
     assert chip.features <= set(FEATURES) and chip.space("smem") == chip.shared_bytes
 
 
 def test_no_such_feature():
-    with pytest.raises(ValueError, match="no feature is named 'tmaa'; there are tasks, mbarrier, tma"):
+    with pytest.raises(ValueError, match="no feature is named 'tmaa'; there are tasks, register_moves, barriers, mbarrier, tma"):
         TARGETS["sm_90a"].has("tmaa")

@@ -27,15 +27,16 @@ from mimw.target import target as chip
 PAGES = Path(__file__).parent.parent
 SIMULATED = ("sm_90a", "sm_100a", "gfx950")
 YES, NO, LATER = "yes", "-", "NotYet"
+_OF_FOUR = ("async_task", "warp_specialize", "alloc_warp_barrier")
 _OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-capable", "on Blackwell `acc` is a buffer")
 
 
 def works(name: str, kernel, signature: dict[str, str], target: str, **options) -> str:
-    """What compiling the probe for a chip says, with as many warps as 128 threads are, or as it asks for; where there is no
-    compiler, what simulating it by the chip's rules says."""
+    """What compiling the probe for a chip says, with as many warps as 128 threads are, the 4 that a probe of tasks or of their
+    barriers has, or as it asks for; where there is no compiler, what simulating it by the chip's rules says."""
     if not chip(target).binary:
         return answer(lambda: mimw.simulate(kernel, (1, ), *_arguments(kernel), target=target, **options), name, target)
-    options.setdefault("num_warps", 128 // chip(target).warp_size)
+    options.setdefault("num_warps", 4 if any(word in kernel.src for word in _OF_FOUR) else 128 // chip(target).warp_size)
     return answer(lambda: compile_kernel(kernel, signature, target=target, options=options), name, target)
 
 

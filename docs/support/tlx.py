@@ -88,6 +88,11 @@ NOTES = """## Said once
   those at hand have no NVLink multicast. There the table of a world has no such address, and a kernel that asks ends in a trap.
 * `wait_signal` and `world_barrier` on gfx942 and gfx950 are assembly that LLVM's assembler takes; none of it has run on a chip.
 * Named barriers count warps: `named_barrier_wait(14, 32)` in a task of four warps is four rounds, and orders nothing between tasks.
+  A warp counts for 32 threads on every chip, a wave of AMD's also, whatever its lanes; so it does on a barrier of
+  `alloc_warp_barrier`.
+* Tasks and barriers on AMD: gfx942 and gfx950 have neither barriers of a part of the waves nor barriers with phases, so the syncs
+  of a task, its barriers and named barriers are words in LDS (`compiler/triton_port/gfx9_tasks.py`, `amd_functions.py`); gfx1250
+  has both in hardware. `registers` and `num_regs` do nothing. Nothing of it has run on a chip: the code is asserted, and simulated.
 * `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper. There `pred` holds
   for the arrivals on `mBarriers`, too. No chip of sm_100 was at hand: its words are compiled, their PTX and SASS asserted, and
   simulated; none of that code has run.

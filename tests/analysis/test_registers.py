@@ -2,7 +2,9 @@
 
 import pytest
 
-from mimw.compiler.analysis import register_plan, total_warps
+from mimw.compiler.analysis import register_plan, register_remarks, registers_stay, total_warps
+from mimw.compiler.analysis.registers import requests
+from mimw.report.resources import resource_table
 from mimw.target import target
 from tests.analysis.building import Kernel
 
@@ -76,3 +78,21 @@ def test_wide_tasks_come_first_and_regions_take_turns():
     assert total_warps(program) == 16
     assert [(row.name, row.region, row.first_warp) for row in register_plan(program, SM90)] == [
         ("default", 0, 0), ("small", 0, 12), ("wide", 0, 4), ("default", 1, 0), ("later", 1, 4)]
+
+
+@pytest.mark.parametrize("chip, extra, launch", [("gfx942", 4, 256), ("gfx942", 8, 168), ("gfx950", 12, 128), ("gfx1250", 4, 512)])
+def test_on_amd_no_registers_move(chip, extra, launch):
+    """All waves have as many; requests do nothing and nobody is warned of them, `explain` says it in a line."""
+    k = Kernel(4)
+    with k.task("default", 4, None, default=True):
+        pass
+    with k.task("worker", extra, 40):
+        pass
+    program, chip = k.program(), target(chip)
+    assert [(row.requested, row.granted, row.moved) for row in register_plan(program, chip)] == [
+        (None, launch, False), (40, launch, False)]
+    assert set(requests(program, chip).values()) == {(None, None)} and register_remarks(program, chip) == ()
+    assert registers_stay(program, chip) == (
+        f"registers: requests do nothing on {chip}. Every thread has as many as the largest task needs, {launch} at most with "
+        f"{4 + extra} warps.")
+    assert registers_stay(program, chip) in resource_table(program, chip) and registers_stay(program, SM90) == ""

@@ -87,7 +87,7 @@ def test_what_compile_prints_is_read(stage, capsys, monkeypatch):
     (["wrong.ir"], "wrong.ir:2:3: no op is named 'fences', did you mean 'fence'?"),
     (["nested.ir"], "nested.ir is no valid program: InvalidProgram at nested.ir:4: task regions do not nest"),
     (["warps.ir"], "the pass tasks refuses the program at warps.ir:"),
-    (["words.ir", "--target", "gfx942"], "the pass target refuses the program: TargetError at words.ir:2: gfx942 cannot do"),
+    (["words.ir", "--target", "sm_80"], "the pass target refuses the program: TargetError at words.ir:2: sm_80 cannot do"),
 ])
 def test_errors_are_one_line(written, capsys, words, says):
     (written / "wrong.ir").write_text("kernel k() on 4 warps {\n  fences scope='gpu'\n}")

@@ -67,7 +67,7 @@ def test_an_operand_is_found_among_the_values():
 
 
 @pytest.mark.parametrize("name, args, attrs, needed", [
-    ("fence", ("async_shared", ), {}, "proxies"), ("fence", ("gpu", ), {}, ""), ("barrier_wait", (), {}, "mbarrier"),
+    ("fence", ("async_shared", ), {}, "proxies"), ("fence", ("gpu", ), {}, ""), ("barrier_wait", (), {}, "barriers"),
     ("distributed_barrier", (), {"grid": True}, "grid_barrier"), ("distributed_barrier", (), {"grid": False}, ""),
     ("fadd", (), {}, "")])
 def test_what_an_op_needs_of_a_chip(name, args, attrs, needed):

@@ -6,6 +6,8 @@ import triton.language as tl
 import mimw.tlx as tlx
 from mimw.errors import KernelError
 
+from .harness import Kernel
+
 
 @pytest.fixture
 def bar(kernel):
@@ -73,10 +75,19 @@ def test_named_barrier_refusals(kernel, bar, count, text):
             kernel(word, bar, count)
 
 
-def test_named_barriers_are_nvidias():
-    from .harness import Kernel
-    with pytest.raises(NotImplementedError, match="not available on gfx942"):
-        Kernel("gfx942")(tlx.named_barrier_wait, 9, 64)
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1250"])
+def test_on_amd_a_wave_counts_for_as_many_threads(chip):
+    """One source has the same numbers on every chip, whatever the lanes of a wave."""
+    kernel = Kernel(chip)
+    kernel(tlx.named_barrier_wait, 9, 64)
+    kernel(tlx.alloc_warp_barrier, 1, num_warps=4)
+    assert kernel.text() == ["named_barrier_wait barrier=9, threads=64",
+                             "%0 = alloc_barriers count=1, arrive_count=128 per_thread=True : barrier<x 1> per thread"]
+
+
+def test_named_barriers_are_for_gpus():
+    with pytest.raises(NotImplementedError, match="tlx.named_barrier_wait is not available on ascend_910b"):
+        Kernel("ascend_910b")(tlx.named_barrier_wait, 9, 64)
 
 
 def test_expect_and_arrive(kernel, bar):

@@ -120,6 +120,14 @@ def test_two_reads_with_an_effect_between_stay_two(what):
     assert len([line for line in lines if " = tt.load " in line]) == 2
 
 
+@pytest.mark.parametrize("target", ["gfx942", "gfx1250"])
+@pytest.mark.parametrize("what", ["barrier_wait", "barrier_arrive", "named_barrier_wait", "named_barrier_arrive", "debug_barrier"])
+def test_also_on_amd(what, target):
+    text = to_ttgir(ordered.between_reads, {"x": "*i32", "y": "*i32", "desc": "*fp16", "K": "i32"}, {"WHAT": what}, target,
+                    {"num_warps": 4}).stages["ttgir"]
+    assert text.count(" = ttg.local_load ") == 2 and text.count(" = tt.load ") == 2
+
+
 def test_without_an_effect_between_they_become_one():
     text = to_ttgir(ordered.between_reads, {"x": "*i32", "y": "*i32", "desc": "tensordesc<fp16[16,64]>", "K": "i32"},
                     {"WHAT": "nothing"}, "sm_90a", {"num_warps": 4}).stages["ttgir"]

@@ -33,6 +33,14 @@ def with_proxy_fence(k):
     k.op("fence", "async_shared")
 
 
+def with_slots(k):
+    k.op("descriptor_slots", 2)
+
+
+def with_clusters(k):
+    k.op("cluster_barrier")
+
+
 def with_tensor_memory(k):
     k.buffers("acc", 0, (128, 128), F32, space="tmem")
 
@@ -51,13 +59,15 @@ def with_copies(k):
 
 
 GPUS = {name for name in TARGETS if name != "ascend_910b"}
+AMD = {"gfx942", "gfx950", "gfx1250"}
 HOPPER_UP = {"sm_90a", "sm_100a", "sm_103a", "sm_120a"}
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("word, where", [
-    (with_tasks, HOPPER_UP), (with_barriers, HOPPER_UP), (with_tma, HOPPER_UP), (with_wgmma, {"sm_90a"}),
-    (with_proxy_fence, HOPPER_UP), (with_tensor_memory, {"sm_100a", "sm_103a"}),
+    (with_tasks, HOPPER_UP | AMD), (with_barriers, HOPPER_UP | AMD), (with_tma, HOPPER_UP | AMD),
+    (with_wgmma, {"sm_90a"} | AMD), (with_proxy_fence, HOPPER_UP | AMD), (with_slots, HOPPER_UP),
+    (with_clusters, HOPPER_UP), (with_tensor_memory, {"sm_100a", "sm_103a"}),
     (with_copies, GPUS), (with_peers, GPUS), (with_assembly, GPUS),
 ])
 def test_words_by_target(word, where, name):
@@ -68,6 +78,13 @@ def test_words_by_target(word, where, name):
     else:
         with pytest.raises(TargetError, match=rf"^TargetError at kernel.py:7: {name} cannot"):
             check_target(k.program(), target(name))
+
+
+def test_the_way_round():
+    k = Kernel()
+    with_clusters(k.at(7))
+    with pytest.raises(TargetError, match="Mend: hand on what other programs need through global memory; or compile for a target"):
+        check_target(k.program(), target("gfx942"))
 
 
 def test_the_message_names_the_word():

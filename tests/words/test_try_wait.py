@@ -1,5 +1,7 @@
 """`tlx.barrier_try_wait`: a flag instead of a wait. A kernel for the simulator, the GPU and the compiler."""
 
+import re
+
 import numpy as np
 import pytest
 import triton
@@ -99,7 +101,14 @@ def test_ptx(target):
     assert compiled.stage("ptx").count("mbarrier.test_wait.parity") == 4 and compiled.stages["cubin"]
 
 
-def test_amd_has_no_mbarriers():
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1250"])
+def test_amd(target):
+    compiled = compile_kernel(looking, SIGNATURE, {"LATE": 1}, target)
+    assert len(set(re.findall(r"call i32 @mimw\.test\((i32 .*?)\)", compiled.stage("llir")))) >= 2
+    assert compiled.stage("hsaco")[:4] == b"\x7fELF" and "s_swappc" not in compiled.stage("amdgcn")
+
+
+def test_a_chip_without_barriers():
     with pytest.raises(triton.CompilationError) as caught:
-        compile_kernel(looking, SIGNATURE, {"LATE": 1}, "gfx942")
+        compile_kernel(looking, SIGNATURE, {"LATE": 1}, "sm_80")
     assert isinstance(caught.value.__cause__, TargetError)

@@ -164,6 +164,12 @@ def chip_of(semantic: Any) -> Target | None:
     return next((one for one in TARGETS.values() if one.arch == number), None)
 
 
+def maps(feature: str, semantic: Any) -> bool:
+    """True if the words of a feature become others on the chip that the kernel is recorded for, which lacks it."""
+    chip = TARGETS.get(str(semantic.builder.options.arch))
+    return chip is not None and feature in chip.mapped
+
+
 def tensor_memory_columns(semantic: Any) -> int:
     """Columns of tensor memory of the target: 512 on sm_100a and sm_103a, 0 on all others, sm_120a among them."""
     chip = chip_of(semantic)

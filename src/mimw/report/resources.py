@@ -16,8 +16,10 @@ from ..compiler.analysis import (
     PipeResources,
     Remark,
     barrier_arrays,
+    counter_bytes,
     pipe_resources,
     register_remarks,
+    registers_stay,
     task_resources,
     total_warps,
 )
@@ -42,7 +44,7 @@ def resource_parts(program: Program, target: Target, shared_total: int | None = 
     warps = total_warps(program)
     parts: list[Table | str] = [f"{program.name} on {target}: {warps} warps, {warps * target.warp_size} threads a CTA",
                                 _tasks(program, target)]
-    parts += map(_remark, register_remarks(program, target))
+    parts += filter(None, (registers_stay(program, target), *map(_remark, register_remarks(program, target))))
     plan = shared_plan(program)
     buffers = [entry for entry in plan.entries if entry.kind == "buffer"]
     if buffers:
@@ -57,7 +59,8 @@ def resource_parts(program: Program, target: Target, shared_total: int | None = 
         parts.append(Table(("barriers", "count", "arrivals", "bytes a phase"), tuple(map(_barriers, arrays)),
                            ("count", "arrivals", "bytes a phase")))
     parts += filter(None, (_cluster_barriers(program), _other_gpus(program)))
-    return [*parts, _shared(plan.total, shared_total, target)]
+    counters = counter_bytes(program, target)
+    return [*parts, _shared(plan.total + counters, None if shared_total is None else shared_total + counters, target)]
 
 
 def _cluster_barriers(program: Program) -> str:

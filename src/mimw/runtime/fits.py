@@ -14,6 +14,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+from ..compiler.analysis import counter_bytes
 from ..compiler.launch import ALONE
 from ..compiler.passes import check_scratch, may_not_fit
 from ..compiler.pipeline import Kernel, gpu_target, seen_by
@@ -79,10 +80,11 @@ def _refusal(kernel: Kernel, chip, options, backend) -> KernelError | None:
             return None
         raise
     found = allocation(final_ttgir(module, backend, options), chip.arch)
-    if found.total <= chip.shared_bytes:
+    total = found.total + counter_bytes(kernel.program, chip)
+    if total <= chip.shared_bytes:
         return None
     try:
-        check_scratch(kernel.program, chip, found.total, found.pieces)
+        check_scratch(kernel.program, chip, total, found.pieces)
     except KernelError as error:
         return error
     return None

@@ -38,6 +38,8 @@ __all__ = ["DSA", "FEATURES", "GLOBAL", "NVIDIA_WARP", "Path", "SHARED", "Space"
 
 FEATURES: dict[str, str] = {
     "tasks": "tasks on warps of their own",
+    "register_moves": "registers that move from one task to another",
+    "barriers": "barriers with phases in shared memory",
     "mbarrier": "barriers in shared memory that count bytes",
     "tma": "TMA",
     "bulk": "bulk copies",
@@ -78,7 +80,7 @@ class Target:
     launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
     a launch along x, y and z (on AMD, what Triton's launcher can pass). `multiprocessors` are those of the device that the
     family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `features` are some of
-    `FEATURES`.
+    `FEATURES`; `mapped` are those that the chip lacks and whose words become others there (`becomes` in the op table; docs/AMD.md).
 
     `own_spaces` are the memory spaces of a chip that is no GPU: it has no shared memory, no warps and no registers to count
     (these are 0 or 1), `assembly` is "", and nothing here makes a binary for it (`binary` is False).
@@ -101,6 +103,7 @@ class Target:
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     multiprocessors: int = 0
     features: frozenset[str] = frozenset()
+    mapped: frozenset[str] = frozenset()
     own_spaces: tuple[Space, ...] = ()
 
     def has(self, feature: str) -> bool:
@@ -154,15 +157,17 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
 
 
 def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
-                  max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
+    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD, mapped=_MAPPED, shared_bytes=shared_kib * 1024,
+                  registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
-_EVERY_AMD = frozenset(("stages", "scheduling"))
-_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
+_EVERY_AMD = frozenset(("tasks", "barriers", "stages", "scheduling"))
+_MAPPED = frozenset(("mbarrier", "tma", "wgmma", "proxies"))
+_HOPPER_UP = frozenset(("tasks", "register_moves", "barriers", "mbarrier", "tma", "bulk", "clusters", "grid_barrier",
+                        "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}
 

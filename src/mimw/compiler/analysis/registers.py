@@ -9,6 +9,8 @@ A launch gives every thread the same share of the register file. `setmaxnreg` th
 four warps (a warpgroup): PTX ISA, "setmaxnreg", 24 to 256 in steps of 8. The rules are those of stock Triton's
 warp-group allocation: wide tasks before narrow ones, groups of four in that order, each group at its largest request,
 the rest to the default task.
+
+On AMD no registers move: all waves of a kernel have as many as the largest task needs, and a request is noted and does nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def register_plan(program: Program, target: Target) -> tuple[TaskRegisters, ...]
         return (TaskRegisters("kernel", 0, program.num_warps, 0, None, launch, launch, False, program.site), )
     rows = []
     for number, region in enumerate(own_regions(program)):
-        rows += _region(program, region, number, launch)
+        rows += _region(program, region, number, launch, target.has("register_moves"))
     return tuple(rows)
 
 
@@ -90,7 +92,7 @@ def requests(program: Program, target: Target) -> dict[Op, tuple[int | None, ...
     """
     launch, asked = launch_registers(program, target), {}
     for number, region in enumerate(regions(program)):
-        rows = _region(program, region, number, launch)
+        rows = _region(program, region, number, launch, target.has("register_moves"))
         default, *others = rows
         if not default.moved:
             asked[region] = (None, ) * len(rows)
@@ -113,7 +115,7 @@ def most_for_all(program: Program, region: Op, number: int, launch: int) -> int:
     return 0
 
 
-def _region(program: Program, region: Op, number: int, launch: int) -> list[TaskRegisters]:
+def _region(program: Program, region: Op, number: int, launch: int, moves: bool = True) -> list[TaskRegisters]:
     tasks = region.attrs["tasks"]
     first = _first_warps(program, tasks)
     groups: dict[int, int | None] = {}
@@ -124,7 +126,7 @@ def _region(program: Program, region: Op, number: int, launch: int) -> list[Task
                 groups[group] = max((_request(one) for one in asked if one), default=None)
     default = next((task for task in tasks if task.is_default), None)
     granted = _grant(launch, program.num_warps, _request(default.registers) if default else None, groups,
-                     extra_warps(region) // GROUP) if program.num_warps % GROUP == 0 else None
+                     extra_warps(region) // GROUP) if moves and program.num_warps % GROUP == 0 else None
     rows = []
     for task, start in zip(tasks, first):
         given = launch if granted is None else granted[0] if task.is_default else granted[1][start // GROUP]

@@ -35,12 +35,23 @@ class Remark:
 
 
 def register_remarks(program: Program, target: Target) -> tuple[Remark, ...]:
-    """One remark for each region whose register requests are not met."""
+    """One remark for each region whose register requests are not met; none where no request ever is (`registers_stay`)."""
+    if not target.has("register_moves"):
+        return ()
     rows = register_plan(program, target)
     return tuple(_region(program, target, number, region, [row for row in rows if row.region == number])
                  for number, region in enumerate(own_regions(program))
                  if any(row.requested for row in rows if row.region == number)
                  and not any(row.moved for row in rows if row.region == number))
+
+
+def registers_stay(program: Program, target: Target) -> str:
+    """A line for a kernel that asks for registers on a chip whose registers do not move; "" for any other."""
+    rows = register_plan(program, target)
+    if target.has("register_moves") or not any(row.requested for row in rows):
+        return ""
+    return (f"registers: requests do nothing on {target}. Every thread has as many as the largest task needs, {rows[0].launch} at "
+            f"most with {total_warps(program)} warps.")
 
 
 def _region(program: Program, target: Target, number: int, region: Op, rows: list[TaskRegisters]) -> Remark:

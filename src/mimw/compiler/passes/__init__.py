@@ -16,6 +16,7 @@ from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
 from .check_exchanges import check_exchanges, no_pipeline
 from .check_exclusive import check_exclusive
+from .check_group_barriers import check_group_barriers
 from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
 from .check_padding import check_padding
@@ -62,6 +63,7 @@ __all__ = [
     "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
     "check_async_dot",
     "check_bytes", "check_cluster", "check_copies", "check_descriptors", "check_exchanges", "check_exclusive",
+    "check_group_barriers",
     "check_named_barriers", "check_padding",
     "check_pairs", "check_peers", "check_pipes",
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",

@@ -17,6 +17,7 @@ from ...errors import OutOfSharedMemory
 from ...ir import Block, Program, Tensor, Value
 from ...ir.types import element_of
 from ...target import Target
+from ..analysis import COUNTERS, counter_bytes
 from ..storage import Row, compiled_rows, shared_plan, written
 from .check_shared import fewer_buffers
 
@@ -35,7 +36,8 @@ _OTHER_MEND = "use smaller tiles there."
 
 
 def check_scratch(program: Program, target: Target, total: int, pieces: Iterable[Any]) -> None:
-    """Raise `OutOfSharedMemory` if `total` bytes are more than `target.shared_bytes`; `pieces` are the parts of the total."""
+    """Raise `OutOfSharedMemory` if `total` bytes, the compiler's counters among them, are more than `target.shared_bytes`; `pieces`
+    are the parts of the total that Triton's allocator knows."""
     if total <= target.shared_bytes:
         return
     rows, excess = compiled_rows(program, shared_plan(program), pieces), total - target.shared_bytes
@@ -45,12 +47,12 @@ def check_scratch(program: Program, target: Target, total: int, pieces: Iterable
     sites = dict.fromkeys(site for row in beyond for site in row.sites)
     raise OutOfSharedMemory(
         f"{total} bytes of shared memory are needed, {total - buffers} of them scratch and padding; a CTA on {target} has "
-        f"{target.shared_bytes}: {excess} too many.\n" + "\n".join(_lines(rows, total, excess, target)),
+        f"{target.shared_bytes}: {excess} too many.\n" + "\n".join(_lines(rows, counter_bytes(program, target), total, target)),
         *list(sites)[:_MOST_SITES], hint=_hint(rows, beyond[0] if beyond else None, excess),
         required=total, limit=target.shared_bytes)
 
 
-def _lines(rows: list[Row], total: int, excess: int, target: Target) -> list[str]:
+def _lines(rows: list[Row], counters: int, total: int, target: Target) -> list[str]:
     """The map: where each row lies, its size, and the line that it is for."""
     digits, used, lines = len(str(total)), 0, []
     for row in rows:
@@ -66,7 +68,9 @@ def _lines(rows: list[Row], total: int, excess: int, target: Target) -> list[str
         lines.append((f"{row.start:>{digits}} .. {row.end:>{digits}}", row.name if row.entry else f"scratch: {row.op}", row.size,
                      where))
     margin = " " * (2 * digits + 4)
-    lines += [(margin, "sum", total, ""), (margin, "limit", target.shared_bytes, str(target)), (margin, "excess", excess, "")]
+    lines += [(margin, COUNTERS, counters, "")] * bool(counters)
+    lines += [(margin, "sum", total, ""), (margin, "limit", target.shared_bytes, str(target)),
+              (margin, "excess", total - target.shared_bytes, "")]
     name, size = max(len(row[1]) for row in lines), max(len(str(row[2])) for row in lines)
     return [f"    {place}  {what:<{name}}  {bytes_:>{size}} bytes  {where}".rstrip() for place, what, bytes_, where in lines]
 
@@ -87,7 +91,8 @@ def may_not_fit(program: Program, target: Target, num_stages: int) -> bool:
     operands of a `tl.dot`.
     """
     ops = list(program.walk())
-    bound = shared_plan(program).total + sum(2 * largest for largest in _largest(program.body, program.num_warps))
+    bound = shared_plan(program).total + counter_bytes(program, target)
+    bound += sum(2 * largest for largest in _largest(program.body, program.num_warps))
     bound += sum(_bytes(value) for op in ops if "descriptor" in op.row.places for value in (*op.operands, *op.results))
     bound += sum((num_stages + 1) * _bytes(value) for op in ops if op.row.layout == "dot" for value in op.operands[:-1])
     return bound > target.shared_bytes

@@ -15,7 +15,7 @@ from __future__ import annotations
 from ...errors import OutOfSharedMemory
 from ...ir import Program
 from ...target import Target
-from ..analysis import Uses, uses_of
+from ..analysis import COUNTERS, Uses, counter_bytes, uses_of
 from ..storage import SharedEntry, shared_plan, storage_lines
 
 
@@ -23,10 +23,11 @@ def check_shared(program: Program, target: Target) -> None:
     """Raise `OutOfSharedMemory` if the allocations that are needed together exceed `target.shared_bytes`."""
     uses = uses_of(program)
     entries = shared_plan(program, uses).at_peak
-    total = sum(entry.bytes for entry in entries)
+    counters = counter_bytes(program, target)
+    total = sum(entry.bytes for entry in entries) + counters
     if total <= target.shared_bytes:
         return
-    lines = _lines(entries, total, target) + _maps(entries, uses)
+    lines = _lines(entries, counters, total, target) + _maps(entries, uses)
     raise OutOfSharedMemory(
         f"{total} bytes of shared memory are needed together, a CTA on {target} has {target.shared_bytes}: "
         f"{total - target.shared_bytes} too many.\n" + "\n".join(lines),
@@ -35,8 +36,9 @@ def check_shared(program: Program, target: Target) -> None:
         required=total, limit=target.shared_bytes)
 
 
-def _lines(entries: tuple[SharedEntry, ...], total: int, target: Target) -> list[str]:
+def _lines(entries: tuple[SharedEntry, ...], counters: int, total: int, target: Target) -> list[str]:
     rows = [(entry.name, f"{entry.count} x {entry.tile_bytes}", str(entry.bytes), str(entry.site)) for entry in entries]
+    rows += [(COUNTERS, "", str(counters), "")] * bool(counters)
     rows += [("sum", "", str(total), ""), ("limit", "", str(target.shared_bytes), str(target)),
              ("excess", "", str(total - target.shared_bytes), "")]
     name, count, size = (max(len(row[column]) for row in rows) for column in range(3))

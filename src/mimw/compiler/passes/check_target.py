@@ -9,22 +9,32 @@ row of the op table (`needs`), what a chip has in `Target.features`. For example
 from __future__ import annotations
 
 from ...errors import TargetError, excerpt
-from ...ir import OPS, Buffer, Program
+from ...ir import OPS, Buffer, OpDef, Program
 from ...target import DSA, FEATURES, SHARED, TARGETS, TENSOR, TITLES, Target
+
+_INSTEAD = {"clusters": "hand on what other programs need through global memory", "bulk": "copy by pointers",
+            "tensor_memory": "add up in a tile, by tl.dot", "multimem": "access the memory of each GPU"}
+"""The way round what a chip of another vendor lacks, by feature."""
 
 
 def check_target(program: Program, target: Target) -> None:
     """Raise `TargetError` at the first op that `target` cannot do; the message names word, line and target."""
     for op in program.where(lambda row: row.needs or row.allocates == "buffer"):  # all other buffers are views of allocated ones
         feature = op.row.needs and not op.attrs.get("by_pointers") and op.row.needs_of(op)
-        if feature and not target.has(feature):
+        if feature and not _takes(target, op.row):
             other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
+            instead = f"{_INSTEAD[feature]}; or " if target.mapped and feature in _INSTEAD else ""
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"
-                              f"Mend: compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
+                              f"Mend: {instead}compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
         for result in op.results:
             if isinstance(result.type, Buffer) and target.lies_in(result.type.space) is None:
                 raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in {TITLES[result.type.space]}: "
                                   f"{_elsewhere(result.type.space, target)}\n{excerpt(op.site)}".rstrip())
+
+
+def _takes(target: Target, row: OpDef) -> bool:
+    """True if the chip has the feature that ops of the row need, or they become others there."""
+    return target.has(row.needs) or row.needs in target.mapped and bool(row.becomes)
 
 
 def _elsewhere(space: str, target: Target) -> str:
@@ -39,12 +49,12 @@ def _elsewhere(space: str, target: Target) -> str:
 def word_targets() -> dict[str, tuple[str, ...]]:
     """The words that not every chip with a compiler here has, each with the targets that do; made for a table in the
     documentation."""
-    needs: dict[str, set[str]] = {}     # one word may be recorded as other ops on other chips
+    rows: dict[str, list[OpDef]] = {}     # one word may be recorded as other ops on other chips
     for row in OPS.values():
         if row.needs:
-            needs.setdefault(row.word, set()).add(row.needs)
-    table = {word: tuple(name for name, chip in TARGETS.items() if any(map(chip.has, features)))
-             for word, features in needs.items()}
+            rows.setdefault(row.word, []).append(row)
+    table = {word: tuple(name for name, chip in TARGETS.items() if any(_takes(chip, row) for row in of_word))
+             for word, of_word in rows.items()}
     compiled = {name for name, chip in TARGETS.items() if chip.binary}
     table = {word: chips for word, chips in table.items() if not compiled.issubset(chips)}
     table["tmem"] = tuple(name for name, chip in TARGETS.items() if chip.space("tmem"))

@@ -24,6 +24,7 @@ from ..analysis import Remark
 from ..analysis.raw_calls import effects_of
 from .accumulate_dots import accumulate_dots
 from .await_commits import await_commits, late_commits
+from .bytes_by_arrivals import bytes_by_arrivals
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
@@ -31,6 +32,7 @@ from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
 from .check_elements import check_elements
 from .check_exclusive import check_exclusive
+from .check_group_barriers import check_group_barriers
 from .check_named_barriers import check_named_barriers
 from .check_overlap import check_overlap
 from .check_pairs import check_pairs
@@ -47,8 +49,11 @@ from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warp_stages import check_warp_stages
 from .check_warpgroups import check_warpgroups
+from .copies_by_pointers import copies_by_pointers
 from .descriptors_by_pointers import descriptors_by_pointers
+from .dots_at_once import dots_at_once
 from .double_operands import double_operands
+from .drop_proxy_fences import drop_proxy_fences
 from .drop_unused import drop_unused
 from .expand_dsa import expand_dsa
 from .expand_pipes import expand_pipes
@@ -144,8 +149,16 @@ PASSES: tuple[Pass, ...] = (
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then",
           after="descriptors_by_pointers"),
     check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
+    rewrite("bytes_by_arrivals", bytes_by_arrivals, "copies arrive where barriers count no bytes, in front of what makes "
+            "others of these copies", after="target", needs="target"),
+    rewrite("copies_by_pointers", copies_by_pointers, "copies by descriptors go by pointers where there is no TMA, while a pipe "
+            "can still take them into its chunks", after="target bytes_by_arrivals", needs="target"),
     rewrite("expand_pipes", expand_pipes, "pipes become barriers: no later pass, no emission and no simulator knows pipes",
-            after="target pipes"),
+            after="target pipes copies_by_pointers"),
+    rewrite("dots_at_once", dots_at_once, "products into registers are done at once where there is no wgmma; the checks "
+            "of pipes spoke of what the author wrote", after="target pipes", needs="target"),
+    rewrite("drop_proxy_fences", drop_proxy_fences, "fences between proxies go where there are none, those of pipes too",
+            after="target expand_pipes", needs="target"),
     check("descriptors", check_descriptors, "refuses tensor descriptors with extents or strides that TMA cannot take"),
     check("rows", check_rows, "refuses copies of picked rows from a column that TMA cannot take"),
     rewrite("slot_arrays", slot_arrays, "makes an array of each buffer that is used slot by slot", after="expand_pipes"),
@@ -167,6 +180,7 @@ PASSES: tuple[Pass, ...] = (
     check("peers", check_peers, "refuses pointers into a peer's memory where this GPU's own are wanted"),
     check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
     check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
+    check("group_barriers_in_tasks", check_group_barriers, "refuses barriers of the whole work-group in tasks of gfx9"),
     rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "
             "and remote views are the author's even if unused", after="tasks cluster"),
     check("aliases", check_aliases, "remarks on storages that no buffer uses", after="drop_unused"),

@@ -19,6 +19,8 @@ cache, dumps, overrides and listeners at work as always. An example:
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ...errors import StructError
 from ...ir.wait_table import SLOT_BYTES
 from ..collector import resting_collector
@@ -28,9 +30,11 @@ from ..launch import check_cluster_target
 from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
 from ..passes.stamp_waits import wait_table
+from ..triton_port.amd_stage import our_amd_stage
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
+from .binary import kept_by_amdgcn
 from .cache import compiler_hash, keep_warnings, unkept
 from .refusals import check_assembler, check_binary, check_shared_memory, refusing
 from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
@@ -55,7 +59,8 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
     try:
-        compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
+        with our_amd_stage() if target.backend == "hip" else nullcontext():
+            compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
         keep_warnings(src, compiled)
     except OSError as error:
         if (refusal := unkept(error)) is None:
@@ -74,7 +79,8 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         if refusal is None:
             raise
         raise compilation_error(src.fn, refusal) from refusal
-    check_shared_memory(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
+    check_shared_memory(src, compiled.metadata.shared + kept_by_amdgcn(compiled.asm.get("amdgcn", "")), compiled.asm["ttgir"],
+                        chip_of(target))
     check_assembler(src, compiled.asm.get("ptx"), target.arch)
     add_metadata(compiled, ctas_per_cga=src.cluster, preferred_ctas_per_cga=src.preferred)
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean

@@ -4,6 +4,7 @@ Input: a cubin, or the assembly text of an AMD kernel. Output: `Taken`. For exam
 
     taken_by_cubin(compiled.stages["cubin"])        Taken(registers=168, stack_bytes=0)
     taken_by_amdgcn(compiled.stages["amdgcn"])      Taken(registers=36, stack_bytes=0, spilled=0)
+    kept_by_amdgcn(compiled.stages["amdgcn"])       16: bytes of LDS ahead of those that a launch asks for
 
 Sources: a cubin is an ELF file of 64 bits, whose section `.nv.info` is a list of (format, attribute, size, value); `cuobjdump
 -res-usage` prints the two that are read here. LLVM's "User Guide for AMDGPU Backend", code object metadata, has AMD's.
@@ -55,8 +56,15 @@ def _section(elf: bytes, wanted: bytes) -> bytes:
 
 def taken_by_amdgcn(assembly: str) -> Taken:
     """The resources of the assembly text of one kernel."""
-    def number(key: str) -> int:
-        found = re.search(rf"^\s*\.{key}:\s*(\d+)", assembly, re.MULTILINE)
-        return int(found[1]) if found else 0
+    return Taken(*(_number(assembly, key) for key in ("vgpr_count", "private_segment_fixed_size", "vgpr_spill_count")))
 
-    return Taken(number("vgpr_count"), number("private_segment_fixed_size"), number("vgpr_spill_count"))
+
+def kept_by_amdgcn(assembly: str) -> int:
+    """The bytes of LDS that variables of a kernel take, ahead of the memory that a launch asks for; that begins at a multiple of
+    16."""
+    return -(-_number(assembly, "group_segment_fixed_size") // 16) * 16
+
+
+def _number(assembly: str, key: str) -> int:
+    found = re.search(rf"^\s*\.{key}:\s*(\d+)", assembly, re.MULTILINE)
+    return int(found[1]) if found else 0

@@ -23,6 +23,7 @@ from ...ir import OPS, Program, Scalar
 from ...ir.site import Site
 from ...ir.tensor_map import block_problem
 from ...target import TARGETS, Target
+from ..analysis import counter_bytes
 from ..frontend.record import compilation_error
 from ..passes import check_exchanges, check_scratch, may_not_fit, no_pipeline
 from ..triton_port.allocation import allocation, surely_fits
@@ -82,12 +83,12 @@ def check_scratch_early(src: KernelSource, module, chip: Target, options, backen
     compilation, and a search for the largest tiles that fit ends in refusals. A kernel that surely fits, by its program or by
     a look at the ops of `module`, costs nothing here; for any other one, Triton's passes up to the allocator run over a copy
     of `module`: 40 ms where a GEMM's whole compilation takes two seconds."""
-    program = src.kernel.program
-    if may_not_fit(program, chip, options.num_stages) and not surely_fits(module, chip.shared_bytes):
+    program, counters = src.kernel.program, counter_bytes(src.kernel.program, chip)
+    if may_not_fit(program, chip, options.num_stages) and not surely_fits(module, chip.shared_bytes - counters):
         found = allocation(final_ttgir(copied(module), backend, options), chip.arch)
-        if found.total > chip.shared_bytes:
+        if found.total + counters > chip.shared_bytes:
             with refusing(src.fn):
-                check_scratch(program, chip, found.total, found.pieces)
+                check_scratch(program, chip, found.total + counters, found.pieces)
 
 
 def check_stages(src: KernelSource, module, chip: Target, options, backend) -> None:

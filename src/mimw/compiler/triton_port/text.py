@@ -28,16 +28,18 @@ _POSITION = re.compile(r'"(.*)":(\d+):(\d+)')
 _NAMED = re.compile(r'".*"\((#loc\d*)\)')
 _LAYOUT = re.compile(r"^(#\w+) = (#ttg\..*)$")
 _AT = re.compile(r" loc\((#loc\d*|.*)\)$")
+_WMMA = re.compile(r"(#ttg\.amd_wmma<\{(?!.*\brank\b).*warp = \[\[\d+, \d+, \d+\].*)\}>$", re.MULTILINE)   # of batches
 
 Position = tuple[str, int, int]
 
 
 def module_of(text: str, context):
-    """The module that a text describes. The binding parses files only."""
+    """The module that a text describes. The binding parses files only; and of a layout of WMMA with three dimensions Triton prints
+    no rank, for want of which its parser ends the process."""
     file, path = tempfile.mkstemp(suffix=".mlir")
     try:
         with os.fdopen(file, "w") as handle:
-            handle.write(text)
+            handle.write(_WMMA.sub(r"\1, rank = 3}>", text))
         parsed = mlir.parse_mlir_module(path, context)
     finally:
         os.unlink(path)

@@ -76,6 +76,7 @@ define("tma_load_multicast",
        "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer targets:i32* predicate:i1? "
        "cache_policy:const?", None, "none", "read write async", ours=True,
        touches="descriptor=async-read buffer=async-write", barrier="complete", brings="descriptor", peers="targets",
-       copy="in", time="copy", cost="sync", lies="buffer=block",
+       copy="in", time="copy", cost="sync", lies="buffer=block", needs="clusters",
+       word="async_descriptor_load(multicast_targets=)",
        doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on "
        "the same barrier in each of them.")

@@ -32,20 +32,25 @@ define("tma_load",
        "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer predicate:i1? cache_policy:const?", None,
        "none", "read write async", ours=True, touches="descriptor=async-read buffer=async-write", barrier="complete",
        brings="descriptor", copy="in", time="copy", needs="tma", word="async_descriptor_load", cost="sync",
+       becomes="copies by pointers, by the task's threads, that have landed when the task goes on; then an arrival",
        lies="buffer=block",
        doc="TMA tile load; completes block_bytes on the barrier.")
 define("tma_fetch", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const?", None, "none", "read write",
        ours=True, attrs="bytes:#int? more:#bool?", touches="descriptor=async-read buffer=async-write", copy="in",
-       traits="fetch", needs="tma", word="tle.gpu.copy from a tensor descriptor", cost="global", lies="buffer=block",
+       traits="fetch", needs="tma", word="tle.gpu.copy from a tensor descriptor", cost="global",
+       becomes="copies by pointers, by the task's threads", lies="buffer=block",
        doc="TMA tile load that is there when the op is over. attrs: bytes that the wait is told of here, those of the "
        "whole run of fetches or 0; more, if the next fetch waits for this one, too.")
 define("tma_store", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const? reduce:#str", None, "none",
        "read write async", ours=True, touches="descriptor=async-write buffer=async-read", copy="out",
-       traits="reduces", time="store", needs="tma", word="async_descriptor_store", cost="sync", lies="buffer=block",
+       traits="reduces", time="store", needs="tma", word="async_descriptor_store", cost="sync",
+       becomes="a read of the buffer, and stores by pointers", lies="buffer=block",
        doc="TMA tile store (reduce: '' or add, min, max, and, or, xor), one bulk group of its own.")
 define("tma_prefetch", "descriptor:Descriptor offsets:i32* predicate:i1? cache_policy:const?", None, "none", "read",
        ours=True, needs="tma", word="async_descriptor_prefetch_tensor", cost="sync",
+       becomes="nothing: a hint",
        doc="A hint: the block will be read from L2 soon.")
 define("tma_store_wait", "pending:#int", None, "none", "sync wait", ours=True, time="wait",
        needs="tma", word="async_descriptor_store_wait", cost="sync",
+       becomes="nothing: the buffer has been read",
        doc="Until at most `pending` newest TMA store groups of this task are incomplete.")

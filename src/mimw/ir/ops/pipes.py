@@ -23,7 +23,7 @@ def _slots(args, attrs):
 
 
 define("pipe_make", "fields:Buffers* capacity:#int over:Pipe?", _made, "none", "sync write", ours=True, mentions="fields",
-       traits="pipe", attrs="names:const readers:const? one_shot:#bool?", needs="mbarrier", word="tle.pipe",
+       traits="pipe", attrs="names:const readers:const? one_shot:#bool?", needs="barriers", word="tle.pipe",
        doc="A pipe of `capacity` slots; each chunk of a pipe `over` another is written over that one's chunk, which its release "
        "gives back. attrs: names of the fields, one a buffer, whose leading dimension counts the slots; names of the readers, each "
        "of which reads every chunk (a tuple of names: one of these reads it; none: one reader without a name); one_shot, if it "

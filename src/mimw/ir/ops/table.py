@@ -50,6 +50,7 @@ class OpDef:
     cost: str = "int"
     needs: str = ""
     needed_if: str = ""
+    becomes: str = ""
     word: str = ""
     lies: dict[str, str] = field(default_factory=dict)
     rule: str = ""

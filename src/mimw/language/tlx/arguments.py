@@ -15,12 +15,13 @@ import triton.language.core as tl
 
 from ...errors import KernelError, TargetError
 from ...target import TARGETS
-from ..core import capability, tensor_memory_columns
+from ..core import capability, maps, tensor_memory_columns
 from ..numbers import index_handle as index_handle
 from ..numbers import is_int
 from ..refuse import refuse
 from .types import buffered_tensor, mbarrier, storage_kind
 
+ONE_GROUP = "a program there is one work-group, without a cluster: hand on what others need through global memory"
 EVICTION_POLICIES = ("", "evict_first", "evict_last")
 
 
@@ -77,20 +78,31 @@ def single_barrier(name: str, bar: Any, semantic) -> Any:
     return bar.handle
 
 
-def needs_hopper(name: str, semantic, amd: str = "", older: str = "") -> int:
-    """The compute capability; or an error below sm_90, with the word for older chips, `older`, and on AMD, naming the word
-    `amd`."""
+def needs_hopper(name: str, semantic, amd: str = "", older: str = "", instead: str = "", mapped: str = "") -> None:
+    """An error below sm_90, with the word for older chips, `older`, and on AMD, naming the word `amd` or what to do `instead`; but
+    not on a chip where words of the feature `mapped` become others (docs/AMD.md)."""
     chip = capability(semantic)
     if chip is None:
-        arch = str(semantic.builder.options.arch)
-        advice = f"; use tlx.{amd} there" if amd and arch.startswith("gfx") else ""
-        refuse(NotImplementedError, f"tlx.{name} is not available on {arch}{advice}")
+        if mapped and maps(mapped, semantic):
+            return
+        advice = f"; {f'use tlx.{amd} there' if amd else instead}" if (amd or instead) and is_amd(semantic) else ""
+        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}{advice}")
     if chip < 90:
         instead = f"on sm_{chip} {older}; or " if older else ""
         refuse(TargetError, f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}",
                mend=f"{instead}compile for a chip that has it, such as sm_90a: `--target sm_90a` of a command, MIMW_TARGET=sm_90a, "
                "or `target=`")
-    return chip
+
+
+def is_amd(semantic) -> bool:
+    """True if the kernel is recorded for one of AMD's chips."""
+    return str(semantic.builder.options.arch).startswith("gfx")
+
+
+def needs_gpu(name: str, semantic) -> None:
+    """An error on a chip that is no GPU."""
+    if capability(semantic) is None and not is_amd(semantic):
+        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}")
 
 
 def needs_tensor_memory(what: str, semantic) -> None:

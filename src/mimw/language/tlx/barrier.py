@@ -1,4 +1,4 @@
-"""Barriers in shared memory (mbarriers), and fences between memory views.
+"""Barriers in shared memory (mbarriers, on AMD words in LDS), and fences between memory views.
 
 Input: the arguments of a kernel's call. Output: ops of `ir/ops/barriers.py`, and `remote_arrive`. For example:
 
@@ -16,7 +16,16 @@ from ...ir import Barrier
 from ...target import NVIDIA_WARP
 from ..core import capability, word
 from ..refuse import refuse
-from .arguments import index_handle, is_int, needs_hopper, positive_int, predicate_handle, single_barrier
+from .arguments import (
+    ONE_GROUP,
+    index_handle,
+    is_amd,
+    is_int,
+    needs_hopper,
+    positive_int,
+    predicate_handle,
+    single_barrier,
+)
 from .types import mbarrier, mbarrier_type, storage_kind
 
 __all__ = [
@@ -36,7 +45,7 @@ def alloc_barriers(num_barriers: tl.constexpr, arrive_count: tl.constexpr = 1, _
                               is one, whatever its number of warps
     orders:    the initialisation -> every later use by any thread of the CTA
     errors:    ValueError unless both are ints > 0; KernelError for more than 2^20 - 1 arrivals
-    lowers to: ttng.init_barrier, by one thread
+    lowers to: ttng.init_barrier, by one thread; on gfx942 and gfx950 two words in LDS, on gfx1250 amdg.init_barrier
     example:   full = tlx.alloc_barriers(STAGES)
                free = tlx.alloc_barriers(STAGES, arrive_count=2)     # two consumers
     """
@@ -54,17 +63,19 @@ def alloc_warp_barrier(num_barriers: tl.constexpr, num_warps: tl.constexpr = 1, 
 
     args:      num_barriers - how many
                num_warps    - warps of the task that arrives
-               num_arrivals - arrive operations that complete a phase; each brings 32 * num_warps arrivals
+               num_arrivals - arrive operations that complete a phase; each brings 32 * num_warps arrivals, also where a warp
+                              has 64 lanes
     orders:    the initialisation -> every later use by any thread of the CTA
     errors:    ValueError unless all are ints > 0; KernelError for more than 2^20 - 1 arrivals; TargetError below sm_90,
-               NotImplementedError on AMD
+               NotImplementedError on chips that are no GPUs
     not:       an arrive on it does not make the task's warps wait for each other
-    lowers to: ttng.init_barrier, by one thread
+    lowers to: ttng.init_barrier, by one thread; on AMD as alloc_barriers, each wave arriving for its lanes
     example:   done = tlx.alloc_warp_barrier(1, num_warps=4)
     """
     for name, value in (("num_barriers", num_barriers), ("num_warps", num_warps), ("num_arrivals", num_arrivals)):
         positive_int(f"alloc_warp_barrier: {name}", value)
-    needs_hopper("alloc_warp_barrier", _semantic)
+    if not is_amd(_semantic):
+        needs_hopper("alloc_warp_barrier", _semantic)
     arrive_count = WARP * num_warps * num_arrivals
     _countable("alloc_warp_barrier", arrive_count)
     handle = _semantic.builder.record("alloc_barriers", num_barriers, arrive_count, per_thread=True).results[0]
@@ -105,7 +116,8 @@ def barrier_wait(bar, phase, pred=None, _semantic=None) -> None:
     errors:    KernelError for a `bar` that is not one mbarrier, an int other than 0 and 1, or a `pred` that is no
                scalar; TypeError for a phase that is no integer; AssertionError for a remote view
     not:       generic stores against a later TMA read; that takes fence("async_shared")
-    lowers to: ttng.wait_barrier
+    lowers to: ttng.wait_barrier; on gfx942 and gfx950 reads of the barrier's word with s_sleep between, on gfx1250
+               amdg.wait_barrier
     example:   tlx.barrier_wait(full[i % STAGES], (i // STAGES) & 1)
     """
     _refuse_remote("barrier_wait", bar)
@@ -123,7 +135,8 @@ def barrier_try_wait(bar, phase, _semantic=None) -> tl.tensor:
                phase - 0 or 1, or an integer scalar of such a value; a fresh barrier counts as having completed phase 1
     orders:    where it is true, as barrier_wait; where it is false, nothing
     errors:    KernelError, TypeError and AssertionError as for barrier_wait
-    lowers to: PTX mbarrier.test_wait.parity in each thread, and a reduction over the task's threads
+    lowers to: PTX mbarrier.test_wait.parity in each thread, on AMD a read of the barrier's word in each wave, and a reduction
+               over the task's threads
     example:   if tlx.barrier_try_wait(full[0], phase): ...
     """
     _refuse_remote("barrier_try_wait", bar)
@@ -160,7 +173,9 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
                for a remote view, and for an `arrive_count` other than 1 on AMD; with a rank TargetError below sm_90,
                NotImplementedError on AMD
     lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and
-               mbarrier.arrive.release.cluster, or .cta where the kernel writes nothing that another CTA could read
+               mbarrier.arrive.release.cluster, or .cta where the kernel writes nothing that another CTA could read. On AMD each
+               wave waits for its loads, stores and copies, the task's waves meet, and one lane counts: ds_sub_rtn_u32, on
+               gfx1250 ds_atomic_barrier_arrive_rtn_b64
     example:   tlx.barrier_arrive(free[slot])
     """
     if _is_remote(bar):
@@ -174,7 +189,7 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
     if remote_cta_rank is None:
         _semantic.builder.record("barrier_arrive", handle, arrive_count, predicate)
     else:
-        needs_hopper("barrier_arrive(remote_cta_rank=...)", _semantic)
+        needs_hopper("barrier_arrive(remote_cta_rank=...)", _semantic, instead=ONE_GROUP)
         rank = index_handle("barrier_arrive: `remote_cta_rank`", remote_cta_rank, _semantic)
         _semantic.builder.record("remote_arrive", handle, arrive_count, rank, predicate)
 

@@ -43,7 +43,7 @@ def async_store(dst_global_ptr, src_smem, size, eviction_policy: tl.constexpr = 
     example:   tlx.async_store(y_ptr, tile[0], 4096)
                tlx.async_descriptor_store_wait(0)
     """
-    needs_hopper("async_store", _semantic)
+    needs_hopper("async_store", _semantic, instead="store by tl.store(pointers, tlx.local_load(buffer)) there")
     pointer = _pointer("async_store", dst_global_ptr, _semantic)
     if pointer.type.is_block():
         refuse(KernelError, f"async_store: `dst_global_ptr` must be one pointer, got {pointer}")
@@ -55,7 +55,7 @@ def async_store(dst_global_ptr, src_smem, size, eviction_policy: tl.constexpr = 
 
 def bulk_load(src, result, bulk_size, barrier, modifier: str, eviction: str, semantic) -> Any:
     """Check and record `async_load(bulk=True)`; its token. Of a block of pointers the first is the base."""
-    needs_hopper("async_load(bulk=True)", semantic)
+    needs_hopper("async_load(bulk=True)", semantic, instead="copy a tile of pointers, without bulk, there")
     if not isinstance(barrier, mbarrier):
         refuse(AssertionError, "async_load: bulk=True needs an mbarrier as `barrier`",
                mend="make one by tlx.alloc_barriers(1), and expect the bytes on it")

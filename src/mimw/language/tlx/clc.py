@@ -227,7 +227,8 @@ def _needs_launch_control(name: str, semantic) -> None:
     """An error below sm_100 and on AMD."""
     chip = capability(semantic)
     if chip is None:
-        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}")
+        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}",
+               mend="take the next tile by tl.atomic_add on a counter in global memory")
     if chip < FIRST_CHIP:
         refuse(TargetError, f"tlx.{name} needs cluster launch control, which Blackwell brought (sm_{FIRST_CHIP} or newer), but "
                             f"this kernel is compiled for sm_{chip}", mend="compile for sm_100a, or give each program its tiles by "

@@ -20,7 +20,7 @@ import triton.language.core as tl
 from ...errors import KernelError
 from ..core import word
 from ..refuse import refuse
-from .arguments import index_handle, needs_hopper, single_barrier, single_buffer
+from .arguments import ONE_GROUP, index_handle, needs_hopper, single_barrier, single_buffer
 from .types import buffered_tensor, mbarrier, mbarrier_type, storage_kind
 
 __all__ = [
@@ -73,7 +73,7 @@ def fence_mbarrier_init_cluster(_semantic=None) -> None:
     example:   tlx.fence_mbarrier_init_cluster()
                tlx.cluster_barrier()
     """
-    needs_hopper("fence_mbarrier_init_cluster", _semantic)
+    needs_hopper("fence_mbarrier_init_cluster", _semantic, instead=ONE_GROUP)
     _semantic.builder.record("fence_mbarrier_init")
 
 
@@ -94,7 +94,7 @@ def remote_view(bar, remote_cta_rank, _semantic=None) -> mbarrier:
     if bar.type.storage is not storage_kind.smem:
         refuse(AssertionError, "remote_view takes a barrier of this CTA, not a remote_view",
                mend="give the array that alloc_barriers returned")
-    needs_hopper("remote_view", _semantic)
+    needs_hopper("remote_view", _semantic, instead=ONE_GROUP)
     rank = _rank("remote_view", remote_cta_rank, _semantic)
     handle = _semantic.builder.record("remote_view", single_barrier("remote_view", bar, _semantic), rank).results[0]
     return mbarrier_type(0, bar.type.layout, storage_kind.smemCluster, bar.is_warp_barrier).value(handle)
@@ -115,7 +115,7 @@ def remote_shmem_store(dst, src, remote_cta_rank, _semantic=None) -> None:
     example:   tlx.remote_shmem_store(tile[0], x, rank ^ 1)
                tlx.cluster_barrier()
     """
-    needs_hopper("remote_shmem_store", _semantic)
+    needs_hopper("remote_shmem_store", _semantic, instead=ONE_GROUP)
     flat = _flat_tile("remote_shmem_store", dst, src, _semantic)
     _semantic.builder.record("remote_store", dst.handle, flat, _rank("remote_shmem_store", remote_cta_rank, _semantic))
 
@@ -138,7 +138,7 @@ def async_remote_shmem_store(dst, src, remote_cta_rank, barrier, _semantic=None)
                tlx.async_remote_shmem_store(theirs[0], x, rank ^ 1, full[0])
     """
     name = "async_remote_shmem_store"
-    needs_hopper(name, _semantic)
+    needs_hopper(name, _semantic, instead=ONE_GROUP)
     flat = _flat_tile(name, dst, src, _semantic)
     if _bytes(dst) < 4:
         refuse(KernelError, f"{name}: {dst} has {_bytes(dst)} bytes, and the hardware stores 4, 8 or 16 at a time",
@@ -167,7 +167,7 @@ def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) 
     example:   tlx.async_remote_shmem_copy(theirs[0], mine[0], rank ^ 1, full[0])
     """
     name = "async_remote_shmem_copy"
-    needs_hopper(name, _semantic)
+    needs_hopper(name, _semantic, instead=ONE_GROUP)
     dst, src = (single_buffer(name, parameter, buffer, _semantic) for parameter, buffer in (("dst", dst), ("src", src)))
     if _bytes(dst) != _bytes(src) or _bytes(dst) % 16:
         refuse(KernelError, f"{name}: dst has {_bytes(dst)} bytes and src {_bytes(src)}; both must be equal "

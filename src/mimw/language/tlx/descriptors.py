@@ -20,6 +20,8 @@ from .types import tensor_descriptor_ptr
 
 __all__ = ["allocate_tensor_descriptor", "make_tensor_descriptor", "reinterpret_tensor_descriptor"]
 
+_NO_SLOTS = "make it where it is used, by make_tensor_descriptor(None, ...) there"
+
 
 @word
 def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_descriptor_ptr:
@@ -33,7 +35,7 @@ def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_desc
     """
     if not is_int(num) or num < 1:
         refuse(ValueError, f"allocate_tensor_descriptor: num must be a positive constexpr int, got {num!r}")
-    needs_hopper("allocate_tensor_descriptor", _semantic)
+    needs_hopper("allocate_tensor_descriptor", _semantic, instead=_NO_SLOTS)
     return tensor_descriptor_ptr(_semantic.builder.record("descriptor_slots", num).results[0], num)
 
 
@@ -60,7 +62,7 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
                `reinterpret_tensor_descriptor` (or the captured result)
     errors:    TypeError for a `desc_ptr` that is no slot or a `base` that is no scalar pointer; KernelError for an
                array of several slots; ValueError for the other limits; TargetError below sm_90, NotImplementedError on
-               AMD
+               Ascend. On AMD it is its parts, and `desc_ptr` None
     not:       while a copy through the slot's old descriptor may still run, which `mimw.check` reports: SourceOverwritten under
                a store, SlotReusedEarly under a load
     lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy)
@@ -70,7 +72,7 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
         refuse(TypeError, f"make_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr or None, got "
                           f"{type(desc_ptr).__name__}")
     _check_tensor(base, shape, strides, block_shape, padding_option)
-    needs_hopper("make_tensor_descriptor", _semantic)
+    needs_hopper("make_tensor_descriptor", _semantic, mapped="tma")
     element = base.dtype.element_ty
     _semantic._check_tensor_descriptor_alignment_static(strides, element.primitive_bitwidth // 8)
     block = tl.block_type(element, tl._unwrap_shape(block_shape))
@@ -123,7 +125,7 @@ def reinterpret_tensor_descriptor(desc_ptr, block_shape: tl.constexpr, dtype: tl
     """
     if not isinstance(desc_ptr, tensor_descriptor_ptr):
         refuse(TypeError, f"reinterpret_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr, got {type(desc_ptr).__name__}")
-    needs_hopper("reinterpret_tensor_descriptor", _semantic)
+    needs_hopper("reinterpret_tensor_descriptor", _semantic, instead=_NO_SLOTS)
     builder = _semantic.builder
     block = tl.block_type(dtype, tl._unwrap_shape(block_shape))
     slot = _single_slot("reinterpret_tensor_descriptor", desc_ptr, _semantic)

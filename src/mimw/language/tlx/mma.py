@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ..core import tensor_memory_columns, word
+from ..core import maps, tensor_memory_columns, word
 from ..refuse import refuse
 from . import tcgen05
 from .arguments import handle_of, is_int, needs_hopper, single_buffer
@@ -49,9 +49,13 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
                the operands must not be overwritten
     errors:    AssertionError for types, shapes, ranks and an `input_precision` that the tensor core does not take;
                KernelError for operands that are neither one buffer nor a tile, 8-bit or tf32 operands that are not
-               contiguous along K, and another `acc`; TargetError below sm_90, NotImplementedError on AMD
+               contiguous along K, and another `acc`; TargetError below sm_90,
+               NotImplementedError on Ascend
     not:       8-bit and tf32 operands that are not contiguous along K; M % 64, N % 8 != 0, N > 256 or K < 16
     lowers to: ttng.warp_group_dot, is_async; "tf32x3", "ieee": ttg.local_load, tt.dot
+
+    On AMD as on Hopper, but done at once, as a product of tiles: the wait waits for nothing, f32 is multiplied as it is, and
+    `mBarriers` are refused (KernelError). Lowers to tt.dot of ttg.local_load, MFMA or WMMA (docs/AMD.md).
 
     On Blackwell (chips with tensor memory), by one thread of the task; returns None:
     args:      A         - one buffer in shared or tensor memory, M 64 or 128; B - one in shared memory
@@ -71,9 +75,14 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     example:   acc = tlx.async_dot(A[slot], B[slot], acc)                                     # Hopper
                tlx.async_dot(A[slot], B[slot], acc[0], use_acc=i > 0, mBarriers=[free[slot]])     # Blackwell
     """
-    needs_hopper("async_dot", _semantic, older="multiply by tl.dot, of tlx.local_load of the operands")
+    needs_hopper("async_dot", _semantic, mapped="wgmma", older="multiply by tl.dot, of tlx.local_load of the operands")
     if tensor_memory_columns(_semantic):
         return tcgen05.dot(A, B, acc, use_acc, pred, mBarriers, two_ctas, force_async, out_dtype, _semantic)
+    at_once = maps("wgmma", _semantic)
+    if at_once and tcgen05.barriers_of("async_dot", mBarriers):
+        refuse(KernelError, "async_dot: a product is done at once on "
+               f"{_semantic.builder.options.arch}, so nothing arrives on `mBarriers` later",
+               mend="arrive behind it: tlx.barrier_arrive(bar), after tlx.async_dot_wait(0, acc)")
     shape_a = _operand("A", A, _semantic)
     if not isinstance(B, buffered_tensor):
         refuse(KernelError, f"async_dot: B must be a buffer in shared memory, got {B}",
@@ -81,7 +90,7 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     shape_b = _operand("B", B, _semantic)
     check_types(A.dtype, B.dtype)
     _check_shapes(shape_a, shape_b, A.dtype)
-    precision = _precision(A.dtype, input_precision, _semantic)
+    precision = _precision(A.dtype, "ieee" if at_once else input_precision, _semantic)
     emulated = A.dtype == tl.float32 and precision.name != "TF32"
     if not emulated:
         _check_contiguous(A, B, _semantic)
@@ -131,7 +140,7 @@ def _check_shapes(a: tuple[int, int], b: tuple[int, int], dtype: tl.dtype) -> No
 
 
 def _precision(dtype: tl.dtype, name: str | None, semantic):
-    """The precision in which f32 operands are read: wgmma reads them as tf32."""
+    """The precision in which f32 operands are read: wgmma reads them as tf32, a product at once as they are."""
     default = "tf32" if dtype == tl.float32 else semantic.builder.options.default_dot_input_precision
     return semantic._str_to_dot_input_precision(name or default)
 

@@ -24,12 +24,13 @@ def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: 
     """Prefetch one block of `desc` into L2; one thread of the task issues it. Arguments as of `async_descriptor_load`.
 
     errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
-               for a `pred` that is no scalar; IllegalCopy as there; TargetError below sm_90, NotImplementedError on AMD
+               for a `pred` that is no scalar; IllegalCopy as there; TargetError below sm_90, NotImplementedError on
+               Ascend; nothing is left of it on AMD
     not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
     lowers to: PTX cp.async.bulk.prefetch.tensor.L2.global.tile, one for each box of the block
     example:   tlx.async_descriptor_prefetch_tensor(desc, [m, k + BK])
     """
-    needs_hopper("async_descriptor_prefetch_tensor", _semantic, amd="amd_descriptor_prefetch_tensor")
+    needs_hopper("async_descriptor_prefetch_tensor", _semantic, mapped="tma", amd="amd_descriptor_prefetch_tensor")
     offsets = checked_offsets("async_descriptor_prefetch_tensor", desc, offsets, eviction_policy, _semantic)
     policy = cache_policy("async_descriptor_prefetch_tensor", "", eviction_policy, ("", ), _semantic)
     predicate = predicate_handle("async_descriptor_prefetch_tensor", pred, _semantic)
@@ -51,7 +52,7 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
     example:   tlx.prefetch(x_ptr + offsets, level="L2", mask=offsets < n)
     """
     if tensormap:
-        needs_hopper("prefetch(tensormap=True)", _semantic)
+        needs_hopper("prefetch(tensormap=True)", _semantic, mapped="tma")
         if not isinstance(pointer, tl.tensor_descriptor_base):
             refuse(KernelError, f"prefetch: tensormap=True needs a tensor descriptor, got {pointer}")
         _semantic.builder.record("prefetch_descriptor", pointer.handle)

@@ -38,14 +38,14 @@ def async_descriptor_gather(desc, result, x_offsets, y_offset, barrier, pred=Non
     orders:    the rows -> what a task does after waiting on `barrier`
     errors:    KernelError for shapes that cannot be; IllegalCopy for a `y_offset` that is no multiple of 16 bytes, when compiling
                if it is known then, else from the simulator. AssertionError for a buffer outside shared memory; TargetError
-               below sm_90, NotImplementedError on AMD
+               below sm_90, NotImplementedError on Ascend; on AMD copies by pointers
     not:       asynchronous on sm_90 and sm_120 if the rows are narrower than 128 bytes: there the task waits for them and puts
                them in their places itself
     lowers to: sm_100a, sm_103a: ttng.async_tma_gather, PTX cp.async.bulk.tensor.2d .tile::gather4, four rows an instruction;
                sm_90a, sm_120a: PTX cp.async.bulk.tensor.2d, one for each row and 128 bytes, which the task's warps share out
     example:   tlx.async_descriptor_gather(desc, tile[0], rows, 0, full[0])
     """
-    needs_hopper("async_descriptor_gather", _semantic)
+    needs_hopper("async_descriptor_gather", _semantic, mapped="tma")
     rows, column = _picks("async_descriptor_gather", desc, "result", result, x_offsets, y_offset, _semantic)
     handle = single_barrier("async_descriptor_gather", barrier, _semantic)
     predicate = predicate_handle("async_descriptor_gather", pred, _semantic)
@@ -64,7 +64,7 @@ def async_descriptor_scatter(desc, source, x_offsets, y_offset, _semantic=None) 
                            edge are left out
     errors:    KernelError for shapes that cannot be; IllegalCopy (an illegal instruction) for a `y_offset` that is negative or no
                multiple of 16 bytes, when compiling if it is known then, else from the simulator, as for negative row numbers;
-               AssertionError for a buffer outside shared memory; TargetError below sm_90, NotImplementedError on AMD. From the
+               AssertionError for a buffer outside shared memory; TargetError below sm_90, NotImplementedError on Ascend. From the
                simulator a DataRace for two rows with different bytes for one place: which of them stays is open. Equal bytes are
                no race.
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before
@@ -73,7 +73,7 @@ def async_descriptor_scatter(desc, source, x_offsets, y_offset, _semantic=None) 
     example:   tlx.async_descriptor_scatter(desc, tile[0], rows, 0)
                tlx.async_descriptor_store_wait(0)
     """
-    needs_hopper("async_descriptor_scatter", _semantic)
+    needs_hopper("async_descriptor_scatter", _semantic, mapped="tma")
     rows, column = _picks("async_descriptor_scatter", desc, "source", source, x_offsets, y_offset, _semantic)
     _semantic.builder.record("tma_scatter", desc.handle, rows, column, source.handle)
 

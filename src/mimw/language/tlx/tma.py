@@ -60,13 +60,15 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                mbarrier, a `pred` that is no scalar or a rank that is no integer; IllegalCopy for a last offset that is no multiple
                of 16 bytes (an illegal instruction), when compiling if it is known then, else from the simulator; ValueError for an
                unknown cache modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor
-               memory; TargetError below sm_90, NotImplementedError on AMD
+               memory; TargetError below sm_90, NotImplementedError on Ascend
+    on AMD:    copies by pointers, by the task's threads, that have landed when the task goes on, then an arrival (docs/AMD.md); not
+               `multicast_targets`: TargetError
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster,
                or .cta_group::2
     example:   tlx.barrier_expect_bytes(full[slot], BM * BK * 2)
                tlx.async_descriptor_load(desc, A[slot], [m, k], full[slot])
     """
-    needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load",
+    needs_hopper("async_descriptor_load", _semantic, mapped="tma", amd="async_amd_descriptor_load",
                  older="copy from pointers by tlx.async_load, and wait for it by tlx.async_load_wait_group")
     offsets = checked_offsets("async_descriptor_load", desc, offsets, eviction_policy, _semantic, result)
     policy = cache_policy("async_descriptor_load", cache_modifier, eviction_policy, ("", ".ca", ".cg", ".cs", ".cv"), _semantic)
@@ -104,7 +106,8 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
                hardware cannot reduce; IllegalCopy for a negative offset, and a last one that is no multiple of 16 bytes (an illegal
                instruction), when compiling if it is known then, else from the simulator: begin at 0 with a block that is shifted
                or cut, or store under a mask by tl.store; AssertionError for a buffer outside shared memory; TargetError below
-               sm_90, NotImplementedError on AMD
+               sm_90, NotImplementedError on Ascend
+    on AMD:    a read of the buffer and stores by pointers, atomics for a reduction; not the min and max of floats: TargetError
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before the store wait.
     lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce; a reduction with a policy PTX
                cp.reduce.async.bulk.tensor with .L2::cache_hint
@@ -112,7 +115,7 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
                tlx.async_descriptor_store(desc, tile[0], [m, n])
                tlx.async_descriptor_store_wait(0)
     """
-    needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store",
+    needs_hopper("async_descriptor_store", _semantic, mapped="tma", amd="async_amd_descriptor_store",
                  older="store through pointers: tl.store(pointers, tlx.local_load(source))")
     offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic, source)
     check_reduction("async_descriptor_store", store_reduce, desc.dtype)

@@ -6,7 +6,8 @@ arrays registered in the global memory. For example:
     bind(program, {(0, ): array, (1, ): 64}, memory)      {%pointer: uint64(address), %n: int32(64)}
 
 Run-time parameters are flat: a pointer takes an array, a scalar a number; a tensor descriptor fills one Descriptor parameter,
-then its shape, then its strides.
+then its shape, then its strides. On chips without TMA its parts stand in place of the Descriptor parameter: base, shape, strides,
+and two flags (`passes.descriptor_parts`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def bind(program: Program, args: Mapping[tuple[int, ...], Any], memory: GlobalMe
         if path not in args:
             raise SimulatorMisuse(f"no argument for parameter {params[0].name!r} (path {path}) of {program.name}",
                                   program.site)
-        if isinstance(params[0].value.type, Descriptor):
+        if len(params) > 1 and isinstance(params[0].value.type, Pointer):
+            _parts(params, args[path], memory, env)
+        elif isinstance(params[0].value.type, Descriptor):
             _descriptor(params, args[path], memory, env)
         else:
             for param in params:
@@ -47,14 +50,28 @@ def _plain(param: Param, argument: Any, memory: GlobalMemory):
     return wrapped(argument, numpy_type(type_))
 
 
-def _descriptor(params: list[Param], argument: Any, memory: GlobalMemory, env: dict[Value, Any]) -> None:
-    """`argument` has the fields of Triton's host `TensorDescriptor`: base, shape, strides, block_shape, padding."""
-    head, name = params[0].value, params[0].name
+def _parts(params: list[Param], argument: Any, memory: GlobalMemory, env: dict[Value, Any]) -> None:
+    """The parts of a descriptor, in the order in which Triton's launcher passes them, once more without the flags behind."""
+    shape, strides = _checked(params[0].name, argument)
+    numbers = (*shape, *strides)
+    parts = (argument.base, *numbers, argument.padding == "nan", argument.round_f32_to_tf32, *numbers)
+    for param, part in zip(params, parts):
+        env[param.value] = _plain(param, part, memory)
+
+
+def _checked(name: str, argument: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of an argument that should be a tensor descriptor."""
     missing = [field for field in ("base", "shape", "strides") if not hasattr(argument, field)]
     if missing:
         raise SimulatorMisuse(f"argument {name!r} should be a TensorDescriptor, not {type(argument).__name__}: "
                               f"it has no {', '.join(missing)}")
-    shape, strides = tuple(map(int, argument.shape)), tuple(map(int, argument.strides))
+    return tuple(map(int, argument.shape)), tuple(map(int, argument.strides))
+
+
+def _descriptor(params: list[Param], argument: Any, memory: GlobalMemory, env: dict[Value, Any]) -> None:
+    """`argument` has the fields of Triton's host `TensorDescriptor`: base, shape, strides, block_shape, padding."""
+    head, name = params[0].value, params[0].name
+    shape, strides = _checked(name, argument)
     block = head.type.shape
     if len(shape) != len(block):
         raise SimulatorMisuse(f"argument {name!r} has rank {len(shape)}, the kernel was compiled for blocks of {block}")

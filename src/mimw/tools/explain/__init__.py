@@ -22,7 +22,7 @@ from ...runtime.call import tool
 from ...runtime.compile_kernel import compile_kernel, record_kernel
 from ...runtime.compiled import Compiled
 from ...target import wanted
-from . import conflicts, fences, loops, memory, occupancy
+from . import conflicts, fences, loops, mapped, memory, occupancy
 
 __all__ = ["Explanation", "explain"]
 
@@ -51,6 +51,7 @@ class Explanation(Shown):
         found = {
             f"Tasks on {compiled.target.name}": resource_table(compiled.program, compiled.target, compiled.metadata.shared),
             occupancy.HEADING: occupancy.occupancy_text(compiled),
+            mapped.HEADING: mapped.mapped_text(compiled.source.authored(), compiled.target) if compiled.target.mapped else "",
             "Layouts": layout_text(compiled.layouts),
             memory.HEADING: memory.memory_text(compiled),
             "Barriers": barrier_graph(compiled.program),
@@ -59,7 +60,7 @@ class Explanation(Shown):
             conflicts.HEADING: conflicts.conflict_text(compiled),
             _NATIVE: "\n".join(dict.fromkeys(effects_of(op) for op in compiled.program.named("raw_call"))),
         }
-        asked = occupancy.HEADING, fences.HEADING, loops.HEADING, conflicts.HEADING, _NATIVE
+        asked = mapped.HEADING, occupancy.HEADING, fences.HEADING, loops.HEADING, conflicts.HEADING, _NATIVE
         return {title: text.rstrip() for title, text in found.items() if text or title not in asked}
 
     def barriers_svg(self) -> str:
@@ -103,9 +104,9 @@ class Explanation(Shown):
 @tool
 def explain(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
             gpus: int | Any = None, **meta: Any) -> Explanation:
-    """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; the layouts
-    with their reasons; the contents of shared memory over time; the barriers; the proxy fences that the compiler put in; the loops
-    that Triton pipelines; bank conflicts; on AMD how many waves a SIMD holds.
+    """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; on
+    AMD the words that become others, and how many waves a SIMD holds; the layouts with their reasons; the contents of shared memory
+    over time; the barriers; the proxy fences that the compiler put in; the loops that Triton pipelines; bank conflicts.
 
     args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.compile`
     returns:   Explanation: `str` gives all, `.sections` one by one, `.compiled` the stages

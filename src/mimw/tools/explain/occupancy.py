@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiler.analysis.waves import REGISTERS, occupancy
+from ...compiler.pipeline.binary import kept_by_amdgcn
 
 HEADING = "Waves at once"
 _KNOWN = "gfx9"     # the assembly of chips whose register file is published
@@ -21,14 +22,15 @@ def occupancy_text(compiled: Any) -> str:
     if compiled.target.backend != "hip":
         return ""
     spilled, limit = compiled.spilled_registers, compiled.target.shared_bytes
+    taken = compiled.shared_bytes + kept_by_amdgcn(compiled.stages["amdgcn"])
     lines = [f"spills      {f'{spilled} registers a lane, in {compiled.stack_bytes} bytes of scratch' if spilled else 'none'}"]
     if compiled.target.assembly == _KNOWN:
-        found = occupancy(compiled.registers, compiled.warps, compiled.shared_bytes, limit)
+        found = occupancy(compiled.registers, compiled.warps, taken, limit)
         groups = f"{found.groups} work-group{'s' * (found.groups != 1)} of {compiled.warps} waves"
         lines = [f"registers   {compiled.registers} of {REGISTERS} a lane: {found.waves} wave{'s' * (found.waves != 1)} a SIMD",
-                 f"LDS         {compiled.shared_bytes} of {limit} bytes: {groups} a compute unit, which {found.by} "
+                 f"LDS         {taken} of {limit} bytes: {groups} a compute unit, which {found.by} "
                  f"limit{'s' * (found.by == 'LDS')}", *lines]
     else:
         lines = [f"registers   {compiled.registers} a lane; how many a SIMD has is not published",
-                 f"LDS         {compiled.shared_bytes} of {limit} bytes", *lines]
+                 f"LDS         {taken} of {limit} bytes", *lines]
     return "\n".join(lines)

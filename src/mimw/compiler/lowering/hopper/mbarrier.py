@@ -12,6 +12,7 @@ from ....ir import Op
 from ..asm import own_address, ptx, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
 from ..predicates import predicate
+from ..whole_task import in_all_threads
 
 
 def announce(emitter: Emitter, barrier, size: int) -> None:
@@ -51,16 +52,10 @@ selp.b32 $0, 1, 0, done;
 @emits("barrier_test")
 def test(emitter: Emitter, op: Op):
     """An i1: whether all threads of the task see the phase complete. One that looks later may see more, hence the reduction."""
-    builder, i32, mine = emitter.builder, emitter.builder.get_int32_ty(), thread_in_task(emitter)
+    mine = thread_in_task(emitter)
     address = own_address(emitter, emitter.of(op.barrier))
     seen = ptx(emitter, _TEST, ["=r", "r", "r", "r"], [address, emitter.of(op.phase), mine], mine.get_type())
-    every = builder.create_reduce([seen], 0)
-    point = builder.get_insertion_point()
-    block = builder.create_block_with_parent(every.get_region(0), [i32, i32])
-    builder.set_insertion_point_to_end(block)
-    builder.create_reduce_ret(builder.create_minsi(block.get_argument(0), block.get_argument(1)))
-    builder.restore_insertion_point(point)
-    return builder.create_icmpNE(every.get_result(0), builder.get_int32(0))
+    return in_all_threads(emitter, seen)
 
 
 def arrive_per_thread(emitter: Emitter, barrier, count: int, when) -> None:

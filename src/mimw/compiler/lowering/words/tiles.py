@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ....ir import OPS, Tensor, Type, Value
 from ...triton_port.builder import mlir
+from ...triton_port.enumerations import enumeration_member
 from ..anchor import anchored
 from ..constants import scalar_constant
 from ..emitter import EMISSIONS, Emitter, emits
@@ -17,9 +18,12 @@ from ..emitter import EMISSIONS, Emitter, emits
 _DERIVED = ("inferred", "pairs")
 
 
-def _argument(emitter: Emitter, op, arg, operands):
+def _argument(emitter: Emitter, op, arg, operands, enumeration: str = ""):
+    """The argument of the builder's method; of an operand that is a member of an enumeration, passes may give the name."""
     if isinstance(arg, Value):
         return next(operands)
+    if enumeration and isinstance(arg, str):
+        return enumeration_member(enumeration, arg)
     if isinstance(arg, Type):
         return (emitter.types.tensor(arg, emitter.layouts.registers[op.result]) if isinstance(arg, Tensor)
                 else emitter.types.element(arg))
@@ -33,7 +37,7 @@ def _argument(emitter: Emitter, op, arg, operands):
 def replay(emitter: Emitter, op) -> list:
     """Call the builder's method of the op's name with the op's arguments."""
     operands = iter(emitter.operands(op))
-    args = [_argument(emitter, op, arg, operands) for arg in op.args]
+    args = [_argument(emitter, op, arg, operands, operand.enumeration) for operand, arg in zip(op.row.operands, op.args)]
     returned = getattr(emitter.builder, f"create_{op.name}")(*args)
     if hasattr(returned, "get_num_results"):
         returned = [returned.get_result(i) for i in range(returned.get_num_results())]
