@@ -17,6 +17,7 @@ from __future__ import annotations
 from ...errors import KernelError
 from ...ir import Block, Op, Program
 from ...target import Target
+from ..analysis.registers import regions
 from ..analysis.warp_stages import HALF, StagedBlock, staged, waits_for_own
 
 _HALVES = "two halves of the waves run the stages of a loop one stage apart"
@@ -31,6 +32,10 @@ def check_warp_stages(program: Program, _: Target) -> None:
         raise KernelError(f"warp_pipeline_stage: {_HALVES}, and each half is {HALF} waves; this kernel is launched with num_warps="
                           f"{program.num_warps}.", stages[0].site, hint=f"launch with num_warps={2 * HALF}.")
     _look(program.body, None, None)
+    if found := regions(program):
+        raise KernelError(f"warp_pipeline_stage: {_HALVES}, and the barriers between stages are of all waves; in a kernel with tasks "
+                          "those of the tasks wait for their start at the same barrier.", stages[0].site, found[0].site,
+                          hint="make two kernels of it, or do without tasks: the stages take their place.")
 
 
 def _look(block: Block, around: Op | None, task: Op | None) -> None:
@@ -47,7 +52,7 @@ def _check(found: StagedBlock, around: Op | None, task: Op | None) -> None:
     first = (found.stages[0].start if found.stages else found.nested).site
     if task is not None:
         raise KernelError(f"warp_pipeline_stage: {_HALVES}, and the barriers between stages are of all waves, in whatever task.",
-                          first, task.site, hint="put the loop with the stages outside of tasks: the stages take their place.")
+                          first, task.site, hint="make two kernels of it, or do without tasks: the stages take their place.")
     if around is None or around.name != "for":
         what = "no loop" if around is None else f"the body of `{around.name}`, not directly in that of a loop over a range"
         raise KernelError(f"warp_pipeline_stage: {_HALVES}; this one stands in {what}.", first,
