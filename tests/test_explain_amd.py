@@ -27,7 +27,7 @@ def compiled(chip, n, **options):
 
 
 def test_waves_at_once():
-    found = compiled("gfx950", 64)
+    found = compiled("gfx950", 128)
     taken, told = found.registers, Explanation(found).sections[HEADING]
     assert f"{taken} of 512 a lane: {min(8, 512 // (-(-taken // 8) * 8))} waves a SIMD" in told
     groups = 163840 // found.shared_bytes

@@ -33,8 +33,8 @@ def check_warp_stages(program: Program, _: Target) -> None:
                           f"{program.num_warps}.", stages[0].site, hint=f"launch with num_warps={2 * HALF}.")
     _look(program.body, None, None)
     if found := regions(program):
-        raise KernelError(f"warp_pipeline_stage: {_HALVES}, and the barriers between stages are of all waves; in a kernel with tasks "
-                          "those of the tasks wait for their start at the same barrier.", stages[0].site, found[0].site,
+        raise KernelError(f"warp_pipeline_stage: {_HALVES}, and the barriers between stages are of all waves; in a kernel with "
+                          "tasks those of the tasks wait for their start at the same barrier.", stages[0].site, found[0].site,
                           hint="make two kernels of it, or do without tasks: the stages take their place.")
 
 
