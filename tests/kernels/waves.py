@@ -1,6 +1,8 @@
 """Kernels of tasks that every chip with tasks and barriers runs: rings, syncs inside tasks, one-wave tasks, regions, replicas.
 
-Each takes `x` of so many rows of N floats, and `y` of the same shape.
+Shapes: `x` is so many rows of N floats, `y` as many; `copied` takes rows of N half floats and gives tiles of 16 x 16. Mistakes:
+`ring` takes FLIP=1, the filling task waits for the other phase, and EARLY=1, a slot is given back before it was waited for;
+`meeting_all`, `too_large` and `nearly_too_large` are refused on gfx942.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ PASSES: tuple[Pass, ...] = (
     check("peers", check_peers, "refuses pointers into a peer's memory where this GPU's own are wanted"),
     check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
     check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
-    check("group_barriers_in_tasks", check_group_barriers, "refuses barriers of the whole work-group in tasks of gfx9"),
+    check("group_barriers_and_tasks", check_group_barriers, "refuses barriers of the whole work-group beside tasks of gfx9"),
     rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "
             "and remote views are the author's even if unused", after="tasks cluster"),
     check("aliases", check_aliases, "remarks on storages that no buffer uses", after="drop_unused"),
