@@ -9,7 +9,7 @@ row of the op table (`needs`), what a chip has in `Target.features`. For example
 from __future__ import annotations
 
 from ...errors import TargetError, excerpt
-from ...ir import OPS, Buffer, Program
+from ...ir import OPS, Buffer, Op, Program
 from ...target import DSA, FEATURES, SHARED, TARGETS, TENSOR, TITLES, Target
 
 
@@ -20,11 +20,15 @@ def check_target(program: Program, target: Target) -> None:
         if feature and not target.has(feature):
             other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"
-                              f"Mend: compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
+                              f"Mend: {_instead(op)}compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
         for result in op.results:
             if isinstance(result.type, Buffer) and target.lies_in(result.type.space) is None:
                 raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in {TITLES[result.type.space]}: "
                                   f"{_elsewhere(result.type.space, target)}\n{excerpt(op.site)}".rstrip())
+
+
+def _instead(op: Op) -> str:
+    return f"write {op.row.instead} there, or " if op.row.instead else ""
 
 
 def _elsewhere(space: str, target: Target) -> str:

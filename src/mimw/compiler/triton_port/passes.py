@@ -124,17 +124,12 @@ def amd_passes(arch: str, operands: bool = False):
     yield "canonicalizer", passes.gluon.add_canonicalizer
 
 
-# Bits of one thread's piece (LLVM AMDGPU: global_load_lds_dword, dwordx3 and dwordx4; gfx1250's asynchronous loads to LDS).
-_LDS_PIECES = {"gfx942": (32, ), "gfx950": (32, 96, 128), "gfx1250": (32, 64, 128)}
 _POINTERS = re.compile(r"x!tt\.ptr<[a-z]+(\d+)\w*>.*?sizePerThread = \[([\d, ]+)\].*?order = \[(\d+)")
 
 
-def unfit_copies(module, arch: int | str) -> frozenset[int]:
-    """The number of each recorded asynchronous copy that the chip cannot do in a thread's pieces.
-
-    PTX, cp.async: 4 bytes at least. AMD, global loads into LDS: pieces of certain sizes. A piece of several elements lies
-    along the buffer's rows.
-    """
+def unfit_copies(module) -> frozenset[int]:
+    """The number of each recorded asynchronous copy that cp.async cannot do in a thread's pieces: 4 bytes at least (PTX ISA). A
+    piece of several elements lies along the buffer's rows."""
     found = set()
 
     def look(op) -> None:
@@ -143,10 +138,7 @@ def unfit_copies(module, arch: int | str) -> frozenset[int]:
         bits, sizes, dim = _POINTERS.search(str(op.get_operand(0).get_type())).groups()
         piece = int(sizes.split(",")[int(dim)]) * int(bits)
         along = int(dim) == fastest(op.get_operand(1).get_type(), len(sizes.split(",")))
-        if isinstance(arch, int):
-            fits = int(bits) >= 32 or (piece >= 32 and along)
-        else:
-            fits = piece in _LDS_PIECES[arch] and along
+        fits = int(bits) >= 32 or (piece >= 32 and along)
         if not fits and (number := number_of(op.get_result(0))) is not None:
             found.add(number)
 

@@ -51,6 +51,7 @@ class OpDef:
     needs: str = ""
     needed_if: str = ""
     word: str = ""
+    instead: str = ""
     lies: dict[str, str] = field(default_factory=dict)
     rule: str = ""
     end: str = ""

@@ -1,0 +1,124 @@
+"""Loads, stores, atomics and copies by AMD's buffer instructions, which take a scalar base and an offset of each lane.
+
+Input: an op of the layout rule `buffered`. Output: Triton's op of the same name:
+
+    buffer_load %pointers, %mask, base=%x, offsets=%at, ..        amdg.buffer_load %x[%at], %mask
+
+Triton's passes choose layouts for accesses through pointers, and know nothing of these ops. So in a module on trial each of them is
+the access through its tile of pointers, from which the layout is learnt. What is promised by `contiguity` has its layout already.
+"""
+
+from __future__ import annotations
+
+from ....ir import I32, Op
+from ...triton_port.builder import mlir
+from ..anchor import behind_assembly
+from ..constants import scalar_constant
+from ..emitter import Emitter, emits
+from .copies import other_of, through_pointers
+
+_WIDEST = 16                # bytes: buffer_load_dwordx4; LLVM has no code for more
+_POINTERS_ALONE = "gfx12"   # whose asynchronous copies have no form with a base
+_BEYOND = 1 << 31           # bytes: an offset that is out of range, as which Triton masks lanes
+
+
+def _cache(op: Op):
+    return getattr(mlir.CACHE_MODIFIER, op.cache.removeprefix(".").upper() or "NONE")
+
+
+def _policy(emitter: Emitter, op: Op):
+    return emitter.builder.get_cache_policy(op.cache.removeprefix(".") or "none", "evict_normal")
+
+
+def _place(emitter: Emitter, op: Op) -> tuple:
+    return emitter.of(op.base), emitter.operand(op, "offsets")
+
+
+def _optional(emitter: Emitter, op: Op, name: str):
+    return mlir.value() if getattr(op, name) is None else emitter.operand(op, name)
+
+
+def _promised(emitter: Emitter, op: Op) -> tuple:
+    """Base and offsets of which `contiguity` is promised. Triton's passes would give an access the layout of the load that its
+    offsets come from, with other neighbours in a thread."""
+    offsets = emitter.operand(op, "offsets")
+    return emitter.of(op.base), behind_assembly(emitter, offsets, op.offsets.type, emitter.wanted(op, "offsets"), "v")
+
+
+@emits("buffer_load")
+def buffer_load(emitter: Emitter, op: Op):
+    if op.contiguity > 1:
+        loaded = _load(emitter, op, emitter.mlir_type(op.result), _promised(emitter, op))
+        loaded.set_attr("contiguity", emitter.builder.get_int32_attr(min(op.contiguity, _WIDEST // op.result.type.element.bytes)))
+        return loaded
+    return _load_through_pointers(emitter, op) if emitter.trial else _load(emitter, op, emitter.mlir_type(op.result))
+
+
+def _load(emitter: Emitter, op: Op, type_, place: tuple = ()):
+    """`other` is a choice behind the load, which gives zeros where the mask is false."""
+    return emitter.builder.create_buffer_load(type_, *(place or _place(emitter, op)), _optional(emitter, op, "mask"),
+                                              _optional(emitter, op, "other"), _cache(op))
+
+
+def _load_through_pointers(emitter: Emitter, op: Op):
+    builder, pointers, policy = emitter.builder, emitter.operand(op, "pointer"), _policy(emitter, op)
+    if op.mask is None:
+        return builder.create_load(pointers, policy, False)
+    return builder.create_masked_load(pointers, emitter.operand(op, "mask"), other_of(emitter, op), policy, False)
+
+
+@emits("buffer_store")
+def buffer_store(emitter: Emitter, op: Op):
+    builder, value = emitter.builder, emitter.operand(op, "value")
+    if not emitter.trial:
+        builder.create_buffer_store(value, *_place(emitter, op), _optional(emitter, op, "mask"), _cache(op))
+    elif op.mask is None:
+        builder.create_store(emitter.operand(op, "pointer"), value, _policy(emitter, op))
+    else:
+        builder.create_masked_store(emitter.operand(op, "pointer"), value, emitter.operand(op, "mask"), _policy(emitter, op))
+
+
+@emits("buffer_atomic_add")
+def buffer_atomic_add(emitter: Emitter, op: Op):
+    builder, value, mask = emitter.builder, emitter.operand(op, "value"), _optional(emitter, op, "mask")
+    kind = getattr(mlir.ATOMIC_OP, "FADD" if op.value.type.element.is_float else "ADD")
+    if emitter.trial and op.contiguity == 1:
+        return builder.create_atomic_rmw(kind, emitter.operand(op, "pointer"), value, mask, op.order, op.scope)
+    base, offsets = _promised(emitter, op) if op.contiguity > 1 else _place(emitter, op)
+    if op.value.type.element.bytes == 2:
+        offsets, mask = _of_pairs(emitter, op, offsets), mlir.value()
+    return builder.create_buffer_atomic_rmw(kind, base, offsets, value, op.order, op.scope, mask)
+
+
+def _of_pairs(emitter: Emitter, op: Op, offsets):
+    """Offsets of which Triton knows that they come in pairs, out of range where the mask is false. It takes pairs apart, and then
+    adds nothing at all, where it does not see that a mask is alike for both; so the mask is in the offsets."""
+    builder, types, layout = emitter.builder, emitter.types, emitter.wanted(op, "offsets")
+    beyond = builder.create_splat(types.tensor(op.offsets.type, layout), scalar_constant(builder, _BEYOND // 2, I32))
+    zero = builder.create_splat(types.tensor(op.offsets.type, layout), scalar_constant(builder, 0, I32))
+    inside = builder.create_icmpSGE(offsets, zero)
+    if op.mask is not None:
+        inside = builder.create_and(inside, emitter.operand(op, "mask"))
+    pairs, rank = builder.create_select(inside, offsets, beyond), len(op.offsets.type.shape)
+    for name in ("tt.contiguity", "tt.divisibility"):
+        pairs.set_attr(name, mlir.make_attr([1] * (rank - 1) + [2], pairs.get_context()))
+    return pairs
+
+
+@emits("buffer_load_to_local")
+def buffer_load_to_local(emitter: Emitter, op: Op):
+    if op in emitter.by_registers:
+        tile = _load_through_pointers(emitter, op) if emitter.trial else _load(emitter, op, _tile_type(emitter, op))
+        emitter.builder.create_local_store(emitter.of(op.buffer), tile)
+    elif emitter.trial or emitter.target.assembly == _POINTERS_ALONE:
+        through_pointers(emitter, op, _policy(emitter, op))
+    else:
+        emitter.builder.create_buffer_load_to_local(emitter.of(op.buffer), *_place(emitter, op), _optional(emitter, op, "mask"),
+                                                    _optional(emitter, op, "other"), mlir.value(), _cache(op))
+    return []
+
+
+def _tile_type(emitter: Emitter, op: Op):
+    """The type of a tile of what the buffer holds, as the offsets lie."""
+    type_ = op.pointer.type
+    return emitter.types.tensor(type_.__class__(type_.element.pointee, type_.shape), emitter.wanted(op, "offsets"))
