@@ -157,8 +157,8 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
 
 
 def _amd(name: str, shared_kib: int, assembly: str, mma: str, features: frozenset[str], **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD | features, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
-                  max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
+    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD | features, shared_bytes=shared_kib * 1024,
+                  registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory

@@ -25,10 +25,10 @@ def check_buffer_atomics(program: Program, target: Target) -> None:
         element = op.value.type.element
         if element.name == "bf16" and not target.has(_BF16):
             other = next(chip for chip in TARGETS.values() if chip.has(_BF16))
-            raise TargetError(f"TargetError at {op.site}: {target} cannot do 'buffer_atomic_add' of bf16: it has no {FEATURES[_BF16]}.\n"
-                              f"Mend: add in tl.float16 or tl.float32 there, or compile for a target that has it, such as {other}.\n"
-                              f"{excerpt(op.site)}".rstrip())
+            raise TargetError(f"TargetError at {op.site}: {target} cannot do 'buffer_atomic_add' of bf16: it has no "
+                              f"{FEATURES[_BF16]}.\nMend: add in tl.float16 or tl.float32 there, or compile for a target that "
+                              f"has it, such as {other}.\n{excerpt(op.site)}".rstrip())
         place = None if op.mask is None or element.bytes != _PAIRS else cut_at(uses_of(program), op.mask, _PAIRS)
         if place is not None:
-            raise KernelError(f"buffer_atomic_add: elements {place - 1} and {place} of a row are added by one instruction, and the mask "
-                              "takes one of them", op.site, hint="mask both of a pair alike, or add in tl.float32")
+            raise KernelError(f"buffer_atomic_add: elements {place - 1} and {place} of a row are added by one instruction, and the "
+                              "mask takes one of them", op.site, hint="mask both of a pair alike, or add in tl.float32")

@@ -20,7 +20,8 @@ def check_target(program: Program, target: Target) -> None:
         if feature and not target.has(feature):
             other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"
-                              f"Mend: {_instead(op)}compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
+                              f"Mend: {_instead(op)}compile for a target that has it, such as {other}.\n"
+                              f"{excerpt(op.site)}".rstrip())
         for result in op.results:
             if isinstance(result.type, Buffer) and target.lies_in(result.type.space) is None:
                 raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in {TITLES[result.type.space]}: "

@@ -30,9 +30,10 @@ define("buffer_load", "pointer:ptr[] mask:i1[]? other:num[]? base:ptr offsets:in
        pointee(0), "memory", "read", ours=True, touches="pointer=read", time="work", cost="global", rule="buffered",
        needs="buffer_words", instead="tl.load(ptr + offsets, mask=mask, other=other)",
        doc="Elements at `offsets` from `base`, which is where `pointer` points; `contiguity` neighbours lie together.")
-define("buffer_store", "pointer:ptr[] value:num[] mask:i1[]? base:ptr offsets:int[] cache:#str", None, "memory", "write", ours=True,
-       touches="pointer=write", time="store", rule="buffered", needs="buffer_words",
-       instead="tl.store(ptr + offsets, value, mask=mask)", doc="Elements to `offsets` from `base`, which is where `pointer` points.")
+define("buffer_store", "pointer:ptr[] value:num[] mask:i1[]? base:ptr offsets:int[] cache:#str", None, "memory", "write",
+       ours=True, touches="pointer=write", time="store", rule="buffered", needs="buffer_words",
+       instead="tl.store(ptr + offsets, value, mask=mask)",
+       doc="Elements to `offsets` from `base`, which is where `pointer` points.")
 define("buffer_atomic_add",
        "pointer:ptr[] value:num[] mask:i1[]? order:@MEM_SEMANTIC scope:@MEM_SYNC_SCOPE base:ptr offsets:int[] contiguity:#int",
        as_operand(1), "memory", "read write", ours=True, touches="pointer=write", releases=True, traits="atomic", cost="global",

@@ -1,12 +1,12 @@
 """Accesses at offsets from one pointer, as AMD's buffer instructions do them.
 
-Input: a task at an op with a base and offsets. Output: what the same access through pointers gives, once the offsets are found to be
-in range and as the author promised. For example:
+Input: a task at an op with a base and offsets. Output: what the same access through pointers gives, once the offsets are found to
+be in range and as the author promised. For example:
 
     buffer_load %pointers, base=%x, offsets=%at, contiguity=4      OutOfBounds if one of %at lies 2 GiB or more behind %x
 
-The instruction has 2^31 - 2 bytes from the base on as its range, whatever the tensor's size is: beyond them it reads zero and writes
-nothing, without a word.
+The instruction has 2^31 - 2 bytes from the base on as its range, whatever the tensor's size is: beyond them it reads zero and
+writes nothing, without a word.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def _check(task, op, contiguity: int = 1) -> None:
     wrong = on & ((distance < 0) | (distance >= _RANGE))
     if wrong.any():
         first = int(distance[wrong][0])
-        raise fail(OutOfBounds, task, op, f"{op.name} at offset {first // size} from {task.memory.name_at(int(base))}: {first} bytes, "
-                   f"and the instruction reaches from 0 to 2^31 - 2", hint="move the pointer on in 64 bits, "
+        raise fail(OutOfBounds, task, op, f"{op.name} at offset {first // size} from {task.memory.name_at(int(base))}: {first} "
+                   f"bytes, and the instruction reaches from 0 to 2^31 - 2", hint="move the pointer on in 64 bits, "
                    "ptr + start.to(tl.int64), and count the offsets from there")
     each = min(contiguity, distance.shape[-1])
     if each > 1:
@@ -89,5 +89,6 @@ def _check_pairs(task, op, pointer: np.ndarray, mask) -> None:
                    hint="mask both of a pair alike, or add in tl.float32")
     if (odd := pairs[:, 0] & (pointer.reshape(-1, 2)[:, 0] % _PAIR != 0)).any():
         place = task.memory.named(int(pointer.reshape(-1, 2)[odd][0, 0]))
-        raise fail(BufferMisuse, task, op, f"{op.name} adds two elements of 16 bits at once, and a pair begins at {place}, which is no "
-                   "multiple of 4 bytes", hint="begin pairs at even elements of a tensor at a multiple of 4 bytes")
+        raise fail(BufferMisuse, task, op, f"{op.name} adds two elements of 16 bits at once, and a pair begins at {place}, which is "
+                   "no multiple of 4 bytes",
+                   hint="begin pairs at even elements of a tensor at a multiple of 4 bytes")

@@ -19,6 +19,7 @@ from .copies import other_of, through_pointers
 
 _WIDEST = 16                # bytes: buffer_load_dwordx4; LLVM has no code for more
 _POINTERS_ALONE = "gfx12"   # whose asynchronous copies have no form with a base
+_PAIR = 2                   # elements of 16 bits that one atomic adds to
 _BEYOND = 1 << 31           # bytes: an offset that is out of range, as which Triton masks lanes
 
 
@@ -84,25 +85,30 @@ def buffer_atomic_add(emitter: Emitter, op: Op):
     kind = getattr(mlir.ATOMIC_OP, "FADD" if op.value.type.element.is_float else "ADD")
     if emitter.trial and op.contiguity == 1:
         return builder.create_atomic_rmw(kind, emitter.operand(op, "pointer"), value, mask, op.order, op.scope)
-    base, offsets = _promised(emitter, op) if op.contiguity > 1 else _place(emitter, op)
     if op.value.type.element.bytes == 2:
-        offsets, mask = _of_pairs(emitter, op, offsets), mlir.value()
+        base, offsets, mask = _of_pairs(emitter, op)
+    else:
+        base, offsets = _promised(emitter, op) if op.contiguity > 1 else _place(emitter, op)
     return builder.create_buffer_atomic_rmw(kind, base, offsets, value, op.order, op.scope, mask)
 
 
-def _of_pairs(emitter: Emitter, op: Op, offsets):
-    """Offsets of which Triton knows that they come in pairs, out of range where the mask is false. It takes pairs apart, and then
-    adds nothing at all, where it does not see that a mask is alike for both; so the mask is in the offsets."""
-    builder, types, layout = emitter.builder, emitter.types, emitter.wanted(op, "offsets")
-    beyond = builder.create_splat(types.tensor(op.offsets.type, layout), scalar_constant(builder, _BEYOND // 2, I32))
-    zero = builder.create_splat(types.tensor(op.offsets.type, layout), scalar_constant(builder, 0, I32))
-    inside = builder.create_icmpSGE(offsets, zero)
+def _of_pairs(emitter: Emitter, op: Op) -> tuple:
+    """Base, offsets and no mask: Triton takes pairs apart, and then adds nothing at all, where it does not see that they lie at
+    multiples of 4 bytes and are masked alike. So it is told of both, and masked elements have offsets that are out of range."""
+    builder, (base, offsets) = emitter.builder, _promised(emitter, op)
+    tile, rank = emitter.types.tensor(op.offsets.type, emitter.wanted(op, "offsets")), len(op.offsets.type.shape)
+    zero, beyond = (builder.create_splat(tile, scalar_constant(builder, number, I32)) for number in (0, _BEYOND // _PAIR))
+    inside = builder.create_icmpSGE(offsets, zero)      # true, but a choice that can be told something about
     if op.mask is not None:
         inside = builder.create_and(inside, emitter.operand(op, "mask"))
-    pairs, rank = builder.create_select(inside, offsets, beyond), len(op.offsets.type.shape)
+    pairs = builder.create_select(inside, offsets, beyond)
     for name in ("tt.contiguity", "tt.divisibility"):
-        pairs.set_attr(name, mlir.make_attr([1] * (rank - 1) + [2], pairs.get_context()))
-    return pairs
+        pairs.set_attr(name, mlir.make_attr([1] * (rank - 1) + [_PAIR], pairs.get_context()))
+    number = builder.create_ptr_to_int(base, builder.get_int64_ty())
+    same = builder.create_threadwise_inline_asm("", "=s,0", [number], [builder.get_int64_ty()], True).get_result(0)
+    base = builder.create_int_to_ptr(same, emitter.types.element(op.base.type))
+    base.set_attr("tt.divisibility", mlir.make_attr([2 * _PAIR], base.get_context()))
+    return base, pairs, mlir.value()
 
 
 @emits("buffer_load_to_local")
