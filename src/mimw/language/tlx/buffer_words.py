@@ -106,12 +106,12 @@ def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, 
     if element.primitive_bitwidth == 16 and contiguity < 2:
         refuse(AssertionError, f"buffer_atomic_add: elements of {element} are added two at once, which needs contiguity >= 2",
                mend="let offsets come in pairs of neighbours, and say so by contiguity=2; or add in tl.float32")
-    if element.primitive_bitwidth == 16 and offsets.shape[-1] < 2:
-        refuse(AssertionError, f"buffer_atomic_add: elements of {element} are added two at once, and a row of the offsets has one")
     for name, given, known in (("sem", sem, _SEMANTICS), ("scope", scope, _SCOPES)):
         if given is not None and given not in known:
             refuse(ValueError, f"buffer_atomic_add: {name} must be one of {known}, got {given!r}")
     offsets, mask = _masked("buffer_atomic_add", offsets, mask, _semantic)
+    if element.primitive_bitwidth == 16 and offsets.type.shape[-1] < 2:
+        refuse(AssertionError, f"buffer_atomic_add: elements of {element} are added two at once, and a row of the offsets has one")
     value = _value(value, ptr, offsets, _semantic)
     found = _semantic.builder.record("buffer_atomic_add", _pointers(ptr, offsets, _semantic), value.handle, handle_of(mask),
                                      _semantic._str_to_sem(sem), _semantic._str_to_scope(scope), ptr.handle, offsets.handle,
@@ -143,8 +143,8 @@ def buffer_load_to_local(dest, ptr, offsets, mask=None, other=None, cache_modifi
     cache = _cache("buffer_load_to_local", cache_modifier, _LOAD_CACHES)
     dest = single_buffer("buffer_load_to_local", "dest", dest, _semantic)
     offsets, mask = _masked("buffer_load_to_local", offsets, mask, _semantic)
-    if tuple(offsets.shape) != dest.shape:
-        refuse(KernelError, f"buffer_load_to_local: the offsets have shape {list(offsets.shape)}, the buffer {list(dest.shape)}")
+    if tuple(offsets.type.shape) != dest.shape:
+        refuse(KernelError, f"buffer_load_to_local: the offsets have shape {list(offsets.type.shape)}, the buffer {list(dest.shape)}")
     if ptr.dtype.element_ty != dest.dtype:
         refuse(KernelError, f"buffer_load_to_local: `ptr` is to {ptr.dtype.element_ty}, the buffer holds {dest.dtype}",
                mend="allocate with tlx.dtype_of(ptr): a copy converts nothing")
@@ -194,7 +194,7 @@ def _value(value, ptr, offsets, semantic):
     if value is None:
         return None
     value = semantic.cast(semantic.to_tensor(value), ptr.dtype.element_ty)
-    return semantic.broadcast_impl_shape(value, offsets.shape)
+    return semantic.broadcast_impl_shape(value, offsets.type.shape)
 
 
 def _pointers(ptr, offsets, semantic):
