@@ -89,6 +89,5 @@ def _check_pairs(task, op, pointer: np.ndarray, mask) -> None:
                    hint="mask both of a pair alike, or add in tl.float32")
     if (odd := pairs[:, 0] & (pointer.reshape(-1, 2)[:, 0] % _PAIR != 0)).any():
         place = task.memory.named(int(pointer.reshape(-1, 2)[odd][0, 0]))
-        raise fail(BufferMisuse, task, op, f"{op.name} adds two elements of 16 bits at once, and a pair begins at {place}, which is "
-                   "no multiple of 4 bytes",
-                   hint="begin pairs at even elements of a tensor at a multiple of 4 bytes")
+        raise fail(BufferMisuse, task, op, f"{op.name} adds two elements of 16 bits at once, and a pair begins at {place}, which "
+                   "is no multiple of 4 bytes", hint="begin pairs at even elements of a tensor at a multiple of 4 bytes")
