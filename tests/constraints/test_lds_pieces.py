@@ -52,7 +52,8 @@ def test_swizzles_take_no_piece_apart(chip, each, vector, fit):
 
 
 @pytest.mark.parametrize("chip, each, interval, fit", [
-    ("gfx950", 8, 512, True), ("gfx950", 8, 256, False), ("gfx950", 8, 1024, True), ("gfx942", 2, 128, True), ("gfx942", 2, 64, False)])
+    ("gfx950", 8, 512, True), ("gfx950", 8, 256, False), ("gfx950", 8, 1024, True),
+    ("gfx942", 2, 128, True), ("gfx942", 2, 64, False)])
 def test_gaps_lie_between_the_ranges_of_waves(chip, each, interval, fit):
     padded = PaddedShared(((1024, 8), (interval, 16)), BASES, SHAPE)
     assert fits(blocked(each), padded, SHAPE, 2, TARGETS[chip]) == fit

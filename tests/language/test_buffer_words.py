@@ -90,7 +90,7 @@ def test_elements_that_cannot_be_added(amd, element, kwargs, text):
 
 
 def test_a_row_of_one_element_has_no_pair(amd):
-    with pytest.raises(AssertionError, match="a row of the offsets has one"):
+    with pytest.raises(AssertionError, match="a row of offsets has one"):
         amd(tlx.buffer_atomic_add, *operands(amd, tl.float16, (64, 1)), 1.0, contiguity=2)
 
 

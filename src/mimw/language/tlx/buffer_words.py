@@ -111,7 +111,7 @@ def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, 
             refuse(ValueError, f"buffer_atomic_add: {name} must be one of {known}, got {given!r}")
     offsets, mask = _masked("buffer_atomic_add", offsets, mask, _semantic)
     if element.primitive_bitwidth == 16 and offsets.type.shape[-1] < 2:
-        refuse(AssertionError, f"buffer_atomic_add: elements of {element} are added two at once, a row of the offsets has one")
+        refuse(AssertionError, f"buffer_atomic_add: elements of {element} are added two at once, and a row of offsets has one")
     value = _value(value, ptr, offsets, _semantic)
     found = _semantic.builder.record("buffer_atomic_add", _pointers(ptr, offsets, _semantic), value.handle, handle_of(mask),
                                      _semantic._str_to_sem(sem), _semantic._str_to_scope(scope), ptr.handle, offsets.handle,
