@@ -92,8 +92,8 @@ def _store_layouts(program: Program, layouts: Layouts, module, chip: Target) -> 
 
 
 def _buffer_words(program: Program) -> dict[int, Op]:
-    """The accesses that have a base and offsets, by number."""
-    return {number: op for number, op in enumerate(program.walk()) if op.row.rule == "buffered"}
+    """The accesses that have a base and offsets, by number; loads have their layouts from Triton's passes at once."""
+    return {number: op for number, op in enumerate(program.walk()) if op.row.rule == "buffered" and not op.row.loads}
 
 
 def _accesses(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, Access]:

@@ -22,6 +22,7 @@ import re
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
+from .buffer_loads import place_buffer_loads
 from .numbers import number_of
 from .operand_reads import read_operands
 from .order import mark_reads
@@ -120,6 +121,7 @@ def amd_passes(arch: str, operands: bool = False):
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "reduce_data_duplication", ttgpu.add_reduce_data_duplication
     yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
+    yield "place_buffer_loads", place_buffer_loads  # ours: each load in its place, of the same elements
     yield "symbol_dce", common.add_symbol_dce
     yield "canonicalizer", passes.gluon.add_canonicalizer
 
@@ -146,7 +148,7 @@ def unfit_copies(module) -> frozenset[int]:
     return frozenset(found)
 
 
-OURS = (mark_reads, read_operands)  # functions of the module itself
+OURS = (mark_reads, read_operands, place_buffer_loads)  # functions of the module itself
 
 
 def optimise(module, listed, observer=None):

@@ -111,7 +111,7 @@ def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, 
             refuse(ValueError, f"buffer_atomic_add: {name} must be one of {known}, got {given!r}")
     offsets, mask = _masked("buffer_atomic_add", offsets, mask, _semantic)
     if element.primitive_bitwidth == 16 and offsets.type.shape[-1] < 2:
-        refuse(AssertionError, f"buffer_atomic_add: elements of {element} are added two at once, and a row of offsets has one")
+        refuse(AssertionError, f"buffer_atomic_add: {element} is added two elements at once, and a row of offsets has one")
     value = _value(value, ptr, offsets, _semantic)
     found = _semantic.builder.record("buffer_atomic_add", _pointers(ptr, offsets, _semantic), value.handle, handle_of(mask),
                                      _semantic._str_to_sem(sem), _semantic._str_to_scope(scope), ptr.handle, offsets.handle,
@@ -143,8 +143,9 @@ def buffer_load_to_local(dest, ptr, offsets, mask=None, other=None, cache_modifi
     cache = _cache("buffer_load_to_local", cache_modifier, _LOAD_CACHES)
     dest = single_buffer("buffer_load_to_local", "dest", dest, _semantic)
     offsets, mask = _masked("buffer_load_to_local", offsets, mask, _semantic)
-    if tuple(offsets.type.shape) != dest.shape:
-        refuse(KernelError, f"buffer_load_to_local: the offsets have shape {list(offsets.type.shape)}, the buffer {list(dest.shape)}")
+    shape = list(offsets.type.shape)
+    if shape != list(dest.shape):
+        refuse(KernelError, f"buffer_load_to_local: the offsets have shape {shape}, the buffer {list(dest.shape)}")
     if ptr.dtype.element_ty != dest.dtype:
         refuse(KernelError, f"buffer_load_to_local: `ptr` is to {ptr.dtype.element_ty}, the buffer holds {dest.dtype}",
                mend="allocate with tlx.dtype_of(ptr): a copy converts nothing")

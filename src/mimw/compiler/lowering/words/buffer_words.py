@@ -4,13 +4,15 @@ Input: an op of the layout rule `buffered`. Output: Triton's op of the same name
 
     buffer_load %pointers, %mask, base=%x, offsets=%at, ..        amdg.buffer_load %x[%at], %mask
 
-Triton's passes choose layouts for accesses through pointers, and know nothing of these ops. So in a module on trial each of them is
-the access through its tile of pointers, from which the layout is learnt. What is promised by `contiguity` has its layout already.
+Triton's passes choose layouts for accesses through pointers, and know nothing of these ops. So a load is one through pointers until
+they are done; in a module on trial so are the others, from which their layouts are learnt. What is promised by `contiguity` has its
+layout already.
 """
 
 from __future__ import annotations
 
-from ....ir import I32, Op
+from ....ir import I32, Op, Tensor
+from ...triton_port.buffer_loads import mark
 from ...triton_port.builder import mlir
 from ..anchor import behind_assembly
 from ..constants import scalar_constant
@@ -48,24 +50,29 @@ def _promised(emitter: Emitter, op: Op) -> tuple:
 
 @emits("buffer_load")
 def buffer_load(emitter: Emitter, op: Op):
-    if op.contiguity > 1:
-        loaded = _load(emitter, op, emitter.mlir_type(op.result), _promised(emitter, op))
-        loaded.set_attr("contiguity", emitter.builder.get_int32_attr(min(op.contiguity, _WIDEST // op.result.type.element.bytes)))
-        return loaded
-    return _load_through_pointers(emitter, op) if emitter.trial else _load(emitter, op, emitter.mlir_type(op.result))
-
-
-def _load(emitter: Emitter, op: Op, type_, place: tuple = ()):
-    """`other` is a choice behind the load, which gives zeros where the mask is false."""
-    return emitter.builder.create_buffer_load(type_, *(place or _place(emitter, op)), _optional(emitter, op, "mask"),
-                                              _optional(emitter, op, "other"), _cache(op))
+    if op.contiguity == 1:
+        return _load_through_pointers(emitter, op)
+    mask, other = (_optional(emitter, op, name) for name in ("mask", "other"))
+    loaded = emitter.builder.create_buffer_load(emitter.mlir_type(op.result), *_promised(emitter, op), mask, other, _cache(op))
+    loaded.set_attr("contiguity", emitter.builder.get_int32_attr(min(op.contiguity, _WIDEST // op.result.type.element.bytes)))
+    return loaded
 
 
 def _load_through_pointers(emitter: Emitter, op: Op):
-    builder, pointers, policy = emitter.builder, emitter.operand(op, "pointer"), _policy(emitter, op)
+    """A load of which `triton_port.buffer_loads` makes one with a base, when Triton's passes are done with it."""
+    builder, policy, (base, offsets) = emitter.builder, _policy(emitter, op), _place(emitter, op)
+    pointers = builder.create_addptr(builder.create_splat(_tile(emitter, op, op.base.type), base), offsets)
     if op.mask is None:
-        return builder.create_load(pointers, policy, False)
-    return builder.create_masked_load(pointers, emitter.operand(op, "mask"), other_of(emitter, op), policy, False)
+        loaded = builder.create_load(pointers, policy, False)
+    else:
+        loaded = builder.create_masked_load(pointers, emitter.operand(op, "mask"), other_of(emitter, op), policy, False)
+    mark(builder, loaded, op.cache, op.other is not None)
+    return loaded
+
+
+def _tile(emitter: Emitter, op: Op, element):
+    """The type of a tile of these elements that lies as the offsets do."""
+    return emitter.types.tensor(Tensor(element, op.offsets.type.shape), emitter.wanted(op, "offsets"))
 
 
 @emits("buffer_store")
@@ -96,7 +103,7 @@ def _of_pairs(emitter: Emitter, op: Op) -> tuple:
     """Base, offsets and no mask: Triton takes pairs apart, and then adds nothing at all, where it does not see that they lie at
     multiples of 4 bytes and are masked alike. So it is told of both, and masked elements have offsets that are out of range."""
     builder, (base, offsets) = emitter.builder, _promised(emitter, op)
-    tile, rank = emitter.types.tensor(op.offsets.type, emitter.wanted(op, "offsets")), len(op.offsets.type.shape)
+    tile, rank = _tile(emitter, op, I32), len(op.offsets.type.shape)
     zero, beyond = (builder.create_splat(tile, scalar_constant(builder, number, I32)) for number in (0, _BEYOND // _PAIR))
     inside = builder.create_icmpSGE(offsets, zero)      # true, but a choice that can be told something about
     if op.mask is not None:
@@ -114,8 +121,7 @@ def _of_pairs(emitter: Emitter, op: Op) -> tuple:
 @emits("buffer_load_to_local")
 def buffer_load_to_local(emitter: Emitter, op: Op):
     if op in emitter.by_registers:
-        tile = _load_through_pointers(emitter, op) if emitter.trial else _load(emitter, op, _tile_type(emitter, op))
-        emitter.builder.create_local_store(emitter.of(op.buffer), tile)
+        emitter.builder.create_local_store(emitter.of(op.buffer), _load_through_pointers(emitter, op))
     elif emitter.trial or emitter.target.assembly == _POINTERS_ALONE:
         through_pointers(emitter, op, _policy(emitter, op))
     else:
@@ -123,8 +129,3 @@ def buffer_load_to_local(emitter: Emitter, op: Op):
                                                     _optional(emitter, op, "other"), mlir.value(), _cache(op))
     return []
 
-
-def _tile_type(emitter: Emitter, op: Op):
-    """The type of a tile of what the buffer holds, as the offsets lie."""
-    type_ = op.pointer.type
-    return emitter.types.tensor(type_.__class__(type_.element.pointee, type_.shape), emitter.wanted(op, "offsets"))
