@@ -43,7 +43,7 @@ def reading_ahead(x, y, n, BASE: tl.constexpr, STAGES: tl.constexpr, AHEAD: tl.c
 
 
 @states("buffer_load_to_local", "async_commit", "async_wait")
-def read_ahead(stages=3, ahead=2, pending=2, base=True):
+def past_registers(stages=3, ahead=2, pending=2, base=True):
     x, y = np.ones(640, np.float32), np.zeros(640, np.float32)
     return reading_ahead, 1, (x, y, 600, base, stages, ahead, pending), {"target": CHIP}
 
@@ -52,12 +52,12 @@ def read_ahead(stages=3, ahead=2, pending=2, base=True):
 @pytest.mark.parametrize("stages, ahead, pending", list(itertools.product((2, 3), (1, 2), (0, 1, 2, 3))))
 def test_groups_that_may_be_unfinished(stages, ahead, pending, base):
     """Right iff no more groups may be unfinished than the loop is ahead, and it is ahead by less than there are buffers."""
-    assert right(read_ahead(stages, ahead, pending, base)) == (pending <= ahead < stages)
+    assert right(past_registers(stages, ahead, pending, base)) == (pending <= ahead < stages)
 
 
 @pytest.mark.parametrize("base, issued", [(True, "buffer_load_to_local("), (False, "async_load(x + at")])
 def test_a_wait_for_one_group_too_few_is_named(base, issued):
-    finding = found(read_ahead(3, 1, 2, base), "CopyReadEarly")
+    finding = found(past_registers(3, 1, 2, base), "CopyReadEarly")
     assert lines_of(finding) & lines_with(copy, issued) and lines_of(finding) & lines_with(reading_ahead, "local_load(tiles")
 
 
