@@ -24,7 +24,7 @@ def test_what_a_load_records(amd):
     assert loaded.dtype == tl.float32 and loaded.type.shape == (64, )
     (op, ) = amd.program().named("buffer_load")
     assert (op.cache, op.contiguity, op.is_volatile) == (".cg", 4, False)
-    assert [str(value.type) for value in (op.base, op.offsets, op.pointer)] == ["*fp32", "i32[64]", "*fp32[64]"]
+    assert [str(value.type) for value in (op.base, op.at, op.pointer)] == ["*fp32", "i32[64]", "*fp32[64]"]
     assert [str(value.type) for value in (op.mask, op.other)] == ["i1[64]", "fp32[64]"]
 
 
@@ -34,7 +34,7 @@ def test_operands_are_broadcast_and_cast(amd):
     assert amd(tlx.buffer_load, base, column, mask=mask, other=2).type.shape == (64, 32)
     amd(tlx.buffer_store, 1, base, column, mask=mask)
     (store, ) = amd.program().named("buffer_store")
-    assert str(store.value.type) == "fp16[64, 32]" and store.offsets.type.shape == (64, 32)
+    assert str(store.value.type) == "fp16[64, 32]" and store.at.type.shape == (64, 32)
     old = amd(tlx.buffer_atomic_add, base, column, 1.0, mask=mask, contiguity=2)
     assert old.dtype == tl.float16 and old.type.shape == (64, 32)
 

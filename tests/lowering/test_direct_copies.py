@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import triton.language as tl
 
@@ -125,6 +126,10 @@ def pipelined(a, b, c, K, STAGES: tl.constexpr, BASE: tl.constexpr):
         tlx.async_load_wait_group(STAGES - 2)
         copies(left, right, a, b, from_a, from_b, step + STAGES - 1, STAGES, BASE)
         acc = tl.dot(tlx.local_load(left[step % STAGES]), tlx.local_load(right[step % STAGES]), acc)
+    tlx.async_load_wait_group(0)
+    for last in tl.static_range(STAGES - 1):
+        slot = (K // 64 - (STAGES - 1) + last) % STAGES
+        acc = tl.dot(tlx.local_load(left[slot]), tlx.local_load(right[slot]), acc)
     tlx.buffer_store(acc.to(tl.float16), c, rows[:, None] * 128 + cols[None, :])
 
 
@@ -135,7 +140,18 @@ def test_a_wait_leaves_the_copies_of_later_groups_alone(base):
     text = to_assembly(pipelined, {"a": "*fp16", "b": "*fp16", "c": "*fp16", "K": "i32"}, {"STAGES": 3, "BASE": base}, "gfx950",
                        {"num_warps": 4}, attrs={(at, ): DIVISIBLE for at in range(4)}).stage("amdgcn")
     waits = list(re.finditer(r"^\s+s_waitcnt vmcnt\((\d+)\)", text, re.MULTILINE))
-    assert [wait[1] for wait in waits] == ["8"]
+    assert [wait[1] for wait in waits] == ["8", "0"]
     loop = text[waits[0].end():text.index("s_cbranch", waits[0].end())]
     assert count(DIRECT["gfx950", base], loop) == 8 and count(r"v_mfma_f32_32x32x16_f16", loop) == 16
     assert count("s_barrier", loop) == 1 and loop.index("s_barrier") < re.search("ds_read|buffer_load|global_load", loop).start()
+
+
+@pytest.mark.parametrize("target", ["gfx950", "gfx1250"])
+@pytest.mark.parametrize("base", [True, False])
+def test_the_pipelined_product(target, base):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((128, 256), (256, 128)))
+    c = np.zeros((128, 128), np.float16)
+    assert mimw.check(pipelined, (1, ), a, b, c, 256, 3, base, target=target).ok
+    mimw.simulate(pipelined, (1, ), a, b, c, 256, 3, base, target=target)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-1)

@@ -181,6 +181,14 @@ def test_atomics_that_a_chip_does_not_have():
         compile_kernel(added, {"x": "*bf16", "y": "*bf16", "old": "*bf16", "n": "i32"}, {"SIZE": 64, "RUN": 2}, "gfx942")
 
 
+@pytest.mark.parametrize("target", CDNA)
+def test_predictions(target):
+    """Also of a kernel without shared memory, of which AMD's chips keep nothing for themselves."""
+    x, y, old = (np.zeros(2048, np.float32) for _ in range(3))
+    assert mimw.predict(doubled, (1, ), x, y, 2048, 2048, target=target).microseconds > 0.5
+    assert mimw.predict(added, (1, ), x, y, old, 2048, 2048, target=target).microseconds > 0.5
+
+
 # ---- code ------------------------------------------------------------------------------------------------------------
 
 def code(kernel, target, signature, constants, divisible=True, by=to_assembly) -> str:

@@ -3,7 +3,7 @@
 Input: the arguments of a kernel's call. Output: ops that hold the tile of pointers, which every reader of the IR goes by, and
 beside it the base and the offsets, which the instruction takes. For example:
 
-    x = tlx.buffer_load(x_ptr, at)      %p = addptr %x_ptr.., %at        %x = buffer_load %p, base=%x_ptr, offsets=%at, ..
+    x = tlx.buffer_load(x_ptr, at)      %p = addptr %x_ptr.., %at        %x = buffer_load %p, base=%x_ptr, at=%at, ..
 
 The instruction takes a wave's base from scalar registers and an offset below 2 GiB of each lane, and gives a masked lane an offset
 that is out of range: it reads zero, or writes nothing.

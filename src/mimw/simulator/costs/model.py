@@ -131,7 +131,7 @@ class Model:
                   columns: int = 0) -> tuple[int, str]:
         """(CTAs that an SM holds at once, what limits them); `columns` are those of tensor memory."""
         limits = {
-            "shared memory": int(self["chip.shared_bytes"] // (shared_bytes + self["chip.shared_reserved"])),
+            "shared memory": int(self["chip.shared_bytes"] // max(1, shared_bytes + self["chip.shared_reserved"])),
             "warps": int(self["chip.warps"] // warps),
             "registers": int(self["chip.registers"] // (warp_size * warps * registers_per_thread)),
             "the most CTAs of an SM": int(self["chip.ctas"]),

@@ -3,7 +3,7 @@
 Input: a task at an op with a base and offsets. Output: what the same access through pointers gives, once the offsets are found to
 be in range and as the author promised. For example:
 
-    buffer_load %pointers, base=%x, offsets=%at, contiguity=4      OutOfBounds if one of %at lies 2 GiB or more behind %x
+    buffer_load %pointers, base=%x, at=%at, contiguity=4      OutOfBounds if one of %at lies 2 GiB or more behind %x
 
 The instruction has 2^31 - 2 bytes from the base on as its range, whatever the tensor's size is: beyond them it reads zero and
 writes nothing, without a word.

@@ -59,7 +59,7 @@ def stored(op: Op, tiles: Tiles) -> None:
 def buffered(op: Op, tiles: Tiles) -> None:
     """Accesses by a base and offsets: the layout in which each thread has the neighbours that the author promised, else that in
     which Triton's passes access the same addresses through pointers; before it is known, the default of the shape."""
-    shape = op.offsets.type.shape
+    shape = op.at.type.shape
     each = min(_promised(op), _WIDEST // op.pointer.type.element.pointee.bytes, shape[-1])
     if each > 1:
         choice = Choice(in_pieces(shape, each, tiles), Strength.VECTOR, op, f"{at(op.site)} {op.name} has contiguity={each}")

@@ -2,7 +2,7 @@
 
 Input: an op of the layout rule `buffered`. Output: Triton's op of the same name:
 
-    buffer_load %pointers, %mask, base=%x, offsets=%at, ..        amdg.buffer_load %x[%at], %mask
+    buffer_load %pointers, %mask, base=%x, at=%at, ..        amdg.buffer_load %x[%at], %mask
 
 Triton's passes choose layouts for accesses through pointers, and know nothing of these ops. So a load is one through pointers until
 they are done; in a module on trial so are the others, from which their layouts are learnt. What is promised by `contiguity` has its
@@ -34,7 +34,7 @@ def _policy(emitter: Emitter, op: Op):
 
 
 def _place(emitter: Emitter, op: Op) -> tuple:
-    return emitter.of(op.base), emitter.operand(op, "offsets")
+    return emitter.of(op.base), emitter.operand(op, "at")
 
 
 def _optional(emitter: Emitter, op: Op, name: str):
@@ -44,8 +44,8 @@ def _optional(emitter: Emitter, op: Op, name: str):
 def _promised(emitter: Emitter, op: Op) -> tuple:
     """Base and offsets of which `contiguity` is promised. Triton's passes would give an access the layout of the load that its
     offsets come from, with other neighbours in a thread."""
-    offsets = emitter.operand(op, "offsets")
-    return emitter.of(op.base), behind_assembly(emitter, offsets, op.offsets.type, emitter.wanted(op, "offsets"), "v")
+    offsets = emitter.operand(op, "at")
+    return emitter.of(op.base), behind_assembly(emitter, offsets, op.at.type, emitter.wanted(op, "at"), "v")
 
 
 @emits("buffer_load")
@@ -72,7 +72,7 @@ def _load_through_pointers(emitter: Emitter, op: Op):
 
 def _tile(emitter: Emitter, op: Op, element):
     """The type of a tile of these elements that lies as the offsets do."""
-    return emitter.types.tensor(Tensor(element, op.offsets.type.shape), emitter.wanted(op, "offsets"))
+    return emitter.types.tensor(Tensor(element, op.at.type.shape), emitter.wanted(op, "at"))
 
 
 @emits("buffer_store")
@@ -103,7 +103,7 @@ def _of_pairs(emitter: Emitter, op: Op) -> tuple:
     """Base, offsets and no mask: Triton takes pairs apart, and then adds nothing at all, where it does not see that they lie at
     multiples of 4 bytes and are masked alike. So it is told of both, and masked elements have offsets that are out of range."""
     builder, (base, offsets) = emitter.builder, _promised(emitter, op)
-    tile, rank = _tile(emitter, op, I32), len(op.offsets.type.shape)
+    tile, rank = _tile(emitter, op, I32), len(op.at.type.shape)
     zero, beyond = (builder.create_splat(tile, scalar_constant(builder, number, I32)) for number in (0, _BEYOND // _PAIR))
     inside = builder.create_icmpSGE(offsets, zero)      # true, but a choice that can be told something about
     if op.mask is not None:
