@@ -68,8 +68,12 @@ def test_reordered_rows_are_followed():
     assert fits(following(bases, 2), LinearShared(bases), SHAPE, 2, TARGETS["gfx942"])
 
 
-def test_lanes_beyond_a_small_tile_hold_copies():
-    assert fits(Blocked((1, ), (64, ), (4, ), (0, )), SwizzledShared(1, 1, 1, (0, )), (16, ), 4, TARGETS["gfx950"])
+@pytest.mark.parametrize("extent, fit", [(64, True), (32, False)])
+def test_each_lane_of_a_wave_has_a_piece(extent, fit):
+    """Waves may hold copies of what another one has."""
+    flat = Blocked((1, ), (64, ), (4, ), (0, )), SwizzledShared(1, 1, 1, (0, )), (extent, ), 4
+    assert fits(*flat, TARGETS["gfx950"]) == fits(*flat, TARGETS["gfx942"]) == fit
+    assert fits(Blocked((1, ), (32, ), (4, ), (0, )), SwizzledShared(1, 1, 1, (0, )), (16, ), 4, TARGETS["gfx1250"])
 
 
 def test_what_is_not_known_goes_through_registers():

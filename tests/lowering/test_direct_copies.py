@@ -103,6 +103,26 @@ def test_elements_of_eight_bytes_under_a_mask():
 
 
 @mimw.jit
+def few(x, SIZE: tl.constexpr, BASE: tl.constexpr):
+    tile, at = tlx.local_alloc((SIZE, ), tl.float32, 1), tl.arange(0, SIZE)
+    if BASE:
+        tlx.buffer_load_to_local(tile[0], x, at)
+    else:
+        tlx.async_load(x + at, tile[0])
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    tl.store(x + at, tlx.local_load(tile[0]) + 1)
+
+
+@pytest.mark.parametrize("target, size, direct", [("gfx942", 64, True), ("gfx942", 32, False), ("gfx950", 64, True),
+                                                  ("gfx950", 32, False), ("gfx1250", 16, True)])
+@pytest.mark.parametrize("base", [True, False])
+def test_tiles_of_less_than_a_wave(target, size, direct, base):
+    text = to_assembly(few, {"x": "*fp32"}, {"SIZE": size, "BASE": base}, target, {"num_warps": 4}).stage("amdgcn")
+    assert bool(count(ANY_DIRECT, text)) == direct
+
+
+@mimw.jit
 def copies(left, right, a, b, from_a, from_b, step, STAGES: tl.constexpr, BASE: tl.constexpr):
     if BASE:
         tlx.buffer_load_to_local(left[step % STAGES], a, from_a + step * 64)

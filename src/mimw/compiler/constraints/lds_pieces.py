@@ -7,8 +7,9 @@ fp16[64, 64] on 4 waves, where a wave writes 64 pieces of 16 bytes one after the
     the same, rows padded after each 64 elements         False: a wave's 512 elements would have gaps
 
 On gfx9 the wave has one address in LDS, and lane i writes its piece i pieces behind it; so the pieces of a wave lie together (LLVM
-AMDGPU, global_load_lds and buffer_load with lds). Swizzles move lanes within such a range, by other addresses in global memory: of
-at most `vector` elements at a time. On gfx1250 each lane has an address in LDS of its own.
+AMDGPU, global_load_lds and buffer_load with lds), and a tile with less than a piece for each lane goes through registers. Swizzles
+move lanes within such a range, by other addresses in global memory: of at most `vector` elements at a time. On gfx1250 each lane
+has an address in LDS of its own.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ def fits(pointers: RegisterLayout | None, buffer: SharedLayout | None, shape: tu
     if chip.assembly == _LANE_ADDRESSES:
         return True
     lanes = linear.lanes
-    follow = (*bases[bits:], *((0, ) * len(shape) for _ in lanes))[:len(lanes)]
-    return lanes == follow and _gap(buffer) >= 1 << bits + len(lanes)
+    return lanes == bases[bits:bits + len(lanes)] and _gap(buffer) >= 1 << bits + len(lanes)
 
 
 def _bases(buffer: SharedLayout | None, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:

@@ -67,7 +67,7 @@ def buffer_store(stored_value, ptr, offsets, mask=None, cache: tl.constexpr = No
                ptr, offsets, mask - as of `buffer_load`; where the mask is false nothing is written
                cache   - (opt) "", ".wb", ".cg", ".cs" or ".wt"
     orders:    as tl.store
-    errors:    as of `buffer_load`
+    errors:    AssertionError, ValueError, KernelError and TargetError, as of `buffer_load`, and OutOfBounds from the simulator
     lowers to: amdg.buffer_store; buffer_store_dwordx4 and narrower
     example:   tlx.buffer_store(value, x_ptr, offsets, mask=offsets < n)
     """
@@ -92,9 +92,10 @@ def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, 
                scope   - (opt) "gpu", the default, "cta" or "sys"
     returns:   what was there before, 0 for masked elements
     orders:    as tl.atomic_add
-    errors:    as of `buffer_load`; AssertionError for element types other than fp16, bf16, fp32, fp64, int32 and int64, and for 16
-               bits without `contiguity`; ValueError for another `sem` or `scope`; KernelError for a mask that is seen to cut a
-               pair, BufferMisuse from the simulator for one that does in a run; TargetError on gfx1250, and for bf16 on gfx942
+    errors:    as of `buffer_load`: AssertionError, KernelError, TargetError; AssertionError for element types other than fp16,
+               bf16, fp32, fp64, int32 and int64, and for 16 bits without `contiguity`; ValueError for another `sem` or `scope`;
+               KernelError for a mask that is seen to cut a pair, BufferMisuse from the simulator for one that does in a run;
+               TargetError on gfx1250, and for bf16 on gfx942
     lowers to: amdg.buffer_atomic_rmw; buffer_atomic_add, _add_f32, _add_f64, _pk_add_f16, _pk_add_bf16, and for what `sem` orders
                buffer_wbl2 and buffer_inv
     example:   before = tlx.buffer_atomic_add(x_ptr, offsets, value, mask=offsets < n)
@@ -130,8 +131,8 @@ def buffer_load_to_local(dest, ptr, offsets, mask=None, other=None, cache_modifi
     returns:   a token of the copy, for `async_load_commit_group`
     orders:    as `async_load`: nothing until this task has waited for the group; another task sees the data after that wait and a
                barrier
-    errors:    as of `buffer_load`; KernelError for a `dest` that is not one buffer, or of another shape or element type;
-               AssertionError for a buffer outside shared memory
+    errors:    AssertionError, ValueError and TargetError as of `buffer_load`; KernelError for a `dest` that is not one buffer, or
+               of another shape or element type; AssertionError for a buffer outside shared memory
     not:       faster than ordinary loads where a thread's piece is not 4 or 16 bytes (gfx942: 4 only) that surely lie together, are
                masked together, and follow each other in the buffer from lane to lane: such a copy goes through registers as a
                whole, the data are in place at once, and its group is empty

@@ -33,7 +33,7 @@ def _pointee(op) -> np.dtype:
 
 
 def optional(task, op, arg):
-    """What an operand that may be left out holds."""
+    """The value of an operand, None if it was left out."""
     return None if not hasattr(arg, "type") else task.read(arg, op)
 
 

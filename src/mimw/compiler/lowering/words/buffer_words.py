@@ -54,7 +54,8 @@ def buffer_load(emitter: Emitter, op: Op):
         return _load_through_pointers(emitter, op)
     mask, other = (_optional(emitter, op, name) for name in ("mask", "other"))
     loaded = emitter.builder.create_buffer_load(emitter.mlir_type(op.result), *_promised(emitter, op), mask, other, _cache(op))
-    loaded.set_attr("contiguity", emitter.builder.get_int32_attr(min(op.contiguity, _WIDEST // op.result.type.element.bytes)))
+    each = min(op.contiguity, _WIDEST // op.result.type.element.bytes, op.at.type.shape[-1])
+    loaded.set_attr("contiguity", emitter.builder.get_int32_attr(each))
     return loaded
 
 

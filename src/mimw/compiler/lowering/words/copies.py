@@ -47,7 +47,7 @@ def through_pointers(emitter: Emitter, op: Op, policy) -> None:
 
 
 def other_of(emitter: Emitter, op: Op):
-    """What masked elements become: the operand, or zeros."""
+    """Values of masked elements: the operand, or zeros."""
     return _zeros(emitter, op) if op.other is None else emitter.operand(op, "other")
 
 
