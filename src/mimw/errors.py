@@ -370,6 +370,11 @@ class IllegalCopy(SimulationError, KernelError):
     ends the launch with "an illegal instruction was encountered" or "misaligned address", and the context is lost."""
 
 
+class BufferMisuse(SimulationError, KernelError):
+    """An access by AMD's buffer instructions that does not do what it says: neighbours that were promised to follow each other and
+    do not, or two elements of 16 bits, added at once, of which the mask takes one."""
+
+
 class DivisionByZero(SimulationError):
     """A whole number divided by zero: PTX leaves the result open, and LLVM may compile it to anything."""
 

@@ -7,6 +7,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compiler.pipeline.feedback import LESSONS, Feedback
+from mimw.ir.layouts import Blocked
 from mimw.runtime.compile_kernel import compile_kernel
 
 DIVISIBLE = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
@@ -94,3 +95,28 @@ def test_of_two_copies_of_one_line_the_one_that_the_chip_cannot_do_goes_through_
     """Pieces of 2 bytes are below the 4 that cp.async copies; rows come in pieces of 16."""
     ttgir = compiled(swapped).stages["ttgir"]
     assert ttgir.count("ttg.async_copy_global_to_local") == 1
+
+
+@mimw.jit
+def by_offsets(x, y, n):
+    tile, at = tlx.local_alloc((2048, ), tl.float16, 2), tl.arange(0, 2048)
+    tlx.buffer_load_to_local(tile[0], x, at)
+    tlx.buffer_load_to_local(tile[1], x, at, mask=at < n)
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    tlx.buffer_store(tlx.local_load(tile[0]) + tlx.local_load(tile[1]), y, at)
+
+
+def test_words_with_a_base_and_offsets_lie_as_the_same_through_pointers_would():
+    """Of two copies the one whose mask may cut a piece goes through registers, and the other one past them."""
+    first, again = (compile_kernel(by_offsets, {"x": "*fp16", "y": "*fp16", "n": "i32"}, target="gfx950", attrs=DIVISIBLE)
+                    for _ in range(2))     # a miss, a hit
+    asked = [lesson.fills for lesson in LESSONS if lesson.asked_by(first.program, first.target)]
+    assert asked == ["accesses", "copies_by_registers"]
+    for found in (first, again):
+        (store, ) = found.program.named("buffer_store")
+        whole, masked = found.program.named("buffer_load_to_local")
+        wide = found.layouts.wanted(store, store.index_of("value"))
+        assert wide == found.layouts.wanted(whole, whole.index_of("at")) == Blocked((8, ), (64, ), (4, ), (0, ))
+    ttgir = first.stages["ttgir"]
+    assert [ttgir.count(op) for op in ("amdg.buffer_load_to_local", "ttg.local_store", "amdg.buffer_load ")] == [1, 1, 1]

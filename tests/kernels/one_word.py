@@ -15,6 +15,7 @@ from tests.lowering.harness import Case
 
 HOPPER, BLACKWELL, AMD = ("sm_90a", ), ("sm_90a", "sm_100a"), ("gfx942", "gfx950", "gfx1250")
 MAPPED = (*BLACKWELL, *AMD)     # where a chip of AMD lacks it, another op stands for the word
+CDNA = ("gfx942", "gfx950")
 ANYWHERE = ("sm_90a", "sm_80", "sm_100a", *AMD)
 
 CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
@@ -177,6 +178,50 @@ def async_dot(x, a_desc, b_desc):
     acc = tlx.async_dot(a[0], tlx.local_trans(b[0]), acc)
     acc = tlx.async_dot_wait(0, acc)
     tl.store(x + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], acc)
+
+
+@case(AMD, {"x": "*fp16", "y": "*fp16"})
+@mimw.jit
+def buffer_load(x, y):
+    at = tl.arange(0, 64)
+    tlx.buffer_store(tlx.buffer_load(x, at, mask=at < 48, other=1.0, cache=".cg"), y, at, mask=at < 48)
+
+
+@case(AMD, {"x": "*i32", "y": "*fp16"})
+@mimw.jit
+def buffer_load_contiguity(x, y):
+    at = tl.arange(0, 64)
+    tlx.buffer_store(tlx.buffer_load(y, tl.load(x + at), contiguity=16), y, at)
+
+
+@case(CDNA, {"x": "*fp32"})
+@mimw.jit
+def buffer_atomic_add(x):
+    at = tl.arange(0, 64)
+    tlx.buffer_store(tlx.buffer_atomic_add(x, at, 1.0, mask=at < 48), x, at)
+
+
+@case(CDNA, {"x": "*fp16", "n": "i32"})
+@mimw.jit
+def buffer_atomic_add_fp16(x, n):
+    at = tl.arange(0, 64)
+    tlx.buffer_atomic_add(x, at, 1.0, mask=at < n, sem="relaxed", scope="cta", contiguity=2)
+
+
+@case(("gfx950", ), {"x": "*bf16"})
+@mimw.jit
+def buffer_atomic_add_bf16(x):
+    tlx.buffer_atomic_add(x, tl.arange(0, 64), 1.0, contiguity=2)
+
+
+@case(AMD, {"x": "*fp32"})
+@mimw.jit
+def buffer_load_to_local(x):
+    tile, at = tlx.local_alloc((64, ), tl.float32, 1), tl.arange(0, 64)
+    tlx.buffer_load_to_local(tile[0], x, at, mask=at < 48, other=2.0)
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    tlx.buffer_store(tlx.local_load(tile[0]), x, at)
 
 
 @case(ANYWHERE, {"x": "*i32"})

@@ -48,20 +48,6 @@ def test_scaled_dot_schedule(kernel):
             kernel(tlx.dot_scaled, *arguments, tiles_per_warp=tiles)
 
 
-def test_amd_buffer_words(kernel):
-    base, offsets = kernel.tensor("p", tl.pointer_type(tl.float32)), kernel.tensor("o", tl.int32, 64)
-    calls = {"buffer_load": (base, offsets), "buffer_store": (offsets, base, offsets),
-             "buffer_atomic_add": (base, offsets, offsets), "buffer_load_to_local": (None, base, offsets)}
-    for name, args in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            kernel(getattr(tlx, name), *args)
-    for args, kwargs, text in [((offsets, offsets), {}, "ptr must be a scalar pointer type"),
-                               ((base, kernel.tensor("n", tl.int32)), {}, "offsets must be a tensor type"),
-                               ((base, kernel.tensor("w", tl.int64, 64)), {}, "offsets element type"),
-                               ((base, offsets), dict(other=0), "other needs a mask"),
-                               ((base, offsets), dict(contiguity=3), "contiguity must be a positive power of two")]:
-        with pytest.raises(AssertionError, match=text):
-            kernel(tlx.buffer_load, *args, **kwargs)
 
 
 def test_tensor_data_mover(kernel):

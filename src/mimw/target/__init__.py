@@ -15,7 +15,8 @@ Sources of the numbers:
   thread; 2^31 - 1 thread blocks of a grid along x, 65535 along y and z. Tensor memory: PTX ISA, "Tensor Memory" (512 columns
   of 128 lanes x 32 bits per CTA).
 * AMD: LLVM's AMDGPU target (addressable local memory size: 64, 160 and 320 KiB; unified vector registers of one wave:
-  512, or 1024 on gfx1250) and the CDNA ISA documents (four SIMDs per compute unit, 1024 work-items per work-group).
+  512, or 1024 on gfx1250; global_load_lds_dword, dwordx3 and dwordx4; gfx1250's asynchronous loads to LDS) and the CDNA ISA
+  documents (four SIMDs per compute unit, 1024 work-items per work-group).
 * Multiprocessors: the data sheets of the A100, the H100 SXM, the DGX B200, the RTX 5090, the MI300X and the MI355X; of the B300 as
   of the B200, since its data sheet gives no number.
 """
@@ -57,6 +58,9 @@ FEATURES: dict[str, str] = {
     "gather4": "TMA copies of four rows at a time",
     "peers": "memory of other GPUs that its loads and stores reach",
     "native": "compiler of GPU code (PTX, LLVM IR, CUDA C++)",
+    "buffer_words": "buffer loads and stores",
+    "buffer_atomics": "buffer atomics",
+    "buffer_atomics_bf16": "buffer atomics on pairs of bf16",
     "multimem": "instructions on the memory of all GPUs at once (multimem)",
     "stages": "warp pipeline, in which two halves of the waves run the stages of a loop one apart",
     "scheduling": "barrier to the scheduling of instructions",
@@ -79,8 +83,9 @@ class Target:
     registers are allotted and requested. `max_cluster` is the most CTAs of a cluster, `portable_cluster` the most that a
     launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
     a launch along x, y and z (on AMD, what Triton's launcher can pass). `multiprocessors` are those of the device that the
-    family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `features` are some of
-    `FEATURES`; `mapped` are those that the chip lacks and whose words become others there (`becomes` in the op table; docs/AMD.md).
+    family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `copy_pieces` are the bytes
+    that one thread copies at once into shared memory, past the registers. `features` are some of `FEATURES`; `mapped` are those
+    that the chip lacks and whose words become others there (`becomes` in the op table; docs/AMD.md).
 
     `own_spaces` are the memory spaces of a chip that is no GPU: it has no shared memory, no warps and no registers to count
     (these are 0 or 1), `assembly` is "", and nothing here makes a binary for it (`binary` is False).
@@ -102,6 +107,7 @@ class Target:
     portable_cluster: int = 8
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     multiprocessors: int = 0
+    copy_pieces: tuple[int, ...] = (4, 8, 16)
     features: frozenset[str] = frozenset()
     mapped: frozenset[str] = frozenset()
     own_spaces: tuple[Space, ...] = ()
@@ -156,15 +162,17 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
                   features=_EVERY_GPU | _EVERY_NVIDIA | features, **facts)
 
 
-def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD, mapped=_MAPPED, shared_bytes=shared_kib * 1024,
+def _amd(name: str, shared_kib: int, assembly: str, mma: str, features: frozenset[str], **facts) -> Target:
+    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD | features, mapped=_MAPPED, shared_bytes=shared_kib * 1024,
                   registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
-_EVERY_AMD = frozenset(("tasks", "barriers", "stages", "scheduling"))
+_EVERY_AMD = frozenset(("tasks", "barriers", "stages", "scheduling", "buffer_words"))
+_CDNA3_UP = frozenset(("buffer_atomics", ))
+_CDNA4_UP = _CDNA3_UP | {"buffer_atomics_bf16"}
 _MAPPED = frozenset(("mbarrier", "tma", "wgmma", "proxies"))
 _HOPPER_UP = frozenset(("tasks", "register_moves", "barriers", "mbarrier", "tma", "bulk", "clusters", "grid_barrier",
                         "dependent_launch", "proxies", "multimem"))
@@ -179,9 +187,11 @@ TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_SERVER, max_cluster=16, tensor_memory_columns=512,
             multiprocessors=148),
     _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8, multiprocessors=170),
-    _amd("gfx942", 64, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=304),
-    _amd("gfx950", 160, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=256),
-    _amd("gfx1250", 320, "gfx12", "wmma", warp_size=32, max_warps=32, max_registers_per_thread=1024),
+    _amd("gfx942", 64, "gfx9", "mfma", _CDNA3_UP, warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=304,
+         copy_pieces=(4, )),
+    _amd("gfx950", 160, "gfx9", "mfma", _CDNA4_UP, warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=256,
+         copy_pieces=(4, 12, 16)),
+    _amd("gfx1250", 320, "gfx12", "wmma", frozenset(), warp_size=32, max_warps=32, max_registers_per_thread=1024),
     # Ascend C, "Kernel launch": at most 65535 blocks. Tiles lie in spaces, so that threads and registers limit nothing.
     Target("ascend_910b", "ascend", "ascend_910b", warp_size=1, shared_bytes=0, assembly="", mma="cube", registers_per_cta=0,
            max_warps=1024, max_registers_per_thread=0, max_grid=(65535, ) * 3, multiprocessors=24, own_spaces=ASCEND_220X),

@@ -37,6 +37,48 @@ def mask_run(uses: Uses, mask: Value) -> int:
     return _run(uses, mask).equal
 
 
+def cut_at(uses: Uses, mask: Value, each: int) -> int | None:
+    """The place along the last dimension where `mask` changes, if that is known and in the middle of an aligned group of `each`."""
+    op = uses.definition.get(mask)
+    while op is not None and (op.name == "broadcast" and op.value.type.shape[-1] == mask.type.shape[-1]
+                              or op.name == "expand_dims" and op.axis % len(op.result.type.shape) < len(op.result.type.shape) - 1):
+        op = uses.definition.get(op.value)
+    if op is None or op.row.relation not in _BORDER_AT_RIGHT + _BORDER_AT_LEFT:
+        return None
+    sides = (op.lhs, op.rhs) if op.row.relation in _BORDER_AT_RIGHT else (op.rhs, op.lhs)
+    for (counting, border), behind in ((sides, 0), (sides[::-1], 1)):   # x < 3 changes at 3, x <= 3 behind it
+        start, end = _first(uses, counting), _number(uses, border)
+        if start is not None and end is not None:
+            place = end + behind - start
+            return place if 0 < place < mask.type.shape[-1] and place % each else None
+    return None
+
+
+def _first(uses: Uses, value: Value) -> int | None:
+    """The first of numbers that go up by one, if it is known."""
+    op = uses.definition.get(value)
+    if op is None:
+        return None
+    if op.name in ("broadcast", "expand_dims") and op.value.type.shape[-1] == op.result.type.shape[-1]:
+        return _first(uses, op.value)
+    if op.name == "add":
+        for counting, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            start, more = _first(uses, counting), _number(uses, other)
+            if start is not None and more is not None:
+                return start + more
+    return op.start if op.name == "make_range" else None
+
+
+def _number(uses: Uses, value: Value) -> int | None:
+    """The number that a value is in all its elements, if it is known."""
+    op = uses.definition.get(value)
+    if op is None:
+        return None
+    if op.name in ("splat", "broadcast", "expand_dims"):
+        return _number(uses, op.value)
+    return int(op.value) if op.name == "constant" else None
+
+
 def divisor(uses: Uses, value: Value) -> int:
     """A power of two that surely divides an integer scalar, or the first element of a tile."""
     whole = _run(uses, value).divisor

@@ -26,12 +26,14 @@ from .tiles import Strength, Tiles
 
 
 def solve_layouts(program: Program, target: Target = TARGETS["sm_90a"], *, bank_choices: dict[Value, BankChoice] | None = None,
-                  stored: dict[Op, RegisterLayout] | None = None) -> Layouts:
+                  stored: dict[Op, RegisterLayout] | None = None,
+                  accessed: dict[Op, RegisterLayout] | None = None) -> Layouts:
     """A layout for every tile, buffer and descriptor of the program, and the conversions where an op wants another.
 
     args:      target        the chip; without TMA no op needs an NV-MMA layout, and buffers are plain by default
                bank_choices  layouts with few bank conflicts for buffers that no op demands a layout of (`fewer_conflicts`)
                stored        for each masked store the layout in which Triton's passes would store its tile
+               accessed      for each buffer word the layout in which they would access the same through pointers
     errors:    LayoutConflict where no layout suits all uses; TargetError for an `async_dot` on a chip without wgmma
     """
     layouts = Layouts()
@@ -42,7 +44,7 @@ def solve_layouts(program: Program, target: Target = TARGETS["sm_90a"], *, bank_
                                   f"{layouts.reasons[alloc]}")
     layouts.alignments = wanted_alignments(program)
     layouts.descriptors = descriptor_layouts(program, [value for value in _values(program) if isinstance(value.type, Descriptor)])
-    tiles = Tiles(program, target, rule_of, stored)
+    tiles = Tiles(program, target, rule_of, stored, accessed)
     tiles.solve()
     check_in_flight(program, tiles)
     check_pinned(program, tiles)

@@ -63,13 +63,15 @@ class Tiles:
 
     args:    rule_of    the rule of an op: a function that reads and gives layouts of tiles (`rules`)
              stored     the layouts in which Triton's passes store tiles, where that is known
+             accessed   those in which they access global memory where ops of ours do, likewise
     fields:  num_warps  of the task being visited
              compared   the layouts that assertions name
     """
 
     def __init__(self, program: Program, target: Target, rule_of: Callable[[Op], Callable[[Op, Tiles], None]],
-                 stored: dict[Op, RegisterLayout] | None = None):
-        self.program, self.target, self.rule_of, self.stored = program, target, rule_of, stored or {}
+                 stored: dict[Op, RegisterLayout] | None = None, accessed: dict[Op, RegisterLayout] | None = None):
+        self.program, self.target, self.rule_of = program, target, rule_of
+        self.stored, self.accessed = stored or {}, accessed or {}
         self.warp_size = target.warp_size
         self.num_warps = program.num_warps
         self.choices: dict[Value, Choice] = {}

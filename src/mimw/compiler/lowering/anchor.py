@@ -28,6 +28,12 @@ def anchored(emitter: Emitter, mlir_value, type_: Tensor, layout: RegisterLayout
         return mlir_value
     if type_.element.is_float:
         constraint = _OF_FLOATS.get(constraint, constraint)
+    return behind_assembly(emitter, mlir_value, type_, layout, constraint)
+
+
+def behind_assembly(emitter: Emitter, mlir_value, type_: Tensor, layout: RegisterLayout, constraint: str):
+    """The value behind an assembly op without instructions, of registers that LLVM names by `constraint`, a register an element."""
+    linear = linear_of(layout, type_.shape)
     count = 1 << len(linear.registers)
     constraints = ",".join([f"={constraint}"] * count + [str(number) for number in range(count)])
     return emitter.builder.create_threadwise_inline_asm("", constraints, [mlir_value], [emitter.types.tensor(type_, layout)],

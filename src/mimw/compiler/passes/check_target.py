@@ -9,7 +9,7 @@ row of the op table (`needs`), what a chip has in `Target.features`. For example
 from __future__ import annotations
 
 from ...errors import TargetError, excerpt
-from ...ir import OPS, Buffer, OpDef, Program
+from ...ir import OPS, Buffer, Op, OpDef, Program
 from ...target import DSA, FEATURES, SHARED, TARGETS, TENSOR, TITLES, Target
 
 _INSTEAD = {"clusters": "hand on what other programs need through global memory", "bulk": "copy by pointers",
@@ -23,9 +23,9 @@ def check_target(program: Program, target: Target) -> None:
         feature = op.row.needs and not op.attrs.get("by_pointers") and op.row.needs_of(op)
         if feature and not _takes(target, op.row):
             other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
-            instead = f"{_INSTEAD[feature]}; or " if target.mapped and feature in _INSTEAD else ""
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"
-                              f"Mend: {instead}compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
+                              f"Mend: {_instead(op, target)}compile for a target that has it, such as {other}.\n"
+                              f"{excerpt(op.site)}".rstrip())
         for result in op.results:
             if isinstance(result.type, Buffer) and target.lies_in(result.type.space) is None:
                 raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in {TITLES[result.type.space]}: "
@@ -35,6 +35,14 @@ def check_target(program: Program, target: Target) -> None:
 def _takes(target: Target, row: OpDef) -> bool:
     """True if the chip has the feature that ops of the row need, or they become others there."""
     return target.has(row.needs) or row.needs in target.mapped and bool(row.becomes)
+
+
+def _instead(op: Op, target: Target) -> str:
+    """The way round on this chip, the first half of a mend."""
+    if op.row.instead:
+        return f"write {op.row.instead} there, or "
+    feature = op.row.needs_of(op)
+    return f"{_INSTEAD[feature]}; or " if target.mapped and feature in _INSTEAD else ""
 
 
 def _elsewhere(space: str, target: Target) -> str:

@@ -27,6 +27,7 @@ from .await_commits import await_commits, late_commits
 from .bytes_by_arrivals import bytes_by_arrivals
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
+from .check_buffer_atomics import check_buffer_atomics
 from .check_bytes import check_bytes
 from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
@@ -203,6 +204,8 @@ PASSES: tuple[Pass, ...] = (
     check("registers", check_registers, "remarks on register requests that are not met"),
     check("elements", check_elements, "refuses arithmetic and conversions that the chip's compiler does not have",
           after="drop_unused expand_dsa"),
+    check("buffer_atomics", check_buffer_atomics, "refuses atomics of pairs that the chip does not have, or that a mask cuts",
+          after="drop_unused"),
     check("scaled_dots", check_scaled_dots, "refuses scaled products that the tensor cores do not have", after="drop_unused"),
     check("spaces", check_spaces, "refuses more of a memory space than a core has, with its map", after="drop_unused expand_dsa"),
     check("paths", check_paths, "refuses data that no engine of the chip moves, and arithmetic where no unit reaches",

@@ -19,11 +19,21 @@ from ...ir.layouts import RegisterLayout
 from ...target import Target
 from ..constraints.bank_conflicts import BankChoice, fewer_conflicts, free_buffers
 from ..constraints.bank_counts import TileAccess
+from ..constraints.lds_pieces import fits
 from ..constraints.solution import Layouts
-from ..triton_port.accesses import buffer_accesses, stored_layouts
+from ..triton_port.accesses import accessed_layouts, buffer_accesses, copies, stored_layouts
 from ..triton_port.codegen import mlir_context
 from ..triton_port.passes import unfit_copies
 from ..triton_port.text import module_of
+
+
+@dataclass(frozen=True)
+class Access:
+    """An access to global memory in a finished module: the layout of its tile; `direct` unless it is a copy that the chip cannot do
+    past the registers."""
+
+    layout: RegisterLayout
+    direct: bool = True
 
 
 @dataclass(frozen=True)
@@ -31,11 +41,13 @@ class Feedback:
     """The findings of earlier lowerings of a program, by the numbers of its ops.
 
     `masked_stores`: masked `local_store` -> the layout in which Triton's passes would store its tile. `copies_by_registers`: the
-    `async_load`s that the chip's asynchronous copy cannot do. `free_buffers`: `local_alloc` of an array without demands -> the
+    `async_load`s that the chip's asynchronous copy cannot do. `accesses`: buffer word -> how Triton's passes would do it through
+    pointers. `free_buffers`: `local_alloc` of an array without demands -> the
     layout in which its accesses meet in the fewest banks.
     """
 
     masked_stores: Mapping[int, RegisterLayout] = field(default_factory=dict)
+    accesses: Mapping[int, Access] = field(default_factory=dict)
     copies_by_registers: Mapping[int, bool] = field(default_factory=dict)
     free_buffers: Mapping[int, BankChoice] = field(default_factory=dict)
 
@@ -92,9 +104,27 @@ def _store_layouts(program: Program, layouts: Layouts, module, chip: Target) -> 
     return {number: stored[number] for number in _masked_stores(program) if stored.get(number)}
 
 
+def _buffer_words(program: Program) -> dict[int, Op]:
+    """The accesses that have a base and offsets, by number; loads have their layouts from Triton's passes at once."""
+    return {number: op for number, op in enumerate(program.walk()) if op.row.rule == "buffered" and not op.row.loads}
+
+
+def _accesses(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, Access]:
+    accessed, unfit = accessed_layouts(module), _unfit(module, chip)
+    return {number: Access(accessed[number], number not in unfit) for number in _buffer_words(program) if accessed.get(number)}
+
+
+def _unfit(module, chip: Target) -> frozenset[int]:
+    """The numbers of the copies that the chip cannot do past the registers."""
+    if chip.assembly == "ptx":
+        return unfit_copies(module)
+    return frozenset(copy.number for copy in copies(module)
+                     if not fits(copy.pointers, copy.buffer, copy.shape, copy.bits // 8, chip))
+
+
 def _unfit_copies(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, bool]:
-    unfit = unfit_copies(module, chip.arch)
-    return {number: True for number, op in enumerate(program.walk()) if op.name == "async_load" and number in unfit}
+    unfit = _unfit(module, chip)
+    return {number: True for number, op in enumerate(program.walk()) if op.row.copy == "in" and number in unfit}
 
 
 def _buffer_layouts(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, BankChoice]:
@@ -108,6 +138,7 @@ def _has_free_buffers(program: Program, chip: Target) -> bool:
 
 
 MASKED_STORES = Lesson("masked_stores", lambda program, chip: bool(_masked_stores(program)), _store_layouts, trial=True)
+ACCESSES = Lesson("accesses", lambda program, chip: bool(_buffer_words(program)), _accesses, trial=True)
 UNFIT_COPIES = Lesson("copies_by_registers", lambda program, chip: True, _unfit_copies, in_layouts=False)
 BANK_CONFLICTS = Lesson("free_buffers", _has_free_buffers, _buffer_layouts)
-LESSONS = (MASKED_STORES, UNFIT_COPIES, BANK_CONFLICTS)
+LESSONS = (MASKED_STORES, ACCESSES, UNFIT_COPIES, BANK_CONFLICTS)

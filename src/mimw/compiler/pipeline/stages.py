@@ -153,7 +153,8 @@ def solve(program: Program, chip: Target, feedback: Feedback | None = None) -> L
     """The layouts of a program on one of our targets, with the findings of earlier lowerings."""
     feedback = feedback or Feedback()
     choices = {op.result: choice for op, choice in feedback.of_ops(program, "free_buffers").items()}
-    return solve_layouts(program, chip, bank_choices=choices, stored=feedback.of_ops(program, "masked_stores"))
+    accessed = {op: access.layout for op, access in feedback.of_ops(program, "accesses").items()}
+    return solve_layouts(program, chip, bank_choices=choices, stored=feedback.of_ops(program, "masked_stores"), accessed=accessed)
 
 
 def lowered(kernel: Kernel, setting: Setting, feedback: Feedback, trial: bool):
@@ -164,7 +165,9 @@ def lowered(kernel: Kernel, setting: Setting, feedback: Feedback, trial: bool):
             check_plain(program, options.num_ctas, chip)
         kernel.layouts = solve(program, chip, feedback)
         name = setting.backend.get_target_name(options) if chip.backend == "cuda" else f"hip:{chip.arch}"
-        by_registers = cut_copies(program).union(feedback.of_ops(program, "copies_by_registers"))
+        by_registers = cut_copies(program, chip).union(
+            feedback.of_ops(program, "copies_by_registers"),
+            (op for op, access in feedback.of_ops(program, "accesses").items() if not access.direct))
         module = lower(program, kernel.layouts, setting.context, name, options, chip, by_registers, trial)
     return setting.show("lower", module)
 

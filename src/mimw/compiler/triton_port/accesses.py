@@ -12,13 +12,26 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from ...ir.layouts import Blocked, Linear, Mma, RegisterLayout, Slice
-from .numbers import number_of
+from triton._C.libtriton import ir as mlir
+
+from ...ir.layouts import (
+    Blocked,
+    Linear,
+    LinearShared,
+    Mma,
+    PaddedShared,
+    RegisterLayout,
+    SharedLayout,
+    Slice,
+    SwizzledShared,
+)
+from .numbers import number_at, number_of
 from .operand_layouts import operand_layout
 from .text import ModuleText
 
 _VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans")
 _ACCESSES = ("ttg.local_load", "ttg.local_store")
+_GLOBAL = {"tt.load": 0, "tt.store": 0, "tt.atomic_rmw": 0, "ttg.async_copy_global_to_local": 0}  # the operand with the pointers
 _STORE = re.compile(r"^ *ttg\.local_store .* : (tensor<.*>) -> .* loc\((#loc\d*)\)$", re.MULTILINE)
 _OPERAND = re.compile(r"#ttg\.dot_op<\{opIdx = ([01]), parent = #ttg\.amd_")
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)[^,]+, (#.*)>$")
@@ -98,6 +111,49 @@ def buffer_accesses(module) -> dict[int, list[BufferAccess]]:
             if number is not None and numbers.count(number) == 1 and found[alloc] is not None}
 
 
+def accessed_layouts(module) -> dict[int, RegisterLayout | None]:
+    """The layout of the pointers by which each recorded op accesses global memory, by the op's number (None: a kind that is not
+    read here)."""
+    found, builder = {}, mlir.builder(module.context)
+
+    def look(op) -> None:
+        if op.get_name() in _GLOBAL:
+            pointers = str(op.get_operand(_GLOBAL[op.get_name()]).get_type())
+            builder.set_insertion_point_after(op)   # the builder takes the op's location, also of one without results
+            if pointers.startswith("tensor<"):
+                found.setdefault(number_at(builder.get_loc()), _tile(pointers))
+
+    module.walk(look)
+    return found
+
+
+@dataclass(frozen=True)
+class Copy:
+    """An asynchronous copy of a tile of pointers into a buffer: their layouts (None: a kind that is not read here), the shape, and
+    the bits of an element."""
+
+    number: int
+    pointers: RegisterLayout | None
+    buffer: SharedLayout | None
+    shape: tuple[int, ...]
+    bits: int
+
+
+def copies(module) -> list[Copy]:
+    """The copies that recorded ops have become."""
+    found = []
+
+    def look(op) -> None:
+        if op.get_name() == "ttg.async_copy_global_to_local" and (number := number_of(op.get_result(0))) is not None:
+            pointers, buffer = str(op.get_operand(0).get_type()), str(op.get_operand(1).get_type())
+            shape = tuple(int(extent) for extent in _TENSOR.match(pointers)[1].split("x") if extent)
+            bits = int(re.search(r"!tt\.ptr<[a-z]+(\d+)", pointers)[1])
+            found.append(Copy(number, _tile(pointers), _shared(buffer, shape), shape, bits))
+
+    module.walk(look)
+    return found
+
+
 def stored_layouts(module) -> dict[int, RegisterLayout | None]:
     """The layout of the tile that each recorded op stores whole, by the op's number (None: a kind that is not read here).
 
@@ -138,6 +194,25 @@ def _layout(text: str, shape: tuple[int, ...]) -> RegisterLayout | None:
     if text.startswith("#ttg.nvidia_mma") and "versionMajor = 3" in text:
         return Mma(tuple(_numbers("warpsPerCTA", text)), tuple(_numbers("instrShape", text)))
     return operand_layout(text, shape)
+
+
+def _shared(text: str, shape: tuple[int, ...]) -> SharedLayout | None:
+    """The layout of a buffer of that type."""
+    if "#ttg.swizzled_shared<" in text:
+        return SwizzledShared(*(int(re.search(rf"{name} = (\d+)", text)[1]) for name in ("vec", "perPhase", "maxPhase")),
+                              tuple(_numbers("order", text)))
+    if found := re.search(r"#ttg\.padded_shared<\[(.*?)\] ", text):
+        pairs = tuple((int(interval), int(padding)) for interval, padding in re.findall(r"(\d+):\+(\d+)", found[1]))
+        return PaddedShared(pairs, _offsets(text, shape), shape)
+    return LinearShared(_offsets(text, shape)) if "#ttg.shared_linear<" in text else None
+
+
+def _offsets(text: str, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The coordinate that each bit of an offset stands for; MLIR prints an order where they go through the dimensions."""
+    if "offset = [" in text:
+        return tuple(map(tuple, _numbers("offset", text)))
+    return tuple(tuple(1 << bit if at == axis else 0 for at in range(len(shape)))
+                 for axis in _numbers("order", text) for bit in range(shape[axis].bit_length() - 1))
 
 
 def _numbers(name: str, text: str) -> list:

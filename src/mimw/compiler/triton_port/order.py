@@ -41,8 +41,9 @@ _PARTITIONS = "ttg.warp_specialize.partitions"  # the op in the second region of
 _STRUCTURES = {"scf.for": "loop", "scf.while": "loop", "scf.if": "if", "ttg.warp_specialize": "tasks", _PARTITIONS: "partitions"}
 _ALLOCATIONS = ("ttg.local_alloc", "ttng.tmem_alloc")
 _FENCE = "ttng.fence_async_shared"
-_MARKED = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.local_load", "ttg.local_gather", "ttng.tmem_load")
-_STRETCH = "mimw.stretch"
+_MARKED = ("tt.load", "amdg.buffer_load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.local_load", "ttg.local_gather",
+           "ttng.tmem_load")
+STRETCH = "mimw.stretch"
 _LOAD = "tt.load"
 _READS = ("ttg.local_load", "ttg.local_gather")
 _TENSOR_CORE = ("ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled")
@@ -99,7 +100,7 @@ def mark_reads(module) -> None:
         nonlocal stretch
         name = op.get_name()
         if name in _MARKED:
-            op.get_result(0).set_attr(_STRETCH, builder.get_int32_attr(stretch))
+            op.get_result(0).set_attr(STRETCH, builder.get_int32_attr(stretch))
         elif name not in _FREE and not name.startswith((*_FREE_DIALECTS, *_VIEWS, "scf.", "tt.func", "tt.call")):
             stretch += 1
 

@@ -22,6 +22,7 @@ import re
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
+from .buffer_loads import place_buffer_loads
 from .numbers import number_of
 from .operand_reads import read_operands
 from .order import mark_reads
@@ -124,21 +125,17 @@ def amd_passes(arch: str, operands: bool = False, nonkdim: int = 0, kpack: int =
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "reduce_data_duplication", ttgpu.add_reduce_data_duplication
     yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
+    yield "place_buffer_loads", place_buffer_loads  # ours: each load in its place, of the same elements
     yield "symbol_dce", common.add_symbol_dce
     yield "canonicalizer", passes.gluon.add_canonicalizer
 
 
-# Bits of one thread's piece (LLVM AMDGPU: global_load_lds_dword, dwordx3 and dwordx4; gfx1250's asynchronous loads to LDS).
-_LDS_PIECES = {"gfx942": (32, ), "gfx950": (32, 96, 128), "gfx1250": (32, 64, 128)}
 _POINTERS = re.compile(r"x!tt\.ptr<[a-z]+(\d+)\w*>.*?sizePerThread = \[([\d, ]+)\].*?order = \[(\d+)")
 
 
-def unfit_copies(module, arch: int | str) -> frozenset[int]:
-    """The number of each recorded asynchronous copy that the chip cannot do in a thread's pieces.
-
-    PTX, cp.async: 4 bytes at least. AMD, global loads into LDS: pieces of certain sizes. A piece of several elements lies
-    along the buffer's rows.
-    """
+def unfit_copies(module) -> frozenset[int]:
+    """The number of each recorded asynchronous copy that cp.async cannot do in a thread's pieces: 4 bytes at least (PTX ISA). A
+    piece of several elements lies along the buffer's rows."""
     found = set()
 
     def look(op) -> None:
@@ -147,10 +144,7 @@ def unfit_copies(module, arch: int | str) -> frozenset[int]:
         bits, sizes, dim = _POINTERS.search(str(op.get_operand(0).get_type())).groups()
         piece = int(sizes.split(",")[int(dim)]) * int(bits)
         along = int(dim) == fastest(op.get_operand(1).get_type(), len(sizes.split(",")))
-        if isinstance(arch, int):
-            fits = int(bits) >= 32 or (piece >= 32 and along)
-        else:
-            fits = piece in _LDS_PIECES[arch] and along
+        fits = int(bits) >= 32 or (piece >= 32 and along)
         if not fits and (number := number_of(op.get_result(0))) is not None:
             found.add(number)
 
@@ -158,7 +152,7 @@ def unfit_copies(module, arch: int | str) -> frozenset[int]:
     return frozenset(found)
 
 
-OURS = (mark_reads, read_operands)  # functions of the module itself
+OURS = (mark_reads, read_operands, place_buffer_loads)  # functions of the module itself
 
 
 def optimise(module, listed, observer=None):

@@ -79,7 +79,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     so many elements a cycle; `dot` keeps its task busy on the tensor cores; `shared` and `global` access these
                     memories; `sync` is one operation of a barrier or of a unit that copies
     needs           the feature that a chip must have (`target.FEATURES`; `passes.check_target` looks), with `needed_if` only ops of
-                    which that attribute is true, or that operand has that value; `word` is the op as an author knows it
+                    which that attribute is true, or that operand has that value; `word` is the op as an author knows it,
+                    and `instead` what does the same on a chip without the feature
     becomes         the op in words on a chip that lacks the feature and maps it (`Target.mapped`): rewritten by a pass
     lies            how a buffer has to lie in shared memory for the op, an entry for each operand: `view`, as what it is a view of;
                     `free`, in any layout, read or written tile by tile by threads; `tile`, in any layout of the whole tile;

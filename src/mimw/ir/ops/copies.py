@@ -14,6 +14,12 @@ define("async_load", "pointer:ptr[] buffer:Buffer mask:i1[]? other:num[]? cache_
        touches="pointer=read buffer=write", copy="in", traits="whole", time="copy", lies="buffer=tile",
        doc="cp.async: pointers' elements into the buffer, or `other` (None: 0); done when its group has been waited "
        "for.")
+define("buffer_load_to_local",
+       "pointer:ptr[] buffer:Buffer mask:i1[]? other:num[]? base:ptr at:int[] cache:#str is_volatile:#bool", scalar(TOKEN),
+       "memory", "read write async", ours=True, touches="pointer=read buffer=write", copy="in", traits="whole", time="copy",
+       lies="buffer=tile", rule="buffered", needs="buffer_words",
+       instead="tlx.async_load(ptr + offsets, tile, mask=mask, other=other)",
+       doc="As `async_load`, of the elements at the offsets `at` from `base`, which is where `pointer` points.")
 define("bulk_load", "pointer:ptr~ barrier:Barrier buffer:Buffer bytes:int|#int cache_policy:const?", scalar(TOKEN), "same",
        "read write async", ours=True, touches="pointer=async-read buffer=async-write", barrier="complete",
        brings="bytes", copy="in", time="copy", needs="bulk", word="async_load(bulk=True)", cost="sync",

@@ -52,6 +52,7 @@ class OpDef:
     needed_if: str = ""
     becomes: str = ""
     word: str = ""
+    instead: str = ""
     lies: dict[str, str] = field(default_factory=dict)
     rule: str = ""
     end: str = ""

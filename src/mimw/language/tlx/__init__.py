@@ -15,6 +15,8 @@ from .barrier import *  # noqa: F403
 from .barrier import __all__ as _barrier
 from .blackwell import *  # noqa: F403
 from .blackwell import __all__ as _blackwell
+from .buffer_words import *  # noqa: F403
+from .buffer_words import __all__ as _buffer_words
 from .bulk import *  # noqa: F403
 from .bulk import __all__ as _bulk
 from .clc import *  # noqa: F403
@@ -74,8 +76,8 @@ from .world import *  # noqa: F403
 from .world import __all__ as _world
 
 __all__ = [
-    *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
-    *_layouts, *_local_mem, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
-    *_rounding, *_row_copies, *_scaled, *_scheduling, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities, *_warp_stages,
-    *_world, "_to_mxfp8_block",
+    *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_buffer_words, *_bulk, *_clc, *_cluster, *_copy, *_descriptors,
+    *_gather, *_layouts, *_local_mem, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require,
+    *_retype, *_rounding, *_row_copies, *_scaled, *_scheduling, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities,
+    *_warp_stages, *_world, "_to_mxfp8_block",
 ]

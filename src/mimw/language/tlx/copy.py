@@ -48,9 +48,10 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
                `bulk_size` or `barrier` without `bulk`, and with it for a mask, no barrier, a buffer of another rank or
                too many bytes; bulk: KernelError for a known `bulk_size` that is no multiple of 16, IllegalCopy from the simulator
                for a size or an address that is none in a run; TargetError below sm_90, NotImplementedError on AMD
-    not:       faster than ordinary loads where a thread's piece is below 4 bytes or `other` is not zero: those go through
-               registers, and the data are in place at once
-    lowers to: ttg.async_copy_global_to_local; PTX cp.async.bulk.shared::cluster.global, with a policy .L2::cache_hint
+    not:       faster than ordinary loads where a thread's piece is below 4 bytes or, on NVIDIA, `other` is not zero: those go
+               through registers, and the data are in place at once; on AMD also what `buffer_load_to_local` says of itself
+    lowers to: ttg.async_copy_global_to_local; PTX cp.async, AMD global_load_lds_dwordx4 and narrower; bulk: PTX
+               cp.async.bulk.shared::cluster.global, with a policy .L2::cache_hint
     example:   token = tlx.async_load(x_ptr + offsets, tile[slot], mask=offsets < n)
     """
     if bulk:

@@ -40,7 +40,7 @@ def fence(task, op):
     HANDLERS["fence"].run(task, op)
 
 
-@timed("atomic_rmw", "atomic_cas", "atomic_load", "atomic_store")
+@timed("atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "buffer_atomic_add")
 def atomic(task, op):
     """Really done where the address is one number, since others may go by it. The programs that are not simulated add what this
     one adds: a counter from which all draw their next tile goes on as fast as it does on the GPU."""

@@ -178,7 +178,7 @@ def tma_store(task, op):
     task.stores.append(_copy(task, op, "store", "TMA store", left, end, size, lambda copy: None))
 
 
-@timed("async_load")
+@timed("async_load", "buffer_load_to_local")
 def async_load(task, op):
     machine, size = task.machine, _buffer_bytes(op.buffer)
     machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
@@ -232,7 +232,7 @@ def shared(task, op):
         skip(task, op)
 
 
-@timed("load", "masked_load", "descriptor_load", "descriptor_gather")
+@timed("load", "masked_load", "buffer_load", "descriptor_load", "descriptor_gather")
 def load(task, op):
     """In flight until the first use of the value."""
     machine, model = task.machine, task.machine.model
@@ -257,7 +257,7 @@ def load(task, op):
         task.floor = task.clock
 
 
-@timed("store", "masked_store", "descriptor_store", "descriptor_reduce", "descriptor_scatter")
+@timed("store", "masked_store", "buffer_store", "descriptor_store", "descriptor_reduce", "descriptor_scatter")
 def store(task, op):
     machine, model = task.machine, task.machine.model
     if "offsets" in op.row.places:
@@ -284,7 +284,7 @@ def store(task, op):
 def _remember_tile(task, op) -> None:
     """The bytes from the first to the last element that a store of a tile is about to write."""
     addresses = np.asarray(task.env[op.pointer], np.uint64)
-    if "mask" in op.row.places:
+    if "mask" in op.row.places and op.mask is not None:
         addresses = addresses[np.broadcast_to(task.env[op.mask], addresses.shape)]
     if addresses.size:
         low = int(addresses.min())

@@ -9,6 +9,7 @@ Input: the families are imported. Output: the table `machine.table.HANDLERS`. Fo
 from . import (  # noqa: F401
     assembly,
     barriers,
+    buffer_words,
     buffers,
     bulk,
     cluster,

@@ -32,7 +32,8 @@ def _pointee(op) -> np.dtype:
     return numpy_type(pointer.pointee, op.site)
 
 
-def _optional(task, op, arg):
+def optional(task, op, arg):
+    """The value of an operand, None if it was left out."""
     return None if not hasattr(arg, "type") else task.read(arg, op)
 
 
@@ -64,16 +65,18 @@ def load(task, op):
 
 @handles("masked_load", switches=_volatile)
 def masked_load(task, op):
+    """Load where the mask, if there is one, holds."""
     task.machine.polls += _volatile(op)
-    mask = _optional(task, op, op.mask)
+    mask = optional(task, op, op.mask)
     pointer, other = task.used(op.pointer, op, mask), task.take(op.other, op) if hasattr(op.other, "type") else None
-    found = _masked(task, op, pointer, mask, data_of(other))
+    found = read_where(task, op, pointer, mask, data_of(other))
     if other.__class__ is Poisoned and mask is not None:
         found = poisoned(found, other.mask & ~np.asarray(mask), other.origin)
     task.env[op.result] = found
 
 
-def _masked(task, op, pointer, mask, other):
+def read_where(task, op, pointer, mask, other):
+    """The elements at `pointer` where `mask` holds, `other` elsewhere."""
     if task.machine.tells_threads_apart:
         return lanes.load(task, op, pointer, mask, other)
     memory, dtype = task.memory, _pointee(op)
@@ -107,7 +110,7 @@ def masked_store(task, op):
 @handles("atomic_load", switches=True)
 def atomic_load(task, op):
     task.machine.polls += 1
-    pointer, mask = task.read(op.pointer, op), _optional(task, op, op.mask)
+    pointer, mask = task.read(op.pointer, op), optional(task, op, op.mask)
     task.memory.touch(task, op, pointer, mask, _pointee(op).itemsize, write=False, atomic=_atomic(op, True))
     task.env[op.result] = task.memory.read(pointer, mask, _pointee(op), None, task, op)
 
@@ -115,7 +118,7 @@ def atomic_load(task, op):
 @handles("atomic_store", switches=True)
 def atomic_store(task, op):
     task.machine.wrote()
-    mask = _optional(task, op, op.mask)
+    mask = optional(task, op, op.mask)
     pointer, value = task.used(op.pointer, op, mask), task.used(op.value, op, mask)
     task.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
     task.memory.write(pointer, value, mask, task, op)
@@ -125,18 +128,18 @@ def atomic_store(task, op):
 
 @handles("atomic_rmw", switches=True)
 def atomic_rmw(task, op):
-    mask = _optional(task, op, op.mask)
+    mask = optional(task, op, op.mask)
     pointer, value = task.used(op.pointer, op, mask), task.used(op.value, op, mask)
-    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, combining(op.kind, value.dtype), value)
+    task.env[op.result] = update(task, op, pointer, mask, value.dtype, combining(op.kind, value.dtype), value)
 
 
 @handles("atomic_cas", switches=True)
 def atomic_cas(task, op):
     pointer, compare, value = (task.read(arg, op) for arg in (op.pointer, op.compare, op.value))
-    task.env[op.result] = _update(task, op, pointer, None, value.dtype, exchange_if, value, compare)
+    task.env[op.result] = update(task, op, pointer, None, value.dtype, exchange_if, value, compare)
 
 
-def _update(task, op, pointer, mask, dtype, function, *operands):
+def update(task, op, pointer, mask, dtype, function, *operands):
     """Replace what is at `pointer` by `function(old, *operands)`; the old values. Equal addresses take turns."""
     memory, shape = task.memory, np.shape(pointer)
     memory.touch(task, op, pointer, mask, dtype.itemsize, write=True, atomic=_atomic(op, True))
@@ -177,7 +180,7 @@ def signalled(task, op, pointer, value) -> None:
 @handles("atomic_poll")
 def atomic_poll(task, op):
     """Looks until every element has its expected value, or the timeout (in nanoseconds, taken as cycles) is over."""
-    pointer, expected, timeout = (_optional(task, op, arg) for arg in (op.pointer, op.expected, op.timeout))
+    pointer, expected, timeout = (optional(task, op, arg) for arg in (op.pointer, op.expected, op.timeout))
     end = None if timeout is None else task.clock + float(timeout)
     task.loops.append(op)
     while True:

@@ -13,6 +13,7 @@ from ....ir.linear import linear_of
 from ..explain import at
 from ..pinned import resolved
 from ..tiles import Choice, Strength, Tiles
+from .neighbours import in_pieces
 from .registry import rule
 
 _WIDEST = 16  # bytes: PTX ISA, ld.shared.v4.b32
@@ -52,6 +53,28 @@ def stored(op: Op, tiles: Tiles) -> None:
         chosen = tiles.default(op.value.type.shape).layout
     for name in ("value", "mask"):
         tiles.want_named(op, name, chosen)
+
+
+@rule("buffered")
+def buffered(op: Op, tiles: Tiles) -> None:
+    """Accesses by a base and offsets: the layout in which each thread has the neighbours that the author promised, else that in
+    which Triton's passes access the same addresses through pointers; before it is known, the default of the shape."""
+    shape = op.at.type.shape
+    each = min(_promised(op), _WIDEST // op.pointer.type.element.pointee.bytes, shape[-1])
+    if each > 1:
+        choice = Choice(in_pieces(shape, each, tiles), Strength.VECTOR, op, f"{at(op.site)} {op.name} has contiguity={each}")
+    elif op in tiles.accessed:
+        choice = Choice(tiles.accessed[op], Strength.VECTOR, op, f"{at(op.site)} {op.name} accesses wide pieces in it")
+    else:
+        choice = tiles.default(shape)
+    for index, _ in tiles.operands(op):
+        tiles.want(op, index, choice.layout)
+    for result in tiles.results(op):
+        tiles.give(result, choice)
+
+
+def _promised(op: Op) -> int:
+    return op.contiguity if "contiguity" in op.row.places else 1
 
 
 @rule("vectors")

@@ -28,7 +28,7 @@ def neighbours(op: Op, tiles: Tiles) -> None:
     chosen = tiles.strongest(values)
     if not _side_by_side(chosen.layout, shape, each):
         reason = f"{at(op.site)} {op.name} takes {each} neighbours at once"
-        chosen = Choice(_blocked(shape, each, tiles), Strength.DEFAULT, op, reason)
+        chosen = Choice(in_pieces(shape, each, tiles), Strength.DEFAULT, op, reason)
     tiles.give(op.result, chosen)
     for index, _ in tiles.operands(op):
         tiles.want(op, index, chosen.layout)
@@ -41,7 +41,7 @@ def _side_by_side(layout: RegisterLayout, shape: tuple[int, ...], each: int) -> 
     return known is not None and known.registers[:bits] == steps
 
 
-def _blocked(shape: tuple[int, ...], each: int, tiles: Tiles) -> Blocked:
+def in_pieces(shape: tuple[int, ...], each: int, tiles: Tiles) -> Blocked:
     """The default of the shape whose last dimension counts in pieces of `each`."""
     pieces = tiles.default((*shape[:-1], shape[-1] // each)).layout
     return Blocked((*(1, ) * (len(shape) - 1), each), pieces.threads_per_warp, pieces.warps, pieces.order)

@@ -8,6 +8,7 @@ Input: an op. Output: ops of Triton, and where a chip does part of a word by ass
 from . import (  # noqa: F401
     aliases,
     barriers,
+    buffer_words,
     control,
     copies,
     descriptors,

@@ -27,17 +27,28 @@ def _policy(emitter: Emitter, policy):
 
 @emits("async_load")
 def async_load(emitter: Emitter, op: Op):
-    """Copy by cp.async, which fills unread elements with zeros and moves 4 bytes at least; all other copies go through
-    registers."""
-    if op in emitter.by_registers or op.other is not None:
+    """Copy by cp.async, which fills unread elements with zeros and moves 4 bytes at least, or by AMD's loads into LDS; all other
+    copies go through registers."""
+    fills = emitter.target.has("zero_fill")
+    if op in emitter.by_registers or op.other is not None and fills:
         _by_registers(emitter, op)
-        return []
+    else:
+        through_pointers(emitter, op, _policy(emitter, op.cache_policy))
+    return []
+
+
+def through_pointers(emitter: Emitter, op: Op, policy) -> None:
+    """The copy of a tile of pointers. A chip that leaves masked elements as they are gets `other`, or zeros, to store there."""
     none, masked = mlir.value(), op.mask is not None
     filler = masked and not emitter.target.has("zero_fill")
     emitter.builder.create_async_copy_global_to_local(
         emitter.of(op.buffer), emitter.operand(op, "pointer"), emitter.operand(op, "mask") if masked else none,
-        _zeros(emitter, op) if filler else none, _policy(emitter, op.cache_policy), bool(op.is_volatile))
-    return []
+        other_of(emitter, op) if filler else none, policy, bool(op.is_volatile))
+
+
+def other_of(emitter: Emitter, op: Op):
+    """Values of masked elements: the operand, or zeros."""
+    return _zeros(emitter, op) if op.other is None else emitter.operand(op, "other")
 
 
 def _by_registers(emitter: Emitter, op: Op) -> None:
@@ -46,8 +57,8 @@ def _by_registers(emitter: Emitter, op: Op) -> None:
     if op.mask is None:
         tile = emitter.builder.create_load(address, hint, bool(op.is_volatile))
     else:
-        filler = _zeros(emitter, op) if op.other is None else emitter.operand(op, "other")
-        tile = emitter.builder.create_masked_load(address, emitter.operand(op, "mask"), filler, hint, bool(op.is_volatile))
+        tile = emitter.builder.create_masked_load(address, emitter.operand(op, "mask"), other_of(emitter, op), hint,
+                                                  bool(op.is_volatile))
     emitter.builder.create_local_store(emitter.of(op.buffer), tile)
 
 
