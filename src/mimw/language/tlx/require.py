@@ -15,6 +15,7 @@ from ...errors import KernelError
 from ..core import not_yet, word
 from ..refuse import refuse
 from .layouts import layout_encoding
+from .register_layouts import amd_mfma_layout, dot_operand_layout
 from .register_layouts import layout as thread_value_layout
 from .types import buffered_tensor
 
@@ -23,10 +24,11 @@ __all__ = ["assert_same_layout", "dump_layout", "release_layout", "require_layou
 
 def register_layout(name: str, layout, semantic):
     """A register layout as the solver takes it; an error unless it is one of ours that this release offers."""
-    if isinstance(layout, thread_value_layout):
-        return layout.to_ir()
+    if isinstance(layout, (thread_value_layout, amd_mfma_layout, dot_operand_layout)) and (known := layout.to_ir()) is not None:
+        return known
     if isinstance(layout, layout_encoding):
-        raise not_yet(semantic, f"{name}(layout={type(layout).__name__})", hint="write it as tlx.layout(shape, stride)")
+        raise not_yet(semantic, f"{name}(layout={type(layout).__name__})", hint="write it as tlx.layout(shape, stride), or for AMD's "
+                      "matrix cores as tlx.amd_mfma_layout without a cga_layout, or an operand of it")
     refuse(TypeError, f"{name}: `layout` must be a register layout such as tlx.layout(shape, stride), got {type(layout).__name__}")
 
 

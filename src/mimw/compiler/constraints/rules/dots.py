@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from ....errors import TargetError
 from ....ir.core import Op
-from ....ir.layouts import DotOperand
+from ....ir.layouts import AmdMfma, AmdWmma, DotOperand
 from ....ir.types import Tensor
 from ..explain import at
+from ..matrix_cores import accumulator_of_author, operand_layouts
 from ..tiles import Choice, Strength, Tiles
 from ..wgmma import accumulator_layout, operand_k_width
 from .registry import rule
@@ -19,7 +20,11 @@ from .registry import rule
 
 @rule("dot")
 def dot(op: Op, tiles: Tiles) -> None:
-    """`tl.dot`: a default accumulator; Triton's accelerate_matmul turns it into a tensor-core one."""
+    """`tl.dot`: a default accumulator; Triton's accelerate_matmul turns it into a tensor-core one. On AMD the accumulator in whose
+    layout its author has put an operand or the sum."""
+    layout = accumulator_of_author(op, tiles)
+    if layout is not None:
+        return _by_author(op, layout, tiles)
     chosen = tiles.default(op.result.type.shape)
     for index, name in enumerate(("a", "b")):
         tiles.want_named(op, name, DotOperand(index, chosen.layout))
@@ -41,6 +46,14 @@ def mma(op: Op, tiles: Tiles) -> None:
     if op.acc is not None:
         tiles.want_named(op, "acc", layout)
     tiles.give(op.result, Choice(layout, Strength.MMA, op, f"{at(op.site)} async_dot accumulates in it"))
+
+
+def _by_author(op: Op, layout: AmdMfma | AmdWmma, tiles: Tiles) -> None:
+    """Operands and sum as the matrix core takes them, and what its author has pinned stays pinned."""
+    for operand, name in zip(operand_layouts(op, layout, tiles), ("a", "b"), strict=True):
+        tiles.want_named(op, name, operand)
+    tiles.want_named(op, "acc", layout)
+    tiles.give(op.result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} accumulates in it, as its operands say"))
 
 
 def _emulated(op: Op, tiles: Tiles) -> None:
