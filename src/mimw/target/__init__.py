@@ -54,6 +54,7 @@ FEATURES: dict[str, str] = {
     "zero_fill": "asynchronous copies that fill what they do not read with zeros",
     "gather4": "TMA copies of four rows at a time",
     "peers": "memory of other GPUs that its loads and stores reach",
+    "register_slices": "slices of tiles within registers",
     "native": "compiler of GPU code (PTX, LLVM IR, CUDA C++)",
     "multimem": "instructions on the memory of all GPUs at once (multimem)",
 }
@@ -153,13 +154,14 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
 
 
 def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
+    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
                   max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
+_EVERY_AMD = frozenset(("register_slices", ))
 _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}

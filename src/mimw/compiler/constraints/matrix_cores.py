@@ -80,6 +80,24 @@ def accumulator_of_author(op: Op, tiles: Tiles) -> AmdMfma | AmdWmma | None:
     return layout
 
 
+def accumulator_for(op: Op, tiles: Tiles) -> AmdMfma | None:
+    """An MFMA accumulator for a product whose author names no layout; None if the chip, the elements or the extents have none.
+
+    The largest square instruction that fits, with the longest K; warps where most instructions are left.
+    """
+    (rows, columns), version = op.result.type.shape[-2:], tiles.target.mma_version
+    if tiles.target.mma != "mfma" or len(op.result.type.shape) != 2 or op.result.type.element.name not in ("fp32", "i32"):
+        return None
+    for size in (32, 16):
+        fitting = [depth for depth in depths(version, (size, size), op.a.type.element) if depth <= op.a.type.shape[-1]]
+        if fitting and min(rows, columns) >= size:
+            warps = [1, 1]
+            while prod(warps) < tiles.num_warps:
+                warps[0 if rows // warps[0] >= columns // warps[1] else 1] *= 2
+            return AmdMfma(version, (size, size, fitting[-1]), True, tuple(warps))
+    return None
+
+
 def operand_layouts(op: Op, layout: AmdMfma | AmdWmma, tiles: Tiles) -> tuple[DotOperand, DotOperand]:
     """The layouts in which a product takes its operands: neighbours along K as the author has them, else as the instruction."""
     widths = {value: have.k_width for value in (op.a, op.b)
@@ -139,9 +157,10 @@ def _with_depth(layout: AmdMfma | AmdWmma, op: Op) -> AmdMfma | AmdWmma:
         if not found:
             raise LayoutConflict(f"no WMMA instruction multiplies {element}.", op.site, hint=f"convert to one of {', '.join(_WMMA)}.")
         return layout if layout.instruction[2] in found else replace(layout, instruction=(*layout.instruction[:2], found[0]))
-    if (op.result.type.element.bits == 64) != (layout.element_bits == 64):
+    if op.result.type.element.name not in ("fp32", "fp64", "i32") or (
+            (op.result.type.element.bits == 64) != (layout.element_bits == 64)):
         raise LayoutConflict(f"{layout} is for sums of {layout.element_bits} bits; this product gives {op.result.type.element}.",
-                             op.site, hint="element_bitwidth=64 is for fp64, 32 for all other sums.")
+                             op.site, hint="matrix cores sum in fp32, int8 in i32 and fp64 in fp64 (element_bitwidth=64); convert the sum afterwards.")
     found = depths(layout.version, layout.instruction[:2], element, getattr(op.precision, "name", "") == "TF32")
     if element.bits != other.bits or layout.instruction[2] not in found:
         tile, depth = "x".join(map(str, layout.instruction[:2])), layout.instruction[2]

@@ -31,6 +31,8 @@ from .layouts import *  # noqa: F403
 from .layouts import __all__ as _layouts
 from .local_mem import *  # noqa: F403
 from .local_mem import __all__ as _local_mem
+from .matrix_cores import *  # noqa: F403
+from .matrix_cores import __all__ as _matrix_cores
 from .mma import *  # noqa: F403
 from .mma import __all__ as _mma
 from .multimem import *  # noqa: F403
@@ -71,7 +73,7 @@ from .world import __all__ as _world
 
 __all__ = [
     *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
-    *_layouts, *_local_mem, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
+    *_layouts, *_local_mem, *_matrix_cores, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
     *_rounding, *_row_copies, *_scaled, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities, *_world,
     "_to_mxfp8_block",
 ]

@@ -19,7 +19,7 @@ from .types import async_token
 
 __all__ = [
     "amd_sched_barrier", "assume_uniform", "buffer_atomic_add", "buffer_load", "buffer_load_to_local", "buffer_store",
-    "extract_slice", "warp_pipeline_stage",
+    "warp_pipeline_stage",
 ]
 
 _ATOMIC_TYPES = (tl.float16, tl.bfloat16, tl.float32, tl.float64, tl.int32, tl.int64)
@@ -116,24 +116,6 @@ def amd_sched_barrier(mask: tl.constexpr = 0, _semantic=None) -> None:
     if capability(_semantic) is not None:
         refuse(NotImplementedError, "amd_sched_barrier is only available on AMD")
     raise not_yet(_semantic, "amd_sched_barrier")
-
-
-@word
-def extract_slice(source, shape: tl.constexpr, offsets: tl.constexpr, _semantic=None) -> tl.tensor:
-    """A static slice of a register tile that moves nothing between lanes; not offered yet.
-
-    errors:    AssertionError for another rank, or a slice that is not inside the tile; else NotYet
-    example:   upper = tlx.extract_slice(x, (64, 32), (0, 0))
-    """
-    rank = len(source.shape)
-    if not len(shape) == len(offsets) == rank:
-        refuse(AssertionError, f"extract_slice: shape and offsets must have rank {rank}")
-    for size, start, extent in zip(shape, offsets, source.type.shape, strict=True):
-        if size <= 0 or start < 0:
-            refuse(AssertionError, f"extract_slice: extents must be positive and offsets not negative, got {size}, {start}")
-        if start + size > extent:
-            refuse(AssertionError, f"extract_slice: {size} elements from {start} are outside the extent {extent}")
-    raise not_yet(_semantic, "extract_slice")
 
 
 @host_constructible

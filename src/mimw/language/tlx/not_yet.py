@@ -1,6 +1,6 @@
 """The public words that this release does not offer, with their parameters: each can be imported, and says so when called.
 
-    amd_mfma_commit = _declare("amd_mfma_commit", "value preserve=None")      tlx.amd_mfma_commit(x) raises NotYet, with the line
+    shuffled = _declare("shuffled", "value order=None")      tlx.shuffled(x) raises NotYet, with the line
 
 Input: a name and its published parameters. Output: the word. It leaves this file when it is implemented in the file of its family.
 """
@@ -12,10 +12,7 @@ import inspect
 
 from ..core import not_yet, word
 
-__all__ = [
-    "require_amd_wmma_layout", "rematerialized_range", "amd_register_resident",
-    "amd_register_handoff", "amd_scheduled_mfma", "amd_mfma_commit",
-]
+__all__ = ["rematerialized_range"]
 
 
 def _parameters(declared: str) -> list[inspect.Parameter]:
@@ -39,15 +36,5 @@ def _declare(name: str, declared: str):
     return word(not_offered)
 
 
-# layouts
-require_amd_wmma_layout = _declare(
-    "require_amd_wmma_layout", "src version=3 transposed=True warp_bases=((0,2),(2,0)) reg_bases=((0,1),(1,0)) "
-                               "instr_shape=(16,16,128)")
-
 # AMD
 rematerialized_range = _declare("rematerialized_range", "start end identity placement=None")
-amd_register_resident = _declare("amd_register_resident", "value register_class='agpr' registers_per_group=1")
-amd_register_handoff = _declare("amd_register_handoff", "value register_class='vgpr'")
-amd_scheduled_mfma = _declare(
-    "amd_scheduled_mfma", "a b acc accumulator_role resident_operand=None accumulator_register_class=None initialize=False")
-amd_mfma_commit = _declare("amd_mfma_commit", "value preserve=None")

@@ -22,6 +22,7 @@ from . import (  # noqa: F401
     launch_control,
     layouts,
     libdevice,
+    matrix_registers,
     memory,
     mma,
     multimem,

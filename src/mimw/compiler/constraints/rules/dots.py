@@ -12,7 +12,7 @@ from ....ir.core import Op
 from ....ir.layouts import AmdMfma, AmdWmma, DotOperand
 from ....ir.types import Tensor
 from ..explain import at
-from ..matrix_cores import accumulator_of_author, operand_layouts
+from ..matrix_cores import accumulator_for, accumulator_of_author, operand_layouts
 from ..tiles import Choice, Strength, Tiles
 from ..wgmma import accumulator_layout, operand_k_width
 from .registry import rule
@@ -23,6 +23,8 @@ def dot(op: Op, tiles: Tiles) -> None:
     """`tl.dot`: a default accumulator; Triton's accelerate_matmul turns it into a tensor-core one. On AMD the accumulator in whose
     layout its author has put an operand or the sum."""
     layout = accumulator_of_author(op, tiles)
+    if layout is None and op.attrs.get("registers"):        # an attribute of a product that is one of matrix cores already
+        layout = accumulator_for(op, tiles)
     if layout is not None:
         return _by_author(op, layout, tiles)
     chosen = tiles.default(op.result.type.shape)
