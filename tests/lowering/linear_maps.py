@@ -1,9 +1,11 @@
 """Prints which of our register layouts are, as linear maps, what Triton makes of them; run by test_pins."""
 
+from itertools import product
+
 from mimw.compiler.triton_port.builder import new_module, to_gluon
 from mimw.compiler.triton_port.codegen import mlir_context
 from mimw.compiler.triton_port.runtime import GPUTarget, make_backend
-from mimw.ir.layouts import Blocked, DotOperand, Mma, Slice
+from mimw.ir.layouts import AmdMfma, AmdWmma, Blocked, DotOperand, Mma, Slice
 from mimw.ir.linear import linear_of
 
 ROWS, COLUMNS = Blocked((1, 4), (4, 8), (2, 2), (1, 0)), Blocked((2, 1), (8, 4), (1, 4), (0, 1))
@@ -18,12 +20,38 @@ CASES = [
 ]
 
 
+def matrix_cores():
+    """Accumulators of AMD's matrix cores, slices and operands of them, for tiles of more and of fewer than one instruction a warp."""
+    shapes = ((128, 128), (64, 32), (16, 64), (256, 256))
+    squares = (((32, 32, 8), False), ((32, 32, 16), True), ((16, 16, 16), False), ((16, 16, 32), True), ((64, 4, 64), True),
+               ((4, 64, 64), False))
+    accumulators = [AmdMfma(4, shape, turned, warps, 32, tiles) for (shape, turned), warps, tiles in product(
+        squares, ((1, 1), (2, 2), (1, 4), (8, 1)), ((1, 1), (2, 1), (4, 2)))]
+    accumulators += [AmdMfma(3, (16, 16, 4), turned, (4, 1), 64) for turned in (False, True)]
+    placed = (((0, 1), (1, 0)), ()), (((0, 2), (2, 0)), ((0, 1), (1, 0))), (((0, 1), (0, 2)), ()), ((), ()), (((1, 0), (2, 0)), ((0, 1), ))
+    accumulators += [AmdWmma(3, turned, warps, registers, (16, 16, depth)) for turned, (warps, registers), depth in product(
+        (False, True), placed, (4, 32, 128))]
+    for layout, shape in product(accumulators, shapes):
+        yield layout, shape
+        yield Slice(1, layout), shape[:1]
+        for index, k_width in product((0, 1), (4, 8, 16)):
+            yield DotOperand(index, layout, k_width), shape
+    for warps, shape in product(((1, 2, 2), (2, 2, 1), (4, 1, 1)), ((4, 64, 64), (1, 32, 128))):
+        layout = AmdMfma(4, (32, 32, 16), True, warps, 32, (1, 1, 1))
+        yield from ((layout, shape), (DotOperand(0, layout, 8), shape), (DotOperand(1, layout, 8), shape))
+
+
 def main() -> None:
-    backend, context = make_backend(GPUTarget("cuda", 90, 32)), mlir_context()
+    _compare(GPUTarget("cuda", 90, 32), "cuda:90", CASES)
+    _compare(GPUTarget("hip", "gfx950", 64), "hip:gfx950", matrix_cores())
+
+
+def _compare(target, name, cases) -> None:
+    backend, context = make_backend(target), mlir_context()
     backend.load_dialects(context)
-    builder, _ = new_module(context, "cuda:90", backend.parse_options({"num_warps": 4, "enable_fp_fusion": True}))
+    builder, _ = new_module(context, name, backend.parse_options({"num_warps": 4, "enable_fp_fusion": True}))
     equal = 0
-    for layout, shape in CASES:
+    for layout, shape in cases:
         theirs = builder.to_linear_layout(to_gluon(layout)._to_ir(builder), list(shape))
         ours = linear_of(layout, shape)
         pairs = zip((ours.registers, ours.lanes, ours.warps), (theirs.reg_bases, theirs.lane_bases, theirs.warp_bases))
@@ -31,7 +59,7 @@ def main() -> None:
             equal += 1
         else:
             print("different", layout, shape, ours, theirs)
-    print(equal, "equal")
+    print(equal, "equal", name)
 
 
 main()

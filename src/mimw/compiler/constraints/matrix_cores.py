@@ -16,7 +16,7 @@ from math import prod
 from ...errors import LayoutConflict, TargetError
 from ...ir.core import Op, Value
 from ...ir.layouts import AmdMfma, AmdWmma, DotOperand, RegisterLayout
-from ...ir.types import Scalar, Tensor
+from ...ir.types import Scalar
 from ...target import TARGETS
 from .explain import at
 from .tiles import Tiles
@@ -61,7 +61,7 @@ def accumulator_of_author(op: Op, tiles: Tiles) -> AmdMfma | AmdWmma | None:
 
     Raises `LayoutConflict` where two of them say different things, or the instruction does not multiply such elements.
     """
-    said = [(value, found) for value in (op.acc, op.a, op.b) if (found := _said(value, tiles)) is not None]
+    said = [(value, found) for value in (op.acc, op.a, op.b) if (found := _said(value, tiles, value is op.acc)) is not None]
     if not said:
         return None
     first, layout = said[0]
@@ -133,9 +133,11 @@ def depths(version: int, tile: tuple[int, int], element: Scalar, tf32: bool = Fa
     return table[element.bits].get(size, ()) if element.name in ("fp16", "bf16", "fp32", "fp64") else ()
 
 
-def _said(value: Value, tiles: Tiles) -> AmdMfma | AmdWmma | None:
-    layout = tiles[value].layout if isinstance(value.type, Tensor) else None
-    layout = layout.parent if isinstance(layout, DotOperand) else layout
+def _said(value: Value, tiles: Tiles, is_sum: bool) -> AmdMfma | AmdWmma | None:
+    """The accumulator of which a sum, or an operand, has the layout. An operand that lies as an accumulator is another product's."""
+    layout = tiles[value].layout
+    if not is_sum:
+        layout = layout.parent if isinstance(layout, DotOperand) else None
     return layout if isinstance(layout, (AmdMfma, AmdWmma)) else None
 
 
