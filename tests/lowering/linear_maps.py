@@ -21,14 +21,15 @@ CASES = [
 
 
 def matrix_cores():
-    """Accumulators of AMD's matrix cores, slices and operands of them, for tiles of more and of fewer than one instruction a warp."""
+    """Accumulators of AMD's matrix cores, slices and operands of them, for tiles of more and less than an instruction a warp."""
     shapes = ((128, 128), (64, 32), (16, 64), (256, 256))
     squares = (((32, 32, 8), False), ((32, 32, 16), True), ((16, 16, 16), False), ((16, 16, 32), True), ((64, 4, 64), True),
                ((4, 64, 64), False))
     accumulators = [AmdMfma(4, shape, turned, warps, 32, tiles) for (shape, turned), warps, tiles in product(
         squares, ((1, 1), (2, 2), (1, 4), (8, 1)), ((1, 1), (2, 1), (4, 2)))]
     accumulators += [AmdMfma(3, (16, 16, 4), turned, (4, 1), 64) for turned in (False, True)]
-    placed = (((0, 1), (1, 0)), ()), (((0, 2), (2, 0)), ((0, 1), (1, 0))), (((0, 1), (0, 2)), ()), ((), ()), (((1, 0), (2, 0)), ((0, 1), ))
+    placed = ((((0, 1), (1, 0)), ()), (((0, 2), (2, 0)), ((0, 1), (1, 0))), (((0, 1), (0, 2)), ()), ((), ()),
+              (((1, 0), (2, 0)), ((0, 1), )))
     accumulators += [AmdWmma(3, turned, warps, registers, (16, 16, depth)) for turned, (warps, registers), depth in product(
         (False, True), placed, (4, 32, 128))]
     for layout, shape in product(accumulators, shapes):

@@ -4,9 +4,9 @@ Input: a layout and the shape of a tile. Output: a `Linear`; bits of a lane of a
 
     accumulator(AmdMfma(3, (32, 32, 8), True, (2, 2)), (64, 64)).lanes      (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (0, 4)
 
-AMD Instinct MI300 ISA, "Matrix Arithmetic Instructions": a lane of an accumulator of 32 bits holds 4 neighbours of a column, lanes go
-along a row, then down by 4; `transposed` multiplies B^T by A^T, so that rows and columns change places. An operand has `k_width`
-neighbours along K in a lane, its lanes go along the other dimension, then along K. The maps are those of Triton's
+AMD Instinct MI300 ISA, "Matrix Arithmetic Instructions": a lane of an accumulator of 32 bits holds 4 neighbours of a column, lanes
+go along a row, then down by 4; `transposed` multiplies B^T by A^T, so that rows and columns change places. An operand has
+`k_width` neighbours along K in a lane, its lanes go along the other dimension, then along K. The maps are those of Triton's
 `toLinearLayout`, which tests compare.
 """
 
@@ -50,8 +50,10 @@ def operand(index: int, layout: AmdMfma | AmdWmma, k_width: int, shape: tuple[in
     return built.fitted(shape)
 
 
-def _repeat(built: Bases, layout: AmdMfma | AmdWmma, shape: tuple[int, ...], order: tuple[int, int], shared: int | None = None) -> None:
-    """The instruction's tile over the warps and over the rest of the shape; along the dimension `shared` all warps hold the same."""
+def _repeat(built: Bases, layout: AmdMfma | AmdWmma, shape: tuple[int, ...], order: tuple[int, int],
+            shared: int | None = None) -> None:
+    """The instruction's tile over the warps and over the rest of the shape; along the dimension `shared` all warps hold the
+    same."""
     if isinstance(layout, AmdMfma):
         _by_warps(built, layout, shape, order, shared)
     else:

@@ -72,11 +72,11 @@ class Target:
     `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `assembly` is the language of the
     instructions that lowering writes itself: "ptx", "gfx9" (CDNA 3 and 4) or "gfx12". `mma` is the family of its matrix
     instructions: "mma" (registers in and out), "wgmma", "tcgen05" (accumulators in tensor memory), "mfma" or "wmma";
-    `mma_version` is AMD's of it, as layouts of authors name it. `warp_size` is the number of lanes that run together (a wave on AMD). `register_unit` is the step in which a thread's
-    registers are allotted and requested. `max_cluster` is the most CTAs of a cluster, `portable_cluster` the most that a
-    launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
-    a launch along x, y and z (on AMD, what Triton's launcher can pass). `multiprocessors` are those of the device that the
-    family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `features` are some of
+    `mma_version` is AMD's of it, as layouts of authors name it. `warp_size` is the number of lanes that run together (a wave on
+    AMD). `register_unit` is the step in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a
+    cluster, `portable_cluster` the most that a launch can have without asking the driver for a size that not every chip of the
+    family has. `max_grid` is the most CTAs of a launch along x, y and z (on AMD, what Triton's launcher can pass).
+    `multiprocessors` are those of the device that the family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `features` are some of
     `FEATURES`.
 
     `own_spaces` are the memory spaces of a chip that is no GPU: it has no shared memory, no warps and no registers to count
@@ -174,8 +174,10 @@ TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_SERVER, max_cluster=16, tensor_memory_columns=512,
             multiprocessors=148),
     _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8, multiprocessors=170),
-    _amd("gfx942", 64, "gfx9", "mfma", mma_version=3, warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=304),
-    _amd("gfx950", 160, "gfx9", "mfma", mma_version=4, warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=256),
+    _amd("gfx942", 64, "gfx9", "mfma", mma_version=3, warp_size=64, max_warps=16, max_registers_per_thread=512,
+         multiprocessors=304),
+    _amd("gfx950", 160, "gfx9", "mfma", mma_version=4, warp_size=64, max_warps=16, max_registers_per_thread=512,
+         multiprocessors=256),
     _amd("gfx1250", 320, "gfx12", "wmma", mma_version=3, warp_size=32, max_warps=32, max_registers_per_thread=1024),
     # Ascend C, "Kernel launch": at most 65535 blocks. Tiles lie in spaces, so that threads and registers limit nothing.
     Target("ascend_910b", "ascend", "ascend_910b", warp_size=1, shared_bytes=0, assembly="", mma="cube", registers_per_cta=0,

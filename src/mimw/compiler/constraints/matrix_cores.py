@@ -134,7 +134,7 @@ def depths(version: int, tile: tuple[int, int], element: Scalar, tf32: bool = Fa
 
 
 def _said(value: Value, tiles: Tiles, is_sum: bool) -> AmdMfma | AmdWmma | None:
-    """The accumulator of which a sum, or an operand, has the layout. An operand that lies as an accumulator is another product's."""
+    """The accumulator of which a sum, or an operand, has the layout. One that lies as an accumulator is another product's."""
     layout = tiles[value].layout
     if not is_sum:
         layout = layout.parent if isinstance(layout, DotOperand) else None
@@ -157,18 +157,21 @@ def _with_depth(layout: AmdMfma | AmdWmma, op: Op) -> AmdMfma | AmdWmma:
     if isinstance(layout, AmdWmma):
         found = _WMMA.get(element.name, ())
         if not found:
-            raise LayoutConflict(f"no WMMA instruction multiplies {element}.", op.site, hint=f"convert to one of {', '.join(_WMMA)}.")
+            raise LayoutConflict(f"no WMMA instruction multiplies {element}.", op.site,
+                                 hint=f"convert to one of {', '.join(_WMMA)}.")
         return layout if layout.instruction[2] in found else replace(layout, instruction=(*layout.instruction[:2], found[0]))
     if op.result.type.element.name not in ("fp32", "fp64", "i32") or (
             (op.result.type.element.bits == 64) != (layout.element_bits == 64)):
         raise LayoutConflict(f"{layout} is for sums of {layout.element_bits} bits; this product gives {op.result.type.element}.",
-                             op.site, hint="matrix cores sum in fp32, int8 in i32 and fp64 in fp64 (element_bitwidth=64); convert the sum afterwards.")
+                             op.site, hint="matrix cores sum in fp32, int8 in i32 and fp64 in fp64 (element_bitwidth=64); convert "
+                             "the sum afterwards.")
     found = depths(layout.version, layout.instruction[:2], element, getattr(op.precision, "name", "") == "TF32")
     if element.bits != other.bits or layout.instruction[2] not in found:
         tile, depth = "x".join(map(str, layout.instruction[:2])), layout.instruction[2]
         there = f"those of {tile} have K = {' or '.join(map(str, found))}" if found else f"there is none of {tile} for {element}"
+        mend = f"write K = {found[-1]} into instr_shape." if found else "convert the operands, or take another tile."
         raise LayoutConflict(f"no matrix core instruction {tile}x{depth} multiplies {element} by {other}: {there}.", op.site,
-                             hint=f"write K = {found[-1]} into instr_shape." if found else "convert the operands, or take another tile.")
+                             hint=mend)
     return layout
 
 

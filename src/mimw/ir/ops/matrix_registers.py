@@ -11,8 +11,8 @@ from .table import define
 
 define("keep_in_registers", "value:num[] kind:#str group:#int", as_operand(0), "same", "pure", ours=True, attrs="fixed:#bool?",
        elements_of="value", cost="move",
-       doc="The tile in registers of that kind (\"agpr\", \"vgpr\"), `group` of them at a time. attrs: fixed, if it is not to be moved "
-       "past what else is fixed.")
+       doc="The tile in registers of that kind (\"agpr\", \"vgpr\"), `group` of them at a time. attrs: fixed, if it is not to be "
+       "moved past what else is fixed.")
 define("commit_products", "value:num[] boundary:const", as_operand(0), "same", "write", ours=True, elements_of="value",
        cost="move",
        doc="The tile, finished here: with `boundary`, the compiler schedules no instruction across.")

@@ -73,7 +73,7 @@ from .world import __all__ as _world
 
 __all__ = [
     *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
-    *_layouts, *_local_mem, *_matrix_cores, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
-    *_rounding, *_row_copies, *_scaled, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities, *_world,
+    *_layouts, *_local_mem, *_matrix_cores, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts,
+    *_require, *_retype, *_rounding, *_row_copies, *_scaled, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities, *_world,
     "_to_mxfp8_block",
 ]

@@ -75,7 +75,7 @@ def amd_register_handoff(value, register_class: tl.constexpr = "vgpr", _semantic
 
     args:      as of `amd_register_resident`
     orders:    the hand-over keeps its place among other volatile assembly of the kernel
-    errors:    as of `amd_register_resident`
+    errors:    ValueError for another kind or element width; KernelError for anything but a block tensor
     lowers to: as `amd_register_resident`, with side effects
     example:   acc = tlx.amd_register_handoff(acc)
     """

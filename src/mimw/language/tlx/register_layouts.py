@@ -97,15 +97,17 @@ class amd_mfma_layout(layout_encoding):
             refuse(ValueError, f"amd_mfma_layout: version must be 1 to 4, got {self.version!r}", mend="3 is gfx942, 4 is gfx950")
         tile = tuple(self.instr_shape[:2])
         if tile not in _MFMA_TILES or len(self.instr_shape) > 3:
-            refuse(ValueError, f"amd_mfma_layout: instr_shape must be [M, N, K] with M x N one of {_MFMA_TILES}, got {self.instr_shape}")
+            refuse(ValueError, f"amd_mfma_layout: instr_shape must be [M, N, K] with M x N one of {_MFMA_TILES}, got "
+                               f"{self.instr_shape}")
         if tile[0] != tile[1] and bool(self.transposed) != (tile == (64, 4)):
             refuse(ValueError, f"amd_mfma_layout: {tile[0]} x {tile[1]} exists only with transposed={tile == (64, 4)}")
         if self.element_bitwidth not in (32, 64) or self.element_bitwidth == 64 and tile != (16, 16):
-            refuse(ValueError, f"amd_mfma_layout: element_bitwidth must be 32, or 64 for 16 x 16, got {self.element_bitwidth!r} for "
-                               f"{tile[0]} x {tile[1]}")
+            refuse(ValueError, f"amd_mfma_layout: element_bitwidth must be 32, or 64 for 16 x 16, got {self.element_bitwidth!r} "
+                               f"for {tile[0]} x {tile[1]}")
         for name, counts in (("warps_per_cta", self.warps_per_cta), ("tiles_per_warp", self.tiles_per_warp)):
             if len(counts) not in (2, 3) or len(counts) != len(self.warps_per_cta) or not all(map(_is_power_of_two, counts)):
-                refuse(ValueError, f"amd_mfma_layout: {name} must be a power of two for each of two or three dimensions, got {counts}")
+                refuse(ValueError, f"amd_mfma_layout: {name} must be a power of two for each of two or three dimensions, got "
+                                   f"{counts}")
 
     def to_ir(self) -> ir_layouts.AmdMfma | None:
         if self.cga_layout:

@@ -27,8 +27,8 @@ def register_layout(name: str, layout, semantic):
     if isinstance(layout, (thread_value_layout, amd_mfma_layout, dot_operand_layout)) and (known := layout.to_ir()) is not None:
         return known
     if isinstance(layout, layout_encoding):
-        raise not_yet(semantic, f"{name}(layout={type(layout).__name__})", hint="write it as tlx.layout(shape, stride), or for AMD's "
-                      "matrix cores as tlx.amd_mfma_layout without a cga_layout, or an operand of it")
+        raise not_yet(semantic, f"{name}(layout={type(layout).__name__})", hint="write it as tlx.layout(shape, stride), or for "
+                      "AMD's matrix cores as tlx.amd_mfma_layout without a cga_layout, or an operand of it")
     refuse(TypeError, f"{name}: `layout` must be a register layout such as tlx.layout(shape, stride), got {type(layout).__name__}")
 
 

@@ -11,6 +11,6 @@ from . import control, dots, elementwise, linear, memory, neighbours, pins, rows
 from .registry import RULES, Rule, rule_of
 
 __all__ = [
-    "RULES", "Rule", "control", "dots", "elementwise", "linear", "memory", "neighbours", "pins", "rows", "rule_of", "shapes", "slices",
-    "tensor_memory",
+    "RULES", "Rule", "control", "dots", "elementwise", "linear", "memory", "neighbours", "pins", "rows", "rule_of", "shapes",
+    "slices", "tensor_memory",
 ]

@@ -20,9 +20,9 @@ from .registry import rule
 
 @rule("sliced")
 def sliced(op: Op, tiles: Tiles) -> None:
-    """The operand's layout, if a slice at these offsets is whole registers of it (AMD's `amdg.extract_slice` verifies that), else, if
-    its author has not pinned it, one whose lanes and warps reach over a part of the slice only."""
-    chosen, shape = tiles[op.value], op.value.type.shape
+    """The operand's layout, if a slice at these offsets is whole registers of it (AMD's `amdg.extract_slice` verifies that), else,
+    if its author has not pinned it, one whose lanes and warps reach over a part of the slice only."""
+    chosen = tiles[op.value]
     if not _is_whole_registers(chosen.layout, op):
         if chosen.strength is Strength.PINNED:
             _refuse(chosen, op)
@@ -63,6 +63,6 @@ def _refuse(chosen: Choice, op: Op) -> None:
     steps: list[Basis] = [*known.lanes, *known.warps] if known else []
     units = [2 * max((basis[axis] for basis in steps), default=0) or 1 for axis in range(len(op.shape))]
     raise LayoutConflict(
-        f"extract_slice of {list(op.shape)} at {list(op.offsets)} would move elements between lanes: {chosen.layout}, which its author "
-        f"has pinned, gives each lane and warp an element of every {' x '.join(map(str, units))}.", op.site,
+        f"extract_slice of {list(op.shape)} at {list(op.offsets)} would move elements between lanes: {chosen.layout}, which its "
+        f"author has pinned, gives each lane and warp an element of every {' x '.join(map(str, units))}.", op.site,
         hint=f"slice multiples of {units} at multiples of them, or release_layout the tile before.")
