@@ -2,11 +2,14 @@
 
 from itertools import product
 
+from triton._C.libtriton.gluon_ir import get_amd_mfma_scale_layout
+
 from mimw.compiler.triton_port.builder import new_module, to_gluon
 from mimw.compiler.triton_port.codegen import mlir_context
 from mimw.compiler.triton_port.runtime import GPUTarget, make_backend
 from mimw.ir.layouts import AmdMfma, AmdWmma, Blocked, DotOperand, Mma, Slice
 from mimw.ir.linear import linear_of
+from mimw.ir.matrix_core_maps import scales
 
 ROWS, COLUMNS = Blocked((1, 4), (4, 8), (2, 2), (1, 0)), Blocked((2, 1), (8, 4), (1, 4), (0, 1))
 ACC = Mma((4, 1), (16, 64, 16))
@@ -42,9 +45,20 @@ def matrix_cores():
         yield from ((layout, shape), (DotOperand(0, layout, 8), shape), (DotOperand(1, layout, 8), shape))
 
 
+def tables_of_scales():
+    """Layouts of scales of operand A and B, with what Triton's function for them takes."""
+    every = product((16, 32), ((1, 1), (2, 1), (2, 2)), ((2, 2), (4, 1), (1, 8)), (32, 128), (2, 4, 8))
+    for size, tiles, warps, rows, blocks in every:
+        layout = AmdMfma(4, (size, size, 2048 // size), True, warps, 32, tiles)
+        for index in (0, 1):
+            theirs = get_amd_mfma_scale_layout(index, [rows, blocks], size, list(tiles), list(warps))
+            yield scales(index, layout, (rows, blocks)), theirs
+
+
 def main() -> None:
     _compare(GPUTarget("cuda", 90, 32), "cuda:90", CASES)
     _compare(GPUTarget("hip", "gfx950", 64), "hip:gfx950", matrix_cores())
+    print(sum(_same(ours, theirs) for ours, theirs in tables_of_scales()), "equal tables of scales")
 
 
 def _compare(target, name, cases) -> None:
@@ -55,12 +69,16 @@ def _compare(target, name, cases) -> None:
     for layout, shape in cases:
         theirs = builder.to_linear_layout(to_gluon(layout)._to_ir(builder), list(shape))
         ours = linear_of(layout, shape)
-        pairs = zip((ours.registers, ours.lanes, ours.warps), (theirs.reg_bases, theirs.lane_bases, theirs.warp_bases))
-        if all([list(basis) for basis in mine] == their for mine, their in pairs):
+        if _same(ours, theirs):
             equal += 1
         else:
             print("different", layout, shape, ours, theirs)
     print(equal, "equal", name)
+
+
+def _same(ours, theirs) -> bool:
+    pairs = zip((ours.registers, ours.lanes, ours.warps), (theirs.reg_bases, theirs.lane_bases, theirs.warp_bases))
+    return all([list(basis) for basis in mine] == their for mine, their in pairs)
 
 
 main()

@@ -179,7 +179,8 @@ REFUSED = {
     "other warps": ("gfx950", MFMA(4, [16, 16, 32], True, [2, 1]), {}, "is for 2 warps; this task has 4"),
     "another rank": ("gfx950", MFMA(4, [16, 16, 32], True, [1, 2, 2]), {}, "is for tiles of rank 3"),
     "another K": ("gfx950", MFMA(4, [16, 16, 64], True, [2, 2]), {},
-                  r"no matrix core instruction 16x16x64 multiplies fp16 by fp16: those of 16x16 have K = 16 or 32.\nMend: write K = 32"),
+                  "no matrix core instruction 16x16x64 multiplies fp16 by fp16: those of 16x16 have K = 16 or 32.\n"
+                  "Mend: write K = 32"),
     "K of gfx950": ("gfx942", MFMA(3, [16, 16, 32], True, [2, 2]), {}, "those of 16x16 have K = 16"),
     "fp8 on gfx942": ("gfx942", MFMA(3, [16, 16, 32], True, [2, 2]), {"dtype": "fp8e4nv"}, "there is none of 16x16 for fp8e4nv"),
     "little K": ("gfx950", GFX950, {"shape": (64, 64, 16)}, "multiplies 32 along K at a time; this product has 16"),

@@ -50,6 +50,16 @@ def operand(index: int, layout: AmdMfma | AmdWmma, k_width: int, shape: tuple[in
     return built.fitted(shape)
 
 
+def scales(index: int, layout: AmdMfma, shape: tuple[int, ...]) -> Linear:
+    """The map of the scales (rows, K / 32) of operand A, or (columns, K / 32) of operand B, of a product of scaled blocks: they lie
+    as an operand of which a lane holds one neighbour along K."""
+    if index == 0:
+        return operand(0, layout, 1, shape)
+    turned = operand(1, layout, 1, shape[::-1])
+    bases = (tuple(basis[::-1] for basis in bases) for bases in (turned.registers, turned.lanes, turned.warps))
+    return Linear(*bases, tuple(shape))
+
+
 def _repeat(built: Bases, layout: AmdMfma | AmdWmma, shape: tuple[int, ...], order: tuple[int, int],
             shared: int | None = None) -> None:
     """The instruction's tile over the warps and over the rest of the shape; along the dimension `shared` all warps hold the

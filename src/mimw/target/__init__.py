@@ -76,8 +76,8 @@ class Target:
     AMD). `register_unit` is the step in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a
     cluster, `portable_cluster` the most that a launch can have without asking the driver for a size that not every chip of the
     family has. `max_grid` is the most CTAs of a launch along x, y and z (on AMD, what Triton's launcher can pass).
-    `multiprocessors` are those of the device that the family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `features` are some of
-    `FEATURES`.
+    `multiprocessors` are those of the device that the family is known by (compute units on AMD, cube cores on Ascend), 0 where
+    nothing is published. `features` are some of `FEATURES`.
 
     `own_spaces` are the memory spaces of a chip that is no GPU: it has no shared memory, no warps and no registers to count
     (these are 0 or 1), `assembly` is "", and nothing here makes a binary for it (`binary` is False).

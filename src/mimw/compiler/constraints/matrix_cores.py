@@ -29,6 +29,10 @@ _GFX950_INT8 = {32: (16, 32), 16: (32, 64), 4: (64, )}
 _FP8 = {3: ("fp8e4b8", "fp8e5b16"), 4: ("fp8e4nv", "fp8e5")}
 _WMMA = {"fp16": (32, ), "bf16": (32, ), "fp32": (4, ), "i8": (64, ), "fp8e4nv": (64, 128), "fp8e5": (64, 128)}
 _TF32 = {32: (4, ), 16: (8, )}
+SCALED_WIDTH = 16           # bytes along K of an operand of a scaled product that a lane holds together
+_SCALED = ((32, 32, 64), (16, 16, 128))         # v_mfma_scale_f32_*_f8f6f4: MI350 ISA
+_SCALED_FORMATS = {"E2M1", "E4M3", "E5M2"}
+_SCALED_BLOCK = 32          # elements of a scale
 _NEIGHBOURS_BYTES = 16      # of a lane of an operand of WMMA: one ds_load_b128
 
 
@@ -91,11 +95,53 @@ def accumulator_for(op: Op, tiles: Tiles) -> AmdMfma | None:
     for size in (32, 16):
         fitting = [depth for depth in depths(version, (size, size), op.a.type.element) if depth <= op.a.type.shape[-1]]
         if fitting and min(rows, columns) >= size:
-            warps = [1, 1]
-            while prod(warps) < tiles.num_warps:
-                warps[0 if rows // warps[0] >= columns // warps[1] else 1] *= 2
-            return AmdMfma(version, (size, size, fitting[-1]), True, tuple(warps))
+            return AmdMfma(version, (size, size, fitting[-1]), True, _warps_over(rows, columns, tiles.num_warps))
     return None
+
+
+def scaled_accumulator(op: Op, tiles: Tiles) -> AmdMfma | None:
+    """The accumulator layout of a product with block scales, as its author has it or as `tiles` of it says; None if it is Triton's
+    affair: without either, and where `tiles`, a hint, cannot be followed.
+
+    Raises `LayoutConflict` where the instruction does not multiply such operands.
+    """
+    said = [found for value in (op.acc, op.a, op.b) if (found := _said(value, tiles, value is op.acc)) is not None]
+    fits = (tiles.target.mma_version == 4 and tiles.target.mma == "mfma" and op.a_scale is not None and op.b_scale is not None
+            and op.a_k_pack and op.b_k_pack and {op.a_format.name, op.b_format.name} <= _SCALED_FORMATS
+            and len(op.result.type.shape) == 2)
+    depth = op.a_scale.type.shape[-1] * _SCALED_BLOCK if fits else 0
+    if not said:
+        return _by_tiles(op, depth, tiles) if op.attrs.get("tiles") else None
+    layout = said[0]
+    known = isinstance(layout, AmdMfma) and layout.instruction in _SCALED
+    if not fits or not known or set(map(_placement, said)) != {layout} or depth < layout.instruction[2]:
+        raise LayoutConflict(f"no matrix core instruction multiplies these blocks with scales in {layout}: gfx950 multiplies e2m1, "
+                             f"e4m3 and e5m2, packed along K, by 16x16x128 and 32x32x64, with a scale for {_SCALED_BLOCK} elements "
+                             "of each operand, all of one product in one layout.", op.site,
+                             hint="write such an instr_shape, give both scales (127 is 1), or release the tile before the product.")
+    return layout
+
+
+def _by_tiles(op: Op, depth: int, tiles: Tiles) -> AmdMfma | None:
+    """The largest instruction of which as many as `tiles` says fit beside each other in every warp, or at least in one."""
+    (rows, columns), (down, across) = op.result.type.shape[-2:], op.attrs["tiles"][-2:]
+    warps = _warps_over(rows, columns, tiles.num_warps)
+    if down & (down - 1) or across & (across - 1):
+        return None
+    for below, beside in (warps, (1, 1)):
+        for instruction in _SCALED:
+            size = instruction[0]
+            if rows >= size * down * below and columns >= size * across * beside and depth >= instruction[2]:
+                return AmdMfma(4, instruction, True, warps, 32, (down, across))
+    return None
+
+
+def _warps_over(rows: int, columns: int, count: int) -> tuple[int, int]:
+    """Warps along both dimensions, so that the tiles of a warp are nearly square."""
+    warps = [1, 1]
+    while prod(warps) < count:
+        warps[0 if rows // warps[0] >= columns // warps[1] else 1] *= 2
+    return tuple(warps)
 
 
 def operand_layouts(op: Op, layout: AmdMfma | AmdWmma, tiles: Tiles) -> tuple[DotOperand, DotOperand]:

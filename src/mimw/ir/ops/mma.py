@@ -15,8 +15,9 @@ define("dot", "a:num[] b:num[] acc:num[] precision:@INPUT_PRECISION? max_impreci
 define("dot_scaled",
        "a:num[] a_scale:num[]? a_format:@ScaleDotElemTypeTY b:num[] b_scale:num[]? b_format:@ScaleDotElemTypeTY "
        "fast_math:const a_k_pack:const b_k_pack:const acc:num[]",
-       lambda args, attrs: (args[9].type, ), "dot", "pure", traits="dot collective", time="dot", cost="dot",
-       rule="inferred")
+       lambda args, attrs: (args[9].type, ), "dot", "pure", attrs="tiles:const?", traits="dot collective", time="dot", cost="dot",
+       rule="scaled",
+       doc="A product of blocks with scales. attrs: tiles, instructions of a warp side by side along each dimension, on CDNA.")
 
 define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_PRECISION? max_imprecise:const",
        lambda args, attrs: (attrs["type"], ), "mma", "read async", ours=True, attrs="type:#type emulated:#bool? fresh:#bool?",

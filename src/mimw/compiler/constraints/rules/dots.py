@@ -10,11 +10,13 @@ from __future__ import annotations
 from ....errors import TargetError
 from ....ir.core import Op
 from ....ir.layouts import AmdMfma, AmdWmma, DotOperand
+from ....ir.matrix_core_maps import scales
 from ....ir.types import Tensor
 from ..explain import at
-from ..matrix_cores import accumulator_for, accumulator_of_author, operand_layouts
+from ..matrix_cores import SCALED_WIDTH, accumulator_for, accumulator_of_author, operand_layouts, scaled_accumulator
 from ..tiles import Choice, Strength, Tiles
 from ..wgmma import accumulator_layout, operand_k_width
+from .memory import memory
 from .registry import rule
 
 
@@ -32,6 +34,20 @@ def dot(op: Op, tiles: Tiles) -> None:
         tiles.want_named(op, name, DotOperand(index, chosen.layout))
     tiles.want_named(op, "acc", chosen.layout)
     tiles.give(op.result, chosen)
+
+
+@rule("scaled")
+def dot_scaled(op: Op, tiles: Tiles) -> None:
+    """`tl.dot_scaled`: as Triton lays it out, unless the author has put an operand or the sum in a layout of AMD's matrix cores, or
+    said how many instructions of a warp lie side by side."""
+    layout = scaled_accumulator(op, tiles)
+    if layout is None:
+        return memory(op, tiles)
+    for index, (name, scale) in enumerate((("a", "a_scale"), ("b", "b_scale"))):
+        tiles.want_named(op, name, DotOperand(index, layout, SCALED_WIDTH))
+        tiles.want_named(op, scale, scales(index, layout, getattr(op, scale).type.shape))
+    tiles.want_named(op, "acc", layout)
+    tiles.give(op.result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} accumulates in it, as its author says"))
 
 
 @rule("mma")
