@@ -71,6 +71,7 @@ OPS_NOT_HERE = {
                      "dsa_subview", "dsa_extract_slice", "dsa_insert_slice", "dsa_extract_element", "local_free"),
                     _LOCAL),
     "barrier_test": "as barrier_try_wait, whose op it is",
+    "extract_slice": "AMD's; on the chips of NVIDIA, which programs are recorded for, the word is a gather",
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     **dict.fromkeys(("raw_address", "raw_arrives", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),

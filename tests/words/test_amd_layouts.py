@@ -11,7 +11,9 @@ from triton.compiler.errors import CompilationError
 import mimw
 import mimw.tlx as tlx
 from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.simulate import prepare
 from tests.compiling import to_assembly, to_ttgir
+from tests.ir.same import same_text
 
 MFMA = tlx.amd_mfma_layout
 GFX942, GFX950 = MFMA(3, [32, 32, 8], True, [2, 2]), MFMA(4, [16, 16, 32], True, [2, 2])
@@ -67,6 +69,14 @@ def test_values(target, layout, turned):
     mimw.simulate(product, (1, ), a, b if turned else np.ascontiguousarray(b.T), c, 3, 64, 32, 32, layout, 8, None, turned,
                   target=target)
     assert (c == a.astype(np.float32) @ b.T.astype(np.float32)).all()
+
+
+def test_the_text_of_a_program():
+    """Layouts, registers of sums and slices are read back as they are printed."""
+    tile = np.zeros((64, 64), np.float16)
+    for kernel, arguments in ((product, (tile, tile, tile.astype(np.float32), 1, 64, 64, 64, GFX950, 8, None, False)),
+                              (chained, (tile, tile, tile, tile.astype(np.float32), GFX950, GFX950))):
+        same_text(prepare(kernel, (1, ), arguments, {}, "gfx950"))
 
 
 @pytest.mark.parametrize("target, layout, dtype, width, read, product", [

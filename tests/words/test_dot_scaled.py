@@ -140,7 +140,8 @@ def test_tiles_of_a_warp_without_scales(scales):
 
 @pytest.mark.parametrize("target, fa, shape, tiles", [
     ("gfx942", "e4m3", (128, 128, 128), (2, 2)), ("gfx950", "bf16", (128, 128, 128), (2, 2)),
-    ("gfx950", "e4m3", (16, 64, 128), (2, 2)), ("gfx950", "e4m3", (128, 128, 128), (3, 1)), ("gfx950", "e4m3", (64, 64, 64), (4, 4))])
+    ("gfx950", "e4m3", (16, 64, 128), (2, 2)), ("gfx950", "e4m3", (128, 128, 128), (3, 1)),
+    ("gfx950", "e4m3", (64, 64, 64), (4, 4))])
 def test_a_schedule_that_cannot_be_followed_is_a_hint(target, fa, shape, tiles):
     assert "tilesPerWarp" not in compiled(target, fa, "e4m3", shape, tiles, to_ttgir).stages["ttgir"]
 

@@ -10,7 +10,9 @@ from triton.compiler.errors import CompilationError
 import mimw
 import mimw.tlx as tlx
 from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.simulate import prepare
 from tests.compiling import to_assembly, to_ttgir
+from tests.ir.same import same_text
 
 CHIPS = ("gfx942", "gfx950", "gfx1250")
 ALIGNED = {(place, ): [["tt.divisibility", 16]] for place in range(4)}
@@ -112,6 +114,14 @@ def test_scheduled_compiles_to_a_binary(target):
     kernel = compile_kernel(scheduled, TYPES, constants, target, {"num_warps": 4}, attrs=ALIGNED)
     assert kernel.stage("hsaco")[:4] == b"\x7fELF"
     assert "sched_barrier mask(0x00000000)" in kernel.stage("amdgcn")
+
+
+def test_the_text_of_a_program():
+    for fresh in (False, True):
+        same_text(prepare(scheduled, (1, ), (*operands(), MFMA["gfx950"], "persistent", None, fresh), {}, "gfx950"))
+    x = np.zeros((64, 64), np.float32)
+    same_text(prepare(sliced, (1, ), (x, x, None, 32, 16, 0, 16), {}, "gfx950"))
+    same_text(prepare(kept, (1, ), (x, x, "agpr", 4, True), {}, "gfx950"))
 
 
 @mimw.jit

@@ -184,8 +184,8 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     args:      src    - one buffer, in shared or tensor memory; the result has its shape and dtype. From tensor memory the data are
                         there when the word is over; the task has 4, 8 or 16 warps
                token  - (opt) of `async_load_wait_group`: the read comes after that wait
-               layout - (opt) a register layout to load in, pinned: a `tlx.layout`, an `amd_mfma_layout` or an operand layout of one,
-                        in which MFMA takes what is read
+               layout - (opt) a register layout to load in, pinned: `tlx.layout`, or `amd_mfma_layout` and its operands, as
+                        MFMA takes them
                relaxed, rematerialize_coordinates(_group) - AMD scheduling hints, no effect elsewhere
     orders:    after this task's earlier writes to the buffer; against other tasks only through barriers
     errors:    KernelError for a `src` that is not one buffer or another token; TypeError for another `layout`; TargetError
