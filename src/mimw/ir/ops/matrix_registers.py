@@ -18,5 +18,5 @@ define("commit_products", "value:num[] boundary:const", as_operand(0), "same", "
        doc="The tile, finished here: with `boundary`, the compiler schedules no instruction across.")
 define("extract_slice", "value:num[] shape:#shape offsets:#shape",
        lambda args, attrs: (Tensor(args[0].type.element, tuple(args[1])), ), "same", "pure", ours=True, elements_of="value",
-       cost="move", rule="sliced", needs="register_slices",
+       cost="move", rule="sliced", needs="register_slices", word="extract_slice, within lanes",
        doc="A box of the tile, each element in the lane that has it.")
