@@ -40,7 +40,7 @@ def require_layout(x, layout: tl.constexpr, pin: tl.constexpr = True, late_addre
     args:      x      - block tensor
                layout - a register layout for its shape and this task's threads
                pin    - a hard anchor: no pass moves it, and element-wise ops, reductions, loops and casts go on in it up to a
-                        memory access, a dot or `release_layout`; elements of 8 bits and less, and tiles on AMD, are not held
+                        memory access, a dot or `release_layout`; elements of 8 bits and less, and on AMD of 16, are not held
                         against Triton's own passes. Without, a hint.
                late_address_compute - AMD scheduling hint, no effect elsewhere
     errors:    KernelError for an `x` that is no block tensor; TypeError for anything but a register layout, NotYet for
