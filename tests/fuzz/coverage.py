@@ -72,7 +72,6 @@ OPS_NOT_HERE = {
                     _LOCAL),
     "barrier_test": "as barrier_try_wait, whose op it is",
     "extract_slice": "AMD's; on the chips of NVIDIA, which programs are recorded for, the word is a gather",
-    "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     **dict.fromkeys(("raw_address", "raw_arrives", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),
                     "native code is the author's; tests/tle/test_raw.py has the words"),
