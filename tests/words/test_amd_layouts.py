@@ -84,9 +84,9 @@ def test_the_text_of_a_program():
     ("gfx942", MFMA(3, [16, 16, 16], True, [2, 2]), "bf16", 8, "ds_read_b128", "v_mfma_f32_16x16x16_bf16"),
     ("gfx950", GFX950, "fp16", 8, "ds_read_b128", "v_mfma_f32_16x16x32_f16"),
     ("gfx950", MFMA(4, [32, 32], True, [2, 2]), "bf16", 8, "ds_read_b128", "v_mfma_f32_32x32x16_bf16"),
-    ("gfx950", MFMA(4, [16, 16, 32], False, [4, 1]), "fp8e4nv", 8, "ds_read2_b64", "v_mfma_f32_16x16x32_fp8_fp8"),
+    ("gfx950", MFMA(4, [16, 16, 32], False, [4, 1]), "fp8e4nv", 8, r"ds_read\w*_b64", "v_mfma_f32_16x16x32_fp8_fp8"),
     ("gfx950", MFMA(4, [16, 16, 32], True, [1, 4]), "fp8e5", 16, "ds_read_b128", "v_mfma_f32_16x16x32_bf8_bf8"),
-    ("gfx950", MFMA(4, [16, 16, 16], True, [2, 2], tiles_per_warp=[2, 1]), "fp16", 4, "ds_read2_b64|ds_read_b64",
+    ("gfx950", MFMA(4, [16, 16, 16], True, [2, 2], tiles_per_warp=[2, 1]), "fp16", 4, r"ds_read\w*_b64",
      "v_mfma_f32_16x16x16_f16")])
 def test_instructions(target, layout, dtype, width, read, product):
     found = instructions(compiled(target, layout, width, dtype))
@@ -97,7 +97,7 @@ def test_instructions(target, layout, dtype, width, read, product):
 def test_a_transposed_read_on_gfx950():
     """Of operands whose K does not lie together; gfx942 has no such instruction."""
     assert instructions(compiled("gfx950", GFX950, turned=False))["ds_read_b64_tr_b16"]
-    assert instructions(compiled("gfx942", GFX942, turned=False))["ds_read_u16"]
+    assert any(name.startswith("ds_read_u16") for name in instructions(compiled("gfx942", GFX942, turned=False)))
 
 
 @pytest.mark.parametrize("target, layout", [("gfx942", GFX942), ("gfx950", GFX950)])
