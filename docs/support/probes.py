@@ -5,10 +5,12 @@ half floats in blocks of 64 x 64, `i` points at signals and `w` at the table of 
 second probe of `word`, shown as a row of its own.
 """
 
+import triton
 import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.target import wanted
 
 SIGNATURE = {"x": "*fp32", "y": "*fp32", "h": "*fp16", "i": "*i32", "w": "*i64", "n": "i32", "d": "tensordesc<fp16[64, 64]>"}
 CLUSTERED = {}  # probe -> True: it is launched in clusters of two
@@ -546,11 +548,6 @@ def dump_layout(x):
     tlx.dump_layout(tl.load(x + tl.arange(0, 64)))
 
 
-@probe
-def require_amd_wmma_layout(x):
-    tlx.require_amd_wmma_layout(tl.load(x + tl.arange(0, 64)))
-
-
 def _shared(name: str, layout):
 
     def kernel(x, y, layout: tl.constexpr = layout):
@@ -570,18 +567,32 @@ _shared("shared_linear_layout_encoding", tlx.shared_linear_layout_encoding(
     [(0, 1 << i) for i in range(5)] + [(1 << i, 0) for i in range(5)]))
 
 
-def _register(name: str, layout):
-
-    def kernel(x, layout: tl.constexpr = layout):
-        at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
-        tl.store(x + at, tlx.require_layout(tl.load(x + at), layout))
-
-    PROBES[name] = mimw.jit(kernel)
+@triton.constexpr_function
+def _mfma():
+    """The accumulator of the chip that is compiled for; of gfx950 for one that has none."""
+    return tlx.amd_mfma_layout(3 if wanted().name == "gfx942" else 4, [16, 16], True, [2, 1])
 
 
-_MFMA = tlx.amd_mfma_layout(3, [32, 32, 8], True, [2, 2])
-_register("amd_mfma_layout", _MFMA)
-_register("dot_operand_layout", tlx.dot_operand_layout(0, _MFMA))
+@probe
+def amd_mfma_layout(x):
+    at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tl.store(x + at, tlx.require_layout(tl.load(x + at), _mfma()))
+
+
+@probe
+def dot_operand_layout(x, h):
+    at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    left: tl.constexpr = tlx.dot_operand_layout(0, _mfma())
+    right: tl.constexpr = tlx.dot_operand_layout(1, _mfma())
+    tile = tl.load(h + at)
+    tl.store(x + at, tl.dot(tlx.require_layout(tile, left), tlx.require_layout(tile, right)))
+
+
+@probe
+def require_amd_wmma_layout(x):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tl.store(x + at, tlx.require_amd_wmma_layout(tl.load(x + at)))
+
 
 # ---- utilities -------------------------------------------------------------------------------------------------------
 
@@ -706,7 +717,7 @@ def update_tensor_descriptor(h):
 @probe
 def extract_slice(x):
     at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
-    tlx.extract_slice(tl.load(x + at), [16, 32], [0, 0])
+    tl.store(x + tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :], tlx.extract_slice(tl.load(x + at), [16, 32], [8, 0]))
 
 
 @probe
@@ -716,23 +727,27 @@ def rematerialized_range(y):
 
 @probe
 def amd_register_resident(x):
-    tl.store(x, tlx.amd_register_resident(tl.load(x)))
+    at = tl.arange(0, 1024)
+    tl.store(x + at, tlx.amd_register_resident(tl.load(x + at)))
 
 
 @probe
 def amd_register_handoff(x):
-    tl.store(x, tlx.amd_register_handoff(tl.load(x)))
+    at = tl.arange(0, 1024)
+    tl.store(x + at, tlx.amd_register_handoff(tl.load(x + at)))
 
 
 @probe
-def amd_scheduled_mfma():
-    a = tl.zeros((32, 32), tl.float16)
-    tlx.amd_scheduled_mfma(a, a, tl.zeros((32, 32), tl.float32), "transient")
+def amd_scheduled_mfma(x, h):
+    at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    a = tl.load(h + at)
+    tl.store(x + at, tlx.amd_scheduled_mfma(a, a, tl.zeros((32, 32), tl.float32), "transient"))
 
 
 @probe
 def amd_mfma_commit(x):
-    tl.store(x, tlx.amd_mfma_commit(tl.load(x)))
+    at = tl.arange(0, 1024)
+    tl.store(x + at, tlx.amd_mfma_commit(tl.load(x + at)))
 
 
 @probe

@@ -72,6 +72,12 @@ NOTES = """## Said once
   Triton numbers the warps.
 * `local_load(relaxed=, rematerialize_coordinates=)` and `require_layout(late_address_compute=)` are hints for AMD, without
   effect elsewhere.
+* An `amd_mfma_layout` decides the products whose sum lies in it, or whose operands lie in a `dot_operand_layout` of it: `tl.dot`
+  is then that MFMA instruction, and an operand without a layout of its author is converted. `dot_scaled` likewise on gfx950, whose
+  instructions with scales are 16x16x128 and 32x32x64. What no instruction multiplies is refused with its line. `extract_slice`,
+  `amd_register_resident`, `amd_register_handoff`, `amd_scheduled_mfma` and `amd_mfma_commit` give the same numbers on every chip;
+  where they are no instruction, they are a gather, a plain `tl.dot`, or nothing. No AMD chip was at hand: all of this is compiled,
+  its instructions asserted, and simulated; none of that code has run.
 * A tile of `local_load`, or of a `tl.load` by a pointer into shared memory, that is cast or transposed and then an operand of
   one `tl.dot` or `async_dot` is read as the operand: `tl.dot(q, local_load(k).to(bf16))` of fp8 or int8 takes `ldmatrix`, or four
   bytes a thread on AMD, where elements lie together along K, and 16 bytes at a time elsewhere. Byte by byte remain tiles of 8 bits

@@ -59,7 +59,7 @@ def no_number(x):
 
 @mimw.jit
 def not_offered(x):
-    tlx.require_amd_wmma_layout(x)
+    tlx.require_layout(tl.arange(0, 64), tlx.DummyRegisterLayoutEncoding([64], tl.int32))
 
 
 def refused(kernel, target="sm_90a", **constants):

@@ -75,7 +75,7 @@ OPS_NOT_HERE = {
                     "AMD's alone; tests/words/test_warp_stages.py and test_scheduling.py have them"),
     "distinct_range": "as rematerialized_range, whose op it is",
     "barrier_test": "as barrier_try_wait, whose op it is",
-    "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
+    "extract_slice": "AMD's; on the chips of NVIDIA, which programs are recorded for, the word is a gather",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     **dict.fromkeys(("raw_address", "raw_arrives", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),
                     "native code is the author's; tests/tle/test_raw.py has the words"),

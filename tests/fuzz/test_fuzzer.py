@@ -98,7 +98,7 @@ def test_a_bug_of_the_simulator_is_found_and_shrunk(family, monkeypatch, tmp_pat
     program, draws = program_of(seed, family)
     failure = Failure(seed, family, "sim", "mismatch")
     record = shrunk(
-        failure, lambda one: ("sim", "mismatch") in kinds(program_of(seed, family, one)[0]), time.time() + 1
+        failure, lambda one: ("sim", "mismatch") in kinds(program_of(seed, family, one)[0]), time.time() + 2
     )
     small, _ = program_of(seed, family, record)
     assert len(record) < len(draws.record) and len(small.kernel) < len(program.kernel)

@@ -10,7 +10,7 @@ from tests.fuzz.fixed import PROGRAMS, SEEDS
 from tests.fuzz.launch import checked, guarded, load, reference, run_stage, shared, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")      # programs use words that Triton will drop
-AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 520, and 150 blackwell)"
+AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 640, and 150 blackwell)"
 
 
 @pytest.mark.parametrize("seed, only", PROGRAMS)

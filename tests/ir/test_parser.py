@@ -24,6 +24,8 @@ from mimw.ir import (
     verify,
 )
 from mimw.ir.layouts import (
+    AmdMfma,
+    AmdWmma,
     Blocked,
     DotOperand,
     Linear,
@@ -140,6 +142,7 @@ BLOCKED = Blocked((1, 4), (4, 8), (4, 1), (1, 0))
 @pytest.mark.parametrize("constant", [
     BLOCKED, Slice(0, BLOCKED), Mma((4, 1), (16, 128, 16)), DotOperand(0, Mma((4, 1), (16, 128, 16)), 2),
     NvmmaShared(64, 8, 3, True, True), SwizzledShared(8, 1, 4, (1, 0)), Linear(((0, 1), ), ((1, 0), ), (), (2, 2)),
+    DotOperand(1, AmdMfma(3, (32, 32, 8), True, (2, 2)), 4), AmdWmma(3, True, ((0, 1), ), (), (16, 16, 32)),
     ThreadValue(((32, 1), ), ((2, 32), )), PaddedShared(((64, 8), ), ((0, 1), (1, 0)), (2, 2)), LinearShared(((0, 1), ), 128),
     Place(0, 64, 32, 2, 2), WaitTable(4, 8), ("cache", "none", "evict_last"), ("shared", 1, (("distinct", 1, (0, 1)), 2)), "it's",
     '"', "a\nb", True, 1, -1, 1.0, 1e-05, -2.5e+30, float("inf"), float("-inf"), ()], ids=str)

@@ -1,23 +1,13 @@
 """Words that this release does not offer: they can be imported, check what can be checked, and say so by name."""
 
-import inspect
 
 import pytest
 import triton.language as tl
 
-import mimw.language.tlx.not_yet as words_to_come
 import mimw.tlx as tlx
 from mimw.errors import KernelError, NotYet
 
 from .harness import Kernel
-
-
-@pytest.mark.parametrize("name", words_to_come.__all__)
-def test_each_says_so_at_the_users_line(kernel, name):
-    with pytest.raises(NotYet, match=f"at kernel.py:7: not yet: tlx.{name} is not offered") as caught:
-        wanted = inspect.signature(getattr(tlx, name)).parameters.values()
-        kernel(getattr(tlx, name), *(None for one in wanted if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty))
-    assert isinstance(caught.value, NotImplementedError)
 
 
 def test_a_wrong_call_is_told_first(kernel):

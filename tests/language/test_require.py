@@ -48,8 +48,10 @@ def test_tiles_only(kernel):
 def test_register_layouts_only(kernel, tile):
     with pytest.raises(TypeError, match="must be a register layout such as .*, got int"):
         kernel(tlx.require_layout, tile, 3)
-    with pytest.raises(NotYet, match=r"require_layout\(layout=dot_operand_layout\)"):
-        kernel(tlx.require_layout, tile, tlx.dot_operand_layout(0, LAYOUT))
+    several = tlx.amd_mfma_layout(4, [16, 16, 32], True, [2, 2], cga_layout=[[0, 1]])
+    for layout in (tlx.dot_operand_layout(0, LAYOUT), tlx.dot_operand_layout(0, several), several):
+        with pytest.raises(NotYet, match=rf"require_layout\(layout={type(layout).__name__}\)"):
+            kernel(tlx.require_layout, tile, layout)
 
 
 def test_comparisons(kernel, tile):

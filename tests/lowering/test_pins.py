@@ -10,7 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.runtime.compile_kernel import compile_kernel
-from tests.compiling import to_ttgir
+from tests.compiling import to_assembly, to_ttgir
 from tests.processes import python
 
 LAYOUT = tlx.layout(((32, 4), 4), ((4, 128), 1))
@@ -32,6 +32,30 @@ def test_a_pin_survives_tritons_passes():
     carried = re.search(r"scf.for .*iter_args\(.* = %([\w.]+)\) -> \((tensor<.*?>)\)", ttgir)
     assert carried.groups() == anchor.groups()
     assert re.search(rf"arith.mulf %[\w.]+, %cst : {re.escape(anchor[2])}", ttgir)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1250"])
+def test_a_pin_survives_on_amd(target):
+    lanes = 32 if target == "gfx1250" else 64
+    layout = tlx.layout(((lanes, 4), 128 // lanes), ((1, lanes), 4 * lanes))
+    compiled = to_assembly(pinned, {"x": "*fp32"}, {"LAYOUT": layout, "PIN": True}, target, {"num_warps": 4})
+    anchor = re.search(r"%[\w.]+ = ttg.inline_asm .* -> (tensor<512xf32, #\w+>)", compiled.stages["ttgir"])
+    assert re.search(rf"arith.mulf %[\w.]+, %cst : {re.escape(anchor[1])}", compiled.stages["ttgir"])
+
+
+@mimw.jit
+def pinned_wide(x, LAYOUT: tl.constexpr):
+    at = tl.arange(0, 512)
+    tl.store(x + at, tlx.require_layout(tl.load(x + at), LAYOUT) + 1)
+
+
+@pytest.mark.parametrize("dtype", ["i64", "fp64", "fp16", "i8"])
+@pytest.mark.parametrize("target", ["gfx950", "gfx1250"])
+def test_a_pin_of_any_width_compiles_on_amd(target, dtype):
+    lanes = 32 if target == "gfx1250" else 64
+    layout = tlx.layout(((lanes, 4), 128 // lanes), ((1, lanes), 4 * lanes))
+    text = to_assembly(pinned_wide, {"x": f"*{dtype}"}, {"LAYOUT": layout}, target, {"num_warps": 4}).stages["ttgir"]
+    assert ("ttg.inline_asm" in text) == dtype.endswith("64")
 
 
 def test_a_hint_leaves_no_trace_in_the_code():
@@ -87,4 +111,5 @@ def test_maps_are_tritons():
     """In a process of its own: Triton keeps the Python classes that this asks it for, and complains at exit."""
     script = Path(__file__).with_name("linear_maps.py")
     run = python(script, PYTHONPATH=str(Path(mimw.__file__).parents[1]))
-    assert run.stdout.splitlines()[-1:] == ["19 equal"], textwrap.shorten(run.stdout + run.stderr, 2000)
+    said = textwrap.shorten(run.stdout + run.stderr, 2000)
+    assert run.stdout.splitlines()[-3:] == ["19 equal cuda:90", "3346 equal hip:gfx950", "216 equal tables of scales"], said

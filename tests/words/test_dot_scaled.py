@@ -1,5 +1,7 @@
 """`tlx.dot_scaled`: products in microscaling formats, on the simulator exactly, and the instructions that they become."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from tests.compiling import to_assembly
+from mimw.runtime.compile_kernel import compile_kernel
+from tests.compiling import to_assembly, to_ttgir
 from tests.lowering.harness import Case
 
 FP4 = ml_dtypes.float4_e2m1fn
@@ -87,13 +90,17 @@ def test_packed_along_the_other_dimension(ka, kb, scales):
     np.testing.assert_array_equal(y, wanted + 1)
 
 
-def compiled(target, fa, fb, shape=(64, 64, 64)):
+def compiled(target, fa, fb, shape=(64, 64, 64), tiles=(1, 1), by=to_assembly, scales=(True, True)):
     m, n, k = shape
     types = {"e2m1": "*u8", "e4m3": "*fp8e4nv", "e5m2": "*fp8e5", "bf16": "*bf16", "fp16": "*fp16"}
     signature = {"a": types[fa], "sa": "*u8", "b": types[fb], "sb": "*u8", "y": "*fp32"}
-    constants = dict(M=m, N=n, K=k, FA=fa, FB=fb, KA=True, KB=True, ACC=False, TILES=[1, 1])
+    constants = dict(M=m, N=n, K=k, FA=fa, FB=fb, KA=True, KB=True, ACC=False, TILES=list(tiles))
+    for name, given in zip(("sa", "sb"), scales, strict=True):
+        if not given:
+            del signature[name]
+            constants[name] = None
     attrs = {(place, ): [["tt.divisibility", 16]] for place in range(5)}
-    return Case(scaled, signature, constants, attrs=attrs).compiled(target, by=to_assembly)
+    return Case(scaled, signature, constants, attrs=attrs).compiled(target, by=by)
 
 
 @pytest.mark.parametrize("fa, fb", [("e4m3", "e5m2"), ("e2m1", "e2m1"), ("e2m1", "e4m3")])
@@ -112,6 +119,67 @@ def test_compiled_for_blackwell(fa, fb, kind):
 def test_compiled_for_amd(target):
     assembly = compiled(target, "e4m3", "e5m2", (64, 64, 128)).stage("amdgcn")
     assert ("v_mfma_scale" in assembly) == (target == "gfx950") and "v_mfma" in assembly
+
+
+@pytest.mark.parametrize("fa, fb, shape, tiles, instruction, count", [
+    ("e4m3", "e5m2", (128, 128, 128), (2, 2), "32x32x64", 8), ("e2m1", "e2m1", (64, 64, 128), (2, 2), "16x16x128", 4),
+    ("e2m1", "e4m3", (64, 128, 256), (1, 4), "16x16x128", 16), ("e4m3", "e4m3", (32, 64, 128), (1, 4), "16x16x128", 4)])
+def test_tiles_of_a_warp(fa, fb, shape, tiles, instruction, count):
+    """So many instructions of a warp lie side by side, and no warp multiplies what another does where there is enough for all."""
+    kernel = compiled("gfx950", fa, fb, shape, tiles)
+    shape, side_by_side = instruction.replace("x", ", "), f"{tiles[0]}, {tiles[1]}"
+    layout = rf"instrShape = \[{shape}\], isTransposed = true, tilesPerWarp = \[{side_by_side}\]"
+    assert re.search(layout, kernel.stages["ttgir"])
+    assert len(re.findall(rf"^\tv_mfma_scale_f32_{instruction}_f8f6f4", kernel.stage("amdgcn"), re.MULTILINE)) == count
+
+
+@pytest.mark.parametrize("scales", [(True, False), (False, True), (False, False)])
+def test_tiles_of_a_warp_without_scales(scales):
+    assert "tilesPerWarp = [2, 2]" in compiled("gfx950", "e4m3", "e4m3", (64, 64, 128), (2, 2), to_ttgir, scales).stages["ttgir"]
+
+
+@pytest.mark.parametrize("target, fa, shape, tiles", [
+    ("gfx942", "e4m3", (128, 128, 128), (2, 2)), ("gfx950", "bf16", (128, 128, 128), (2, 2)),
+    ("gfx950", "e4m3", (16, 64, 128), (2, 2)), ("gfx950", "e4m3", (128, 128, 128), (3, 1)),
+    ("gfx950", "e4m3", (64, 64, 64), (4, 4))])
+def test_a_schedule_that_cannot_be_followed_is_a_hint(target, fa, shape, tiles):
+    assert "tilesPerWarp" not in compiled(target, fa, "e4m3", shape, tiles, to_ttgir).stages["ttgir"]
+
+
+def test_a_binary_of_tiles():
+    kernel = compiled("gfx950", "e2m1", "e4m3", (64, 64, 128), (2, 2), compile_kernel)
+    assert kernel.stage("hsaco")[:4] == b"\x7fELF"
+
+
+@mimw.jit
+def in_a_layout(a, sa, b, sb, y, LAYOUT: tl.constexpr, K: tl.constexpr):
+    rows, depth, blocks = tl.arange(0, 64), tl.arange(0, K), tl.arange(0, K // 32)
+    tiles = tlx.local_alloc((64, K), tlx.dtype_of(a), 1)
+    tlx.local_store(tiles[0], tl.load(a + rows[:, None] * K + depth[None, :]))
+    x = tlx.local_load(tiles[0], layout=tlx.dot_operand_layout(0, LAYOUT, 16))
+    w = tl.load(b + depth[:, None] + K * rows[None, :])
+    at = rows[:, None] * (K // 32) + blocks[None, :]
+    acc = tlx.dot_scaled(x, tl.load(sa + at), "e4m3", w, tl.load(sb + at), "e4m3", tlx.zeros((64, 64), tl.float32, layout=LAYOUT))
+    tl.store(y + rows[:, None] * 64 + rows[None, :], acc)
+
+
+def pinned(instruction, by, target="gfx950"):
+    layout = tlx.amd_mfma_layout(4 if target == "gfx950" else 3, instruction, True, [2, 2])
+    types = {"a": "*fp8e4nv", "sa": "*u8", "b": "*fp8e4nv", "sb": "*u8", "y": "*fp32"}
+    return by(in_a_layout, types, {"LAYOUT": layout, "K": 128}, target, {"num_warps": 4},
+              attrs={(place, ): [["tt.divisibility", 16]] for place in range(5)})
+
+
+@pytest.mark.parametrize("instruction", [[16, 16, 128], [32, 32, 64]])
+def test_in_a_layout_of_the_author(instruction):
+    text = pinned(instruction, to_assembly).stage("amdgcn")
+    assert re.search(rf"v_mfma_scale_f32_{'x'.join(map(str, instruction))}_f8f6f4", text) and "ds_read_b128" in text
+
+
+@pytest.mark.parametrize("instruction, target", [([16, 16, 32], "gfx950"), ([16, 16, 128], "gfx942")])
+def test_a_layout_of_no_scaled_instruction(instruction, target):
+    with pytest.raises(Exception, match="no matrix core instruction multiplies these blocks with scales"):
+        pinned(instruction, to_ttgir, target)
 
 
 def test_an_unknown_format():

@@ -58,6 +58,41 @@ class Mma(RegisterLayout):
 
 
 @dataclass(frozen=True)
+class AmdMfma(RegisterLayout):
+    """The accumulator of AMD's matrix cores on CDNA (Triton `#amd_mfma`): `instruction` is (M, N, K), `tiles` of it lie beside each
+    other in a warp before the next warp's begin. `transposed`: a lane holds neighbours of a row instead of a column."""
+
+    version: int
+    instruction: tuple[int, int, int]
+    transposed: bool
+    warps: tuple[int, ...]
+    element_bits: int = 32
+    tiles: tuple[int, ...] = (1, 1)
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.instruction))
+        tiles = "" if set(self.tiles) == {1} else f", tiles {self.tiles}"
+        return f"mfma({shape}, version {self.version}, warps {self.warps}{tiles}{', transposed' if self.transposed else ''})"
+
+
+@dataclass(frozen=True)
+class AmdWmma(RegisterLayout):
+    """The accumulator of the matrix cores of gfx1250 (Triton `#amd_wmma`, version 3): `warps` and `registers` have the place, in
+    instructions of 16 x 16, to which each bit of the number of a warp, or of a repeated instruction, steps."""
+
+    version: int
+    transposed: bool
+    warps: tuple[tuple[int, ...], ...]
+    registers: tuple[tuple[int, ...], ...]
+    instruction: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.instruction))
+        return (f"wmma({shape}, version {self.version}, warps {list(self.warps)}, registers {list(self.registers)}"
+                f"{', transposed' if self.transposed else ''})")
+
+
+@dataclass(frozen=True)
 class DotOperand(RegisterLayout):
     """Operand `index` of a dot whose accumulator has the layout `parent` (Triton `#dot_op`)."""
 

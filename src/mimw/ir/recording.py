@@ -51,6 +51,10 @@ class Recording(ABC):
         """Record one op of the table; the type rule gives its results."""
 
     @abstractmethod
+    def maker(self, handle) -> Draft:
+        """The op that gives the value of a handle, such as one that Triton's semantics have recorded."""
+
+    @abstractmethod
     def read_mlir(self, text: MlirText, function: MlirFunction) -> tuple[tuple[frozenset[str], ...], bool]:
         """The effects of a function in MLIR text on the memory of each of its parameters, "read" and "write", and True if the
         function only computes. Raises `MlirError`."""

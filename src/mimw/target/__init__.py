@@ -57,6 +57,7 @@ FEATURES: dict[str, str] = {
     "zero_fill": "asynchronous copies that fill what they do not read with zeros",
     "gather4": "TMA copies of four rows at a time",
     "peers": "memory of other GPUs that its loads and stores reach",
+    "register_slices": "slices of tiles within registers",
     "native": "compiler of GPU code (PTX, LLVM IR, CUDA C++)",
     "buffer_words": "buffer loads and stores",
     "buffer_atomics": "buffer atomics",
@@ -78,14 +79,15 @@ class Target:
 
     `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `assembly` is the language of the
     instructions that lowering writes itself: "ptx", "gfx9" (CDNA 3 and 4) or "gfx12". `mma` is the family of its matrix
-    instructions: "mma" (registers in and out), "wgmma", "tcgen05" (accumulators in tensor memory), "mfma" or "wmma".
-    `warp_size` is the number of lanes that run together (a wave on AMD). `register_unit` is the step in which a thread's
-    registers are allotted and requested. `max_cluster` is the most CTAs of a cluster, `portable_cluster` the most that a
-    launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
-    a launch along x, y and z (on AMD, what Triton's launcher can pass). `multiprocessors` are those of the device that the
-    family is known by (compute units on AMD, cube cores on Ascend), 0 where nothing is published. `copy_pieces` are the bytes
-    that one thread copies at once into shared memory, past the registers. `features` are some of `FEATURES`; `mapped` are those
-    that the chip lacks and whose words become others there (`becomes` in the op table; docs/AMD.md).
+    instructions: "mma" (registers in and out), "wgmma", "tcgen05" (accumulators in tensor memory), "mfma" or "wmma";
+    `mma_version` is AMD's of it, as layouts of authors name it. `warp_size` is the number of lanes that run together (a wave on
+    AMD). `register_unit` is the step in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a
+    cluster, `portable_cluster` the most that a launch can have without asking the driver for a size that not every chip of the
+    family has. `max_grid` is the most CTAs of a launch along x, y and z (on AMD, what Triton's launcher can pass).
+    `multiprocessors` are those of the device that the family is known by (compute units on AMD, cube cores on Ascend), 0 where
+    nothing is published. `copy_pieces` are the bytes that one thread copies at once into shared memory, past the registers.
+    `features` are some of `FEATURES`; `mapped` are those that the chip lacks and whose words become others there (`becomes` in the
+    op table; docs/AMD.md).
 
     `own_spaces` are the memory spaces of a chip that is no GPU: it has no shared memory, no warps and no registers to count
     (these are 0 or 1), `assembly` is "", and nothing here makes a binary for it (`binary` is False).
@@ -98,6 +100,7 @@ class Target:
     shared_bytes: int
     assembly: str
     mma: str
+    mma_version: int = 0
     registers_per_cta: int = 65536
     max_warps: int = 32
     max_registers_per_thread: int = 255
@@ -170,7 +173,7 @@ def _amd(name: str, shared_kib: int, assembly: str, mma: str, features: frozense
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
-_EVERY_AMD = frozenset(("tasks", "barriers", "stages", "scheduling", "buffer_words"))
+_EVERY_AMD = frozenset(("tasks", "barriers", "stages", "scheduling", "buffer_words", "register_slices"))
 _CDNA3_UP = frozenset(("buffer_atomics", ))
 _CDNA4_UP = _CDNA3_UP | {"buffer_atomics_bf16"}
 _MAPPED = frozenset(("mbarrier", "tma", "wgmma", "proxies"))
@@ -187,11 +190,11 @@ TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_SERVER, max_cluster=16, tensor_memory_columns=512,
             multiprocessors=148),
     _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8, multiprocessors=170),
-    _amd("gfx942", 64, "gfx9", "mfma", _CDNA3_UP, warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=304,
-         copy_pieces=(4, )),
-    _amd("gfx950", 160, "gfx9", "mfma", _CDNA4_UP, warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=256,
-         copy_pieces=(4, 12, 16)),
-    _amd("gfx1250", 320, "gfx12", "wmma", frozenset(), warp_size=32, max_warps=32, max_registers_per_thread=1024),
+    _amd("gfx942", 64, "gfx9", "mfma", _CDNA3_UP, mma_version=3, warp_size=64, max_warps=16, max_registers_per_thread=512,
+         multiprocessors=304, copy_pieces=(4, )),
+    _amd("gfx950", 160, "gfx9", "mfma", _CDNA4_UP, mma_version=4, warp_size=64, max_warps=16, max_registers_per_thread=512,
+         multiprocessors=256, copy_pieces=(4, 12, 16)),
+    _amd("gfx1250", 320, "gfx12", "wmma", frozenset(), mma_version=3, warp_size=32, max_warps=32, max_registers_per_thread=1024),
     # Ascend C, "Kernel launch": at most 65535 blocks. Tiles lie in spaces, so that threads and registers limit nothing.
     Target("ascend_910b", "ascend", "ascend_910b", warp_size=1, shared_bytes=0, assembly="", mma="cube", registers_per_cta=0,
            max_warps=1024, max_registers_per_thread=0, max_grid=(65535, ) * 3, multiprocessors=24, own_spaces=ASCEND_220X),

@@ -41,6 +41,7 @@ def load_all() -> None:
         "carries",
         "dots",
         "cluster",
+        "matrix_cores",
         "misc",
         "tensor",
         "tensor_views",

@@ -13,11 +13,14 @@ from ...errors import LayoutConflict
 from ...ir.core import Op, Program
 from ...ir.layouts import Linear, RegisterLayout, ThreadValue
 from ...ir.linear import linear_of
+from .matrix_cores import check_matrix_layout
 from .tiles import Strength, Tiles
 
 
 def resolved(layout: RegisterLayout, op: Op, shape: tuple[int, ...], tiles: Tiles) -> RegisterLayout:
-    """`layout` for a tile of `shape` in the task being visited. Raises `LayoutConflict` if it does not suit them."""
+    """`layout` for a tile of `shape` in the task being visited. Raises `LayoutConflict` if it does not suit them,
+    `TargetError` if the chip has no such registers."""
+    check_matrix_layout(layout, op, shape, tiles)
     return _linear(layout, op, shape, tiles) if isinstance(layout, ThreadValue) else layout
 
 

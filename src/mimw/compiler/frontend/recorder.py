@@ -138,6 +138,10 @@ class Recorder(Recording):
         args += (None, ) * (len(OPS[name].operands) - len(args))
         return self.insert(DraftOp(name, args, result_types(name, args, attrs), self.site, attrs, regions))
 
+    def maker(self, handle) -> DraftOp:
+        """The op that gives the value of a handle, which is one of the last of its block."""
+        return next(op for op in reversed(handle.block.ops) if any(result is handle for result in op.results))
+
     def read_mlir(self, text: MlirText, function: MlirFunction) -> tuple[tuple[frozenset[str], ...], bool]:
         """The effects of a function in MLIR text on memory, for the warps of the task that is recorded."""
         warps = self.options.num_warps if self.task is None or self.task.is_default else self.task.num_warps

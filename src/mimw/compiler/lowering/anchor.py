@@ -12,9 +12,9 @@ from ...ir.layouts import RegisterLayout
 from ...ir.linear import linear_of
 from .emitter import Emitter
 
-# LLVM's inline assembly constraints of NVPTX: a register of 16, 32 or 64 bits. Smaller elements have none. AMD's registers, scalar
-# and vector ones, are not distinguished here.
-_CONSTRAINTS = {"ptx": {16: "h", 32: "r", 64: "l"}}
+# LLVM's inline assembly constraints of NVPTX: a register of 16, 32 or 64 bits; of AMDGPU: vector or accumulation registers, of
+# which gfx12 has the former only. Smaller elements have none; nor have those of 16 bits on AMD, where two share a register.
+_CONSTRAINTS = {"ptx": {16: "h", 32: "r", 64: "l"}, "gfx9": {32: "^VA", 64: "^VA"}, "gfx12": {32: "v", 64: "v"}}
 _OF_FLOATS = {"r": "f", "l": "d"}
 
 

@@ -20,10 +20,13 @@ from triton.experimental.gluon.language import (
     SliceLayout,
     SwizzledSharedLayout,
 )
+from triton.experimental.gluon.language.amd import AMDMFMALayout, AMDWMMALayout
 from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout, TensorMemoryScalesLayout
 from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
 
 from ...ir.layouts import (
+    AmdMfma,
+    AmdWmma,
     Blocked,
     DotOperand,
     Linear,
@@ -65,6 +68,10 @@ def to_gluon(layout: RegisterLayout | SharedLayout, num_ctas: int = 1):
             return SliceLayout(axis, to_gluon(parent, num_ctas))
         case Mma(warps, instruction):
             return NVMMADistributedLayout(version=[3, 0], warps_per_cta=list(warps), instr_shape=list(instruction))
+        case AmdMfma(version, instruction, transposed, warps, bits, tiles):
+            return AMDMFMALayout(version, list(instruction), transposed, list(warps), bits, list(tiles))
+        case AmdWmma(version, transposed, warps, registers, instruction):
+            return AMDWMMALayout(version, transposed, _lists(warps), _lists(registers), list(instruction))
         case DotOperand(index, parent, k_width):
             return DotOperandLayout(index, to_gluon(parent, num_ctas), k_width)
         case NvmmaShared(swizzle, bits, rank, transposed, fp4_padded):

@@ -29,6 +29,7 @@ from .text import ModuleText, located, module_of
 
 _FREE_DIALECTS = ("arith.", "math.", "ub.", "cf.", "builtin.", "llvm.mlir.")
 _FREE = frozenset((
+    "amdg.extract_slice",
     "tt.addptr", "tt.bitcast", "tt.broadcast", "tt.cat", "tt.clampf", "tt.dot", "tt.dot_scaled", "tt.expand_dims", "tt.fp_to_fp",
     "tt.gather", "tt.get_num_programs", "tt.get_program_id", "tt.histogram", "tt.int_to_ptr", "tt.join", "tt.make_range",
     "tt.map_elementwise", "tt.mulhiui", "tt.precise_divf", "tt.precise_sqrt", "tt.ptr_to_int",

@@ -30,9 +30,10 @@ The layout rules, which `constraints` implements:
     tensor_memory  as tensor memory gives its lanes to warps: a load's result, and what a store takes
 
 and special cases of them (`rule`): `spread` (`same`: a strong layout spreads to the broadcast tile), `neighbours` (`same`:
-neighbours of a row in one thread), `moved` (`inferred`: a tile from tensor memory stays where it is), `pairs` (`inferred`: both
-elements of a pair in one thread), `vectors` (`free`: wide reads), `stored` (a masked store), `require`, `release` and `compare`
-(`pin`), `carried` and `tasks` (regions).
+neighbours of a row in one thread), `sliced` (`same`: a slice in the operand's layout), `moved` (`inferred`: a tile from tensor
+memory stays where it is), `pairs` (`inferred`: both elements of a pair in one thread), `scaled` (`dot`: `tl.dot_scaled`),
+`vectors` (`free`: wide reads), `stored` (a masked store), `require`, `release` and `compare` (`pin`), `carried` and `tasks`
+(regions).
 
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks (`sync wait`: it acquires
 only, so it publishes nothing that the task has done); `async` starts something that finishes later; `control` has regions or ends
@@ -130,6 +131,7 @@ from . import (  # noqa: F401
     dsa,
     launch_control,
     layouts,
+    matrix_registers,
     memory,
     mma,
     multimem,

@@ -9,12 +9,15 @@ from ..type_rules import accumulator, as_operand
 from .table import define
 
 define("dot", "a:num[] b:num[] acc:num[] precision:@INPUT_PRECISION? max_imprecise:const", accumulator, "dot", "pure",
-       traits="dot collective", time="dot", cost="dot")
+       attrs="registers:#str?", traits="dot collective", time="dot", cost="dot",
+       doc="a x b + acc. attrs: registers, in which the matrix cores of CDNA keep the sum, \"agpr\" or "
+       "\"vgpr\".")
 define("dot_scaled",
        "a:num[] a_scale:num[]? a_format:@ScaleDotElemTypeTY b:num[] b_scale:num[]? b_format:@ScaleDotElemTypeTY "
        "fast_math:const a_k_pack:const b_k_pack:const acc:num[]",
-       lambda args, attrs: (args[9].type, ), "dot", "pure", traits="dot collective", time="dot", cost="dot",
-       rule="inferred")
+       lambda args, attrs: (args[9].type, ), "dot", "pure", attrs="tiles:const?", traits="dot collective", time="dot", cost="dot",
+       rule="scaled",
+       doc="A product of blocks with scales. attrs: tiles, instructions of a warp side by side along each dimension, on CDNA.")
 
 define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_PRECISION? max_imprecise:const",
        lambda args, attrs: (attrs["type"], ), "mma", "read async", ours=True, attrs="type:#type emulated:#bool? fresh:#bool?",

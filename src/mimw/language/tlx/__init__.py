@@ -7,8 +7,6 @@ Input: the call of a TLX word in a kernel. Output: ops of `mimw.ir`, values of `
 
 from .alias import *  # noqa: F403
 from .alias import __all__ as _alias
-from .amd import *  # noqa: F403
-from .amd import __all__ as _amd
 from .async_task import *  # noqa: F403
 from .async_task import __all__ as _async_task
 from .barrier import *  # noqa: F403
@@ -33,6 +31,8 @@ from .layouts import *  # noqa: F403
 from .layouts import __all__ as _layouts
 from .local_mem import *  # noqa: F403
 from .local_mem import __all__ as _local_mem
+from .matrix_cores import *  # noqa: F403
+from .matrix_cores import __all__ as _matrix_cores
 from .mma import *  # noqa: F403
 from .mma import __all__ as _mma
 from .multimem import *  # noqa: F403
@@ -40,8 +40,6 @@ from .multimem import __all__ as _multimem
 from .mxfp8_utils import _to_mxfp8_block as _to_mxfp8_block
 from .named_barrier import *  # noqa: F403
 from .named_barrier import __all__ as _named_barrier
-from .not_yet import *  # noqa: F403
-from .not_yet import __all__ as _not_yet
 from .prefetch import *  # noqa: F403
 from .prefetch import __all__ as _prefetch
 from .register_layouts import *  # noqa: F403
@@ -76,8 +74,8 @@ from .world import *  # noqa: F403
 from .world import __all__ as _world
 
 __all__ = [
-    *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_buffer_words, *_bulk, *_clc, *_cluster, *_copy, *_descriptors,
-    *_gather, *_layouts, *_local_mem, *_mma, *_multimem, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require,
+    *_alias, *_async_task, *_barrier, *_blackwell, *_buffer_words, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
+    *_layouts, *_local_mem, *_matrix_cores, *_mma, *_multimem, *_named_barrier, *_prefetch, *_register_layouts, *_require,
     *_retype, *_rounding, *_row_copies, *_scaled, *_scheduling, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities,
     *_warp_stages, *_world, "_to_mxfp8_block",
 ]

@@ -105,8 +105,8 @@ def zeros(shape: tl.constexpr, dtype: tl.constexpr, layout: tl.constexpr = None,
     args:      shape  - its extents
                dtype  - its element type
                layout - (opt) a register layout to make it in, pinned; AssertionError for anything else
-    errors:    ValueError for extents that are no ints > 0; AssertionError as said; NotYet for a register layout other
-               than `tlx.layout`
+    errors:    ValueError for extents that are no ints > 0; AssertionError as said; TargetError, LayoutConflict and
+               NotYet as of `require_layout`
     example:   acc = tlx.zeros((64, 64), tl.float32)
     """
     if layout is not None:

@@ -184,11 +184,12 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     args:      src    - one buffer, in shared or tensor memory; the result has its shape and dtype. From tensor memory the data are
                         there when the word is over; the task has 4, 8 or 16 warps
                token  - (opt) of `async_load_wait_group`: the read comes after that wait
-               layout - (opt) a register layout to load in, pinned
+               layout - (opt) a register layout to load in, pinned: `tlx.layout`, or `amd_mfma_layout` and its operands, as
+                        MFMA takes them
                relaxed, rematerialize_coordinates(_group) - AMD scheduling hints, no effect elsewhere
     orders:    after this task's earlier writes to the buffer; against other tasks only through barriers
-    errors:    KernelError for a `src` that is not one buffer or another token; TypeError for another `layout`; NotYet
-               for a register layout other than `tlx.layout`
+    errors:    KernelError for a `src` that is not one buffer or another token; TypeError for another `layout`; TargetError
+               and LayoutConflict for one that the chip, the task or the tile does not have; NotYet for one of several CTAs
     lowers to: ttg.local_load; ttng.tmem_load and its wait
     example:   x = tlx.local_load(A[slot])
     """

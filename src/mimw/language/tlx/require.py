@@ -15,6 +15,7 @@ from ...errors import KernelError
 from ..core import not_yet, word
 from ..refuse import refuse
 from .layouts import layout_encoding
+from .register_layouts import amd_mfma_layout, dot_operand_layout
 from .register_layouts import layout as thread_value_layout
 from .types import buffered_tensor
 
@@ -23,10 +24,11 @@ __all__ = ["assert_same_layout", "dump_layout", "release_layout", "require_layou
 
 def register_layout(name: str, layout, semantic):
     """A register layout as the solver takes it; an error unless it is one of ours that this release offers."""
-    if isinstance(layout, thread_value_layout):
-        return layout.to_ir()
+    if isinstance(layout, (thread_value_layout, amd_mfma_layout, dot_operand_layout)) and (known := layout.to_ir()) is not None:
+        return known
     if isinstance(layout, layout_encoding):
-        raise not_yet(semantic, f"{name}(layout={type(layout).__name__})", hint="write it as tlx.layout(shape, stride)")
+        raise not_yet(semantic, f"{name}(layout={type(layout).__name__})", hint="write it as tlx.layout(shape, stride), or as "
+                      "tlx.amd_mfma_layout of one CTA, or an operand of it")
     refuse(TypeError, f"{name}: `layout` must be a register layout such as tlx.layout(shape, stride), got {type(layout).__name__}")
 
 
@@ -38,11 +40,12 @@ def require_layout(x, layout: tl.constexpr, pin: tl.constexpr = True, late_addre
     args:      x      - block tensor
                layout - a register layout for its shape and this task's threads
                pin    - a hard anchor: no pass moves it, and element-wise ops, reductions, loops and casts go on in it up to a
-                        memory access, a dot or `release_layout`; elements of 8 bits and less, and tiles on AMD, are not held
+                        memory access, a dot or `release_layout`; elements of 8 bits and less, and on AMD of 16, are not held
                         against Triton's own passes. Without, a hint.
                late_address_compute - AMD scheduling hint, no effect elsewhere
     errors:    KernelError for an `x` that is no block tensor; TypeError for anything but a register layout, NotYet for
-               one other than `tlx.layout`; AssertionError for a `pin` that is no bool
+               one of several CTAs; TargetError and LayoutConflict for one that the chip, the task or the tile does not have;
+               AssertionError for a `pin` that is no bool
     lowers to: ttg.convert_layout, and for `pin` an empty ttg.inline_asm
     example:   x = tlx.require_layout(x, tlx.layout(((32, 4), 4), ((4, 128), 1)))
     """
@@ -79,7 +82,7 @@ def assert_same_layout(lhs, rhs, _semantic=None) -> None:
     args:      lhs - block tensor
                rhs - block tensor of the same shape, or a register layout; else TypeError
     errors:    KernelError for an `lhs` that is no block tensor, and for shapes that differ; TypeError for another
-               `rhs`; NotYet for a register layout other than `tlx.layout`
+               `rhs`; NotYet for a register layout of several CTAs
     not:       a conversion, nor anything at run time
     example:   tlx.assert_same_layout(x, y)
     """

@@ -23,6 +23,7 @@ from . import (  # noqa: F401
     launch_control,
     layouts,
     libdevice,
+    matrix_registers,
     memory,
     mma,
     multimem,

@@ -7,10 +7,10 @@ Input: an op, and the layouts of the tiles so far. Output: layouts for its resul
 
 from __future__ import annotations
 
-from . import control, dots, elementwise, linear, memory, neighbours, pins, rows, shapes, tensor_memory
+from . import control, dots, elementwise, linear, memory, neighbours, pins, rows, shapes, slices, tensor_memory
 from .registry import RULES, Rule, rule_of
 
 __all__ = [
     "RULES", "Rule", "control", "dots", "elementwise", "linear", "memory", "neighbours", "pins", "rows", "rule_of", "shapes",
-    "tensor_memory",
+    "slices", "tensor_memory",
 ]

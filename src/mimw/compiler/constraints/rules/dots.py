@@ -9,22 +9,45 @@ from __future__ import annotations
 
 from ....errors import TargetError
 from ....ir.core import Op
-from ....ir.layouts import DotOperand
+from ....ir.layouts import AmdMfma, AmdWmma, DotOperand
+from ....ir.matrix_core_maps import scales
 from ....ir.types import Tensor
 from ..explain import at
+from ..matrix_cores import SCALED_WIDTH, accumulator_for, accumulator_of_author, operand_layouts, scaled_accumulator
 from ..tiles import Choice, Strength, Tiles
 from ..wgmma import accumulator_layout, operand_k_width
+from .memory import memory
 from .registry import rule
 
 
 @rule("dot")
 def dot(op: Op, tiles: Tiles) -> None:
-    """`tl.dot`: a default accumulator; Triton's accelerate_matmul turns it into a tensor-core one."""
+    """`tl.dot`: a default accumulator; Triton's accelerate_matmul turns it into a tensor-core one. On AMD the accumulator in whose
+    layout its author has put an operand or the sum."""
+    layout = accumulator_of_author(op, tiles)
+    if layout is None and op.attrs.get("registers"):        # an attribute of a product that is one of matrix cores already
+        layout = accumulator_for(op, tiles)
+    if layout is not None:
+        return _by_author(op, layout, tiles)
     chosen = tiles.default(op.result.type.shape)
     for index, name in enumerate(("a", "b")):
         tiles.want_named(op, name, DotOperand(index, chosen.layout))
     tiles.want_named(op, "acc", chosen.layout)
     tiles.give(op.result, chosen)
+
+
+@rule("scaled")
+def dot_scaled(op: Op, tiles: Tiles) -> None:
+    """`tl.dot_scaled`: as Triton lays it out, unless the author has put an operand or the sum in a layout of AMD's matrix cores, or
+    said how many instructions of a warp lie side by side."""
+    layout = scaled_accumulator(op, tiles)
+    if layout is None:
+        return memory(op, tiles)
+    for index, (name, scale) in enumerate((("a", "a_scale"), ("b", "b_scale"))):
+        tiles.want_named(op, name, DotOperand(index, layout, SCALED_WIDTH))
+        tiles.want_named(op, scale, scales(index, layout, getattr(op, scale).type.shape))
+    tiles.want_named(op, "acc", layout)
+    tiles.give(op.result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} accumulates in it, as its author says"))
 
 
 @rule("mma")
@@ -41,6 +64,14 @@ def mma(op: Op, tiles: Tiles) -> None:
     if op.acc is not None:
         tiles.want_named(op, "acc", layout)
     tiles.give(op.result, Choice(layout, Strength.MMA, op, f"{at(op.site)} async_dot accumulates in it"))
+
+
+def _by_author(op: Op, layout: AmdMfma | AmdWmma, tiles: Tiles) -> None:
+    """Operands and sum as the matrix core takes them, and what its author has pinned stays pinned."""
+    for operand, name in zip(operand_layouts(op, layout, tiles), ("a", "b"), strict=True):
+        tiles.want_named(op, name, operand)
+    tiles.want_named(op, "acc", layout)
+    tiles.give(op.result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} accumulates in it, as its operands say"))
 
 
 def _emulated(op: Op, tiles: Tiles) -> None:

@@ -14,6 +14,7 @@ from . import (  # noqa: F401
     descriptors,
     layouts,
     local_mem,
+    matrix_registers,
     pointers,
     raw_mlir,
     rows,
