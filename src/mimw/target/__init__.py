@@ -40,6 +40,8 @@ FEATURES: dict[str, str] = {
     "tasks": "tasks on warps of their own",
     "mbarrier": "barriers in shared memory that count bytes",
     "tma": "TMA",
+    "tdm": "tensor data mover (TDM)",
+    "descriptors": "engine that copies by tensor descriptors",
     "bulk": "bulk copies",
     "clusters": "clusters",
     "grid_barrier": "barrier among all CTAs of a grid",
@@ -151,15 +153,16 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
                   features=_EVERY_GPU | _EVERY_NVIDIA | features, **facts)
 
 
-def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
+def _amd(name: str, shared_kib: int, assembly: str, mma: str, features: frozenset[str] = frozenset(), **facts) -> Target:
+    return Target(name, "hip", name, features=_EVERY_GPU | features, shared_bytes=shared_kib * 1024, registers_per_cta=131072,
                   max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
-_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies", "multimem"))
+_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "descriptors", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies",
+                        "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}
 
@@ -173,7 +176,8 @@ TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8, multiprocessors=170),
     _amd("gfx942", 64, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=304),
     _amd("gfx950", 160, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=256),
-    _amd("gfx1250", 320, "gfx12", "wmma", warp_size=32, max_warps=32, max_registers_per_thread=1024),
+    _amd("gfx1250", 320, "gfx12", "wmma", frozenset(("tdm", "descriptors")), warp_size=32, max_warps=32,
+         max_registers_per_thread=1024),
     # Ascend C, "Kernel launch": at most 65535 blocks. Tiles lie in spaces, so that threads and registers limit nothing.
     Target("ascend_910b", "ascend", "ascend_910b", warp_size=1, shared_bytes=0, assembly="", mma="cube", registers_per_cta=0,
            max_warps=1024, max_registers_per_thread=0, max_grid=(65535, ) * 3, multiprocessors=24, own_spaces=ASCEND_220X),

@@ -137,8 +137,8 @@ PASSES: tuple[Pass, ...] = (
             needs="target"),
     rewrite("expand_dsa", expand_dsa, "local memories of other chips become registers and shared memory on a GPU: no later pass, "
             "no emission knows them there", after="pipeline_dsa", needs="target masked_views"),
-    rewrite("descriptors_by_pointers", descriptors_by_pointers, "tensor descriptors of plain kernels are pointers where there is "
-            "no TMA: the check of the target would refuse them", needs="target"),
+    rewrite("descriptors_by_pointers", descriptors_by_pointers, "tensor descriptors are AMD's data mover's where there is no TMA, "
+            "or of plain kernels pointers: the check of the target would refuse them", needs="target"),
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then",
           after="descriptors_by_pointers"),
     check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),

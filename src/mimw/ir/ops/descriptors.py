@@ -4,8 +4,8 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
 
     %tile = descriptor_load %descriptor (%row, %column)      touches="descriptor=async-read"
 
-Of Triton's own, by_pointers says that they are masked accesses by pointers, as on chips without TMA
-(passes/descriptors_by_pointers.py).
+Of Triton's own, by_pointers says that they are masked accesses by pointers, as on chips without such engines, and by_mover that
+AMD's tensor data mover does them (passes/descriptors_by_pointers.py).
 """
 
 from ..type_rules import described, scalar
@@ -14,13 +14,14 @@ from .table import define
 
 define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape signed:const padding:@PADDING_OPTION",
        lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write",
-       attrs="by_pointers:#bool?", needs="tma", word="tl.make_tensor_descriptor")
+       attrs="by_pointers:#bool? by_mover:#bool?", needs="descriptors", word="tl.make_tensor_descriptor")
 define("descriptor_load", "descriptor:Descriptor offsets:int* cache_policy:const?", described, "free", "read",
-       attrs="by_pointers:#bool?",
-       touches="descriptor=async-read", copy="in", time="copy", needs="tma", word="desc.load", cost="global",
+       attrs="by_pointers:#bool? by_mover:#bool?",
+       touches="descriptor=async-read", copy="in", time="copy", needs="descriptors", word="desc.load", cost="global",
        traits="collective")
-define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write", attrs="by_pointers:#bool?",
-       touches="descriptor=async-write", copy="out", time="store", needs="tma", word="desc.store", traits="collective")
+define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
+       attrs="by_pointers:#bool? by_mover:#bool?",
+       touches="descriptor=async-write", copy="out", time="store", needs="descriptors", word="desc.store", traits="collective")
 define("descriptor_reduce", "kind:@DESCRIPTOR_REDUCE_KIND descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
        attrs="by_pointers:#bool?", touches="descriptor=async-write", copy="out", traits="reduces collective",
        needs="tma", word="desc.atomic_*")

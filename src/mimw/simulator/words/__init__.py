@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     libdevice,
     memory,
     mma,
+    mover,
     multimem,
     named_barriers,
     pairs,
