@@ -46,6 +46,7 @@ from .check_target import check_target
 from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
+from .count_moves import count_moves
 from .descriptors_by_pointers import descriptors_by_pointers
 from .double_operands import double_operands
 from .drop_unused import drop_unused
@@ -163,6 +164,7 @@ PASSES: tuple[Pass, ...] = (
     check("peers", check_peers, "refuses pointers into a peer's memory where this GPU's own are wanted"),
     check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
     check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
+    rewrite("count_moves", count_moves, "waits for tokens of AMD's data mover wait for a number of copies"),
     rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "
             "and remote views are the author's even if unused", after="tasks cluster"),
     check("aliases", check_aliases, "remarks on storages that no buffer uses", after="drop_unused"),

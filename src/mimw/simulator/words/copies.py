@@ -21,7 +21,7 @@ from ..costs.abstract import COPY_LATENCY, TMA_LATENCY, transfer
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task, Wait, all_but
-from ..memory.global_tensors import by_tma
+from ..memory.global_tensors import by_mover, by_tma
 from ..memory.mbarriers import single
 from ..memory_model import ASYNC
 
@@ -37,7 +37,10 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
 
 
 def check_corner(task: Task, op: Op, descriptor, offsets: list[int]) -> None:
-    """Refuse a block that begins where TMA cannot, of whatever op that copies one."""
+    """Refuse a block that begins where TMA cannot, of whatever op that copies one, and a padding that AMD's data mover cannot."""
+    if by_mover(op) and descriptor.nan and op.row.copy != "out":
+        raise fail(IllegalCopy, task, op, f"{op.row.word}: its descriptor pads with NaN, and the data mover of the chip pads with zeros",
+                   hint="describe the tensor with padding=\"zero\"")
     if not by_tma(op):
         return
     problem = corner_problem(offsets, descriptor.shape, descriptor.dtype.itemsize, writes=op.row.copy == "out")

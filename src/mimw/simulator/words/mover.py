@@ -14,7 +14,7 @@ from ..costs.abstract import TMA_LATENCY
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task
-from .copies import issue, wait_for_groups
+from .copies import check_corner, issue, wait_for_groups
 
 _QUEUE, _ENGINE = "tdm", "TDM"
 
@@ -30,6 +30,7 @@ def tdm_place(task, op):
 def tdm_load(task, op):
     descriptor, view, memory = task.env[op.descriptor], task.env[op.buffer], task.memory
     start = [0] * len(descriptor.block)
+    check_corner(task, op, descriptor, start)
 
     def land(copy: InFlight) -> None:
         view.arrive(copy, descriptor.read(memory, start, task, op))
