@@ -36,7 +36,7 @@ def test_the_table_for_the_documentation():
     table = word_targets()
     assert table["async_dot"] == ("sm_90a", "sm_100a", "sm_103a") and table["async_dot_wait"] == ("sm_90a", )
     assert table["tmem"] == ("sm_100a", "sm_103a")
-    assert table["desc.load"] == tuple(name for name, chip in TARGETS.items() if chip.has("tma"))
+    assert table["desc.load"] == tuple(name for name, chip in TARGETS.items() if chip.has("descriptors"))
     assert "local_alloc" not in table  # every target has it
 
 
@@ -44,12 +44,13 @@ def test_the_table_for_the_documentation():
     ("sm_80", "mma", 32, 0, {"zero_fill"}), ("sm_90a", "wgmma", 32, 0, {"tma", "wgmma", "clusters"}),
     ("sm_100a", "tcgen05", 32, 512 * 128 * 4, {"tma", "preferred_cluster"}),
     ("sm_120a", "mma", 32, 0, {"tma", "preferred_cluster"}),
-    ("gfx942", "mfma", 64, 0, set()), ("gfx1250", "wmma", 32, 0, set())])
+    ("gfx942", "mfma", 64, 0, set()), ("gfx1250", "wmma", 32, 0, {"tdm", "descriptors"})])
 def test_what_a_chip_has(name, mma, warp, tensor_memory, features):
     """Blackwell's sm_120 has no tensor memory, and wgmma is Hopper's alone."""
     chip = TARGETS[name]
     assert (chip.mma, chip.warp_size, chip.space("tmem")) == (mma, warp, tensor_memory)
-    assert {feature for feature in ("tma", "wgmma", "clusters", "preferred_cluster", "zero_fill") if chip.has(feature)} >= features
+    looked_at = ("tma", "tdm", "descriptors", "wgmma", "clusters", "preferred_cluster", "zero_fill")
+    assert {feature for feature in looked_at if chip.has(feature)} >= features
     assert chip.has("wgmma") == (mma == "wgmma") and chip.has("zero_fill") == (chip.assembly == "ptx")
     assert chip.features <= set(FEATURES) and chip.space("smem") == chip.shared_bytes
 

@@ -90,7 +90,8 @@ NOTES = """## Said once
   offset: the engine has no 16-byte rule. A block that begins in front of the tensor (a negative offset) is wholly outside of it
   there: it reads as zeros, and a store of it is dropped. It pads with zeros only. A buffer that is pinned to a layout which the
   engine does not write lies in plain rows, with a warning. None of that code has run on a chip.
-* `wait_signal` and `world_barrier` on gfx942 and gfx950 are assembly that LLVM's assembler takes; none of it has run on a chip.
+* `wait_signal` and `world_barrier` on gfx942, gfx950 and gfx1250 are assembly that LLVM's assembler takes; none of it has run
+  on a chip.
 * Named barriers count warps: `named_barrier_wait(14, 32)` in a task of four warps is four rounds, and orders nothing between tasks.
 * `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper. There `pred` holds
   for the arrivals on `mBarriers`, too. No chip of sm_100 was at hand: its words are compiled, their PTX and SASS asserted, and

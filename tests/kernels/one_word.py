@@ -14,6 +14,7 @@ import mimw.tlx as tlx
 from tests.lowering.harness import Case
 
 HOPPER, BLACKWELL, AMD = ("sm_90a", ), ("sm_90a", "sm_100a"), ("gfx942", "gfx950", "gfx1250")
+MOVER = ("gfx1250", )
 ANYWHERE = ("sm_90a", "sm_80", "sm_100a", *AMD)
 
 CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
@@ -114,6 +115,26 @@ def barrier_arrive_wait(x):
     tl.store(x, 1.0)
 
 
+@case(MOVER, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})
+@mimw.jit
+def async_amd_descriptor_load(x, row):
+    tiles = tlx.local_alloc((64, 64), tl.float16, 3)
+    tlx.amd_descriptor_prefetch_tensor(x, [row, 64], pred=row > 0, speculative=True)
+    there = tlx.update_tensor_descriptor(x, add_offsets=[row, 0], clamp_bounds=True)
+    tlx.async_amd_descriptor_load(there, tiles[0], pred=row > 0)
+    tlx.async_amd_descriptor_load_fused([(there, tiles[1], 1), (x, tiles[2], 2)])
+    tlx.async_amd_descriptor_wait(0)
+
+
+@case(MOVER, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})
+@mimw.jit
+def async_amd_descriptor_store(x, row):
+    tile = tlx.local_alloc((64, 64), tl.float16, 1)
+    tlx.local_store(tile[0], tl.zeros((64, 64), tl.float16))
+    tlx.async_amd_descriptor_store(x, tile[0], [row, 0])
+    tlx.async_amd_descriptor_wait(0)
+
+
 @case(BLACKWELL, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})
 @mimw.jit
 def async_descriptor_load(x, row):
@@ -191,14 +212,14 @@ def clock64(x):
     tl.store(x, tlx.clock64() - start)
 
 
-@case(BLACKWELL, {"x": "tensordesc<fp32[32,32]>", "row": "i32"})
+@case((*BLACKWELL, *MOVER), {"x": "tensordesc<fp32[32,32]>", "row": "i32"})
 @mimw.jit
 def desc_load_store(x, row):
     tlx.fence("gpu")
     x.store([row, 32], x.load([row, 0]) + 1)
 
 
-@case(BLACKWELL, {"x": "*fp32", "rows": "i32"})
+@case((*BLACKWELL, *MOVER), {"x": "*fp32", "rows": "i32"})
 @mimw.jit
 def make_tensor_descriptor(x, rows):
     tlx.fence("gpu")

@@ -79,25 +79,3 @@ def test_scheduling_barrier(kernel):
         amd(tlx.amd_sched_barrier, 0x1000)
     with pytest.raises(NotYet, match="amd_sched_barrier"):
         amd(tlx.amd_sched_barrier, 1)
-
-
-def test_tensor_data_mover(kernel):
-    amd = Kernel("gfx1250")
-    desc = amd.descriptor("d", tl.float16, 64, 64)
-    calls = {"async_amd_descriptor_load": (desc, None, [0, 0]), "async_amd_descriptor_store": (desc, None, [0, 0]),
-             "amd_descriptor_prefetch_tensor": (desc, [0, 0]), "async_amd_descriptor_wait": (),
-             "update_tensor_descriptor": (desc, [0, 0]),
-             "async_amd_descriptor_load_fused": ([(desc, None, 1), (desc, None, 2)], )}
-    for name, args in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            amd(getattr(tlx, name), *args)
-        with pytest.raises(AssertionError, match=f"{name} is only available on TDM-capable targets"):
-            kernel(getattr(tlx, name), *args)
-    with pytest.raises(AssertionError, match="expected 2 offsets, but got 1"):
-        amd(tlx.async_amd_descriptor_load, desc, None, [0])
-    with pytest.raises(ValueError, match="disjoint"):
-        amd(tlx.async_amd_descriptor_load_fused, [(desc, None, 1), (desc, None, 3)])
-    with pytest.raises(ValueError, match="at least one"):
-        amd(tlx.update_tensor_descriptor, desc)
-    with pytest.raises(ValueError, match="not both"):
-        amd(tlx.async_amd_descriptor_wait, 1, tokens=[None])

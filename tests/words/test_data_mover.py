@@ -148,8 +148,8 @@ def test_a_fused_load_is_one_instruction():
 
 
 def test_the_methods_compile():
-    compiled = compile_kernel(by_methods, {"x_desc": "tensordesc<fp16[16,32]>", "y": "*fp16", "row": "i32"}, {"BM": 16, "BN": 32}, GFX,
-                              {"num_warps": 4})
+    types = {"x_desc": "tensordesc<fp16[16,32]>", "y": "*fp16", "row": "i32"}
+    compiled = compile_kernel(by_methods, types, {"BM": 16, "BN": 32}, GFX, {"num_warps": 4})
     assert compiled.stage("hsaco")[:4] == b"\x7fELF"
     assert [line.split()[0] for line in instructions(compiled, "tensor_")] == ["tensor_load_to_lds", "tensor_store_from_lds"]
 

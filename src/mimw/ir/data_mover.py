@@ -29,7 +29,7 @@ def tensor_problem(shape: Sequence[int], strides: Sequence[int], rank: int) -> t
         return (f"its last dimension has stride {strides[-1]}, and the data mover takes rows of neighbours only, stride 1",
                 "make the tensor contiguous along its last dimension")
     if not all(0 <= stride < _STRIDE_END for stride in strides):
-        return f"its strides are {tuple(strides)}, and strides are 0 to 2^48 - 1 elements", "describe a tensor with ascending strides"
+        return f"its strides are {tuple(strides)}, and those are 0 to 2^48 - 1 elements", "describe a tensor whose strides ascend"
     return None
 
 

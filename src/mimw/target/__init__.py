@@ -161,8 +161,8 @@ def _amd(name: str, shared_kib: int, assembly: str, mma: str, features: frozense
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
 _EVERY_GPU = frozenset(("peers", "native"))
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
-_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "descriptors", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies",
-                        "multimem"))
+_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "descriptors", "bulk", "clusters", "grid_barrier", "dependent_launch",
+                        "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}
 

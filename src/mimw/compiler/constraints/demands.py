@@ -87,8 +87,8 @@ def _block(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 
 def yielding_to_pins(found: list[Requirement]) -> list[Requirement]:
     """The requirements, those of blocks as the author of the buffer has it: with another swizzle than the widest, with none, or
-    padded for fp4. TMA can write each of these; what else is pinned stays a disagreement. AMD's data mover knows rows alone: the word
-    has warned, and the pin is none."""
+    padded for fp4. TMA can write each of these; what else is pinned stays a disagreement. AMD's data mover knows rows alone: the
+    word has warned, and the pin is none."""
     moved = [(one.alloc, one.layouts) for one in found if isinstance(one.layouts, Moved)]
     found = [one for one in found if not (one.pins and isinstance(one.layouts, Exactly) and any(
         alloc is one.alloc and not wanted.accepts(one.layouts.layout) for alloc, wanted in moved))]

@@ -5,8 +5,8 @@ newest of these for certain; the same object if no wait has tokens. For example:
 
     %a = tdm_load ..; %b = tdm_load ..; tdm_wait pending=0, [%a]         becomes pending=1
 
-A copy under an `if`, in a loop or in another block than the wait may not be started, or more than once: it counts as none, and a token
-that another block made as the newest of all. So a wait may wait for more, never for less.
+A copy under an `if`, in a loop or in another block than the wait may not be started, or more than once: it counts as none, and a
+token that another block made as the newest of all. So a wait may wait for more, never for less.
 """
 
 from __future__ import annotations

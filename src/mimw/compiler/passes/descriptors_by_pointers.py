@@ -1,7 +1,7 @@
 """Triton's own accesses by tensor descriptors on chips without TMA: by AMD's data mover, or by pointers.
 
 Input: a program and its target. Output: the program whose ops on descriptors say that they go `by_mover` on a chip that has one, or
-`by_pointers`, as Triton does it in a kernel that is Triton's alone; the same object where the chip has TMA, or where there is neither.
+`by_pointers`, as Triton does it in a kernel that is Triton's alone; the same object where the chip has TMA, or there is neither.
 For example, for gfx942 and gfx1250:
 
     descriptor_store %y [%row, %column] %tile       gets by_pointers=True: any offset will do, what is outside is left alone

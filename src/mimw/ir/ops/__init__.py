@@ -82,8 +82,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     which that attribute is true, or that operand has that value; `word` is the op as an author knows it
     lies            how a buffer has to lie in shared memory for the op, an entry for each operand: `view`, as what it is a view of;
                     `free`, in any layout, read or written tile by tile by threads; `tile`, in any layout of the whole tile;
-                    `block`, as TMA moves a descriptor's block; `moved`, as AMD's data mover does, in plain rows with padding if the author
-                    pins that; `gathered`, as TMA moves a block of the tile's shape; `lhs` or
+                    `block`, as TMA moves a descriptor's block; `moved`, as AMD's data mover does, in plain
+                    rows, padded if the author says so; `gathered`, as TMA moves a block of the tile's shape; `lhs` or
                     `rhs`, as wgmma reads that operand; `left` or `right`, as tcgen05.mma does; `columns`, in tensor memory;
                     `packed`, as tcgen05.cp reads what goes there; `rows`, a tile in plain rows, or `elements` picked from some;
                     `bytes`, its elements one after the other; `alike`, as the other operand marked so; `picked`, best in plain

@@ -12,18 +12,18 @@ from ..type_rules import scalar
 from ..types import TOKEN
 from .table import define
 
-define("tdm_place", "descriptor:Descriptor add:int* bounds:int* predicate:i1?", lambda args, attrs: (args[0].type, ), "none", "pure",
-       ours=True, attrs="clamp:#bool?", view_of="descriptor", view="moved", needs="tdm", word="update_tensor_descriptor",
-       doc="The descriptor `add` elements further, with `bounds` as extents from there on, and copying if `predicate`; what is empty "
-       "or left out stays. attrs: clamp, if the extents get less by `add`: 0 at least, and where `add` is negative.")
+define("tdm_place", "descriptor:Descriptor add:int* bounds:int* predicate:i1?", lambda args, attrs: (args[0].type, ), "none",
+       "pure", ours=True, attrs="clamp:#bool?", view_of="descriptor", view="moved", needs="tdm", word="update_tensor_descriptor",
+       doc="The descriptor `add` elements further, with `bounds` as extents from there on, and copying if `predicate`; what is "
+       "empty or left out stays. attrs: clamp, if the extents get less by `add`: 0 at least, and where `add` is negative.")
 define("tdm_load", "descriptor:Descriptor buffer:Buffer", scalar(TOKEN), "none", "read write async", ours=True,
        attrs="cache:#str? warps:#int? more:#bool?", touches="descriptor=read buffer=write", copy="in", time="copy", needs="tdm",
        word="async_amd_descriptor_load", cost="sync", traits="mover", lies="buffer=moved",
-       doc="The block at the descriptor's place into the buffer, zeros outside of the tensor. attrs: cache modifier; warps, a mask of "
-       "those that copy; more, if the next load belongs to the same copy, by other warps.")
+       doc="The block at the descriptor's place into the buffer, zeros outside of the tensor. attrs: cache modifier; warps, a mask "
+       "of those that copy; more, if the next load belongs to the same copy, by other warps.")
 define("tdm_store", "descriptor:Descriptor buffer:Buffer", None, "none", "read write async", ours=True,
-       touches="descriptor=write buffer=read", copy="out", time="store", needs="tdm", word="async_amd_descriptor_store", cost="sync",
-       traits="mover", lies="buffer=moved",
+       touches="descriptor=write buffer=read", copy="out", time="store", needs="tdm", word="async_amd_descriptor_store",
+       cost="sync", traits="mover", lies="buffer=moved",
        doc="The buffer to the block at the descriptor's place, less what is outside of the tensor.")
 define("tdm_wait", "pending:#int tokens:Token*", scalar(TOKEN), "none", "sync wait", ours=True, time="wait", needs="tdm",
        word="async_amd_descriptor_wait", cost="sync",

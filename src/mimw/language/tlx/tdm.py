@@ -21,7 +21,7 @@ from ...errors import KernelError, KernelWarning
 from ...ir import warn_at
 from ...ir.data_mover import layout_problem, warps_problem
 from ...target import TARGETS, Target
-from ..core import word
+from ..core import chip_of, word
 from ..descriptor_methods import needs_descriptor
 from ..refuse import refuse
 from .arguments import index_handle, is_int, predicate_handle, single_buffer
@@ -53,7 +53,8 @@ def async_amd_descriptor_load(desc, result, offsets=None, pred=None, clamp_bound
                a barrier. What this task did to `result` before -> the copy
     errors:    AssertionError on chips other than gfx1250 and for another number of offsets; KernelError for anything but a
                descriptor or one buffer, and for a buffer of another shape or dtype
-    warns:     KernelWarning (a UserWarning) if `result` is pinned to a layout that the engine does not write; it then lies in plain rows
+    warns:     KernelWarning (a UserWarning) if `result` is pinned to a layout that the engine does not write; it then lies in
+               plain rows
     lowers to: amdg.update_tensor_descriptor, amdg.async_tdm_copy_global_to_local (tensor_load_to_lds)
     example:   token = tlx.async_amd_descriptor_load(desc, tile[0], [m, k])
     """
@@ -75,8 +76,8 @@ def async_amd_descriptor_load_fused(members, cache_modifier: tl.constexpr = "", 
     returns:   a token of all of them
     orders:    as async_amd_descriptor_load
     errors:    AssertionError on chips other than gfx1250; ValueError for another number of members, masks that overlap or
-               that no copy can have, ranks that differ, and another modifier; TypeError for another member; KernelError as
-               async_amd_descriptor_load, and for a mask with warps that the task does not have
+               that no copy can have, ranks that differ, and another modifier; TypeError for another member; KernelError for
+               what is not one buffer, for one of another shape or dtype, and for warps that the task does not have
     lowers to: amdg.async_tdm_fused_copy_global_to_local (one tensor_load_to_lds)
     example:   token = tlx.async_amd_descriptor_load_fused([(a, A[0], 3), (b, B[0], 12)])
     """
@@ -102,7 +103,8 @@ def async_amd_descriptor_store(desc, source, offsets=None, clamp_bounds: tl.cons
                source - one buffer of the block's shape and dtype, in plain rows, maybe with padding behind each
     orders:    what this task wrote to `source` before -> the copy; the copy -> what this task does after waiting. Do not
                overwrite `source` before that
-    errors:    as async_amd_descriptor_load
+    errors:    AssertionError on chips other than gfx1250 and for another number of offsets; KernelError for anything but a
+               descriptor or one buffer, and for a buffer of another shape or dtype
     warns:     KernelWarning as async_amd_descriptor_load
     lowers to: amdg.update_tensor_descriptor, amdg.async_tdm_copy_local_to_global (tensor_store_from_lds)
     example:   tlx.async_amd_descriptor_store(desc, tile[0], [m, n])
@@ -159,8 +161,8 @@ def amd_descriptor_prefetch_tensor(desc, offsets, pred=None, speculative: tl.con
     if offsets is None:
         refuse(AssertionError, f"{name}: expected {len(desc.block_shape)} offsets, but got none")
     _check_copy(name, desc, offsets)
-    _semantic.builder.record("tdm_prefetch", desc.handle, _numbers(name, offsets, _semantic), predicate_handle(name, pred, _semantic),
-                             speculative=bool(speculative))
+    on = predicate_handle(name, pred, _semantic)
+    _semantic.builder.record("tdm_prefetch", desc.handle, _numbers(name, offsets, _semantic), on, speculative=bool(speculative))
 
 
 @word
@@ -207,7 +209,8 @@ def mover_chip(semantic) -> Target | None:
 def _needs_mover(name: str, semantic) -> None:
     if mover_chip(semantic) is None:
         have = ", ".join(chip.name for chip in TARGETS.values() if chip.has("tdm"))
-        refuse(AssertionError, f"{name} is only available on TDM-capable targets, not on {semantic.builder.options.arch}",
+        here = chip_of(semantic) or semantic.builder.options.arch
+        refuse(AssertionError, f"{name} is only available on TDM-capable targets, not on {here}",
                mend=f"compile for {have}, or copy by tlx.async_load, which every chip has")
 
 
@@ -246,8 +249,8 @@ def _moved(name: str, parameter: str, desc, buffer, stores: bool, semantic):
     shape = getattr(pinned, "shape", block)      # of the whole buffer, where a layout is for one shape and this is a part
     layout = None if pinned is None else pinned.to_ir(shape, desc.dtype.primitive_bitwidth)
     if layout is not None and (problem := layout_problem(layout, desc.dtype.primitive_bitwidth, block, stores)):
-        warn_at(KernelWarning, f"{name}: `{parameter}` is pinned to {layout}, which the data mover does not know: {problem}. The buffer "
-                "lies in plain rows instead", semantic.builder.site)
+        warn_at(KernelWarning, f"{name}: `{parameter}` is pinned to {layout}, which the data mover does not know: {problem}. The "
+                "buffer lies in plain rows instead", semantic.builder.site)
     return buffer
 
 

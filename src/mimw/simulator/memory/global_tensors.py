@@ -47,8 +47,8 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class GlobalTensor:
-    """A descriptor at run time. `shape` and `strides` in elements, the last stride 1; `rounds`: fp32 reads as tf32; by one that is not
-    `on` nothing is copied."""
+    """A descriptor at run time. `shape` and `strides` in elements, the last stride 1; `rounds`: fp32 reads as tf32; by one that is
+    not `on` nothing is copied."""
 
     address: int
     shape: tuple[int, ...]

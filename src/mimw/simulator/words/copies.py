@@ -39,7 +39,7 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
 def check_corner(task: Task, op: Op, descriptor, offsets: list[int]) -> None:
     """Refuse a block that begins where TMA cannot, of whatever op that copies one, and a padding that AMD's data mover cannot."""
     if by_mover(op) and descriptor.nan and op.row.copy != "out":
-        raise fail(IllegalCopy, task, op, f"{op.row.word}: its descriptor pads with NaN, and the data mover of the chip pads with zeros",
+        raise fail(IllegalCopy, task, op, f"{op.row.word}: its descriptor pads with NaN, and the chip's data mover pads with zeros",
                    hint="describe the tensor with padding=\"zero\"")
     if not by_tma(op):
         return

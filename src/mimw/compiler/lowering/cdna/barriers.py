@@ -13,8 +13,12 @@ from ..asm import sync
 from ..emitter import Emitter, emits
 
 _GFX9 = "buffer_wbl2 {0}\ns_waitcnt vmcnt(0) lgkmcnt(0)\nbuffer_inv {0}"
-_GFX12 = ("global_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0\n"
-          "global_inv scope:{0}\ns_wait_loadcnt 0x0")
+WRITE_BACK = "s_wait_storecnt 0x0\nglobal_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0"     # gfx12's
+_GFX12 = WRITE_BACK + "\nglobal_inv scope:{0}\ns_wait_loadcnt 0x0"
+
+# On gfx1250 LLVM has waves run in a mode in which only this keeps a memory instruction from reading a register that the vector unit
+# is still to write, and the unit from writing one that such an instruction is still to read. LLVM does not know what assembly does.
+SETTLED = "s_wait_alu depctr_va_vdst(0) depctr_vm_vsrc(0)"
 
 
 @emits("fence", assembly="gfx9")

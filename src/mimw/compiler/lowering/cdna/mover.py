@@ -44,12 +44,11 @@ def tdm_load(emitter: Emitter, op: Op):
         return found
 
     emitter.take(belongs)
-    descriptors, buffers = ([emitter.of(getattr(one, name)) for one in members] for name in ("descriptor", "buffer"))
+    places, tiles = ([emitter.of(getattr(one, name)) for one in members] for name in ("descriptor", "buffer"))
     if len(members) == 1:
-        emitter.builder.create_async_tdm_copy_global_to_local(descriptors[0], buffers[0], mlir.value(), cache, op.attrs.get("warps"))
+        emitter.builder.create_async_tdm_copy_global_to_local(places[0], tiles[0], mlir.value(), cache, op.attrs.get("warps"))
     else:
-        emitter.builder.create_async_tdm_fused_copy_global_to_local(descriptors, buffers, [one.attrs["warps"] for one in members],
-                                                                    cache)
+        emitter.builder.create_async_tdm_fused_copy_global_to_local(places, tiles, [one.attrs["warps"] for one in members], cache)
     return []
 
 

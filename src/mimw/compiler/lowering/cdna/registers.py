@@ -10,6 +10,7 @@ from __future__ import annotations
 from ....ir import Op
 from ..asm import thread_in_task
 from ..emitter import Emitter, emits
+from .barriers import SETTLED
 
 
 @emits("thread_id", assembly="gfx9")
@@ -19,7 +20,8 @@ def thread_id(emitter: Emitter, op: Op):
     the work-item's id."""
     if op.axis:  # Triton launches AMD work-groups along x alone
         return emitter.builder.get_int32(0)
-    return _read(emitter, "v_mov_b32 $0, $1", "=v,v", emitter.builder.get_int32_ty(), [thread_in_task(emitter)])
+    settled = f"\n{SETTLED}" if emitter.target.assembly == "gfx12" else ""
+    return _read(emitter, f"v_mov_b32 $0, $1{settled}", "=v,v", emitter.builder.get_int32_ty(), [thread_in_task(emitter)])
 
 
 @emits("clock64", assembly="gfx9")
