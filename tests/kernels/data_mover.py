@@ -87,6 +87,21 @@ def fused(x, y, z, on, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @mimw.jit
+def slotted(x, y, rows, n, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Group g of n has rows - g rows: its descriptor is made in a slot, and read there."""
+    slots = tlx.allocate_tensor_descriptor(2)
+    tile = tlx.local_alloc((ROWS, COLS), tl.float16, 1)
+    out = tlx.make_tensor_descriptor(None, y, [n * ROWS, COLS], [COLS, 1], [ROWS, COLS])
+    for g in range(n):
+        tlx.make_tensor_descriptor(slots[g % 2], x + g * rows * COLS, [rows - g, COLS], [COLS, 1], [ROWS, COLS])
+        desc = tlx.reinterpret_tensor_descriptor(slots[g % 2], [ROWS, COLS], tl.float16)
+        tlx.async_amd_descriptor_load(desc, tile[0], [0, 0])
+        tlx.async_amd_descriptor_wait(0)
+        tlx.async_amd_descriptor_store(out, tile[0], [g * ROWS, 0])
+        tlx.async_amd_descriptor_wait(0)
+
+
+@mimw.jit
 def by_methods(x_desc, y, row, BM: tl.constexpr, BN: tl.constexpr):
     """Triton's own accesses by descriptors beside a word of ours."""
     tlx.fence("gpu")

@@ -12,7 +12,7 @@ import mimw.tlx as tlx
 from mimw.errors import DataRace, KernelWarning, SimulationError, UnfinishedAtExit
 from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly, to_ttgir
-from tests.kernels.data_mover import by_methods, copied, copied_back, fused, ring_sums, ringed, rings
+from tests.kernels.data_mover import by_methods, copied, copied_back, fused, ring_sums, ringed, rings, slotted
 
 GFX = "gfx1250"
 COPIED = {"x": "*fp16", "y": "*fp16", "M": "i32", "N": "i32", "row": "i32", "column": "i32"}
@@ -84,6 +84,22 @@ def test_the_methods_of_descriptors(row):
     if row >= 0:
         want[:len(x[row:row + 16])] = x[row:row + 16] * 2
     assert (y == want).all()
+
+
+def test_descriptors_in_slots():
+    """Read past the caches, behind a fence of the writer: they are numbers in global memory."""
+    x = (np.arange(5 * 16 * 64) % 512).astype(np.float16).reshape(5, 16, 64)
+    y, want = np.full_like(x, -1), x.copy()
+    for g in range(5):
+        want[g, 16 - g:] = 0
+    mimw.simulate(slotted, (1, ), x, y, 16, 5, 16, 64, target=GFX, races=True)
+    assert (y == want).all()
+    types = {"x": "*fp16", "y": "*fp16", "rows": "i32", "n": "i32"}
+    compiled = compile_kernel(slotted, types, {"ROWS": 16, "COLS": 64}, GFX, {"num_warps": 4})
+    assert compiled.stage("hsaco")[:4] == b"\x7fELF" and compiled.metadata.global_scratch_size == 256
+    assert len(instructions(compiled, "tensor_load_to_lds")) == 1
+    loads = [line for line in instructions(compiled, "global_load_b64") if "scope:SCOPE_SYS" in line]
+    assert len(loads) == 4 and instructions(compiled, "global_wb")
 
 
 @mimw.jit

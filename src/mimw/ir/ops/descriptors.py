@@ -28,14 +28,14 @@ define("descriptor_reduce", "kind:@DESCRIPTOR_REDUCE_KIND descriptor:Descriptor 
 define("prefetch_descriptor", "descriptor:Descriptor", None, "none", "read", ours=True,
        needs="tma", word="prefetch(tensormap=True)", cost="sync", doc="A hint: the descriptor will be used soon.")
 define("descriptor_slots", "count:#int", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
-       needs="tma", word="allocate_tensor_descriptor",
-       doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
+       needs="descriptors", word="allocate_tensor_descriptor",
+       doc="Room for `count` descriptors in global memory, private to the CTA.")
 define("descriptor_slot", "slots:Slots index:int|#int", scalar(DescriptorSlots(0)), "none", "pure", ours=True,
        view_of="slots", view="slot")
 define("fill_descriptor_slot", "slot:Slot? base:ptr shape:int* strides:int* padding:@PADDING_OPTION",
-       lambda args, attrs: (attrs["type"], ), "none", "read write", ours=True, attrs="type:#type",
-       needs="tma", word="make_tensor_descriptor",
+       lambda args, attrs: (attrs["type"], ), "none", "read write", ours=True, attrs="type:#type by_mover:#bool?",
+       needs="descriptors", word="make_tensor_descriptor",
        doc="Makes a descriptor in a slot; `base` to `padding` as make_tensor_descriptor. attrs: type.")
 define("view_descriptor_slot", "slot:Slot?", lambda args, attrs: (attrs["type"], ), "none", "read", ours=True,
-       attrs="type:#type", needs="tma", word="reinterpret_tensor_descriptor",
+       attrs="type:#type", needs="descriptors", word="reinterpret_tensor_descriptor",
        doc="The descriptor that was made in a slot. attrs: type.")

@@ -38,10 +38,9 @@ def described(task, op, place: DescriptorPlace) -> GlobalTensor:
         problem = None
     if problem is not None:
         raise fail(SimulatorMisuse, task, op, f"this tensor descriptor cannot be: {problem[0]}", hint=problem[1])
+    place.touch(task, op, write=True)
     if by_mover(op):
-        place = None        # it is in registers
-    else:
-        place.touch(task, op, write=True)
+        place = None        # copies go by what is in registers
     return GlobalTensor(address, shape, steps, type_.shape, dtype, type_.signed, "nan" in str(op.padding).lower(), lies=place)
 
 

@@ -12,6 +12,7 @@ from ....ir import Op
 from ..asm import sync
 from ..emitter import Emitter, emits
 
+_GFX9_SCOPES, _GFX12_SCOPES = {"gpu": "sc1", "sys": "sc0 sc1"}, {"gpu": "SCOPE_DEV", "sys": "SCOPE_SYS"}
 _GFX9 = "buffer_wbl2 {0}\ns_waitcnt vmcnt(0) lgkmcnt(0)\nbuffer_inv {0}"
 WRITE_BACK = "s_wait_storecnt 0x0\nglobal_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0"     # gfx12's
 _GFX12 = WRITE_BACK + "\nglobal_inv scope:{0}\ns_wait_loadcnt 0x0"
@@ -22,16 +23,14 @@ SETTLED = "s_wait_alu depctr_va_vdst(0) depctr_vm_vsrc(0)"
 
 
 @emits("fence", assembly="gfx9")
-def fence_gfx9(emitter: Emitter, op: Op):
-    _fence(emitter, _GFX9.format({"gpu": "sc1", "sys": "sc0 sc1"}[op.scope]))
-
-
 @emits("fence", assembly="gfx12")
-def fence_gfx12(emitter: Emitter, op: Op):
-    _fence(emitter, _GFX12.format({"gpu": "SCOPE_DEV", "sys": "SCOPE_SYS"}[op.scope]))
+def fence_of_author(emitter: Emitter, op: Op):
+    fence(emitter, op.scope)
 
 
-def _fence(emitter: Emitter, assembly: str) -> None:
-    sync(emitter)       # a fence is each wave's own, and a signal behind it one thread's
-    emitter.builder.create_threadwise_inline_asm(assembly, "~{memory}", [], [], False)
+def fence(emitter: Emitter, scope: str) -> None:
+    """A fence of the whole task: it is each wave's own, and a signal behind it one thread's."""
+    assembly, scopes = (_GFX9, _GFX9_SCOPES) if emitter.target.assembly == "gfx9" else (_GFX12, _GFX12_SCOPES)
+    sync(emitter)
+    emitter.builder.create_threadwise_inline_asm(assembly.format(scopes[scope]), "~{memory}", [], [], False)
     sync(emitter)

@@ -4,6 +4,7 @@ Input: an op of `ir/ops/mover.py`, or an access by a descriptor. Output: Triton'
 
     tdm_place %d (%i, %j) clamp        amdg.update_tensor_descriptor %d add_offsets = [%i, %j] {clamp_bounds}
     tdm_load %there %tile              amdg.async_tdm_copy_global_to_local %there into %tile
+    fill_descriptor_slot %slot ..      tt.make_tensor_descriptor, and stores of what it is made of
     descriptor_load %d (%i, %j)        a tile for this call; both of the above; amdg.async_tdm_wait {num = 0}; ttg.local_load
 
 Each warp of the task copies its part, and waits for its own part; Triton's membar lets the task's warps meet behind a wait, and
@@ -16,6 +17,8 @@ from ....ir import Op
 from ...triton_port.builder import mlir
 from ..emitter import Emitter, emits
 from ..predicates import predicate
+from ..words.descriptors import make_tensor_descriptor
+from .barriers import fence
 
 _MODIFIERS = {"": "NONE", ".ca": "CA", ".cg": "CG", ".cs": "CS", ".cv": "CV"}
 
@@ -93,6 +96,40 @@ def descriptor_store(emitter: Emitter, op: Op):
     _store(emitter, _place(emitter, op.descriptor, emitter.of(op.offsets), [], mlir.value(), True), tile)
     builder.create_async_tdm_wait(0)
     builder.create_local_dealloc(tile)
+
+
+@emits("fill_descriptor_slot", assembly="gfx12")
+def fill_descriptor_slot(emitter: Emitter, op: Op):
+    """A descriptor is a value in registers; its slot holds what it is made of, one number of 64 bits behind the other."""
+    if op.slot is not None:
+        builder, wide = emitter.builder, emitter.builder.get_int64_ty()
+        numbers = [builder.create_ptr_to_int(emitter.of(op.base), wide),
+                   *(builder.create_int_cast(extent, wide, True) for extent in emitter.of(op.shape)), *emitter.of(op.strides)]
+        for index, number in enumerate(numbers):
+            builder.create_store(_entry(emitter, op, index), number, builder.get_cache_policy("none", "evict_normal"))
+        fence(emitter, "gpu")
+    return make_tensor_descriptor(emitter, op)
+
+
+@emits("view_descriptor_slot", assembly="gfx12")
+def view_descriptor_slot(emitter: Emitter, op: Op):
+    """The descriptor made once more, of numbers that are read past the caches: another task may have written them."""
+    builder, type_ = emitter.builder, op.result.type
+    base, *rest = (builder.create_load(_entry(emitter, op, index), builder.get_cache_policy("cv", "evict_normal"), False)
+                   for index in range(2 * len(type_.shape)))
+    extents, steps = rest[:len(type_.shape)], rest[len(type_.shape):]
+    pointer = builder.get_ptr_ty(emitter.types.element(type_.element), "global")
+    return builder.create_make_tensor_descriptor(
+        emitter.mlir_type(op.result), builder.create_int_to_ptr(base, pointer),
+        [builder.create_int_cast(extent, builder.get_int32_ty(), True) for extent in extents], [*steps, builder.get_int64(1)],
+        mlir.PADDING_OPTION.PAD_ZERO)
+
+
+def _entry(emitter: Emitter, op: Op, index: int):
+    """A pointer to a number in a slot."""
+    builder = emitter.builder
+    numbers = builder.create_bitcast(emitter.of(op.slot), builder.get_ptr_ty(builder.get_int64_ty(), "global"))
+    return builder.create_addptr(numbers, builder.get_int32(index)) if index else numbers
 
 
 def _staging(emitter: Emitter, op: Op):
