@@ -21,9 +21,9 @@ def test_the_order():
     assert [step.name for step in PASSES] == [
         "pipeline_dsa", "expand_dsa", "descriptors_by_pointers",
         "target", "pipes", "expand_pipes", "descriptors", "rows", "slot_arrays", "shared_pointers", "share_captures", "tasks",
-        "double_operands", "pairs", "pair_commits", "pair_copies", "cluster", "peers", "exclusive", "named_barriers", "drop_unused",
-        "aliases", "pad_fp4", "stage_scales", "tile_bytes", "place_aliases", "place_tensor_memory", "space_slots",
-        "accumulate_dots", "shared_operands", "trail_dots", "registers", "elements", "scaled_dots", "spaces", "paths", "overlap",
+        "double_operands", "pairs", "pair_commits", "pair_copies", "cluster", "peers", "exclusive", "named_barriers",
+        "count_moves", "drop_unused", "aliases", "pad_fp4", "stage_scales", "tile_bytes", "place_aliases", "place_tensor_memory",
+        "space_slots", "accumulate_dots", "shared_operands", "trail_dots", "registers", "elements", "scaled_dots", "spaces", "paths", "overlap",
         "shared",
         "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "group_barriers", "wait_pairs", "late_commits",
         "await_commits", "sync_clusters", "fence_barriers", "fence_globals", "fence_pairs", "fence_deliveries", "fence_handovers",
