@@ -164,6 +164,11 @@ def chip_of(semantic: Any) -> Target | None:
     return next((one for one in TARGETS.values() if one.arch == number), None)
 
 
+def target_of(semantic: Any) -> Target | None:
+    """The chip that the kernel is recorded for, of whatever vendor, if it is one that is known here."""
+    return chip_of(semantic) or TARGETS.get(str(semantic.builder.options.arch))
+
+
 def tensor_memory_columns(semantic: Any) -> int:
     """Columns of tensor memory of the target: 512 on sm_100a and sm_103a, 0 on all others, sm_120a among them."""
     chip = chip_of(semantic)

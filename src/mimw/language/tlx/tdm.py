@@ -21,7 +21,7 @@ from ...errors import KernelError, KernelWarning
 from ...ir import warn_at
 from ...ir.data_mover import layout_problem, warps_problem
 from ...target import TARGETS, Target
-from ..core import chip_of, word
+from ..core import target_of, word
 from ..descriptor_methods import needs_descriptor
 from ..refuse import refuse
 from .arguments import index_handle, is_int, predicate_handle, single_buffer
@@ -202,14 +202,14 @@ def update_tensor_descriptor(desc, add_offsets=None, set_bounds=None, pred=None,
 
 def mover_chip(semantic) -> Target | None:
     """The chip that the kernel is recorded for, if it has a tensor data mover."""
-    chip = TARGETS.get(str(semantic.builder.options.arch))
+    chip = target_of(semantic)
     return chip if chip is not None and chip.has("tdm") else None
 
 
 def _needs_mover(name: str, semantic) -> None:
     if mover_chip(semantic) is None:
         have = ", ".join(chip.name for chip in TARGETS.values() if chip.has("tdm"))
-        here = chip_of(semantic) or semantic.builder.options.arch
+        here = target_of(semantic) or semantic.builder.options.arch
         refuse(AssertionError, f"{name} is only available on TDM-capable targets, not on {here}",
                mend=f"compile for {have}, or copy by tlx.async_load, which every chip has")
 

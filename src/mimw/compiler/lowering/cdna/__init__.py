@@ -5,4 +5,4 @@ Input: an op. Output: assembly in Triton's IR, or Triton's ops for engines of th
     clock64        s_memtime $0
 """
 
-from . import barriers, mover, registers, world  # noqa: F401
+from . import barriers, mover, prefetch, registers, world  # noqa: F401

@@ -78,7 +78,7 @@ s_and_b64 exec, exec, vcc
 s_branch 3b
 4:
 s_mov_b64 exec, s[20:21]""",
-    taken="~{vcc},~{v2},~{v3},~{s20},~{s21},~{s22},~{s23}",
+    taken="~{vcc},~{scc},~{v2},~{v3},~{s20},~{s21},~{s22},~{s23}",
     trap="""v_cmp_ne_u32 vcc, 0, $0
 s_cbranch_vccz 1f
 s_trap 2
@@ -128,7 +128,7 @@ s_branch 3b
 4:
 s_mov_b32 exec_lo, s20
 {SETTLED}""",
-    taken="~{vcc},~{v2},~{v3},~{s20},~{s22}",
+    taken="~{vcc},~{scc},~{v2},~{v3},~{s20},~{s22}",
     trap="""v_cmp_ne_u32 vcc_lo, 0, $0
 s_cbranch_vccz 1f
 s_trap 2
