@@ -44,7 +44,8 @@ def test_a_ballot_is_a_comparison():
     assert compiled.stage("hsaco")[:4] == b"\x7fELF"
     tile, one = ([re.sub(r"\bv\d+\b", "v", line) for line in piece] for piece in pieces(compiled))
     vote, given = "v_cmp_ne_u32 vcc_lo, 0, v", "v_mov_b32 v, vcc_lo"
-    assert tile == [SETTLED, "v_mov_b32 v, v", "v_or_b32 v, v, v", vote, "s_and_b32 vcc_lo, vcc_lo, 0xffff00ff", given, given, SETTLED]
+    near_tile = [SETTLED, "v_mov_b32 v, v", "v_or_b32 v, v, v", vote, "s_and_b32 vcc_lo, vcc_lo, 0xffff00ff", given, given, SETTLED]
+    assert tile == near_tile
     assert one == [SETTLED, "v_mov_b32 v, v", vote, "s_and_b32 vcc_lo, vcc_lo, 0xffffffff", given, SETTLED]
 
 

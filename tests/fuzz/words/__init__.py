@@ -46,5 +46,6 @@ def load_all() -> None:
         "tensor_views",
         "products",
         "rows",
+        "mover",
     ):
         import_module(f".{name}", __package__)
