@@ -3,8 +3,15 @@
 The counter is the task's own (`s_wait_tensorcnt`), so each table has one task; what goes to another one takes a barrier besides.
 """
 
+from dataclasses import replace
+
 import pytest
 
+from benchmarks.mutants import mutants
+from mimw.compiler.passes import run_passes
+from mimw.runtime.simulate import prepare
+from mimw.target import target
+from mimw.tools.check import Search
 from tests.kernels.data_mover import rings
 
 from .tables import right, rows, states
@@ -30,3 +37,14 @@ def test_copies_that_may_still_run(pending):
 def test_a_wait_that_is_weak_is_not_seen_in_one_trip():
     """With one block the second copy is the one that nobody reads."""
     assert right(mover_ring(pending=1, n=1)) and not right(mover_ring(pending=2, n=1))
+
+
+def test_mutants_of_the_waits():
+    """Each wait dropped, or for one copy less, is noticed; but for the one behind the loop, which a later one stands in for."""
+    kernel, grid, args, meta = mover_ring()
+    launch = prepare(kernel, grid, args, {name: value for name, value in meta.items() if name != "target"}, "gfx1250")
+    waits = [mutant for mutant in mutants(launch.recorded) if mutant.word == "tdm_wait" and "past" not in mutant.change]
+    assert {mutant.change for mutant in waits} == {"drop", "wait for one less"} and len(waits) == 8
+    left = [mutant for mutant in waits if Search(replace(launch, program=run_passes(mutant.program, target("gfx1250")))).all(
+        1, "random", 0, shrink=False).ok]
+    assert len(left) == 2 and len({mutant.site for mutant in left}) == 1

@@ -92,7 +92,7 @@ def _candidates(alloc: Value, anchored: bool, nvmma: bool) -> Iterator[SharedLay
 
 
 def _reshaped(end: Value, anchors: list[Link], layouts: dict[Value, SharedLayout]) -> Iterator[SharedLayout]:
-    """What has the elements of `end` where a buffer of another shape has them."""
+    """Layouts that have the elements of `end` where a buffer of another shape has them."""
     for link in anchors:
         ends = (link.other, link.other_type), (link.one, link.one_type)
         (mine, wanted), (their, had) = ends if link.other is end else reversed(ends)

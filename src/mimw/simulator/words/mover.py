@@ -67,7 +67,7 @@ def tdm_store(task, op):
 
 
 def _close(task: Task) -> None:
-    """What was started since the last time is one copy, also if that is nothing."""
+    """Close a copy: all parts that were started since the last one, also if those are none."""
     task.moves.append(task.moving)
     task.machine.order.commit(task, _QUEUE)
     task.moving = []
