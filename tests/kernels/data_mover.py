@@ -1,8 +1,8 @@
 """Kernels that copy by AMD's tensor data mover, and what numpy makes of two of them.
 
 Shapes: blocks (BM, BN), one program; of `ringed` x (BM, n BN) and y (2 BM, BN), of `slotted` n groups of `rows` rows. Mistakes: the
-switches of `ringed`, as `rings(PENDING=2)` sets them, make a wait too weak, fill a slot too early, or leave out one of the waits for
-a store; all else is right.
+switches of `ringed`, as `rings(PENDING=2)` sets them, make a wait too weak, fill a slot too early, or leave out one of the waits
+for a store; all else is right.
 """
 
 from __future__ import annotations

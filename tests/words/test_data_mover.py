@@ -86,6 +86,28 @@ def test_the_methods_of_descriptors(row):
     assert (y == want).all()
 
 
+@mimw.jit
+def cube(x, y, a, b, c, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [a, b, c], [b * c, c, 1], [A, B, C])
+    target = tl.make_tensor_descriptor(y, [a, b, c], [b * c, c, 1], [A, B, C])
+    tiles = tlx.local_alloc((A, B, C), tlx.dtype_of(x), 2)
+    tlx.async_amd_descriptor_load(source, tiles[1], [1, 0, 2])
+    tlx.async_amd_descriptor_wait(0)
+    tlx.async_amd_descriptor_store(target, tiles[1], [0, 1, 0])
+    tlx.async_amd_descriptor_wait(0)
+
+
+def test_three_dimensions():
+    x = np.arange(4 * 8 * 16, dtype=np.float32).reshape(4, 8, 16)
+    y, want = np.zeros_like(x), np.zeros_like(x)
+    want[:2, 1:5, :8] = x[1:3, :4, 2:10]
+    mimw.simulate(cube, (1, ), x, y, 4, 8, 16, 2, 4, 8, target=GFX, races=True)
+    assert (y == want).all()
+    compiled = compile_kernel(cube, {"x": "*bf16", "y": "*bf16", "a": "i32", "b": "i32", "c": "i32"}, {"A": 2, "B": 4, "C": 16}, GFX,
+                              {"num_warps": 4})
+    assert compiled.stage("hsaco")[:4] == b"\x7fELF" and len(instructions(compiled, "tensor_")) == 2
+
+
 def test_descriptors_in_slots():
     """Read past the caches, behind a fence of the writer: they are numbers in global memory."""
     x = (np.arange(5 * 16 * 64) % 512).astype(np.float16).reshape(5, 16, 64)
