@@ -103,8 +103,8 @@ def test_three_dimensions():
     want[:2, 1:5, :8] = x[1:3, :4, 2:10]
     mimw.simulate(cube, (1, ), x, y, 4, 8, 16, 2, 4, 8, target=GFX, races=True)
     assert (y == want).all()
-    compiled = compile_kernel(cube, {"x": "*bf16", "y": "*bf16", "a": "i32", "b": "i32", "c": "i32"}, {"A": 2, "B": 4, "C": 16}, GFX,
-                              {"num_warps": 4})
+    types = {"x": "*bf16", "y": "*bf16", "a": "i32", "b": "i32", "c": "i32"}
+    compiled = compile_kernel(cube, types, {"A": 2, "B": 4, "C": 16}, GFX, {"num_warps": 4})
     assert compiled.stage("hsaco")[:4] == b"\x7fELF" and len(instructions(compiled, "tensor_")) == 2
 
 
