@@ -1,8 +1,8 @@
 """Kernels that copy by AMD's tensor data mover, and what numpy makes of two of them.
 
-Shapes: blocks (BM, BN), one program; of `ringed` x (BM, n BN) and y (2 BM, BN), of `slotted` n groups of `rows` rows. Mistakes: the
-switches of `ringed`, as `rings(PENDING=2)` sets them, make a wait too weak, fill a slot too early, or leave out one of the waits
-for a store; all else is right.
+Shapes: blocks (BM, BN), one program; of `ringed` x (BM, n BN) and y (2 BM, BN), of `slotted` n groups of `rows` rows; of
+`multiplied` x (M, K), w (N, K), y (M, N). Mistakes: the switches of `ringed`, as `rings(PENDING=2)` sets them, make a wait too
+weak, fill a slot too early, or leave out one of the waits for a store; all else is right.
 """
 
 from __future__ import annotations
@@ -104,6 +104,25 @@ def slotted(x, y, rows, n, ROWS: tl.constexpr, COLS: tl.constexpr):
         tlx.async_amd_descriptor_wait(0)
         tlx.async_amd_descriptor_store(out, tile[0], [g * ROWS, 0])
         tlx.async_amd_descriptor_wait(0)
+
+
+@mimw.jit
+def multiplied(x, w, y, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, B: tl.constexpr, LAYOUT: tl.constexpr):
+    """y = x w^T by rings of two slots: the operands of a chunk are on their way while the chunk before is multiplied."""
+    x_desc = tl.make_tensor_descriptor(x, [M, K], [K, 1], [M, B])
+    w_desc = tl.make_tensor_descriptor(w, [N, K], [K, 1], [N, B])
+    a, b = tlx.local_alloc((M, B), tl.float16, 2, layout=LAYOUT), tlx.local_alloc((N, B), tl.float16, 2, layout=LAYOUT)
+    acc = tl.zeros((M, N), tl.float32)
+    for s in tl.static_range(2):
+        tlx.async_amd_descriptor_load(x_desc, a[s], [0, s * B])
+        tlx.async_amd_descriptor_load(w_desc, b[s], [0, s * B])
+    for k in range(K // B):
+        tlx.async_amd_descriptor_wait(2)
+        acc = tl.dot(tlx.local_load(a[k % 2]), tlx.local_load(tlx.local_trans(b[k % 2])), acc)
+        tlx.async_amd_descriptor_load(x_desc, a[k % 2], [0, (k + 2) * B])
+        tlx.async_amd_descriptor_load(w_desc, b[k % 2], [0, (k + 2) * B])
+    tlx.async_amd_descriptor_wait(0)
+    tl.store(y + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], acc)
 
 
 @mimw.jit

@@ -12,7 +12,7 @@ import mimw.tlx as tlx
 from mimw.errors import DataRace, KernelWarning, SimulationError, UnfinishedAtExit
 from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly, to_ttgir
-from tests.kernels.data_mover import by_methods, copied, copied_back, fused, ring_sums, ringed, rings, slotted
+from tests.kernels.data_mover import by_methods, copied, copied_back, fused, multiplied, ring_sums, ringed, rings, slotted
 
 GFX = "gfx1250"
 COPIED = {"x": "*fp16", "y": "*fp16", "M": "i32", "N": "i32", "row": "i32", "column": "i32"}
@@ -183,6 +183,23 @@ def test_a_fused_load_is_one_instruction():
                               {"num_warps": 4})
     assert compiled.stage("hsaco")[:4] == b"\x7fELF" and len(instructions(compiled, "tensor_load_to_lds")) == 1
     assert "warp_used_hints = array<i32: 3, 12>" in compiled.stage("ttgir")
+
+
+@pytest.mark.parametrize("layout", [None, tlx.padded_shared_layout_encoding.with_identity_for([[64, 8]], [64, 64])],
+                         ids=["rows", "padded"])
+def test_a_product_of_tiles_that_the_mover_brings(layout):
+    """Matrix instructions read what is there 16 bytes at a time, with a padding or without, and nothing spills."""
+    random = np.random.default_rng(0)
+    x, w = (random.integers(-3, 4, (64, 256)).astype(np.float16) for _ in range(2))
+    y = np.zeros((64, 64), np.float32)
+    mimw.simulate(multiplied, (1, ), x, w, y, 64, 64, 256, 64, layout, target=GFX, races=True)
+    assert (y == x.astype(np.float32) @ w.astype(np.float32).T).all()
+    compiled = compile_kernel(multiplied, {"x": "*fp16", "w": "*fp16", "y": "*fp32"},
+                              {"M": 64, "N": 64, "K": 256, "B": 64, "LAYOUT": layout}, GFX, {"num_warps": 4})
+    assert compiled.stage("hsaco")[:4] == b"\x7fELF" and instructions(compiled, "tensor_load_to_lds")
+    assert instructions(compiled, "v_wmma_f32_16x16x32_f16") and instructions(compiled, "ds_load_b128")
+    assert not instructions(compiled, "ds_load_u16|scratch_") and ("padded_shared" in compiled.stage("ttgir")) == bool(layout)
+    assert "s_wait_tensorcnt 0x2" in instructions(compiled, "s_wait_tensorcnt")
 
 
 def test_the_methods_compile():
