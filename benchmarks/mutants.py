@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-from mimw.compiler.passes import drop_unused, expand_pipes
+from mimw.compiler.passes import count_moves, drop_unused, expand_pipes
 from mimw.ir import OPS, Block, Op, Program, Value
 from mimw.ir.types import I32
 
@@ -23,7 +23,7 @@ ORDERED = SYNC | ATOMIC | {name for name, row in OPS.items() if row.ours and row
     "alloc_barriers", "local_alloc", "alias_storage", "alias_overlap", "clock64", "thread_id"}
 _TWICE = {"barrier_arrive", "barrier_expect", "barrier_wait", "remote_arrive", "named_barrier_wait", "named_barrier_arrive",
           "cluster_barrier"}
-_WAITS_FOR_GROUPS = ("async_dot_wait", "tma_store_wait", "async_wait")
+_WAITS_FOR_GROUPS = ("async_dot_wait", "tma_store_wait", "async_wait", "tdm_wait")
 _INDEXED = ("buffer_index", "barrier_index")
 
 
@@ -44,7 +44,7 @@ class Mutant:
 
 def mutants(program: Program) -> Iterator[Mutant]:
     """Every mutant of a recorded program, each (op, source line with its calls) once; pipes as the barriers they become."""
-    program = _without_tokens(drop_unused(expand_pipes(program)))
+    program = _without_tokens(drop_unused(count_moves(expand_pipes(program))))
     for (name, site), op in _lines(program).items():
         for change, edit in (*_edits(op, program.cluster_size), *(_far_edits(op) if reaches_gpus(program) else ())):
             yield Mutant(change, name, site, partial(_each, program, name, site, edit))

@@ -11,7 +11,7 @@ from .mutants import Mutant
 
 NOT_ARGUED = "not argued: look at it"
 ARRIVALS = ("barrier_arrive", "remote_arrive", "named_barrier_arrive")
-OWN_WAITS = ("async_dot_wait", "tma_store_wait", "async_wait")
+OWN_WAITS = ("async_dot_wait", "tma_store_wait", "async_wait", "tdm_wait")
 WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
 LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue",
          "tma_load_pair", "clc_issue_all")

@@ -44,12 +44,12 @@ def test_the_table_for_the_documentation():
     ("sm_80", "mma", 32, 0, {"zero_fill"}), ("sm_90a", "wgmma", 32, 0, {"tma", "wgmma", "clusters"}),
     ("sm_100a", "tcgen05", 32, 512 * 128 * 4, {"tma", "preferred_cluster"}),
     ("sm_120a", "mma", 32, 0, {"tma", "preferred_cluster"}),
-    ("gfx942", "mfma", 64, 0, {"tasks", "barriers"}), ("gfx1250", "wmma", 32, 0, {"tasks", "barriers"})])
+    ("gfx942", "mfma", 64, 0, {"tasks", "barriers"}), ("gfx1250", "wmma", 32, 0, {"tasks", "barriers", "tdm", "descriptors"})])
 def test_what_a_chip_has(name, mma, warp, tensor_memory, features):
     """Blackwell's sm_120 has no tensor memory, and wgmma is Hopper's alone."""
     chip = TARGETS[name]
     assert (chip.mma, chip.warp_size, chip.space("tmem")) == (mma, warp, tensor_memory)
-    asked = "tasks", "barriers", "tma", "wgmma", "clusters", "preferred_cluster", "zero_fill"
+    asked = "tasks", "barriers", "tma", "tdm", "descriptors", "wgmma", "clusters", "preferred_cluster", "zero_fill"
     assert {feature for feature in asked if chip.has(feature)} >= features
     assert chip.has("mbarrier") == chip.has("register_moves") == chip.has("tma")  # AMD's barriers count no bytes
     assert chip.has("wgmma") == (mma == "wgmma") and chip.has("zero_fill") == (chip.assembly == "ptx")

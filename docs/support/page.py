@@ -25,7 +25,7 @@ from mimw.runtime.compile_kernel import compile_kernel
 from mimw.target import target as chip
 
 PAGES = Path(__file__).parent.parent
-SIMULATED = ("sm_90a", "sm_100a", "gfx950")
+SIMULATED = ("sm_90a", "sm_100a", "gfx950", "gfx1250")
 YES, NO, LATER = "yes", "-", "NotYet"
 _OF_FOUR = ("async_task", "warp_specialize", "alloc_warp_barrier")
 _OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-capable", "on Blackwell `acc` is a buffer")
@@ -41,8 +41,8 @@ def works(name: str, kernel, signature: dict[str, str], target: str, **options) 
 
 
 def simulates(name: str, kernel, grid: tuple, **options) -> str:
-    """What a simulated launch of the probe says, as a Hopper or, where that has no such word, as a Blackwell or a chip of AMD's;
-    its parameters say by their names which arguments they take."""
+    """What a simulated launch of the probe says, as a Hopper or, where that has no such word, as a Blackwell or an AMD chip; its
+    parameters say by their names which arguments they take."""
     found = (answer(lambda: mimw.simulate(kernel, grid, *_arguments(kernel), target=target, **options), name, "the simulator")
              for target in SIMULATED)
     return next((cell for cell in found if cell != NO), NO)

@@ -689,12 +689,16 @@ def async_amd_descriptor_load_fused(h):
     d = tl.make_tensor_descriptor(h, [64, 64], [64, 1], [64, 64])
     tiles = tlx.local_alloc((64, 64), tl.float16, 2)
     tlx.async_amd_descriptor_load_fused(((d, tiles[0], 3), (d, tiles[1], 12)))
+    tlx.async_amd_descriptor_wait(0)
 
 
 @probe
 def async_amd_descriptor_store(h):
     d = tl.make_tensor_descriptor(h, [64, 64], [64, 1], [64, 64])
-    tlx.async_amd_descriptor_store(d, tlx.local_alloc((64, 64), tl.float16, 1)[0], [0, 0])
+    tile = tlx.local_alloc((64, 64), tl.float16, 1)
+    tlx.local_store(tile[0], tl.zeros((64, 64), tl.float16))
+    tlx.async_amd_descriptor_store(d, tile[0], [0, 0])
+    tlx.async_amd_descriptor_wait(0)
 
 
 @probe

@@ -58,9 +58,9 @@ FAMILIES = {
 PREFACE = """# TLX: what works where
 
 Made by `python docs/support/tlx.py`, which compiles a probe of each name (docs/support/probes.py) to a binary for each chip, and
-runs it on the simulator, as an sm_90a or, if that lacks the word, as an sm_100a. Do not edit by hand; a test compares.
+runs it on the simulator, as an sm_90a or, if that lacks the word, as an sm_100a or a gfx1250. Do not edit by hand; a test compares.
 
-`yes`: compiles, or runs on the simulator (as an sm_90a, or as an sm_100a where only Blackwell has the word).
+`yes`: compiles, or runs on the simulator (as an sm_90a, or as another chip where only that has the word).
 `-`: the chip cannot do it, and the call is refused with its line.
 `NotYet`: can be imported and is checked, and the call is refused with `mimw.errors.NotYet`.
 """
@@ -92,7 +92,12 @@ NOTES = """## Said once
   `if cluster_cta_rank() != 0`, compiles.
 * `multicast_pointer` and the multimem words are compiled to PTX that ptxas takes, and simulated; none of them has run on a GPU:
   those at hand have no NVLink multicast. There the table of a world has no such address, and a kernel that asks ends in a trap.
-* `wait_signal` and `world_barrier` on gfx942 and gfx950 are assembly that LLVM's assembler takes; none of it has run on a chip.
+* The words of AMD's data mover (`async_amd_descriptor_load` and its kin), and `desc.load` and `desc.store` on gfx1250, take any
+  offset: the engine has no 16-byte rule. A block that begins in front of the tensor (a negative offset) is wholly outside of it
+  there: it reads as zeros, and a store of it is dropped. It pads with zeros only. A buffer that is pinned to a layout which the
+  engine does not write lies in plain rows, with a warning. None of that code has run on a chip.
+* `wait_signal` and `world_barrier` on gfx942, gfx950 and gfx1250 are assembly that LLVM's assembler takes; none of it has run
+  on a chip.
 * Named barriers count warps: `named_barrier_wait(14, 32)` in a task of four warps is four rounds, and orders nothing between tasks.
   A warp counts for 32 threads on every chip, a wave of AMD's also, whatever its lanes; so it does on a barrier of
   `alloc_warp_barrier`.

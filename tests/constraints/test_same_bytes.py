@@ -6,8 +6,8 @@ from mimw.compiler.constraints import solve_layouts, wanted_alignments
 from mimw.compiler.passes import place_aliases
 from mimw.errors import LayoutConflict
 from mimw.ir import Buffer
-from mimw.ir.byte_maps import agree, byte_map
-from mimw.ir.layouts import NvmmaShared, SwizzledShared
+from mimw.ir.byte_maps import agree, byte_map, element_order, reshaped
+from mimw.ir.layouts import LinearShared, NvmmaShared, PaddedShared, SwizzledShared
 
 from .building import BF16, FP32, Kernel, named
 
@@ -34,6 +34,34 @@ def test_rows_of_as_many_bytes_agree_whatever_their_elements():
     one, other = Buffer(FP32, (64, 32)), Buffer(BF16, (64, 64))
     assert agree(NvmmaShared(128, 32, 2), one, NvmmaShared(128, 16, 2), other)
     assert not agree(NvmmaShared(128, 32, 2), one, PLAIN2, other)
+
+
+PADDED = PaddedShared(((64, 8), ), (*((0, 1 << bit) for bit in range(6)), *((1 << bit, 0) for bit in range(6))), (64, 64))
+TURNED = LinearShared((*((1 << bit, 0) for bit in range(6)), *((0, 1 << bit) for bit in range(6))))
+
+
+@pytest.mark.parametrize("wanted", [(32, 128), (4096, ), (8, 8, 64)])
+@pytest.mark.parametrize("layout", [PLAIN2, SwizzledShared(8, 1, 8, (1, 0)), SwizzledShared(1, 1, 1, (0, 1)), PADDED, TURNED,
+                                    NvmmaShared(128, 16, 2), NvmmaShared(64, 16, 2, True)], ids=str)
+def test_another_shape_of_the_same_elements(layout, wanted):
+    """Element number n stays where it is, and the way back gives the same."""
+    one, other = Buffer(BF16, (64, 64)), Buffer(BF16, wanted)
+    found = reshaped(layout, one.shape, 2, wanted)
+    assert type(found) is (PaddedShared if layout is PADDED else LinearShared) and found.rank == len(wanted)
+    assert agree(layout, one, found, other) and not agree(layout, one, found, Buffer(FP32, wanted))
+    assert element_order(reshaped(found, wanted, 2, (64, 64)), (64, 64), 2) == element_order(layout, (64, 64), 2)
+
+
+def test_orders_that_differ_do_not_agree():
+    tile = Buffer(BF16, (64, 64))
+    assert not agree(PADDED, tile, PLAIN2, tile) and not agree(TURNED, tile, PLAIN2, tile) and agree(PADDED, tile, PADDED, tile)
+    assert agree(TURNED, tile, SwizzledShared(1, 1, 1, (0, 1)), tile)
+    assert reshaped(PLAIN2, (2, 64, 64), 2, (8192, )) is None and reshaped(PLAIN2, (64, 64), 2, (64, )) is None
+
+
+def test_the_elements_at_the_offsets_of_a_swizzle():
+    """Offset 8 of row 0 is element 8; row 1 begins with what its phase puts there."""
+    assert element_order(SwizzledShared(8, 1, 2, (1, 0)), (4, 16), 2) == (1, 2, 4, 8, 16 + 8, 32)
 
 
 def retyped(k, type_, demanded=None):

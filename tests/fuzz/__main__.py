@@ -27,8 +27,8 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--family",
         choices=[*everything(), *GROUPS, WORLDS],
-        help="blackwell: all that are for sm_100a; worlds: programs on several GPUs; edges: all at the edges; all: the usual "
-        "ones, the edges and worlds",
+        help="blackwell: all that are for sm_100a; amd: for gfx1250; worlds: programs on several GPUs; edges: all at the edges; "
+        "all: the usual ones, the edges and worlds",
     )
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")
     parser.add_argument(

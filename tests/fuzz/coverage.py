@@ -158,7 +158,7 @@ def ops_of(program, kernel) -> set[str]:
 
 def choose(count: int, least: int = 0, only: str | None = None) -> list[int]:
     """Few and small seeds below `count` whose programs hold every word and every op that any of them holds, and all families; of
-    `only` "blackwell" what the other seeds of fixed.py do not hold."""
+    `only` "blackwell" or "amd" what the other seeds of fixed.py do not hold."""
     from .families import program_of
     from .fixed import SEEDS
     from .launch import load
@@ -187,5 +187,5 @@ def choose(count: int, least: int = 0, only: str | None = None) -> list[int]:
     return sorted(chosen)
 
 
-if __name__ == "__main__":  # python -m tests.fuzz.coverage COUNT [blackwell]: the tuples for fixed.py
+if __name__ == "__main__":  # python -m tests.fuzz.coverage COUNT [blackwell or amd]: the tuples for fixed.py
     print(choose(int(sys.argv[1]), 0 if sys.argv[2:] else 40, *sys.argv[2:]))

@@ -436,23 +436,25 @@ def make_program(name: str, draws: Draws, seed: int = 0) -> Program:
 
 def everything() -> dict[str, tuple[float, Callable]]:
     """All families of programs on one GPU."""
+    from .amd import AMD
     from .blackwell import BLACKWELL
     from .edges import EDGES
 
-    return {**FAMILIES, **BLACKWELL, **EDGES}
+    return {**FAMILIES, **BLACKWELL, **AMD, **EDGES}
 
 
 WORLDS = "worlds"  # programs on several GPUs; world_runs.py makes and runs them
-GROUPS = ("blackwell", "edges", "all")
+GROUPS = ("blackwell", "amd", "edges", "all")
 
 
 def group(name: str | None) -> dict[str, float] | None:
     """The families that a word of the command stands for, with their weights: none the first ones, "blackwell" those of that chip,
-    "edges" those and worlds, "all" the first ones, the edges and worlds; else None."""
+    "amd" those of AMD's chips, "edges" those and worlds, "all" the first ones, the edges and worlds; else None."""
+    from .amd import AMD
     from .blackwell import BLACKWELL
     from .edges import EDGES
 
-    made = {None: FAMILIES, "blackwell": BLACKWELL, "edges": EDGES, "all": {**FAMILIES, **EDGES}}.get(name)
+    made = {None: FAMILIES, "blackwell": BLACKWELL, "amd": AMD, "edges": EDGES, "all": {**FAMILIES, **EDGES}}.get(name)
     if made is None:
         return None
     weights = {one: weight for one, (weight, _) in made.items()}

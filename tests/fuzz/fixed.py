@@ -1,7 +1,7 @@
 """The seeds of the programs that `make test` runs: few and small, of all families, with every word and every op between them.
 
-Chosen by `python -m tests.fuzz.coverage 640`, and those for sm_100a by `.. 150 blackwell`, to be chosen anew when the grammar
-changes: a seed is then another program.
+Chosen by `python -m tests.fuzz.coverage 640`, those for sm_100a by `.. 150 blackwell` and those for AMD's chips by `.. 60 amd`, to
+be chosen anew when the grammar changes: a seed is then another program.
 """
 
 SEEDS = (
@@ -49,4 +49,9 @@ SEEDS = (
 )
 
 BLACKWELL_SEEDS = (0, 25, 43, 45, 46, 64, 73, 91, 109)
-PROGRAMS = (*((seed, None) for seed in SEEDS), *((seed, "blackwell") for seed in BLACKWELL_SEEDS))
+AMD_SEEDS = (7, 59)
+PROGRAMS = (
+    *((seed, None) for seed in SEEDS),
+    *((seed, "blackwell") for seed in BLACKWELL_SEEDS),
+    *((seed, "amd") for seed in AMD_SEEDS),
+)

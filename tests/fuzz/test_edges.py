@@ -110,7 +110,7 @@ def test_what_differs():
 
 def test_groups_of_families(capsys):
     assert {chosen(seed, "edges") for seed in range(200)} == {*EDGES, WORLDS} == set(group("edges"))
-    assert {*EDGES, WORLDS, "plain", "mesh"} <= set(group("all")) and set(GROUPS) == {"blackwell", "edges", "all"}
+    assert {*EDGES, WORLDS, "plain", "mesh"} <= set(group("all")) and set(GROUPS) == {"blackwell", "amd", "edges", "all"}
     assert main(["0", "6", "--family", "edges", "--stages", "sim", "--jobs", "1"]) == 0
     assert "6 programs, 0 failures" in capsys.readouterr().out
 

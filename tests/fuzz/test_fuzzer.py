@@ -14,6 +14,7 @@ from mimw.errors import OutOfSharedMemory, TooFewRegisters, TooManyWarps
 from mimw.ir import print_program
 from mimw.simulator.machine.table import HANDLERS, Handler
 from tests.fuzz.__main__ import main
+from tests.fuzz.amd import AMD
 from tests.fuzz.blackwell import BLACKWELL
 from tests.fuzz.draws import Draws
 from tests.fuzz.families import FAMILIES, program_of
@@ -41,7 +42,7 @@ def test_the_stage_text(tmp_path):
     assert outcome.bad and "sites Site(" in outcome.detail
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *BLACKWELL])
+@pytest.mark.parametrize("family", [*FAMILIES, *BLACKWELL, *AMD])
 def test_a_seed_is_a_program(family):
     """The same seed gives the same program, its record replayed gives it again, and any shorter record gives a valid one."""
     one, draws = program_of(5, family)
@@ -170,12 +171,12 @@ def test_the_command(tmp_path, capsys):
 def test_every_mark_has_a_rule():
     rules = {name.split(",")[0] for name in (*ROLES, *LEFT_ALONE)}
     seeds = [(seed, None) for seed in range(120)]
-    seeds += [(seed, family) for seed in range(80) for family in ("cluster", "stream", "gemm", *BLACKWELL)]
+    seeds += [(seed, family) for seed in range(80) for family in ("cluster", "stream", "gemm", *BLACKWELL, *AMD)]
     marks = {mark.role for seed, family in seeds for _, mark in program_of(seed, family)[0].marks}
     assert marks <= rules and set(ROLES) <= marks
 
 
-@pytest.mark.parametrize("family", ["stream", "pipes", "gemm", "cluster", "mesh", "tensor", "accumulators", "pairs"])
+@pytest.mark.parametrize("family", ["stream", "pipes", "gemm", "cluster", "mesh", "tensor", "accumulators", "pairs", "moved"])
 def test_mutants_are_noticed(family, tmp_path):
     from tests.fuzz.mutants import judged
 

@@ -38,7 +38,7 @@ def test_every_barrier_is_used_or_seen(name):
 
 
 LIES = {"view", "free", "tile", "block", "gathered", "lhs", "rhs", "left", "right", "columns", "rows", "elements", "bytes", "alike",
-        "picked", "flat", "packed"}
+        "picked", "flat", "packed", "moved"}
 GONE = {"local_ptr"}  # before layouts are chosen
 
 
@@ -147,7 +147,7 @@ def test_who_stores_registers():
         "tmem_store", "dsa_to_buffer", "dsa_binary", "dsa_move", "mlir_writes"}
 
 
-VIEWS = {"slot", "part", "box", "transposed", "retyped", "flat", "pointer", "peer", "placed"}
+VIEWS = {"slot", "part", "box", "transposed", "retyped", "flat", "pointer", "peer", "placed", "moved"}
 
 
 @every(OPS)

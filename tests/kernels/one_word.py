@@ -16,6 +16,7 @@ from tests.lowering.harness import Case
 HOPPER, BLACKWELL, AMD = ("sm_90a", ), ("sm_90a", "sm_100a"), ("gfx942", "gfx950", "gfx1250")
 MAPPED = (*BLACKWELL, *AMD)     # where a chip of AMD lacks it, another op stands for the word
 CDNA = ("gfx942", "gfx950")
+MOVER = ("gfx1250", )
 ANYWHERE = ("sm_90a", "sm_80", "sm_100a", *AMD)
 
 CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
@@ -114,6 +115,26 @@ def barrier_arrive_wait(x):
     tlx.barrier_arrive(ready[0], 1)
     tlx.barrier_wait(ready[0], 0)
     tl.store(x, 1.0)
+
+
+@case(MOVER, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})
+@mimw.jit
+def async_amd_descriptor_load(x, row):
+    tiles = tlx.local_alloc((64, 64), tl.float16, 3)
+    tlx.amd_descriptor_prefetch_tensor(x, [row, 64], pred=row > 0, speculative=True)
+    there = tlx.update_tensor_descriptor(x, add_offsets=[row, 0], clamp_bounds=True)
+    tlx.async_amd_descriptor_load(there, tiles[0], pred=row > 0)
+    tlx.async_amd_descriptor_load_fused([(there, tiles[1], 1), (x, tiles[2], 2)])
+    tlx.async_amd_descriptor_wait(0)
+
+
+@case(MOVER, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})
+@mimw.jit
+def async_amd_descriptor_store(x, row):
+    tile = tlx.local_alloc((64, 64), tl.float16, 1)
+    tlx.local_store(tile[0], tl.zeros((64, 64), tl.float16))
+    tlx.async_amd_descriptor_store(x, tile[0], [row, 0])
+    tlx.async_amd_descriptor_wait(0)
 
 
 @case(MAPPED, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})

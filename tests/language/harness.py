@@ -19,7 +19,7 @@ class Kernel:
     def __init__(self, arch: str = "sm90"):
         self.builder = Recorder()
         self.builder.options = SimpleNamespace(
-            arch=arch, supported_fp8_dtypes=("fp8e5", "fp8e4nv"), default_dot_input_precision="tf32",
+            arch=arch, num_warps=4, supported_fp8_dtypes=("fp8e5", "fp8e4nv"), default_dot_input_precision="tf32",
             allowed_dot_input_precisions=("tf32", "tf32x3", "ieee"), max_num_imprecise_acc_default=0, sanitize_overflow=False)
         self.builder.set_loc(USER_LINE.file, USER_LINE.line, 1)
         self.semantic = TritonSemantic(self.builder)

@@ -5,7 +5,7 @@ import pytest
 import triton.language as tl
 
 import mimw.tlx as tlx
-from mimw.errors import KernelError, NotYet
+from mimw.errors import KernelError
 
 from .harness import Kernel
 
@@ -36,27 +36,3 @@ def test_scaled_dot_schedule(kernel):
     for tiles, text in (([1], "tiles_per_warp requires 2 entries"), ([1, 0], "must be positive")):
         with pytest.raises(ValueError, match=text):
             kernel(tlx.dot_scaled, *arguments, tiles_per_warp=tiles)
-
-
-
-
-def test_tensor_data_mover(kernel):
-    amd = Kernel("gfx1250")
-    desc = amd.descriptor("d", tl.float16, 64, 64)
-    calls = {"async_amd_descriptor_load": (desc, None, [0, 0]), "async_amd_descriptor_store": (desc, None, [0, 0]),
-             "amd_descriptor_prefetch_tensor": (desc, [0, 0]), "async_amd_descriptor_wait": (),
-             "update_tensor_descriptor": (desc, [0, 0]),
-             "async_amd_descriptor_load_fused": ([(desc, None, 1), (desc, None, 2)], )}
-    for name, args in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            amd(getattr(tlx, name), *args)
-        with pytest.raises(AssertionError, match=f"{name} is only available on TDM-capable targets"):
-            kernel(getattr(tlx, name), *args)
-    with pytest.raises(AssertionError, match="expected 2 offsets, but got 1"):
-        amd(tlx.async_amd_descriptor_load, desc, None, [0])
-    with pytest.raises(ValueError, match="disjoint"):
-        amd(tlx.async_amd_descriptor_load_fused, [(desc, None, 1), (desc, None, 3)])
-    with pytest.raises(ValueError, match="at least one"):
-        amd(tlx.update_tensor_descriptor, desc)
-    with pytest.raises(ValueError, match="not both"):
-        amd(tlx.async_amd_descriptor_wait, 1, tokens=[None])

@@ -8,7 +8,6 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.errors import NotYet
 from mimw.runtime.compile_kernel import compile_kernel
 from tests.compiling import to_assembly, to_ttgir
 from tests.tle.compiling import refused
@@ -121,14 +120,6 @@ def meets_apart(flag, world, MESH: tl.constexpr):
     tle.distributed_barrier(tle.bind_mesh(MESH, world)[:2, :2])
 
 
-def test_gfx12_signals_and_does_not_wait_yet():
-    types = {"flag": "*i32", "world": "*i64"}
-    assert "atomic_add" in to_assembly(signals, types, {}, target="gfx1250").stages["amdgcn"]
-    for kernel, word in ((waits, "tlx.wait_signal"), (meets, "a barrier among GPUs")):
-        with pytest.raises(NotYet, match=f"not yet: {word} on gfx1250"):
-            to_ttgir(kernel, types, {}, target="gfx1250")
-
-
 @mimw.jit
 def on_amd(x, flag, wide, world, N: tl.constexpr):
     mesh = tle.bind_mesh(MESH, world)
@@ -161,6 +152,32 @@ def test_gfx9_waits_and_meets(chip):
         assert isa.rindex("buffer_wbl2 sc0 sc1", 0, put) > isa.rindex("s_barrier", 0, put)
         assert isa.index("s_barrier", take) < isa.index("buffer_inv sc0 sc1", take)
         assert "v_cmp_ne_u32 vcc, 0, v" in isa[put:take] and "v_cmp_ne_u32 vcc, 1, v" in isa[take:take + 200]
+
+
+def test_gfx12_waits_and_meets():
+    """The same by the instructions of gfx12: caches are written back before a release and invalidated after an acquire, each of the
+    scope that was asked for; what the vector unit writes has settled when memory instructions read it."""
+    compiled = compile_kernel(on_amd, {"x": "*fp32", "flag": "*i32", "wide": "*u64", "world": "*i64"}, {"N": 256}, target="gfx1250")
+    assert compiled.stage("hsaco")[:4] == b"\x7fELF"
+    lines = (line.partition(";")[0].strip() for line in compiled.stages["amdgcn"].splitlines())
+    isa = "\n".join(line for line in lines if line and not line.startswith("."))
+    store, settled = isa.index("global_store_b32"), r"s_wait_alu depctr_va_vdst\(0\) depctr_vm_vsrc\(0\)\s+"
+    told = re.compile(r"global_wb scope:SCOPE_SYS\s+s_wait_storecnt 0x0\s+(?:s_wait_alu .*\s+)?"
+                      r"global_atomic_add_u32 .* scope:SCOPE_SYS").search(isa, store)
+    wait = re.compile(settled + r"1:\s+s_sleep 1\s+global_load_b32 v\d+, v\[\d+:\d+\], off scope:SCOPE_SYS\s+s_wait_loadcnt 0x0\s+"
+                      r"v_cmp_ge_i32 vcc_lo, .*\s+s_cbranch_vccz 1b\s+global_inv scope:SCOPE_SYS\s+s_wait_loadcnt 0x0\s+"
+                      r"(?:(?!global).*\s)*?s_barrier_wait").search(isa, told.end())
+    assert re.search(r"off scope:SCOPE_SYS\s+s_wait_loadcnt 0x0\s+v_cmp_eq_u64 vcc_lo, .*\s+s_cbranch_vccz 1b\s+"
+                     r"(?!global_inv)", isa)
+    assert re.search(r"off scope:SCOPE_DEV\s+s_wait_loadcnt 0x0\s+v_cmp_lt_u64 vcc_lo, .*\s+s_cbranch_vccz 1b\s+"
+                     r"global_inv scope:SCOPE_DEV\s", isa)
+    exchange = r"s_cbranch_execz \df\s+global_atomic_cmpswap_b32 v\d+, .*, v\[2:3\], off th:TH_ATOMIC_RETURN scope:SCOPE_SYS"
+    meetings = [place.start() for place in re.finditer(settled + r"\d:\s+" + exchange, isa)]
+    assert len(meetings) == 4 and wait.end() < meetings[0]
+    for put, take in (meetings[:2], meetings[2:]):
+        assert isa.rindex("global_wb scope:SCOPE_SYS", 0, put) > isa.rindex("s_barrier_wait", 0, put)
+        assert isa.index("s_barrier_wait", take) < isa.index("global_inv scope:SCOPE_SYS", take)
+        assert "v_cmp_ne_u32 vcc_lo, 0, v" in isa[put:take] and "v_cmp_ne_u32 vcc_lo, 1, v" in isa[take:take + 300]
 
 
 @mimw.jit

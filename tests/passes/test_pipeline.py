@@ -23,7 +23,7 @@ def test_the_order():
         "target", "pipes", "bytes_by_arrivals", "copies_by_pointers", "expand_pipes", "dots_at_once", "drop_proxy_fences",
         "descriptors", "rows", "slot_arrays", "shared_pointers", "share_captures", "tasks",
         "warp_stages", "double_operands", "pairs", "pair_commits", "pair_copies", "cluster", "peers", "exclusive", "named_barriers",
-        "group_barriers_and_tasks", "drop_unused",
+        "group_barriers_and_tasks", "count_moves", "drop_unused",
         "aliases", "pad_fp4", "stage_scales", "tile_bytes", "place_aliases", "place_tensor_memory", "space_slots",
         "accumulate_dots", "shared_operands", "trail_dots", "registers", "elements", "buffer_atomics", "scaled_dots", "spaces",
         "paths", "overlap", "shared",

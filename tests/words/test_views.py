@@ -34,6 +34,35 @@ def test_reshape_keeps_elements_in_order(machine, dtype, shape):
     assert (y == x).all()
 
 
+PINNED = {"padded": tlx.padded_shared_layout_encoding.with_identity_for([[64, 8]], [64, 64]),
+          "swizzled": tlx.swizzled_layout(3, 3, 3)}
+
+
+@mimw.jit
+def reshape_pinned(x, y, LAYOUT: tl.constexpr):
+    buffer = tlx.local_alloc((64, 64), tlx.dtype_of(x), 2, layout=LAYOUT)
+    tlx.local_store(buffer[1], tl.load(x + grid(64, 64)))
+    tl.store(y + grid(32, 128), tlx.local_load(tlx.local_reshape(buffer, (32, 128))[1]))
+    tl.store(y + 4096 + tl.arange(0, 4096), tlx.local_load(tlx.local_reshape(buffer[1], [4096])))
+
+
+@pytest.mark.parametrize("layout", PINNED)
+def test_reshape_follows_a_pinned_layout(machine, layout):
+    x, y = np.arange(64 * 64).astype(np.float16), np.zeros((2, 64 * 64), np.float16)
+    machine.launch(reshape_pinned, (1, ), x, y, PINNED[layout])
+    assert (y == x).all()
+
+
+@pytest.mark.parametrize("chip", ["sm_90a", "gfx942", "gfx950", "gfx1250"])
+@pytest.mark.parametrize("layout, seen", [("padded", "#ttg.padded_shared<[64:+8] {order = [1, 0], shape = [32, 128]}>"),
+                                          ("swizzled", "#ttg.shared_linear<{offset = ")])
+def test_the_other_shape_has_its_bytes_there(layout, seen, chip):
+    compiled = compile_kernel(reshape_pinned, {"x": "*fp16", "y": "*fp16"}, {"LAYOUT": PINNED[layout]}, chip, {"num_warps": 4})
+    text = compiled.stage("ttgir")
+    assert "hsaco" in compiled.stages or "cubin" in compiled.stages
+    assert seen in text, [line for line in text.splitlines() if line.startswith("#shared")]
+
+
 @mimw.jit
 def reinterpret(x, halves, bytes, words):
     wide = tlx.local_alloc((64, 64), tl.int32, 2)

@@ -6,11 +6,13 @@ i32[64, 32]:
     both unswizzled: byte 2 of a row lies at 2 in either      swizzled 128 bytes wide: the XOR is the same, so they agree
 
 Tiles have power-of-two extents and layouts are XOR-linear, so the images of the bytes numbered 1, 2, 4, ... (in
-row-major order) say everything.
+row-major order) say everything; so do, the other way round, the elements that lie at the offsets 1, 2, 4, ...
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from .layouts import LinearShared, NvmmaShared, PaddedShared, SharedLayout, SwizzledShared
@@ -20,11 +22,66 @@ _AUTHORS = (LinearShared, PaddedShared)
 
 
 def agree(one: SharedLayout, one_type: Buffer, other: SharedLayout, other_type: Buffer) -> bool:
-    """True if a byte of `one_type` lies where the byte of the same number of `other_type` lies, as far as both reach. Padded and
-    linear layouts, which only an author makes, agree with themselves."""
+    """True if a byte of `one_type` lies where the byte of the same number of `other_type` lies, as far as both reach. Of padded and
+    linear layouts, which an author makes, that is only known for as many elements of one size."""
     if isinstance(one, _AUTHORS) or isinstance(other, _AUTHORS):
-        return one == other and (one_type.shape, one_type.element.bytes) == (other_type.shape, other_type.element.bytes)
+        if (prod(one_type.shape), one_type.element.bytes) != (prod(other_type.shape), other_type.element.bytes):
+            return False
+        ends = (one, one_type), (other, other_type)
+        pairs = {layout.pairs if isinstance(layout, PaddedShared) else () for layout, _ in ends}
+        orders = {element_order(layout, type_.shape, type_.element.bytes) for layout, type_ in ends}
+        return len(pairs) == len(orders) == 1 and None not in orders
     return all(a == b for a, b in zip(byte_map(one, one_type), byte_map(other, other_type)))
+
+
+def element_order(layout: SharedLayout, shape: Sequence[int], element: int) -> tuple[int, ...] | None:
+    """The row-major number of the element of a tile that lies at each of the offsets 1, 2, 4, .. elements, padding aside; None if
+    the layout is one of other tiles."""
+    if layout.rank != len(shape):
+        return None
+    if isinstance(layout, _AUTHORS):
+        return tuple(_number(basis, shape) for basis in layout.bases)
+    return _inverse([byte_offset(layout, tuple(shape), element, element << bit) // element
+                     for bit in range(prod(shape).bit_length() - 1)])
+
+
+def reshaped(layout: SharedLayout, shape: Sequence[int], element: int, wanted: Sequence[int]) -> SharedLayout | None:
+    """The layout of a tile of shape `wanted` that has element number n in row-major order where `layout` has it in a tile of as
+    many elements; None if there is none."""
+    order = element_order(layout, shape, element)
+    if order is None or prod(shape) != prod(wanted):
+        return None
+    bases = tuple(_position(number, wanted) for number in order)
+    if isinstance(layout, PaddedShared):
+        return replace(layout, bases=bases, shape=tuple(wanted))
+    return replace(layout, bases=bases) if isinstance(layout, LinearShared) else LinearShared(bases)
+
+
+def _number(position: Sequence[int], shape: Sequence[int]) -> int:
+    number = 0
+    for coordinate, extent in zip(position, shape):
+        number = number * extent + coordinate
+    return number
+
+
+def _position(number: int, shape: Sequence[int]) -> tuple[int, ...]:
+    position = []
+    for extent in reversed(shape):
+        number, coordinate = divmod(number, extent)
+        position.append(coordinate)
+    return tuple(reversed(position))
+
+
+def _inverse(images: list[int]) -> tuple[int, ...]:
+    """The images of 1, 2, 4, .. under the inverse of a XOR-linear map, of which those are given."""
+    rows = [(image, 1 << bit) for bit, image in enumerate(images)]
+    for bit in range(len(rows)):
+        pivot = next(number for number in range(bit, len(rows)) if rows[number][0] >> bit & 1)
+        rows[bit], rows[pivot] = rows[pivot], rows[bit]
+        image, source = rows[bit]
+        rows = [(one ^ image, two ^ source) if number != bit and one >> bit & 1 else (one, two)
+                for number, (one, two) in enumerate(rows)]
+    return tuple(source for _, source in rows)
 
 
 def byte_map(layout: SharedLayout, type_: Buffer) -> tuple[int, ...]:

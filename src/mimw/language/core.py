@@ -170,6 +170,11 @@ def maps(feature: str, semantic: Any) -> bool:
     return chip is not None and feature in chip.mapped
 
 
+def target_of(semantic: Any) -> Target | None:
+    """The chip that the kernel is recorded for, of whatever vendor, if it is one that is known here."""
+    return chip_of(semantic) or TARGETS.get(str(semantic.builder.options.arch))
+
+
 def tensor_memory_columns(semantic: Any) -> int:
     """Columns of tensor memory of the target: 512 on sm_100a and sm_103a, 0 on all others, sm_120a among them."""
     chip = chip_of(semantic)

@@ -43,6 +43,8 @@ FEATURES: dict[str, str] = {
     "barriers": "barriers with phases in shared memory",
     "mbarrier": "barriers in shared memory that count bytes",
     "tma": "TMA",
+    "tdm": "tensor data mover (TDM)",
+    "descriptors": "engine that copies by tensor descriptors",
     "bulk": "bulk copies",
     "clusters": "clusters",
     "grid_barrier": "barrier among all CTAs of a grid",
@@ -166,8 +168,9 @@ def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset
 
 
 def _amd(name: str, shared_kib: int, assembly: str, mma: str, features: frozenset[str], **facts) -> Target:
-    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD | features, mapped=_MAPPED, shared_bytes=shared_kib * 1024,
-                  registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma, **facts)
+    return Target(name, "hip", name, features=_EVERY_GPU | _EVERY_AMD | features, mapped=_MAPPED - features,
+                  shared_bytes=shared_kib * 1024, registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3, assembly=assembly, mma=mma,
+                  **facts)
 
 
 _FROM_SHARED = ("wgmma", "tcgen05")         # families of matrix instructions with operands in shared memory
@@ -176,8 +179,9 @@ _EVERY_NVIDIA = frozenset(("zero_fill", ))
 _EVERY_AMD = frozenset(("tasks", "barriers", "stages", "scheduling", "buffer_words", "register_slices"))
 _CDNA3_UP = frozenset(("buffer_atomics", ))
 _CDNA4_UP = _CDNA3_UP | {"buffer_atomics_bf16"}
-_MAPPED = frozenset(("mbarrier", "tma", "wgmma", "proxies"))
-_HOPPER_UP = frozenset(("tasks", "register_moves", "barriers", "mbarrier", "tma", "bulk", "clusters", "grid_barrier",
+_MOVER = frozenset(("tdm", "descriptors"))
+_MAPPED = frozenset(("mbarrier", "tma", "descriptors", "wgmma", "proxies"))
+_HOPPER_UP = frozenset(("tasks", "register_moves", "barriers", "mbarrier", "tma", "descriptors", "bulk", "clusters", "grid_barrier",
                         "dependent_launch", "proxies", "multimem"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 _BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}
@@ -194,7 +198,7 @@ TARGETS: dict[str, Target] = {target.name: target for target in (
          multiprocessors=304, copy_pieces=(4, )),
     _amd("gfx950", 160, "gfx9", "mfma", _CDNA4_UP, mma_version=4, warp_size=64, max_warps=16, max_registers_per_thread=512,
          multiprocessors=256, copy_pieces=(4, 12, 16)),
-    _amd("gfx1250", 320, "gfx12", "wmma", frozenset(), mma_version=3, warp_size=32, max_warps=32, max_registers_per_thread=1024),
+    _amd("gfx1250", 320, "gfx12", "wmma", _MOVER, mma_version=3, warp_size=32, max_warps=32, max_registers_per_thread=1024),
     # Ascend C, "Kernel launch": at most 65535 blocks. Tiles lie in spaces, so that threads and registers limit nothing.
     Target("ascend_910b", "ascend", "ascend_910b", warp_size=1, shared_bytes=0, assembly="", mma="cube", registers_per_cta=0,
            max_warps=1024, max_registers_per_thread=0, max_grid=(65535, ) * 3, multiprocessors=24, own_spaces=ASCEND_220X),

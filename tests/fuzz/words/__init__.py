@@ -47,5 +47,6 @@ def load_all() -> None:
         "tensor_views",
         "products",
         "rows",
+        "mover",
     ):
         import_module(f".{name}", __package__)

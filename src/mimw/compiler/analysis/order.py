@@ -51,8 +51,14 @@ def order_of(op: Op) -> Order:
 
 
 def _is_pure(op: Op) -> bool:
-    """True if the op only computes: by its row, or because the author said so of a piece of assembly."""
-    return "pure" in op.row.effects or "assembly" in op.row.traits and bool(op.is_pure)
+    """True if the op only computes: by its row, or because the author said so of a piece of assembly, or the chip has no memory for
+    what it makes."""
+    return "pure" in op.row.effects or "assembly" in op.row.traits and bool(op.is_pure) or _is_in_registers(op)
+
+
+def _is_in_registers(op: Op) -> bool:
+    """True if the op makes a descriptor of AMD's data mover, a value like any other, and stores it in no slot."""
+    return bool(op.attrs.get("by_mover")) and not op.row.touches and ("slot" not in op.row.places or op.slot is None)
 
 
 def memory_order(op: Op) -> str:

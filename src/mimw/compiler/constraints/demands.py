@@ -16,7 +16,7 @@ from ...ir.layouts import NvmmaShared
 from ...ir.tensor_memory import holds_scales, is_repeated
 from ...ir.types import Buffer
 from .defaults import nvmma_shared, plain_shared
-from .requirements import AnyNvmma, Atoms, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, WholeTiles
+from .requirements import AnyNvmma, Atoms, Exactly, Impossible, InOrder, Moved, Outermost, Requirement, StartsAt, WholeTiles
 from .views import View, is_retyped
 
 Views = dict[Value, tuple[View, ...]]
@@ -87,7 +87,11 @@ def _block(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 
 def yielding_to_pins(found: list[Requirement]) -> list[Requirement]:
     """The requirements, those of blocks as the author of the buffer has it: with another swizzle than the widest, with none, or
-    padded for fp4. TMA can write each of these; what else is pinned stays a disagreement."""
+    padded for fp4. TMA can write each of these; what else is pinned stays a disagreement. AMD's data mover knows rows alone: the
+    word has warned, and the pin is none."""
+    moved = [(one.alloc, one.layouts) for one in found if isinstance(one.layouts, Moved)]
+    found = [one for one in found if not (one.pins and isinstance(one.layouts, Exactly) and any(
+        alloc is one.alloc and not wanted.accepts(one.layouts.layout) for alloc, wanted in moved))]
     pins = {one.alloc: one.layouts.layout for one in found if one.pins and isinstance(one.layouts.layout, NvmmaShared)}
     return [_yielding(one, pins[one.alloc]) if one.block is not None and one.alloc in pins else one for one in found]
 
@@ -251,6 +255,12 @@ def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
         yield replace(rows, layouts=InOrder())  # what TMA makes of one dimension will do, too
 
 
+def _moved(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+    """A tile, or whole rows of one: the engine writes a block without a gap but for the padding."""
+    for rows in _plain_rows(op, buffer, views, "the data mover copies a block row by row"):
+        yield replace(rows, layouts=Moved(buffer.type.element.bits, buffer.type.shape, op.row.copy == "out"))
+
+
 def _packed(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
     """Requirements of tcgen05.cp: packed scales follow each other, and TMA brings their blocks without a swizzle; tiles have
     K contiguous, as operands lie."""
@@ -272,8 +282,9 @@ def _packed(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 # What an op demands for how its row says that an operand lies; the other ways to lie suit any layout.
 _BY_KIND = {"block": _block, "gathered": _gathered, "lhs": _dot_operand("A", 1, (16, )), "rhs": _dot_operand("B", 0, (16, )),
             "left": _dot_operand("A", 1, (8, 16)), "right": _dot_operand("B", 0, (8, 16)), "rows": _rows, "elements": _elements,
-            "alike": _alike, "bytes": _bytes, "packed": _packed}
+            "alike": _alike, "bytes": _bytes, "packed": _packed, "moved": _moved}
 # What allocations and two kinds of views demand by what their authors said of the result.
 _BY_VIEW = {"placed": _allocation, "slot": _index, "retyped": _reinterpret}
 # The ways to lie of a buffer that an op takes as one whole tile.
-_WHOLE = frozenset(("free", "tile", "block", "gathered", "lhs", "rhs", "left", "right", "rows", "alike", "bytes", "packed"))
+_WHOLE = frozenset(("free", "tile", "block", "gathered", "lhs", "rhs", "left", "right", "rows", "alike", "bytes", "packed",
+                    "moved"))

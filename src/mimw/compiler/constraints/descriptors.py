@@ -9,7 +9,7 @@ example:
 A block of one row has no swizzle. Rows that are picked lie in the tile as if the tile had been copied as a block, so
 their descriptor swizzles as that block does. Hence one descriptor cannot serve for both. Where the author has pinned the
 layout of the buffer that TMA fills or reads, without a swizzle or padded for fp4, the descriptor has that one; packed scales
-have no swizzle.
+have no swizzle. AMD's data mover knows plain rows alone, with a padding or without.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from __future__ import annotations
 from ...errors import LayoutConflict
 from ...ir.core import Op, Program, Value
 from ...ir.flow import all_carries
-from ...ir.layouts import NvmmaShared
+from ...ir.layouts import NvmmaShared, PaddedShared, SharedLayout
 from ...ir.types import Descriptor, DescriptorSlots
-from .defaults import nvmma_shared
+from .defaults import nvmma_shared, plain_shared
 from .demands import find_requirements
 from .requirements import Requirement
 from .views import find_views
@@ -27,8 +27,24 @@ from .views import find_views
 _LEAST_ROWS = 8  # of a tile that is gathered: a whole swizzle atom; the swizzle is the same for more
 
 
+def mover_layouts(program: Program, values: list[Value], shared: dict[Value, SharedLayout]) -> dict[Value, SharedLayout]:
+    """The layout of each of `values`, the program's descriptors, on a chip with AMD's data mover: as the buffers lie that it copies
+    by them, else plain rows. LayoutConflict for one that buffers of two layouts are copied by."""
+    same, views, found = _Same(program), find_views(program), {}
+    for op in program.where(lambda row: "moved" in row.lies.values()):
+        for layout in (shared[view.alloc] for view in views[op.buffer]):
+            layout = layout if isinstance(layout, PaddedShared) else plain_shared(len(op.descriptor.type.shape))
+            first, other = found.setdefault(same.root(op.descriptor), (layout, op))
+            if first != layout:
+                raise LayoutConflict(f"one descriptor copies buffers that lie as {first} and as {layout}; it has one padding.",
+                                     other.site, op.site, hint="pin both alike, or make a second descriptor of the same tensor.")
+    return {value: found[same.root(value)][0] if same.root(value) in found else plain_shared(len(value.type.shape))
+            for value in values}
+
+
 def descriptor_layouts(program: Program, values: list[Value]) -> dict[Value, NvmmaShared]:
-    """The layout of each of `values`, the program's descriptors. LayoutConflict for one that blocks and picked rows go by."""
+    """The layout of each of `values`, the program's descriptors, for TMA. LayoutConflict for one that blocks and picked rows go
+    by."""
     picked = [op for op in program.walk() if _picks(op)]
     layouts = {value: nvmma_shared(value.type.shape, value.type.element) for value in values}
     pinned = _pinned(program)
@@ -84,7 +100,7 @@ class _Same:
             if isinstance(carry.target.type, (Descriptor, DescriptorSlots)):
                 self._join(carry.target, carry.source)
         for op in program.walk():
-            if op.viewed is not None and isinstance(op.result.type, DescriptorSlots):
+            if op.viewed is not None and isinstance(op.result.type, (Descriptor, DescriptorSlots)):
                 self._join(op.result, op.viewed)
         for op in program.walk():
             if "slot" in op.row.places and op.slot is not None:

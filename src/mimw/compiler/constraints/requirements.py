@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.core import Value
+from ...ir.data_mover import layout_problem
 from ...ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
 from ...ir.site import Site
 
@@ -133,6 +134,21 @@ class Atoms(LayoutSet):
 
     def __str__(self) -> str:
         return "an nvmma layout with the last dimension contiguous" + ("" if self.narrow else ", or plain rows")
+
+
+@dataclass(frozen=True)
+class Moved(LayoutSet):
+    """Layouts of tiles that AMD's data mover fills with blocks of that shape and bits of an element, or reads (`stores`)."""
+
+    bits: int
+    block: tuple[int, ...]
+    stores: bool = False
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        return not layout_problem(layout, self.bits, self.block, self.stores)
+
+    def __str__(self) -> str:
+        return "plain rows, padded or not"
 
 
 @dataclass(frozen=True)

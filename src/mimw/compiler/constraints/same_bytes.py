@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ...errors import LayoutConflict
-from ...ir.byte_maps import agree
+from ...ir.byte_maps import agree, reshaped
 from ...ir.core import Op, Program, Value
 from ...ir.layouts import SharedLayout
 from ...ir.site import Site
@@ -73,7 +73,7 @@ def settle(links: list[Link], groups: list[list[Value]], demands: dict[Value, li
         settled = {end for end in ends if not is_free(end)}
         for end in free:
             anchors = [link for link in linked if end in (link.one, link.other) and settled.intersection((link.one, link.other))]
-            for layout in _candidates(end, bool(anchors), nvmma):
+            for layout in (*_candidates(end, bool(anchors), nvmma), *_reshaped(end, anchors, layouts)):
                 layouts.update(dict.fromkeys(groups[group_of[end]], layout))
                 accepted = all(demand.layouts.accepts(layout) for demand in demands[groups[group_of[end]][0]])
                 if accepted and all(link.holds(layouts) for link in anchors):
@@ -89,6 +89,17 @@ def _candidates(alloc: Value, anchored: bool, nvmma: bool) -> Iterator[SharedLay
     if anchored:
         yield default_shared(shape, element, nvmma)
     yield plain_shared(len(shape))
+
+
+def _reshaped(end: Value, anchors: list[Link], layouts: dict[Value, SharedLayout]) -> Iterator[SharedLayout]:
+    """Layouts that have the elements of `end` where a buffer of another shape has them."""
+    for link in anchors:
+        ends = (link.other, link.other_type), (link.one, link.one_type)
+        (mine, wanted), (their, had) = ends if link.other is end else reversed(ends)
+        if mine.type.element.bytes == had.element.bytes:
+            found = reshaped(layouts[their], had.shape, had.element.bytes, wanted.shape)
+            if found is not None:
+                yield found
 
 
 def _components(links: list[Link], group_of: dict[Value, int]) -> list[list[Link]]:

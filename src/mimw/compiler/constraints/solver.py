@@ -17,7 +17,7 @@ from ...ir.types import Descriptor, Tensor
 from ...target import TARGETS, Target
 from .bank_conflicts import BankChoice
 from .buffers import solve_buffers, wanted_alignments
-from .descriptors import descriptor_layouts
+from .descriptors import descriptor_layouts, mover_layouts
 from .in_flight import check_in_flight
 from .pinned import check_pinned
 from .rules import rule_of
@@ -43,7 +43,9 @@ def solve_layouts(program: Program, target: Target = TARGETS["sm_90a"], *, bank_
         layouts.reasons[alloc] = (f"its reads and writes take {choice.wavefronts} wavefronts a warp in it, and {choice.before} in "
                                   f"{layouts.reasons[alloc]}")
     layouts.alignments = wanted_alignments(program)
-    layouts.descriptors = descriptor_layouts(program, [value for value in _values(program) if isinstance(value.type, Descriptor)])
+    described = [value for value in _values(program) if isinstance(value.type, Descriptor)]
+    layouts.descriptors = (mover_layouts(program, described, layouts.shared) if target.has("tdm")
+                           else descriptor_layouts(program, described))
     tiles = Tiles(program, target, rule_of, stored, accessed)
     tiles.solve()
     check_in_flight(program, tiles)

@@ -30,6 +30,7 @@ from .check_target import check_target
 from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
+from .count_moves import count_moves
 from .cut_copies import cut_copies
 from .double_operands import double_operands
 from .drop_unused import drop_unused
@@ -68,7 +69,7 @@ __all__ = [
     "check_pairs", "check_peers", "check_pipes",
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",
-    "cut_copies",
+    "count_moves", "cut_copies",
     "double_operands", "drop_unused", "expand_dsa", "expand_pipes", "fence_barriers", "fence_deliveries", "fence_globals",
     "fence_handovers", "fence_pairs", "grant_registers",
     "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "no_pipeline",

@@ -22,6 +22,8 @@ from ..analysis import Uses, constant_of, never_runs, uses_of
 
 def check_descriptors(program: Program, target: Target) -> None:
     """Raise `KernelError` for the first descriptor with a constant that TMA cannot take, and for the first copy."""
+    if target.has("tdm"):
+        _check_padding(program)
     if not target.has("tma"):
         return
     uses = uses_of(program)
@@ -32,6 +34,14 @@ def check_descriptors(program: Program, target: Target) -> None:
         problem = corner_problem(corner, _shape(uses, op.descriptor), op.descriptor.type.element.bytes, writes=op.row.copy == "out")
         if problem and not never_runs(uses, op):
             raise IllegalCopy(f"{op.row.word or op.name}: {problem[0]}.", op.site, hint=f"{problem[1]}.")
+
+
+def _check_padding(program: Program) -> None:
+    """Refuse what Triton cannot make for AMD's data mover, which writes zeros."""
+    for op in program.where(lambda row: "padding" in row.places):
+        if "nan" in str(op.padding).lower():
+            raise KernelError("this tensor descriptor pads with NaN, and the data mover of the chip pads with zeros.", op.site,
+                              hint='leave padding_option at "zero", and put NaN where it is needed by tl.where.')
 
 
 def _shape(uses: Uses, descriptor: Value) -> list[int | None] | None:

@@ -27,6 +27,7 @@ from ..constraints.views import find_views
 from .descriptor_boxes import Box
 from .descriptor_parts import Parts, made_parts, refuse, split_parameters
 
+_LACKING = frozenset(("tma", "descriptors"))   # on gfx1250 the first alone; in a kernel with words of TMA both go by pointers there
 _PLAIN = ("cache", "none", "evict_normal")     # a recorded cache policy without a wish
 _ORDERED = ("MIN", "MAX")
 
@@ -36,8 +37,8 @@ def copies_by_pointers(program: Program, target: Target) -> Program:
     of floats in memory."""
     if "tma" not in target.mapped or not program.orchestrates():
         return program
-    described = any(isinstance(param.value.type, Descriptor) for param in program.params)
-    if not described and not program.where(lambda row: row.needs == "tma"):
+    described = not target.has("descriptors") and any(isinstance(param.value.type, Descriptor) for param in program.params)
+    if not described and not program.where(lambda row: row.needs and row.needs in _LACKING - target.features):
         return program
     memory = {value: frozenset(view.alloc for view in seen) for value, seen in find_views(program).items()}
     program, parts = split_parameters(program)
@@ -71,9 +72,12 @@ class _Writer:
         return all(mine.isdisjoint(self.memory.get(other.buffer, frozenset())) for other in run)
 
     def op(self, op: Op) -> None:
-        if op.row.needs == "tma" and (write := getattr(self, op.name, None)) is not None:
+        if op.row.needs in _LACKING and (write := getattr(self, op.name, None)) is not None:
             write(op)
             return
+        if op.row.needs == "tdm":
+            refuse(self.target, op.site, f"'{op.row.word}' moves by one, in a kernel with words of TMA",
+                   "write tlx.async_amd_descriptor_load and tlx.async_amd_descriptor_store for these, too, or do without the mover")
         if any(isinstance(value.type, Descriptor) for value in (*op.operands, *op.results)):
             refuse(self.target, op.site, f"'{op.row.word}' cannot take one or hand one on",
                    "copy by a descriptor of its own in each branch")

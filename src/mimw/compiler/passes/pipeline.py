@@ -51,6 +51,7 @@ from .check_waits import check_waits
 from .check_warp_stages import check_warp_stages
 from .check_warpgroups import check_warpgroups
 from .copies_by_pointers import copies_by_pointers
+from .count_moves import count_moves
 from .descriptors_by_pointers import descriptors_by_pointers
 from .dots_at_once import dots_at_once
 from .double_operands import double_operands
@@ -145,8 +146,8 @@ PASSES: tuple[Pass, ...] = (
             needs="target"),
     rewrite("expand_dsa", expand_dsa, "local memories of other chips become registers and shared memory on a GPU: no later pass, "
             "no emission knows them there", after="pipeline_dsa", needs="target masked_views"),
-    rewrite("descriptors_by_pointers", descriptors_by_pointers, "tensor descriptors of plain kernels are pointers where there is "
-            "no TMA: the check of the target would refuse them", needs="target"),
+    rewrite("descriptors_by_pointers", descriptors_by_pointers, "tensor descriptors are AMD's data mover's where there is no TMA, "
+            "or of plain kernels pointers: the check of the target would refuse them", needs="target"),
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then",
           after="descriptors_by_pointers"),
     check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
@@ -182,6 +183,7 @@ PASSES: tuple[Pass, ...] = (
     check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
     check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
     check("group_barriers_and_tasks", check_group_barriers, "refuses barriers of the whole work-group beside tasks of gfx9"),
+    rewrite("count_moves", count_moves, "waits for tokens of AMD's data mover wait for a number of copies"),
     rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "
             "and remote views are the author's even if unused", after="tasks cluster"),
     check("aliases", check_aliases, "remarks on storages that no buffer uses", after="drop_unused"),

@@ -51,7 +51,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     view            how: a `slot` of an array; a `part` of a tile; a `box` of it with steps; the tile `transposed`, `retyped`, or
                     `flat`, in row-major
                     order; a `pointer` to elements; the same thing of a `peer`; `placed`, with memory of its own unless it
-                    reuses some
+                    reuses some; a tensor descriptor that begins elsewhere, `moved`
     allocates       what the op makes in shared memory: a `buffer` array, `barriers`, or a `storage` for arrays to share
     elements_of     the operands whose elements the result consists of, as they are
     pointer_of      the operand whose memory the result, another pointer, points into as well
@@ -85,7 +85,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     becomes         the op in words on a chip that lacks the feature and maps it (`Target.mapped`): rewritten by a pass
     lies            how a buffer has to lie in shared memory for the op, an entry for each operand: `view`, as what it is a view of;
                     `free`, in any layout, read or written tile by tile by threads; `tile`, in any layout of the whole tile;
-                    `block`, as TMA moves a descriptor's block; `gathered`, as TMA moves a block of the tile's shape; `lhs` or
+                    `block`, as TMA moves a descriptor's block; `moved`, as AMD's data mover does, in plain
+                    rows, padded if the author says so; `gathered`, as TMA moves a block of the tile's shape; `lhs` or
                     `rhs`, as wgmma reads that operand; `left` or `right`, as tcgen05.mma does; `columns`, in tensor memory;
                     `packed`, as tcgen05.cp reads what goes there; `rows`, a tile in plain rows, or `elements` picked from some;
                     `bytes`, its elements one after the other; `alike`, as the other operand marked so; `picked`, best in plain
@@ -101,6 +102,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     writes with what is there; `assembly` is the author's; `named` is about a hardware barrier with a number;
                     `scaled` multiplies blocks by their scales; `pairs` is done by the tensor cores of a pair of CTAs, `pair_load`
                     brings bytes to the barrier of one CTA of a pair; `steals` takes work that another CTA would have done;
+                    `mover` is done by AMD's tensor data mover;
                     `fenced`, and `dot`, read what their own task wrote behind a proxy fence of the compiler's;
                     `clusters_only` is an illegal instruction in a launch without clusters; `reshape` keeps all elements in
                     row-major order; `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less
@@ -134,6 +136,7 @@ from . import (  # noqa: F401
     matrix_registers,
     memory,
     mma,
+    mover,
     multimem,
     pairs,
     pipes,

@@ -16,6 +16,7 @@ from ...errors import KernelError
 from ..core import word
 from ..refuse import refuse
 from .arguments import is_int, needs_hopper
+from .tdm import mover_chip
 from .types import tensor_descriptor_ptr
 
 __all__ = ["allocate_tensor_descriptor", "make_tensor_descriptor", "reinterpret_tensor_descriptor"]
@@ -28,15 +29,21 @@ def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_desc
     """Reserve slots for `num` descriptors in global memory, private to the CTA; their contents are undefined.
 
     args:      num - positive constexpr int, else ValueError
-    errors:    TargetError below sm_90, NotImplementedError on AMD
+    errors:    TargetError below sm_90, NotImplementedError on gfx942 and gfx950
     not:       without an allocator: the launch takes the memory from `triton.set_allocator`
     lowers to: ttg.global_scratch_alloc, 128 bytes a slot, 128-byte aligned
     example:   slots = tlx.allocate_tensor_descriptor(2)
     """
     if not is_int(num) or num < 1:
         refuse(ValueError, f"allocate_tensor_descriptor: num must be a positive constexpr int, got {num!r}")
-    needs_hopper("allocate_tensor_descriptor", _semantic, instead=_NO_SLOTS)
+    _needs_descriptors("allocate_tensor_descriptor", _semantic, instead=_NO_SLOTS)
     return tensor_descriptor_ptr(_semantic.builder.record("descriptor_slots", num).results[0], num)
+
+
+def _needs_descriptors(name: str, semantic, **otherwise: str) -> None:
+    """An error on chips without an engine that copies by descriptors, unless the words become others there."""
+    if mover_chip(semantic) is None:
+        needs_hopper(name, semantic, **otherwise)
 
 
 def _single_slot(name: str, slot, semantic) -> tensor_descriptor_ptr:
@@ -62,17 +69,18 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
                `reinterpret_tensor_descriptor` (or the captured result)
     errors:    TypeError for a `desc_ptr` that is no slot or a `base` that is no scalar pointer; KernelError for an
                array of several slots; ValueError for the other limits; TargetError below sm_90, NotImplementedError on
-               Ascend. On AMD it is its parts, and `desc_ptr` None
+               Ascend. On gfx942 and gfx950 it is its parts, and `desc_ptr` None
     not:       while a copy through the slot's old descriptor may still run, which `mimw.check` reports: SourceOverwritten under
                a store, SlotReusedEarly under a load
-    lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy)
+    lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy); on
+               gfx1250 tt.make_tensor_descriptor, which is a value in registers, and stores of its numbers to the slot
     example:   desc = tlx.make_tensor_descriptor(slots[0], x_ptr, [M, N], [N, 1], [64, 64])
     """
     if desc_ptr is not None and not isinstance(desc_ptr, tensor_descriptor_ptr):
         refuse(TypeError, f"make_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr or None, got "
                           f"{type(desc_ptr).__name__}")
     _check_tensor(base, shape, strides, block_shape, padding_option)
-    needs_hopper("make_tensor_descriptor", _semantic, mapped="tma")
+    _needs_descriptors("make_tensor_descriptor", _semantic, mapped="descriptors")
     element = base.dtype.element_ty
     _semantic._check_tensor_descriptor_alignment_static(strides, element.primitive_bitwidth // 8)
     block = tl.block_type(element, tl._unwrap_shape(block_shape))
@@ -117,15 +125,15 @@ def reinterpret_tensor_descriptor(desc_ptr, block_shape: tl.constexpr, dtype: tl
                dtype       - its element type
     orders:    the maker's writes -> uses of the result, if a barrier lies between the maker and this call
     errors:    TypeError as said; KernelError for an array of several slots; TargetError below sm_90,
-               NotImplementedError on AMD
+               NotImplementedError on gfx942 and gfx950
     not:       a conversion: another block shape or dtype than the maker's is undefined (the simulator refuses it). The result has
                no shape and strides.
-    lowers to: ttng.tensormap_fenceproxy_acquire, ttng.reinterpret_tensor_descriptor
+    lowers to: ttng.tensormap_fenceproxy_acquire, ttng.reinterpret_tensor_descriptor; on gfx1250 loads of those numbers
     example:   desc = tlx.reinterpret_tensor_descriptor(slots[0], [64, 64], tl.float16)
     """
     if not isinstance(desc_ptr, tensor_descriptor_ptr):
         refuse(TypeError, f"reinterpret_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr, got {type(desc_ptr).__name__}")
-    needs_hopper("reinterpret_tensor_descriptor", _semantic, instead=_NO_SLOTS)
+    _needs_descriptors("reinterpret_tensor_descriptor", _semantic, instead=_NO_SLOTS)
     builder = _semantic.builder
     block = tl.block_type(dtype, tl._unwrap_shape(block_shape))
     slot = _single_slot("reinterpret_tensor_descriptor", desc_ptr, _semantic)

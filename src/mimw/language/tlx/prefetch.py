@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ..core import capability, word
+from ..core import capability, target_of, word
 from ..refuse import refuse
 from .arguments import cache_policy, handle_of, needs_hopper, predicate_handle
 from .tma import checked_offsets
@@ -46,9 +46,10 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
                mask      - (opt) i1, broadcast: only where true
                tensormap - prefetch the descriptor; `level` and `mask` are ignored
     errors:    AssertionError for another level; KernelError for anything but pointers (a descriptor, with `tensormap`),
-               and for a mask that is not boolean; NotImplementedError on AMD; with `tensormap` TargetError below sm_90
+               and for a mask that is not boolean; NotImplementedError on gfx942 and gfx950; with `tensormap` TargetError
+               below sm_90, NotImplementedError on AMD
     not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
-    lowers to: PTX prefetch.global.L1, prefetch.global.L2, prefetch.param.tensormap
+    lowers to: PTX prefetch.global.L1, prefetch.global.L2, prefetch.param.tensormap; on gfx1250 global_prefetch_b8
     example:   tlx.prefetch(x_ptr + offsets, level="L2", mask=offsets < n)
     """
     if tensormap:
@@ -59,8 +60,10 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
         return
     if level not in ("L1", "L2"):
         refuse(AssertionError, f"prefetch: level must be 'L1' or 'L2', got {level!r}")
-    if capability(_semantic) is None:
-        refuse(NotImplementedError, f"tlx.prefetch is not available on {_semantic.builder.options.arch}")
+    chip = target_of(_semantic)
+    if capability(_semantic) is None and (chip is None or chip.assembly != "gfx12"):
+        refuse(NotImplementedError, f"tlx.prefetch is not available on {_semantic.builder.options.arch}, which has no instruction "
+                                    "for it")
     if not isinstance(pointer, tl.tensor) or not pointer.dtype.is_ptr() or pointer.dtype.element_ty.is_block():
         refuse(KernelError, f"prefetch: a pointer or a block of pointers is needed, got {pointer}")
     if mask is not None:

@@ -30,8 +30,8 @@ def local_reshape(buf, shape: tl.constexpr, _semantic=None) -> buffered_tensor:
     args:      buf   - a buffer in shared memory, or an array, each of whose buffers is reshaped
                shape - new extents with as many elements, else ValueError
     errors:    KernelError for anything but buffers, and for a transposed one; AssertionError for one outside shared memory;
-    LayoutConflict
-               where other uses of the buffer (TMA, async_dot) put its elements in an order that the new shape cannot follow
+               LayoutConflict where uses of both shapes (TMA, async_dot, a pinned layout) put the elements in orders that do
+               not agree. Accesses by threads follow any order of the other shape
     lowers to: ttg.memdesc_reinterpret between layouts that agree on every byte
     example:   flat = tlx.local_reshape(tile[0], (4096, ))
     """

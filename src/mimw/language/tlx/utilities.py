@@ -14,7 +14,8 @@ import triton.language.core as tl
 
 from ...errors import KernelError
 from ...ir.types import I64
-from ..core import capability, word
+from ...target import NVIDIA_WARP
+from ..core import capability, target_of, word
 from ..refuse import refuse
 from .arguments import is_int, needs_tensor_memory
 
@@ -93,12 +94,15 @@ def vote_ballot_sync(mask: tl.constexpr, pred, _semantic=None) -> tl.tensor:
                pred - scalar or tile; what is not boolean is compared with 0. A thread says yes for a tile if any of the
                       elements that it owns is true
     returns:   i32, of the shape of `pred`; every element gets the ballot of its owner's warp
-    errors:    ValueError for another mask; KernelError for a `pred` that is no number; NotImplementedError on AMD
-    lowers to: PTX vote.sync.ballot.b32
+    errors:    ValueError for another mask; KernelError for a `pred` that is no number; NotImplementedError on gfx942 and
+               gfx950, whose warps have 64 lanes
+    lowers to: PTX vote.sync.ballot.b32; on gfx1250 v_cmp_ne_u32, whose result has a bit for each lane
     example:   lanes = tlx.vote_ballot_sync(0xFFFFFFFF, x > 0)
     """
-    if capability(_semantic) is None:
-        refuse(NotImplementedError, f"tlx.vote_ballot_sync is not available on {_semantic.builder.options.arch}")
+    chip = target_of(_semantic)
+    if capability(_semantic) is None and (chip is None or chip.warp_size != NVIDIA_WARP):
+        refuse(NotImplementedError, f"tlx.vote_ballot_sync is not available on {_semantic.builder.options.arch}: a ballot has a "
+                                    f"bit for {NVIDIA_WARP} lanes, and its warps have more")
     if not is_int(mask) or not -(1 << 31) <= mask < 1 << 32:
         refuse(ValueError, f"vote_ballot_sync: mask must be a 32-bit constexpr int, got {mask!r}")
     pred = _semantic.to_tensor(pred)

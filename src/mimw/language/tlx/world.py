@@ -118,10 +118,11 @@ def wait_signal(pointer, value, compare: tl.constexpr = "ge", sem: tl.constexpr 
                scope   - "sys"; "gpu" sees no signal from another GPU
     orders:    what was done before the `signal`s that made it so -> what this task does after
     errors:    TypeError for anything but a pointer to one such word; ValueError for another comparison, sem or scope, and for an
-               int that the word does not hold; NotYet on gfx1250
+               int that the word does not hold
     not:       a reset: count up and wait for "ge" of the round, or let the waiter set the word back before it lets the sender go on
     lowers to: one thread looks by PTX ld.acquire.sys.global until it is so; then a barrier of the task's threads. On gfx942 and
-               gfx950 each wave looks, by global_load .. sc0 sc1, and has its caches invalidated by buffer_inv sc0 sc1
+               gfx950 each wave looks, by global_load .. sc0 sc1, and has its caches invalidated by buffer_inv sc0 sc1; on gfx1250
+               by global_load .. scope:SCOPE_SYS and global_inv scope:SCOPE_SYS
     example:   tlx.wait_signal(pad, 1)
     """
     name = "tlx.wait_signal"
@@ -140,7 +141,7 @@ def world_barrier(world, _semantic=None) -> None:
 
     args:      world - the pointer to this rank's table
     orders:    all that any of these programs did before -> what they do after. TMA stores have to be waited for before.
-    errors:    TypeError for another `world`; NotYet on gfx1250
+    errors:    TypeError for another `world`
     not:       in two tasks of one program at a time; for more programs than the signal pads are made for. Programs that run at the
                same time must be the same ones on every GPU: a grid that fits is safe
     lowers to: one thread for each peer: PTX atom.cas.release.sys to the peer's signal pad, atom.cas.acquire.sys on this one

@@ -39,7 +39,7 @@ class Wait:
 class InFlight:
     """An asynchronous operation on its way: `land` does what it was started for, at time `end`.
 
-    `group` names the issuer's sequence of groups that a wait counts: "wgmma", "bulk", "cp.async"; "" is for what lands on
+    `group` names the issuer's sequence of groups that a wait counts: "wgmma", "bulk", "cp.async", "tdm"; "" is for what lands on
     a barrier, "remote" for ordinary stores that are only late. `strand` is its place in the order of accesses.
     """
 
@@ -199,6 +199,8 @@ class Task:
         self.copies: list[InFlight] = []                # cp.async of the group that is still open
         self.groups: list[list[InFlight]] = []          # closed cp.async groups, oldest first
         self.stores: list[InFlight] = []                # TMA store groups, oldest first
+        self.moves: list[list[InFlight]] = []           # copies of AMD's data mover, oldest first; a fused one has several parts
+        self.moving: list[InFlight] = []                # parts of the copy that is being started
         self.remote: list[InFlight] = []                # ordinary stores to other CTAs that nothing has released yet
         self.calls: deque[PipeCall] = deque(maxlen=CALLS)       # of methods of pipes, the latest last
 

@@ -7,7 +7,7 @@ Input: a descriptor's fields; then offsets of a block. Output: the block's eleme
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +24,16 @@ GRANULE = 16        # bytes of a row that TMA writes at least
 ADDRESSES = 1 << 64     # TMA adds up addresses in 64 bits: what goes past the end comes round
 
 
+def by_tma(op) -> bool:
+    """True if TMA does the op's access by a descriptor: not pointers, nor AMD's data mover."""
+    return not (op.attrs.get("by_pointers") or by_mover(op))
+
+
+def by_mover(op) -> bool:
+    """True if AMD's tensor data mover does the op's access: `tensor_load_to_lds`, `tensor_store_from_lds`."""
+    return "mover" in op.row.traits or bool(op.attrs.get("by_mover"))
+
+
 @dataclass(eq=False, slots=True)
 class Part:
     """The part of a block that lies in the tensor: where that is in the block, the memory it stands for, and, once it has been
@@ -37,7 +47,8 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class GlobalTensor:
-    """A descriptor at run time. `shape` and `strides` in elements, the last stride 1; `rounds`: fp32 reads as tf32."""
+    """A descriptor at run time. `shape` and `strides` in elements, the last stride 1; `rounds`: fp32 reads as tf32; by one that is
+    not `on` nothing is copied."""
 
     address: int
     shape: tuple[int, ...]
@@ -48,7 +59,18 @@ class GlobalTensor:
     nan: bool
     rounds: bool = False
     lies: DescriptorPlace | None = None     # where the descriptor itself lies, if the kernel made it
+    on: bool = True
     _parts: dict[tuple, Part | None] = field(default_factory=dict, init=False, repr=False)
+
+    def placed(self, add, bounds, on: bool | None, clamp: bool) -> GlobalTensor:
+        """The descriptor `add` elements further, as AMD's `amdg.update_tensor_descriptor` has it: its shape is what lies behind the
+        new place if that is to be clamped, nothing along a dimension with a negative step, and else stays, or is `bounds`."""
+        steps = tuple(add) or (0, ) * len(self.shape)
+        shape = tuple(bounds) or self.shape
+        if clamp:
+            shape = tuple(max(extent - step, 0) if step >= 0 else 0 for extent, step in zip(shape, steps))
+        moved = sum(step * stride for step, stride in zip(steps, self.strides)) * self.dtype.itemsize
+        return replace(self, address=(self.address + moved) % ADDRESSES, shape=shape, on=self.on if on is None else on)
 
     def read(self, memory: GlobalMemory, offsets, task, op, block=None) -> np.ndarray:
         """The block at `offsets`, padded; maybe a view of the memory."""
@@ -84,7 +106,7 @@ class GlobalTensor:
             if part is not None:
                 if part.place is None:
                     part.place, part.name = order.place(part.data), memory.name_at(address_of(part.data))
-                proxy = GENERIC if op.attrs.get("by_pointers") else ASYNC
+                proxy = ASYNC if by_tma(op) else GENERIC
                 order.touch(actor, op, part.place, part.name, write=write, proxy=proxy, scope=scope, space="global")
 
     def part(self, memory: GlobalMemory, offsets, block: tuple[int, ...], task, op, what: str) -> Part | None:
@@ -100,9 +122,9 @@ class GlobalTensor:
 
     def _part(self, memory: GlobalMemory, offsets, block: tuple[int, ...], task, op, what: str) -> Part | None:
         found = _inside(tuple(offsets), block, self.shape, self.strides)
-        if found is None:
+        if found is None or by_mover(op) and min(offsets) < 0:
             return None
-        if what == "writes" and not op.attrs.get("by_pointers") and self.shape[-1] * self.dtype.itemsize % GRANULE:
+        if what == "writes" and by_tma(op) and self.shape[-1] * self.dtype.itemsize % GRANULE:
             found = self._in_granules(memory, tuple(offsets), block) or found
         inside, start, shape = found
         address = (self.address + start * self.dtype.itemsize) % ADDRESSES

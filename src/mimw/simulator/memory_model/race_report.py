@@ -27,7 +27,10 @@ from ...errors import (
 from .between_gpus import between_gpus
 
 # The word that waits for operations of a group (`InFlight.group`).
-_FINISHED_BY = {"wgmma": "async_dot_wait", "bulk": "async_descriptor_store_wait", "cp.async": "async_load_wait_group"}
+_FINISHED_BY = {"wgmma": "async_dot_wait", "bulk": "async_descriptor_store_wait", "cp.async": "async_load_wait_group",
+                "tdm": "async_amd_descriptor_wait"}
+
+_READERS = ("bulk", "tdm", "tcgen05")       # groups of operations that read shared memory behind their op
 
 
 def race(machine, earlier, later, span: tuple[int, int], fence: bool = False, writes: tuple = ()) -> DataRace:
@@ -78,7 +81,7 @@ def _kind(earlier, later) -> type[DataRace]:
         if earlier.write or not later.write:
             return DataRace
         return SourceOverwritten if earlier.strand.group == "bulk" else SlotReusedEarly
-    if not earlier.write and not _is_dot(earlier) and earlier.strand.group not in ("bulk", "tcgen05"):
+    if not earlier.write and not _is_dot(earlier) and earlier.strand.group not in _READERS:
         return SlotReusedEarly if earlier.strand.task is not later.strand.task else DataRace
     copied = earlier.write and earlier.strand.issued is not None
     if copied:
@@ -87,7 +90,7 @@ def _kind(earlier, later) -> type[DataRace]:
         return OperandOverwritten
     if _is_dot(later) and earlier.write:
         return DataRace
-    if earlier.strand.group in ("bulk", "tcgen05") and later.write:
+    if earlier.strand.group in _READERS and later.write:
         return SourceOverwritten
     return DataRace
 

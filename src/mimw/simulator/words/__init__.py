@@ -26,6 +26,7 @@ from . import (  # noqa: F401
     matrix_registers,
     memory,
     mma,
+    mover,
     multimem,
     named_barriers,
     pairs,

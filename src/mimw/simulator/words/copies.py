@@ -21,6 +21,7 @@ from ..costs.abstract import COPY_LATENCY, TMA_LATENCY, transfer
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task, Wait, all_but
+from ..memory.global_tensors import by_mover, by_tma
 from ..memory.mbarriers import single
 from ..memory_model import ASYNC
 
@@ -36,8 +37,11 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
 
 
 def check_corner(task: Task, op: Op, descriptor, offsets: list[int]) -> None:
-    """Refuse a block that begins where TMA cannot, of whatever op that copies one."""
-    if op.attrs.get("by_pointers"):
+    """Refuse a block that begins where TMA cannot, of whatever op that copies one, and a padding that AMD's data mover cannot."""
+    if by_mover(op) and descriptor.nan and op.row.copy != "out":
+        raise fail(IllegalCopy, task, op, f"{op.row.word}: its descriptor pads with NaN, and the chip's data mover pads with zeros",
+                   hint="describe the tensor with padding=\"zero\"")
+    if not by_tma(op):
         return
     problem = corner_problem(offsets, descriptor.shape, descriptor.dtype.itemsize, writes=op.row.copy == "out")
     if problem is not None:
@@ -104,7 +108,7 @@ def tma_store(task, op):
 def tma_store_wait(task, op):
     yield None
     pending = int(op.pending)
-    yield from _wait_for(task, op, [[store] for store in task.stores], pending, "TMA store")
+    yield from wait_for_groups(task, op, [[store] for store in task.stores], pending, "TMA store")
     task.stores = task.stores[-pending:] if pending else []
     task.machine.order.wait_group(task, "bulk", pending)
 
@@ -143,13 +147,13 @@ def async_commit(task, op):
 def async_wait(task, op):
     yield None
     pending = int(op.pending)
-    yield from _wait_for(task, op, task.groups, pending, "cp.async")
+    yield from wait_for_groups(task, op, task.groups, pending, "cp.async")
     task.groups = task.groups[-pending:] if pending else []
     task.machine.order.wait_group(task, "cp.async", pending)
     task.env[op.result] = None
 
 
-def _wait_for(task: Task, op: Op, groups: list[list[InFlight]], pending: int, kind: str):
+def wait_for_groups(task: Task, op: Op, groups: list[list[InFlight]], pending: int, kind: str):
     """Block until all but the `pending` newest groups have landed."""
     wanted = [copy for group in groups[:len(groups) - pending] for copy in group] if len(groups) > pending else []
     while left := [copy for copy in wanted if not copy.landed]:

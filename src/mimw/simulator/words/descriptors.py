@@ -9,11 +9,12 @@ Input: a task at an op of `ir/ops/descriptors.py`. Output: a descriptor, a tile,
 from __future__ import annotations
 
 from ...errors import SimulatorMisuse, fail
+from ...ir import data_mover
 from ...ir.tensor_map import tensor_problem
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..memory.descriptor_places import DescriptorPlace, own_place
-from ..memory.global_tensors import REDUCTIONS, GlobalTensor
+from ..memory.global_tensors import REDUCTIONS, GlobalTensor, by_mover, by_tma
 from ..memory.values import numpy_type
 from .copies import check_corner
 
@@ -29,11 +30,17 @@ def described(task, op, place: DescriptorPlace) -> GlobalTensor:
     dtype = numpy_type(type_.element, op.site)
     shape, steps, address = (*(tuple(offsets_of(task, op, one)) for one in (op.shape, op.strides)), int(task.read(op.base, op)))
     # One with an extent of 0 may be made, if nobody copies by it: of copies `check_corner` looks at the extents.
-    problem = None if op.attrs.get("by_pointers") else tensor_problem(
-        address, [max(extent, 1) for extent in shape], steps, len(type_.shape), dtype.itemsize)
+    if by_mover(op):
+        problem = data_mover.tensor_problem(shape, steps, len(type_.shape))
+    elif by_tma(op):
+        problem = tensor_problem(address, [max(extent, 1) for extent in shape], steps, len(type_.shape), dtype.itemsize)
+    else:
+        problem = None
     if problem is not None:
         raise fail(SimulatorMisuse, task, op, f"this tensor descriptor cannot be: {problem[0]}", hint=problem[1])
     place.touch(task, op, write=True)
+    if by_mover(op):
+        place = None        # copies go by what is in registers
     return GlobalTensor(address, shape, steps, type_.shape, dtype, type_.signed, "nan" in str(op.padding).lower(), lies=place)
 
 

@@ -1,8 +1,8 @@
-"""Emissions that are assembly of AMD's chips.
+"""Emissions that only AMD's chips have, most of them assembly.
 
-Input: an op. Output: assembly in Triton's IR:
+Input: an op. Output: assembly in Triton's IR, or Triton's ops for engines of these chips:
 
     clock64        s_memtime $0
 """
 
-from . import barriers, matrix_registers, phases, registers, scheduling, world  # noqa: F401
+from . import barriers, matrix_registers, mover, phases, prefetch, registers, scheduling, world  # noqa: F401

@@ -16,9 +16,14 @@ from ..emitter import Emitter, emits
 from .functions import THREADS, call, settled
 
 _PROXIES = ("async_shared", "delivery", "handover")  # of NVIDIA's asynchronous copies; here every access goes one way
+_GFX9_SCOPES, _GFX12_SCOPES = {"gpu": "sc1", "sys": "sc0 sc1"}, {"gpu": "SCOPE_DEV", "sys": "SCOPE_SYS"}
 _GFX9 = "buffer_wbl2 {0}\ns_waitcnt vmcnt(0) lgkmcnt(0)\nbuffer_inv {0}"
-_GFX12 = ("global_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0\n"
-          "global_inv scope:{0}\ns_wait_loadcnt 0x0")
+WRITE_BACK = "s_wait_storecnt 0x0\nglobal_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0"     # gfx12's
+_GFX12 = WRITE_BACK + "\nglobal_inv scope:{0}\ns_wait_loadcnt 0x0"
+
+# On gfx1250 LLVM has waves run in a mode in which only this keeps a memory instruction from reading a register that the vector unit
+# is still to write, and the unit from writing one that such an instruction is still to read. LLVM does not know what assembly does.
+SETTLED = "s_wait_alu depctr_va_vdst(0) depctr_vm_vsrc(0)"
 
 
 @emits("named_barrier_wait", "named_barrier_arrive", assembly="gfx9")
@@ -31,18 +36,15 @@ def named_barrier(emitter: Emitter, op: Op):
 
 
 @emits("fence", assembly="gfx9")
-def fence_gfx9(emitter: Emitter, op: Op):
-    _fence(emitter, op, _GFX9.format({"gpu": "sc1", "sys": "sc0 sc1"}.get(op.scope)))
-
-
 @emits("fence", assembly="gfx12")
-def fence_gfx12(emitter: Emitter, op: Op):
-    _fence(emitter, op, _GFX12.format({"gpu": "SCOPE_DEV", "sys": "SCOPE_SYS"}.get(op.scope)))
+def fence_of_author(emitter: Emitter, op: Op):
+    if op.scope not in _PROXIES:
+        fence(emitter, op.scope)
 
 
-def _fence(emitter: Emitter, op: Op, assembly: str) -> None:
-    if op.scope in _PROXIES:
-        return
-    sync(emitter)       # a fence is each wave's own, and a signal behind it one thread's
-    emitter.builder.create_threadwise_inline_asm(assembly, "~{memory}", [], [], False)
+def fence(emitter: Emitter, scope: str) -> None:
+    """A fence of the whole task: it is each wave's own, and a signal behind it one thread's."""
+    assembly, scopes = (_GFX9, _GFX9_SCOPES) if emitter.target.assembly == "gfx9" else (_GFX12, _GFX12_SCOPES)
+    sync(emitter)
+    emitter.builder.create_threadwise_inline_asm(assembly.format(scopes[scope]), "~{memory}", [], [], False)
     sync(emitter)

@@ -10,7 +10,6 @@ Triton chooses the width of accesses by what it knows.
 
 from __future__ import annotations
 
-from ....errors import NotYet
 from ....ir import I64, Op, Tensor, workspace_stride
 from ....ir.types import element_of
 from ...triton_port.builder import mlir
@@ -91,11 +90,3 @@ def stride_of(op: Op) -> dict[str, int] | None:
     if ranks != tuple(range(ranks[0], ranks[0] + step * len(ranks), step)):
         return None
     return {"first": ranks[0], "step": step, "count": len(ranks)}
-
-
-@emits("signal_wait", "world_barrier")
-def not_yet(emitter: Emitter, op: Op):
-    """PTX has these in `nvidia/world.py`, gfx9 in `cdna/world.py`."""
-    word = {"signal_wait": "tlx.wait_signal"}.get(op.name, "a barrier among GPUs")
-    raise NotYet(f"not yet: {word} on {emitter.target.name}", op.site,
-                 hint="spin on tl.atomic_load(..., sem='acquire', scope='sys') instead; `signal` and `peer_pointer` work")
