@@ -95,9 +95,10 @@ def test_instructions(target, layout, dtype, width, read, product):
 
 
 def test_a_transposed_read_on_gfx950():
-    """Of operands whose K does not lie together; gfx942 has no such instruction."""
-    assert instructions(compiled("gfx950", GFX950, turned=False))["ds_read_b64_tr_b16"]
-    assert any(name.startswith("ds_read_u16") for name in instructions(compiled("gfx942", GFX942, turned=False)))
+    """Of operands whose K does not lie together, in rows that the author pins; gfx942 has no such instruction."""
+    rows = tlx.swizzled_layout.make_default(2)
+    assert instructions(compiled("gfx950", GFX950, shared=rows, turned=False))["ds_read_b64_tr_b16"]
+    assert any(name.startswith("ds_read_u16") for name in instructions(compiled("gfx942", GFX942, shared=rows, turned=False)))
 
 
 @pytest.mark.parametrize("target, layout", [("gfx942", GFX942), ("gfx950", GFX950)])
