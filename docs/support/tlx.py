@@ -104,6 +104,8 @@ NOTES = """## Said once
 * Tasks and barriers on AMD: gfx942 and gfx950 have neither barriers of a part of the waves nor barriers with phases, so the syncs
   of a task, its barriers and named barriers are words in LDS (`compiler/triton_port/gfx9_tasks.py`, `amd_functions.py`); gfx1250
   has both in hardware. `registers` and `num_regs` do nothing. Nothing of it has run on a chip: the code is asserted, and simulated.
+* Words of TMA, `async_dot` into registers and `fence("async_shared")` become other ops on AMD: copies by pointers, products at
+  once, nothing (docs/AMD.md). `make_tensor_descriptor` takes None for its slot there.
 * `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper. There `pred` holds
   for the arrivals on `mBarriers`, too. No chip of sm_100 was at hand: its words are compiled, their PTX and SASS asserted, and
   simulated; none of that code has run.

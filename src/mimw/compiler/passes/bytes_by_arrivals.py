@@ -39,7 +39,7 @@ def bytes_by_arrivals(program: Program, target: Target) -> Program:
 
 @dataclass
 class _Plan:
-    """What becomes of each op: `arrivals` of a barrier behind an op, as (barrier, count, predicate), and `counts`, the arrivals of
+    """The change of each op: `arrivals` of a barrier behind an op, as (barrier, count, predicate), and `counts`, the arrivals of
     a phase of each array that changes."""
 
     target: Target

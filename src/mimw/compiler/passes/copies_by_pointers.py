@@ -197,7 +197,7 @@ class _Writer:
 
     def either(self, op: Op, boxes: list[Box], whole: Callable[[], tuple], cut: Callable[[], tuple],
                types: tuple[Type, ...] = ()) -> tuple[Value, ...]:
-        """What `whole` gives where all blocks lie in their tensors, and `cut` elsewhere."""
+        """The values of `whole` where all blocks lie in their tensors, and those of `cut` elsewhere."""
         builder = self.builder
         condition = boxes[0].inside
         for box in boxes[1:]:
