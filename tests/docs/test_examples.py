@@ -7,7 +7,6 @@ import textwrap
 
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.language.tlx import not_yet
 from tests.every import every
 
 FAMILIES = {"tlx": tlx, "tle": tle, "tle.gpu": tle.gpu}
@@ -15,13 +14,11 @@ FAMILIES = {"tlx": tlx, "tle": tle, "tle.gpu": tle.gpu}
 INTERNAL = set("""tlx.layout_encoding tlx.shared_layout_encoding tlx.DummyRegisterLayoutEncoding tlx.reuse_group_ir_type
 tlx.storage_alias_spec_type tlx.storage_alias_spec_type_class tlx.buffered_tensor_type tlx.clc_response_type tlx.mbarrier_type
 tlx.tensor_descriptor_ptr_type tle.gpu.buffered_tensor_type tle.gpu.layout tle.gpu.shared_layout""".split())
-# Words that raise `NotYet` whatever they are given have no use to show.
-NOT_OFFERED = {f"tlx.{name}" for name in not_yet.__all__}
 # Words of TLE that stand in for those of raw code, and the rooms whose words are told in docs/tle.md.
 ELSEWHERE = {"tle.B", "tle.call", "tle.dsa", "tle.gpu", "tle.hardware_constraint", "tle.jit", "tle.raw", "tle.gpu.smem",
              "tle.gpu.tmem"}
 WORDS = sorted({f"{family}.{name}" for family, module in FAMILIES.items() for name in module.__all__}
-               - INTERNAL - NOT_OFFERED - ELSEWHERE)
+               - INTERNAL - ELSEWHERE)
 
 
 def value_of(word: str):

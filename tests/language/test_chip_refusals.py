@@ -1,4 +1,4 @@
-"""Words that this release does not offer: they can be imported, check what can be checked, and say so by name."""
+"""Words that a chip does not have: they can be imported, check what can be checked, and name the chips that have them."""
 
 
 import pytest
