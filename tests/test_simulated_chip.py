@@ -13,7 +13,7 @@ from mimw.compiler.triton_port.runtime import GPUTarget, make_backend
 from mimw.errors import TargetError
 from mimw.runtime.compile_kernel import compile_kernel, record_kernel
 from mimw.target import TARGETS
-from tests.kernels.one_word import CASES
+from tests.kernels.one_amd_word import CASES
 
 CHIP = "ascend_910b"
 NO_BINARY = "ascend_910b is a target of the simulator: .* of a kernel for it would take its vendor's compiler"

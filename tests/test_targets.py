@@ -8,7 +8,7 @@ from triton.compiler.errors import CompilationError
 from mimw.compiler.passes.check_target import word_targets
 from mimw.errors import TargetError
 from mimw.target import FEATURES, TARGETS
-from tests.kernels.one_word import AMD, ANYWHERE, CASES
+from tests.kernels.one_amd_word import AMD, ANYWHERE, CASES
 
 _BINARY = {"sm": "cubin", "gf": "hsaco"}
 _FAMILY = {"sm_8": "sm_90 or newer", "sm_1": "Blackwell", "gfx9": "AMD", "gfx1": "AMD"}

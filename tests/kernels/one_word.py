@@ -13,10 +13,9 @@ import mimw
 import mimw.tlx as tlx
 from tests.lowering.harness import Case
 
-HOPPER, BLACKWELL, AMD = ("sm_90a", ), ("sm_90a", "sm_100a"), ("gfx942", "gfx950", "gfx1250")
+HOPPER, BLACKWELL, CDNA, MOVER = ("sm_90a", ), ("sm_90a", "sm_100a"), ("gfx942", "gfx950"), ("gfx1250", )
+AMD = (*CDNA, *MOVER)
 MAPPED = (*BLACKWELL, *AMD)     # where a chip of AMD lacks it, another op stands for the word
-CDNA = ("gfx942", "gfx950")
-MOVER = ("gfx1250", )
 ANYWHERE = ("sm_90a", "sm_80", "sm_100a", *AMD)
 
 CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
@@ -117,26 +116,6 @@ def barrier_arrive_wait(x):
     tl.store(x, 1.0)
 
 
-@case(MOVER, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})
-@mimw.jit
-def async_amd_descriptor_load(x, row):
-    tiles = tlx.local_alloc((64, 64), tl.float16, 3)
-    tlx.amd_descriptor_prefetch_tensor(x, [row, 64], pred=row > 0, speculative=True)
-    there = tlx.update_tensor_descriptor(x, add_offsets=[row, 0], clamp_bounds=True)
-    tlx.async_amd_descriptor_load(there, tiles[0], pred=row > 0)
-    tlx.async_amd_descriptor_load_fused([(there, tiles[1], 1), (x, tiles[2], 2)])
-    tlx.async_amd_descriptor_wait(0)
-
-
-@case(MOVER, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})
-@mimw.jit
-def async_amd_descriptor_store(x, row):
-    tile = tlx.local_alloc((64, 64), tl.float16, 1)
-    tlx.local_store(tile[0], tl.zeros((64, 64), tl.float16))
-    tlx.async_amd_descriptor_store(x, tile[0], [row, 0])
-    tlx.async_amd_descriptor_wait(0)
-
-
 @case(MAPPED, {"x": "tensordesc<fp16[64,64]>", "row": "i32"})
 @mimw.jit
 def async_descriptor_load(x, row):
@@ -201,48 +180,10 @@ def async_dot(x, a_desc, b_desc):
     tl.store(x + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], acc)
 
 
-@case(AMD, {"x": "*fp16", "y": "*fp16"})
-@mimw.jit
-def buffer_load(x, y):
-    at = tl.arange(0, 64)
-    tlx.buffer_store(tlx.buffer_load(x, at, mask=at < 48, other=1.0, cache=".cg"), y, at, mask=at < 48)
-
-
-@case(AMD, {"x": "*i32", "y": "*fp16"})
-@mimw.jit
-def buffer_load_contiguity(x, y):
-    at = tl.arange(0, 64)
-    tlx.buffer_store(tlx.buffer_load(y, tl.load(x + at), contiguity=16), y, at)
-
-
-@case(CDNA, {"x": "*fp32"})
-@mimw.jit
-def buffer_atomic_add(x):
-    at = tl.arange(0, 64)
-    tlx.buffer_store(tlx.buffer_atomic_add(x, at, 1.0, mask=at < 48), x, at)
-
-
-@case(CDNA, {"x": "*fp16", "n": "i32"})
-@mimw.jit
-def buffer_atomic_add_fp16(x, n):
-    at = tl.arange(0, 64)
-    tlx.buffer_atomic_add(x, at, 1.0, mask=at < n, sem="relaxed", scope="cta", contiguity=2)
-
-
 @case(("gfx950", ), {"x": "*bf16"})
 @mimw.jit
 def buffer_atomic_add_bf16(x):
     tlx.buffer_atomic_add(x, tl.arange(0, 64), 1.0, contiguity=2)
-
-
-@case(AMD, {"x": "*fp32"})
-@mimw.jit
-def buffer_load_to_local(x):
-    tile, at = tlx.local_alloc((64, ), tl.float32, 1), tl.arange(0, 64)
-    tlx.buffer_load_to_local(tile[0], x, at, mask=at < 48, other=2.0)
-    tlx.async_load_commit_group()
-    tlx.async_load_wait_group(0)
-    tlx.buffer_store(tlx.local_load(tile[0]), x, at)
 
 
 @case(ANYWHERE, {"x": "*i32"})

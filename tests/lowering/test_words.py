@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kernels.one_word import CASES
+from tests.kernels.one_amd_word import CASES
 
 
 @pytest.mark.parametrize("name", CASES)

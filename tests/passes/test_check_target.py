@@ -66,7 +66,7 @@ HOPPER_UP = {"sm_90a", "sm_100a", "sm_103a", "sm_120a"}
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("word, where", [
     (with_tasks, HOPPER_UP | AMD), (with_barriers, HOPPER_UP | AMD), (with_tma, HOPPER_UP | AMD),
-    (with_wgmma, {"sm_90a"} | AMD), (with_proxy_fence, HOPPER_UP | AMD), (with_slots, HOPPER_UP),
+    (with_wgmma, {"sm_90a"} | AMD), (with_proxy_fence, HOPPER_UP | AMD), (with_slots, HOPPER_UP | {"gfx1250"}),
     (with_clusters, HOPPER_UP), (with_tensor_memory, {"sm_100a", "sm_103a"}),
     (with_copies, GPUS), (with_peers, GPUS), (with_assembly, GPUS),
 ])
