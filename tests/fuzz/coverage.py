@@ -41,6 +41,7 @@ _CLC = "clc_producer and clc_consumer, which programs hold, are made of it; test
 _GPUS = "programs of the fuzzer run on one GPU; tests/check/test_truth_tables_gpus.py and tests/words/test_world_words.py have it"
 _MULTIMEM = "memory of several GPUs at once; tests/words/test_multimem.py and its truth tables have it"
 _LOCAL = "the family locals holds them (edges/locals.py), and tests/tle/test_dsa_*.py; it is not among the seeds that are looked at"
+_BUFFERS = "of AMD's chips, for which only programs of the data mover are made; tests/words/test_buffer_words.py has it"
 NOT_HERE = {
     **dict.fromkeys(("tlx.peer_pointer", "tlx.signal", "tlx.wait_signal", "tlx.world_barrier", "tlx.world_rank", "tlx.world_size",
                      "tle.bind_mesh: shard_id, several GPUs", "tle.bind_mesh: remote, several GPUs",
@@ -73,9 +74,9 @@ OPS_NOT_HERE = {
                     _LOCAL),
     **dict.fromkeys(("stage_start", "stage_end", "halves_part", "halves_meet", "sched_barrier", "uniform"),
                     "AMD's alone; tests/words/test_warp_stages.py and test_scheduling.py have them"),
+    **dict.fromkeys(("buffer_load", "buffer_store", "buffer_atomic_add", "buffer_load_to_local"), _BUFFERS),
     "distinct_range": "as rematerialized_range, whose op it is",
     "barrier_test": "as barrier_try_wait, whose op it is",
-    "extract_slice": "AMD's; on the chips of NVIDIA, which programs are recorded for, the word is a gather",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     **dict.fromkeys(("raw_address", "raw_arrives", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),
                     "native code is the author's; tests/tle/test_raw.py has the words"),

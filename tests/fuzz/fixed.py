@@ -49,7 +49,7 @@ SEEDS = (
 )
 
 BLACKWELL_SEEDS = (0, 25, 43, 45, 46, 64, 73, 91, 109)
-AMD_SEEDS = (7, 59)
+AMD_SEEDS = (5, 43)
 PROGRAMS = (
     *((seed, None) for seed in SEEDS),
     *((seed, "blackwell") for seed in BLACKWELL_SEEDS),
