@@ -289,3 +289,39 @@ def test_explain_says_what_became_of_each_word():
     assert all("test_mapped_words.py:" in line for line in lines) and "copies by pointers" in lines[1]
     hopper = mimw.explain(reused_early, (1, ), x, np.zeros((16, 16), np.float16), N=16, target="sm_90a")
     assert "Words that become others on this chip" not in hopper.sections
+
+
+@mimw.jit
+def both_engines(x_desc, out, N: tl.constexpr):
+    tiles = tlx.local_alloc((N, N), tl.float16, 2)
+    full = tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], N * N * 2)
+    tlx.async_descriptor_load(x_desc, tiles[0], [0, 0], full[0])
+    tlx.async_amd_descriptor_load(x_desc, tiles[1], [0, 0])
+    tlx.async_amd_descriptor_wait(0)
+    tlx.barrier_wait(full[0], 0)
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out + at, tlx.local_load(tiles[0]) + tlx.local_load(tiles[1]))
+
+
+def test_words_of_tma_and_of_the_mover_do_not_share_a_kernel():
+    x = TensorDescriptor.from_tensor(np.zeros((16, 16), np.float16), [16, 16])
+    with pytest.raises(triton.CompilationError, match="data mover moves by descriptors, here in a kernel with words of TMA"):
+        mimw.compile(both_engines, (1, ), x, np.zeros((16, 16), np.float16), N=16, target="gfx1250")
+
+
+@mimw.jit
+def by_the_mover(x_desc, out, N: tl.constexpr):
+    tile = tlx.local_alloc((N, N), tl.float16, 1)
+    tlx.local_store(tile[0], x_desc.load([0, 0]))
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out + at, tlx.local_load(tile[0]))
+
+
+@pytest.mark.parametrize("chip, instruction", [("gfx1250", "tensor_load_to_lds"), ("gfx950", "global_load")])
+def test_without_words_of_tma_a_descriptor_goes_by_the_chips_own_engine(chip, instruction):
+    numbers = np.arange(256, dtype=np.float16).reshape(16, 16)
+    x, out = TensorDescriptor.from_tensor(numbers, [16, 16]), np.zeros((16, 16), np.float16)
+    mimw.simulate(by_the_mover, (1, ), x, out, N=16, target=chip)
+    assert (out == numbers).all()
+    assert instruction in mimw.compile(by_the_mover, (1, ), x, out, N=16, target=chip).amdgcn
