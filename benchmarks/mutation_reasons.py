@@ -17,6 +17,7 @@ LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_rem
          "tma_load_pair", "clc_issue_all")
 DECODING = "kernels/attention_decode/split_kv/kernel.py"
 AROUND = "tutorials/22_several_gpus.py"
+PIPELINED = "tutorials/01_pipelined_gemm.py"
 WARPS_APART = "kernels/attention_decode/few_rows/kernel.py"
 EPILOGUE_APART = "kernels/attention_decode/few_rows_epilogue/kernel.py"
 FEW_ROWS = (WARPS_APART, EPILOGUE_APART)
@@ -260,6 +261,8 @@ REASONS = (
     (lambda m: m.change == "drop" and m.word == "barrier_wait",
      "What it waits for is over without it: the barrier is fresh, or an earlier wait of the task says so, which is behind one of a "
      "task that waited for the same phase."),
+    (lambda m: _of(m, PIPELINED) and m.word == "async_dot_wait" and not _swapped(m, WAITS, WAITS),
+     "On a chip without wgmma the product is over where it stands, so its wait is gone (passes/dots_at_once.py)."),
     (lambda m: m.word in OWN_WAITS and m.change in ("drop", "wait for one less"),
      "An earlier wait of the task has left nothing for this one to wait for."),
     (lambda m: m.change == "swap barriers",

@@ -108,6 +108,8 @@ def _softmax() -> tuple:
 CASES = (
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
+    Case("Tutorial 01, on gfx950", "tutorials/01_pipelined_gemm.py",
+         lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4), target="gfx950"),
     Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",
          lambda: _tutorial_gemm("02_warp_specialised_gemm", 384, 128, 320, 2, BN=128, STAGES=2)),
     Case("Tutorial 03", "tutorials/03_ping_pong_gemm.py",

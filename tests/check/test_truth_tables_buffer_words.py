@@ -12,7 +12,6 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.target import TARGETS
 from tests.kernels.lines import lines_with
 
 from .tables import found, lines_of, right, rows, states
@@ -85,13 +84,14 @@ def handing_over(x, y, BASE: tl.constexpr, WAIT: tl.constexpr, ARRIVE: tl.conste
                     tlx.barrier_arrive(full[0])
 
 
-def handed_over(base=True, **switches):
+def handed_over(base=True, chip=CHIP, **switches):
     on = dict(wait=True, arrive=True, wait_full=True, free=True, wait_free=True) | switches
-    return handing_over, 1, (np.ones(384, np.float32), np.zeros(384, np.float32), base, *on.values()), {"target": CHIP}
+    return handing_over, 1, (np.ones(384, np.float32), np.zeros(384, np.float32), base, *on.values()), {"target": chip}
 
 
-@pytest.mark.skipif(not TARGETS[CHIP].has("tasks"), reason=f"{CHIP} has no tasks")
+@pytest.mark.parametrize("chip, base", [(CHIP, True), (CHIP, False), ("gfx942", True), ("gfx1250", False)])
 @rows("wait", "full", "free")
-def test_both_sides_of_a_refill(wait, full, free):
+def test_both_sides_of_a_refill(wait, full, free, chip, base):
     """Right iff the copier waits for its copies, the reader for the copier, and a refill for the reader."""
-    assert right(handed_over(wait=wait, arrive=full, wait_full=full, free=free, wait_free=free)) == (wait and full and free)
+    launch = handed_over(base, chip, wait=wait, arrive=full, wait_full=full, free=free, wait_free=free)
+    assert right(launch) == (wait and full and free)

@@ -102,6 +102,14 @@ def test_padded():
         tlx.padded_shared_layout_encoding.with_identity_for([], [4, 8])
 
 
+@pytest.mark.parametrize("bases", [None, [], [[0, 1], [0, 2]], [[0, 1], [0, 2], [0, 3]], [[0, 1], [0, 2], [2, 0]],
+                                   [[0, 1], [0, 2], [1, 0], [0, 0]], [[1], [2], [4]]])
+def test_padding_is_of_elements_that_have_one_place_each(bases):
+    with pytest.raises(ValueError, match=r"reach each element of \(2, 4\) once: write padded_shared_layout_encoding.with_identity"):
+        tlx.padded_shared_layout_encoding([[4, 4]], bases, [], [2, 4])
+    assert tlx.padded_shared_layout_encoding([[4, 4]], [[1, 0], [0, 2], [0, 1]], [], [2, 4]).order == [0, 1]
+
+
 def test_linear():
     layout = tlx.shared_linear_layout_encoding([[0, 1], [1, 0]])
     assert (layout.offset_bases, layout.block_bases, layout.alignment) == ([[0, 1], [1, 0]], [], 16)

@@ -8,6 +8,8 @@ import mimw
 import mimw.tlx as tlx
 from mimw.errors import TargetError
 from mimw.simulator.costs import model
+from tests.kernels import waves
+from tests.words import test_warp_stages as stages
 
 CHIPS = ("gfx942", "gfx950")
 
@@ -120,6 +122,76 @@ def test_a_softmax_is_bound_by_hbm(chip):
     found = mimw.predict(softmax, (65536, ), x, y, 4096, target=chip, ctas=4)
     assert "HBM bandwidth" in found.bound and "SM" not in str(found) and "DRAM bandwidth" not in str(found)
     assert found.microseconds >= 0.9 * 2 * x.nbytes / {"gfx942": 5.3e6, "gfx950": 8e6}[chip]     # by 4 of a unit's work-groups
+
+
+def floats(*shape, dtype=np.float32):
+    return np.zeros(shape, dtype)
+
+
+# Launches of what a chip of AMD has in the place of TMA, mbarriers and wgmma: groups of copies, barriers of LDS, tasks, stages.
+WORDS = {
+    "ring": (waves.ring, (floats(5, 256), floats(5, 256), 5, 256, 2, 4), 4),
+    "one wave": (waves.ring, (floats(5, 256), floats(5, 256), 5, 256, 2, 1), 4),
+    "regions": (waves.regions, (floats(7, 1024), floats(7, 1024), 1024), 4),
+    "by warps": (waves.by_warps, (floats(4, 256), floats(4, 256), 4, 256, 2), 4),
+    "by numbers": (waves.by_numbers, (floats(4, 256), floats(4, 256), 4, 256, 2), 4),
+    "copies": (waves.copied, (floats(3, 1024, dtype=np.float16), floats(3, 256), 3, 1024, 2), 4),
+    "stages": (stages.gemm, (floats(128, 320, dtype=np.float16), floats(128, 320, dtype=np.float16), floats(128, 128), 320,
+                             128, 128, 32), 8),
+}
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", WORDS)
+def test_tasks_barriers_groups_and_stages(name, chip):
+    """One work-group alone has nothing to hide its latencies behind; its longest wait is named, of tasks with the line."""
+    kernel, args, warps = WORDS[name]
+    found = mimw.predict(kernel, (1, ), *args, num_warps=warps, target=chip)
+    assert found.microseconds > found.launch and found.bound.startswith("latency: no unit is busy more than")
+    assert max(found.units.values()) < 1 and found.trace.events
+    if name in ("ring", "one wave", "by warps", "copies"):
+        assert "the longest waits are of" in found.bound and "waves.py:" in found.bound
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_of_gfx1250_nothing_is_published(name):
+    kernel, args, warps = WORDS[name]
+    with pytest.raises(TargetError, match="no cost model of gfx1250: AMD has published no clock"):
+        mimw.predict(kernel, (1, ), *args, num_warps=warps, target="gfx1250")
+
+
+@mimw.jit
+def two_tasks(x, REGISTERS: tl.constexpr):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tl.store(x, 1.0)
+        with tlx.async_task(num_warps=4, num_regs=REGISTERS):
+            tl.store(x + 1, 2.0)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_requests_for_registers_change_nothing(chip):
+    """On AMD's chips no task gets others' registers, so a request says nothing of how many a wave has."""
+    asked, not_asked = (mimw.predict(two_tasks, (1, ), floats(2), registers, target=chip) for registers in (40, None))
+    assert asked.residency == not_asked.residency and asked.cycles == not_asked.cycles
+
+
+@mimw.jit
+def filled(y, N: tl.constexpr):
+    tl.store(y + tl.program_id(0).to(tl.int64) * N + tl.arange(0, N), tl.zeros((N, ), tl.float32))
+
+
+@pytest.mark.parametrize("chip", (*CHIPS, "sm_90a"))
+@pytest.mark.parametrize("programs", [100, 512, 8192])
+def test_a_launch_ends_when_its_stores_have_left(chip, programs):
+    """64 KiB a program; half a GiB in all does not fit into the caches, and is bound by the memory behind them."""
+    y = np.empty((programs, 16384), np.float32)
+    found = mimw.predict(filled, (programs, ), y, 16384, num_warps=8, target=chip)
+    assert max(found.units.values()) <= 1.001
+    assert ("DRAM" in found.units) == (y.nbytes > model(chip)["chip.l2_bytes"])
+    if programs == 8192:
+        assert found.bound.startswith(("HBM bandwidth, busy", "DRAM bandwidth, busy"))
+        assert found.microseconds >= y.nbytes / model(chip)["memory.dram_gb_per_s"] / 1e3
 
 
 def test_pages_and_pictures_say_that_nothing_was_measured(tmp_path):

@@ -224,7 +224,7 @@ class nv_mma_shared_layout_encoding(shared_layout_encoding):
 @dataclass(frozen=True)
 class padded_shared_layout_encoding(shared_layout_encoding):
     """Rows with padding: after every `interval` elements `padding` unused ones; `offset_bases` say where the elements go
-    before padding.
+    before padding, each of them at one place.
 
     example:   tlx.padded_shared_layout_encoding([[64, 8]], [[0, 1], [0, 2], [1, 0]], [], [2, 4])
     """
@@ -241,6 +241,9 @@ class padded_shared_layout_encoding(shared_layout_encoding):
         for interval, padding in self.interval_padding_pairs:
             if not _is_power_of_two(interval) or not _is_power_of_two(padding):
                 refuse(ValueError, f"interval and padding must be powers of two, got ({interval}, {padding})")
+        if not _is_one_to_one((*(self.offset_bases or ()), *(self.block_bases or ())), self.shape):
+            refuse(ValueError, f"padded_shared_layout_encoding needs offset_bases that reach each element of {tuple(self.shape)} "
+                   "once: write padded_shared_layout_encoding.with_identity_for(interval_padding_pairs, shape) for plain rows")
 
     @property
     def intervals(self) -> list[int]:
@@ -290,6 +293,26 @@ def _all_transposed(bases, dims: tuple[int, ...]) -> tuple:
 
 def _powers(extent: int) -> list[int]:
     return [1 << bit for bit in range(extent.bit_length() - 1)]
+
+
+def _is_one_to_one(bases, shape) -> bool:
+    """True if the sums (xor) of some of the bases are the coordinates of that shape, each once."""
+    bits = [extent.bit_length() - 1 for extent in shape]
+    if len(bases) != sum(bits) or any(len(basis) != len(shape) for basis in bases):
+        return False
+    independent: list[int] = []
+    for basis in bases:
+        rest = 0
+        for step, width in zip(basis, bits):
+            if step >> width:
+                return False
+            rest = rest << width | step
+        for other in independent:
+            rest = min(rest, rest ^ other)
+        if not rest:
+            return False
+        independent.append(rest)
+    return True
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ from .queue import Gaps, Queue
 from .tasks import Sm, TimedCta, TimedTask
 
 
+def footprint(memory: GlobalMemory) -> int:
+    """The bytes of all arrays of a launch on one GPU."""
+    return sum(region.size for region in memory.regions if not region.rank)
+
+
 class Enough(Exception):
     """The end of a run in which as many loads have been seen as were asked for, or as many steps made as may be."""
 
@@ -88,6 +93,7 @@ class TimedMachine(Machine):
         self._number = 0
         self._last: Task | None = None
         self.now = 0.0
+        self.written_back = footprint(memory) > model["chip.l2_bytes"]
         self.rates = {"inbound": self._rate("sm", 1), "outbound": self._rate("sm_store", 1), "L2": self._rate("l2"),
                       "L2 stores": self._rate("l2_store"), "DRAM": self._rate("dram")}
 
@@ -238,9 +244,11 @@ class TimedMachine(Machine):
         return max(ends), max(ends) + latency + share * (far - latency)
 
     def store(self, task: TimedTask, size: int, at: float = 0.0) -> float:
-        """The time at which `size` bytes have left the SM, from now, or from a later time, on; they take their part of DRAM's
-        time."""
+        """The time at which `size` bytes have left the SM, from now, or from a later time, on. The launch does not end before they
+        have, nor before DRAM has taken its part of them, where the arrays do not fit into L2."""
         self.stored += size
         at = max(at, task.clock)
-        self.unit(task, "DRAM").take(at, size / self.rates["DRAM"])
-        return max(self.unit(task, name).take(at, size / self.rates[name]) for name in ("outbound", "L2 stores"))
+        left = max(self.unit(task, name).take(at, size / self.rates[name]) for name in ("outbound", "L2 stores"))
+        taken = self.unit(task, "DRAM").take(at, size / self.rates["DRAM"]) if self.written_back else left
+        self.end = max(self.end, left, taken)
+        return left

@@ -31,7 +31,7 @@ from ...runtime.call import tool
 from ...runtime.simulate import Launch, prepare
 from ...simulator import bind_launch, clusters
 from ...simulator.clock.conditions import Conditions
-from ...simulator.clock.machine import Enough, TimedMachine
+from ...simulator.clock.machine import Enough, TimedMachine, footprint
 from ...simulator.costs import Model, model
 from ...target import wanted
 from .banks import bank_turns
@@ -161,7 +161,8 @@ class _Predictor:
         if self.needed.bounds:
             raise SimulatorMisuse("the bounds of a loop come out of a copy, a dot or another CTA, and a prediction computes none "
                                   "of these", *self.needed.bounds, hint="mimw.profile measures such a kernel")
-        asked = any(task.registers for op in program.walk() if op.name == "warp_specialize" for task in op.attrs["tasks"])
+        regions = program.where(lambda row: row.name == "warp_specialize") if chip.has("register_moves") else ()
+        asked = any(task.registers for op in regions for task in op.attrs["tasks"])
         most_registers = launch.specialisation.options.get("maxnreg") or PLAIN_REGISTERS
         registers = launch_registers(program, chip) if asked else min(PLAIN_REGISTERS, most_registers)
         self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers,
@@ -215,9 +216,9 @@ class _Predictor:
         machine = self.first_run(clock, from_dram)
         scale = len(self.mine) / len(self.chosen)
         loaded = machine.loaded * scale / size * self.sms
-        footprint = sum(region.size for region in self.memory.regions if not region.rank)
-        if footprint <= self.costs["chip.l2_bytes"] and loaded:
-            from_dram = min(from_dram, footprint / loaded)
+        arrays = footprint(self.memory)
+        if arrays <= self.costs["chip.l2_bytes"] and loaded:
+            from_dram = min(from_dram, arrays / loaded)
         for _ in range(CLOCK_ROUNDS):
             before, clock = clock, megahertz or self.clock(self.units(machine).get("tensor", 0.0))
             machine = self.run(clock, from_dram, self.chosen, self.slots)
