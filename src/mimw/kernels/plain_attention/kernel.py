@@ -33,7 +33,7 @@ def with_sink(sums, sinks, head):
 def plain_attention(q, k, v, o, lse, rules, problem, steps, packed, total_q, FORM: tl.constexpr):
     """o = softmax(scale q k^T) v for queries from program_id(0) * BM on, of head program_id(1) of all batches' heads. Batches may
     be `packed` sequences of heads of `total_q` rows: then the problem's lengths say nothing."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else None
     first = tl.program_id(0) * FORM.BM
     batch, head = (tl.program_id(1) // problem.heads).to(tl.int64), (tl.program_id(1) % problem.heads).to(tl.int64)
     shared = head // problem.group

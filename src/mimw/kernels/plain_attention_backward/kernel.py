@@ -87,7 +87,7 @@ def of_scores(p, tanh, products, delta, softcap):
 @mimw.jit(do_not_specialize=["row_steps"])      # lengths: one binary for all
 def query_gradients(inputs, dq, lse, delta, rules, packed, row_steps, problem, steps, FORM: tl.constexpr):
     """dQ of queries from program_id(0) * BM on, of head program_id(1) of all batches' heads."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else None
     batch, head = (tl.program_id(1) // problem.heads).to(tl.int64), (tl.program_id(1) % problem.heads).to(tl.int64)
     here = place(batch, problem, packed)
     first = tl.program_id(0) * FORM.BM
@@ -128,7 +128,7 @@ def queries_seeing(key, here, rules, form):
 @mimw.jit(do_not_specialize=["row_steps"])      # lengths: one binary for all
 def key_gradients(inputs, dk, dv, lse, delta, rules, packed, row_steps, problem, steps, FORM: tl.constexpr):
     """dK and dV of keys from program_id(0) * BN on, of kv head program_id(1) of all batches' heads."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else None
     group = problem.group
     kv_heads = problem.heads // group
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)

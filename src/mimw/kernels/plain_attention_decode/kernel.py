@@ -57,7 +57,7 @@ def with_sink(highest, total, acc, head, counts, sinks):
 def plain_attention_decode(q, k, v, table, lengths, o, lse, room, rules, problem, steps, FORM: tl.constexpr):
     """o (batch, queries, heads, DV) and lse (batch, heads, queries), or one of SPLITS parts: sums of p V, then (highest score
     in base 2, sum of probabilities), each as (SPLITS, batch, heads, queries, ...)."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else None
     BM: tl.constexpr = FORM.BM
     BN: tl.constexpr = FORM.BN
     DV: tl.constexpr = FORM.DV

@@ -44,7 +44,7 @@ def row_tile(row, group, steps, columns, seq_q, form):
 @mimw.jit
 def of_queries(inputs, lse, delta, dq, problem, steps, FORM: tl.constexpr):
     """dq, (batch, heads, seq_q, D) contiguous, of BM rows of a KV head's queries."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else None
     D: tl.constexpr = FORM.D
     kv_heads, seq_q, seq_k = problem.kv_heads, problem.seq_q, problem.seq_k
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
@@ -84,7 +84,7 @@ def of_queries(inputs, lse, delta, dq, problem, steps, FORM: tl.constexpr):
 @mimw.jit
 def of_keys(inputs, lse, delta, dk, dv, dk2, dv2, problem, steps, FORM: tl.constexpr):
     """dk and dv, (batch, kv_heads, seq_k, D) contiguous, of BN keys; their shares of dk2 and dv2, fp32, are added."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else None
     D: tl.constexpr = FORM.D
     kv_heads, seq_q, seq_k, scale = problem.kv_heads, problem.seq_q, problem.seq_k, problem.scale
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)

@@ -22,7 +22,7 @@ from .nouns import positions, row_of, rows_of, seen_of
 @mimw.jit
 def plain_simplicial_attention(q, k, v, k2, v2, o, lse, problem, steps, FORM: tl.constexpr):
     """o, and the natural logarithms of the softmax's denominators."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else None
     D: tl.constexpr = FORM.D
     kv_heads, seq_q, seq_k = problem.kv_heads, problem.seq_q, problem.seq_k
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)

@@ -26,7 +26,7 @@ def columns(rows, there, first, width, WIDTH: tl.constexpr):
 @mimw.jit
 def plain_sparse_mla(q, kv, indices, lengths, out, lse, problem, FORM: tl.constexpr):
     """out[b, s, h, :DV] and lse[b, s, h] of BH heads; rows have W columns, the first DV of which are values, too."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else None
     H, HKV, W, DV = problem.H, problem.HKV, problem.W, problem.DV
     query, batch, group = tl.program_id(0), tl.program_id(1) // HKV, tl.program_id(1) % HKV
     share = H // HKV
