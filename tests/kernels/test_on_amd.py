@@ -100,7 +100,7 @@ def attended(q, k, v, scale):
 def test_attention_of_tasks(chip):
     q, k, v = (normal((1, 2, 80, 64), seed=seed) for seed in range(3))
     o, lse = np.zeros_like(q), np.zeros((1, 2, 80), np.float32)
-    grid, args, meta = attention.arguments(q, k, v, o, lse, np.zeros(1, np.int32), 2, True, chosen=attention.ON_AMD)
+    grid, args, meta = attention.arguments(q, k, v, o, lse, np.zeros(1, np.int32), 2, True, chosen=attention.ON_AMD[64])
     _, expected, sums = attended(q, k, v, 0.125)
     runs(chip, attention.kernel, grid, args, meta, (o, expected, 2e-3), (lse, sums, 1e-3), has=(PRODUCT, ))
 

@@ -47,7 +47,7 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                programs  how many persistent programs: one per SM, never more than output tiles
                causal    query i sees keys up to i + seq_k - seq_q: the last query sees all
                scale     of the scores, more than 0; by default 1 / sqrt(dim)
-               chosen    by default the measured configuration of the head dim; AMD's chips take ON_AMD, for heads of 64 and 128
+               chosen    by default the measured configuration of the head dim; AMD's chips take ON_AMD[dim]
                window    (left, right): how many keys before and after its own position a query sees, 0 or more; None is no bound.
                          With causal the right bound is 0. Blocks of keys that no query of a tile sees are not looked at
                softcap   more than 0: scores become softcap tanh(score / softcap); None leaves them

@@ -54,9 +54,10 @@ class Configuration:
         return 2 if window else int(seq_k % self.bn != 0)
 
 
-# For AMD's chips, heads of 64 and 128: fits 64 KiB of shared memory, and two waves that load spill nothing. It was compiled
-# (tests/kernels/test_on_amd.py); nothing was measured.
-ON_AMD = Configuration(bm=64, bn=64, k_stages=1, v_stages=1, consumers=1, ahead=False, load_warps=2)
+# For AMD's chips, by head dim: what fits 64 KiB of shared memory, with two waves that load, so that nothing spills. Both were
+# compiled (tests/kernels/test_on_amd.py); nothing was measured.
+ON_AMD = {64: Configuration(bm=64, bn=64, k_stages=1, v_stages=2, consumers=1, ahead=False, load_warps=2),
+          128: Configuration(bm=64, bn=32, k_stages=1, v_stages=2, consumers=1, ahead=False, load_warps=2)}
 
 
 def has_rest(head_dim: int) -> tuple[bool, bool, bool, bool]:
