@@ -31,7 +31,8 @@ def device(monkeypatch):
 
 
 @pytest.mark.parametrize("major, minor, hip, hopper", [
-    (9, 0, None, True), (10, 0, None, False), (9, 0, "6.4", False), (9, 4, "6.4", False), (9, 5, "7.0", False), (12, 5, "7.0", False)])
+    (9, 0, None, True), (10, 0, None, False), (9, 0, "6.4", False), (9, 4, "6.4", False), (9, 5, "7.0", False),
+    (12, 5, "7.0", False)])
 def test_which_gpus_have_the_words_of_hopper(device, major, minor, hip, hopper):
     """Torch says 9.0 of a GPU of AMD as well, of gfx90a."""
     one = device(major, minor, hip)
@@ -88,7 +89,8 @@ def test_packed_attention_and_its_gradients(launched):
     q, k, v = (torch.randn(37, 2, 24, requires_grad=True) for _ in range(3))
     starts = torch.tensor([0, 37], dtype=torch.int32)
     found = ops.attention_varlen(q, k, v, starts, starts, 37, 37, causal=True)
-    expected = torch.nn.functional.scaled_dot_product_attention(*(x.transpose(0, 1) for x in (q, k, v)), is_causal=True).transpose(0, 1)
+    heads = (x.transpose(0, 1) for x in (q, k, v))
+    expected = torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=True).transpose(0, 1)
     close(found, expected, 1e-3)
     along = torch.randn_like(expected)
     for mine, right in zip(*(torch.autograd.grad(one, (q, k, v), along) for one in (found, expected))):

@@ -70,7 +70,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         more |= {"room": room, "flags": flags, "sharers": sharers}
         count = programs
     constants |= {"PROMOTED": chosen.together} if promoted else {}
-    meta = {"FORM": GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk), chosen.stages, chosen.load_warps, **constants), "num_warps": 4}
+    form = GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk), chosen.stages, chosen.load_warps, **constants)
+    meta = {"FORM": form, "num_warps": 4}
     return (count, ), *(_by_position(args, meta, more) if more else (args, meta))
 
 

@@ -26,8 +26,8 @@ FEW = 66    # tiles of 128 x 128 that leave half of the chip's programs without 
 
 @dataclass(frozen=True)
 class Configuration:
-    """BM x BN output tiles by `consumers` warpgroups, loaded by `load_warps`; the rest as in kernel.py. BK and PIECES follow from the types. `together`
-    is for promoted sums alone: the products of so many chunks overlap (promoted.py)."""
+    """BM x BN output tiles by `consumers` warpgroups, loaded by `load_warps`; the rest as in kernel.py. BK and PIECES follow from
+    the types. `together` is for promoted sums alone: the products of so many chunks overlap (promoted.py)."""
 
     bm: int = 128
     bn: int = 256
