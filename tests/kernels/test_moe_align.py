@@ -10,6 +10,7 @@ from mimw.kernels.moe_align.configs import CLUSTER_SIZE
 from mimw.runtime.compile_kernel import compile_kernel
 from mimw.testing.machines import Simulator
 
+ALONE = Configuration("alone", 64, 4)
 FORMS = {
     "grid": Configuration("grid", 64, 4),
     "cluster": Configuration("cluster", 64, 4),
@@ -72,6 +73,12 @@ def test_one_expert_has_all(machine, form, expert):
 @pytest.mark.parametrize("form", FORMS)
 def test_no_tokens(form):
     run(Simulator(), np.zeros(0, np.int32), 4, 8, FORMS[form])
+
+
+@pytest.mark.parametrize("numel", [0, 50, 333])
+def test_one_program_alone(machine, numel):
+    """In one tile, and in several."""
+    assert run(machine if numel else Simulator(), zipf(numel, 5), 5, 7, ALONE) == (numel <= 64)
 
 
 @pytest.mark.parametrize("numel, experts", [(256, 64), (4096, 512)])

@@ -25,7 +25,7 @@ from mimw.kernels.wide_attention_backward import WIDEST
 
 from .attention_backward import of_sinks
 from .contract import Contract
-from .launching import Launch, is_exact, is_hopper
+from .launching import Launch, is_amd, is_exact, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 from .tma import every_step_for_tma, padded
@@ -76,8 +76,9 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
         plan = _by_tma(do, q, k, v, o, lse, dlse, *starts, max_q, max_k, causal, scale, width, one_order, changes)
         if plan is not None:
             return plan
+    chosen = plain.tiles_on_amd(max_q, max_k, q.shape[2], v.shape[2], q.dtype.itemsize) if is_amd(q) else None
     made = plain.launches(q, k, v, do, lse, lse, *(x.new_empty(x.shape) for x in (q, k, v)), causal, scale, exact,
-                          packed=(*starts, max_q, max_k), large=is_hopper(q), **changes)
+                          packed=(*starts, max_q, max_k), large=is_hopper(q), chosen=chosen, **changes)
     return _by_plain_triton([Launch(q, *one) for one in made])
 
 

@@ -168,14 +168,21 @@ def programs(on: Tensor) -> int:
 
 def is_hopper(on: Tensor) -> bool:
     """True if `on` lies where kernels with Hopper's words run: on sm_90, or in its simulator unless MIMW_TARGET names another
-    chip."""
+    chip. Torch says 9.0 of AMD's gfx90a, too."""
     if on.is_cuda:
-        return _chip(on.get_device())[0] == (9, 0)
+        return not is_amd(on) and _chip(on.get_device())[0] == (9, 0)
     return (os.environ.get("MIMW_TARGET") or "sm_90a").startswith("sm_90")
 
 
+def is_amd(on: Tensor) -> bool:
+    """True if `on` lies on a GPU of AMD, which torch calls a device of CUDA, or if MIMW_TARGET names one to simulate."""
+    if on.is_cuda:
+        return torch.version.hip is not None
+    return (os.environ.get("MIMW_TARGET") or "").startswith("gfx")
+
+
 def has_e4m3(on: Tensor) -> bool:
-    """True if Triton takes fp8 e4m3 where `on` lies: from sm_89 on, and in the simulator."""
+    """True if Triton takes fp8 e4m3 where `on` lies: from sm_89 on, on AMD's chips from gfx90a on, and in the simulator."""
     return not on.is_cuda or _chip(on.get_device())[0] >= (8, 9)
 
 
@@ -222,5 +229,5 @@ def _kept_zeros(device: torch.device) -> Tensor:
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_exact", "is_hopper",
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_amd", "is_exact", "is_hopper",
            "note_simulation", "programs", "scratch", "zeros"]

@@ -170,7 +170,7 @@ def _plan_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | 
     made = norm_backward.arguments(two, dy_two, line, None if mean is None else mean.reshape(-1), rstd.reshape(-1), dx,
                                    dw_out if dw else None, db_out if db else None, parts, more_two, chosen)
     if not is_hopper(x):
-        made = [(*launch, meta | {"EARLY": False, "launch_pdl": False} if "EARLY" in meta else meta) for *launch, meta in made]
+        made = [(*launch, _alone(meta)) for *launch, meta in made]
     launches, apart = [Launch(x, *one) for one in made], len(made) == 3     # three: the sums are made by a launch of their own
 
     def plan(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | None, rstd: Tensor, more: Tensor | None) -> tuple:
@@ -187,6 +187,12 @@ def _plan_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | 
         return outs
 
     return plan
+
+
+def _alone(meta: dict) -> dict:
+    """Compile-time arguments of a launch that begins behind the one ahead of it; AMD's chips have no such option to turn off."""
+    meta = {name: value for name, value in meta.items() if name != "launch_pdl"}
+    return meta | {"EARLY": False} if "EARLY" in meta else meta
 
 
 _BACKWARD_PLANS = Plans(_plan_backward)

@@ -21,10 +21,10 @@ import mimw
 from ..checks import PROGRAMS
 from ..contract import Contract
 from .changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, scale_of, sight, slopes_step
-from .configs import PARTS, WIDTHS, Configuration, configuration, heads_in_band
+from .configs import ON_AMD, PARTS, WIDTHS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
-__all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "Configuration", "arguments", "configuration", "kernel"]
+__all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "ON_AMD", "Configuration", "arguments", "configuration", "kernel"]
 
 CONTRACT = Contract(
     "q: bf16|fp16 (batch, heads, seq_q, dim) tma-all", "k: =q (batch, kv_heads, seq_k, dim) tma-all",
@@ -47,7 +47,7 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                programs  how many persistent programs: one per SM, never more than output tiles
                causal    query i sees keys up to i + seq_k - seq_q: the last query sees all
                scale     of the scores, more than 0; by default 1 / sqrt(dim)
-               chosen    by default the measured configuration of the head dim
+               chosen    by default the measured configuration of the head dim; AMD's chips take ON_AMD[dim]
                window    (left, right): how many keys before and after its own position a query sees, 0 or more; None is no bound.
                          With causal the right bound is 0. Blocks of keys that no query of a tile sees are not looked at
                softcap   more than 0: scores become softcap tanh(score / softcap); None leaves them

@@ -25,7 +25,7 @@ L2_BYTES = 32 << 20  # of keys and values that the programs work on at a time; a
 
 @dataclass(frozen=True)
 class Configuration:
-    """Tiles of BM queries by `consumers` warpgroups, BN keys at a time; the rest as in kernel.py."""
+    """Tiles of BM queries by `consumers` warpgroups, BN keys at a time, loaded by `load_warps`; the rest as in kernel.py."""
 
     bm: int = 128
     bn: int = 128
@@ -35,11 +35,13 @@ class Configuration:
     ping_pong: bool = False
     ahead: bool = True
     late: bool = False
+    load_warps: int = 1
 
     def form(self, head_dim: int, group: int, causal: bool, masked: int) -> LaunchForm:
         """The constants of a launch; `masked` blocks of keys of a tile may need a mask, 2 for any number."""
         return LaunchForm(self.bm, self.bn, group, causal, self.consumers, masked, self.ping_pong, self.ahead, self.late,
-                          *PARTS[head_dim], *PARTS[value_dim(head_dim)], self.slots(), self.k_stages, self.v_stages)
+                          *PARTS[head_dim], *PARTS[value_dim(head_dim)], self.slots(), self.k_stages, self.v_stages,
+                          self.load_warps)
 
     def slots(self) -> int:
         """Slots of queries of a consumer."""
@@ -50,6 +52,12 @@ class Configuration:
         if causal and not window:
             return 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
         return 2 if window else int(seq_k % self.bn != 0)
+
+
+# For AMD's chips, by head dim: what fits 64 KiB of shared memory, with two waves that load, so that nothing spills. Both were
+# compiled (tests/kernels/test_on_amd.py); nothing was measured.
+ON_AMD = {64: Configuration(bm=64, bn=64, k_stages=1, v_stages=2, consumers=1, ahead=False, load_warps=2),
+          128: Configuration(bm=64, bn=32, k_stages=1, v_stages=2, consumers=1, ahead=False, load_warps=2)}
 
 
 def has_rest(head_dim: int) -> tuple[bool, bool, bool, bool]:

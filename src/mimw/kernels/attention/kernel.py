@@ -133,7 +133,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(queries[me].reader(), results[me].writer(), inputs_of(keys, values, me), order.reader(consumer(me)), lse,
                     rules, FORM)
-        with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
+        with tlx.async_task(num_warps=FORM.LOAD_WARPS, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), of, problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
             schedule(order.writer(), counter, problem, FORM)

@@ -78,7 +78,7 @@ class Form(Tiling):
 
 @tle.struct
 class LaunchForm(Form):
-    """Constants of a launch: also the columns of heads and of their rests (heads.py), of values too, and slots."""
+    """Constants of a launch: also the columns of heads and of their rests (heads.py), of values too, slots, and warps that load."""
 
     D: tl.constexpr
     REST: tl.constexpr
@@ -87,6 +87,7 @@ class LaunchForm(Form):
     Q_STAGES: tl.constexpr
     K_STAGES: tl.constexpr
     V_STAGES: tl.constexpr
+    LOAD_WARPS: tl.constexpr = 1
 
 
 @tle.struct

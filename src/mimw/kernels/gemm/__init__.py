@@ -15,7 +15,7 @@ from ..checks import PROGRAMS, enough
 from ..contract import Contract
 from ..descriptors import described
 from ..products import TYPES, lying, matrices
-from .configs import Configuration, configuration
+from .configs import ON_AMD, Configuration, configuration
 from .kernel import GemmForm
 from .kernel import gemm as kernel
 
@@ -25,7 +25,7 @@ CONTRACT = Contract(*matrices("(M, K)", "(K, N)", "(M, N)"), f"bias?: {TYPES} (N
                     "flags?: i32 (words)", PROGRAMS,
                     f"activation in {ACTIVATIONS} -- it may be {', '.join(map(str, ACTIVATIONS))}")
 
-__all__ = ["ACTIVATIONS", "CONTRACT", "Configuration", "arguments", "configuration", "kernel", "room_for"]
+__all__ = ["ACTIVATIONS", "CONTRACT", "ON_AMD", "Configuration", "arguments", "configuration", "kernel", "room_for"]
 PROMOTED = Configuration(bm=128, bn=128, stages=6, consumers=2, staging=2, together=2)    # three sums of 64 x 128
 
 
@@ -38,7 +38,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                b         (K, N), rows or columns contiguous; 8-bit and fp32 only with contiguous columns (`x.T` of an (N, K))
                c         (M, N), rows contiguous, of any of these types
                programs  how many persistent programs: one per SM, never more than output tiles
-               chosen    by default the measured configuration of the nearest shape; of a promoted sum none that takes turns
+               chosen    by default the measured configuration of the nearest shape; of a promoted sum none that takes turns. AMD's
+                         chips take ON_AMD[chip]
                bias      (N, ) of any of these types, added to each row
                residual  (M, N), rows contiguous, of c's type; it may be c itself. Left unread where beta is 0
                row_scale, column_scale     fp32, (M, ) and (N, ), or one element for all rows, or columns
@@ -69,7 +70,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         more |= {"room": room, "flags": flags, "sharers": sharers}
         count = programs
     constants |= {"PROMOTED": chosen.together} if promoted else {}
-    meta = {"FORM": GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk), chosen.stages, **constants), "num_warps": 4}
+    form = GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk), chosen.stages, chosen.load_warps, **constants)
+    meta = {"FORM": form, "num_warps": 4}
     return (count, ), *(_by_position(args, meta, more) if more else (args, meta))
 
 

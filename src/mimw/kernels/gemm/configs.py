@@ -16,7 +16,7 @@ from math import gcd
 from pathlib import Path
 
 from ..measured import by_chip
-from .tiles import Form, Tiles
+from .tiles import Form, LoadedForm, Tiles
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
@@ -26,8 +26,8 @@ FEW = 66    # tiles of 128 x 128 that leave half of the chip's programs without 
 
 @dataclass(frozen=True)
 class Configuration:
-    """BM x BN output tiles by `consumers` warpgroups; the rest as in kernel.py. BK and PIECES follow from the types. `together`
-    is for promoted sums alone: the products of so many chunks overlap (promoted.py)."""
+    """BM x BN output tiles by `consumers` warpgroups, loaded by `load_warps`; the rest as in kernel.py. BK and PIECES follow from
+    the types. `together` is for promoted sums alone: the products of so many chunks overlap (promoted.py)."""
 
     bm: int = 128
     bn: int = 256
@@ -37,6 +37,7 @@ class Configuration:
     staging: int = 2
     ping_pong: bool = False
     together: int = 1
+    load_warps: int = 1
 
     def tiles(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> Tiles:
         """The kernel's tiles for element sizes in bytes.
@@ -50,6 +51,10 @@ class Configuration:
     def form(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> Form:
         """The constants of a launch that has no others."""
         return Form(self.tiles(in_bytes, out_bytes, b_is_nk), self.stages)
+
+    def loaded(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> LoadedForm:
+        """Those of a kernel whose load takes `load_warps`."""
+        return LoadedForm(self.tiles(in_bytes, out_bytes, b_is_nk), self.stages, self.load_warps)
 
     def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
         """Blocks of A, B and C that their descriptors copy at a time."""
@@ -78,6 +83,13 @@ class Configuration:
     def rows(self) -> int:
         """Rows of C that one consumer stores at a time."""
         return self.bm if self.ping_pong else self.bm // self.consumers
+
+
+# Configurations for AMD's chips: what fits their shared memory, with four waves that load, so that nothing spills. Each was
+# compiled (tests/kernels/test_on_amd.py); nothing was measured.
+ON_AMD = {"gfx942": Configuration(bm=64, bn=64, stages=2, consumers=1, staging=1, load_warps=4),
+          "gfx950": Configuration(bm=128, bn=128, stages=2, staging=1, load_warps=4),
+          "gfx1250": Configuration(bm=128, bn=128, stages=3, staging=1, load_warps=4)}
 
 
 @by_chip(Path(__file__).parent / "configs.json")
@@ -116,4 +128,4 @@ def as_row(shape: tuple[int, int, int], in_bytes: int, chosen: Configuration) ->
     return {"shape": list(shape), "in_bytes": in_bytes, "configuration": asdict(chosen)}
 
 
-__all__ = ["Configuration", "as_row", "configuration", "replace"]
+__all__ = ["ON_AMD", "Configuration", "as_row", "configuration", "replace"]

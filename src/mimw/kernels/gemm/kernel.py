@@ -34,7 +34,7 @@ from .promoted import multiply_promoted
 from .roles import input_pipe
 from .sources import OneMatrix, Place
 from .tail import Room, hand_on, item, items, others_in, plus_others, split_of
-from .tiles import Form, Problem, part_of, tile_origin
+from .tiles import LoadedForm, Problem, part_of, tile_origin
 
 
 @tle.struct
@@ -119,7 +119,7 @@ def residual_pipe(c_desc, tiles):
 
 
 @tle.struct
-class GemmForm(Form):
+class GemmForm(LoadedForm):
     """EACH_ROW, EACH_COLUMN and ACTIVATION say what is done to the sums (epilogue.py). PROMOTED is for 8-bit inputs: sums leave the
     tensor cores after each chunk, and the products of so many chunks overlap; 0: they stay."""
     EACH_ROW: tl.constexpr = False
@@ -153,7 +153,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
             added = None if residual is None else residual.reader(consumer(me))
             finish = Finish(problem, epilogue, out, added)
             compute(inputs.reader(consumer(me)), finish, tiles, room, flags, sharers, me, FORM.PROMOTED)
-        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+        with tlx.async_task(num_warps=FORM.LOAD_WARPS, num_regs=24):  # producer
             load(inputs.writer(), operands, problem, tiles, sharers)
         if residual is not None:
             with tlx.async_task(num_warps=1, num_regs=24):  # residual

@@ -69,6 +69,12 @@ class Form:
     STAGES: tl.constexpr
 
 
+@tle.struct
+class LoadedForm(Form):
+    """Also the warps that load: one issues TMA, but on AMD's chips each lane copies, by addresses in its registers."""
+    LOAD_WARPS: tl.constexpr = 1
+
+
 # The numbers of a `Problem`, as an argument of a launch.
 Sizes = namedtuple("Sizes", "M N K")
 

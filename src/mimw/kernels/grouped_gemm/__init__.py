@@ -17,13 +17,13 @@ from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
 from ..products import lying, matrices
-from .configs import Configuration, configuration
+from .configs import ON_AMD, Configuration, configuration
 from .kernel import grouped_gemm as kernel
 
 CONTRACT = Contract(*matrices("(M, K)", "(G, K, N)", "(M, N)"), "ends: i32 (G) contiguous", PROGRAMS)
 FAR, WRAP = 2**30, 2**34        # of the map that ends where a group does: kernel.py
 
-__all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "kernel", "ragged"]
+__all__ = ["CONTRACT", "ON_AMD", "Configuration", "arguments", "configuration", "kernel", "ragged"]
 
 
 def arguments(a, b, c, ends, programs: int, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
@@ -34,7 +34,7 @@ def arguments(a, b, c, ends, programs: int, chosen: Configuration | None = None)
                c         (M, N), rows contiguous, of any of these types; rows that are in no group stay as they are
                ends      (G, ) int32, ascending, the last at most M; read on the device
                programs  how many persistent programs: one per SM
-               chosen    by default by the rows that a group has on average
+               chosen    by default by the rows that a group has on average; for AMD one of ON_AMD, by chip
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of = CONTRACT.check(a=a, b=b, c=c, ends=ends, programs=programs)
@@ -45,7 +45,7 @@ def arguments(a, b, c, ends, programs: int, chosen: Configuration | None = None)
     a_block, b_block, c_block = chosen.blocks(*sizes)
     tiles = (groups + -(-m // chosen.bm)) * -(-n // chosen.bn)
     args = described(a, a_block), described(b, [1, *b_block]), ragged(c, *c_block), ends, groups, n, k
-    return (min(programs, tiles), ), args, {"FORM": chosen.form(*sizes), "num_warps": 4}
+    return (min(programs, tiles), ), args, {"FORM": chosen.loaded(*sizes), "num_warps": 4}
 
 
 def ragged(c, rows: int, columns: int):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..gemm.configs import Configuration
+from ..gemm.configs import ON_AMD, Configuration
 from ..measured import by_chip
 
 
@@ -27,4 +27,4 @@ def configuration(rows: int, groups: int) -> Configuration:
     return next((chosen for most, chosen in _chosen() if rows <= most * groups), _chosen()[-1][1])
 
 
-__all__ = ["Configuration", "configuration"]
+__all__ = ["ON_AMD", "Configuration", "configuration"]

@@ -33,5 +33,5 @@ def grouped_gemm(a_desc, b_desc, c_desc, ends, groups, N, K, FORM: tl.constexpr)
         with tlx.async_task("default", num_regs=240, replicate=tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute_groups(inputs.reader(consumer(me)), rows, out, part_of(tiles, me), K)
-        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+        with tlx.async_task(num_warps=FORM.LOAD_WARPS, num_regs=24):  # producer
             load_groups(inputs.writer(), rows, operands, K)

@@ -14,7 +14,7 @@ from math import prod
 from ..checks import counted
 from ..contract import Contract
 from .configs import Configuration, configuration
-from .kernel import CLUSTER, GRID, Form, cluster_form, grid_form
+from .kernel import CLUSTER, GRID, Form, alone_form, cluster_form, grid_form
 
 __all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "outputs"]
 
@@ -61,4 +61,6 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
     outs = sorted_token_ids, expert_ids, num_tokens_post_pad
     if chosen.form == "cluster":
         return cluster_form, (1, ), (topk_ids, *outs, numel, length, places), {**meta, "PULL": chosen.pull, "mesh": CLUSTER}
+    if chosen.form == "alone":
+        return alone_form, (1, ), (topk_ids, *outs, numel, length, places), meta
     return grid_form, (programs, ), (topk_ids, *outs, counters, numel, length, places), {**meta, "mesh": GRID}

@@ -23,7 +23,7 @@ _THREADS_AN_SM = 512  # of the grid form's programs, which must all be there at 
 class Configuration:
     """`block` tokens a tile, by `num_warps` warps; `form` as in kernel.py, and `pull` is the cluster form's."""
 
-    form: Literal["grid", "cluster"] = "grid"
+    form: Literal["grid", "cluster", "alone"] = "grid"
     block: int = 512
     num_warps: int = 8
     pull: bool = False
@@ -32,6 +32,8 @@ class Configuration:
         """How many programs share the tiles."""
         if self.form == "cluster":
             return CLUSTER_SIZE
+        if self.form == "alone":
+            return 1
         tiles = max(1, -(-numel // self.block))
         return min(tiles, sms * max(1, _THREADS_AN_SM // (32 * self.num_warps)))
 

@@ -1,4 +1,4 @@
-"""Sort the tokens of a mixture of experts by expert, each expert's list padded to whole blocks: one launch, in two
+"""Sort the tokens of a mixture of experts by expert, each expert's list padded to whole blocks: one launch, in three
 forms.
 
 Input: the expert of each token. Output: sorted token numbers, the expert of each block, the length in use, and, where
@@ -14,6 +14,7 @@ tokens behind theirs. The programs exchange one number an expert:
     cluster    the 8 CTAs of one cluster add to counters in the shared memory of CTA 0; barriers of the cluster:
                quicker, but 8 SMs only. With PULL each CTA reads the counts of all eight: more reads, no atomics and
                a barrier less
+    alone      one program takes all tiles and exchanges nothing, so any chip runs it; it is for few tokens
 
 All padding, with the unused end, is E (BS - 1) elements: only these are filled with the sentinel, and nothing is
 written twice. The token at the first place of a block writes the block's expert; every block in use has such a token.
@@ -174,3 +175,14 @@ def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, pla
         counts = tl.load(counters)
         places = mine
     write_all(ids, rank, counts, before, places, problem, Outputs(sorted_ptr, experts_ptr, total_ptr, places_ptr))
+
+
+@mimw.jit
+def alone_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, places_ptr, FORM: tl.constexpr):
+    """The same by one program, which has all counts itself."""
+    mine = tle.gpu.alloc([triton.next_power_of_2(FORM.E)], tl.int32)
+    tl.store(tle.gpu.local_ptr(mine), tl.zeros([triton.next_power_of_2(FORM.E)], tl.int32))
+    problem = Problem(ids_ptr, numel, length, 0, 1, FORM)
+    ids, rank = count_all(problem, mine)
+    counts = tl.load(tle.gpu.local_ptr(mine))
+    write_all(ids, rank, counts, 0, mine, problem, Outputs(sorted_ptr, experts_ptr, total_ptr, places_ptr))

@@ -33,7 +33,7 @@ def with_sink(sums, sinks, head):
 def plain_attention(q, k, v, o, lse, rules, problem, steps, packed, total_q, FORM: tl.constexpr):
     """o = softmax(scale q k^T) v for queries from program_id(0) * BM on, of head program_id(1) of all batches' heads. Batches may
     be `packed` sequences of heads of `total_q` rows: then the problem's lengths say nothing."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    TF32: tl.constexpr = not FORM.EXACT
     first = tl.program_id(0) * FORM.BM
     batch, head = (tl.program_id(1) // problem.heads).to(tl.int64), (tl.program_id(1) % problem.heads).to(tl.int64)
     shared = head // problem.group
@@ -60,7 +60,7 @@ def plain_attention(q, k, v, o, lse, rules, problem, steps, packed, total_q, FOR
     for start in range(begin, end, FORM.BN):
         keys = start + tl.arange(0, FORM.BN)
         block = tile(matrix_of(k, steps.k, batch, shared, seq_k, FORM.D), keys, columns)
-        scores = tl.dot(queries, tl.trans(block), input_precision=PRECISION) * (problem.scale * LOG2_E)
+        scores = tl.dot(queries, tl.trans(block), allow_tf32=TF32) * (problem.scale * LOG2_E)
         position = rows + (seq_k - seq_q)
         if rules.softcap is not None:   # tanh(x) as 1 - 2 / (1 + exp(2 x)), which any GPU has: wrong by a rounding of the cap
             scores = rules.softcap * LOG2_E * (1 - 2 / (1 + tl.exp2(scores * (2 / rules.softcap))))
@@ -72,7 +72,7 @@ def plain_attention(q, k, v, o, lse, rules, problem, steps, packed, total_q, FOR
         p, highest, shrink = exponents(tl.where(seen, scores, float("-inf")), highest)
         total = total * shrink + tl.sum(p, 1)
         block = tile(matrix_of(v, steps.v, batch, shared, seq_k, FORM.DV), keys, values)
-        acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], input_precision=PRECISION)
+        acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], allow_tf32=TF32)
     if rules.sinks is not None:
         highest, total, acc = with_sink((highest, total, acc), rules.sinks, head)
     acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]

@@ -14,11 +14,11 @@ from ..attention.changes import HEADS, SOFTCAP, bounds, scale_of, slopes_step
 from ..contract import Contract
 from ..contract.memory import strides
 from ..plain_attention.nouns import Packed, Problem, Rules, Steps
-from .configs import Tiles, metas
+from .configs import Tiles, metas, tiles_on_amd
 from .kernel import key_gradients, query_gradients
 from .nouns import Inputs, RowSteps, StepsForKeys, StepsForQueries
 
-__all__ = ["Tiles", "key_gradients", "launches", "query_gradients"]
+__all__ = ["Tiles", "key_gradients", "launches", "query_gradients", "tiles_on_amd"]
 
 NUMBERS = "fp32 (batch, heads, seq_q) or (heads, seq_q)"       # the latter of packed sequences
 CONTRACT = Contract(
@@ -44,7 +44,7 @@ def launches(q, k, v, do, lse, delta, dq, dk, dv, causal: bool = False, scale: f
                packed     (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k): then arrays are (total, heads, dim), and lse and
                           delta (heads, total_q), as `mimw.kernels.plain_attention.packed_arguments` has them
                large      the chip has the shared memory of sm_90
-               chosen     tiles of both launches, by default from configs.py
+               chosen     tiles of both launches, by default from configs.py; `tiles_on_amd` for those chips
     returns:   the launches. Rows of results that are in no sequence stay as they are; the bits are the same in every run
     errors:    ValueError where shapes or types do not fit, with the numbers
     """

@@ -4,6 +4,7 @@ Input: lengths, head dims, the bytes of an element, whether the chip has the sha
 options of both kernels:
 
     metas(1000, 1000, 80, 80, 2, False)         ({"FORM": Form(D=80, DV=80, D_TILE=128, ...), "num_warps": 8, ...}, {...})
+    tiles_on_amd(1000, 1000, 80, 80, 2)         (Tiles(bm=64, bn=64, num_warps=4, num_stages=1), ...) for `chosen`
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..plain_attention.configs import blocks, form
+from ..powers import tile
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,16 @@ class Tiles:
 # Of 16-bit heads of up to 128 on sm_90. Who owns queries can hold many; 128 keys, with two sums and the scores in registers, spill.
 OF_QUERIES, OF_KEYS = Tiles(128, 64, 8, 2), Tiles(64, 64, 8, 2)
 
+# On AMD, (queries, keys) by the bytes of a head's row: a wave of 4 has all 512 registers of a lane, one of 8 has 256, which spills.
+ON_AMD = {256: (64, 64), 512: (64, 32), 1024: (16, 32)}
+
+
+def tiles_on_amd(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int) -> tuple[Tiles, Tiles]:
+    """Tiles of both kernels with which nothing spills on gfx942, gfx950 and gfx1250; so it was compiled, nothing was measured."""
+    row = tile(max(dim, value_dim)) * in_bytes
+    bm, bn = ON_AMD[min((most for most in ON_AMD if row <= most), default=max(ON_AMD))]
+    return (Tiles(min(bm, tile(seq_q)), min(bn, tile(seq_k)), 4, 1), ) * 2
+
 
 def metas(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int, large: bool, chosen: tuple[Tiles, Tiles] | None = None,
           causal: bool = False, exact: bool = False) -> tuple[dict, dict]:
@@ -40,4 +52,4 @@ def metas(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int, large
     return of_queries, of_keys
 
 
-__all__ = ["Tiles", "metas"]
+__all__ = ["Tiles", "metas", "tiles_on_amd"]

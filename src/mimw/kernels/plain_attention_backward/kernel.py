@@ -87,7 +87,7 @@ def of_scores(p, tanh, products, delta, softcap):
 @mimw.jit(do_not_specialize=["row_steps"])      # lengths: one binary for all
 def query_gradients(inputs, dq, lse, delta, rules, packed, row_steps, problem, steps, FORM: tl.constexpr):
     """dQ of queries from program_id(0) * BM on, of head program_id(1) of all batches' heads."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    TF32: tl.constexpr = not FORM.EXACT
     batch, head = (tl.program_id(1) // problem.heads).to(tl.int64), (tl.program_id(1) % problem.heads).to(tl.int64)
     here = place(batch, problem, packed)
     first = tl.program_id(0) * FORM.BM
@@ -101,11 +101,11 @@ def query_gradients(inputs, dq, lse, delta, rules, packed, row_steps, problem, s
         keys = key + tl.arange(0, FORM.BN)
         block = keys_of(inputs.k, steps.k, here, head, keys, columns, FORM.D, problem.group)
         values = keys_of(inputs.v, steps.v, here, head, keys, of_values, FORM.DV, problem.group)
-        scores = tl.dot(rows.queries, tl.trans(block), input_precision=PRECISION) * problem.scale
+        scores = tl.dot(rows.queries, tl.trans(block), allow_tf32=TF32) * problem.scale
         p, tanh = probabilities(scores, rows, keys, here, rules, slope, FORM)
-        products = tl.dot(rows.gradient, tl.trans(values), input_precision=PRECISION)
+        products = tl.dot(rows.gradient, tl.trans(values), allow_tf32=TF32)
         ds = of_scores(p, tanh, products, rows.delta, rules.softcap)
-        acc = tl.dot(ds.to(block.dtype), block, acc, input_precision=PRECISION)
+        acc = tl.dot(ds.to(block.dtype), block, acc, allow_tf32=TF32)
     result = matrix_of(dq, steps.dq, batch, head, here.seq_q, FORM.D)
     at = place_of(result, (here.start + rows.at).to(tl.int64)[:, None], columns)
     tl.store(at, (acc * problem.scale).to(dq.dtype.element_ty), mask=inside(result, rows.at, columns))
@@ -128,7 +128,7 @@ def queries_seeing(key, here, rules, form):
 @mimw.jit(do_not_specialize=["row_steps"])      # lengths: one binary for all
 def key_gradients(inputs, dk, dv, lse, delta, rules, packed, row_steps, problem, steps, FORM: tl.constexpr):
     """dK and dV of keys from program_id(0) * BN on, of kv head program_id(1) of all batches' heads."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    TF32: tl.constexpr = not FORM.EXACT
     group = problem.group
     kv_heads = problem.heads // group
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
@@ -144,12 +144,12 @@ def key_gradients(inputs, dk, dv, lse, delta, rules, packed, row_steps, problem,
         slope = slope_of(rules, batch, head)
         for first in range(begin, end, FORM.BM):
             rows = rows_of(inputs, numbers, steps, here, head, first + tl.arange(0, FORM.BM), FORM)
-            scores = tl.dot(rows.queries, tl.trans(block), input_precision=PRECISION) * problem.scale
+            scores = tl.dot(rows.queries, tl.trans(block), allow_tf32=TF32) * problem.scale
             p, tanh = probabilities(scores, rows, keys, here, rules, slope, FORM)
-            of_the_values = tl.dot(tl.trans(p.to(rows.gradient.dtype)), rows.gradient, of_the_values, input_precision=PRECISION)
-            products = tl.dot(rows.gradient, tl.trans(values), input_precision=PRECISION)
+            of_the_values = tl.dot(tl.trans(p.to(rows.gradient.dtype)), rows.gradient, of_the_values, allow_tf32=TF32)
+            products = tl.dot(rows.gradient, tl.trans(values), allow_tf32=TF32)
             ds = of_scores(p, tanh, products, rows.delta, rules.softcap)
-            of_keys = tl.dot(tl.trans(ds.to(rows.queries.dtype)), rows.queries, of_keys, input_precision=PRECISION)
+            of_keys = tl.dot(tl.trans(ds.to(rows.queries.dtype)), rows.queries, of_keys, allow_tf32=TF32)
     there, places = (keys < here.seq_k)[:, None], (here.key_start + keys).to(tl.int64)[:, None]
     at = place_of(matrix_of(dk, steps.dk, batch, shared, here.seq_k, FORM.D), places, columns)
     tl.store(at, (of_keys * problem.scale).to(dk.dtype.element_ty), mask=there & (columns < FORM.D)[None, :])

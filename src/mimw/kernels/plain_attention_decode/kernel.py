@@ -57,7 +57,7 @@ def with_sink(highest, total, acc, head, counts, sinks):
 def plain_attention_decode(q, k, v, table, lengths, o, lse, room, rules, problem, steps, FORM: tl.constexpr):
     """o (batch, queries, heads, DV) and lse (batch, heads, queries), or one of SPLITS parts: sums of p V, then (highest score
     in base 2, sum of probabilities), each as (SPLITS, batch, heads, queries, ...)."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    TF32: tl.constexpr = not FORM.EXACT
     BM: tl.constexpr = FORM.BM
     BN: tl.constexpr = FORM.BN
     DV: tl.constexpr = FORM.DV
@@ -87,7 +87,7 @@ def plain_attention_decode(q, k, v, table, lengths, o, lse, room, rules, problem
         there = keys < length
         block = rows_of(Cache(k, steps.k, table, problem, FORM.D), batch, shared.to(tl.int64), keys, there, columns)
         block = block.to(rows.dtype)
-        scores = tl.dot(rows, tl.trans(block), input_precision=PRECISION) * (scale * LOG2_E)
+        scores = tl.dot(rows, tl.trans(block), allow_tf32=TF32) * (scale * LOG2_E)
         if rules.softcap is not None:     # tanh(x) as 1 - 2 / (1 + exp(2 x)), which any GPU has
             scores = rules.softcap * LOG2_E * (1 - 2 / (1 + tl.exp2(scores * (2 / rules.softcap))))
         seen = keys[None, :] <= last[:, None]
@@ -101,7 +101,7 @@ def plain_attention_decode(q, k, v, table, lengths, o, lse, room, rules, problem
         total = total * shrink + tl.sum(p, 1)
         block = rows_of(Cache(v, steps.v, table, problem, DV), batch, shared.to(tl.int64), keys, there, values)
         block = block.to(rows.dtype)
-        acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], input_precision=PRECISION)
+        acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], allow_tf32=TF32)
     if rules.v_scale is not None:
         acc *= tl.load(rules.v_scale + shared * rules.scale_step)
     line = (batch * problem.heads + head) * problem.queries + query

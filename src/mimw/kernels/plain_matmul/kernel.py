@@ -48,6 +48,6 @@ def plain_matmul(a, b, c, source, target, problem, steps, FORM: tl.constexpr):
         right = tl.load(at, mask=inside[:, None] & (n < problem.N)[None, :], other=0.0)
         if FORM.WIDEN:
             left, right = left.to(tl.float16), right.to(tl.float16)
-        acc = tl.dot(left, right, acc, input_precision="ieee" if FORM.EXACT else "tf32")
+        acc = tl.dot(left, right, acc, allow_tf32=not FORM.EXACT)
     at = c + z * steps.c.batch + to[:, None] * steps.c.row + n[None, :] * steps.c.column
     tl.store(at, acc.to(c.dtype.element_ty), mask=write[:, None] & (n < problem.N)[None, :])

@@ -44,7 +44,7 @@ def row_tile(row, group, steps, columns, seq_q, form):
 @mimw.jit
 def of_queries(inputs, lse, delta, dq, problem, steps, FORM: tl.constexpr):
     """dq, (batch, heads, seq_q, D) contiguous, of BM rows of a KV head's queries."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    TF32: tl.constexpr = not FORM.EXACT
     D: tl.constexpr = FORM.D
     kv_heads, seq_q, seq_k = problem.kv_heads, problem.seq_q, problem.seq_k
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
@@ -70,11 +70,11 @@ def of_queries(inputs, lse, delta, dq, problem, steps, FORM: tl.constexpr):
             keys = start + tl.arange(0, FORM.BN)
             block = rows_of(keys_in, keys, columns)
             values = rows_of(values_in, keys, columns)
-            logits = tl.dot(scaled, tl.trans(block), input_precision=PRECISION) * (problem.scale * LOG2_E)
+            logits = tl.dot(scaled, tl.trans(block), allow_tf32=TF32) * (problem.scale * LOG2_E)
             seen = seen_of(keys, rows.position, problem.window) & seen_second[:, None]
             p = tl.where(seen, tl.exp2(logits - rows.logarithm[:, None]), 0.0)
-            ds = p * (tl.dot(weighed, tl.trans(values), input_precision=PRECISION) - rows.delta[:, None])
-            x = tl.dot(ds.to(block.dtype), block, x, input_precision=PRECISION)
+            ds = p * (tl.dot(weighed, tl.trans(values), allow_tf32=TF32) - rows.delta[:, None])
+            x = tl.dot(ds.to(block.dtype), block, x, allow_tf32=TF32)
         sums += x * key2.to(tl.float32)[None, :]
     head = (batch * kv_heads + shared) * FORM.GROUP + row % FORM.GROUP
     to = dq + ((head * seq_q + row // FORM.GROUP) * D)[:, None] + columns[None, :]
@@ -84,7 +84,7 @@ def of_queries(inputs, lse, delta, dq, problem, steps, FORM: tl.constexpr):
 @mimw.jit
 def of_keys(inputs, lse, delta, dk, dv, dk2, dv2, problem, steps, FORM: tl.constexpr):
     """dk and dv, (batch, kv_heads, seq_k, D) contiguous, of BN keys; their shares of dk2 and dv2, fp32, are added."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    TF32: tl.constexpr = not FORM.EXACT
     D: tl.constexpr = FORM.D
     kv_heads, seq_q, seq_k, scale = problem.kv_heads, problem.seq_q, problem.seq_k, problem.scale
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
@@ -108,14 +108,14 @@ def of_keys(inputs, lse, delta, dk, dv, dk2, dv2, problem, steps, FORM: tl.const
             row = start + tl.arange(0, FORM.BM)
             group = Group(shared * FORM.GROUP, past, q, do, lse + lines, delta + lines)
             rows = row_tile(row, group, steps, columns, seq_q, FORM)
-            logits = tl.dot(scaled, tl.trans(rows.queries), input_precision=PRECISION) * (scale * LOG2_E)
+            logits = tl.dot(scaled, tl.trans(rows.queries), allow_tf32=TF32) * (scale * LOG2_E)
             seen = rows.inside & (second <= rows.position) & (second > rows.position - problem.window2)
             near = (keys[:, None] <= rows.position[None, :]) & (keys[:, None] > rows.position[None, :] - problem.window)
             seen = near & seen[None, :]
             p = tl.where(seen, tl.exp2(logits - rows.logarithm[None, :]), 0.0)
-            ds = p * (tl.dot(weighed, tl.trans(rows.gradient), input_precision=PRECISION) - rows.delta[None, :])
-            u = tl.dot(p.to(rows.gradient.dtype), rows.gradient, u, input_precision=PRECISION)
-            w = tl.dot(ds.to(rows.queries.dtype), rows.queries, w, input_precision=PRECISION)
+            ds = p * (tl.dot(weighed, tl.trans(rows.gradient), allow_tf32=TF32) - rows.delta[None, :])
+            u = tl.dot(p.to(rows.gradient.dtype), rows.gradient, u, allow_tf32=TF32)
+            w = tl.dot(ds.to(rows.queries.dtype), rows.queries, w, allow_tf32=TF32)
         sums_v += u * value2.to(tl.float32)[None, :]
         sums_k += w * key2.to(tl.float32)[None, :]
         to = ((batch * kv_heads + shared) * seq_k + second) * D + columns

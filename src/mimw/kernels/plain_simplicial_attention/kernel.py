@@ -22,7 +22,7 @@ from .nouns import positions, row_of, rows_of, seen_of
 @mimw.jit
 def plain_simplicial_attention(q, k, v, k2, v2, o, lse, problem, steps, FORM: tl.constexpr):
     """o, and the natural logarithms of the softmax's denominators."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    TF32: tl.constexpr = not FORM.EXACT
     D: tl.constexpr = FORM.D
     kv_heads, seq_q, seq_k = problem.kv_heads, problem.seq_q, problem.seq_k
     batch, shared = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
@@ -48,12 +48,12 @@ def plain_simplicial_attention(q, k, v, k2, v2, o, lse, problem, steps, FORM: tl
         for start in range(max(0, first + 1 - problem.window), last + 1, FORM.BN):
             keys = start + tl.arange(0, FORM.BN)
             block = rows_of(keys_in, keys, columns)
-            logits = tl.dot(scaled, tl.trans(block), input_precision=PRECISION) * problem.scale
+            logits = tl.dot(scaled, tl.trans(block), allow_tf32=TF32) * problem.scale
             seen = seen_of(keys, position, problem.window) & seen_second[:, None]
             p, highest, shrink = exponents(tl.where(seen, logits, float("-inf")), highest)
             part, shrunk = part * shrink + tl.sum(p, 1), shrunk * shrink
             block = rows_of(values_in, keys, columns)
-            acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], input_precision=PRECISION)
+            acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], allow_tf32=TF32)
         value = row_of(second_values, second, columns).to(tl.float32)
         out, total = out * shrunk[:, None] + acc * value[None, :], total * shrunk + part
     out = out / tl.where(total == 0.0, 1.0, total)[:, None]

@@ -26,7 +26,7 @@ def columns(rows, there, first, width, WIDTH: tl.constexpr):
 @mimw.jit
 def plain_sparse_mla(q, kv, indices, lengths, out, lse, problem, FORM: tl.constexpr):
     """out[b, s, h, :DV] and lse[b, s, h] of BH heads; rows have W columns, the first DV of which are values, too."""
-    PRECISION: tl.constexpr = "ieee" if FORM.EXACT else "tf32"
+    TF32: tl.constexpr = not FORM.EXACT
     H, HKV, W, DV = problem.H, problem.HKV, problem.W, problem.DV
     query, batch, group = tl.program_id(0), tl.program_id(1) // HKV, tl.program_id(1) % HKV
     share = H // HKV
@@ -47,12 +47,12 @@ def plain_sparse_mla(q, kv, indices, lengths, out, lse, problem, FORM: tl.conste
             counts = counts & (listed <= query)
         rows = kv + ((batch.to(tl.int64) * problem.SKV + listed) * HKV + group) * W
         values = columns(rows, counts, 0, DV, FORM.DV_TILE)
-        scores = tl.dot(wide, tl.trans(values), input_precision=PRECISION)
-        scores = tl.dot(tail, tl.trans(columns(rows, counts, DV, W - DV, FORM.DT_TILE)), scores, input_precision=PRECISION)
+        scores = tl.dot(wide, tl.trans(values), allow_tf32=TF32)
+        scores = tl.dot(tail, tl.trans(columns(rows, counts, DV, W - DV, FORM.DT_TILE)), scores, allow_tf32=TF32)
         scores = tl.where(counts[None, :], scores * (problem.scale * LOG2_E), float("-inf"))
         p, highest, shrink = exponents(scores, highest)
         total = total * shrink + tl.sum(p, 1)
-        acc = tl.dot(p.to(values.dtype), values, acc * shrink[:, None], input_precision=PRECISION)
+        acc = tl.dot(p.to(values.dtype), values, acc * shrink[:, None], allow_tf32=TF32)
     acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]
     at = tl.arange(0, FORM.DV_TILE)
     tl.store(out + row[:, None] * DV + at[None, :], acc.to(out.dtype.element_ty), mask=there[:, None] & (at < DV)[None, :])

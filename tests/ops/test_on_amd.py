@@ -1,0 +1,108 @@
+"""`mimw.ops` on chips of AMD: the kernels that are chosen run there, on a device that torch calls one of CUDA and in the simulator.
+
+Nothing here has run on a chip of AMD.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from mimw import ops  # noqa: E402
+from mimw.ops import launching  # noqa: E402
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """A tensor on a GPU with these properties, as torch tells them, and `hip` of torch's build."""
+
+    def made(major, minor, hip):
+        launching._chip.cache_clear()
+        monkeypatch.setattr(torch.version, "hip", hip)
+        monkeypatch.setattr(torch.cuda, "get_device_properties",
+                            lambda device: SimpleNamespace(major=major, minor=minor, multi_processor_count=304))
+        return SimpleNamespace(is_cuda=True, get_device=lambda: 0)
+
+    yield made
+    launching._chip.cache_clear()
+
+
+@pytest.mark.parametrize("major, minor, hip, hopper", [
+    (9, 0, None, True), (10, 0, None, False), (9, 0, "6.4", False), (9, 4, "6.4", False), (9, 5, "7.0", False),
+    (12, 5, "7.0", False)])
+def test_which_gpus_have_the_words_of_hopper(device, major, minor, hip, hopper):
+    """Torch says 9.0 of a GPU of AMD as well, of gfx90a."""
+    one = device(major, minor, hip)
+    assert launching.is_hopper(one) == hopper and launching.is_amd(one) == (hip is not None)
+    assert launching.has_e4m3(one) and launching.programs(one) == 304
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The kernels that operators launch, simulated with the rules of gfx942, by name."""
+    found = []
+    made = launching.Launch.__init__
+
+    def noted(self, on, kernel, grid, args, meta):
+        assert "launch_pdl" not in meta, "an option that AMD's chips do not have"
+        found.append(kernel.__name__)
+        made(self, on, kernel, grid, args, meta)
+
+    monkeypatch.setenv("MIMW_TARGET", "gfx942")
+    monkeypatch.setattr(launching.Launch, "__init__", noted)
+    return found
+
+
+def close(found, expected, allowed=2e-2):
+    torch.testing.assert_close(found.float(), expected.float(), rtol=allowed, atol=allowed)
+
+
+def test_products(launched):
+    a, b = torch.randn(35, 45).half(), torch.randn(45, 37).half()
+    close(ops.matmul(a, b), a.float() @ b.float())
+    close(ops.grouped_matmul(a, b.expand(2, 45, 37), torch.tensor([3, 35], dtype=torch.int32)), a.float() @ b.float())
+    assert set(launched) == {"plain_matmul"}
+
+
+def test_rows(launched):
+    x = torch.randn(3, 173, requires_grad=True)
+    w = torch.randn(173, requires_grad=True)
+    for ours, theirs in ((lambda: ops.softmax(x, -1), lambda: torch.softmax(x, -1)),
+                         (lambda: ops.layer_norm(x, (173, ), w), lambda: torch.nn.functional.layer_norm(x, (173, ), w)),
+                         (lambda: ops.rms_norm(x, (173, ), w), lambda: torch.nn.functional.rms_norm(x, (173, ), w)),
+                         (lambda: ops.cross_entropy(x, torch.tensor([0, 172, 5])),
+                          lambda: torch.nn.functional.cross_entropy(x, torch.tensor([0, 172, 5])))):
+        found, expected = ours(), theirs()
+        close(found, expected, 1e-4)
+        along = torch.randn_like(expected)
+        for mine, right in zip(*(torch.autograd.grad(one, (x, w), along, allow_unused=True) for one in (found, expected))):
+            if right is not None:
+                close(mine, right, 1e-3)
+    assert {"softmax_direct", "softmax_gradient", "norm_direct", "cross_entropy_direct"} <= set(launched)
+
+
+def test_packed_attention_and_its_gradients(launched):
+    """The tiles of the gradients are those for AMD."""
+    q, k, v = (torch.randn(37, 2, 24, requires_grad=True) for _ in range(3))
+    starts = torch.tensor([0, 37], dtype=torch.int32)
+    found = ops.attention_varlen(q, k, v, starts, starts, 37, 37, causal=True)
+    heads = (x.transpose(0, 1) for x in (q, k, v))
+    expected = torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=True).transpose(0, 1)
+    close(found, expected, 1e-3)
+    along = torch.randn_like(expected)
+    for mine, right in zip(*(torch.autograd.grad(one, (q, k, v), along) for one in (found, expected))):
+        close(mine, right, 1e-3)
+    assert set(launched) == {"plain_attention", "query_gradients", "key_gradients"}
+
+
+def test_routing(launched):
+    x = torch.randn(2, 77)
+    values, places = ops.topk(x, 5)
+    assert torch.equal(values, torch.topk(x, 5)[0]) and torch.equal(x.gather(1, places.long()), values)
+    ids = torch.randint(0, 4, (13, ), dtype=torch.int32)
+    tokens, experts, length = ops.moe_align(ids, 4, 2)
+    assert sorted(tokens[tokens < 13].tolist()) == list(range(13)) and length.item() % 2 == 0
+    assert set(launched) == {"plain_topk"}
