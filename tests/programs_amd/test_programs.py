@@ -63,7 +63,7 @@ def attend(kernel, chip, heads, rows, keys, d, options, block, **meta):
 
 @pytest.mark.parametrize("chip", CDNA)
 def test_staged_attention(chip):
-    attend(attention.staged, chip, 2, 128, 128, 64, dict(num_warps=8, num_stages=1, waves_per_eu=2), (128, 32))
+    attend(attention.staged, chip, 2, 128, 128, 64, dict(num_warps=8, num_stages=1, waves_per_eu=2, matrix_instr_nonkdim=16), (128, 32))
 
 
 @pytest.mark.parametrize("chip", CDNA)
