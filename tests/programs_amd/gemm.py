@@ -8,7 +8,6 @@ parts of K added up by atomics; a persistent loop.
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
 
 import mimw

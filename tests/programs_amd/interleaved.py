@@ -1,4 +1,4 @@
-"""Products that plan registers and instructions themselves, as published for gfx950: quarter tiles, classes of registers, launch options."""
+"""Products that plan registers and instructions themselves, as published for gfx950: quarters, classes of registers, options."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def fp8_rows(a_ptr, b_ptr, c_ptr, a_scale_ptr, b_scale_ptr, M, N, K, stride_am, 
 
 
 def configs():
-    return [triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": depth, "GROUP_M": 4, "waves_per_eu": waves, "matrix_instr_nonkdim": 16, "kpack": 1},
+    return [triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": depth, "waves_per_eu": waves, "matrix_instr_nonkdim": 16, "kpack": 1},
                           num_warps=4, num_stages=2) for depth, waves in ((32, 2), (64, 0))]
 
 
@@ -152,8 +152,8 @@ def configs():
 @triton.heuristics({"EVEN_K": lambda args: args["K"] % args["BLOCK_K"] == 0})
 @mimw.jit
 def tuned(a_ptr, b_ptr, c_ptr, M, N, K, stride_am: tl.constexpr, stride_bk, stride_cm, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-          BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, EVEN_K: tl.constexpr):
-    """Copies one step ahead, masked where K is no multiple of a step."""
+          BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+    """Configurations with AMD's launch options; copies are masked where K is no multiple of a step."""
     columns = tl.cdiv(N, BLOCK_N)
     pid = tl.program_id(0)
     offs_m = pid // columns * BLOCK_M + tl.arange(0, BLOCK_M)

@@ -1,107 +1,157 @@
-"""Programs in the form in which authors publish them for AMD: simulated against numpy, and compiled to a binary."""
+"""Microscaling products, attention, tasks, the data mover, as authors publish them for AMD: simulated against numpy, and compiled."""
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-import mimw
-import mimw.tlx as tlx
-from mimw import TensorDescriptor
+from mimw import TensorDescriptor, check, explain
 from mimw.testing import compare
-from tests.programs_amd import attention, mover, scaled, with_tasks
+from tests.programs_amd import attention, mover, scaled, straight, with_tasks
+from tests.programs_amd.launches import AMD, CDNA, PADDED, is_product, launch, matrix_layout, random
 
-CDNA, AMD = ("gfx942", "gfx950"), ("gfx942", "gfx950", "gfx1250")
-MFMA = {"gfx942": tlx.amd_mfma_layout(3, [32, 32, 8], True, [4, 1]), "gfx950": tlx.amd_mfma_layout(4, [32, 32, 16], True, [4, 1])}
-PADDED = tlx.padded_shared_layout_encoding
-
-
-def random(*shape, seed=0):
-    return (np.random.default_rng(seed).standard_normal(shape) * 0.5).astype(np.float16)
+SCALED = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+TILE = dict(BLOCK_M=64, BLOCK_N=64)
 
 
-def launch(kernel, grid, args, chip, options, **meta):
-    """The AMDGCN of a launch that has been simulated."""
-    mimw.simulate(kernel, grid, *args, target=chip, races=True, **options, **meta)
-    compiled = mimw.compile(kernel, grid, *args, target=chip, **options, **meta)
-    assert compiled.hsaco[:4] == b"\x7fELF" and compiled.stack_bytes == 0
-    return compiled.amdgcn
+# ---- microscaling formats ----------------------------------------------------------------------------------------------
+
+def operand(draw, format_, rows, k):
+    """(what the kernel is given, its scales, the numbers that these are)."""
+    values, scales = draw.integers(-6, 7, (rows, k)).astype(np.float32) / 2, draw.integers(125, 130, (rows, k // 32)).astype(np.uint8)
+    if format_ == "e2m1":
+        values = values.astype(ml_dtypes.float4_e2m1fn)
+        codes = values.view(np.uint8)
+        stored = codes[:, ::2] & 15 | codes[:, 1::2] << 4
+    else:
+        stored = values = values.astype(SCALED[format_])
+    return stored, scales, values.astype(np.float32) * np.exp2(scales.astype(np.float32) - 127).repeat(32, 1)
 
 
 @pytest.mark.parametrize("kernel, meta", [(scaled.from_pointers, {}), (scaled.in_flight, {"TILES": None}),
                                           (scaled.in_flight, {"TILES": [2, 2]})])
-@pytest.mark.parametrize("format_", ["e2m1", "e4m3", "e5m2"])
-@pytest.mark.parametrize("chip", AMD)
+@pytest.mark.parametrize("chip, format_", [("gfx942", "e2m1"), ("gfx950", "e2m1"), ("gfx950", "e4m3"), ("gfx950", "e5m2"),
+                                           ("gfx1250", "e4m3")])
 def test_scaled(chip, format_, kernel, meta):
-    m, n, k = 64, 64, 256
     draw = np.random.default_rng(0)
-    a, b = (draw.integers(-6, 7, shape).astype(np.float32) / 2 for shape in ((m, k), (n, k)))
-    sa, sb = (draw.integers(125, 130, (rows, k // 32)).astype(np.uint8) for rows in (m, n))
-    if format_ == "e2m1":
-        codes = [x.astype(ml_dtypes.float4_e2m1fn) for x in (a, b)]
-        a, b = (x.astype(np.float32) for x in codes)
-        stored = [x.view(np.uint8)[:, ::2] & 15 | x.view(np.uint8)[:, 1::2] << 4 for x in codes]
-    else:
-        stored = [x.astype(ml_dtypes.float8_e4m3fn if format_ == "e4m3" else ml_dtypes.float8_e5m2) for x in (a, b)]
-    c = np.zeros((m, n), np.float32)
-    wide = [x * np.exp2(s.astype(np.float32) - 127).repeat(32, 1) for x, s in ((a, sa), (b, sb))]
-    args = *stored, c, sa, sb, m, n, k, stored[0].shape[1], stored[1].shape[1], n, k // 32, k // 32
-    code = launch(kernel, (1, ), args, chip, dict(num_warps=4, num_stages=2, matrix_instr_nonkdim=16, waves_per_eu=0), FORMAT=format_, BLOCK_M=64, BLOCK_N=64, BLOCK_K=128, **meta)
-    compare(c, wide[0] @ wide[1].T, rtol=1e-3, atol=1e-3)
-    if chip == "gfx950":
-        assert "v_mfma_scale_f32_16x16x128_f8f6f4" in code
+    (a, sa, x), (b, sb, y) = (operand(draw, format_, 64, 256) for _ in range(2))
+    c = np.zeros((64, 64), np.float32)
+    code = launch(kernel, (1, ), (a, b, c, sa, sb, 64, 64, 256, a.shape[1], b.shape[1], 64, 8, 8), chip,
+                  dict(num_warps=4, num_stages=2, matrix_instr_nonkdim=16, waves_per_eu=0), FORMAT=format_, BLOCK_K=128, **TILE, **meta)
+    is_product(c, x, y)
+    assert chip != "gfx950" or code["v_mfma_scale_f32_16x16x128_f8f6f4"]
 
 
-def attend(kernel, chip, heads, rows, keys, d, options, block, **meta):
-    q, k, v = random(heads, rows, d), random(heads, keys, d, seed=1), random(heads, keys, d, seed=2)
-    o = np.zeros((heads, rows, d), np.float16)
-    scale = d**-0.5
-    args = q, k, v, o, scale * 1.4426950408889634, rows, keys, rows * d
-    launch(kernel, (-(-rows // block[0]), heads), args, chip, options, D=d, BLOCK_M=block[0], BLOCK_N=block[1], **meta)
+def shuffled(scales):
+    """Scales as the instruction takes them: 32 rows and 8 groups of K are 256 bytes, one lane's together."""
+    rows, groups = scales.shape
+    parts = scales.reshape(rows // 32, 2, 16, groups // 8, 2, 4)
+    return np.ascontiguousarray(parts.transpose(0, 3, 5, 2, 4, 1)).reshape(rows // 32, groups * 32)
+
+
+@pytest.mark.parametrize("chip, through_lds", [("gfx950", False), ("gfx950", True), ("gfx1250", True)])
+def test_scales_in_the_order_of_the_instruction(chip, through_lds):
+    draw = np.random.default_rng(0)
+    (a, sa, x), (b, sb, y) = (operand(draw, "e2m1", 64, 512) for _ in range(2))
+    c = np.zeros((64, 64), np.float16)
+    code = launch(scaled.preshuffled, (1, 1), (a, b, c, shuffled(sa), shuffled(sb), 512, 256, 256, 64, 512, 512), chip,
+                  dict(num_warps=4, num_stages=2, waves_per_eu=1, matrix_instr_nonkdim=16), BLOCK_K=256,
+                  SHARED_SCALES=through_lds, **TILE)
+    is_product(c, x, y)
+    assert any("scale_f32_16x16x128_f8f6f4" in name for name in code)
+
+
+# ---- attention ---------------------------------------------------------------------------------------------------------
+
+def attend(kernel, chip, heads, options, block, **meta):
+    rows = keys = 128
+    q, k, v = (random(heads, rows, 64, seed=seed) for seed in range(3))
+    o, scale = np.zeros_like(q), 0.125
+    args = q, k, v, o, scale / float(np.log(2)), rows, keys, rows * 64
+    code = launch(kernel, (rows // block[0], heads), args, chip, options, D=64, BLOCK_M=block[0], BLOCK_N=block[1], **meta)
     s = np.exp(scale * q.astype(np.float32) @ k.astype(np.float32).swapaxes(1, 2))
     compare(o, (s / s.sum(-1, keepdims=True) @ v.astype(np.float32)).astype(np.float16), rtol=1e-2, atol=1e-2)
+    return code
 
 
 @pytest.mark.parametrize("chip", CDNA)
-def test_staged_attention(chip):
-    attend(attention.staged, chip, 2, 128, 128, 64, dict(num_warps=8, num_stages=1, waves_per_eu=2, matrix_instr_nonkdim=16), (128, 32))
+def test_attention_in_stages(chip):
+    code = attend(attention.staged, chip, 2, dict(num_warps=8, num_stages=1, waves_per_eu=2, matrix_instr_nonkdim=16), (128, 32))
+    assert code["s_setprio"] >= 3
 
 
 @pytest.mark.parametrize("chip", CDNA)
-def test_sliced_attention(chip):
-    attend(attention.sliced, chip, 1, 128, 128, 64, dict(num_warps=4, num_stages=1, llvm_fn_attrs="amdgpu-sched-strategy=iterative-ilp"),
-           (128, 64), MFMA=MFMA[chip], K_WIDTH=4 if chip == "gfx942" else 8, SLICE=32)
+def test_attention_in_slices(chip):
+    attend(attention.sliced, chip, 1, dict(num_warps=4, num_stages=1, llvm_fn_attrs="amdgpu-sched-strategy=iterative-ilp"),
+           (128, 64), MFMA=matrix_layout(chip, [4, 1], 32), K_WIDTH=4 if chip == "gfx942" else 8, SLICE=32)
 
 
-@pytest.mark.parametrize("buffer", [False, True])
-@pytest.mark.parametrize("chip", AMD)
+# ---- tasks -------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("chip, buffer", [("gfx942", False), ("gfx942", True), ("gfx950", False), ("gfx950", True), ("gfx1250", False)])
 def test_tasks(chip, buffer):
-    if buffer and chip == "gfx1250":
-        pytest.skip("no")
     a, b, c = random(128, 128), random(64, 128, seed=1), np.zeros((128, 64), np.float16)
-    launch(with_tasks.by_pointers, (2, ), (a, b, c, 128, 64, 128, 128, 128, 64), chip, dict(num_warps=4, num_stages=1, waves_per_eu=2), BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, NUM_BUFFERS=3,
-           BUFFER=buffer)
-    compare(c, (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16), rtol=1e-2, atol=1e-2)
+    args, meta = (a, b, c, 128, 64, 128, 128, 128, 64), dict(BLOCK_K=32, NUM_BUFFERS=3, BUFFER=buffer, **TILE)
+    options = dict(num_warps=4, num_stages=1, waves_per_eu=2)
+    launch(with_tasks.by_pointers, (2, ), args, chip, options, **meta)
+    is_product(c, a, b)
+    assert check(with_tasks.by_pointers, (2, ), *args, target=chip, **options, **meta).ok
+    assert "smem_a" in str(explain(with_tasks.by_pointers, (2, ), *args, target=chip, **options, **meta))
 
 
-def test_tasks_by_mover():
-    a, b, c = random(100, 136), random(64, 136, seed=1), np.zeros((100, 64), np.float16)
-    launch(with_tasks.by_mover, (2, ), (a, b, c, 100, 64, 136, 136, 136, 64), "gfx1250", dict(num_warps=4), BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, NUM_BUFFERS=3)
-    compare(c, (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16), rtol=1e-2, atol=1e-2)
+@pytest.mark.parametrize("chip", AMD)
+def test_groups_of_rows(chip):
+    sizes = np.array([64, 40, 0, 100], np.int32)
+    a, b, c = random(204, 64), random(4, 64, 64, seed=1), np.zeros((204, 64), np.float16)
+    launch(with_tasks.grouped, (2, ), (a, b, c, sizes, 4, 64, 64), chip, dict(num_warps=4), BLOCK_K=32, NUM_SMS=2, **TILE)
+    for end, size, weight in zip(sizes.cumsum(), sizes, b):
+        is_product(c[end - size:end], a[end - size:end], weight)
 
 
-@pytest.mark.parametrize("warps", [4, 8])
-@pytest.mark.parametrize("padded", [False, True])
-def test_ring(padded, warps):
-    a, b, c = random(100, 136), random(64, 136, seed=1), np.zeros((100, 64), np.float16)
-    block = TensorDescriptor.from_tensor
+# ---- the data mover ----------------------------------------------------------------------------------------------------
+
+def over_the_edge(dtype=np.float16):
+    return random(100, 136), random(64, 136, seed=1), np.zeros((100, 64), dtype)
+
+
+def test_a_task_that_moves():
+    a, b, c = over_the_edge()
+    code = launch(with_tasks.by_mover, (2, ), (a, b, c, 100, 64, 136, 136, 136, 64), "gfx1250", dict(num_warps=4), BLOCK_K=32,
+                  NUM_BUFFERS=3, **TILE)
+    is_product(c, a, b)
+    assert code["tensor_load_to_lds"] and code["v_wmma_f32_16x16x32_f16"]
+
+
+@pytest.mark.parametrize("warps, padded", [(4, False), (8, False), (4, True)])
+def test_a_ring(warps, padded):
+    a, b, c = over_the_edge()
     layout = PADDED.with_identity_for([[64, 8]], [64, 64], [1, 0]) if padded else None
-    launch(mover.ring, (2, ), (block(a, [64, 64]), block(b, [64, 64]), block(c, [64, 64]), 100, 64, 136), "gfx1250", dict(num_warps=warps, num_stages=2, waves_per_eu=1),
-           BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, NUM_BUFFERS=3, LAYOUT_A=layout, LAYOUT_B=layout, PREFETCH=True)
-    compare(c, (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16), rtol=1e-2, atol=1e-2)
+    args = *(TensorDescriptor.from_tensor(one, [64, 64]) for one in (a, b, c)), 100, 64, 136
+    code = launch(mover.ring, (2, ), args, "gfx1250", dict(num_warps=warps, num_stages=2, waves_per_eu=1), BLOCK_K=64,
+                  NUM_BUFFERS=3, LAYOUT_A=layout, LAYOUT_B=layout, PREFETCH=True, **TILE)
+    is_product(c, a, b)
+    assert code["tensor_load_to_lds"] and code["tensor_store_from_lds"] and code["global_prefetch_b8"]
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_placed(fused):
-    a, b, c = random(100, 136), random(64, 136, seed=1), np.zeros((100, 64), np.float32)
-    launch(mover.placed, (2, ), (a, b, c, 100, 64, 136), "gfx1250", dict(num_warps=4), BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, FUSED=fused)
-    compare(c, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-3, atol=1e-3)
+def test_descriptors_that_move_on(fused):
+    a, b, c = over_the_edge(np.float32)
+    code = launch(mover.placed, (2, ), (a, b, c, 100, 64, 136), "gfx1250", dict(num_warps=4), BLOCK_K=64, FUSED=fused, **TILE)
+    is_product(c, a, b)
+    assert code["tensor_load_to_lds"] == (2 if fused else 4)
+
+
+# ---- copies ------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("n, stride", [(48, 64), (47, 64), (48, 72), (48, 63)])
+@pytest.mark.parametrize("chip", CDNA)
+def test_pieces_that_are_cut(chip, n, stride):
+    a, c = random(64, stride), np.ones((64, 64), np.float16)
+    launch(straight.masked_buffers, (1, ), (a, c, n, stride), chip, dict(num_warps=4), ROWS=64, COLS=64)
+    assert (c[:, :n] == a[:, :n]).all() and (c[:, n:] == 0).all()
+
+
+@pytest.mark.parametrize("chip", CDNA)
+def test_buffers_seen_as_one(chip):
+    a, b, c = random(128, 64), random(64, 64, seed=1), np.zeros((128, 64), np.float32)
+    launch(straight.reshaped, (1, ), (a, np.ascontiguousarray(b.T), c, 64), chip, dict(num_warps=4))
+    is_product(c, a, b)

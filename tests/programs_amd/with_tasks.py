@@ -1,4 +1,4 @@
-"""Products by warp groups of their own on chips of AMD: who copies, and who multiplies. C = A B^T, A (M, K), B (N, K), whole tiles."""
+"""Products by warp groups of their own on chips of AMD: who copies, and who multiplies. C = A B^T, A (M, K), B (N, K)."""
 
 from __future__ import annotations
 
@@ -88,3 +88,57 @@ def by_mover(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_bn, stride_cm, BLOC
                     tlx.async_amd_descriptor_wait(0)
                 if k > 0:
                     tlx.barrier_arrive(full[(k - 1) % NUM_BUFFERS])
+
+
+@mimw.jit
+def grouped(a_ptr, b_ptr, c_ptr, sizes, groups, K, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+            NUM_SMS: tl.constexpr):
+    """Groups of rows of A by their own B (groups, N, K): a program takes each NUM_SMS-th tile of all; two tasks."""
+    smem_a = tlx.local_alloc((BLOCK_M, BLOCK_K), tlx.dtype_of(a_ptr), 2)
+    smem_b = tlx.local_alloc((BLOCK_N, BLOCK_K), tlx.dtype_of(b_ptr), 2)
+    full, empty = tlx.alloc_barriers(2), tlx.alloc_barriers(2)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            step, first, before, tile = 0, 0, 0, tl.program_id(0)
+            for g in range(groups):
+                m = tl.load(sizes + g)
+                tiles = tl.cdiv(m, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+                while tile < before + tiles:
+                    local = tile - before
+                    offs_m = local // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+                    offs_n = local % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+                    offs_k = tl.arange(0, BLOCK_K)
+                    for k in range(0, tl.cdiv(K, BLOCK_K)):
+                        slot = step % 2
+                        tlx.barrier_wait(empty[slot], (step // 2 & 1) ^ 1)
+                        tlx.async_load(a_ptr + (first + offs_m)[:, None] * K + (k * BLOCK_K + offs_k)[None, :], smem_a[slot],
+                                       mask=(offs_m < m)[:, None])
+                        tlx.async_load(b_ptr + g * N * K + offs_n[:, None] * K + (k * BLOCK_K + offs_k)[None, :], smem_b[slot])
+                        tlx.async_load_commit_group()
+                        tlx.async_load_wait_group(0)
+                        tlx.barrier_arrive(full[slot])
+                        step += 1
+                    tile += NUM_SMS
+                before += tiles
+                first += m
+        with tlx.async_task(num_warps=8, num_regs=232):
+            step, first, before, tile = 0, 0, 0, tl.program_id(0)
+            for g in range(groups):
+                m = tl.load(sizes + g)
+                tiles = tl.cdiv(m, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+                while tile < before + tiles:
+                    local = tile - before
+                    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+                    for k in range(0, tl.cdiv(K, BLOCK_K)):
+                        slot = step % 2
+                        tlx.barrier_wait(full[slot], step // 2 & 1)
+                        acc = tl.dot(tlx.local_load(smem_a[slot]), tlx.local_load(tlx.local_trans(smem_b[slot])), acc)
+                        tlx.barrier_arrive(empty[slot])
+                        step += 1
+                    offs_m = local // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+                    offs_n = local % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+                    tlx.buffer_store(acc.to(tl.float16), c_ptr, (first + offs_m)[:, None] * N + offs_n[None, :],
+                                     mask=(offs_m < m)[:, None])
+                    tile += NUM_SMS
+                before += tiles
+                first += m

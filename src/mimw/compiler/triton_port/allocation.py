@@ -23,8 +23,8 @@ from triton._C.libtriton import ir as mlir
 from .text import ModuleText, finished_module
 
 _BUFFER = re.compile(r"!ttg\.memdesc<([\dx]+)x(\w+), #ttg\.(?:nvmma_shared|swizzled_shared|shared_linear)<")
-_BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f16": 16, "bf16": 16, "i16": 16, "i32": 32, "f32": 32, "i64": 64,
-         "f64": 64}
+_BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f8E5M2FNUZ": 8, "f8E4M3FNUZ": 8, "f16": 16, "bf16": 16, "i16": 16,
+         "i32": 32, "f32": 32, "i64": 64, "f64": 64}
 # Names of ops without scratch, or how they begin.
 _TAKE_NONE = tuple("""arith. math. scf. cf. builtin. ttng. ttg.memdesc_ ttg.local_ ttg.async_ ttg.warp_ tt.func tt.return tt.get_
     tt.make_range tt.splat tt.expand_dims tt.broadcast tt.trans tt.reshape tt.join tt.split tt.addptr tt.load tt.store tt.bitcast
