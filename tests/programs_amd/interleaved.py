@@ -144,8 +144,9 @@ def fp8_rows(a_ptr, b_ptr, c_ptr, a_scale_ptr, b_scale_ptr, M, N, K, stride_am, 
 
 
 def configs():
-    return [triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": depth, "waves_per_eu": waves, "matrix_instr_nonkdim": 16, "kpack": 1},
-                          num_warps=4, num_stages=2) for depth, waves in ((32, 2), (64, 0))]
+    common = {"BLOCK_M": 64, "BLOCK_N": 64, "matrix_instr_nonkdim": 16, "kpack": 1}
+    return [triton.Config(common | {"BLOCK_K": depth, "waves_per_eu": waves}, num_warps=4, num_stages=2)
+            for depth, waves in ((32, 2), (64, 0))]
 
 
 @triton.autotune(configs=configs(), key=["M", "N", "K"])

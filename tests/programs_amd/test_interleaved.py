@@ -9,8 +9,8 @@ from tests.programs_amd import interleaved
 from tests.programs_amd.launches import AMD, is_product, launch, layouts, matrix_layout, random, rows_apart
 
 SHARED = layouts((64, 64))
-FLOATS_OF_8 = {"gfx942": (ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz), "gfx950": (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2),
-               "gfx1250": (ml_dtypes.float8_e4m3fn, )}
+FLOATS_OF_8 = {"gfx942": (ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz),
+               "gfx950": (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2), "gfx1250": (ml_dtypes.float8_e4m3fn, )}
 
 
 @pytest.mark.parametrize("chip, layout", [("gfx942", "own"), *(("gfx950", layout) for layout in SHARED)])

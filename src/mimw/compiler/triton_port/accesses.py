@@ -201,11 +201,12 @@ def _layout(text: str, shape: tuple[int, ...]) -> RegisterLayout | None:
 
 
 def _sum_of_amd(text: str) -> AmdMfma | AmdWmma:
-    """The layout of what AMD's matrix cores add up in. MLIR prints what is not as usual: tiles of a warp, wide elements, registers."""
+    """The layout of what AMD's matrix cores add up in. Tiles of a warp, wide elements and registers are there if not as usual."""
     version, shape = int(re.search(r"version = (\d+)", text)[1]), tuple(_numbers("instrShape", text))
     turned = re.search(r"isTransposed? = true", text) is not None
     if text.startswith("#ttg.amd_wmma"):
-        warps, registers = (tuple(map(tuple, _numbers(name, text))) if f"{name} = [" in text else () for name in ("warp", "register"))
+        warps, registers = (tuple(map(tuple, _numbers(name, text))) if f"{name} = [" in text else ()
+                            for name in ("warp", "register"))
         return AmdWmma(version, turned, warps, registers, shape)
     warps, bits = tuple(_numbers("warpsPerCTA", text)), re.search(r"elementBitWidth = (\d+)", text)
     tiles = tuple(_numbers("tilesPerWarp", text)) if "tilesPerWarp" in text else (1, ) * len(warps)
