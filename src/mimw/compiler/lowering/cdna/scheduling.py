@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from ....ir import Op
 from ....ir.types import Pointer
-from ...analysis.mask_runs import divisor
-from ...analysis.uses import uses_of
 from ...triton_port.builder import mlir
 from ..emitter import Emitter, emits
 from ..words.scheduling import distinct
@@ -23,15 +21,7 @@ _FIRST = "s_nop 1\nv_readfirstlane_b32 $0, $1"
 @emits("uniform", assembly="gfx9")
 @emits("uniform", assembly="gfx12")
 def uniform(emitter: Emitter, op: Op):
-    """The number's bits as i32, twice for 64 bits, and back. Triton's analyses do not look through assembly: they are told again
-    what divides a number or an address, for copies are as wide as that allows."""
-    found = _uniform(emitter, op)
-    if not op.value.type.is_float and (known := divisor(uses_of(emitter.program), op.value)) > 1:
-        found.set_attr("tt.divisibility", mlir.make_attr([known], found.get_context()))
-    return found
-
-
-def _uniform(emitter: Emitter, op: Op):
+    """The number's bits as i32, twice for 64 bits, and back."""
     builder, type_ = emitter.builder, op.value.type
     value, wide = emitter.of(op.value), isinstance(type_, Pointer) or type_.bits == 64
     made = builder.get_int64_ty() if wide else builder.get_int16_ty() if type_.bits == 16 else builder.get_int32_ty()
