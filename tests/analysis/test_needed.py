@@ -1,7 +1,9 @@
 """What decides the course of a kernel, and what is only data."""
 
 import numpy as np
+import triton.language as tl
 
+import mimw
 from mimw.compiler.analysis.needed import needed
 from mimw.runtime.simulate import prepare
 from tests.kernels.drawn_tiles import drawn
@@ -50,6 +52,19 @@ def test_bounds_on_data_name_their_line():
     _, copied = found_in(until_small, arrays, dict(SIZE=128, COPIED=True))
     _, loaded = found_in(until_small, arrays, dict(SIZE=128, COPIED=False))
     assert len(copied.bounds) == 1 and copied.bounds[0].file.endswith("rounds_by_data.py") and not loaded.bounds
+
+
+def test_a_product_that_atomics_add_is_not_needed():
+    """Nobody computes it, so what is made of it cannot be made either."""
+    @mimw.jit
+    def added(x, y):
+        at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+        tl.atomic_add(y + at, tl.dot(tl.load(x + at), tl.load(x + at)).to(tl.float16))
+
+    x, y = np.zeros((16, 16), np.float16), np.zeros((16, 16), np.float16)
+    yes, no = names(*found_in(added, (x, y), {}))
+    assert not yes & {"dot", "fp_trunc", "addptr"} and {"dot", "fp_trunc", "addptr"} <= no
+    assert mimw.predict(added, (1, ), x, y, target="gfx950").microseconds > 0
 
 
 def test_a_tile_that_goes_through_an_argument_is_needed():

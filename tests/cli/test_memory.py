@@ -86,3 +86,15 @@ def alone(x):
     at = tl.arange(0, 64)
     tlx.local_store(tile[0], tl.load(x + at))
     tl.store(x + at, tlx.local_load(tile[0]))
+
+
+@pytest.mark.parametrize("element", ["fp8e4b8", "fp8e5b16"])
+def test_floats_that_only_gfx942_has(element):
+    @mimw.jit
+    def copied(x, y):
+        at, tile = tl.arange(0, 256), tlx.local_alloc((256, ), tlx.dtype_of(x), 1)
+        tlx.local_store(tile[0], tl.load(x + at))
+        tl.store(y + at, tlx.local_load(tile[0]).to(tl.float32))
+
+    compiled = compile_kernel(copied, {"x": f"*{element}", "y": "*fp32"}, {}, "gfx942")
+    assert ("tile", "buffer", 0, 256) in _rows(memory_text(compiled))

@@ -30,7 +30,7 @@ def test_the_order():
         "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "group_barriers", "wait_pairs", "late_commits",
         "await_commits", "sync_clusters", "fence_barriers", "fence_globals", "fence_pairs", "fence_deliveries", "fence_handovers",
         "narrow_releases", "keep_loops",
-        "grant_registers", "place_lanes", "settle_stages"]
+        "grant_registers", "place_lanes", "align_uniforms", "settle_stages"]
 
 
 def test_each_pass_comes_after_those_that_it_follows():

@@ -84,6 +84,23 @@ def test_a_uniform_float(chip, type_):
 
 
 @mimw.jit
+def straight(x_ptr, y_ptr, row, stride):
+    """Copies to LDS that are as wide as a base allows of which only the first lane's is known."""
+    tile = tlx.local_alloc((64, 64), tl.float16, 1)
+    at = tl.arange(0, 64)[:, None] * stride + tl.arange(0, 64)[None, :]
+    tlx.buffer_load_to_local(tile[0], tlx.assume_uniform(x_ptr + row * 64 * stride), at)
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    tl.store(y_ptr + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], tlx.local_load(tile[0]))
+
+
+def test_a_uniform_address_stays_aligned():
+    aligned = {(place, ): [["tt.divisibility", 16]] for place in (0, 1, 3)}
+    code = to_assembly(straight, {"x_ptr": "*fp16", "y_ptr": "*fp16", "row": "i32", "stride": "i32"}, {}, "gfx950", attrs=aligned)
+    assert re.search(r"buffer_load_dwordx4 .* lds", code.stage("amdgcn")) and "v_readfirstlane" in code.stage("amdgcn")
+
+
+@mimw.jit
 def of_a_lane(y_ptr):
     lane = tlx.thread_id(0)
     tl.store(y_ptr + tlx.assume_uniform(lane), 1)

@@ -80,7 +80,7 @@ def _number(uses: Uses, value: Value) -> int | None:
 
 
 def divisor(uses: Uses, value: Value) -> int:
-    """A power of two that surely divides an integer scalar, or the first element of a tile."""
+    """A power of two that surely divides an integer scalar, a pointer's address, or the first element of a tile."""
     whole = _run(uses, value).divisor
     return whole & -whole
 
@@ -163,9 +163,16 @@ def _cast(uses: Uses, op: Op, extent: int) -> _Run:
     return _run(uses, op.value)
 
 
+def _addressed(uses: Uses, op: Op, extent: int) -> _Run:
+    """Pointers: their divisors are of bytes."""
+    pointer = op.lhs.type.element if isinstance(op.lhs.type, Tensor) else op.lhs.type
+    return _Run(False, 1, gcd(_run(uses, op.lhs).divisor, _run(uses, op.rhs).divisor * pointer.pointee.bytes))
+
+
 _RULES = {
     "constant": _constant, "make_range": _range, "distinct_range": _range, "splat": _splat,
     "broadcast": _broadcast, "expand_dims": _expand,
     "add": _sum, "sub": _sum, "mul": _product, "int_cast": _cast,
+    "uniform": _cast, "addptr": _addressed,
     "and": _both, "or": _both,
 }

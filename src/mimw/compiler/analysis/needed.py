@@ -59,6 +59,8 @@ class _Search(Flows):
             if "branch" in op.row.traits and wanted[0] in tainted:
                 unknown.add(op)
                 continue
+            if _communicates(op) and not tainted.isdisjoint(wanted):
+                continue                        # the sum of a product: it is not there to be added
             if op.row.hands_over and any(value in tainted for value in wanted):
                 bounds.append(op.site)
             roots += wanted

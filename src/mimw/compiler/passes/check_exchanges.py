@@ -31,7 +31,8 @@ def check_exchanges(program: Program, unended: int, pieces: Iterable[Any]) -> No
                 f"warp_pipeline_stage: {piece.op.partition('.')[2]} for {op.row.word} moves elements between waves through "
                 f"{piece.end - piece.start} bytes of shared memory, and half of the waves are in another stage.", written(op.site),
                 hint="do it outside of the loop, or lay the tile out so that each wave has what it needs: a reduction along a row "
-                     "that lies in one wave, an operand that is read from its buffer in the layout of the product.")
+                     "that lies in one wave (a product of more rows, or matrix_instr_nonkdim=16, has one for each wave), an "
+                     "operand that is read from its buffer in the layout of the product.")
     if unended:
         raise no_pipeline(program, "a stage of its own of what its passes put behind the last one")
 

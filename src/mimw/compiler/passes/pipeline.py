@@ -23,6 +23,7 @@ from ...target import Target
 from ..analysis import Remark
 from ..analysis.raw_calls import effects_of
 from .accumulate_dots import accumulate_dots
+from .align_uniforms import align_uniforms
 from .await_commits import await_commits, late_commits
 from .bytes_by_arrivals import bytes_by_arrivals
 from .check_arrivals import check_arrivals
@@ -249,6 +250,8 @@ PASSES: tuple[Pass, ...] = (
             "asked for", after="registers", needs="target"),
     rewrite("place_lanes", place_lanes, "says which elements a reduction over the lanes of a warp takes together, behind all that "
             "layouts depend on", after="shared_operands sync_clusters grant_registers", needs="target"),
+    rewrite("align_uniforms", align_uniforms, "says what divides the numbers that assembly hands on, for the width of copies",
+            after="drop_unused", needs="target"),
     rewrite("settle_stages", settle_stages, "puts what stands between stages where Triton wants it, behind all that puts ops in",
             after="warp_stages join_copies keep_loops"),
 )

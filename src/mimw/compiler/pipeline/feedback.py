@@ -22,9 +22,8 @@ from ..constraints.bank_counts import TileAccess
 from ..constraints.lds_pieces import fits
 from ..constraints.solution import Layouts
 from ..triton_port.accesses import accessed_layouts, buffer_accesses, copies, stored_layouts
-from ..triton_port.codegen import mlir_context
 from ..triton_port.passes import unfit_copies
-from ..triton_port.text import module_of
+from ..triton_port.text import finished_module
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def operand_reads(program: Program, text: str) -> dict[Value, TileAccess]:
     """The read of each array of buffers out of which matrix instructions of AMD's take operands, in one way only: as the text of a
     finished module has it."""
     found = {}
-    for alloc, accesses in accesses_of(program, module_of(text, mlir_context())).items():
+    for alloc, accesses in accesses_of(program, finished_module(text)).items():
         reads = {access for access in accesses if access.operand is not None}
         if len(reads) == 1:
             (found[alloc], ) = reads

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from triton._C.libtriton import ir as mlir
 
 from ...ir.layouts import (
+    AmdMfma,
+    AmdWmma,
     Blocked,
     Linear,
     LinearShared,
@@ -193,7 +195,22 @@ def _layout(text: str, shape: tuple[int, ...]) -> RegisterLayout | None:
         return None if parent is None else Slice(axis, parent)
     if text.startswith("#ttg.nvidia_mma") and "versionMajor = 3" in text:
         return Mma(tuple(_numbers("warpsPerCTA", text)), tuple(_numbers("instrShape", text)))
+    if text.startswith("#ttg.amd_"):
+        return _sum_of_amd(text)
     return operand_layout(text, shape)
+
+
+def _sum_of_amd(text: str) -> AmdMfma | AmdWmma:
+    """The layout of what AMD's matrix cores add up in. Tiles of a warp, wide elements and registers are there if not as usual."""
+    version, shape = int(re.search(r"version = (\d+)", text)[1]), tuple(_numbers("instrShape", text))
+    turned = re.search(r"isTransposed? = true", text) is not None
+    if text.startswith("#ttg.amd_wmma"):
+        warps, registers = (tuple(map(tuple, _numbers(name, text))) if f"{name} = [" in text else ()
+                            for name in ("warp", "register"))
+        return AmdWmma(version, turned, warps, registers, shape)
+    warps, bits = tuple(_numbers("warpsPerCTA", text)), re.search(r"elementBitWidth = (\d+)", text)
+    tiles = tuple(_numbers("tilesPerWarp", text)) if "tilesPerWarp" in text else (1, ) * len(warps)
+    return AmdMfma(version, shape, turned, warps, int(bits[1]) if bits else 32, tiles)
 
 
 def _shared(text: str, shape: tuple[int, ...]) -> SharedLayout | None:

@@ -20,12 +20,11 @@ from typing import Any
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
-from .codegen import mlir_context
-from .text import ModuleText, module_of
+from .text import ModuleText, finished_module
 
 _BUFFER = re.compile(r"!ttg\.memdesc<([\dx]+)x(\w+), #ttg\.(?:nvmma_shared|swizzled_shared|shared_linear)<")
-_BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f16": 16, "bf16": 16, "i16": 16, "i32": 32, "f32": 32, "i64": 64,
-         "f64": 64}
+_BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f8E5M2FNUZ": 8, "f8E4M3FNUZ": 8, "f16": 16, "bf16": 16, "i16": 16,
+         "i32": 32, "f32": 32, "i64": 64, "f64": 64}
 # Names of ops without scratch, or how they begin.
 _TAKE_NONE = tuple("""arith. math. scf. cf. builtin. ttng. ttg.memdesc_ ttg.local_ ttg.async_ ttg.warp_ tt.func tt.return tt.get_
     tt.make_range tt.splat tt.expand_dims tt.broadcast tt.trans tt.reshape tt.join tt.split tt.addptr tt.load tt.store tt.bitcast
@@ -72,7 +71,7 @@ class Allocation:
 
 def allocation(ttgir, arch: int | str = 90) -> Allocation:
     """The shared memory of a kernel for the chip of that capability or gfx name."""
-    module = _parsed(ttgir) if isinstance(ttgir, str) else ttgir
+    module = finished_module(ttgir) if isinstance(ttgir, str) else ttgir
     manager = mlir.pass_manager(module.context)
     if isinstance(arch, int):
         passes.ttgpuir.add_combine_tensor_select_and_if(manager)
@@ -112,13 +111,6 @@ def surely_fits(module, limit: int) -> bool:
 
     module.walk(look)
     return fits and total <= limit
-
-
-def _parsed(ttgir: str):
-    context = mlir_context()
-    nvidia.load_dialects(context)
-    amd.load_dialects(context)
-    return module_of(ttgir, context)
 
 
 def _pieces(text: ModuleText):

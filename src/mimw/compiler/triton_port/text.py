@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from triton._C.libtriton import amd, nvidia
 from triton._C.libtriton import ir as mlir
 
 from .numbers import NUMBER
@@ -45,6 +46,15 @@ def module_of(text: str, context):
         os.unlink(path)
     parsed.context = context
     return parsed
+
+
+def finished_module(ttgir: str):
+    """The module of a text that has been through a compilation for any chip: its ops may be those of one vendor."""
+    context = mlir.context()
+    mlir.load_dialects(context)
+    nvidia.load_dialects(context)
+    amd.load_dialects(context)
+    return module_of(ttgir, context)
 
 
 def copied(module):
