@@ -9,7 +9,6 @@ import ast
 import functools
 
 import triton.language as tl
-from triton._C.libtriton import amd
 from triton._C.libtriton import ir as mlir
 from triton._utils import apply_with_path
 from triton.compiler.code_generator import (
@@ -71,8 +70,7 @@ def empty_context():
 
 
 def mlir_context():
-    """An MLIR context with Triton's dialects and those of AMD's backend: a finished module has hints of its `rocdl`."""
+    """An MLIR context with Triton's dialects."""
     context = mlir.context()
     mlir.load_dialects(context)
-    amd.load_dialects(context)
     return context
