@@ -16,8 +16,8 @@ import mimw.tlx as tlx
 from mimw.compiler.triton_port.gfx9_tasks import for_gfx9
 from tests.compiling import to_assembly
 from tests.kernels import waves
+from tests.kernels.direct_copies import ANY_DIRECT, ROWS_REORDERED, copied, padded
 from tests.kernels.lines import line_of
-from tests.lowering.test_direct_copies import ANY_DIRECT, ROWS_REORDERED, copied, padded
 from tests.triton_port.test_amd_stage import TASKS
 
 from . import test_truth_tables_halves as halves
