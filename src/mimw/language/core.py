@@ -166,7 +166,7 @@ def chip_of(semantic: Any) -> Target | None:
 
 def maps(feature: str, semantic: Any) -> bool:
     """True if the words of a feature become others on the chip that the kernel is recorded for, which lacks it."""
-    chip = TARGETS.get(str(semantic.builder.options.arch))
+    chip = target_of(semantic)
     return chip is not None and feature in chip.mapped
 
 

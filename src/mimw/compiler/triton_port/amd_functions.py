@@ -107,6 +107,29 @@ _LOOK = """  %phase = getelementptr i8, ptr addrspace(3) %barrier, i32 4
   %awaited = call i32 @llvm.amdgcn.readfirstlane.i32(i32 %parity)
   %differs = xor i32 %now, %awaited
   %gone = and i32 %differs, 1"""
+_COUNT_12 = """  %wide = zext i32 %sum to i64
+  %pending = call i64 @llvm.amdgcn.ds.atomic.barrier.arrive.rtn.b64(ptr addrspace(3) %barrier, i64 %wide)
+  br label %over
+over:
+  ret void"""
+
+
+def _arrivals(count: str) -> dict[str, str]:
+    """Functions for `sum` arrivals, which `count` makes: by the lane that is `here`, or by the first lane of a wave that runs."""
+    return {"arrive": f"""define internal void @mimw.arrive(i32 %at, i32 %sum, i32 %here) alwaysinline convergent nounwind {{
+  %barrier = inttoptr i32 %at to ptr addrspace(3)
+  %arrives = icmp ne i32 %here, 0
+  br i1 %arrives, label %arrive, label %over
+arrive:
+{count}
+}}""", "each": f"""define internal void @mimw.each(i32 %at, i32 %sum) alwaysinline convergent nounwind {{
+  %barrier = inttoptr i32 %at to ptr addrspace(3)
+{_FIRST}
+  br i1 %first, label %arrive, label %over
+arrive:
+{count}
+}}"""}
+
 
 _GFX9 = {
     "init": """define internal void @mimw.init(i32 %at, i32 %count) alwaysinline nounwind {
@@ -117,22 +140,7 @@ _GFX9 = {
   store volatile i32 %of.each, ptr addrspace(3) %phase, align 4
   ret void
 }""",
-    # `sum` arrivals by the lane that is `here`.
-    "arrive": f"""define internal void @mimw.arrive(i32 %at, i32 %sum, i32 %here) alwaysinline convergent nounwind {{
-  %barrier = inttoptr i32 %at to ptr addrspace(3)
-  %arrives = icmp ne i32 %here, 0
-  br i1 %arrives, label %arrive, label %over
-arrive:
-{_COUNT}
-}}""",
-    # `sum` arrivals of a wave, by the first of its lanes that run.
-    "each": f"""define internal void @mimw.each(i32 %at, i32 %sum) alwaysinline convergent nounwind {{
-  %barrier = inttoptr i32 %at to ptr addrspace(3)
-{_FIRST}
-  br i1 %first, label %arrive, label %over
-arrive:
-{_COUNT}
-}}""",
+    **_arrivals(_COUNT),
     # Until the phase of that parity has completed. All lanes of a wave see the same.
     "wait": f"""define internal void @mimw.wait(i32 %at, i32 %parity) alwaysinline convergent nounwind {{
   %barrier = inttoptr i32 %at to ptr addrspace(3)
@@ -156,28 +164,7 @@ over:
 }
 
 _GFX12 = {   # the hardware counts an arrival for each lane that runs
-    "arrive": """define internal void @mimw.arrive(i32 %at, i32 %sum, i32 %here) alwaysinline convergent nounwind {
-  %barrier = inttoptr i32 %at to ptr addrspace(3)
-  %arrives = icmp ne i32 %here, 0
-  br i1 %arrives, label %arrive, label %over
-arrive:
-  %wide = zext i32 %sum to i64
-  %pending = call i64 @llvm.amdgcn.ds.atomic.barrier.arrive.rtn.b64(ptr addrspace(3) %barrier, i64 %wide)
-  br label %over
-over:
-  ret void
-}""",
-    "each": f"""define internal void @mimw.each(i32 %at, i32 %sum) alwaysinline convergent nounwind {{
-  %barrier = inttoptr i32 %at to ptr addrspace(3)
-{_FIRST}
-  br i1 %first, label %arrive, label %over
-arrive:
-  %wide = zext i32 %sum to i64
-  %pending = call i64 @llvm.amdgcn.ds.atomic.barrier.arrive.rtn.b64(ptr addrspace(3) %barrier, i64 %wide)
-  br label %over
-over:
-  ret void
-}}""",
+    **_arrivals(_COUNT_12),
     # Bit 29 is the parity of the phase, as Triton's own wait reads it.
     "test": """define internal i32 @mimw.test(i32 %at, i32 %parity) alwaysinline convergent nounwind {
   %barrier = inttoptr i32 %at to ptr addrspace(3)
