@@ -10,12 +10,14 @@ from __future__ import annotations
 import triton.language as tl
 
 from ...errors import KernelError
+from ...ir.extents import is_odd
 from ...ir.tensor_map import block_problem
 from ...language.core import capability, chip_of, unwrap
 from ...language.refuse import refuse
 from ...language.tle.remote_buffer import remote_buffer
 from ...language.tle.sharding import ShardedTensor
 from ...language.tlx.types import buffered_tensor
+from ..triton_port.any_shapes import any_shapes_allowed
 from ..triton_port.codegen import TritonSemantic
 
 
@@ -49,6 +51,15 @@ class Semantic(TritonSemantic):
         if problem:
             raise KernelError(f"this tensor descriptor cannot be: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
         return super().make_tensor_descriptor(base, shape, strides, block_shape, padding_option)
+
+    def arange(self, start, end, *, ret_ty=None):
+        """Make a range of any length: Triton's own asks for a power of two."""
+        if not (isinstance(start, int) and isinstance(end, int) and any_shapes_allowed() and is_odd((max(1, end - start), ))):
+            return super().arange(start, end, ret_ty=ret_ty)
+        if start >> 32 or end >> 32:
+            raise ValueError("arange must fit in int32")
+        ret_ty = ret_ty or tl.block_type(tl.int32, [end - start])
+        return self.make_tensor(self.builder.create_make_range(ret_ty.to_ir(self.builder), start, end), ret_ty)
 
     def load(self, ptr, *args, **keywords):
         return super().load(_pointers("tl.load", ptr), *args, **keywords)

@@ -98,8 +98,14 @@ class MimwSource(ASTSource):
         return uses_words(self.fn, self.constants)
 
     def has_program(self) -> bool:
-        """True if the kernel names one of our words; one that does not is Triton's alone."""
+        """True if the kernel names one of our words, or has tiles that Triton lacks; one that does not is Triton's alone."""
         return self.kernel.program is not None or self._uses_words
+
+    def is_ours(self) -> None:
+        """Compile the kernel from a program: Triton's generator has refused the extents of its tiles."""
+        for known in ("language", "ext"):
+            self.__dict__.pop(known, None)
+        self._hash, self._uses_words = None, True
 
     def program(self) -> Program | None:
         """The program, recorded now if that was not done yet; None for a kernel without our words."""

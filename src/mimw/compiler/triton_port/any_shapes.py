@@ -38,6 +38,16 @@ def any_shapes(allowed: bool) -> Iterator[None]:
         _ANY.reset(before)
 
 
+def any_shapes_allowed() -> bool:
+    """True inside of `any_shapes(True)`."""
+    return _ANY.get()
+
+
+def refuses_extents(error: BaseException) -> bool:
+    """True of the error with which Triton refuses an extent that is no power of two."""
+    return str(error).rstrip().endswith("must be a power of 2")
+
+
 def _asking(own):
     def validate_block_shape(shape) -> int:
         if not _ANY.get():
