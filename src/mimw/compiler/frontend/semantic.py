@@ -7,6 +7,8 @@ Input: a word of `tl` and its operands. Output: ops in the recorder. For example
 
 from __future__ import annotations
 
+from math import prod
+
 import triton.language as tl
 
 from ...errors import KernelError
@@ -77,6 +79,10 @@ class Semantic(TritonSemantic):
         if not input.type.is_block():
             refuse(ValueError, f"tl.reshape takes a tile, not a number of type {input.type}",
                    mend="Triton's tl.flip and tl.bitonic_merge make a number of a tile of one element on their way: `if N > 1:`")
+        if is_odd(input.type.shape) and prod(map(unwrap, dst_shape)) != input.numel.value:
+            refuse(ValueError, f"reshape: {[*input.type.shape]} has {input.numel.value} elements, and {[*map(unwrap, dst_shape)]} "
+                   f"{prod(map(unwrap, dst_shape))}", mend="tl.sort and tl.topk halve a tile again and again on their way: give them "
+                   "extents that are powers of two, and fill what is too much by `other=` of the load")
         return super().reshape(input, dst_shape, can_reorder)
 
     def dot(self, lhs, rhs, acc, input_precision, max_num_imprecise_acc, out_dtype):

@@ -46,16 +46,22 @@ def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
         "power of two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
 
 
+def odd_inside(op: Op) -> KernelError:
+    """The error of a reshape of which an extent that is not the outermost one is odd."""
+    return refusal(op, "of a tile that is reshaped only the outermost extent may be odd:",
+                   "keep the odd extent outermost on both sides of the reshape, or reduce along one axis after the other.")
+
+
 class Padding:
     """Writes the ops of a padded program.
 
     fields:  writer     the builder; `writer.now` gives the new value of an old one
-             flattened  of a flat tile that only reductions may take, the tile that was made flat
+             flattened  of a flat tile that only reductions may take, the reshape that makes it
     """
 
     def __init__(self, writer: Builder):
         self.writer = writer
-        self.flattened: dict[Value, Value] = {}
+        self.flattened: dict[Value, Op] = {}
 
     # ---- which elements are the author's ------------------------------------------------------------------------------
 
@@ -139,11 +145,10 @@ def reshape(padding: Padding, op: Op) -> None:
     with other odd extents can be made flat only to be reduced, as `tl.sum(x)` does: `reduce` takes it as it was."""
     source, shape = op.value.type.shape, op.result.type.shape
     if is_odd(source[1:]) and len(shape) == 1:
-        padding.flattened[op.result] = op.value
+        padding.flattened[op.result] = op
         return
     if is_odd(source[1:]) or is_odd(shape[1:]):
-        raise refusal(op, "of a tile that is reshaped only the outermost extent may be odd:",
-                      "keep the odd extent outermost, on both sides of the reshape.")
+        raise odd_inside(op)
     padding.again(op, shape=padded(op.result.type.shape))
 
 
@@ -193,9 +198,9 @@ def reduce(padding: Padding, op: Op) -> None:
     if not any(value in padding.flattened for value in op.values):
         _combined(padding, op, is_odd((op.values[0].type.shape[op.axis], )))
         return
-    values = tuple(padding.flattened.get(value, value) for value in op.values)
+    values = tuple(padding.flattened[value].value if value in padding.flattened else value for value in op.values)
     if len({value.type.shape for value in values}) > 1:
-        raise refusal(op, "not all of the tiles are flat:", "give `axis=`, and reduce along one axis after the other.")
+        raise odd_inside(next(padding.flattened[value] for value in op.values if value in padding.flattened))
     for axis in reversed(range(len(values[0].type.shape))):
         results = op.results if not axis else tuple(Value(Tensor(one.type.element, one.type.shape[:axis])) for one in values)
         block = op.blocks[0] if not axis else _copied(op.blocks[0], {})

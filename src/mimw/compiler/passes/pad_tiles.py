@@ -21,7 +21,7 @@ from typing import Any
 
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
-from .pad_ends import ENDS, Padding, refusal
+from .pad_ends import ENDS, Padding, odd_inside, refusal
 
 
 def pad_tiles(program: Program) -> Program:
@@ -56,8 +56,8 @@ class _Padder:
         self.writer.site = op.site
         if not any(is_odd_tile(value.type) for value in (*op.operands, *op.results)):
             self.as_it_is(op)
-        elif any(value in self.padding.flattened for value in op.operands) and "combines" not in op.row.traits:
-            raise refusal(op, "the tile was made flat, and can only be reduced:", "keep the odd extent outermost in front of the reshape.")
+        elif (flat := self.flattened(op)) and "combines" not in op.row.traits:
+            raise odd_inside(flat)
         elif op.name in ENDS:
             ENDS[op.name](self.padding, op)
         elif "mask" in op.row.places and "pointer" in op.row.places and not op.row.copy:
@@ -66,6 +66,10 @@ class _Padder:
             self.as_it_is(op)
         else:
             raise refusal(op)
+
+    def flattened(self, op: Op) -> Op | None:
+        """The reshape, if there is one among what makes the operands, of which only reductions can take the result."""
+        return next((self.padding.flattened[value] for value in op.operands if value in self.padding.flattened), None)
 
     def as_it_is(self, op: Op) -> None:
         """The op on the padded tiles."""

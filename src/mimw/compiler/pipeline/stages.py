@@ -17,6 +17,7 @@ program, `Kernel.to_ttgir` the optimised module, which Triton's backend finishes
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,7 +37,7 @@ from ..guard import optimise_in_order
 from ..launch import check_mesh_target
 from ..lowering import lower, needs_slots
 from ..passes import check_copies, check_padding, cut_copies, pad_tiles, run_passes, stamp_time, stamp_waits
-from ..triton_port.any_shapes import any_shapes
+from ..triton_port.any_shapes import MOST, any_shapes
 from ..triton_port.descriptor_slots import place_descriptors
 from ..triton_port.passes import amd_passes, nvidia_passes, optimise
 from .feedback import LESSONS, Feedback, accesses_of
@@ -120,7 +121,7 @@ def record(kernel: Kernel, setting: Setting, _: None) -> Program:
     """A program without layouts."""
     check_descriptor_types(kernel.fn, kernel.signature, setting.chip)
     backend, options = setting.backend, setting.options
-    with any_shapes(True):
+    with any_shapes(MOST if setting.chip.binary else sys.maxsize):
         program = record_program(kernel.fn, kernel.signature, kernel.constants, kernel.attrs, options,
                                  backend.get_codegen_implementation(options), backend.get_module_map(), kernel.cluster)
     if odd_tiles(program):
