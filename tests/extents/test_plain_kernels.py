@@ -66,3 +66,19 @@ def test_what_mixes_elements_is_refused_with_its_line(name):
     with pytest.raises(KernelError, match=said) as refused, stopping(("ttgir", )):
         mimw.compile(kernel, (1, ), *args, target="sm_90a", **meta)
     assert "Mend:" in str(refused.value) and "refused.py" in str(refused.value)
+
+
+def test_the_price_is_said():
+    kernel, args, meta, *_ = arguments("sums")
+    text = mimw.explain(kernel, (1, ), *args, target="sm_90a", **meta).sections["Tiles of other extents than powers of two"]
+    tile = next(line for line in text.splitlines() if line.startswith("[12, 176]"))
+    assert "in [16, 256]: 48% of its elements idle" in tile and "kernels.py:" in tile
+    assert 1 - 12 * 176 / (16 * 256) == pytest.approx(0.484, abs=1e-3)
+
+
+def test_a_binary_from_the_cache_has_the_padded_layouts():
+    kernel, args, meta, *_ = arguments("sums")
+    for _ in range(2):
+        with stopping(("ttgir", )):
+            compiled = mimw.compile(kernel, (1, ), *args, target="sm_90a", **meta)
+        assert any(value.type.shape == (16, 256) for value in compiled.layouts.registers)

@@ -76,6 +76,7 @@ class Kernel:
     stamps: tuple[int, int] | None = None  # (records a lane, one CTA of so many), if a timeline is wanted
     waits: bool = False  # stamps for a watchdog
     program: Program | None = None
+    padded: bool = False  # the author's tiles have other extents than those of `program`
     layouts: Layouts | None = None
     warned: list[LineWarning] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
 
@@ -154,8 +155,11 @@ def stamp(kernel: Kernel, setting: Setting, program: Program) -> Program:
 def pad(kernel: Kernel, setting: Setting, program: Program | None) -> Program:
     """The program with tiles of powers of two, as Triton has them; recorded first, if that was not done before."""
     program = program or kernel.record(setting.chip, setting.options, setting.backend, setting.observer)
+    if not setting.chip.binary:
+        return program
     with refusing(kernel.fn):
         made = pad_tiles(program)
+    kernel.padded = kernel.padded or made is not program
     return program if made is program else setting.show("pad", made)
 
 
