@@ -18,8 +18,9 @@ from math import isinf, isnan
 
 from ...errors import KernelError
 from ...ir import I1, I32, Block, Builder, Op, Tensor, Value
-from ...ir.extents import is_odd, is_odd_tile, padded, padded_type
+from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
+from .pad_buffers import Pieces
 
 End = Callable[["Padding", Op], None]
 
@@ -40,7 +41,7 @@ def end(*names: str) -> Callable[[End], End]:
 
 def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
     """The error of an op that a tile with odd extents cannot have."""
-    shapes = dict.fromkeys(str(value.type) for value in (*op.operands, *op.results) if is_odd_tile(value.type))
+    shapes = dict.fromkeys(str(value.type) for value in (*op.operands, *op.results) if is_odd(getattr(value.type, "shape", ())))
     return KernelError(
         f"{op.row.word} of {', '.join(shapes)}: {why or 'elements change places, and'} extents that are no powers of two lie in the next "
         "power of two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
@@ -57,10 +58,13 @@ class Padding:
 
     fields:  writer     the builder; `writer.now` gives the new value of an old one
              flattened  of a flat tile that only reductions may take, the reshape that makes it
+             arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
+             made_of    the same of views of them
     """
 
-    def __init__(self, writer: Builder):
-        self.writer = writer
+    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None]):
+        self.writer, self.arrays = writer, arrays
+        self.made_of: dict[Value, Pieces | None] = {}
         self.flattened: dict[Value, Op] = {}
 
     # ---- which elements are the author's ------------------------------------------------------------------------------

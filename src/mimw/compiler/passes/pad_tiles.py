@@ -21,22 +21,24 @@ from typing import Any
 
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
+from . import pad_copies  # noqa: F401
+from .pad_buffers import Pieces, is_odd_buffer, odd_arrays
 from .pad_ends import ENDS, Padding, odd_inside, refusal
 
 
 def pad_tiles(program: Program) -> Program:
     """The program with tiles of powers of two; the same object where it has no others. KernelError for an op that cannot be padded."""
-    if not odd_tiles(program):
+    if not odd_tiles(program) and not odd_arrays(program):
         return program
-    return replace(program, body=_Padder().block(program.body))
+    return replace(program, body=_Padder(odd_arrays(program)).block(program.body))
 
 
 class _Padder:
     """Rebuilds blocks. `writer.env` holds what each value of the old program is in the new one, where that differs."""
 
-    def __init__(self):
+    def __init__(self, arrays: dict[Value, Pieces | None]):
         self.writer = Builder()
-        self.padding = Padding(self.writer)
+        self.padding = Padding(self.writer, arrays)
 
     def block(self, block: Block) -> Block:
         args = tuple(map(self.defined, block.args))
@@ -54,7 +56,7 @@ class _Padder:
 
     def rewrite(self, op: Op) -> None:
         self.writer.site = op.site
-        if not any(is_odd_tile(value.type) for value in (*op.operands, *op.results)):
+        if not any(is_odd_tile(value.type) or is_odd_buffer(value.type) for value in (*op.operands, *op.results)):
             self.as_it_is(op)
         elif (flat := self.flattened(op)) and "combines" not in op.row.traits:
             raise odd_inside(flat)
