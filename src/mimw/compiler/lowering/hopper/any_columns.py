@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ....errors import KernelError
 from ....ir import Buffer, Op, Program, Value
-from ....ir.extents import padded
+from ....ir.extents import is_odd, padded
 from ....ir.layouts import NvmmaShared
 from ...constraints.views import find_views
 from ..asm import sync, thread_in_task
@@ -54,15 +54,15 @@ class Operand:
         return number // self.stripes * self.next + number % self.stripes * self.step
 
 
-def operand_of(type_: Buffer, layout: NvmmaShared, index: int, op: Op) -> Operand:
-    """Operand `index`, 0 for A (M, K) and 1 for B (K, N), in a buffer of the author's extents `type_`. Triton calls a layout transposed
-    whose first dimension lies together: that of K for B."""
+def operand_of(type_: Buffer, around: Buffer, layout: NvmmaShared, index: int, op: Op) -> Operand:
+    """Operand `index`, 0 for A (M, K) and 1 for B (K, N), of the author's extents `type_`, cut from a tile of the extents `around`.
+    Triton calls a layout transposed whose first dimension lies together: that of K for B."""
     swizzle, size = layout.swizzle, type_.element.bytes
     if swizzle not in _SWIZZLES:
         raise KernelError(f"an operand of async_dot with odd extents is swizzled, and {type_} is not.", op.site,
                           hint="make its rows a multiple of 32 bytes.")
     mode = _SWIZZLES[swizzle] << 62
-    depth, width = reversed(type_.shape) if index == 0 else type_.shape
+    depth, width = reversed(around.shape) if index == 0 else around.shape
     if layout.transposed == bool(index):
         descriptor = mode | (8 * swizzle // 16) << 32 | 1 << 16
         return Operand(descriptor, _DEPTH_BYTES // 16, swizzle // _DEPTH_BYTES, width * swizzle // 16, _ROWS * swizzle // 16)
@@ -105,7 +105,9 @@ def _registers(emitter: Emitter, value: Value) -> int:
 
 
 def _operand(emitter: Emitter, op: Op, buffer: Value, type_: Buffer, index: int) -> Operand:
-    return operand_of(type_, emitter.placed[buffer].layout, index, op)
+    placed = emitter.placed[buffer]
+    around = type_ if is_odd(type_.shape) else Buffer(type_.element, placed.allocated)    # of a slice, the tile that it is cut from
+    return operand_of(type_, around, placed.layout, index, op)
 
 
 def _assembly(a: Operand, b: Operand, a_type: Buffer, result, width: int, first: int, adds: bool) -> str:
