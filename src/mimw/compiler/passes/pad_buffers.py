@@ -14,6 +14,7 @@ hardware finds the tile, and a tile takes the bytes that it has.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from ...errors import KernelError
 from ...ir import Buffer, Op, Program, Value
@@ -25,25 +26,26 @@ _ATOM = 8       # rows of a group, in which the swizzle repeats
 
 @dataclass(frozen=True)
 class Pieces:
-    """The pieces of one tile: `shape` of each, and their `count`."""
+    """The pieces of one tile: `shape` of each, and their `count`. An array of tiles has `tiles` in its extents."""
 
     shape: tuple[int, int]
     count: int
+    tiles: int = 1
 
 
 def pieces_of(type_: Buffer, op: Op) -> Pieces:
     """The pieces of a buffer that TMA or the tensor cores know. KernelError, about `op`, for extents that they cannot have."""
-    rows, columns = type_.shape[-2:] if len(type_.shape) == 2 else (0, 0)
-    swizzle = nvmma_shared(type_.shape, type_.element).swizzle if rows and holds_nvmma(type_.element) else 0
+    rows, columns = type_.shape[-2:] if len(type_.shape) >= 2 else (0, 0)
+    swizzle = nvmma_shared((rows, columns), type_.element).swizzle if rows and holds_nvmma(type_.element) else 0
     stripe = 8 * swizzle // type_.element.bits
     whole = not is_odd((rows, ))
     if not swizzle or columns % stripe or not whole and rows % _ATOM:
         raise KernelError(
             f"{type_}: rows of {columns} elements x {type_.element.bytes} bytes = {columns * type_.element.bytes} bytes; TMA and the "
-            "tensor cores know tiles of two extents, of rows of a multiple of 32 bytes, and of a number of rows that is a multiple "
-            f"of {_ATOM}.", op.site, hint="make the last extent a multiple of 32 bytes and the other a multiple of 8.")
+            "tensor cores know tiles of rows of a multiple of 32 bytes, and of a number of rows that is a multiple of "
+            f"{_ATOM}.", op.site, hint="make the last extent a multiple of 32 bytes and the other a multiple of 8.")
     height = rows if whole else _ATOM
-    return Pieces((height, stripe), rows // height * (columns // stripe))
+    return Pieces((height, stripe), rows // height * (columns // stripe), prod(type_.shape[:-2]))
 
 
 def odd_arrays(program: Program) -> dict[Value, Pieces | None]:

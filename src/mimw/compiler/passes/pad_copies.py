@@ -23,11 +23,11 @@ def local_alloc(padding: Padding, op: Op) -> None:
     pieces = padding.made_of[op.result] = padding.arrays[op.result]
     if op.type.space != "smem" or op.reuse is not None or op.attrs.get("layout") is not None:
         raise refusal(op, "in tensor memory, in storage that is shared, or with a layout of the author's")
-    type_ = padded_buffer(op.type) if pieces is None else Buffer(op.type.element, pieces.shape, max(1, op.type.count) * pieces.count)
+    type_ = padded_buffer(op.type) if pieces is None else Buffer(op.type.element, pieces.shape, _tiles(op.type, pieces) * pieces.count)
     array = padding.writer.emit("local_alloc", (type_, None), results=(Value(type_, op.result.name, op.result.number), ),
                                 **dict(op.attrs))
     padding.writer.env[op.result] = array
-    if pieces is not None and not op.type.count:
+    if pieces is not None and _is_single(op.type):
         padding.writer.env[op.result] = _first(padding, array, None, pieces)
 
 
@@ -39,8 +39,8 @@ def local_free(padding: Padding, op: Op) -> None:
 @end("buffer_index")
 def buffer_index(padding: Padding, op: Op) -> None:
     pieces = padding.made_of[op.result] = padding.made_of[op.buffer]
-    if not op.buffer.type.count:
-        raise refusal(op, "a row of a single buffer")
+    if _is_single(op.buffer.type):
+        raise refusal(op, "a row of a single buffer,", "index an array of buffers.")
     array, index = padding.writer.now((op.buffer, op.index))
     if pieces is None:
         padding.writer.env[op.result] = padding.writer.emit("buffer_index", (array, index))
@@ -100,6 +100,15 @@ def async_dot(padding: Padding, op: Op) -> None:
 @end("async_dot_wait")
 def async_dot_wait(padding: Padding, op: Op) -> None:
     padding.again(op.with_attrs(exact=op.result.type))
+
+
+def _is_single(type_: Buffer) -> bool:
+    """True of one tile, and not an array of them."""
+    return not type_.count and len(type_.shape) < 3
+
+
+def _tiles(type_: Buffer, pieces: Pieces) -> int:
+    return max(1, type_.count) * pieces.tiles
 
 
 def _first(padding: Padding, array: Value, index: Value | int | None, pieces: Pieces) -> Value:
