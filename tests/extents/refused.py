@@ -9,7 +9,6 @@ import triton.language as tl
 import mimw
 
 
-
 @mimw.jit
 def cuts(x, M: tl.constexpr, N: tl.constexpr):
     tile = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])

@@ -81,7 +81,7 @@ class Semantic(TritonSemantic):
                    mend="Triton's tl.flip and tl.bitonic_merge make a number of a tile of one element on their way: `if N > 1:`")
         if is_odd(input.type.shape) and prod(map(unwrap, dst_shape)) != input.numel.value:
             refuse(ValueError, f"reshape: {[*input.type.shape]} has {input.numel.value} elements, and {[*map(unwrap, dst_shape)]} "
-                   f"{prod(map(unwrap, dst_shape))}", mend="tl.sort and tl.topk halve a tile again and again on their way: give them "
+                   f"{prod(map(unwrap, dst_shape))}", mend="tl.sort and tl.topk halve a tile again and again: give them "
                    "extents that are powers of two, and fill what is too much by `other=` of the load")
         return super().reshape(input, dst_shape, can_reorder)
 

@@ -6,9 +6,9 @@ Input: a program before `pad_tiles`. Output: what each buffer with odd extents b
     buffer<fp16[64, 176] x 2>       pieces: buffer<fp16[64, 16] x 22>       11 stripes as wide as the swizzle
     buffer<fp32[48]>                padded: buffer<fp32[64]>                if only threads read and write it
 
-Pieces lie one behind the other just as the rows and stripes of the whole tile would: the NV-MMA layout of a tile is stripes as wide as
-its swizzle, and in each of them groups of 8 rows (PTX ISA, "Shared Memory Matrix Layout"). So a piece's address is where the
-hardware finds the tile, and a tile takes the bytes that it has.
+Pieces lie one behind the other just as the rows and stripes of the whole tile would: the NV-MMA layout of a tile is stripes as
+wide as its swizzle, and in each of them groups of 8 rows (PTX ISA, "Shared Memory Matrix Layout"). So a piece's address is where
+the hardware finds the tile, and a tile takes the bytes that it has.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def pieces_of(type_: Buffer, op: Op) -> Pieces:
     whole = not is_odd((rows, ))
     if not swizzle or columns % stripe or not whole and rows % _ATOM:
         raise KernelError(
-            f"{type_}: rows of {columns} elements x {type_.element.bytes} bytes = {columns * type_.element.bytes} bytes; TMA and the "
-            "tensor cores know tiles of rows of a multiple of 32 bytes, and of a number of rows that is a multiple of "
+            f"{type_}: rows of {columns} elements x {type_.element.bytes} bytes = {columns * type_.element.bytes} bytes; TMA "
+            "and the tensor cores know tiles of rows of a multiple of 32 bytes, and of a number of rows that is a multiple of "
             f"{_ATOM}.", op.site, hint="make the last extent a multiple of 32 bytes and the other a multiple of 8.")
     height = rows if whole else _ATOM
     return Pieces((height, stripe), rows // height * (columns // stripe), prod(type_.shape[:-2]))

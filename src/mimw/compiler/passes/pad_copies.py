@@ -15,15 +15,17 @@ from ...ir.extents import is_odd, is_odd_tile, padded_type
 from .pad_buffers import Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
 
-_MOST_COLUMNS = 256     # of one wgmma: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation"
+_MOST_ROWS = 256    # of a box: CUDA Driver API, cuTensorMapEncodeTiled
 
 
 @end("local_alloc")
 def local_alloc(padding: Padding, op: Op) -> None:
     pieces = padding.made_of[op.result] = padding.arrays[op.result]
     if op.type.space != "smem" or op.reuse is not None or op.attrs.get("layout") is not None:
-        raise refusal(op, "in tensor memory, in storage that is shared, or with a layout of the author's")
-    type_ = padded_buffer(op.type) if pieces is None else Buffer(op.type.element, pieces.shape, _tiles(op.type, pieces) * pieces.count)
+        raise refusal(op, "in tensor memory, in storage that is shared, or with a layout of the author's,",
+                      "allocate it in shared memory of its own, without a layout.")
+    type_ = (padded_buffer(op.type) if pieces is None else
+             Buffer(op.type.element, pieces.shape, max(1, op.type.count) * pieces.tiles * pieces.count))
     array = padding.writer.emit("local_alloc", (type_, None), results=(Value(type_, op.result.name, op.result.number), ),
                                 **dict(op.attrs))
     padding.writer.env[op.result] = array
@@ -58,8 +60,19 @@ def buffer_trans(padding: Padding, op: Op) -> None:
 def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""
     if op.descriptor.type.shape != op.buffer.type.shape:
-        raise refusal(op, f"a block of {[*op.descriptor.type.shape]} is no whole buffer, and")
+        raise refusal(op, f"whose block {[*op.descriptor.type.shape]} is no whole buffer,")
+    if op.buffer.type.shape[0] > _MOST_ROWS:
+        raise refusal(op, f"with more rows than the {_MOST_ROWS} of a box,",
+                      f"copy by blocks of at most {_MOST_ROWS} rows.")
     padding.writer.ops.append(Op(op.name, padding.writer.now(op.args), op.results, op.blocks, op.attrs, op.site))
+
+
+@end("async_load", "buffer_load_to_local")
+def copied_by_threads(padding: Padding, op: Op) -> None:
+    """A copy by pointers into a buffer with padding: what is idle is masked off, and the padding becomes zeros."""
+    if padding.made_of[op.buffer] is not None:
+        raise refusal(op, "copied by pointers into a buffer that TMA or the tensor cores know,", "copy it by a descriptor.")
+    padding.again(op, mask=padding.both(op.mask, op.pointer.type.shape))
 
 
 @end("local_store")
@@ -88,11 +101,10 @@ def async_dot(padding: Padding, op: Op) -> None:
     """The product of as many columns and as deep as the author has it: assembly names the registers that are not idle."""
     if is_odd_tile(op.a.type) or not isinstance(op.a.type, Buffer):
         raise refusal(op, "with operand A in registers,", "store A to shared memory, and take it from there.")
-    rows, columns = op.result.type.shape
-    if columns > _MOST_COLUMNS or is_odd((rows, )):
-        raise refusal(op, f"more than {_MOST_COLUMNS} columns, or an odd number of rows:", "cut the tile along its columns.")
-    if columns % 8 or op.result.type.element.name not in ("fp32", "i32"):
-        raise refusal(op, "columns that are no multiple of 8, or sums of another type than fp32 and i32:")
+    if is_odd(op.result.type.shape[:1]):
+        raise refusal(op, "with an odd number of rows,", "give each task 64, 128 or 256 rows.")
+    if op.result.type.element.name not in ("fp32", "i32"):
+        raise refusal(op, f"with sums of {op.result.type.element},", "sum up in fp32, and convert what is stored.")
     exact = (op.a.type, op.b.type, op.result.type)
     padding.again(op.with_attrs(exact=exact, type=padded_type(op.result.type)))
 
@@ -105,10 +117,6 @@ def async_dot_wait(padding: Padding, op: Op) -> None:
 def _is_single(type_: Buffer) -> bool:
     """True of one tile, and not an array of them."""
     return not type_.count and len(type_.shape) < 3
-
-
-def _tiles(type_: Buffer, pieces: Pieces) -> int:
-    return max(1, type_.count) * pieces.tiles
 
 
 def _first(padding: Padding, array: Value, index: Value | int | None, pieces: Pieces) -> Value:

@@ -1,7 +1,7 @@
 """What depends on a tile's idle elements, and how each such op is told to leave them alone: for `pad_tiles`.
 
-Input: an op of the program as the author has it. Output: ops on padded tiles, in the writer of a `Padding`. For example, of a tile of
-176 elements in one of 256:
+Input: an op of the program as the author has it. Output: ops on padded tiles, in the writer of a `Padding`. For example, of a
+tile of 176 elements in one of 256:
 
     store %p, %x            masked_store %p, %x, (make_range 0 256 < 176)
     reduce %x               of `select within, %x, n`, with n the neutral element of what combines two
@@ -43,13 +43,13 @@ def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
     """The error of an op that a tile with odd extents cannot have."""
     shapes = dict.fromkeys(str(value.type) for value in (*op.operands, *op.results) if is_odd(getattr(value.type, "shape", ())))
     return KernelError(
-        f"{op.row.word} of {', '.join(shapes)}: {why or 'elements change places, and'} extents that are no powers of two lie in the next "
-        "power of two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
+        f"{op.row.word} of {', '.join(shapes)}, {why or 'which moves elements,'} is not there for extents that are no powers of "
+        "two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
 
 
 def odd_inside(op: Op) -> KernelError:
     """The error of a reshape of which an extent that is not the outermost one is odd."""
-    return refusal(op, "of a tile that is reshaped only the outermost extent may be odd:",
+    return refusal(op, "where another extent than the outermost is odd,",
                    "keep the odd extent outermost on both sides of the reshape, or reduce along one axis after the other.")
 
 
@@ -192,7 +192,7 @@ def dot(padding: Padding, op: Op) -> None:
 @end("map_elementwise")
 def map_elementwise(padding: Padding, op: Op) -> None:
     if op.pack != 1:
-        raise refusal(op, "the function takes neighbours, and", "pack=1.")
+        raise refusal(op, "whose function takes neighbours,", "pack=1.")
     padding.again(op)
 
 
@@ -208,7 +208,8 @@ def reduce(padding: Padding, op: Op) -> None:
     for axis in reversed(range(len(values[0].type.shape))):
         results = op.results if not axis else tuple(Value(Tensor(one.type.element, one.type.shape[:axis])) for one in values)
         block = op.blocks[0] if not axis else _copied(op.blocks[0], {})
-        _combined(padding, Op(op.name, (values, axis), results, (block, ), op.attrs, op.site), is_odd((values[0].type.shape[axis], )))
+        step = Op(op.name, (values, axis), results, (block, ), op.attrs, op.site)
+        _combined(padding, step, is_odd((values[0].type.shape[axis], )))
         values = results
 
 

@@ -1,8 +1,8 @@
 """Tiles of any extents become tiles of powers of two: Triton's tensors have no others.
 
-Input: a program after all other passes. Output: the program that layouts are chosen for, in which each tile has its extents rounded
-up, and the elements beyond the author's are idle: whatever is computed of them, nothing that can be seen depends on it. For example,
-with `within` for the elements that are the author's:
+Input: a program after all other passes. Output: the program that layouts are chosen for, in which each tile has its extents
+rounded up, and the elements beyond the author's are idle: whatever is computed of them, nothing that can be seen depends on it.
+For example, with `within` for the elements that are the author's:
 
     %x = masked_load %p, %m : fp32[176]             %x = masked_load %p, (%m and within) : fp32[256]
     %s = reduce %x by fadd                          %s = reduce (select within, %x, -0.0) by fadd
@@ -27,7 +27,8 @@ from .pad_ends import ENDS, Padding, odd_inside, refusal
 
 
 def pad_tiles(program: Program) -> Program:
-    """The program with tiles of powers of two; the same object where it has no others. KernelError for an op that cannot be padded."""
+    """The program with tiles of powers of two; the same object where it has no others. KernelError for an op that cannot be
+    padded."""
     if not odd_tiles(program) and not odd_arrays(program):
         return program
     return replace(program, body=_Padder(odd_arrays(program)).block(program.body))

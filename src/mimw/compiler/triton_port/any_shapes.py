@@ -1,7 +1,7 @@
 """Tensors of any extents, while a kernel is recorded for a chip that has such tensors.
 
-Input: the most elements that a tile may have once its extents are rounded up. Output: a context in which Triton's types take extents
-that are no powers of two. For example:
+Input: the most elements that a tile may have once its extents are rounded up. Output: a context in which Triton's types take
+extents that are no powers of two. For example:
 
     with any_shapes(MOST):
         tl.block_type(tl.float32, [50])         a type; outside: ValueError: Shape element 0 must be a power of 2

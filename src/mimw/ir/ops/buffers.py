@@ -30,8 +30,8 @@ define("local_free", "buffer:Buffers", None, "none", "write", ours=True, mention
 define("buffer_index", "buffer:Buffers index:int|#int",
        lambda args, attrs: (args[0].type.slot(), ), "none", "pure", ours=True, attrs="pieces:#int?", view_of="buffer",
        view="slot", cost="free", lies="buffer=view",
-       doc="One buffer of an array, or one slice along the leading dimension of a single buffer. attrs: pieces, of how many buffers "
-       "this is the first that together are one of the author's (`passes.pad_buffers`).")
+       doc="One buffer of an array, or one slice along the leading dimension of a single buffer. attrs: pieces, of how "
+       "many buffers this is the first that together are one of the author's (`passes.pad_buffers`).")
 define("buffer_slice", "buffer:Buffer offsets:int|#int* shape:#shape",
        lambda args, attrs: (Buffer(args[0].type.element, tuple(args[2]), 0, args[0].type.space), ), "none", "pure",
        ours=True, view_of="buffer", view="part", cost="free", lies="buffer=tile",
@@ -83,5 +83,5 @@ define("local_store", "buffer:Buffer value:num[] mask:i1[]?", None, "none", "wri
        touches="buffer=write", traits="whole collective", time="store", cost="shared",
        lies="buffer=free", rule="stored",
        doc="Registers into a buffer, through the generic proxy; with a mask, only where it is true. attrs: run, if there is a "
-       "mask, as many neighbours along the last dimension are surely masked together; pieces, into how many buffers from this one on "
-       "the columns go.")
+       "mask, as many neighbours along the last dimension are surely masked together; pieces, into how many buffers from "
+       "this one on the columns go.")

@@ -17,8 +17,8 @@ HEADING = "Tiles of other extents than powers of two"
 def extents_text(program: Program) -> str:
     """The shapes, each with the tile that holds it and where such tiles are made."""
     shapes = dict.fromkeys(type_.shape for type_ in odd_tiles(program))
-    rows = [(str([*shape]), f"in {[*padded(shape)]}: {idle_share(shape):.0%} of its elements idle", lines_of(_places(program, shape)))
-            for shape in shapes]
+    rows = [(str([*shape]), f"in {[*padded(shape)]}: {idle_share(shape):.0%} of its elements idle",
+             lines_of(_places(program, shape))) for shape in shapes]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else ()
     return "\n".join("    ".join((*(text.ljust(width) for text, width in zip(row, widths)), row[-1])) for row in rows)
 

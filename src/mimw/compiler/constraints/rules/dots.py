@@ -58,7 +58,8 @@ def mma(op: Op, tiles: Tiles) -> None:
     if op.attrs.get("emulated"):
         return _emulated(op, tiles)
     a, exact = op.a.type, op.attrs.get("exact")
-    layout = padded_accumulator(op, tiles.num_warps) if exact else accumulator_layout(op.result.type, a.element, a.shape[-1], tiles.num_warps, op.site)
+    layout = (padded_accumulator(op, tiles.num_warps) if exact else
+              accumulator_layout(op.result.type, a.element, a.shape[-1], tiles.num_warps, op.site))
     if isinstance(a, Tensor):
         tiles.want_named(op, "a", DotOperand(0, layout, operand_k_width(a.element)))
     if op.acc is not None:

@@ -2,10 +2,11 @@
 
 Input: a `tma_load` or a `tma_store` of a block such as 176 x 64. Output: an instruction for each box of the block (`boxes`):
 
-    tma_load %map (%row, %column) %full %tile       @on cp.async.bulk.tensor.2d...mbarrier::complete_tx::bytes [to], [map, {c1, c0}], [$2];
+    tma_load %map (%row, %column) %full %tile       @on cp.async.bulk.tensor.2d...mbarrier::complete_tx::bytes [to], [map, {c1,
+    c0}], [$2];
 
-PTX ISA, "cp.async.bulk.tensor"; a box has 1 to 256 elements along each dimension (CUDA Driver API, cuTensorMapEncodeTiled), powers of two
-or not. What lies outside of the tensor counts as bytes of a load.
+PTX ISA, "cp.async.bulk.tensor"; a box has 1 to 256 elements along each dimension (CUDA Driver API, cuTensorMapEncodeTiled),
+powers of two or not. What lies outside of the tensor counts as bytes of a load.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def load(emitter: Emitter, op: Op) -> None:
     rank, hinted = len(op.descriptor.type.shape), eviction(op.cache_policy) in HINTED
     copy = (f"@on cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
             f"{'.L2::cache_hint' if hinted else ''} [at], [map, {_corner(rank)}], [$2]{', hint' if hinted else ''};")
-    lines = ["setp.eq.s32 on, $0, 0;", *prepared, *_hint(op), *_copies(emitter, op, "$1", [f"${3 + dim}" for dim in range(rank)], copy)]
-    _emit(emitter, op, lines, inputs)
+    copies = _copies(emitter, op, "$1", [f"${3 + dim}" for dim in range(rank)], copy)
+    _emit(emitter, op, ["setp.eq.s32 on, $0, 0;", *prepared, *_hint(op), *copies], inputs)
 
 
 def store(emitter: Emitter, op: Op) -> None:
-    """Store by the thread that Triton's own stores elect, so that all bulk groups of a task are one thread's; all threads commit, as
-    they do there. The sync brings the buffer's last writes, which the author has fenced, before the copy."""
+    """Store by the thread that Triton's own stores elect, so that all bulk groups of a task are one thread's; all threads commit,
+    as they do there. The sync brings the buffer's last writes, which the author has fenced, before the copy."""
     inputs = Inputs()
     thread, source = inputs.add(thread_in_task(emitter)), inputs.add(own_address(emitter, emitter.of(op.buffer)))
     starts = [inputs.add(offset) for offset in emitter.of(op.offsets)]

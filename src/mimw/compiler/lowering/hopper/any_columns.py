@@ -1,17 +1,19 @@
-"""Products of wgmma with as many columns as the author has them, and as deep: any multiple of 8 columns, of one instruction's depth.
+"""Products of wgmma with as many columns as the author has them, and as deep: any multiple of 8 columns, of one instruction's
+depth.
 
 Input: an `async_dot` with the attribute `exact`, whose accumulator is a tile of powers of two. Output: assembly that names only the
 registers of the author's columns:
 
-    fp32[64, 256] %acc of 176 columns       wgmma.mma_async.sync.aligned.m64n176k16.f32.f16.f16 {$0, .., $87}, da, db, 1, 1, 1, 0, 0;
+    fp32[64, 256] %acc of 176 columns       wgmma.mma_async.sync.aligned.m64n176k16.f32.f16.f16 {$0, .., $87}, da, db, 1, 1, 1, 0,
+    0;
 
-PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions": N is any multiple of 8 up to 256. The registers of a
-narrower accumulator are the first ones of a wider: register 4 j + 2 h + e of a thread holds row lane / 4 + 8 h and column
-8 j + 2 (lane % 4) + e of its warp's 16 rows. So those of 176 columns are the first 88 of the 128 of a tile of 256, for each 64 rows; the
-others are idle, and no instruction touches them.
+PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions": N is any multiple of 8 up to 256. The registers
+of a narrower accumulator are the first ones of a wider: register 4 j + 2 h + e of a thread holds row lane / 4 + 8 h and column 8
+j + 2 (lane % 4) + e of its warp's 16 rows. So those of 176 columns are the first 88 of the 128 of a tile of 256, for each 64
+rows; the others are idle, and no instruction touches them.
 
-Triton does not see what assembly reads. An operand that threads have written is fenced here, as Triton's own pass does it for its own
-products: each thread's writes by a proxy fence, then all threads of the task by a barrier.
+Triton does not see what assembly reads. An operand that threads have written is fenced here, as Triton's own pass does it for its
+own products: each thread's writes by a proxy fence, then all threads of the task by a barrier.
 """
 
 from __future__ import annotations
@@ -29,17 +31,18 @@ from ..emitter import Emitter
 _ROWS = 64
 _GROUP = 128        # threads of a warpgroup
 _DEPTH_BYTES = 32   # of K in one instruction
-_KINDS = {"fp16": "f32.f16.f16", "bf16": "f32.bf16.bf16", "fp32": "f32.tf32.tf32", "fp8e4nv": "f32.e4m3.e4m3", "fp8e5": "f32.e5m2.e5m2",
-          "i8": "s32.s8.s8"}
+_KINDS = {"fp16": "f32.f16.f16", "bf16": "f32.bf16.bf16", "fp32": "f32.tf32.tf32", "fp8e4nv": "f32.e4m3.e4m3",
+          "fp8e5": "f32.e5m2.e5m2", "i8": "s32.s8.s8"}
 _SWIZZLES = {128: 1, 64: 2, 32: 3}      # PTX ISA, "Matrix Descriptor Format": the swizzling mode
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand in shared memory: its matrix descriptor but for the address, and the way of its steps along K, in units of 16 bytes.
+    """One operand in shared memory: its matrix descriptor but for the address, and the way of its steps along K, in units of 16
+    bytes.
 
-    `stripes` is how many steps of K lie in one stripe of the swizzle, each `step` behind the other, and `next` how far the stripes are
-    apart. `block` leads from 64 rows of A to the next 64.
+    `stripes` is how many steps of K lie in one stripe of the swizzle, each `step` behind the other, and `next` how far the
+    stripes are apart. `block` leads from 64 rows of A to the next 64.
     """
 
     descriptor: int
@@ -86,8 +89,8 @@ def start(emitter: Emitter, op: Op):
     register = "r" if result.element.name == "i32" else "f"
     constraints = [f"={register}"] * width + [str(number) for number in range(tied)] + ["r"] * 3 + ["~{memory}"]
     values = [*([emitter.operand(op, "acc")] if tied else []), emitter.of(op.a), emitter.of(op.b), thread_in_task(emitter)]
-    made = emitter.builder.create_threadwise_inline_asm(assembly, ",".join(constraints), values, [emitter.mlir_type(op.result)], False)
-    return made.get_result(0)
+    type_ = emitter.mlir_type(op.result)
+    return emitter.builder.create_threadwise_inline_asm(assembly, ",".join(constraints), values, [type_], False).get_result(0)
 
 
 def wait(emitter: Emitter, op: Op):
@@ -122,7 +125,8 @@ def _assembly(a: Operand, b: Operand, a_type: Buffer, result, width: int, first:
     lines = [".reg .b32 t, g;", ".reg .b64 a0, b0, da, db, x;",
              *_descriptor("a0", first, a.descriptor), *_descriptor("b0", first + 1, b.descriptor)]
     if groups > 1:
-        lines += [f"shr.u32 g, ${first + 2}, 7;", f"mul.lo.u32 g, g, {blocks * a.block};", "cvt.u64.u32 x, g;", "add.s64 a0, a0, x;"]
+        lines += [f"shr.u32 g, ${first + 2}, 7;", f"mul.lo.u32 g, g, {blocks * a.block};", "cvt.u64.u32 x, g;",
+                  "add.s64 a0, a0, x;"]
     lines.append("wgmma.fence.sync.aligned;")
     for block in range(blocks):
         begin = block * padded((columns, ))[0] // 2

@@ -1,12 +1,12 @@
 """Stores of tiles into the pieces of a buffer: stripes of its columns, each a buffer of its own.
 
-Input: a `local_store` with the attribute `pieces`, of a tile whose idle columns go nowhere. Output: as many stores, each of the columns
-of one piece:
+Input: a `local_store` with the attribute `pieces`, of a tile whose idle columns go nowhere. Output: as many stores, each of the
+columns of one piece:
 
     local_store %c pieces=11, %x : fp16[64, 256]        11 stores of 16 columns; what is idle, 80 columns, is never stored
 
-The tile is cut in halves again and again (`reshape`, `trans`, `split`). In the layout of a tensor core's sums the columns of a thread lie
-in its registers by powers of two, so no element changes its thread.
+The tile is cut in halves again and again (`reshape`, `trans`, `split`). In the layout of a tensor core's sums the columns of a
+thread lie in its registers by powers of two, so no element changes its thread.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _in_columns(emitter: Emitter, op: Op, part, width: int):
         return part
     rows, _, depth = layout.instruction
     type_ = Tensor(op.value.type.element, (op.value.type.shape[0], width))
-    return emitter.builder.create_convert_layout(emitter.types.tensor(type_, replace(layout, instruction=(rows, width, depth))), part)
+    narrow = emitter.types.tensor(type_, replace(layout, instruction=(rows, width, depth)))
+    return emitter.builder.create_convert_layout(narrow, part)
 
 
 def _cut(emitter: Emitter, value, rows: int, columns: int, width: int, count: int) -> list:
