@@ -56,6 +56,29 @@ def test_the_gpu_agrees(form):
     np.testing.assert_allclose(given[2].cpu().numpy(), want, atol=2e-2)
 
 
+def test_what_threads_store_is_fenced_before_assembly_reads_it():
+    args, c, want = any_columns.launch_stored()
+    mimw.simulate(any_columns.stored_operand, (1, ), *args, target="sm_90a", BN=176)
+    np.testing.assert_allclose(c, want, atol=2e-2)
+    compiled = mimw.compile(any_columns.stored_operand, (1, ), *args, target="sm_90a", BN=176)
+    steps = re.findall(r"st\.shared|stmatrix|fence\.proxy\.async|bar\.sync|barrier\.sync|wgmma\.mma_async", compiled.ptx)
+    before = steps[:steps.index("wgmma.mma_async")]
+    last_store = max(at for at, step in enumerate(before) if step.startswith("st"))
+    between = before[last_store + 1:]
+    assert "fence.proxy.async" in between, steps
+    assert any("sync" in step for step in between[between.index("fence.proxy.async"):]), "every thread's writes, then the product"
+
+
+@pytest.mark.gpu
+def test_the_gpu_reads_what_threads_stored():
+    import torch
+    args, _, want = any_columns.launch_stored()
+    given = [on_gpu(one) for one in args]
+    any_columns.stored_operand[(1, )](*given, BN=176)
+    torch.cuda.synchronize()
+    np.testing.assert_allclose(given[2].cpu().numpy(), want, atol=2e-2)
+
+
 def on_gpu(one):
     import torch
     if isinstance(one, np.ndarray):

@@ -58,6 +58,29 @@ def launch(bm=64, bn=176, bk=64, element="fp16", nk=True, warps=4, steps=3, shal
 
 
 @mimw.jit
+def stored_operand(x, b_desc, c, BN: tl.constexpr):
+    """C = A B^T, of which threads store A: the fence in front of the product is the compiler's."""
+    a, b = tlx.local_alloc((64, 64), tl.float16, 1), tlx.local_alloc((BN, 64), tl.float16, 1)
+    full = tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_expect_bytes(full[0], BN * 128)
+            tlx.async_descriptor_load(b_desc, b[0], [0, 0], full[0])
+        with tlx.async_task(num_warps=4):
+            tlx.local_store(a[0], tl.load(x + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]))
+            tlx.barrier_wait(full[0], 0)
+            sums = tlx.async_dot_wait(0, tlx.async_dot(a[0], tlx.local_trans(b[0])))
+            tl.store(c + tl.arange(0, 64)[:, None] * BN + tl.arange(0, BN)[None, :], sums)
+
+
+def launch_stored(bn=176):
+    """(arguments, C, what C becomes) of `stored_operand`."""
+    a, b = ((np.random.default_rng(rows).standard_normal((rows, 64)) * 0.3).astype(np.float16) for rows in (64, bn))
+    c = np.zeros((64, bn), np.float32)
+    return (a, TensorDescriptor.from_tensor(b, [bn, 64]), c), c, a.astype(np.float32) @ b.astype(np.float32).T
+
+
+@mimw.jit
 def from_registers(c, BN: tl.constexpr):
     """A of 176 columns out of registers."""
     b = tlx.local_alloc((BN, 64), tl.float16, 1)

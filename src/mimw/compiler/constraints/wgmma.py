@@ -65,8 +65,8 @@ def padded_accumulator(op: Op, num_warps: int) -> Mma:
     a, _, result = op.attrs["exact"]
     exact = accumulator_layout(result, a.element, a.shape[-1], num_warps, op.site)
     if exact.warps[1] > 1:
-        raise LayoutConflict(f"async_dot of {result} on {num_warps} warps: of {result.shape[0]} rows "
-                             f"{result.shape[0] // 64} warpgroups have 64 each, and columns that are no power of two are not shared out.", op.site,
+        raise LayoutConflict(f"async_dot of {result} on {num_warps} warps: of {result.shape[0]} rows {result.shape[0] // 64} "
+                             "warpgroups have 64 each, and columns that are no power of two are not shared out.", op.site,
                              hint=f"give the task {result.shape[0] // 16} warps.")
     rows, columns, depth = exact.instruction
     if columns != result.shape[1]:

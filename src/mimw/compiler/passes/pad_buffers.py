@@ -20,6 +20,7 @@ from ...errors import KernelError
 from ...ir import Buffer, Op, Program, Value
 from ...ir.extents import is_odd, padded
 from ..constraints.defaults import holds_nvmma, nvmma_shared
+from ..constraints.views import find_views
 
 _ATOM = 8       # rows of a group, in which the swizzle repeats
 
@@ -75,3 +76,15 @@ def _odd_arrays(program: Program) -> dict[Value, Pieces | None]:
             if buffer in roots and way in ("lhs", "rhs", "block"):
                 known[roots[buffer]] = True
     return {op.result: pieces_of(op.result.type, op) if by_hardware else None for op, by_hardware in known.items()}
+
+
+def written_by_threads(program: Program) -> frozenset[Value]:
+    """The buffers, and views of them, into memory of which an op writes through the generic proxy."""
+    return program.kept(_written_by_threads)
+
+
+def _written_by_threads(program: Program) -> frozenset[Value]:
+    views = find_views(program)
+    written = {view.alloc for op in program.walk() for name, access in op.row.touches if access == "write" and name in op.row.writes
+               for view in views.get(getattr(op, name), ())}
+    return frozenset(value for value, found in views.items() if any(view.alloc in written for view in found))

@@ -106,7 +106,8 @@ def async_dot(padding: Padding, op: Op) -> None:
     if op.result.type.element.name not in ("fp32", "i32"):
         raise refusal(op, f"with sums of {op.result.type.element},", "sum up in fp32, and convert what is stored.")
     exact = (op.a.type, op.b.type, op.result.type)
-    padding.again(op.with_attrs(exact=exact, type=padded_type(op.result.type)))
+    written = {"written": True} if {op.a, op.b} & padding.written else {}
+    padding.again(op.with_attrs(exact=exact, type=padded_type(op.result.type), **written))
 
 
 @end("async_dot_wait")

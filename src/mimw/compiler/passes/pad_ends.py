@@ -60,10 +60,11 @@ class Padding:
              flattened  of a flat tile that only reductions may take, the reshape that makes it
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
+             written    the buffers into which threads write
     """
 
-    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None]):
-        self.writer, self.arrays = writer, arrays
+    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset()):
+        self.writer, self.arrays, self.written = writer, arrays, written
         self.made_of: dict[Value, Pieces | None] = {}
         self.flattened: dict[Value, Op] = {}
 

@@ -22,7 +22,7 @@ from typing import Any
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
 from . import pad_copies  # noqa: F401
-from .pad_buffers import Pieces, is_odd_buffer, odd_arrays
+from .pad_buffers import is_odd_buffer, odd_arrays, written_by_threads
 from .pad_ends import ENDS, Padding, odd_inside, refusal
 
 
@@ -31,15 +31,15 @@ def pad_tiles(program: Program) -> Program:
     padded."""
     if not odd_tiles(program) and not odd_arrays(program):
         return program
-    return replace(program, body=_Padder(odd_arrays(program)).block(program.body))
+    return replace(program, body=_Padder(program).block(program.body))
 
 
 class _Padder:
     """Rebuilds blocks. `writer.env` holds what each value of the old program is in the new one, where that differs."""
 
-    def __init__(self, arrays: dict[Value, Pieces | None]):
+    def __init__(self, program: Program):
         self.writer = Builder()
-        self.padding = Padding(self.writer, arrays)
+        self.padding = Padding(self.writer, odd_arrays(program), written_by_threads(program))
 
     def block(self, block: Block) -> Block:
         args = tuple(map(self.defined, block.args))

@@ -12,8 +12,8 @@ of a narrower accumulator are the first ones of a wider: register 4 j + 2 h + e 
 j + 2 (lane % 4) + e of its warp's 16 rows. So those of 176 columns are the first 88 of the 128 of a tile of 256, for each 64
 rows; the others are idle, and no instruction touches them.
 
-Triton does not see what assembly reads. An operand that threads have written is fenced here, as Triton's own pass does it for its
-own products: each thread's writes by a proxy fence, then all threads of the task by a barrier.
+Triton does not see what assembly reads. An operand that threads have written (`passes.pad_buffers`) is fenced here, as Triton's
+own pass does it for its own products: each thread's writes by a proxy fence, then all threads of the task by a barrier.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....errors import KernelError
-from ....ir import Buffer, Op, Program, Value
+from ....ir import Buffer, Op, Value
 from ....ir.extents import is_odd, padded
 from ....ir.layouts import NvmmaShared
-from ...constraints.views import find_views
 from ..asm import sync, thread_in_task
 from ..emitter import Emitter
 
@@ -82,7 +81,9 @@ def start(emitter: Emitter, op: Op):
     a_type, b_type, result = op.attrs["exact"]
     a = _operand(emitter, op, op.a, a_type, 0)
     b = _operand(emitter, op, op.b, b_type, 1)
-    _fence(emitter, op)
+    if op.attrs.get("written"):
+        emitter.builder.create_fence_async_shared(False)
+        sync(emitter)
     width = _registers(emitter, op.result)
     tied = width if op.acc is not None else 0
     assembly = _assembly(a, b, a_type, result, width, width + tied, bool(tied) and not op.attrs.get("fresh"))
@@ -140,22 +141,3 @@ def _assembly(a: Operand, b: Operand, a_type: Buffer, result, width: int, first:
 
 def _descriptor(name: str, operand: int, bits: int) -> list[str]:
     return [f"bfe.u32 t, ${operand}, 4, 14;", "cvt.u64.u32 x, t;", f"or.b64 {name}, x, {bits};"]
-
-
-def _fence(emitter: Emitter, op: Op) -> None:
-    """Fence what threads of the kernel have written into an operand."""
-    if {op.a, op.b} & written_by_threads(emitter.program):
-        emitter.builder.create_fence_async_shared(False)
-        sync(emitter)
-
-
-def written_by_threads(program: Program) -> frozenset[Value]:
-    """The buffers, and views of them, that an op writes through the generic proxy."""
-    return program.kept(_written_by_threads)
-
-
-def _written_by_threads(program: Program) -> frozenset[Value]:
-    views = find_views(program)
-    written = {view.alloc for op in program.walk() for name, access in op.row.touches if access == "write" and name in op.row.writes
-               for view in views.get(getattr(op, name), ())}
-    return frozenset(value for value, found in views.items() if any(view.alloc in written for view in found))
