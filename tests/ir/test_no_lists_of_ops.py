@@ -28,6 +28,7 @@ ARGUED = {
     "compiler/analysis/affine.py": "one rule of arithmetic for each op, as an emission or a meaning is one",
     "compiler/analysis/mask_runs.py": "as affine.py: one rule for each op",
     "compiler/passes/check_scratch.py": "names of Triton's ops that take scratch, not of ours",
+    "compiler/passes/pad_ends.py": "the rewriting of each op that idle elements could be seen by, as an emission is one",
     "compiler/passes/stamp_time.py": "values of the fact `time`, two of which are op names too",
     "report/timeline.py": "as stamp_time.py: the kinds of time that a timeline shows",
     "language/tle/body/arith.py": "names of MLIR's ops, and which op of ours records each",

@@ -21,7 +21,6 @@ import numpy as np
 
 from ..compiler.triton_port.origin import is_tritons
 from ..compiler.triton_port.runtime import TensorDescriptor as StockTensorDescriptor
-from ..compiler.triton_port.runtime import validate_block_shape
 from ..errors import LaunchError, SimulatorMisuse
 from ..ir.tensor_map import tensor_problem
 from ..ir.tuples import like
@@ -70,7 +69,7 @@ class TensorDescriptor(StockTensorDescriptor):
         except AttributeError:
             _check_array(self.base)
             raise
-        validate_block_shape(self.block_shape)
+        _check_block(self.block_shape)
         if self.round_f32_to_tf32 and element_name(self.base.dtype) != "fp32":
             raise LaunchError(f"round_f32_to_tf32 is for float32 tensors, not {self.base.dtype}", hint="leave it out.")
 
@@ -91,6 +90,15 @@ def _check_array(tensor: Any) -> None:
     if not all(hasattr(tensor, name) for name in ("dtype", "shape", "stride")):
         what = "nothing" if tensor is None else f"{tensor!r:.60}, a {type(tensor).__name__}"
         raise TypeError(f"a tensor descriptor is of an array of numpy or torch, and got {what}")
+
+
+def _check_block(block: list[int]) -> None:
+    """TypeError or ValueError, as of Triton, for extents that are no positive ints: ours need be no powers of two."""
+    for index, extent in enumerate(block):
+        if not isinstance(extent, int):
+            raise TypeError(f"Shape element {index} must have type `constexpr[int]`, got `constexpr[{type(extent)}]")
+        if extent <= 0:
+            raise ValueError(f"Shape element {index} must be positive, got {extent}")
 
 
 def check_descriptor(descriptor: StockTensorDescriptor, what: str = "this tensor descriptor") -> None:

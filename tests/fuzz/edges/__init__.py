@@ -12,7 +12,8 @@ from collections.abc import Callable
 from importlib import import_module
 
 EDGES: dict[str, tuple[float, Callable]] = {}
-FILES = ("numbers", "folds", "functions", "tickets", "boxes", "picks", "rates", "rounds", "overlays", "planes", "locals", "bodies")
+FILES = ("numbers", "folds", "functions", "tickets", "boxes", "picks", "rates", "rounds", "overlays", "planes", "locals", "bodies",
+         "extents")
 
 
 def family(weight: float = 1.0):

@@ -11,6 +11,8 @@ four warps that hold 16 rows each.
 from __future__ import annotations
 
 from ...errors import LayoutConflict
+from ...ir.core import Op
+from ...ir.extents import padded
 from ...ir.layouts import Mma
 from ...ir.site import Site
 from ...ir.types import Scalar, Tensor
@@ -55,6 +57,22 @@ def accumulator_layout(acc: Tensor, operand: Scalar, depth: int, num_warps: int,
             f"no wgmma fits: N = {columns} over {across} warpgroup{'s' * (across > 1)} side by side gives {share} "
             f"columns each, and an instruction takes a multiple of 8.", site, hint="use a wider tile or fewer warps.")
     return Mma((down, across), (_ROWS_PER_WARP, n, step))
+
+
+def padded_accumulator(op: Op, num_warps: int) -> Mma:
+    """The layout of the accumulator of a product of which an extent is no power of two: that of the exact product, as wide as the
+    tile that holds it. Its warps are all one below the other, since a share of the columns would be none of the instruction's."""
+    a, _, result = op.attrs["exact"]
+    exact = accumulator_layout(result, a.element, a.shape[-1], num_warps, op.site)
+    if exact.warps[1] > 1:
+        raise LayoutConflict(f"async_dot of {result} on {num_warps} warps: of {result.shape[0]} rows {result.shape[0] // 64} "
+                             "warpgroups have 64 each, and columns that are no power of two are not shared out.", op.site,
+                             hint=f"give the task {result.shape[0] // 16} warps.")
+    rows, columns, depth = exact.instruction
+    if columns != result.shape[1]:
+        raise LayoutConflict(f"no wgmma of {a.element} has {result.shape[1]} columns: it has a multiple of 8 up to 256, of 8-bit "
+                             "integers 8, 24 or a multiple of 16 up to 224.", op.site, hint="take such a number of columns.")
+    return Mma(exact.warps, (rows, padded(result.shape)[1], depth))
 
 
 def operand_k_width(operand: Scalar) -> int:

@@ -7,15 +7,19 @@ Input: a word of `tl` and its operands. Output: ops in the recorder. For example
 
 from __future__ import annotations
 
+from math import prod
+
 import triton.language as tl
 
 from ...errors import KernelError
+from ...ir.extents import is_odd
 from ...ir.tensor_map import block_problem
 from ...language.core import capability, chip_of, unwrap
 from ...language.refuse import refuse
 from ...language.tle.remote_buffer import remote_buffer
 from ...language.tle.sharding import ShardedTensor
 from ...language.tlx.types import buffered_tensor
+from ..triton_port.any_shapes import any_shapes_allowed
 from ..triton_port.codegen import TritonSemantic
 
 
@@ -50,6 +54,15 @@ class Semantic(TritonSemantic):
             raise KernelError(f"this tensor descriptor cannot be: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
         return super().make_tensor_descriptor(base, shape, strides, block_shape, padding_option)
 
+    def arange(self, start, end, *, ret_ty=None):
+        """Make a range of any length: Triton's own asks for a power of two."""
+        if not (isinstance(start, int) and isinstance(end, int) and any_shapes_allowed() and is_odd((max(1, end - start), ))):
+            return super().arange(start, end, ret_ty=ret_ty)
+        if start >> 32 or end >> 32:
+            raise ValueError("arange must fit in int32")
+        ret_ty = ret_ty or tl.block_type(tl.int32, [end - start])
+        return self.make_tensor(self.builder.create_make_range(ret_ty.to_ir(self.builder), start, end), ret_ty)
+
     def load(self, ptr, *args, **keywords):
         return super().load(_pointers("tl.load", ptr), *args, **keywords)
 
@@ -66,6 +79,10 @@ class Semantic(TritonSemantic):
         if not input.type.is_block():
             refuse(ValueError, f"tl.reshape takes a tile, not a number of type {input.type}",
                    mend="Triton's tl.flip and tl.bitonic_merge make a number of a tile of one element on their way: `if N > 1:`")
+        if is_odd(input.type.shape) and prod(map(unwrap, dst_shape)) != input.numel.value:
+            refuse(ValueError, f"reshape: {[*input.type.shape]} has {input.numel.value} elements, and {[*map(unwrap, dst_shape)]} "
+                   f"{prod(map(unwrap, dst_shape))}", mend="tl.sort and tl.topk halve a tile again and again: give them "
+                   "extents that are powers of two, and fill what is too much by `other=` of the load")
         return super().reshape(input, dst_shape, can_reorder)
 
     def dot(self, lhs, rhs, acc, input_precision, max_num_imprecise_acc, out_dtype):

@@ -89,6 +89,7 @@ class Emitter:
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
+        self.arrays: dict[Value, Any] = {}  # of a buffer that consists of pieces, the array of these (`words.pieces`)
         self.addresses: dict[Value, object] = {}  # of descriptors made in the kernel, where an instruction needs them
         self.storage_bytes: dict[Value, int] = {}
         self.tensor_columns = 0  # of tensor memory that the kernel takes

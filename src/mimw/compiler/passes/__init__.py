@@ -45,6 +45,7 @@ from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
+from .pad_tiles import pad_tiles
 from .pipeline import OPTIONAL, PASS, PASSES, Context, Pass, check_copies, declared_effects, remarks, run_passes, warn
 from .pipeline_dsa import pipeline_dsa
 from .place_aliases import check_aliases, place_aliases
@@ -73,6 +74,7 @@ __all__ = [
     "double_operands", "drop_unused", "expand_dsa", "expand_pipes", "fence_barriers", "fence_deliveries", "fence_globals",
     "fence_handovers", "fence_pairs", "grant_registers",
     "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "no_pipeline",
+    "pad_tiles",
     "pipeline_dsa", "place_aliases", "place_group_barriers",
     "declared_effects", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",

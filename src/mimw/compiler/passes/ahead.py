@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir import Builder, Op, Value
+from ...ir.extents import padded
 from ...ir.flow import bounds
 from ...target import Target
 from ..analysis.uses import Uses
-from .dsa_places import padded
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ...ir import I32, Builder, Op, Site, Tensor, Value
-
-
-def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Extents rounded up to powers of two."""
-    return tuple(1 << (extent - 1).bit_length() for extent in shape)
+from ...ir.extents import padded
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir import Builder, Op, Scalar, Site, Type, Value, like
+from ...ir.extents import padded
 from ...ir.types import element_of
 from ..analysis.uses import Uses
-from .dsa_places import padded
 
 _WIDE = Scalar("fp32")
 

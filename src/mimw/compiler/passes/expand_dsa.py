@@ -17,9 +17,10 @@ from dataclasses import replace
 
 from ...errors import KernelError
 from ...ir import Block, Buffer, Builder, Op, Program, Tensor, Type, Value
+from ...ir.extents import padded
 from ...target import Target
 from ..analysis.uses import uses_of
-from .dsa_places import Places, padded
+from .dsa_places import Places
 from .dsa_slices import extracted_element, extracted_slice, inserted_slice
 from .dsa_tiles import combined, covers, in_registers
 

@@ -31,6 +31,7 @@ from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
 from ..passes.stamp_waits import wait_table
 from ..triton_port.amd_stage import our_amd_stage
+from ..triton_port.any_shapes import refuses_extents
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
@@ -67,6 +68,9 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
             raise
         raise refusal from error
     except CompilationError as error:
+        if refuses_extents(origin(error)) and not src.has_program():
+            src.is_ours()
+            return compile_source(src, target, options, **keywords)
         if isinstance(origin(error), StructError) and not isinstance(error, StructError):
             src.recorded()      # refuses it in our words and with its line; Triton's generator has refused a kernel without words
         raise

@@ -34,7 +34,7 @@ from .feedback import layouts_need_feedback
 from .recorded import content_of_constants, recorded_digest
 from .refusals import check_descriptor_types, check_scratch_early, check_stages, refusing
 from .seen import check_seen, seen_by
-from .stages import Kernel, Observer, Setting, record, solve
+from .stages import Kernel, Observer, Setting, pad, record, solve
 from .targets import chip_of
 
 # What is not an argument comes among the attributes, which Triton hands on unread, under paths that no argument has.
@@ -98,8 +98,14 @@ class MimwSource(ASTSource):
         return uses_words(self.fn, self.constants)
 
     def has_program(self) -> bool:
-        """True if the kernel names one of our words; one that does not is Triton's alone."""
+        """True if the kernel names one of our words, or has tiles that Triton lacks; one that does not is Triton's alone."""
         return self.kernel.program is not None or self._uses_words
+
+    def is_ours(self) -> None:
+        """Compile the kernel from a program: Triton's generator has refused the extents of its tiles."""
+        for known in ("language", "ext"):
+            self.__dict__.pop(known, None)
+        self._hash, self._uses_words = None, True
 
     def program(self) -> Program | None:
         """The program, recorded now if that was not done yet; None for a kernel without our words."""
@@ -109,7 +115,14 @@ class MimwSource(ASTSource):
         """The program, recorded now."""
         check_seen(self.fn, self.seen, self.constants)  # this may be long after the compile
         backend = make_backend(self.target)
-        return self.kernel.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend, self.observer)
+        setting = Setting(chip_of(self.target), backend.parse_options(dict(self.options)), backend, observer=self.observer)
+        self.kernel.program = pad(self.kernel, setting, None)
+        return self.kernel.program
+
+    def pads(self) -> bool:
+        """True if the author's tiles have other extents than those of the program that was compiled."""
+        program = self.program()
+        return program is not None and self.kernel.padded
 
     def authored(self) -> Program:
         """The program as the author wrote it, before any pass: recorded once more."""

@@ -3,6 +3,7 @@
     record      a JIT function and its specialisation -> a program without layouts       FRONT, once a kernel
     check       the program, without what is unused; or a refusal
     stamp       the program, with time stamps or a watchdog's, if they are asked for
+    pad         the program with tiles whose extents are powers of two
     solve       the program and the feedback -> layouts                                  BACK, once more for each lesson
     lower       both -> a TTGIR module
     optimise    the module -> the module after Triton's passes
@@ -16,11 +17,13 @@ program, `Kernel.to_ttgir` the optimised module, which Triton's backend finishes
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...ir import ALONE, LineWarning, Program, collected_warnings
+from ...ir.extents import odd_tiles
 from ...ir.layouts import PaddedShared
 from ...target import Target
 from ..analysis.operand_reads import reads_become_operands
@@ -33,8 +36,8 @@ from ..frontend import record_program
 from ..guard import optimise_in_order
 from ..launch import check_mesh_target
 from ..lowering import lower, needs_slots
-from ..passes import check_copies, check_padding, cut_copies, run_passes, stamp_time, stamp_waits
-from ..triton_port.any_shapes import any_shapes
+from ..passes import check_copies, check_padding, cut_copies, pad_tiles, run_passes, stamp_time, stamp_waits
+from ..triton_port.any_shapes import MOST, any_shapes
 from ..triton_port.descriptor_slots import place_descriptors
 from ..triton_port.passes import amd_passes, nvidia_passes, optimise
 from .feedback import LESSONS, Feedback, accesses_of
@@ -73,6 +76,7 @@ class Kernel:
     stamps: tuple[int, int] | None = None  # (records a lane, one CTA of so many), if a timeline is wanted
     waits: bool = False  # stamps for a watchdog
     program: Program | None = None
+    padded: bool = False  # the author's tiles have other extents than those of `program`
     layouts: Layouts | None = None
     warned: list[LineWarning] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
 
@@ -90,14 +94,14 @@ class Kernel:
 
     def lower(self, chip: Target, options, backend, context, observer: Observer | None = None):
         """A TTGIR module on which none of Triton's passes has run."""
-        self.program = self.program or self.record(chip, options, backend, observer)
+        self.program = pad(self, Setting(chip, options, backend, context, observer), self.program)
         return lowered(self, Setting(chip, options, backend, context, observer), Feedback(), trial=False)
 
     @resting_collector()
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
         """All stages: an optimised TTGIR module, lowered once more for each lesson that an optimised one holds."""
         setting, module, feedback = Setting(chip, options, backend, context, observer), None, Feedback()
-        self.program = self.program or self.record(chip, options, backend, observer)
+        self.program = pad(self, setting, self.program)
         for lesson in LESSONS:
             if not lesson.asked_by(self.program, chip):
                 continue
@@ -118,9 +122,11 @@ def record(kernel: Kernel, setting: Setting, _: None) -> Program:
     """A program without layouts."""
     check_descriptor_types(kernel.fn, kernel.signature, setting.chip)
     backend, options = setting.backend, setting.options
-    with any_shapes(not setting.chip.binary):
+    with any_shapes(MOST if setting.chip.binary else sys.maxsize):
         program = record_program(kernel.fn, kernel.signature, kernel.constants, kernel.attrs, options,
                                  backend.get_codegen_implementation(options), backend.get_module_map(), kernel.cluster)
+    if odd_tiles(program):
+        program = replace(program, uses_words=True)     # Triton's own path has no such tiles
     return setting.show("record", program)
 
 
@@ -144,6 +150,17 @@ def stamp(kernel: Kernel, setting: Setting, program: Program) -> Program:
         if kernel.waits:
             return stamp_waits(program, setting.chip)
         return program if kernel.stamps is None else stamp_time(program, setting.chip, *kernel.stamps)
+
+
+def pad(kernel: Kernel, setting: Setting, program: Program | None) -> Program:
+    """The program with tiles of powers of two, as Triton has them; recorded first, if that was not done before."""
+    program = program or kernel.record(setting.chip, setting.options, setting.backend, setting.observer)
+    if not setting.chip.binary:
+        return program
+    with refusing(kernel.fn):
+        made = pad_tiles(program)
+    kernel.padded = kernel.padded or made is not program
+    return program if made is program else setting.show("pad", made)
 
 
 FRONT: tuple[Callable[[Kernel, Setting, Program | None], Program], ...] = (record, check, stamp)

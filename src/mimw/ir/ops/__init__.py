@@ -57,6 +57,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     pointer_of      the operand whose memory the result, another pointer, points into as well
     folds           what the op gives for two numbers, a function
     absorbs         the number that decides the result alone, whatever the other operand is
+    neutral         the number that changes no other, whichever operand it is; for an integer also `lowest`, `highest` or
+                    `unsigned highest` of its type
     relation        what a comparison of integers tests: `<`, `<=`, `>`, `>=`, `==` or `!=`
     mentions        buffers and barriers that the op names, and does not touch
     barrier         what the op does with its operand `barrier`: `wait`; `test`, a wait that gives up at once; `arrive`;

@@ -28,9 +28,10 @@ define("local_alloc", "type:#type reuse:Buffers|Storage?", given(0), "none", "wr
 define("local_free", "buffer:Buffers", None, "none", "write", ours=True, mentions="buffer", cost="free",
        doc="The array's memory is nobody's from here on: all that used it is over. Without this op it is kept until the end.")
 define("buffer_index", "buffer:Buffers index:int|#int",
-       lambda args, attrs: (args[0].type.slot(), ), "none", "pure", ours=True, view_of="buffer", view="slot",
-       cost="free", lies="buffer=view",
-       doc="One buffer of an array, or one slice along the leading dimension of a single buffer.")
+       lambda args, attrs: (args[0].type.slot(), ), "none", "pure", ours=True, attrs="pieces:#int?", view_of="buffer",
+       view="slot", cost="free", lies="buffer=view",
+       doc="One buffer of an array, or one slice along the leading dimension of a single buffer. attrs: pieces, of how "
+       "many buffers this is the first that together are one of the author's (`passes.pad_buffers`).")
 define("buffer_slice", "buffer:Buffer offsets:int|#int* shape:#shape",
        lambda args, attrs: (Buffer(args[0].type.element, tuple(args[2]), 0, args[0].type.space), ), "none", "pure",
        ours=True, view_of="buffer", view="part", cost="free", lies="buffer=tile",
@@ -78,8 +79,9 @@ define("local_atomic_cas", "buffer:Buffer compare:num[] value:num[] indices:int[
        "read write", ours=True, touches="buffer=write", traits="atomic collective", time="work", cost="shared",
        lies="buffer=flat",
        doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.")
-define("local_store", "buffer:Buffer value:num[] mask:i1[]?", None, "none", "write", ours=True, attrs="run:#int?",
+define("local_store", "buffer:Buffer value:num[] mask:i1[]?", None, "none", "write", ours=True, attrs="run:#int? pieces:#int?",
        touches="buffer=write", traits="whole collective", time="store", cost="shared",
        lies="buffer=free", rule="stored",
        doc="Registers into a buffer, through the generic proxy; with a mask, only where it is true. attrs: run, if there is a "
-       "mask, as many neighbours along the last dimension are surely masked together.")
+       "mask, as many neighbours along the last dimension are surely masked together; pieces, into how many buffers from "
+       "this one on the columns go.")

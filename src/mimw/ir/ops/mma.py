@@ -20,12 +20,15 @@ define("dot_scaled",
        doc="A product of blocks with scales. attrs: tiles, instructions of a warp side by side along each dimension, on CDNA.")
 
 define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_PRECISION? max_imprecise:const",
-       lambda args, attrs: (attrs["type"], ), "mma", "read async", ours=True, attrs="type:#type emulated:#bool? fresh:#bool?",
+       lambda args, attrs: (attrs["type"], ), "mma", "read async", ours=True,
+       attrs="type:#type emulated:#bool? fresh:#bool? exact:const? written:#bool?",
        touches="a=async-read b=async-read", traits="dot", time="dot", needs="wgmma", cost="sync",
        becomes="a product at once of what the buffers hold", lies="a=lhs b=rhs",
        doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, if it is "
        "more precise than the tensor core: then a and b are tiles, and it is done at once; fresh, if acc only lends "
-       "its registers and is not added.")
+       "its registers and is not added; exact, the author's types of a, b and the result, if an extent is no power of two "
+       "(`passes.pad_tiles`); written, if threads write a or b at all.")
 define("async_dot_wait", "pending:#int value:num[]", as_operand(1), "mma_wait", "sync wait", ours=True, time="wait",
-       needs="wgmma", cost="sync", becomes="nothing: the product is done",
-       doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
+       needs="wgmma", cost="sync", becomes="nothing: the product is done", attrs="exact:const?",
+       doc="Until at most `pending` newest wgmma groups of this task are unfinished. attrs: exact, the author's type of "
+       "the value, if an extent is no power of two.")

@@ -39,6 +39,7 @@ class OpDef:
     pointer_of: str = ""
     folds: Callable[[int, int], int] | None = None
     absorbs: int | None = None
+    neutral: float | str | None = None
     relation: str = ""
     mentions: tuple[str, ...] = ()
     barrier: str = ""

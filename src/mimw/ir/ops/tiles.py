@@ -5,6 +5,8 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
     %sum = fadd %a %b          lhs, rhs: floats or tiles of floats; the result is of the type of `lhs`
 """
 
+from math import inf, nan
+
 from ..type_rules import (
     as_operand,
     bool_like,
@@ -30,12 +32,14 @@ define("poison", "type:#type", given(0), "free", "pure", cost="free", doc="A val
 
 define("add sub mul sdiv udiv srem urem shl lshr ashr and or xor umulhi minsi minui maxsi maxui", "lhs:int~ rhs:int~",
        as_operand(0), "same", "pure", folds=FOLDS, absorbs={"mul and": 0, "or": -1},
+       neutral={"add or xor maxui": 0, "mul": 1, "and": -1, "maxsi": "lowest", "minsi": "highest", "minui": "unsigned highest"},
        traits={"add": "number sum", "sub": "number", "mul": "number", "and": "number", "or": "number", "xor": "number",
                "sdiv": "number quotient", "udiv": "number quotient", "srem": "number remainder", "urem": "number remainder",
                "minsi": "number", "maxsi": "number"},
        cost={"sdiv udiv srem urem": "division", "minsi minui maxsi maxui": "compare"})
 define("fadd fsub fmul fdiv frem precise_divf approx_divf minimumf minnumf maximumf maxnumf", "lhs:float~ rhs:float~",
        as_operand(0), "same", "pure", traits={"fadd": "sum fuses", "fsub": "fuses"},
+       neutral={"fadd": -0.0, "fmul": 1.0, "maximumf": -inf, "minimumf": inf, "maxnumf minnumf": nan},
        cost={"fadd fsub fmul": "float", "fdiv frem precise_divf": "special",
              "approx_divf": "approximate", "minimumf minnumf maximumf maxnumf": "compare"})
 define("addptr", "lhs:ptr~ rhs:int~", as_operand(0), "same", "pure", pointer_of="lhs")

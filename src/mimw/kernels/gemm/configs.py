@@ -62,8 +62,9 @@ class Configuration:
         return [self.bm, bk], [self.bn, bk] if b_is_nk else [bk, self.bn], [self.rows(), self.bn // self.pieces(out_bytes)]
 
     def pieces(self, out_bytes: int) -> int:
-        """Pieces, a line wide, in which a tile is stored."""
-        return max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
+        """Pieces, a line wide, in which a tile is stored; one, of stripes as TMA swizzles them, where no power of two is that
+        wide."""
+        return 1 if self.bn & (self.bn - 1) else max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
 
     def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
         """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good.

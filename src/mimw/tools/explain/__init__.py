@@ -22,7 +22,7 @@ from ...runtime.call import tool
 from ...runtime.compile_kernel import compile_kernel, record_kernel
 from ...runtime.compiled import Compiled
 from ...target import wanted
-from . import conflicts, fences, loops, mapped, memory, occupancy
+from . import conflicts, extents, fences, loops, mapped, memory, occupancy
 
 __all__ = ["Explanation", "explain"]
 
@@ -52,6 +52,7 @@ class Explanation(Shown):
             f"Tasks on {compiled.target.name}": resource_table(compiled.program, compiled.target, compiled.metadata.shared),
             occupancy.HEADING: occupancy.occupancy_text(compiled),
             mapped.HEADING: mapped.mapped_text(compiled.source.authored(), compiled.target) if compiled.target.mapped else "",
+            extents.HEADING: extents.extents_text(compiled.source.authored()) if compiled.source.pads() else "",
             "Layouts": layout_text(compiled.layouts),
             memory.HEADING: memory.memory_text(compiled),
             "Barriers": barrier_graph(compiled.program),
@@ -60,7 +61,7 @@ class Explanation(Shown):
             conflicts.HEADING: conflicts.conflict_text(compiled),
             _NATIVE: "\n".join(dict.fromkeys(effects_of(op) for op in compiled.program.named("raw_call"))),
         }
-        asked = mapped.HEADING, occupancy.HEADING, fences.HEADING, loops.HEADING, conflicts.HEADING, _NATIVE
+        asked = mapped.HEADING, extents.HEADING, occupancy.HEADING, fences.HEADING, loops.HEADING, conflicts.HEADING, _NATIVE
         return {title: text.rstrip() for title, text in found.items() if text or title not in asked}
 
     def barriers_svg(self) -> str:
@@ -104,9 +105,10 @@ class Explanation(Shown):
 @tool
 def explain(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
             gpus: int | Any = None, **meta: Any) -> Explanation:
-    """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; on
-    AMD the words that become others, and how many waves a SIMD holds; the layouts with their reasons; the contents of shared memory
-    over time; the barriers; the proxy fences that the compiler put in; the loops that Triton pipelines; bank conflicts.
+    """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; on AMD the
+    words that become others, and how many waves a SIMD holds; the tiles that lie in larger ones, with their price; the layouts
+    with their reasons; the contents of shared memory over time; the barriers; the proxy fences that the compiler put in; the
+    loops that Triton pipelines; bank conflicts.
 
     args:      kernel, grid, args, target, num_warps, num_stages, gpus, meta   as for `mimw.compile`
     returns:   Explanation: `str` gives all, `.sections` one by one, `.compiled` the stages

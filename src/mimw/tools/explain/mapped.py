@@ -20,12 +20,12 @@ def mapped_text(program: Program, target: Target) -> str:
     places: dict[tuple[str, str], list[Site]] = {}
     for one in mapped_words(program, target):
         places.setdefault((one.word, one.becomes), []).append(one.site)
-    rows = [(word, _lines(sites), becomes) for (word, becomes), sites in places.items()]
+    rows = [(word, lines_of(sites), becomes) for (word, becomes), sites in places.items()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else ()
     return "\n".join("  ".join((*(text.ljust(width) for text, width in zip(row, widths)), row[-1])) for row in rows)
 
 
-def _lines(sites: list[Site]) -> str:
+def lines_of(sites: list[Site]) -> str:
     """The places, a file once."""
     files: dict[str, list[str]] = {}
     for site in sites:

@@ -15,7 +15,7 @@ from ....ir.types import Tensor
 from ..explain import at
 from ..matrix_cores import SCALED_WIDTH, accumulator_for, accumulator_of_author, operand_layouts, scaled_accumulator
 from ..tiles import Choice, Strength, Tiles
-from ..wgmma import accumulator_layout, operand_k_width
+from ..wgmma import accumulator_layout, operand_k_width, padded_accumulator
 from .memory import memory
 from .registry import rule
 
@@ -57,8 +57,9 @@ def mma(op: Op, tiles: Tiles) -> None:
         raise TargetError(f"{at(op.site)} async_dot needs wgmma, which this target does not have")
     if op.attrs.get("emulated"):
         return _emulated(op, tiles)
-    a = op.a.type
-    layout = accumulator_layout(op.result.type, a.element, a.shape[-1], tiles.num_warps, op.site)
+    a, exact = op.a.type, op.attrs.get("exact")
+    layout = (padded_accumulator(op, tiles.num_warps) if exact else
+              accumulator_layout(op.result.type, a.element, a.shape[-1], tiles.num_warps, op.site))
     if isinstance(a, Tensor):
         tiles.want_named(op, "a", DotOperand(0, layout, operand_k_width(a.element)))
     if op.acc is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ....ir import Descriptor, Op, Program, Value
+from ....ir.extents import is_odd
 from ....ir.flow import all_carries
 from ..emitter import Emitter
 
@@ -31,7 +32,7 @@ def named_in_memory(program: Program) -> frozenset[Value]:
 
 
 def _named_in_memory(program: Program) -> frozenset[Value]:
-    found = {op.descriptor for op in program.walk() if op.name in _NAMING or is_hinted_reduction(op)}
+    found = {op.descriptor for op in program.walk() if op.name in _NAMING or is_hinted_reduction(op) or _is_odd_copy(op)}
     handed = [(carry.source, carry.target) for carry in all_carries(program) if isinstance(carry.target.type, Descriptor)]
     before = -1
     while len(found) != before:
@@ -40,6 +41,11 @@ def _named_in_memory(program: Program) -> frozenset[Value]:
             if not found.isdisjoint(pair):
                 found.update(pair)
     return frozenset(found)
+
+
+def _is_odd_copy(op: Op) -> bool:
+    """True of a copy of blocks with extents that are no powers of two, for which Triton has no op."""
+    return op.name in ("tma_load", "tma_store") and is_odd(op.descriptor.type.shape)
 
 
 def is_hinted_reduction(op: Op) -> bool:

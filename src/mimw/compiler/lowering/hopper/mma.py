@@ -13,12 +13,15 @@ from ..anchor import anchored
 from ..asm import ptx
 from ..constants import scalar_constant
 from ..emitter import Emitter, emits
+from . import any_columns
 
 
 @emits("async_dot")
 def async_dot(emitter: Emitter, op: Op):
     if op.attrs.get("emulated"):
         return _emulated(emitter, op)
+    if op.attrs.get("exact"):
+        return any_columns.start(emitter, op)
     builder = emitter.builder
     if op.acc is None:
         accumulator, use_acc = _zeros(emitter, op), builder.get_int1(False)
@@ -53,4 +56,6 @@ def _emulated(emitter: Emitter, op: Op):
 
 @emits("async_dot_wait")
 def async_dot_wait(emitter: Emitter, op: Op):
+    if op.attrs.get("exact"):
+        return any_columns.wait(emitter, op)
     return emitter.builder.create_warpgroup_mma_wait([emitter.operand(op, "value")], op.pending)

@@ -8,10 +8,12 @@ Input: an op that copies. Output: Triton's ops of the copy engines:
 from __future__ import annotations
 
 from ....ir import Op, Tensor
+from ....ir.extents import is_odd
 from ....ir.layouts import SharedLayout
 from ...triton_port.builder import mlir
 from ..constants import scalar_constant
 from ..emitter import Emitter, emits
+from ..hopper import any_boxes
 from ..hopper.descriptor_address import is_hinted_reduction
 from ..hopper.reduction import hinted_reduction
 from ..predicates import predicate
@@ -84,6 +86,9 @@ def async_wait(emitter: Emitter, op: Op):
 @emits("tma_load")
 def tma_load(emitter: Emitter, op: Op):
     """Triton's op takes a buffer of lower rank than the block, which has ones before its extents, as it is; so does a store."""
+    if is_odd(op.descriptor.type.shape):
+        any_boxes.load(emitter, op)
+        return
     policy = (None, None, *op.cache_policy[2:]) if op.cache_policy else None  # TMA has eviction policies of L2, no cache modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
         emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.barrier), emitter.of(op.buffer),
@@ -92,6 +97,9 @@ def tma_load(emitter: Emitter, op: Op):
 
 @emits("tma_store")
 def tma_store(emitter: Emitter, op: Op):
+    if is_odd(op.descriptor.type.shape):
+        any_boxes.store(emitter, op)
+        return
     if is_hinted_reduction(op):
         hinted_reduction(emitter, op)
         return

@@ -13,6 +13,7 @@ from ..blackwell import tensor_memory
 from ..emitter import Emitter, Placement, emits
 from ..nvidia.masked_store import masked_store
 from ..types import lifted
+from . import pieces
 from .aliases import array_in_storage, bytes_for
 
 
@@ -64,6 +65,9 @@ def local_scatter(emitter: Emitter, op: Op):
 @emits("local_store")
 def local_store(emitter: Emitter, op: Op):
     """Store a tile. A trial lowering stores without the mask, to see the layout that Triton's passes give the tile."""
+    if op.attrs.get("pieces"):
+        pieces.store(emitter, op)
+        return
     if op.mask is not None and not emitter.trial:
         masked_store(emitter, op)
         return

@@ -66,11 +66,13 @@ def _padded(extent: int) -> int:
     return 1 << (extent - 1).bit_length()
 
 
-def backing(shape: tuple[int, ...]) -> tuple[int, ...]:
+def backing(shape: tuple[int, ...], element_bits: int = 0) -> tuple[int, ...]:
     """The extents of the memory behind a logical array: rounded up to powers of two, but for the first of several, which may
-    count slots."""
+    count slots, and for tiles that TMA and the tensor cores know: rows of a multiple of 32 bytes, a multiple of 8 of them."""
     if not shape:
         return (1, )
+    if len(shape) > 1 and shape[-2] % 8 == 0 and shape[-1] * element_bits % 256 == 0 and element_bits:
+        return shape
     first = shape[0] if len(shape) > 1 else _padded(shape[0])
     return (first, *map(_padded, shape[1:]))
 
@@ -80,7 +82,7 @@ class buffered_tensor_type(tlx.buffered_tensor_type):
 
     def __init__(self, element_ty, shape, layout=None, stored: tuple[int, ...] | None = None):
         shape = tuple(unwrap(shape))
-        self.stored = stored or backing(shape)
+        self.stored = stored or backing(shape, element_ty.primitive_bitwidth)
         super().__init__(element_ty, shape, 0, tlx.storage_kind.smem, layout, row_major(len(shape)))
 
     def to_ir(self, builder) -> Buffer:

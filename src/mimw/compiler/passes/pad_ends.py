@@ -1,0 +1,292 @@
+"""What depends on a tile's idle elements, and how each such op is told to leave them alone: for `pad_tiles`.
+
+Input: an op of the program as the author has it. Output: ops on padded tiles, in the writer of a `Padding`. For example, of a
+tile of 176 elements in one of 256:
+
+    store %p, %x            masked_store %p, %x, (make_range 0 256 < 176)
+    reduce %x               of `select within, %x, n`, with n the neutral element of what combines two
+    reduce %x, %i by f      of %x, %i and a flag for each element, with f only where both flags are set
+
+The flag is what there is for a function without a neutral element, such as that of `tl.argmax`: it is right for any function that
+`tl.reduce` may be given, since a combination with an idle element is the other element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isinf, isnan
+
+from ...errors import KernelError
+from ...ir import I1, I32, Block, Builder, Op, Tensor, Value
+from ...ir.extents import is_odd, padded, padded_type
+from ...ir.types import element_of, like
+from .pad_buffers import Pieces
+
+End = Callable[["Padding", Op], None]
+
+ENDS: dict[str, End] = {}
+_MASKED = {"load": "masked_load", "store": "masked_store"}
+_NO_INFINITY = ("fp8e4nv", "fp8e4b8", "fp8e5b16", "fp8e4b15")
+
+
+def end(*names: str) -> Callable[[End], End]:
+    """Register the rewriting of ops of these names that have a tile with odd extents."""
+
+    def register(function: End) -> End:
+        ENDS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
+    """The error of an op that a tile with odd extents cannot have."""
+    shapes = dict.fromkeys(str(value.type) for value in (*op.operands, *op.results) if is_odd(getattr(value.type, "shape", ())))
+    return KernelError(
+        f"{op.row.word} of {', '.join(shapes)}, {why or 'which moves elements,'} is not there for extents that are no powers of "
+        "two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
+
+
+def odd_inside(op: Op) -> KernelError:
+    """The error of a reshape of which an extent that is not the outermost one is odd."""
+    return refusal(op, "where another extent than the outermost is odd,",
+                   "keep the odd extent outermost on both sides of the reshape, or reduce along one axis after the other.")
+
+
+class Padding:
+    """Writes the ops of a padded program.
+
+    fields:  writer     the builder; `writer.now` gives the new value of an old one
+             flattened  of a flat tile that only reductions may take, the reshape that makes it
+             arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
+             made_of    the same of views of them
+             written    the buffers into which threads write
+    """
+
+    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset()):
+        self.writer, self.arrays, self.written = writer, arrays, written
+        self.made_of: dict[Value, Pieces | None] = {}
+        self.flattened: dict[Value, Op] = {}
+
+    # ---- which elements are the author's ------------------------------------------------------------------------------
+
+    def within(self, shape: tuple[int, ...], axes: tuple[int, ...] | None = None) -> Value:
+        """An i1 tile of the padded shape: true for the elements of `shape`. With `axes` only those extents are looked at."""
+        full, found = padded(shape), None
+        for axis, (extent, most) in enumerate(zip(shape, full)):
+            if extent == most or axes is not None and axis not in axes:
+                continue
+            line = self.writer.emit("make_range", (Tensor(I32, (most, )), 0, most))
+            known = self.writer.emit("icmpSLT", (line, self.writer.constant(extent, line.type)))
+            for other in range(len(full)):
+                known = known if other == axis else self.writer.emit("expand_dims", (known, other))
+            known = known if known.type.shape == full else self.writer.emit("broadcast", (known, Tensor(I1, full)))
+            found = known if found is None else self.writer.emit("and", (found, known))
+        return found
+
+    def both(self, mask: Value | None, shape: tuple[int, ...]) -> Value:
+        """A mask of the old program, or none, and the elements of `shape`."""
+        within = self.within(shape)
+        return within if mask is None else self.writer.emit("and", (self.writer.now(mask), within))
+
+    def chosen(self, value: Value, number: float | int, axes: tuple[int, ...] | None = None) -> Value:
+        """The tile `value` of the old program, with `number` in its idle elements, along `axes`."""
+        now = self.writer.now(value)
+        return self.writer.emit("select", (self.within(value.type.shape, axes), now, self.writer.constant(number, now.type)))
+
+    # ---- ops ----------------------------------------------------------------------------------------------------------
+
+    def again(self, op: Op, name: str = "", **changed) -> None:
+        """The op on the padded tiles, with other operands, which are of the new program."""
+        given = {param: self.writer.now(arg) for param, arg in zip(op.row.params, op.args)} | changed
+        results = tuple(Value(padded_type(value.type), value.name, value.number) for value in op.results)
+        self.writer.env.update(zip(op.results, results))
+        args = tuple(given.values())
+        self.writer.ops.append(Op(name or op.name, args, results, op.blocks, op.attrs, op.site))
+
+    def masked(self, op: Op) -> None:
+        """An access by pointers under a mask: idle elements are masked off."""
+        self.again(op, mask=self.both(op.mask, op.pointer.type.shape))
+
+
+@end("load")
+def load(padding: Padding, op: Op) -> None:
+    args = (padding.writer.now(op.pointer), padding.within(op.pointer.type.shape), None, op.cache_policy, op.is_volatile)
+    padding.writer.env[op.result] = padding.writer.emit(_MASKED[op.name], args)
+
+
+@end("store")
+def store(padding: Padding, op: Op) -> None:
+    pointer, value = padding.writer.now((op.pointer, op.value))
+    padding.writer.emit(_MASKED[op.name], (pointer, value, padding.within(op.pointer.type.shape), op.cache_policy))
+
+
+@end("make_range")
+def make_range(padding: Padding, op: Op) -> None:
+    type_ = padded_type(op.type)
+    padding.again(op, type=type_, end=op.start + type_.shape[0])
+
+
+@end("hint")
+def hint(padding: Padding, op: Op) -> None:
+    """Hold each number to its largest power of two: of neighbours that 176 promises, 16 at a time are surely in the padded tile."""
+    padding.again(op, numbers=tuple(number & -number for number in op.numbers))
+
+
+@end("expand_dims", "trans", "join", "split", "unsplat")
+def in_place(padding: Padding, op: Op) -> None:
+    """Ops that give the axes of a tile other names: an element's place along each axis stays."""
+    padding.again(op)
+
+
+@end("broadcast")
+def broadcast(padding: Padding, op: Op) -> None:
+    padding.again(op, type=Tensor(element_of(op.value.type), padded(op.result.type.shape)))
+
+
+@end("reshape")
+def reshape(padding: Padding, op: Op) -> None:
+    """The elements stay in row-major order if nothing but outermost extents are padded: then what is idle lies behind. A tile
+    with other odd extents can be made flat only to be reduced, as `tl.sum(x)` does: `reduce` takes it as it was."""
+    source, shape = op.value.type.shape, op.result.type.shape
+    if is_odd(source[1:]) and len(shape) == 1:
+        padding.flattened[op.result] = op
+        return
+    if is_odd(source[1:]) or is_odd(shape[1:]):
+        raise odd_inside(op)
+    padding.again(op, shape=padded(op.result.type.shape))
+
+
+@end("gather")
+def gather(padding: Padding, op: Op) -> None:
+    padding.again(op, indices=padding.chosen(op.indices, 0))
+
+
+@end("histogram")
+def histogram(padding: Padding, op: Op) -> None:
+    value = op.value.type.shape
+    mask = padding.both(op.mask, value) if is_odd(value) else padding.writer.now(op.mask)
+    padding.again(op, bins=padded((op.bins, ))[0], mask=mask)
+
+
+@end("assert", "assume")
+def observed(padding: Padding, op: Op) -> None:
+    """Conditions hold of idle elements."""
+    condition = padding.writer.now(op.condition)
+    outside = padding.writer.by_constant("xor", padding.within(op.condition.type.shape), 1)
+    if element_of(condition.type) != I1:
+        condition = padding.writer.by_constant("icmpNE", condition, 0)
+    padding.again(op, condition=padding.writer.emit("or", (condition, outside)))
+
+
+@end("dot")
+def dot(padding: Padding, op: Op) -> None:
+    """Idle elements along K are zeros on both sides: what is idle may be NaN."""
+    depth = op.a.type.shape[-1]
+    last = len(op.a.type.shape) - 1
+    if not is_odd((depth, )):
+        padding.again(op)
+    else:
+        padding.again(op, a=padding.chosen(op.a, 0, (last, )), b=padding.chosen(op.b, 0, (last - 1, )))
+
+
+@end("map_elementwise")
+def map_elementwise(padding: Padding, op: Op) -> None:
+    if op.pack != 1:
+        raise refusal(op, "whose function takes neighbours,", "pack=1.")
+    padding.again(op)
+
+
+@end("reduce")
+def reduce(padding: Padding, op: Op) -> None:
+    """A tile that was made flat is reduced along its last axis until there is none left: in row-major order still."""
+    if not any(value in padding.flattened for value in op.values):
+        _combined(padding, op, is_odd((op.values[0].type.shape[op.axis], )))
+        return
+    values = tuple(padding.flattened[value].value if value in padding.flattened else value for value in op.values)
+    if len({value.type.shape for value in values}) > 1:
+        raise odd_inside(next(padding.flattened[value] for value in op.values if value in padding.flattened))
+    for axis in reversed(range(len(values[0].type.shape))):
+        results = op.results if not axis else tuple(Value(Tensor(one.type.element, one.type.shape[:axis])) for one in values)
+        block = op.blocks[0] if not axis else _copied(op.blocks[0], {})
+        step = Op(op.name, (values, axis), results, (block, ), op.attrs, op.site)
+        _combined(padding, step, is_odd((values[0].type.shape[axis], )))
+        values = results
+
+
+@end("scan")
+def scan(padding: Padding, op: Op) -> None:
+    """What is idle lies behind the author's elements, so only a scan from the end comes by it."""
+    _combined(padding, op, bool(op.reverse) and is_odd((op.values[0].type.shape[op.axis], )))
+
+
+def _combined(padding: Padding, op: Op, idle: bool) -> None:
+    """A reduction or a scan; with `idle`, of which idle elements along the axis must not be part."""
+    if not idle:
+        padding.again(op)
+        return
+    axis = op.axis % len(op.values[0].type.shape)
+    neutral = _neutral(op)
+    if neutral is not None:
+        padding.again(op, values=(padding.chosen(op.values[0], neutral, (axis, )), ))
+    else:
+        _with_flags(padding, op, axis)
+
+
+def _neutral(op: Op) -> float | int | None:
+    """The neutral element of the one op by which a reduction of one tile combines; None where there is none."""
+    (block, ) = op.blocks
+    if len(op.values) != 1 or len(block.ops) != 2 or set(block.ops[0].operands) != set(block.args):
+        return None
+    combining, element = block.ops[0], element_of(op.values[0].type)
+    number = combining.row.neutral
+    if isinstance(number, str):
+        bits = element.bits
+        return {"lowest": -(1 << bits - 1), "highest": (1 << bits - 1) - 1, "unsigned highest": (1 << bits) - 1}[number]
+    if isinstance(number, float) and (isinf(number) or isnan(number)) and element.name in _NO_INFINITY:
+        return None
+    return number if block.yielded == combining.results else None
+
+
+def _with_flags(padding: Padding, op: Op, axis: int) -> None:
+    """The op with one more tile, a number for each element: 1 for the author's, 0 for idle ones."""
+    writer = padding.writer
+    shape = op.values[0].type.shape
+    within = padding.within(shape, (axis, ))
+    flags = writer.emit("int_cast", (within, like(within.type, I32), False))
+    values = (*writer.now(op.values), flags)
+    results = tuple(Value(padded_type(value.type), value.name, value.number) for value in op.results)
+    spare = Value(like(results[0].type, I32))
+    writer.env.update(zip(op.results, results))
+    args = {**dict(zip(op.row.params, writer.now(op.args))), "values": values}
+    writer.ops.append(Op(op.name, tuple(args.values()), (*results, spare), (_flagged(padding, op.blocks[0]), ), op.attrs, op.site))
+
+
+def _flagged(padding: Padding, block: Block) -> Block:
+    """The body of a reduction on elements with flags: an element whose flag is 0 gives way to the other."""
+    writer, half = padding.writer, len(block.args) // 2
+    left, right = block.args[:half], block.args[half:]
+    here, there = Value(I32), Value(I32)
+    outside = writer.open()
+    for inner in block.ops[:-1]:
+        writer.ops.append(inner)
+    takes_left, takes_right = (writer.by_constant("icmpNE", flag, 0) for flag in (here, there))
+    chosen = tuple(writer.emit("select", (takes_left, writer.emit("select", (takes_right, both, a)), b))
+                   for both, a, b in zip(block.yielded, left, right))
+    writer.emit("yield", ((*chosen, writer.emit("or", (here, there))), ))
+    return Block((*left, here, *right, there), writer.close(outside))
+
+
+def _copied(block: Block, known: dict[Value, Value]) -> Block:
+    """The block with values of its own, for an op that stands twice."""
+
+    def fresh(value: Value) -> Value:
+        return known.setdefault(value, Value(value.type, value.name))
+
+    def now(arg):
+        return tuple(map(now, arg)) if isinstance(arg, tuple) else known.get(arg, arg) if isinstance(arg, Value) else arg
+
+    args = tuple(map(fresh, block.args))
+    ops = tuple(Op(op.name, now(op.args), tuple(map(fresh, op.results)), tuple(_copied(inner, known) for inner in op.blocks),
+                   op.attrs, op.site) for op in block.ops)
+    return Block(args, ops)

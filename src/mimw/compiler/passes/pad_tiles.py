@@ -1,0 +1,98 @@
+"""Tiles of any extents become tiles of powers of two: Triton's tensors have no others.
+
+Input: a program after all other passes. Output: the program that layouts are chosen for, in which each tile has its extents
+rounded up, and the elements beyond the author's are idle: whatever is computed of them, nothing that can be seen depends on it.
+For example, with `within` for the elements that are the author's:
+
+    %x = masked_load %p, %m : fp32[176]             %x = masked_load %p, (%m and within) : fp32[256]
+    %s = reduce %x by fadd                          %s = reduce (select within, %x, -0.0) by fadd
+
+Arithmetic is element by element, so it needs nothing (docs/ARCHITECTURE.md, "Tiles of any extent", has the argument). Accesses to
+memory, reductions and products do: `pad_ends` has a rewriting for each of them. An op that mixes elements and has none is refused
+with its line. The simulator and the checks run the program as it was before: what they find is about the author's elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import is_
+from types import MappingProxyType
+from typing import Any
+
+from ...ir import Block, Builder, Op, Program, Type, Value
+from ...ir.extents import is_odd_tile, odd_tiles, padded_type
+from . import pad_copies  # noqa: F401
+from .pad_buffers import is_odd_buffer, odd_arrays, written_by_threads
+from .pad_ends import ENDS, Padding, odd_inside, refusal
+
+
+def pad_tiles(program: Program) -> Program:
+    """The program with tiles of powers of two; the same object where it has no others. KernelError for an op that cannot be
+    padded."""
+    if not odd_tiles(program) and not odd_arrays(program):
+        return program
+    return replace(program, body=_Padder(program).block(program.body))
+
+
+class _Padder:
+    """Rebuilds blocks. `writer.env` holds what each value of the old program is in the new one, where that differs."""
+
+    def __init__(self, program: Program):
+        self.writer = Builder()
+        self.padding = Padding(self.writer, odd_arrays(program), written_by_threads(program))
+
+    def block(self, block: Block) -> Block:
+        args = tuple(map(self.defined, block.args))
+        outside = self.writer.open()
+        for op in block.ops:
+            self.rewrite(op)
+        return Block(args, self.writer.close(outside))
+
+    def defined(self, value: Value) -> Value:
+        """The value that stands for a block's argument or an op's result."""
+        if not is_odd_tile(value.type):
+            return value
+        self.writer.env[value] = new = Value(padded_type(value.type), value.name, value.number)
+        return new
+
+    def rewrite(self, op: Op) -> None:
+        self.writer.site = op.site
+        if not any(is_odd_tile(value.type) or is_odd_buffer(value.type) for value in (*op.operands, *op.results)):
+            self.as_it_is(op)
+        elif (flat := self.flattened(op)) and "combines" not in op.row.traits:
+            raise odd_inside(flat)
+        elif op.name in ENDS:
+            ENDS[op.name](self.padding, op)
+        elif "mask" in op.row.places and "pointer" in op.row.places and not op.row.copy:
+            self.padding.masked(op)
+        elif op.row.hands_over or is_elementwise(op):
+            self.as_it_is(op)
+        else:
+            raise refusal(op)
+
+    def flattened(self, op: Op) -> Op | None:
+        """The reshape, if there is one among what makes the operands, of which only reductions can take the result."""
+        return next((self.padding.flattened[value] for value in op.operands if value in self.padding.flattened), None)
+
+    def as_it_is(self, op: Op) -> None:
+        """The op on the padded tiles."""
+        attrs = MappingProxyType({name: _padded(given) for name, given in op.attrs.items()})
+        args = self.writer.now(tuple(map(_padded, op.args)))
+        blocks = op.with_blocks(self.block).blocks
+        self.writer.ops.append(Op(op.name, args, tuple(map(self.defined, op.results)), blocks, attrs, op.site))
+
+
+def is_elementwise(op: Op) -> bool:
+    """True if each element of a result comes from the elements at the same place of the operands, and nothing else happens."""
+    row = op.row
+    pure = "pure" in row.effects or bool(getattr(op, "is_pure", False))
+    return pure and row.layout in ("same", "free") and "collective" not in row.traits and getattr(op, "pack", 1) in (1, False)
+
+
+def _padded(arg: Any) -> Any:
+    """An argument that is a type, or has types in it, as of padded tiles."""
+    if isinstance(arg, tuple):
+        items = tuple(map(_padded, arg))
+        return arg if all(map(is_, items, arg)) else items
+    return padded_type(arg) if isinstance(arg, Type) else arg
+

@@ -1,0 +1,41 @@
+"""Kernels that do something to a tile of odd extents which idle elements would be part of.
+
+Input: nothing. Output: `REFUSED`: kernel, arguments, compile-time values and what the error says.
+"""
+
+import numpy as np
+import triton.language as tl
+
+import mimw
+
+
+@mimw.jit
+def cuts(x, M: tl.constexpr, N: tl.constexpr):
+    tile = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
+    tl.store(x + tl.arange(0, M * N), tl.reshape(tile, (M * N, )))
+
+
+@mimw.jit
+def turns_over(x, M: tl.constexpr, N: tl.constexpr):
+    flat = tl.load(x + tl.arange(0, M * N))
+    tl.store(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], tl.reshape(flat, (M, N)))
+
+
+@mimw.jit
+def prints(x, N: tl.constexpr):
+    tl.device_print("x", tl.load(x + tl.arange(0, N)))
+
+
+@mimw.jit
+def swaps(x, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.atomic_cas(x + at, at, at + 1)
+
+
+_X = np.zeros(4096, np.float32)
+REFUSED = {
+    "cuts": (cuts, (_X, ), dict(M=8, N=12), "reshape"),
+    "turns_over": (turns_over, (_X, ), dict(M=8, N=12), "reshape"),
+    "prints": (prints, (_X, ), dict(N=12), "print"),
+    "swaps": (swaps, (_X.astype(np.int32), ), dict(N=12), "atomic_cas"),
+}

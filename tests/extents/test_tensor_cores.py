@@ -1,0 +1,139 @@
+"""wgmma of any multiple of 8 columns: simulated, searched for races, compiled to one instruction that wide, and on a GPU."""
+
+import re
+
+import numpy as np
+import pytest
+from triton import CompilationError
+
+import mimw
+from mimw import TensorDescriptor
+from mimw.errors import MimwError
+from tests.compiling import stopping
+from tests.kernels import any_columns, portable
+
+FORMS = {
+    "176": {}, "8": dict(bn=8), "24": dict(bn=24), "112": dict(bn=112), "248": dict(bn=248), "bf16": dict(bn=160, element="bf16"),
+    "fp8": dict(bn=160, bk=128, element="fp8"), "tf32": dict(bn=48, bk=32, element="fp32"),
+    "64 bytes a row": dict(bn=80, bk=32), "two stripes of K": dict(bn=112, bk=128), "B (K, N)": dict(bn=192, nk=False),
+    "two blocks of rows": dict(bm=128, bn=104), "two warpgroups": dict(bm=128, bn=176, warps=8),
+}
+
+
+def launched(form):
+    return any_columns.launch(**FORMS[form])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_simulator_gives_numpys_numbers(form):
+    args, meta, c, want = launched(form)
+    mimw.simulate(any_columns.multiply, (1, ), *args, target="sm_90a", **meta)
+    np.testing.assert_allclose(c, want, atol=2e-2)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_instruction_has_the_authors_columns(form):
+    args, meta, *_ = launched(form)
+    compiled = mimw.compile(any_columns.multiply, (1, ), *args, target="sm_90a", **meta)
+    found = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+)k\d+\S+ \{([^}]*)\}", compiled.ptx)
+    assert {shape for shape, _ in found} == {f"m64n{meta['BN']}"} and {registers.count(",") + 1 for _, registers in found} == {
+        meta["BN"] // 2}
+    blocks = meta["BM"] // 64 // (meta["WARPS"] // 4)
+    depth = {"fp8": 32, "tf32": 8}.get(form, 16)
+    assert len(found) == blocks * meta["BK"] // depth
+    assert compiled.stack_bytes == 0
+    box = (meta["BN"], meta["BK"]) if meta["NK"] else (meta["BK"], meta["BN"])
+    assert f"tensordesc<{box[0]}x{box[1]}x" in compiled.ttgir
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("form", FORMS)
+def test_the_gpu_agrees(form):
+    import torch
+    args, meta, c, want = launched(form)
+    given = [on_gpu(one) for one in args]
+    any_columns.multiply[(1, )](*given, **meta)
+    torch.cuda.synchronize()
+    np.testing.assert_allclose(given[2].cpu().numpy(), want, atol=2e-2)
+
+
+def test_what_threads_store_is_fenced_before_assembly_reads_it():
+    args, c, want = any_columns.launch_stored()
+    mimw.simulate(any_columns.stored_operand, (1, ), *args, target="sm_90a", BN=176)
+    np.testing.assert_allclose(c, want, atol=2e-2)
+    compiled = mimw.compile(any_columns.stored_operand, (1, ), *args, target="sm_90a", BN=176)
+    steps = re.findall(r"st\.shared|stmatrix|fence\.proxy\.async|bar\.sync|barrier\.sync|wgmma\.mma_async", compiled.ptx)
+    before = steps[:steps.index("wgmma.mma_async")]
+    last_store = max(at for at, step in enumerate(before) if step.startswith("st"))
+    between = before[last_store + 1:]
+    assert "fence.proxy.async" in between, steps
+    assert any("sync" in step for step in between[between.index("fence.proxy.async"):]), "every thread's writes, then the product"
+
+
+@pytest.mark.gpu
+def test_the_gpu_reads_what_threads_stored():
+    import torch
+    args, _, want = any_columns.launch_stored()
+    given = [on_gpu(one) for one in args]
+    any_columns.stored_operand[(1, )](*given, BN=176)
+    torch.cuda.synchronize()
+    np.testing.assert_allclose(given[2].cpu().numpy(), want, atol=2e-2)
+
+
+def on_gpu(one):
+    import torch
+    if isinstance(one, np.ndarray):
+        return torch.from_numpy(one).cuda()
+    if not isinstance(one, TensorDescriptor):
+        return one
+    array = one.base.array
+    types = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float8_e4m3fn": torch.float8_e4m3fn, "float32": torch.float32}
+    raw = torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).reshape(array.shape[0], -1)).cuda()
+    return TensorDescriptor.from_tensor(raw.view(types[array.dtype.name]), list(one.block_shape))
+
+
+def gemm(bn):
+    """A producer and two consumers, whose tiles of C go through shared memory."""
+    random = np.random.default_rng(0)
+    a, b = ((random.standard_normal(shape) * 0.3).astype(np.float16) for shape in ((136, 136), (bn + 40, 136)))
+    c = np.zeros((136, bn + 40), np.float16)
+    blocks = (a, [64, 64]), (b, [bn, 64]), (c, [64, bn])
+    args = *(TensorDescriptor.from_tensor(array, block) for array, block in blocks), 136
+    return args, dict(BM=128, BN=bn, BK=64, STAGES=2, WGMMA=True), c, a.astype(np.float32) @ b.astype(np.float32).T
+
+
+@pytest.mark.parametrize("bn", [112, 176, 240])
+def test_tiles_of_c_go_in_stripes_through_shared_memory(bn):
+    args, meta, c, want = gemm(bn)
+    mimw.simulate(portable.producer_consumer_gemm, (2, 2), *args, target="sm_90a", **meta)
+    np.testing.assert_allclose(c.astype(np.float32), want, atol=2e-2)
+    compiled = mimw.compile(portable.producer_consumer_gemm, (2, 2), *args, target="sm_90a", **meta)
+    stripes = compiled.ttgir.count("ttg.local_store")
+    assert stripes == 2 * bn * 2 // 32 and compiled.ptx.count("stmatrix") == stripes, "two consumers, stripes of 32 bytes"
+    assert "shfl" not in compiled.ptx, "no element changes its thread"
+    ring, staging = 2 * (128 + bn) * 64 * 2, 128 * bn * 2
+    assert ring + staging <= compiled.shared_bytes <= ring + staging + 2048, "a tile takes the bytes that it has"
+
+
+def test_a_wait_left_out_is_found():
+    args, meta, *_ = any_columns.launch()
+    assert mimw.check(any_columns.multiply, (1, ), *args, target="sm_90a", **meta).ok
+    with pytest.raises(MimwError, match="b\\b|race|before"):
+        mimw.simulate(any_columns.multiply, (1, ), *args, target="sm_90a", **meta, WAITS=False)
+
+
+REFUSED = {
+    "A in registers": (any_columns.from_registers, dict(BN=176), "operand A in registers"),
+    "more than 256 columns": (any_columns.accumulated, dict(BN=264), "between 8 and 256"),
+    "columns of 4": (any_columns.accumulated, dict(BN=180), "multiple of 8"),
+    "read by threads": (any_columns.read_again, dict(BN=176), "read by threads"),
+    "stored as rows": (any_columns.stored_rows, dict(BN=176), "odd number of rows"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_there_is_not_yet_says_so_with_its_line(name):
+    kernel, meta, said = REFUSED[name]
+    with pytest.raises((MimwError, CompilationError), match=said) as refused, stopping(("ttgir", )):
+        mimw.compile(kernel, (1, ), np.zeros(1 << 16, np.float32), target="sm_90a", **meta)
+    assert "any_columns.py" in str(refused.value) and "Mend:" in str(refused.value)
