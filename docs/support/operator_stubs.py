@@ -9,7 +9,7 @@ docs/support/operator_stubs.py` writes them, and tests/docs/test_operator_stubs.
     ) -> Annotated[Tensor, "out_dtype|=a|bf16 (..., m, n)"]:
 
 A function may have several contracts: that of the operator that bears its name, and those that refuse in its name and ask for no
-tensor but its own. Its docstring is followed by what they say of more than one argument: the rules, several results, the operations.
+tensor but its own. Its docstring is followed by what they say of more than one argument: rules, several results, operations.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _imports(text: str, ours: list[str]) -> str:
 def contracts(function: FunctionType) -> list[Contract]:
     """The contracts of a public function, each once."""
     name, room, parameters = function.__name__, function.__module__.rpartition(".")[0], inspect.signature(function).parameters
-    found = [one.contract for one in OPERATORS.values() if one.contract is not None and room == one.run.__module__.rpartition(".")[0]
-             and (one.name == name or one.contract.name == name
+    found = [one.contract for one in OPERATORS.values()
+             if one.contract is not None and room == one.run.__module__.rpartition(".")[0] and (one.name == name or one.contract.name == name
                   and all(line.optional or line.name in parameters for line in one.contract.tensors))]
     return list(dict(zip([one.text for one in found], found)).values())
 

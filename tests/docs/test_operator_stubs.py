@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
 
-import mimw.ops.distributed  # noqa: E402
+import mimw.ops.distributed  # noqa: E402, F401
 from docs.support.operator_stubs import ROOT, contracts, stubs  # noqa: E402
 from mimw import ops  # noqa: E402
 from tests.every import every  # noqa: E402
