@@ -74,9 +74,9 @@ def _imports(text: str, ours: list[str]) -> str:
 def contracts(function: FunctionType) -> list[Contract]:
     """The contracts of a public function, each once."""
     name, room, parameters = function.__name__, function.__module__.rpartition(".")[0], inspect.signature(function).parameters
-    found = [one.contract for one in OPERATORS.values()
-             if one.contract is not None and room == one.run.__module__.rpartition(".")[0] and (one.name == name or one.contract.name == name
-                  and all(line.optional or line.name in parameters for line in one.contract.tensors))]
+    here = [one for one in OPERATORS.values() if one.contract is not None and room == one.run.__module__.rpartition(".")[0]]
+    found = [one.contract for one in here if one.name == name or one.contract.name == name and all(
+        line.optional or line.name in parameters for line in one.contract.tensors)]
     return list(dict(zip([one.text for one in found], found)).values())
 
 

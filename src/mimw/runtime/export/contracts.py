@@ -7,8 +7,8 @@ and the rules that such arguments obey:
     said.of["a_desc"], said.of["M"]     "(M, K)", "the M of a_desc and c_desc"
     said.rules                          ("kv_heads > 0 and heads % kv_heads == 0 -- the heads of k must divide those of q", )
 
-A contract (mimw.kernels.contract) is a name of the kernel's module, or of a package around it: of several the one that names most of
-the kernel's arrays. Array `a` is the kernel's `a`, `a_desc` or `a_ptr`. A matrix of any strides may lie the other way around in
+A contract (mimw.kernels.contract) is a name of the kernel's module, or of a package around it: of several the one that names most
+of the kernel's arrays. Array `a` is the kernel's `a`, `a_desc` or `a_ptr`. A matrix of any strides may lie the other way around in
 its descriptor: the shapes of the launch tell.
 """
 
