@@ -123,8 +123,9 @@ class Contract(kernels.Contract):
                                      or given.get(line.memory.removeprefix("with ")) is not None})
 
     def planned(self, **given: Any) -> Extents:
-        """`check` for a plan, which is kept: results by shape and strides, that hold no tensor."""
-        found, on = self.check(**given), self._first(given)
+        """`check` for a plan, which is kept: results by shape and strides, and no tensor."""
+        checked, on = self.check(**given), self._first(given)
+        found = Extents(**{name: value for name, value in vars(checked).items() if not isinstance(value, Tensor)})
         made = {line.name: getattr(found, line.name).empty(on) for line in self.results if hasattr(found, line.name)}
         return _with_results(found, {name: Result(tuple(one.shape), one.dtype, strides=one.stride()) for name, one in made.items()})
 

@@ -30,11 +30,12 @@ class Planned:
     """What an `Operator` runs, if its calls are planned.
 
     args:      make    `make(of, *arguments, *answers)`: the plan
-               asks    functions of the first tensor whose answers a plan depends on, too; and of None, if they ask of the process
+               asks    functions of a tensor whose answers a plan depends on, too
+               of      the name of that tensor, by default the first
     """
 
-    def __init__(self, make: Callable[..., Callable], *asks: Callable[[Tensor], Any]):
-        self.make, self.asks, self.plans = make, asks, Plans(make)
+    def __init__(self, make: Callable[..., Callable], *asks: Callable[[Tensor], Any], of: str | None = None):
+        self.make, self.asks, self.of, self.plans = make, asks, of, Plans(make)
 
     def function(self, schema: str, contract: Contract) -> Callable:
         """The function for a schema's arguments, which `contract` checks when a plan is made."""
@@ -45,16 +46,16 @@ class Planned:
             return self.make(contract.planned(**dict(zip(names, given))), *given)
 
         self.plans = Plans(made)
-        known = {"planned": self, "look": look, **{f"asked{number}": ask for number, ask in enumerate(self.asks)},
+        known = {"planned": self, "look": look, **{f"ask{number}": ask for number, ask in enumerate(self.asks)},
                  **{f"default_of_{one.name}": one.default_value for one in parsed.arguments}}
         name = parsed.name.partition("::")[2]
-        exec(compile(_text(name, parsed.arguments, len(self.asks)), f"<planned {name}>", "exec"), known)
+        exec(compile(_text(name, parsed.arguments, self.of or names[0], len(self.asks)), f"<planned {name}>", "exec"), known)
         function = known[name]
         function.__module__ = self.make.__module__
         return function
 
 
-def _text(name: str, arguments: list, asks: int) -> str:
+def _text(name: str, arguments: list, asked: str, asks: int) -> str:
     """The text of the function."""
     names = [one.name for one in arguments]
     tensors = [one.name for one in arguments if "Tensor" in str(one.type)]
@@ -64,7 +65,7 @@ def _text(name: str, arguments: list, asks: int) -> str:
     answers = [f"answer{number}" for number in range(asks)]
     head = ", ".join(one.name + (f"=default_of_{one.name}" if one.has_default_value() else "") for one in arguments)
     return "\n".join([
-        f"def {name}({head}):", *(f"    answer{number} = asked{number}({names[0]})" for number in range(asks)),
+        f"def {name}({head}):", *(f"    answer{number} = ask{number}({asked})" for number in range(asks)),
         f"    key = {', '.join([*parts, *answers])},",
         f"    plan = planned.plans[key] or planned.plans.made(key, {', '.join([*names, *answers])})",
         f"    return plan({', '.join(tensors)})"])
