@@ -37,7 +37,7 @@ CHANGED = Contract("attention_backward", *TENSORS, "sinks?: any (of_sinks)", "->
 QUERIES = 1024      # at a time, by torch's products: of so many the scores are in memory
 
 
-def _one_order(do: Tensor) -> bool:
+def one_order(x: Tensor) -> bool:
     """True if sums are to have the same bits in every run."""
     return torch.are_deterministic_algorithms_enabled()
 
@@ -51,17 +51,18 @@ def _plan_of_three(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: 
 def _plan_with(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None,
                sinks: Tensor | None, slopes: Tensor | None, causal: bool, scale: float | None, left: int | None, right: int | None,
                softcap: float | None, one_order: bool) -> Callable:
-    made = _plan(do, q, k, v, o, lse, dlse, causal, scale, one_order, (left, right), softcap, sinks, _floats(slopes))
+    made = _plan(do, q, k, v, o, lse, dlse, causal, scale, one_order, (left, right), softcap, sinks, floats(slopes))
 
     def plan(*tensors: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         *given, lse, dlse, sinks, slopes = tensors
-        *gradients, dsinks = made(*given, lse, dlse, sinks, _floats(slopes))
+        *gradients, dsinks = made(*given, lse, dlse, sinks, floats(slopes))
         return *gradients, lse.new_empty(0) if sinks is None else dsinks.to(sinks.dtype)
 
     return plan
 
 
-def _floats(slopes: Tensor | None) -> Tensor | None:
+def floats(slopes: Tensor | None) -> Tensor | None:
+    """The slopes as kernels read them."""
     return None if slopes is None else slopes.float().contiguous()
 
 
@@ -199,8 +200,8 @@ def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tenso
 
 ATTENTION_BACKWARD = Operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse=None, bool causal=False, "
-    "float? scale=None) -> (Tensor, Tensor, Tensor)", Planned(_plan_of_three, _one_order), CONTRACT)
+    "float? scale=None) -> (Tensor, Tensor, Tensor)", Planned(_plan_of_three, one_order), CONTRACT)
 ATTENTION_WITH_BACKWARD = Operator(
     "attention_with_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, Tensor? sinks, "
     "Tensor? alibi_slopes, bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None) "
-    "-> (Tensor, Tensor, Tensor, Tensor)", Planned(_plan_with, _one_order), CHANGED)
+    "-> (Tensor, Tensor, Tensor, Tensor)", Planned(_plan_with, one_order), CHANGED)

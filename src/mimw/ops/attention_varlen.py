@@ -26,7 +26,7 @@ from .attention_varlen_backward import ATTENTION_VARLEN_BACKWARD, rounded
 from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
-from .plans import Plans, look
+from .planned import Planned
 from .tma import every_step_for_tma, padded
 
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
@@ -75,26 +75,18 @@ def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_s
     return (o, lse) if return_lse else o
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None, max_q: int,
-         max_k: int, causal: bool = False, scale: float | None = None, left: int | None = None, right: int | None = None,
-         softcap: float | None = None) -> tuple[Tensor, Tensor]:
-    exact = is_exact(q)
-    # The longest lengths only bound what is looked at: rounded up, more calls look alike.
-    longest = rounded(max_q), rounded(max_k)
-    key = (*map(look, (q, k, v, cu_q, cu_k)), sinks is not None and look(sinks), slopes is not None and look(slopes), longest,
-           causal, scale, left, right, softcap, exact)
-    plan = _PLANS[key]
-    if plan is None:
-        of = CONTRACT.planned(q=q, k=k, v=v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, sinks=sinks, alibi_slopes=slopes,
-                              max_seqlen_q=max_q, max_seqlen_k=max_k, left=left, right=right, softcap=softcap)
-        plan = _PLANS.made(key, of, q, k, v, cu_q, cu_k, sinks, slopes, longest, causal, scale, (left, right), softcap, exact)
-    return plan(q, k, v, cu_q.contiguous(), cu_k.contiguous(), *(x.float().contiguous() for x in (sinks, slopes) if x is not None))
+def _plan(*given) -> Callable:
+    plan = _plan_of_kernels(*given)
+    return lambda q, k, v, cu_q, cu_k, *more: plan(q, k, v, cu_q.contiguous(), cu_k.contiguous(),
+                                                   *(x.float().contiguous() for x in more if x is not None))
 
 
-def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None,
-          longest: tuple[int, int], causal: bool, scale: float | None, window: tuple, softcap: float | None,
-          exact: bool) -> Callable:
-    if 0 in q.shape[:2] or cu_q.shape[0] == 1 or longest[0] == 0:
+def _plan_of_kernels(
+        of: Extents, q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None,
+        max_q: int, max_k: int, causal: bool, scale: float | None, left: int | None, right: int | None, softcap: float | None,
+        exact: bool) -> Callable:
+    longest, window = (max_q, max_k), (left, right)
+    if 0 in q.shape[:2] or cu_q.shape[0] == 1 or max_q == 0:
         return lambda q, *_: of.empty(q)
     scale = 1 / sqrt(q.shape[2]) if scale is None else scale
     cu_q, cu_k = cu_q.contiguous(), cu_k.contiguous()
@@ -150,9 +142,6 @@ def _by_tma(of: Extents, q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Te
     return plan
 
 
-_PLANS = Plans(_plan)
-
-
 def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
     slopes = inputs[6]
     if slopes is not None and slopes.requires_grad:
@@ -170,4 +159,5 @@ def _gradients(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
 ATTENTION_VARLEN = Operator(
     "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? sinks, Tensor? alibi_slopes, "
     "SymInt max_seqlen_q, SymInt max_seqlen_k, bool causal=False, float? scale=None, int? left=None, int? right=None, "
-    "float? softcap=None) -> (Tensor, Tensor)", _run, CONTRACT, _save, _gradients, autocast=LOWER)
+    "float? softcap=None) -> (Tensor, Tensor)",
+    Planned(_plan, is_exact, rounds=dict(max_seqlen_q=rounded, max_seqlen_k=rounded)), CONTRACT, _save, _gradients, LOWER)

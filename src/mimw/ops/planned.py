@@ -16,7 +16,7 @@ results that the contract has found; what it refuses has no plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -32,10 +32,12 @@ class Planned:
     args:      make    `make(of, *arguments, *answers)`: the plan
                asks    functions of a tensor whose answers a plan depends on, too
                of      the name of that tensor, by default the first
+               rounds  argument -> a function of numbers: calls with the same result look alike, and plans get that
     """
 
-    def __init__(self, make: Callable[..., Callable], *asks: Callable[[Tensor], Any], of: str | None = None):
-        self.make, self.asks, self.of, self.plans = make, asks, of, Plans(make)
+    def __init__(self, make: Callable[..., Callable], *asks: Callable[[Tensor], Any], of: str | None = None,
+                 rounds: Mapping[str, Callable[[int], int]] = {}):
+        self.make, self.asks, self.of, self.rounds, self.plans = make, asks, of, rounds, Plans(make)
 
     def function(self, schema: str, contract: Contract) -> Callable:
         """The function for a schema's arguments, which `contract` checks when a plan is made."""
@@ -47,28 +49,28 @@ class Planned:
 
         self.plans = Plans(made)
         known = {"planned": self, "look": look, **{f"ask{number}": ask for number, ask in enumerate(self.asks)},
+                 **{f"round_{name}": round_ for name, round_ in self.rounds.items()},
                  **{f"default_of_{one.name}": one.default_value for one in parsed.arguments}}
         name = parsed.name.partition("::")[2]
-        exec(compile(_text(name, parsed.arguments, self.of or names[0], len(self.asks)), f"<planned {name}>", "exec"), known)
+        exec(compile(self._text(name, parsed.arguments), f"<planned {name}>", "exec"), known)
         function = known[name]
         function.__module__ = self.make.__module__
         return function
 
 
-def _text(name: str, arguments: list, asked: str, asks: int) -> str:
-    """The text of the function."""
-    names = [one.name for one in arguments]
-    tensors = [one.name for one in arguments if "Tensor" in str(one.type)]
-    optional = {one.name for one in arguments if str(one.type) == "Optional[Tensor]"}
-    parts = [name if name not in tensors else f"{name} if {name} is None else look({name})" if name in optional else f"look({name})"
-             for name in names]
-    answers = [f"answer{number}" for number in range(asks)]
-    head = ", ".join(one.name + (f"=default_of_{one.name}" if one.has_default_value() else "") for one in arguments)
-    return "\n".join([
-        f"def {name}({head}):", *(f"    answer{number} = ask{number}({asked})" for number in range(asks)),
-        f"    key = {', '.join([*parts, *answers])},",
-        f"    plan = planned.plans[key] or planned.plans.made(key, {', '.join([*names, *answers])})",
-        f"    return plan({', '.join(tensors)})"])
+    def _text(self, name: str, arguments: list) -> str:
+        """The text of the function."""
+        kinds = {one.name: str(one.type) for one in arguments}
+        looks = {"Tensor": "look({0})", "Optional[Tensor]": "{0} if {0} is None else look({0})"}
+        answers = [f"answer{number}" for number in range(len(self.asks))]
+        head = ", ".join(one.name + (f"=default_of_{one.name}" if one.has_default_value() else "") for one in arguments)
+        return "\n".join([
+            f"def {name}({head}):",
+            *(f"    answer{number} = ask{number}({self.of or arguments[0].name})" for number in range(len(self.asks))),
+            *(f"    {one} = round_{one}({one})" for one in self.rounds),
+            f"    key = {', '.join([*(looks.get(kind, '{0}').format(one) for one, kind in kinds.items()), *answers])},",
+            f"    plan = planned.plans[key] or planned.plans.made(key, {', '.join([*kinds, *answers])})",
+            f"    return plan({', '.join(one for one, kind in kinds.items() if kind in looks)})"])
 
 
 __all__ = ["Planned"]
