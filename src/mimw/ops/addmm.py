@@ -65,8 +65,7 @@ def _plan(of: Extents, added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: 
     more = {} if beta == 0 else {"bias": first} if vector else {"residual": first, "beta": beta}
     sizes = gemm.room_for(*shape, a.shape[1], a.itemsize, programs(a), residual="residual" in more)
     more |= dict(zip(("room", "flags"), scratch(a, sizes)))
-    grid, args, meta = gemm.arguments(a, b, c, programs(a), alpha=alpha, activation=activation, **more)
-    launch = Launch(a, gemm.kernel, grid, args, meta)
+    launch = Launch(a, gemm.kernel, *gemm.arguments(a, b, c, programs(a), alpha=alpha, activation=activation, **more))
 
     def plan(added: Tensor, a: Tensor, b: Tensor) -> Tensor:
         c = torch.empty(shape, dtype=dtype, device=a.device)

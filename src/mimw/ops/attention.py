@@ -19,15 +19,14 @@ from torch import Tensor
 from mimw.kernels import attention as hopper
 from mimw.kernels import plain_attention
 from mimw.kernels.attention.changes import BOUNDS, HEADS, SOFTCAP
-from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
 from .attention_backward import ATTENTION_BACKWARD, ATTENTION_WITH_BACKWARD, as_four
 from .attention_gradients import gradient_of_o, saved
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper, programs, zeros
+from .heads_by_tma import by_tma
+from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
 from .planned import Planned
-from .tma import every_step_for_tma, padded
 
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
 TENSORS = (
@@ -108,12 +107,17 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: flo
     fits = (reach is None or k.shape[-2] + reach >= q.shape[-2]) and (
         slopes is None or q.shape[-2] + k.shape[-2] <= hopper.LONGEST_WITH_SLOPES)
     if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
-        if (plan := _by_tma(of, q, k, v, views, causal, scale, changes)) is not None:
+        def make(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, counter: Tensor) -> tuple:
+            rows = as_four(lse.unsqueeze(-1), batch).squeeze(-1)
+            return hopper.kernel, *hopper.arguments(q, k, v, o, rows, counter, programs(q), causal, scale, **changes)
+
+        work = views[0].shape[:3].numel() * k.shape[-2]
+        plan = by_tma(of, (q, k, v), lambda x: as_four(x, batch), lambda width: work * width >= WORTH_A_COPY, make)
+        if plan is not None:
             return plan
     four = as_four(o, batch)
-    grid, args, meta = plain_attention.arguments(*views, four, as_four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact,
-                                             **changes)
-    launch = Launch(q, plain_attention.kernel, grid, args, meta)
+    launch = Launch(q, plain_attention.kernel, *plain_attention.arguments(
+        *views, four, as_four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact, **changes))
     as_is = [view.data_ptr() == x.data_ptr() for view, x in zip(views, (q, k, v))]
 
     def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,49 +135,6 @@ def _of_no_keys(of: Extents, sunk: bool) -> Callable:
         o, lse = of.o.empty(q).zero_(), of.lse.empty(q).fill_(float("-inf"))
         if sunk:
             lse.copy_(more[0][:, None] if lse.dim() > 1 else more[0])
-        return o, lse
-
-    return plan
-
-
-def _by_tma(of: Extents, q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], causal: bool, scale: float,
-            changes: dict) -> Callable | None:
-    """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
-    batch, (o, lse) = of.front, of.empty(q)
-    (all_, heads, seq_q, dim), seq_k, of_values = views[0].shape, k.shape[-2], v.shape[-1]
-    width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
-    if width is None:
-        return None
-    of_wide = value_dim(width)
-    widths = width, width, of_wide
-    copies = [x.shape[-1] != wanted or view.data_ptr() != x.data_ptr() or not every_step_for_tma(view)
-              for x, view, wanted in zip((q, k, v), views, widths)]
-    copy_o = of_values != of_wide or not every_step_for_tma(as_four(o, batch))
-    if (any(copies) or copy_o) and all_ * heads * seq_q * seq_k * width < WORTH_A_COPY:
-        return None
-    prepared = [padded(view, wanted) if copy else view for view, copy, wanted in zip(views, copies, widths)]
-    wide = (all_, heads, seq_q, of_wide)
-    target = q.new_empty(wide) if copy_o else as_four(o, batch)
-    rows = as_four(lse.unsqueeze(-1), batch).squeeze(-1)
-    grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale, **changes)
-    launch = Launch(q, hopper.kernel, grid, args, meta)
-    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
-
-    def as_it_is(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = of.empty(q)
-        launch(q, k, v, o, lse, zeros(o), *more)
-        return o, lse
-
-    if not (any(copies) or copy_o or rests):
-        return as_it_is         # the host's time for the usual call: nothing of it asks what to copy
-
-    def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = of.empty(q)
-        target = o.new_empty(wide) if copy_o else o
-        four = *(padded(as_four(x, batch), wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)), target
-        launch(*four, lse, zeros(o), *more, *(four[at] for at in rests))
-        if copy_o:
-            o.copy_(target[..., :of_values].reshape(o.shape))
         return o, lse
 
     return plan

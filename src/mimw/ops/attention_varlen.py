@@ -19,15 +19,14 @@ from torch import Tensor
 from mimw.kernels import attention_varlen as hopper
 from mimw.kernels import plain_attention
 from mimw.kernels.attention.changes import BOUNDS, SOFTCAP
-from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
 from .attention_gradients import gradient_of_o, saved
 from .attention_varlen_backward import ATTENTION_VARLEN_BACKWARD, rounded
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper, programs, zeros
+from .heads_by_tma import by_tma
+from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
 from .planned import Planned
-from .tma import every_step_for_tma, padded
 
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
 CONTRACT = Contract(
@@ -94,49 +93,21 @@ def _plan_of_kernels(
                    slopes=None if slopes is None else slopes.float().contiguous())
     near = slopes is None or sum(longest) <= hopper.LONGEST_WITH_SLOPES
     if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and near and k.shape[0] and max(len(q), len(k)) < hopper.FAR:
-        if (plan := _by_tma(of, q, k, v, cu_q, cu_k, longest, causal, scale, changes)) is not None:
+        def make(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, counter: Tensor) -> tuple:
+            return hopper.kernel, *hopper.arguments(q, k, v, o, lse, cu_q, cu_k, counter, programs(q), *longest, causal, scale,
+                                                    **changes)
+
+        work = len(q) * q.shape[1] * (len(k) // (len(cu_q) - 1))
+        plan = by_tma(of, (q, k, v, cu_q, cu_k), lambda x: x, lambda width: work * width >= WORTH_A_COPY, make)
+        if plan is not None:
             return plan
     o, lse = of.empty(q)
-    grid, args, meta = plain_attention.packed_arguments(q, k, v, o, lse, cu_q, cu_k, *longest, causal, scale, exact, **changes)
-    launch = Launch(q, plain_attention.kernel, grid, args, meta)
+    launch = Launch(q, plain_attention.kernel, *plain_attention.packed_arguments(
+        q, k, v, o, lse, cu_q, cu_k, *longest, causal, scale, exact, **changes))
 
     def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = of.empty(q)
         launch(q, k, v, o, lse, *more, cu_q, cu_k)
-        return o, lse
-
-    return plan
-
-
-def _by_tma(of: Extents, q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest: tuple[int, int], causal: bool,
-            scale: float, changes: dict) -> Callable | None:
-    """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
-    (total_q, heads, dim), of_values = q.shape, v.shape[2]
-    width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
-    if width is None:
-        return None
-    of_wide = value_dim(width)
-    widths = width, width, of_wide
-    copies = [x.shape[2] != wanted or not every_step_for_tma(x) for x, wanted in zip((q, k, v), widths)]
-    o, lse = of.empty(q)
-    copy_o = of_values != of_wide
-    if (any(copies) or copy_o) and heads * total_q * (k.shape[0] // (cu_q.shape[0] - 1)) * width < WORTH_A_COPY:
-        return None
-    prepared = [padded(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)]
-    wide = total_q, heads, of_wide
-    grid, args, meta = hopper.arguments(*prepared, q.new_empty(wide), lse, cu_q, cu_k, zeros(q), programs(q), *longest, causal,
-                                        scale, **changes)
-    launch = Launch(q, hopper.kernel, grid, args, meta)
-    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
-
-    def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = of.empty(q)
-        three = (padded(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths))
-        target = o.new_empty(wide) if copy_o else o
-        four = *three, target
-        launch(*four, lse, cu_q, cu_k, zeros(o), *more, *(four[at] for at in rests))
-        if copy_o:
-            o.copy_(target[..., :of_values])
         return o, lse
 
     return plan

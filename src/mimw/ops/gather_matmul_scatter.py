@@ -88,8 +88,8 @@ def _writing(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor, 
         copy_b = not (nk or kn)
         if not (copy_a or copy_b) or source.numel() * b.numel() >= WORTH_A_COPY:
             return _by_tma(out, a, b, source, target, copy_a, copy_b)
-    grid, args, meta = plain_matmul.arguments(a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0), exact, (source, target))
-    launch = Launch(a, plain_matmul.kernel, grid, args, meta)
+    launch = Launch(a, plain_matmul.kernel, *plain_matmul.arguments(
+        a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0), exact, (source, target)))
     return lambda out, a, b, source, target: launch(a, b, out, source, target)
 
 
@@ -101,8 +101,7 @@ def _rows_for_tma(x: Tensor) -> bool:
 def _by_tma(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor, copy_a: bool, copy_b: bool) -> Callable:
     """The plan with the kernel for Hopper, which reads copies of what TMA cannot."""
     left, right = copied(a) if copy_a else a, copied(b.T).T if copy_b else b
-    grid, args, meta = hopper.arguments(left, right, out, source, target, programs(a))
-    launch = Launch(a, hopper.kernel, grid, args, meta)
+    launch = Launch(a, hopper.kernel, *hopper.arguments(left, right, out, source, target, programs(a)))
 
     def plan(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
         launch(copied(a) if copy_a else a, copied(b.T) if copy_b else b, out, source, target)

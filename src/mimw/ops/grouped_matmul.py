@@ -53,8 +53,7 @@ def _plan(of: Extents, a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtyp
         return lambda a, b, ends: a.new_zeros(shape, dtype=dtype)
     if exact or not is_hopper(a) or not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16 or shape[0] >= 1 << 30:
         return lambda a, b, ends: _one_by_one(a, b, ends, shape, dtype)
-    grid, args, meta = grouped_gemm.arguments(a, b, a.new_empty(shape, dtype=dtype), ends.contiguous(), programs(a))
-    launch = Launch(a, grouped_gemm.kernel, grid, args, meta)
+    launch = Launch(a, grouped_gemm.kernel, *grouped_gemm.arguments(a, b, of.c.empty(a), ends.contiguous(), programs(a)))
 
     def plan(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
         c = torch.zeros(shape, dtype=dtype, device=a.device)

@@ -15,7 +15,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from mimw.kernels import plain_simplicial_attention
+from mimw.kernels import plain_simplicial_attention as plain
 from mimw.kernels import simplicial_attention as hopper
 from mimw.kernels.attention.changes import HEADS as HEADS_FIT
 from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
@@ -70,11 +70,9 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, 
     fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and scale > 0
             and q.shape[1] // k.shape[1] % HEADS == 0 and all(map(every_step_for_tma, given)))
     if fast:
-        kernel, (grid, args, meta) = hopper.kernel, hopper.arguments(*given, o, lse, programs(q), windows, scale)
+        launch = Launch(q, hopper.kernel, *hopper.arguments(*given, o, lse, programs(q), windows, scale))
     else:
-        kernel, (grid, args, meta) = plain_simplicial_attention.kernel, plain_simplicial_attention.arguments(
-            *given, o, lse, windows, scale, exact)
-    launch = Launch(q, kernel, grid, args, meta)
+        launch = Launch(q, plain.kernel, *plain.arguments(*given, o, lse, windows, scale, exact))
 
     def plan(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = of.empty(q)

@@ -127,10 +127,9 @@ def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple, stre
         order = _by_sorting(x.new_empty(m, k), k, largest, shape, x.new_empty((m, k), dtype=found))
     empty = x.new_empty(m, k), x.new_empty((m, k), dtype=found)
     if streamed:
-        kernel, (grid, args, meta) = streaming.kernel, streaming.arguments(x, None, None, *empty[::-1], largest=largest)
+        launch = Launch(x, streaming.kernel, *streaming.arguments(x, None, None, *empty[::-1], largest=largest))
     else:
-        kernel, (grid, args, meta) = radix.kernel, radix.arguments(x, *empty, largest=largest, nan=True)
-    launch = Launch(x, kernel, grid, args, meta)
+        launch = Launch(x, radix.kernel, *radix.arguments(x, *empty, largest=largest, nan=True))
 
     def select(x: Tensor) -> tuple[Tensor, Tensor]:
         values, indices = x.new_empty_strided(shape, strides), x.new_empty_strided(shape, strides, dtype=found)
@@ -152,9 +151,9 @@ def _by_sorting(x: Tensor, k: int, largest: bool, shape: tuple,
     while True:
         count = plain_topk.blocks(x.shape[1])
         like = x.new_empty(m, count * k), x.new_empty((m, count * k), dtype=torch.int64 if count == 1 else torch.int32)
-        grid, args, meta = plain_topk.arguments(x, places, *like, largest)
         given = tuple(shape if count == 1 else like[0].shape)
-        launches.append((Launch(x, plain_topk.kernel, grid, args, meta), given, contiguous(given), like[1].dtype))
+        launch = Launch(x, plain_topk.kernel, *plain_topk.arguments(x, places, *like, largest))
+        launches.append((launch, given, contiguous(given), like[1].dtype))
         if count == 1:
             break
         x, places = like

@@ -47,8 +47,7 @@ def _plan(of: Extents, x: Tensor, starts: Tensor | None, ends: Tensor | None, k:
         return lambda x, *_: of.empty(x).fill_(-1)
     rows, *windows = _ready(x, starts, ends)
     chosen = None if is_hopper(x) else Configuration(candidates=candidates(k))
-    grid, args, meta = library.arguments(rows, *windows, found, None, chosen)
-    launch = Launch(x, library.kernel, grid, args, meta)
+    launch = Launch(x, library.kernel, *library.arguments(rows, *windows, found, None, chosen))
 
     def plan(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> Tensor:
         (rows, *windows), found = _ready(x, starts, ends), of.empty(x)
