@@ -114,7 +114,7 @@ def _plan_of_kernels(
 
 
 def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    slopes = inputs[6]
+    *_, slopes = inputs[:7]
     if slopes is not None and slopes.requires_grad:
         raise NotImplementedError("attention_varlen: alibi_slopes have no derivative; detach them")
     saved(7)(ctx, inputs, output)

@@ -143,12 +143,6 @@ class Contract(kernels.Contract):
         elif (wanted := self._type_of(result.words.split("|"), tensors)) != of(array):
             self.refuse(f"{line.name} is {array.dtype}; it must be of the result's type, {self.shown(wanted)}")
 
-    def shapes(self, **given: Any) -> list[tuple[tuple, torch.dtype]]:
-        """Shape and type of each result, or an error."""
-        found = self.check(**given)
-        results = (getattr(found, line.name, None) for line in self.results)
-        return [(one.shape, one.dtype) for one in results if one is not None]
-
     def operations(self, **given: Any) -> int:
         """The number of operations of a call."""
         found = Extents(**given)

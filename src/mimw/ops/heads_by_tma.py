@@ -24,7 +24,8 @@ from .tma import every_step_for_tma, padded
 def by_tma(of: Extents, given: tuple[Tensor, ...], view: Callable[[Tensor], Tensor], pays: Callable[[int], bool],
            make: Callable[..., tuple]) -> Callable | None:
     """A function from the given tensors and those of changes to (o, lse); `pays(width)` where copies of heads so wide do."""
-    three, (o, lse), dim, of_values = given[:3], of.empty(given[0]), given[0].shape[-1], given[2].shape[-1]
+    q, k, v = three = given[:3]
+    (o, lse), dim, of_values = of.empty(q), q.shape[-1], v.shape[-1]
     width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
     if width is None:
         return None

@@ -27,7 +27,7 @@ from .plans import Plans, look
 
 
 class Planned:
-    """What an `Operator` runs, if its calls are planned.
+    """The function of an `Operator` whose calls are planned.
 
     args:      make    `make(of, *arguments, *answers)`: the plan
                asks    functions of a tensor whose answers a plan depends on, too
