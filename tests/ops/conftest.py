@@ -13,7 +13,11 @@ def quiet(recwarn):
 def copies(monkeypatch):
     """`copies(module)`: copies for TMA are worth making at any size, and what was planned before is forgotten."""
     def always(module):
+        from mimw.ops.operator import Operator  # needs torch
+        from tests.ops.anew import anew
         monkeypatch.setattr(module, "WORTH_A_COPY", 0)
-        monkeypatch.setattr(module, "_PLANS", type(module._PLANS)(module._plan))
+        if hasattr(module, "_PLANS"):
+            monkeypatch.setattr(module, "_PLANS", type(module._PLANS)(module._plan))
+        anew(monkeypatch, *(one.name for one in vars(module).values() if isinstance(one, Operator) and one.planned is not None))
 
     return always

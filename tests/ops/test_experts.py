@@ -9,7 +9,7 @@ from torch.nn.functional import silu  # noqa: E402
 import mimw.ops.experts_scaled as SCALED  # noqa: E402
 from mimw import ops  # noqa: E402
 from mimw.ops.operator import OPERATORS  # noqa: E402
-from mimw.ops.plans import Plans  # noqa: E402
+from tests.ops.anew import anew  # noqa: E402
 
 bf16, fp32 = torch.bfloat16, torch.float32
 
@@ -125,7 +125,7 @@ def test_fp8_with_scales(monkeypatch):
         monkeypatch.setattr(SCALED, "is_hopper", lambda x, hopper=hopper: hopper)
         found = ops.moe(**given)
         assert (found.double() - expected).norm() <= allowed * expected.norm() and found.dtype == bf16
-        monkeypatch.setattr(SCALED, "_PLANS", Plans(SCALED._plan))
+        anew(monkeypatch, "moe_scaled")
     with pytest.raises(RuntimeError, match="one of them is missing"):
         ops.moe(**given | dict(w_down_scale=None))
     with pytest.raises(RuntimeError, match="inner is 64; with scales inner must be a multiple of 128"):

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
 
 from mimw import ops  # noqa: E402
+from tests.ops.anew import anew  # noqa: E402
 
 bf16, fp32 = torch.bfloat16, torch.float32
 PICKED = sys.modules["mimw.ops.gather_matmul_scatter"]
@@ -34,7 +35,7 @@ def aligned(ids, experts, block):
 def test_moe_align(shape, dtype, hopper, monkeypatch):
     if not hopper:
         monkeypatch.setattr(ALIGN, "is_hopper", lambda x: False)
-        monkeypatch.setattr(ALIGN, "_PLANS", type(ALIGN._PLANS)(ALIGN._plan))
+        anew(monkeypatch, "moe_align")
     ids = torch.randint(0, 5, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
     tokens, experts, length = ops.moe_align(ids, 5, 4)
     wanted, owners, used = aligned(ids, 5, 4)

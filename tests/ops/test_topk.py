@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
 
 from mimw import ops  # noqa: E402
+from tests.ops.anew import anew  # noqa: E402
 
 MODULE = sys.modules["mimw.ops.topk"]
 inf, nan = float("inf"), float("nan")
@@ -47,7 +48,7 @@ def test_nan_infinities_zeros_and_ties(dtype, largest, short, monkeypatch):
     """By radix select and by sorting: NaN of either sign is largest, and of equal ones sorting takes the first."""
     monkeypatch.setattr(MODULE, "SHORT", short)
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
-    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    anew(monkeypatch, "topk")
     x = torch.tensor([[nan, -inf, 1, -0.0, 2, 2, -nan, inf, 0.0, 2], [1, 1, 1, 1, -1, -1, -1, 3, -inf, nan]]).to(dtype)
     x = torch.cat([x, x.flip(-1), x], -1)
     x[0, 6] = torch.tensor(-nan)
@@ -59,7 +60,7 @@ def test_nan_infinities_zeros_and_ties(dtype, largest, short, monkeypatch):
 
 def test_long_rows_are_selected_by_radix(monkeypatch):
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
-    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    anew(monkeypatch, "topk")
     compare(normal(2, 1500), 20)
     compare(normal(1500, 2), 20, 0, False)
 
@@ -67,7 +68,7 @@ def test_long_rows_are_selected_by_radix(monkeypatch):
 def test_very_long_rows_are_streamed(monkeypatch):
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
     monkeypatch.setattr(MODULE.streaming, "streamed", lambda rows, n: n > 1000)
-    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    anew(monkeypatch, "topk")
     x = normal(2, 1500)
     x[0, 7] = float("nan")
     for largest in (True, False):
@@ -80,7 +81,7 @@ def test_of_equal_ones_the_first(monkeypatch, longest, largest, sorted):
     """By the radix select, and by sorting, which does it anyway; NaN are equal to each other."""
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
     monkeypatch.setattr(MODULE, "SHORT", longest)
-    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    anew(monkeypatch, "topk")
     x = torch.randint(0, 4, (3, 900), generator=torch.Generator().manual_seed(0)).float()
     x[1, 100:800] = float("nan")
     values, indices = ops.topk(x, 300, -1, largest, sorted, True)
@@ -92,7 +93,7 @@ def test_of_equal_ones_the_first(monkeypatch, longest, largest, sorted):
 def test_more_than_one_program_sorts(monkeypatch):
     monkeypatch.setattr(MODULE.plain_topk, "LONGEST", 8)
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
-    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    anew(monkeypatch, "topk")
     for largest in (True, False):
         compare(normal(2, 1500), 20, -1, largest)
 
@@ -100,7 +101,7 @@ def test_more_than_one_program_sorts(monkeypatch):
 def test_longer_rows_in_parts(monkeypatch):
     monkeypatch.setattr(MODULE, "LONGEST_ROW", 1100)
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
-    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    anew(monkeypatch, "topk")
     x = normal(1, 2500, dtype=torch.float16)
     assert (ops.topk(x, 3)[1] >= 1100).any()
     compare(x, 3)
@@ -109,7 +110,7 @@ def test_longer_rows_in_parts(monkeypatch):
 
 def test_other_chips_sort_block_by_block(monkeypatch):
     monkeypatch.setattr(MODULE, "is_hopper", lambda x: False)
-    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    anew(monkeypatch, "topk")
     compare(normal(1, 9000), 3)
     compare(normal(1, 5000), 2500)
 

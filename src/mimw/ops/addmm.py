@@ -17,11 +17,11 @@ from torch.nn.functional import gelu, silu
 
 from mimw.kernels import gemm
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, programs, scratch
 from .matmul import FP8, MATMUL, TYPES
 from .operator import LOWER, Operator
-from .plans import Plans, look
+from .planned import Planned
 from .products import matrix_for_tma, rows_for_tma
 
 ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor]] = {
@@ -47,15 +47,9 @@ def addmm(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float =
     return ADDMM(added, a, b, beta, alpha, activation)
 
 
-def _run(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float = 1.0, activation: str | None = None) -> Tensor:
-    exact = is_exact(a)
-    key = look(added), look(a), look(b), beta, alpha, activation, exact
-    return (_PLANS[key] or _PLANS.made(key, added, a, b, beta, alpha, activation, exact))(added, a, b)
-
-
-def _plan(added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float, activation: str | None, exact: bool) -> Callable:
-    result = CONTRACT.check(added=added, a=a, b=b, activation=activation).c
-    shape, dtype = result.shape, result.dtype
+def _plan(of: Extents, added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float, activation: str | None,
+          exact: bool) -> Callable:
+    shape, dtype = of.c.shape, of.c.dtype
     vector = added.dim() < 2 or added.shape[0] == 1 and shape[0] != 1
     if not a.numel() or not b.numel() or exact or not is_hopper(a) or not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16:
         return lambda added, a, b: _composed(added, a, b, beta, alpha, activation, dtype)
@@ -71,8 +65,7 @@ def _plan(added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float, activa
     more = {} if beta == 0 else {"bias": first} if vector else {"residual": first, "beta": beta}
     sizes = gemm.room_for(*shape, a.shape[1], a.itemsize, programs(a), residual="residual" in more)
     more |= dict(zip(("room", "flags"), scratch(a, sizes)))
-    grid, args, meta = gemm.arguments(a, b, c, programs(a), alpha=alpha, activation=activation, **more)
-    launch = Launch(a, gemm.kernel, grid, args, meta)
+    launch = Launch(a, gemm.kernel, *gemm.arguments(a, b, c, programs(a), alpha=alpha, activation=activation, **more))
 
     def plan(added: Tensor, a: Tensor, b: Tensor) -> Tensor:
         c = torch.empty(shape, dtype=dtype, device=a.device)
@@ -88,9 +81,6 @@ def _composed(added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float, ac
     if beta != 0:
         sums = sums + beta * added.float()
     return ACTIVATIONS[activation](sums).to(dtype)
-
-
-_PLANS = Plans(_plan)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -132,4 +122,4 @@ def _slope(x: Tensor, activation: str) -> Tensor:
 
 
 ADDMM = Operator("addmm(Tensor added, Tensor a, Tensor b, float beta=1.0, float alpha=1.0, str? activation=None) -> Tensor",
-                 _run, CONTRACT, _save, _backward, LOWER)
+                 Planned(_plan, is_exact), CONTRACT, _save, _backward, LOWER)

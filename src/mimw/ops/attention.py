@@ -19,14 +19,14 @@ from torch import Tensor
 from mimw.kernels import attention as hopper
 from mimw.kernels import plain_attention
 from mimw.kernels.attention.changes import BOUNDS, HEADS, SOFTCAP
-from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
 from .attention_backward import ATTENTION_BACKWARD, ATTENTION_WITH_BACKWARD, as_four
-from .contract import Contract
-from .launching import Launch, is_exact, is_hopper, programs, zeros
+from .attention_gradients import gradient_of_o, saved
+from .contract import Contract, Extents
+from .heads_by_tma import by_tma
+from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
-from .plans import Plans, look
-from .tma import every_step_for_tma, padded
+from .planned import Planned
 
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
 TENSORS = (
@@ -85,29 +85,19 @@ def _heads(x: Tensor) -> int:
     return x.shape[-3] if x.dim() > 2 else 1
 
 
-def _run_with(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Tensor | None, causal: bool = False,
-              scale: float | None = None, left: int | None = None, right: int | None = None,
-              softcap: float | None = None) -> tuple[Tensor, Tensor]:
-    exact = is_exact(q)
-    key = (look(q), look(k), look(v), sinks is not None and look(sinks), slopes is not None and look(slopes), causal, scale, exact,
-           left, right, softcap)
-    plan = _PLANS[key] or _PLANS.made(key, q, k, v, causal, scale, exact, (left, right), softcap, sinks, slopes)
-    return plan(q, k, v, *(x.float().contiguous() for x in (sinks, slopes) if x is not None))
+def _plan_with(of: Extents, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Tensor | None, causal: bool,
+               scale: float | None, left: int | None, right: int | None, softcap: float | None, exact: bool) -> Callable:
+    plan = _plan(of, q, k, v, causal, scale, exact, (left, right), softcap, sinks, slopes)
+    return lambda q, k, v, *more: plan(q, k, v, *(x.float().contiguous() for x in more if x is not None))
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> tuple[Tensor, Tensor]:
-    exact = is_exact(q)
-    key = look(q), look(k), look(v), causal, scale, exact
-    return (_PLANS[key] or _PLANS.made(key, q, k, v, causal, scale, exact))(q, k, v)
-
-
-def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, exact: bool, window: tuple = (None, None),
-          softcap: float | None = None, sinks: Tensor | None = None, slopes: Tensor | None = None) -> Callable:
+def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, exact: bool,
+          window: tuple = (None, None), softcap: float | None = None, sinks: Tensor | None = None,
+          slopes: Tensor | None = None) -> Callable:
     left, right = window
-    of = CHANGED.check(q=q, k=k, v=v, sinks=sinks, alibi_slopes=slopes, left=left, right=right, softcap=softcap)
-    batch, o, lse = of.front, of.o.empty(q), of.lse.empty(q)
+    batch, (o, lse) = of.front, of.empty(q)
     if lse.numel() == 0 or of.seq_k == 0:
-        return _of_no_keys(o.shape, o.stride(), lse.shape, sinks is not None)
+        return _of_no_keys(of, sinks is not None)
     scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
     views = [as_four(x, batch) for x in (q, k, v)]
     changes = dict(window=window, softcap=softcap, sinks=None if sinks is None else sinks.float().contiguous(),
@@ -117,28 +107,32 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, ex
     fits = (reach is None or k.shape[-2] + reach >= q.shape[-2]) and (
         slopes is None or q.shape[-2] + k.shape[-2] <= hopper.LONGEST_WITH_SLOPES)
     if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
-        if (plan := _by_tma(q, k, v, o, lse, views, batch, causal, scale, changes)) is not None:
+        def make(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, counter: Tensor) -> tuple:
+            rows = as_four(lse.unsqueeze(-1), batch).squeeze(-1)
+            return hopper.kernel, *hopper.arguments(q, k, v, o, rows, counter, programs(q), causal, scale, **changes)
+
+        work = views[0].shape[:3].numel() * k.shape[-2]
+        plan = by_tma(of, (q, k, v), lambda x: as_four(x, batch), lambda width: work * width >= WORTH_A_COPY, make)
+        if plan is not None:
             return plan
     four = as_four(o, batch)
-    grid, args, meta = plain_attention.arguments(*views, four, as_four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact,
-                                             **changes)
-    launch = Launch(q, plain_attention.kernel, grid, args, meta)
+    launch = Launch(q, plain_attention.kernel, *plain_attention.arguments(
+        *views, four, as_four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact, **changes))
     as_is = [view.data_ptr() == x.data_ptr() for view, x in zip(views, (q, k, v))]
-    shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
     def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = q.new_empty_strided(shape, strides), q.new_empty_strided(rows, steps, dtype=torch.float32)
+        o, lse = of.empty(q)
         launch(*(x if same else as_four(x, batch) for x, same in zip((q, k, v), as_is)), o, lse, *more)
         return o, lse
 
     return plan
 
 
-def _of_no_keys(shape: tuple, strides: tuple, rows: tuple, sunk: bool) -> Callable:
+def _of_no_keys(of: Extents, sunk: bool) -> Callable:
     """The plan where queries see nothing but sinks, if there are any."""
 
     def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = q.new_empty_strided(shape, strides).zero_(), q.new_full(rows, float("-inf"), dtype=torch.float32)
+        o, lse = of.o.empty(q).zero_(), of.lse.empty(q).fill_(float("-inf"))
         if sunk:
             lse.copy_(more[0][:, None] if lse.dim() > 1 else more[0])
         return o, lse
@@ -146,88 +140,23 @@ def _of_no_keys(shape: tuple, strides: tuple, rows: tuple, sunk: bool) -> Callab
     return plan
 
 
-def _by_tma(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, views: list[Tensor], batch: tuple, causal: bool, scale: float,
-            changes: dict) -> Callable | None:
-    """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
-    (all_, heads, seq_q, dim), seq_k, of_values = views[0].shape, k.shape[-2], v.shape[-1]
-    width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
-    if width is None:
-        return None
-    of_wide = value_dim(width)
-    widths = width, width, of_wide
-    copies = [x.shape[-1] != wanted or view.data_ptr() != x.data_ptr() or not every_step_for_tma(view)
-              for x, view, wanted in zip((q, k, v), views, widths)]
-    copy_o = of_values != of_wide or not every_step_for_tma(as_four(o, batch))
-    if (any(copies) or copy_o) and all_ * heads * seq_q * seq_k * width < WORTH_A_COPY:
-        return None
-    prepared = [padded(view, wanted) if copy else view for view, copy, wanted in zip(views, copies, widths)]
-    wide = (all_, heads, seq_q, of_wide)
-    target = q.new_empty(wide) if copy_o else as_four(o, batch)
-    rows = as_four(lse.unsqueeze(-1), batch).squeeze(-1)
-    grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale, **changes)
-    launch = Launch(q, hopper.kernel, grid, args, meta)
-    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
-    shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
-
-    def as_it_is(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = q.new_empty_strided(shape, strides), q.new_empty_strided(rows, steps, dtype=torch.float32)
-        launch(q, k, v, o, lse, zeros(o), *more)
-        return o, lse
-
-    if not (any(copies) or copy_o or rests):
-        return as_it_is         # the host's time for the usual call: nothing of it asks what to copy
-
-    def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = q.new_empty_strided(shape, strides), q.new_empty_strided(rows, steps, dtype=torch.float32)
-        target = o.new_empty(wide) if copy_o else o
-        four = *(padded(as_four(x, batch), wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)), target
-        launch(*four, lse, zeros(o), *more, *(four[at] for at in rests))
-        if copy_o:
-            o.copy_(target[..., :of_values].reshape(o.shape))
-        return o, lse
-
-    return plan
+@gradient_of_o
+def _gradients(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
+    return ATTENTION_BACKWARD(do, *ctx.saved_tensors, dlse, *ctx.options)
 
 
-_PLANS = Plans(_plan)
-
-
-def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:3], *output)
-    _, _, _, ctx.causal, ctx.scale = (*inputs, *(False, None)[len(inputs) - 3:])
-    ctx.count = len(inputs)
-    ctx.set_materialize_grads(False)
-
-
-def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
-    q, k, v, o, lse = ctx.saved_tensors
-    if do is None and dlse is None:
-        return (None, ) * ctx.count
-    do = torch.zeros_like(o) if do is None else do
-    return *ATTENTION_BACKWARD(do, q, k, v, o, lse, dlse, ctx.causal, ctx.scale), *[None] * (ctx.count - 3)
-
-
-def _save_with(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:5], *output)
-    ctx.options = (*inputs[5:], *(False, None, None, None, None)[len(inputs) - 5:])
-    ctx.count = len(inputs)
-    ctx.set_materialize_grads(False)
-
-
-def _gradients_with(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
+@gradient_of_o
+def _gradients_with(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
     q, k, v, sinks, slopes, o, lse = ctx.saved_tensors
-    if do is None and dlse is None:
-        return (None, ) * ctx.count
     if ctx.needs_input_grad[4]:
         raise NotImplementedError("mimw::attention_with has no derivative of alibi_slopes: give them detached")
-    do = torch.zeros_like(o) if do is None else do
     *gradients, dsinks = ATTENTION_WITH_BACKWARD(do, q, k, v, o, lse, dlse, sinks, slopes, *ctx.options)
-    return *gradients, None if sinks is None else dsinks, *[None] * (ctx.count - 4)
+    return *gradients, None if sinks is None else dsinks
 
 
 ATTENTION = Operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> (Tensor, Tensor)",
-                     _run, CONTRACT, _save, _gradients, autocast=LOWER)
+                     Planned(_plan, is_exact), CONTRACT, saved(3), _gradients, autocast=LOWER)
 ATTENTION_WITH = Operator(
     "attention_with(Tensor q, Tensor k, Tensor v, Tensor? sinks, Tensor? alibi_slopes, bool causal=False, float? scale=None, "
-    "int? left=None, int? right=None, float? softcap=None) -> (Tensor, Tensor)", _run_with, CHANGED, _save_with, _gradients_with,
-    autocast=LOWER)
+    "int? left=None, int? right=None, float? softcap=None) -> (Tensor, Tensor)", Planned(_plan_with, is_exact), CHANGED, saved(5),
+    _gradients_with, autocast=LOWER)

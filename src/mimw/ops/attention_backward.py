@@ -21,10 +21,10 @@ from mimw.kernels import wide_attention_backward as wide
 from mimw.kernels.attention import LONGEST_WITH_SLOPES
 from mimw.kernels.attention_backward.configs import HEAD_DIMS
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_hopper
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 from .tma import every_step_for_tma, padded
 
 TENSORS = (
@@ -37,26 +37,33 @@ CHANGED = Contract("attention_backward", *TENSORS, "sinks?: any (of_sinks)", "->
 QUERIES = 1024      # at a time, by torch's products: of so many the scores are in memory
 
 
-def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None = None, causal: bool = False,
-         scale: float | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    one_order = torch.are_deterministic_algorithms_enabled()
-    key = *map(look, (do, q, k, v, o)), dlse is None, causal, scale, one_order
-    plan = _PLANS[key] or _PLANS.made(key, do, q, k, v, o, lse, dlse, causal, scale, one_order)
-    return plan(do, q, k, v, o, lse, dlse)[:3]
+def one_order(x: Tensor) -> bool:
+    """True if sums are to have the same bits in every run."""
+    return torch.are_deterministic_algorithms_enabled()
 
 
-def _run_with(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None = None,
-              sinks: Tensor | None = None, slopes: Tensor | None = None, causal: bool = False, scale: float | None = None,
-              left: int | None = None, right: int | None = None,
-              softcap: float | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    one_order = torch.are_deterministic_algorithms_enabled()
-    key = (*map(look, (do, q, k, v, o)), dlse is None, causal, scale, one_order, sinks is not None and look(sinks),
-           slopes is not None and look(slopes), left, right, softcap)
-    slopes = None if slopes is None else slopes.float().contiguous()
-    plan = _PLANS[key] or _PLANS.made(key, do, q, k, v, o, lse, dlse, causal, scale, one_order, (left, right), softcap, sinks,
-                                      slopes)
-    *gradients, dsinks = plan(do, q, k, v, o, lse, dlse, sinks, slopes)
-    return *gradients, lse.new_empty(0) if sinks is None else dsinks.to(sinks.dtype)
+def _plan_of_three(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None,
+                   causal: bool, scale: float | None, one_order: bool) -> Callable:
+    plan = _plan(do, q, k, v, o, lse, dlse, causal, scale, one_order)
+    return lambda *tensors: plan(*tensors)[:3]
+
+
+def _plan_with(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None,
+               sinks: Tensor | None, slopes: Tensor | None, causal: bool, scale: float | None, left: int | None, right: int | None,
+               softcap: float | None, one_order: bool) -> Callable:
+    made = _plan(do, q, k, v, o, lse, dlse, causal, scale, one_order, (left, right), softcap, sinks, floats(slopes))
+
+    def plan(*tensors: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        *given, lse, dlse, sinks, slopes = tensors
+        *gradients, dsinks = made(*given, lse, dlse, sinks, floats(slopes))
+        return *gradients, lse.new_empty(0) if sinks is None else dsinks.to(sinks.dtype)
+
+    return plan
+
+
+def floats(slopes: Tensor | None) -> Tensor | None:
+    """The slopes as kernels read them."""
+    return None if slopes is None else slopes.float().contiguous()
 
 
 def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool,
@@ -191,12 +198,10 @@ def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tenso
     return *found, None if sinks is None else of_sinks(sinks, lse, deltas)
 
 
-_PLANS = Plans(_plan)
-
 ATTENTION_BACKWARD = Operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse=None, bool causal=False, "
-    "float? scale=None) -> (Tensor, Tensor, Tensor)", _run, CONTRACT)
+    "float? scale=None) -> (Tensor, Tensor, Tensor)", Planned(_plan_of_three, one_order), CONTRACT)
 ATTENTION_WITH_BACKWARD = Operator(
     "attention_with_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, Tensor? sinks, "
     "Tensor? alibi_slopes, bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None) "
-    "-> (Tensor, Tensor, Tensor, Tensor)", _run_with, CHANGED)
+    "-> (Tensor, Tensor, Tensor, Tensor)", Planned(_plan_with, one_order), CHANGED)

@@ -22,10 +22,10 @@ from mimw.kernels import plain_attention_decode as plain
 from mimw.kernels.attention.changes import HEADS, LEFT, SOFTCAP
 from mimw.kernels.attention_decode.configs import HEAD_DIMS, PAGES
 
-from .contract import Contract
-from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, zeros
+from .contract import Contract, Extents
+from .launching import Launch, has_e4m3, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
-from .plans import Plans, look
+from .planned import Planned
 
 E4M3 = torch.float8_e4m3fn
 CONTRACT = Contract(
@@ -93,25 +93,13 @@ def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens:
     return (o, lse) if return_lse else o
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None,
-         k_scale: Tensor | None = None, v_scale: Tensor | None = None, scale: float | None = None, left: int | None = None,
-         softcap: float | None = None, splits: int | None = None) -> tuple[Tensor, Tensor]:
-    options, others = (scale, left, softcap, splits, is_exact(q)), (table, sinks, k_scale, v_scale)
-    key = (look(q), look(k), look(v), look(lengths), *[x is not None and look(x) for x in others], *options)
-    plan = _PLANS[key] or _PLANS.made(key, q, k, v, lengths, *others, *options)
-    return plan(q, k, v, lengths, *others)
-
-
-def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, k_scale: Tensor | None,
-          v_scale: Tensor | None, scale: float | None, left: int | None, softcap: float | None, splits: int | None,
-          exact: bool) -> Callable:
-    of = CONTRACT.check(q=q, k_cache=k, v_cache=v, cache_seqlens=lengths, page_table=table, sinks=sinks, k_scale=k_scale,
-                        v_scale=v_scale, left=left, softcap=softcap, splits=splits)
-    o, lse = of.o.empty(q), of.lse.empty(q)
+def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None,
+          k_scale: Tensor | None, v_scale: Tensor | None, scale: float | None, left: int | None, softcap: float | None,
+          splits: int | None, exact: bool) -> Callable:
+    o, lse = of.empty(q)
     capacity = k.shape[1] * (1 if table is None else table.shape[1])
-    shape, rows = tuple(o.shape), tuple(lse.shape)
     if o.numel() == 0 or capacity == 0 or k.shape[0] == 0:
-        return lambda q, *rest: (q.new_zeros(shape), _of_no_keys(q.new_empty(rows, dtype=torch.float32), rest[-3]))
+        return lambda q, *rest: (of.o.empty(q).zero_(), _of_no_keys(of.lse.empty(q), rest[-3]))
     if k.dtype is E4M3 and not has_e4m3(q):
         raise NotImplementedError("attention_decode: caches of e4m3 need an sm_89 or later")
     small = lengths, table, sinks, k_scale, v_scale
@@ -136,13 +124,13 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
     launches = [Launch(q, *one) for one in made]
     flagged = by_tma and _is_among(flags, made)
     size = 0 if room is None else room.shape[0]
-    steps, row_steps, paged, sunk = contiguous(shape), contiguous(rows), table is not None, sinks is not None
+    paged, sunk = table is not None, sinks is not None
 
     def plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, k_scale: Tensor | None,
              v_scale: Tensor | None) -> tuple[Tensor, Tensor]:
         if not as_is:
             lengths, table, sinks, k_scale, v_scale = _ready(lengths, table, sinks, k_scale, v_scale)
-        o, lse = q.new_empty_strided(shape, steps), q.new_empty_strided(rows, row_steps, dtype=torch.float32)
+        o, lse = of.empty(q)
         room = (q.new_empty_strided((size, ), (1, ), dtype=torch.float32), ) if size else ()
         logits = (sinks, ) if sunk else ()
         pages = (table, ) if paged else ()
@@ -183,9 +171,7 @@ def _tma_reads(cache: Tensor) -> bool:
                     for step, extent in zip(cache.stride()[:3], cache.shape)))
 
 
-_PLANS = Plans(_plan)
-
 ATTENTION_DECODE = Operator(
     "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor cache_seqlens, Tensor? page_table, Tensor? sinks, "
     "Tensor? k_scale=None, Tensor? v_scale=None, float? scale=None, int? left=None, float? softcap=None, int? splits=None) "
-    "-> (Tensor, Tensor)", _run, CONTRACT, autocast=LOWER, kept=("k_scale", "v_scale"))
+    "-> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT, autocast=LOWER, kept=("k_scale", "v_scale"))

@@ -19,14 +19,14 @@ from torch import Tensor
 from mimw.kernels import attention_varlen as hopper
 from mimw.kernels import plain_attention
 from mimw.kernels.attention.changes import BOUNDS, SOFTCAP
-from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
+from .attention_gradients import gradient_of_o, saved
 from .attention_varlen_backward import ATTENTION_VARLEN_BACKWARD, rounded
-from .contract import Contract
-from .launching import Launch, is_exact, is_hopper, programs, zeros
+from .contract import Contract, Extents
+from .heads_by_tma import by_tma
+from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
-from .plans import Plans, look
-from .tma import every_step_for_tma, padded
+from .planned import Planned
 
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
 CONTRACT = Contract(
@@ -74,109 +74,61 @@ def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_s
     return (o, lse) if return_lse else o
 
 
-def _results(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """o and lse, empty."""
-    return q.new_empty(q.shape[0], q.shape[1], v.shape[2]), q.new_empty(q.shape[1], q.shape[0], dtype=torch.float32)
+def _plan(*given) -> Callable:
+    plan = _plan_of_kernels(*given)
+    return lambda q, k, v, cu_q, cu_k, *more: plan(q, k, v, cu_q.contiguous(), cu_k.contiguous(),
+                                                   *(x.float().contiguous() for x in more if x is not None))
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None, max_q: int,
-         max_k: int, causal: bool = False, scale: float | None = None, left: int | None = None, right: int | None = None,
-         softcap: float | None = None) -> tuple[Tensor, Tensor]:
-    exact = is_exact(q)
-    # The longest lengths only bound what is looked at: rounded up, more calls look alike.
-    longest = rounded(max_q), rounded(max_k)
-    key = (*map(look, (q, k, v, cu_q, cu_k)), sinks is not None and look(sinks), slopes is not None and look(slopes), longest,
-           causal, scale, left, right, softcap, exact)
-    plan = _PLANS[key]
-    if plan is None:
-        CONTRACT.check(q=q, k=k, v=v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, sinks=sinks, alibi_slopes=slopes, max_seqlen_q=max_q,
-                       max_seqlen_k=max_k, left=left, right=right, softcap=softcap)
-        plan = _PLANS.made(key, q, k, v, cu_q, cu_k, sinks, slopes, longest, causal, scale, (left, right), softcap, exact)
-    return plan(q, k, v, cu_q.contiguous(), cu_k.contiguous(), *(x.float().contiguous() for x in (sinks, slopes) if x is not None))
-
-
-def _plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None,
-          longest: tuple[int, int], causal: bool, scale: float | None, window: tuple, softcap: float | None,
-          exact: bool) -> Callable:
-    if 0 in q.shape[:2] or cu_q.shape[0] == 1 or longest[0] == 0:
-        return lambda q, k, v, *_: _results(q, v)
+def _plan_of_kernels(
+        of: Extents, q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None,
+        max_q: int, max_k: int, causal: bool, scale: float | None, left: int | None, right: int | None, softcap: float | None,
+        exact: bool) -> Callable:
+    longest, window = (max_q, max_k), (left, right)
+    if 0 in q.shape[:2] or cu_q.shape[0] == 1 or max_q == 0:
+        return lambda q, *_: of.empty(q)
     scale = 1 / sqrt(q.shape[2]) if scale is None else scale
     cu_q, cu_k = cu_q.contiguous(), cu_k.contiguous()
     changes = dict(window=window, softcap=softcap, sinks=None if sinks is None else sinks.float().contiguous(),
                    slopes=None if slopes is None else slopes.float().contiguous())
     near = slopes is None or sum(longest) <= hopper.LONGEST_WITH_SLOPES
     if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and near and k.shape[0] and max(len(q), len(k)) < hopper.FAR:
-        if (plan := _by_tma(q, k, v, cu_q, cu_k, longest, causal, scale, changes)) is not None:
+        def make(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, counter: Tensor) -> tuple:
+            return hopper.kernel, *hopper.arguments(q, k, v, o, lse, cu_q, cu_k, counter, programs(q), *longest, causal, scale,
+                                                    **changes)
+
+        work = len(q) * q.shape[1] * (len(k) // (len(cu_q) - 1))
+        plan = by_tma(of, (q, k, v, cu_q, cu_k), lambda x: x, lambda width: work * width >= WORTH_A_COPY, make)
+        if plan is not None:
             return plan
-    o, lse = _results(q, v)
-    grid, args, meta = plain_attention.packed_arguments(q, k, v, o, lse, cu_q, cu_k, *longest, causal, scale, exact, **changes)
-    launch = Launch(q, plain_attention.kernel, grid, args, meta)
+    o, lse = of.empty(q)
+    launch = Launch(q, plain_attention.kernel, *plain_attention.packed_arguments(
+        q, k, v, o, lse, cu_q, cu_k, *longest, causal, scale, exact, **changes))
 
     def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = _results(q, v)
+        o, lse = of.empty(q)
         launch(q, k, v, o, lse, *more, cu_q, cu_k)
         return o, lse
 
     return plan
 
 
-def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest: tuple[int, int], causal: bool, scale: float,
-            changes: dict) -> Callable | None:
-    """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
-    (total_q, heads, dim), of_values = q.shape, v.shape[2]
-    width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
-    if width is None:
-        return None
-    of_wide = value_dim(width)
-    widths = width, width, of_wide
-    copies = [x.shape[2] != wanted or not every_step_for_tma(x) for x, wanted in zip((q, k, v), widths)]
-    o, lse = _results(q, v)
-    copy_o = of_values != of_wide
-    if (any(copies) or copy_o) and heads * total_q * (k.shape[0] // (cu_q.shape[0] - 1)) * width < WORTH_A_COPY:
-        return None
-    prepared = [padded(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)]
-    wide = total_q, heads, of_wide
-    grid, args, meta = hopper.arguments(*prepared, q.new_empty(wide), lse, cu_q, cu_k, zeros(q), programs(q), *longest, causal,
-                                        scale, **changes)
-    launch = Launch(q, hopper.kernel, grid, args, meta)
-    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
-
-    def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = _results(q, v)
-        three = (padded(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths))
-        target = o.new_empty(wide) if copy_o else o
-        four = *three, target
-        launch(*four, lse, cu_q, cu_k, zeros(o), *more, *(four[at] for at in rests))
-        if copy_o:
-            o.copy_(target[..., :of_values])
-        return o, lse
-
-    return plan
-
-
-_PLANS = Plans(_plan)
-
-
 def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    *_, slopes = tensors = inputs[:7]
+    *_, slopes = inputs[:7]
     if slopes is not None and slopes.requires_grad:
         raise NotImplementedError("attention_varlen: alibi_slopes have no derivative; detach them")
-    ctx.save_for_backward(*tensors, *output)
-    ctx.longest, ctx.options, ctx.count = inputs[7:9], inputs[9:], len(inputs)
-    ctx.set_materialize_grads(False)
+    saved(7)(ctx, inputs, output)
 
 
-def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
+@gradient_of_o
+def _gradients(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
     q, k, v, cu_q, cu_k, sinks, slopes, o, lse = ctx.saved_tensors
-    if do is None and dlse is None:
-        return (None, ) * ctx.count
-    do = torch.zeros_like(o) if do is None else do
-    dq, dk, dv, dsinks = ATTENTION_VARLEN_BACKWARD(do, q, k, v, o, lse, cu_q, cu_k, dlse, sinks, slopes, *ctx.longest,
-                                                   *ctx.options)
-    return dq, dk, dv, None, None, None if sinks is None else dsinks, *[None] * (ctx.count - 6)
+    dq, dk, dv, dsinks = ATTENTION_VARLEN_BACKWARD(do, q, k, v, o, lse, cu_q, cu_k, dlse, sinks, slopes, *ctx.options)
+    return dq, dk, dv, None, None, None if sinks is None else dsinks
 
 
 ATTENTION_VARLEN = Operator(
     "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? sinks, Tensor? alibi_slopes, "
     "SymInt max_seqlen_q, SymInt max_seqlen_k, bool causal=False, float? scale=None, int? left=None, int? right=None, "
-    "float? softcap=None) -> (Tensor, Tensor)", _run, CONTRACT, _save, _gradients, autocast=LOWER)
+    "float? softcap=None) -> (Tensor, Tensor)",
+    Planned(_plan, is_exact, rounds=dict(max_seqlen_q=rounded, max_seqlen_k=rounded)), CONTRACT, _save, _gradients, LOWER)

@@ -23,11 +23,11 @@ from mimw.kernels.attention_backward.configs import HEAD_DIMS
 from mimw.kernels.attention_varlen import FAR, LONGEST_WITH_SLOPES
 from mimw.kernels.wide_attention_backward import WIDEST
 
-from .attention_backward import of_sinks
-from .contract import Contract
+from .attention_backward import floats, of_sinks, one_order
+from .contract import Contract, Extents
 from .launching import Launch, is_amd, is_exact, is_hopper
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 from .tma import every_step_for_tma, padded
 
 CONTRACT = Contract(
@@ -41,28 +41,27 @@ WORTH_A_COPY = 1 << 34  # products from which copying for TMA costs less than th
 
 def rounded(length: int) -> int:
     """A bound of lengths, as a power of two: calls whose longest sequences differ a little have one plan."""
-    return 1 << (length - 1).bit_length() if length else 0
+    return 1 << (length - 1).bit_length() if length > 0 else length
 
 
-def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, cu_q: Tensor, cu_k: Tensor, dlse: Tensor | None,
-         sinks: Tensor | None, slopes: Tensor | None, max_q: int, max_k: int, causal: bool = False, scale: float | None = None,
-         left: int | None = None, right: int | None = None, softcap: float | None = None) -> tuple[Tensor, ...]:
-    exact, max_q, max_k = is_exact(q), rounded(max_q), rounded(max_k)
-    one_order = torch.are_deterministic_algorithms_enabled()
-    key = (*map(look, (do, q, k, v, o, cu_q, cu_k)), dlse is None, slopes is not None and look(slopes), max_q, max_k, causal, scale,
-           left, right, softcap, exact, one_order)
-    plan = _PLANS[key] or _PLANS.made(key, do, q, k, v, o, lse, dlse, cu_q, cu_k, slopes, max_q, max_k, causal, scale,
-                                      (left, right), softcap, exact, one_order)
-    *gradients, dsinks = plan(do, q, k, v, o, lse, dlse, cu_q.contiguous(), cu_k.contiguous(), sinks,
-                              None if slopes is None else slopes.float().contiguous())
-    return *gradients, q.new_empty(0) if sinks is None else dsinks.to(sinks.dtype)
+def _plan(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, cu_q: Tensor, cu_k: Tensor,
+          dlse: Tensor | None, sinks: Tensor | None, slopes: Tensor | None, *options) -> Callable:
+    made = _plan_of_kernels(do, q, k, v, o, lse, dlse, cu_q, cu_k, slopes, *options)
+
+    def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, cu_q: Tensor, cu_k: Tensor, dlse: Tensor | None,
+             sinks: Tensor | None, slopes: Tensor | None) -> tuple[Tensor, ...]:
+        *gradients, dsinks = made(do, q, k, v, o, lse, dlse, cu_q.contiguous(), cu_k.contiguous(), sinks, floats(slopes))
+        return *gradients, q.new_empty(0) if sinks is None else dsinks.to(sinks.dtype)
+
+    return plan
 
 
-def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
-          slopes: Tensor | None, max_q: int, max_k: int, causal: bool, scale: float | None, window: tuple, softcap: float | None,
-          exact: bool, one_order: bool) -> Callable:
+def _plan_of_kernels(
+        do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
+        slopes: Tensor | None, max_q: int, max_k: int, causal: bool, scale: float | None, left: int | None, right: int | None,
+        softcap: float | None, exact: bool, one_order: bool) -> Callable:
     """A function from (do, q, k, v, o, lse, dlse, cu_q, cu_k, sinks, slopes) to (dq, dk, dv, gradient of the sinks or None)."""
-    changes = dict(window=window, softcap=softcap, slopes=None if slopes is None else slopes.float().contiguous())
+    changes = dict(window=(left, right), softcap=softcap, slopes=floats(slopes))
     starts = cu_q.contiguous(), cu_k.contiguous()
     if 0 in (*q.shape, *k.shape, *v.shape, max_q, max_k) or cu_q.shape[0] == 1:
         return _by_plain_triton([])
@@ -146,10 +145,9 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     return plan
 
 
-_PLANS = Plans(_plan)
-
 ATTENTION_VARLEN_BACKWARD = Operator(
     "attention_varlen_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor cu_seqlens_q, "
     "Tensor cu_seqlens_k, Tensor? dlse, Tensor? sinks, Tensor? alibi_slopes, SymInt max_seqlen_q, SymInt max_seqlen_k, "
     "bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None) "
-    "-> (Tensor, Tensor, Tensor, Tensor)", _run, CONTRACT)
+    "-> (Tensor, Tensor, Tensor, Tensor)",
+    Planned(_plan, is_exact, one_order, of="q", rounds=dict(max_seqlen_q=rounded, max_seqlen_k=rounded)), CONTRACT)

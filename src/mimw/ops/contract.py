@@ -6,6 +6,7 @@ Input: the operator's name, and lines as `mimw.kernels.contract` has them, with 
                       "-> c: out_dtype|=a (..., m, n)", flops="2 * prod(front) * m * n * k")
     of = MATMUL.check(a=a, b=b, out_dtype=None)     RuntimeError, or NotImplementedError for other types
     of.c.shape, of.c.dtype, of.c.empty(a)           the result's, of tensors with data or without
+    of.empty(a)                                     all results, without content: a tensor, or a tuple of several
     MATMUL.fake(a=a, b=b, out_dtype=None)           empty results, for `Operator(..., contract=MATMUL)`
 
 The types of a result are tried in turn: an option that is given, =a for a's type unless that is fp8 and others follow, =x+y for
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -33,15 +34,18 @@ from mimw.kernels.contract.types import FP8, are_named, named, of
 
 @dataclass(frozen=True)
 class Result:
-    """Shape and type of a result, and how it lies."""
+    """Shape and type of a result, and how it lies: as a word says, or by its strides."""
 
     shape: tuple
     dtype: torch.dtype
     lies: str = ""
     like: Tensor | None = None
+    strides: tuple[int, ...] | None = None
 
     def empty(self, on: Tensor) -> Tensor:
         """The result without content, where `on` is."""
+        if self.strides is not None:        # by these torch takes half the time
+            return on.new_empty_strided(self.shape, self.strides, dtype=self.dtype)
         if self.lies == "like" and self.like is None:
             return on.new_empty(0, dtype=self.dtype)
         if self.lies == "like":
@@ -53,6 +57,18 @@ class Result:
             batch, heads, length, dim = self.shape
             return on.new_empty((batch, length, heads, dim), dtype=self.dtype).transpose(1, 2)
         return on.new_empty(self.shape, dtype=self.dtype)
+
+
+def _with_results(found: Extents, results: dict[str, Result]) -> Extents:
+    vars(found).update(results, empty=partial(_empty, tuple(results.values())))
+    return found
+
+
+def _empty(results: tuple[Result, ...], on: Tensor) -> Any:
+    """Results without content: one tensor, a tuple of several, None of none."""
+    if len(results) == 1:
+        return results[0].empty(on)
+    return tuple([one.empty(on) for one in results]) or None
 
 
 def _turned(x: Tensor) -> bool:
@@ -103,17 +119,22 @@ class Contract(kernels.Contract):
         found = super().check(**given)
         if self.also is not None:
             self.also(found, given)
-        for line in self.results:
-            if not line.optional or given.get(line.memory.removeprefix("with ")) is not None:
-                setattr(found, line.name, self._result(line, given, found))
-        return found
+        return _with_results(found, {line.name: self._result(line, given, found) for line in self.results if not line.optional
+                                     or given.get(line.memory.removeprefix("with ")) is not None})
+
+    def planned(self, **given: Any) -> Extents:
+        """`check` for a plan, which is kept: results by shape and strides, and no tensor."""
+        checked, on = self.check(**given), self._first(given)
+        found = Extents(**{name: value for name, value in vars(checked).items() if not isinstance(value, Tensor)})
+        made = {line.name: getattr(found, line.name).empty(on) for line in self.results if hasattr(found, line.name)}
+        return _with_results(found, {name: Result(tuple(one.shape), one.dtype, strides=one.stride()) for name, one in made.items()})
 
     def fake(self, **given: Any) -> Any:
         """Empty results of a call, or an error: one tensor, a tuple of several, None of none."""
-        found = self.check(**given)
-        on = next(given[one.name] for one in self.tensors if given.get(one.name) is not None)
-        made = tuple(getattr(found, line.name).empty(on) for line in self.results if hasattr(found, line.name))
-        return made if len(made) > 1 else next(iter(made), None)
+        return self.check(**given).empty(self._first(given))
+
+    def _first(self, given: dict[str, Any]) -> Tensor:
+        return next(given[one.name] for one in self.tensors if given.get(one.name) is not None)
 
     def _check_type(self, line: kernels.Tensor, array: Tensor, tensors: dict[str, Tensor]) -> None:
         result = next((one for one in self.results if one.name == line.like), None)
@@ -121,12 +142,6 @@ class Contract(kernels.Contract):
             super()._check_type(line, array, tensors)
         elif (wanted := self._type_of(result.words.split("|"), tensors)) != of(array):
             self.refuse(f"{line.name} is {array.dtype}; it must be of the result's type, {self.shown(wanted)}")
-
-    def shapes(self, **given: Any) -> list[tuple[tuple, torch.dtype]]:
-        """Shape and type of each result, or an error."""
-        found = self.check(**given)
-        results = (getattr(found, line.name, None) for line in self.results)
-        return [(one.shape, one.dtype) for one in results if one is not None]
 
     def operations(self, **given: Any) -> int:
         """The number of operations of a call."""

@@ -18,10 +18,10 @@ from mimw.kernels import cross_entropy as library
 from mimw.kernels.norm.configs import plain_configuration
 from mimw.runtime.in_place import refuse_leaves, refuse_overlaps
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_hopper, programs
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 TENSORS = "logits: float (rows, classes)", "target: int (rows)", "classes > 0 -- there must be one class at least"
 RESULTS = "-> losses: fp32 (rows)", "-> lse: fp32 (rows)"
@@ -145,33 +145,23 @@ def _columns(x: Tensor) -> Tensor:
     return x if x.shape[1] == 1 or x.stride(1) == 1 else x.contiguous()
 
 
-def _run(logits: Tensor, target: Tensor, *options) -> tuple[Tensor, Tensor]:
-    return _launched(logits, target, None, False, *options)
+def _plan_in_place(of: Extents, logits: Tensor, target: Tensor, count: Tensor | None, *options) -> Callable:
+    return _plan(of, logits, target, *options, in_place=True, count=count)
 
 
-def _run_in_place(logits: Tensor, target: Tensor, count: Tensor | None, *options) -> tuple[Tensor, Tensor]:
-    return _launched(logits, target, count, True, *options)
-
-
-def _launched(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, *options) -> tuple[Tensor, Tensor]:
-    key = look(logits), look(target), count is None, in_place, options
-    return (_PLANS[key] or _PLANS.made(key, logits, target, count, in_place, *options))(logits, target, count)
-
-
-def _plan(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, ignored: int, smoothing: float,
-          z: float) -> Callable:
-    losses, lse = WRITTEN.fake(logits=logits, target=target, count=count)
+def _plan(of: Extents, logits: Tensor, target: Tensor, ignored: int, smoothing: float, z: float, in_place: bool = False,
+          count: Tensor | None = None) -> Callable:
+    losses, lse = of.empty(logits)
     if logits.shape[0] == 0:
-        return lambda logits, *_: tuple(logits.new_empty(0, dtype=torch.float32) for _ in range(2))
+        return lambda logits, *_: of.empty(logits)
     x, places = _columns(logits), target.contiguous()
     moved = x.data_ptr() != logits.data_ptr()
     chosen = None if is_hopper(logits) else plain_configuration(*x.shape)
     launch = Launch(logits, *library.arguments(x, places, losses, lse, x if in_place else None, count, 1.0, smoothing, z, ignored,
                                                chosen))
-    rows = logits.shape[0]
 
-    def plan(logits: Tensor, target: Tensor, count: Tensor | None) -> tuple[Tensor, Tensor]:
-        losses, lse = logits.new_empty(rows, dtype=torch.float32), logits.new_empty(rows, dtype=torch.float32)
+    def plan(logits: Tensor, target: Tensor, count: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        losses, lse = of.empty(logits)
         x = _columns(logits) if moved else logits
         launch(x, target.contiguous(), losses, lse, *((x, ) if in_place else ()), *(() if count is None else (count, )))
         if in_place and moved:
@@ -181,28 +171,19 @@ def _plan(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, 
     return plan
 
 
-_PLANS = Plans(_plan)
+def _plan_gradient_in_place(*given) -> Callable:
+    gradient = _plan_gradient(*given, in_place=True)
+
+    def plan(logits: Tensor, *given) -> None:
+        dx = gradient(logits, *given)
+        if dx.data_ptr() != logits.data_ptr():
+            logits.copy_(dx)
+
+    return plan
 
 
-def _run_backward(*given) -> Tensor:
-    return _gradient(False, *given)
-
-
-def _run_backward_in_place(logits: Tensor, *given) -> None:
-    dx = _gradient(True, logits, *given)
-    if dx.data_ptr() != logits.data_ptr():
-        logits.copy_(dx)
-
-
-def _gradient(in_place: bool, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, *options) -> Tensor:
-    key = in_place, look(logits), look(target), look(lse), look(dlosses), options
-    return (_GRADIENT_PLANS[key] or _GRADIENT_PLANS.made(key, in_place, logits, target, lse, dlosses, *options))(
-        logits, target, lse, dlosses)
-
-
-def _plan_gradient(in_place: bool, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, ignored: int, smoothing: float,
-                   z: float) -> Callable:
-    GRADIENT.check(logits=logits, target=target, lse=lse, dlosses=dlosses)
+def _plan_gradient(of: Extents, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, ignored: int, smoothing: float,
+                   z: float, in_place: bool = False) -> Callable:
     if logits.shape[0] == 0:
         return lambda logits, *_: logits.new_empty(logits.shape)
     x = _columns(logits)
@@ -218,16 +199,8 @@ def _plan_gradient(in_place: bool, logits: Tensor, target: Tensor, lse: Tensor, 
     return plan
 
 
-_GRADIENT_PLANS = Plans(_plan_gradient)
-
-
-def _scale(x: Tensor, factors: Tensor) -> None:
-    if x.numel():
-        key = look(x), look(factors)
-        (_SCALE_PLANS[key] or _SCALE_PLANS.made(key, x, factors))(x, factors)
-
-
-_SCALE_PLANS = Plans(lambda x, factors: Launch(x, *library.scale_arguments(x, factors, programs(x))))
+def _plan_scale(of: Extents, x: Tensor, factors: Tensor) -> Callable:
+    return Launch(x, *library.scale_arguments(x, factors, programs(x))) if x.numel() else lambda x, factors: None
 
 
 def _save(ctx, inputs, output) -> None:
@@ -238,11 +211,11 @@ def _save(ctx, inputs, output) -> None:
 
 _OPTIONS = "int ignored, float smoothing, float z"
 BACKWARD = Operator(f"cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dlosses, {_OPTIONS}) -> Tensor",
-                    _run_backward, GRADIENT)
+                    Planned(_plan_gradient), GRADIENT)
 BACKWARD_IN_PLACE = Operator("cross_entropy_backward_(Tensor(a!) logits, Tensor target, Tensor lse, Tensor dlosses, "
-                             f"{_OPTIONS}) -> ()", _run_backward_in_place, IN_GRADIENT)
-CROSS_ENTROPY = Operator(f"cross_entropy(Tensor logits, Tensor target, {_OPTIONS}) -> (Tensor, Tensor)", _run, CONTRACT, _save,
-                         lambda ctx, dlosses, _: (BACKWARD(*ctx.saved_tensors, dlosses, *ctx.options), *[None] * 4))
+                             f"{_OPTIONS}) -> ()", Planned(_plan_gradient_in_place), IN_GRADIENT)
+CROSS_ENTROPY = Operator(f"cross_entropy(Tensor logits, Tensor target, {_OPTIONS}) -> (Tensor, Tensor)", Planned(_plan), CONTRACT,
+                         _save, lambda ctx, dlosses, _: BACKWARD(*ctx.saved_tensors, dlosses, *ctx.options))
 IN_PLACE = Operator(f"cross_entropy_(Tensor(a!) logits, Tensor target, Tensor? count, {_OPTIONS}) -> (Tensor, Tensor)",
-                    _run_in_place, WRITTEN)
-SCALE = Operator("scale_rows_(Tensor(a!) x, Tensor factors) -> ()", _scale, SCALED)
+                    Planned(_plan_in_place), WRITTEN)
+SCALE = Operator("scale_rows_(Tensor(a!) x, Tensor factors) -> ()", Planned(_plan_scale), SCALED)

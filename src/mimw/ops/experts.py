@@ -3,26 +3,27 @@
 Input: tokens, the experts' matrices, and for each token its experts and their weights. Output: a row for each token. For example:
 
     MOE(x, w_gate_up, w_down, expert_ids, expert_weights)       the same as torch.ops.mimw.moe(...)
-    planned(arrays, 3, rooms, make)                             the call of some launches that need rooms
+    arrays_for(of, rooms, names)(x, ...)                        the arrays of a call by name
     composed(x, w_gate_up, w_down, expert_ids, expert_weights)  by the operators of the parts
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
 from mimw.kernels import moe as library
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .grouped_matmul import GROUPED, PER_GROUP
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import is_exact, is_hopper, programs
 from .moe_align import MOST_EXPERTS
 from .operator import LOWER, Operator
-from .plans import Plans, look
+from .planned import Planned
 from .products import rows_for_tma
+from .steps import in_steps
 from .swiglu import SWIGLU, SWIGLU_BACKWARD
 
 ACTIVATION = "offered: activation in ('swiglu', ) -- it may be 'swiglu'; for others compose grouped_matmul"
@@ -35,60 +36,37 @@ CONTRACT = Contract(
     "-> out: =x (tokens, hidden)", flops=FLOPS)
 
 
-def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str = "swiglu") -> Tensor:
-    exact, x = is_exact(x), x if x.stride(-1) == 1 else x.contiguous()
-    key = look(x), look(w_gate_up), look(w_down), look(ids), look(weights), activation, exact
-    return (_PLANS[key] or _PLANS.made(key, x, w_gate_up, w_down, ids, weights, activation, exact))(
-        x, w_gate_up, w_down, ids, weights)
-
-
-def _plan(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str, exact: bool) -> Callable:
-    of = CONTRACT.check(x=x, w_gate_up=w_gate_up, w_down=w_down, expert_ids=ids, expert_weights=weights, activation=activation)
+def _plan(of: Extents, x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str,
+          exact: bool) -> Callable:
     experts, hidden, inner, tokens, k = of.experts, of.hidden, of.inner, of.tokens, of.k
     if 0 in (tokens, k, hidden, inner):
-        return lambda x, *_: torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+        return lambda x, *_: of.empty(x).zero_()
     aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden * x.itemsize % 16 == inner * x.itemsize % 16 == 0
     if exact or not is_hopper(x) or not aligned or experts > MOST_EXPERTS or tokens * k + experts * 256 >= 1 << 31:
         return composed
     shapes = library.room_for(tokens, k, experts, inner, hidden)
-    types = {name: x.dtype if name in ("inner", "rows") else torch.int32 for name in shapes}
-    make = lambda given, out, work: library.launches(*given, out, work, programs(x))  # noqa: E731
-    return planned((x, w_gate_up, w_down, ids, weights), 3, {name: (shape, types[name]) for name, shape in shapes.items()}, make)
+    rooms = {name: (shape, x.dtype if name in ("inner", "rows") else torch.int32) for name, shape in shapes.items()}
+    names = "x", "w_gate_up", "w_down", "expert_ids", "expert_weights"
+    return in_steps(arrays_for(of, rooms, names), lambda arrays: library.launches(
+        *(arrays[name] for name in (*names, "out")), arrays, programs(x)), x, w_gate_up, w_down, ids, weights)
 
 
-def planned(given: tuple[Tensor, ...], ids: int, rooms: dict[str, tuple], make: Callable) -> Callable:
-    """The call of the launches that `make(arrays, out, work)` gives, with new rooms of these shapes and types each time; int32
-    ones are cut out of one. Number `ids` of the arrays is made contiguous, and the result is like number 0."""
+def arrays_for(of: Extents, rooms: dict[str, tuple], names: Iterable[str]) -> Callable[..., dict[str, Tensor]]:
+    """A function that gives the arrays of a call: what is given, by these names, with x and the ids as kernels read them; the
+    result; and rooms of these shapes and types, of which those of int32 are cut out of one, each at a multiple of 16 bytes."""
     lists = {name: shape[0] for name, (shape, type_) in rooms.items() if type_ is torch.int32}
-    sizes = [-(-size // 4) * 4 for size in lists.values()]      # each begins at a multiple of 16 bytes
+    sizes = [size for length in lists.values() for size in (length, -length % 4)]
     wide = {name: room for name, room in rooms.items() if name not in lists}
 
-    def arrays_of(given: tuple[Tensor, ...]) -> dict:
-        x = given[0]
-        found = dict(enumerate(given)) | {ids: given[ids].contiguous(), "out": torch.empty(x.shape, dtype=x.dtype, device=x.device)}
-        found.update(zip(lists, torch.empty(sum(sizes), dtype=torch.int32, device=x.device).split_with_sizes(sizes)))
+    def arrays_of(*given: Tensor) -> dict[str, Tensor]:
+        found, x = dict(zip(names, given)), given[0]
+        found |= dict(x=x if x.stride(-1) == 1 else x.contiguous(), expert_ids=found["expert_ids"].contiguous(), out=of.empty(x))
+        found.update(zip(lists, torch.empty(sum(sizes), dtype=torch.int32, device=x.device).split_with_sizes(sizes)[::2]))
         for name, (shape, type_) in wide.items():
             found[name] = torch.empty(shape, dtype=type_, device=x.device)
         return found
 
-    arrays = arrays_of(given)
-    work = {name: arrays[name][:lists[name]] if name in lists else arrays[name] for name in rooms}
-    names = {id(tensor): name for name, tensor in (arrays | work).items()}
-    steps = []
-    for kernel, grid, args, meta in make([arrays[number] for number in range(len(given))], arrays["out"], work):
-        used = [names[id(tensor)] for one in args if isinstance(tensor := getattr(one, "base", one), Tensor)]
-        steps.append((Launch(given[0], kernel, grid, args, meta), used))
-
-    def plan(*given: Tensor) -> Tensor:
-        arrays = arrays_of(given)
-        for launch, used in steps:
-            launch(*[arrays[name] for name in used])
-        return arrays["out"]
-
-    return plan
-
-
-_PLANS = Plans(_plan)
+    return arrays_of
 
 
 def _by_expert(ids: Tensor, experts: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -139,7 +117,8 @@ def _backward(ctx, gradient: Tensor) -> tuple:
 
 
 MOE = Operator('moe(Tensor x, Tensor w_gate_up, Tensor w_down, Tensor expert_ids, Tensor expert_weights, str activation="swiglu") '
-               "-> Tensor", _run, CONTRACT, lambda ctx, inputs, output: ctx.save_for_backward(*inputs[:5]), _backward, LOWER)
+               "-> Tensor", Planned(_plan, is_exact), CONTRACT,
+               lambda ctx, inputs, output: ctx.save_for_backward(*inputs[:5]), _backward, LOWER)
 
 
-__all__ = ["FLOPS", "MOE", "ROUTES", "composed", "planned"]
+__all__ = ["FLOPS", "MOE", "ROUTES", "arrays_for", "composed"]

@@ -17,11 +17,11 @@ from torch import Tensor
 from mimw.kernels import gather_matmul_scatter as hopper
 from mimw.kernels import plain_matmul
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, programs
 from .matmul import FP8, MATMUL, TYPES, copied
 from .operator import LOWER, Operator
-from .plans import Plans, look
+from .planned import Planned
 
 TENSORS = f"a: {TYPES} (m, k)", "b: =a|fp8 (k, n)", "source: int (r)", "target: int (r)"
 CONTRACT = Contract("gather_matmul_scatter", *TENSORS, "-> c: =a|bf16 (m if rows is None else rows, n)", flops="2 * r * n * k")
@@ -58,22 +58,20 @@ def gather_matmul_scatter(a: Tensor, b: Tensor, source: Tensor, target: Tensor, 
     return out
 
 
-def _run(a: Tensor, b: Tensor, source: Tensor, target: Tensor, rows: int | None = None) -> Tensor:
-    out = CONTRACT.fake(a=a, b=b, source=source, target=target, rows=rows).zero_()
-    _write(out, a, b, source, target)
-    return out
+def _plan(of: Extents, a: Tensor, b: Tensor, source: Tensor, target: Tensor, rows: int | None, exact: bool) -> Callable:
+    write = _plan_into(of, of.c.empty(a), a, b, source, target, exact)
+
+    def plan(a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        out = of.c.empty(a).zero_()
+        write(out, a, b, source, target)
+        return out
+
+    return plan
 
 
-def _run_into(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
-    INTO_CONTRACT.check(out=out, a=a, b=b, source=source, target=target)
-    _write(out, a, b, source, target)
-
-
-def _write(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
-    exact = is_exact(a)
-    source, target = _numbers(source), _numbers(target)
-    key = look(out), look(a), look(b), look(source), look(target), exact
-    (_PLANS[key] or _PLANS.made(key, out, a, b, source, target, exact))(out, a, b, source, target)
+def _plan_into(of: Extents, out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor, exact: bool) -> Callable:
+    write = _writing(out, a, b, _numbers(source), _numbers(target), exact)
+    return lambda out, a, b, source, target: write(out, a, b, _numbers(source), _numbers(target))
 
 
 def _numbers(rows: Tensor) -> Tensor:
@@ -81,7 +79,7 @@ def _numbers(rows: Tensor) -> Tensor:
     return rows.contiguous() if rows.dtype is torch.int32 else rows.clamp(-1, (1 << 31) - 1).to(torch.int32)
 
 
-def _plan(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor, exact: bool) -> Callable:
+def _writing(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor, exact: bool) -> Callable:
     if out.numel() == 0 or source.numel() == 0:
         return lambda *_: None
     if is_hopper(a) and not exact and a.numel() and _rows_for_tma(out):
@@ -90,8 +88,8 @@ def _plan(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor, exa
         copy_b = not (nk or kn)
         if not (copy_a or copy_b) or source.numel() * b.numel() >= WORTH_A_COPY:
             return _by_tma(out, a, b, source, target, copy_a, copy_b)
-    grid, args, meta = plain_matmul.arguments(a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0), exact, (source, target))
-    launch = Launch(a, plain_matmul.kernel, grid, args, meta)
+    launch = Launch(a, plain_matmul.kernel, *plain_matmul.arguments(
+        a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0), exact, (source, target)))
     return lambda out, a, b, source, target: launch(a, b, out, source, target)
 
 
@@ -103,16 +101,12 @@ def _rows_for_tma(x: Tensor) -> bool:
 def _by_tma(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor, copy_a: bool, copy_b: bool) -> Callable:
     """The plan with the kernel for Hopper, which reads copies of what TMA cannot."""
     left, right = copied(a) if copy_a else a, copied(b.T).T if copy_b else b
-    grid, args, meta = hopper.arguments(left, right, out, source, target, programs(a))
-    launch = Launch(a, hopper.kernel, grid, args, meta)
+    launch = Launch(a, hopper.kernel, *hopper.arguments(left, right, out, source, target, programs(a)))
 
     def plan(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
         launch(copied(a) if copy_a else a, copied(b.T) if copy_b else b, out, source, target)
 
     return plan
-
-
-_PLANS = Plans(_plan)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -144,8 +138,7 @@ def _picked(x: Tensor, rows: Tensor) -> Tensor:
     return torch.where(inside[:, None], x.index_select(0, rows.clamp(0, x.shape[0] - 1)), 0)
 
 
-PICKED = Operator("gather_matmul_scatter(Tensor a, Tensor b, Tensor source, Tensor target, int? rows=None) -> Tensor", _run,
-                  CONTRACT,
-                  _save, _backward, LOWER)
-INTO = Operator("gather_matmul_scatter_(Tensor(a!) out, Tensor a, Tensor b, Tensor source, Tensor target) -> ()", _run_into,
-                INTO_CONTRACT)
+PICKED = Operator("gather_matmul_scatter(Tensor a, Tensor b, Tensor source, Tensor target, int? rows=None) -> Tensor",
+                  Planned(_plan, is_exact), CONTRACT, _save, _backward, LOWER)
+INTO = Operator("gather_matmul_scatter_(Tensor(a!) out, Tensor a, Tensor b, Tensor source, Tensor target) -> ()",
+                Planned(_plan_into, is_exact, of="a"), INTO_CONTRACT)

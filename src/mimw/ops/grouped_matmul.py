@@ -15,11 +15,11 @@ from torch import Tensor
 
 from mimw.kernels import grouped_gemm
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, programs
 from .matmul import FP8, MATMUL, TYPES
 from .operator import LOWER, Operator
-from .plans import Plans, look
+from .planned import Planned
 from .products import matrix_for_tma
 
 CONTRACT = Contract(
@@ -47,21 +47,13 @@ def grouped_matmul(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | 
     return GROUPED(a, b, ends, out_dtype)
 
 
-def _run(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
-    exact = is_exact(a)
-    key = look(a), look(b), look(ends), out_dtype, exact
-    return (_PLANS[key] or _PLANS.made(key, a, b, ends, out_dtype, exact))(a, b, ends)
-
-
-def _plan(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None, exact: bool) -> Callable:
-    result = CONTRACT.check(a=a, b=b, ends=ends, out_dtype=out_dtype).c
-    shape, dtype = result.shape, result.dtype
+def _plan(of: Extents, a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None, exact: bool) -> Callable:
+    shape, dtype = of.c.shape, of.c.dtype
     if not a.numel() or not b.numel():
         return lambda a, b, ends: a.new_zeros(shape, dtype=dtype)
     if exact or not is_hopper(a) or not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16 or shape[0] >= 1 << 30:
         return lambda a, b, ends: _one_by_one(a, b, ends, shape, dtype)
-    grid, args, meta = grouped_gemm.arguments(a, b, a.new_empty(shape, dtype=dtype), ends.contiguous(), programs(a))
-    launch = Launch(a, grouped_gemm.kernel, grid, args, meta)
+    launch = Launch(a, grouped_gemm.kernel, *grouped_gemm.arguments(a, b, of.c.empty(a), ends.contiguous(), programs(a)))
 
     def plan(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
         c = torch.zeros(shape, dtype=dtype, device=a.device)
@@ -78,9 +70,6 @@ def _one_by_one(a: Tensor, b: Tensor, ends: Tensor, shape: tuple[int, int], dtyp
             c[start:end] = MATMUL(a[start:end], b[group], dtype)
         start = end
     return c
-
-
-_PLANS = Plans(_plan)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -110,5 +99,5 @@ def _run_per_group(a: Tensor, gradient: Tensor, ends: Tensor) -> Tensor:
 
 
 PER_GROUP = Operator("grouped_matmul_of_rows(Tensor a, Tensor b, Tensor ends) -> Tensor", _run_per_group, OF_ROWS)
-GROUPED = Operator("grouped_matmul(Tensor a, Tensor b, Tensor ends, ScalarType? out_dtype=None) -> Tensor", _run, CONTRACT, _save,
-                   _backward, LOWER)
+GROUPED = Operator("grouped_matmul(Tensor a, Tensor b, Tensor ends, ScalarType? out_dtype=None) -> Tensor",
+                   Planned(_plan, is_exact), CONTRACT, _save, _backward, LOWER)

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from mimw.kernels import moe_align as library
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_hopper, programs
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 Lists = tuple[Tensor, Tensor, Tensor]
 MOST_EXPERTS = 1024
@@ -45,25 +45,18 @@ def moe_align(topk_ids: Tensor, num_experts: int, block_size: int) -> Lists:
     return MOE_ALIGN(topk_ids, num_experts, block_size)
 
 
-def _run(topk_ids: Tensor, num_experts: int, block_size: int) -> Lists:
-    key = look(topk_ids), num_experts, block_size
-    return (_PLANS[key] or _PLANS.made(key, topk_ids, num_experts, block_size))(topk_ids)
-
-
-def _plan(topk_ids: Tensor, num_experts: int, block_size: int) -> Callable[[Tensor], Lists]:
-    outs, n = CONTRACT.fake(topk_ids=topk_ids, num_experts=num_experts, block_size=block_size), topk_ids.numel()
-    if n == 0 or not is_hopper(topk_ids):
-        return lambda ids: _by_torch(ids.reshape(-1).long(), num_experts, block_size,
-                                     *CONTRACT.fake(topk_ids=ids, num_experts=num_experts, block_size=block_size))
+def _plan(of: Extents, topk_ids: Tensor, num_experts: int, block_size: int) -> Callable[[Tensor], Lists]:
+    outs = of.empty(topk_ids)
+    if topk_ids.numel() == 0 or not is_hopper(topk_ids):
+        return lambda ids: _by_torch(ids.reshape(-1).long(), num_experts, block_size, *of.empty(ids))
     counters = topk_ids.new_empty(num_experts, dtype=torch.int32)
     ids = topk_ids.reshape(-1).contiguous()
     kernel, grid, args, meta = library.arguments(ids, *outs, counters, num_experts, block_size, programs(topk_ids))
     launch = Launch(topk_ids, kernel, grid, args, meta)
     uses_counters, as_is = any(one is counters for one in args), ids.data_ptr() == topk_ids.data_ptr()
-    sizes = tuple(len(out) for out in outs)
 
     def plan(ids: Tensor) -> Lists:
-        outs = tuple(torch.empty(size, dtype=torch.int32, device=ids.device) for size in sizes)
+        outs = of.empty(ids)
         scratch = (torch.empty(num_experts, dtype=torch.int32, device=ids.device), ) if uses_counters else ()
         launch(ids if as_is else ids.reshape(-1).contiguous(), *outs, *scratch)
         return outs
@@ -86,6 +79,5 @@ def _by_torch(ids: Tensor, num_experts: int, block_size: int, tokens: Tensor, ex
     return tokens, experts, length
 
 
-_PLANS = Plans(_plan)
-
-MOE_ALIGN = Operator("moe_align(Tensor topk_ids, int num_experts, int block_size) -> (Tensor, Tensor, Tensor)", _run, CONTRACT)
+MOE_ALIGN = Operator("moe_align(Tensor topk_ids, int num_experts, int block_size) -> (Tensor, Tensor, Tensor)", Planned(_plan),
+                     CONTRACT)

@@ -18,10 +18,10 @@ from torch import Tensor
 from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm.configs import plain_configuration
 
-from .contract import Contract, by
+from .contract import Contract, Extents, by
 from .launching import Launch, is_hopper, zeros
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 _FP32_EPS = torch.finfo(torch.float32).eps
 
@@ -91,21 +91,13 @@ def _line(x: Tensor | None) -> Tensor | None:
     return None if x is None else x.reshape(-1).contiguous()
 
 
-def _run(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, dims: int,
-         centred: bool) -> tuple[Tensor, ...]:
-    key = look(x), *(None if one is None else look(one) for one in (residual, weight, bias)), eps, dims, centred
-    return (_PLANS[key] or _PLANS.made(key, x, residual, weight, bias, eps, dims, centred))(x, residual, weight, bias)
-
-
-def _plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, dims: int,
+def _plan(of: Extents, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, dims: int,
           centred: bool) -> Callable:
-    contract = CONTRACTS["layer_norm" if centred else "rms_norm", residual is not None]
-    shapes = contract.shapes(x=x, residual=residual, weight=weight, bias=bias, dims=dims)
     if x.numel() == 0:
-        return lambda x, *_: _of_nothing(_empty(shapes, x.device), centred)
+        return lambda x, *_: _of_nothing(of.empty(x), centred)
     prepared = _two(x, dims), None if residual is None else _two(residual, dims), _line(weight), _line(bias)
     moved = [old is not None and new.data_ptr() != old.data_ptr() for old, new in zip((x, residual, weight, bias), prepared)]
-    y, *totals = outs = _empty(shapes, x.device)
+    y, *totals = outs = of.empty(x)
     *totals, rstd = totals
     mean = totals.pop().reshape(-1) if centred else None
     y, total, rstd = _two(y, dims), _two(totals.pop(), dims) if totals else None, rstd.reshape(-1)
@@ -119,12 +111,13 @@ def _plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tenso
         kernel, grid, args, meta = made(plain_configuration(*two.shape))
     launch = Launch(x, kernel, grid, args, meta)
     drawn = sum(isinstance(one, Tensor) for one in args) > len(outs) + sum(one is not None for one in prepared)
+    ways = [(move, at < 2) for at, (move, one) in enumerate(zip(moved, prepared)) if one is not None]
 
-    def plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, ...]:
-        given = [one if not move else _two(one, dims) if at < 2 else _line(one)
-                 for at, (one, move) in enumerate(zip((x, residual, weight, bias), moved)) if one is not None]
-        outs = _empty(shapes, x.device)
-        launch(*given, *outs, *([zeros(x)] if drawn else []))
+    def plan(*tensors: Tensor | None) -> tuple[Tensor, ...]:
+        given = [one if not move else _two(one, dims) if of_rows else _line(one)
+                 for one, (move, of_rows) in zip((one for one in tensors if one is not None), ways)]
+        outs = of.empty(tensors[0])
+        launch(*given, *outs, *([zeros(tensors[0])] if drawn else []))
         return outs
 
     return plan
@@ -137,36 +130,21 @@ def _of_nothing(outs: tuple[Tensor, ...], centred: bool) -> tuple[Tensor, ...]:
     return outs
 
 
-_PLANS = Plans(_plan)
-
-
-def _empty(shapes: list[tuple], device) -> tuple[Tensor, ...]:
-    return tuple(torch.empty(shape, dtype=dtype, device=device) for shape, dtype in shapes)
-
-
-def _run_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | None, rstd: Tensor, more: Tensor | None, dw: bool,
-                  db: bool, dims: int) -> tuple[Tensor, ...]:
-    key = look(x), look(dy), *(None if one is None else look(one) for one in (weight, more)), mean is None, dw, db, dims
-    plan = _BACKWARD_PLANS[key] or _BACKWARD_PLANS.made(key, x, dy, weight, mean, rstd, more, dw, db, dims)
-    return plan(x, dy, weight, mean, rstd, more)
-
-
-def _plan_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | None, rstd: Tensor, more: Tensor | None, dw: bool,
-                   db: bool, dims: int) -> Callable:
-    shapes, device = BACKWARD.shapes(x=x, dy=dy, weight=weight, rstd=rstd, dw=dw, db=db, dims=dims), x.device
+def _plan_backward(of: Extents, x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | None, rstd: Tensor,
+                   more: Tensor | None, dw: bool, db: bool, dims: int) -> Callable:
     if x.numel() == 0:
-        return lambda *_: tuple(one.zero_() for one in _empty(shapes, device))
+        return lambda x, *_: tuple(one.zero_() for one in of.empty(x))
     given = x, dy, more, weight
     prepared = [None if one is None else _line(one) if at == 3 else _two(one, dims) for at, one in enumerate(given)]
     moved = [one is not None and new.data_ptr() != one.data_ptr() for one, new in zip(given, prepared)]
     two, dy_two, more_two, line = prepared
-    dx, dw_out, db_out = (one.reshape(-1) for one in _empty(shapes, device))
+    dx, dw_out, db_out = (one.reshape(-1) for one in of.empty(x))
     (rows, columns), dx = two.shape, dx.reshape(two.shape)
     chosen = norm_backward.chosen_for(two, dy_two, line, dx, more_two)
     if not is_hopper(x):
         chosen = plain_configuration(rows, columns)
     parts_shape = 2, norm_backward.parts_of(rows, columns, chosen) if dw or db else 0, columns
-    parts = torch.empty(parts_shape, dtype=torch.float32, device=device)
+    parts = torch.empty(parts_shape, dtype=torch.float32, device=x.device)
     made = norm_backward.arguments(two, dy_two, line, None if mean is None else mean.reshape(-1), rstd.reshape(-1), dx,
                                    dw_out if dw else None, db_out if db else None, parts, more_two, chosen)
     if not is_hopper(x):
@@ -176,7 +154,7 @@ def _plan_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | 
     def plan(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | None, rstd: Tensor, more: Tensor | None) -> tuple:
         x, dy, more, weight = (one if not move else _line(one) if at == 3 else _two(one, dims)
                                for at, (one, move) in enumerate(zip((x, dy, more, weight), moved)))
-        outs, parts = _empty(shapes, device), torch.empty(parts_shape, dtype=torch.float32, device=device)
+        outs, parts = of.empty(x), torch.empty(parts_shape, dtype=torch.float32, device=x.device)
         sums = [part for part, wanted in zip(parts, (dw, db)) if wanted]
         statistics = [one for one in (mean, rstd) if one is not None]
         launches[0](*(one for one in (x, dy, more, weight) if one is not None), *statistics, outs[0], *([] if apart else sums))
@@ -195,11 +173,9 @@ def _alone(meta: dict) -> dict:
     return meta | {"EARLY": False} if "EARLY" in meta else meta
 
 
-_BACKWARD_PLANS = Plans(_plan_backward)
-
 NORM_BACKWARD = Operator(
     "norm_backward(Tensor x, Tensor dy, Tensor? weight, Tensor? mean, Tensor rstd, Tensor? more, bool dw, bool db, int dims) -> "
-    "(Tensor, Tensor, Tensor)", _run_backward, BACKWARD)
+    "(Tensor, Tensor, Tensor)", Planned(_plan_backward), BACKWARD)
 
 
 def _operator(name: str, centred: bool, added: bool) -> Operator:
@@ -234,11 +210,11 @@ def _operator(name: str, centred: bool, added: bool) -> Operator:
         else:
             dx, dw_out, db_out = NORM_BACKWARD(x, dy, weight, mean, rstd, more, dw, db, ctx.dims)
         of_rows = [None if dx is None else dx.to(type_) for type_ in ctx.types if type_ is not None]
-        return *of_rows, dw_out if dw else None, *([db_out if db else None] if centred else []), None, None
+        return *of_rows, dw_out if dw else None, *([db_out if db else None] if centred else [])
 
     return Operator(f"{name}({', '.join(inputs)}) -> ({', '.join(['Tensor'] * (2 + centred + added))})",
-                    lambda *args: _run(*split(args), centred), CONTRACTS[name.removeprefix("add_"), added], save, backward,
-                    autocast=torch.float32)
+                    Planned(lambda of, *args: _plan(of, *split(args), centred)), CONTRACTS[name.removeprefix("add_"), added], save,
+                    backward, autocast=torch.float32)
 
 
 LAYER_NORM, ADD_LAYER_NORM = _operator("layer_norm", True, False), _operator("add_layer_norm", True, True)

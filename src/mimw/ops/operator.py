@@ -28,6 +28,7 @@ from mimw.runtime.in_place import InPlace
 
 from .contract import Contract
 from .held import held
+from .planned import Planned
 
 _LIBRARY = torch.library.Library("mimw", "FRAGMENT")
 _KEY, _SET, _C = torch._C.DispatchKey, torch._C.DispatchKeySet, torch._C
@@ -47,12 +48,14 @@ class Operator:
     args:      schema    torch's, without the namespace: "mm(Tensor a, Tensor b) -> Tensor", tensors first; no result may be, or
                          share memory with, an argument. One with mutated arguments, "(Tensor(a!) out, ...)", has no derivative, and
                          takes what mimw.runtime.in_place says may be written
-               run       computes: gets the arguments in order, tensors of one CUDA device, which is the current one, or of the CPU
+               run       computes: gets the arguments in order, tensors of one CUDA device, which is the current one, or of the CPU;
+                         or a `Planned`, which makes that function of the schema and the contract
                fake      the operator's contract, which checks its arguments by the schema's names and says what the results are; or
                          a function of tensors without data, whose extents may be symbols: empty results of the right shape, strides
                          and type, and the same errors
                save      `save(ctx, inputs, output)`, as `setup_context` of torch.library.register_autograd
-               backward  `backward(ctx, *gradients)`: a gradient for each argument of the schema, None for what has none
+               backward  `backward(ctx, *gradients)`: a gradient for each argument of the schema, None for what has none; those
+                         behind the last one that has may be left out, and one alone need be no tuple
                autocast  under torch.autocast: LOWER for the type of the region, a dtype for that one; None leaves the arguments as
                          they are. fp64 stays, as with torch's own
                kept      names of tensors that autocast leaves as they are
@@ -60,12 +63,14 @@ class Operator:
                NotImplementedError on `backward()` through an operator without a derivative, with the operator's name
     """
 
-    def __init__(self, schema: str, run: Callable, fake: Callable | Contract, save: Callable | None = None,
+    def __init__(self, schema: str, run: Callable | Planned, fake: Callable | Contract, save: Callable | None = None,
                  backward: Callable | None = None, autocast: str | torch.dtype | None = None, kept: tuple[str, ...] = ()):
         self.name = schema.partition("(")[0].strip()
-        self._mutates, self.contract = "!" in schema, None
+        self._mutates, self.contract, self.planned = "!" in schema, None, None
         if isinstance(fake, Contract):
             self.contract, fake = fake, self._fake
+        if isinstance(run, Planned):
+            self.planned, run = run, run.function(schema, self.contract)
         if self._mutates:
             rule = InPlace(f"mimw::{self.name}", schema)
             run, fake = rule.around(run), rule.around_fake(fake)
@@ -88,7 +93,7 @@ class Operator:
                 _LIBRARY.impl(self.name, held(_autocast(self.op, type_, autocast, kept)), f"Autocast{key}", with_keyset=True)
         torch.library.register_fake(f"mimw::{self.name}", held(fake), lib=_LIBRARY)
         if not self._mutates:
-            backward = backward or self._without_derivative
+            backward = _padded(backward) if backward else self._without_derivative
             torch.library.register_autograd(f"mimw::{self.name}", held(backward), setup_context=save and held(save), lib=_LIBRARY)
             self._graded = _graded(self.name, self._on_cuda, save, backward)
             self._transformed = _transformed(self, save, backward)
@@ -157,6 +162,16 @@ def _graded(name: str, run: Callable, save: Callable | None, backward: Callable)
 
     functions = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type(f"mimw::{name}", (torch.autograd.Function, ), functions)
+
+
+def _padded(backward: Callable) -> Callable:
+    """The function, with None for the last arguments of a call."""
+    def padded(ctx, *gradients):
+        found = backward(ctx, *gradients)
+        found = found if isinstance(found, tuple) else (found, )
+        return *found, *[None] * (len(ctx.needs_input_grad) - len(found))
+
+    return padded
 
 
 def _transformed(operator: Operator, save: Callable | None, backward: Callable) -> type:

@@ -18,10 +18,10 @@ from torch import Tensor
 from mimw.kernels import rope as library
 from mimw.runtime.in_place import refuse_leaves, refuse_overlaps, refuse_views_of_several
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 NAMES = {1: ("x", ), 2: ("q", "k")}     # of so many tensors
 
@@ -115,18 +115,24 @@ def _columns(x: Tensor) -> Tensor:
     return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
 
 
-def _computed(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool, back: bool,
-              in_place: bool = False) -> tuple[Tensor, ...]:
-    given = *xs, cos, sin, *(() if positions is None else (positions, ))
-    key = len(xs), positions is None, interleaved, back, in_place, *map(look, given)
-    return (_PLANS[key] or _PLANS.made(key, xs, cos, sin, positions, interleaved, back, in_place))(xs, cos, sin, positions)
+def _plan(of: Extents, *given) -> Callable:
+    plan = _plan_for(*given)
+    return lambda *tensors: found if len(found := plan(*tensors)) > 1 else found[0]
 
 
-def _plan(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool, back: bool,
-          in_place: bool) -> Callable:
-    _contract(len(xs)).check(**dict(zip(NAMES[len(xs)], xs)), cos=cos, sin=sin, positions=positions)
+def _plan_in_place(of: Extents, *given) -> Callable:
+    plan = _plan_for(*given, in_place=True)
+
+    def write(*tensors: Tensor | None) -> None:
+        plan(*tensors)
+
+    return write
+
+
+def _plan_for(*given, in_place: bool = False) -> Callable[..., tuple[Tensor, ...]]:
+    *xs, cos, sin, positions, interleaved, back = given
     if all(x.numel() == 0 for x in xs) or cos.shape[-1] == 0:
-        return lambda xs, *_: xs if in_place else tuple(_like(x).copy_(x) for x in xs)
+        return lambda *tensors: tensors[:-3] if in_place else tuple(_like(x).copy_(x) for x in tensors[:-3])
     used = [x for x in xs if x.numel()]
     ready = [_columns(x) for x in used]
     outs = ready if in_place else [_like(x) for x in used]
@@ -136,7 +142,8 @@ def _plan(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | 
     launch = Launch(xs[0], *library.arguments(four[0], four[0] if in_place else four[1], *tables, places, interleaved, back))
     whole = len(used) == len(xs)
 
-    def plan(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
+    def plan(*tensors: Tensor | None) -> tuple[Tensor, ...]:
+        *xs, cos, sin, positions = tensors
         outs = xs if in_place else tuple(map(_like, xs))
         given, into = (xs, outs) if whole else ([x for x in group if x.numel()] for group in (xs, outs))
         more = () if positions is None else (positions.contiguous(), )
@@ -146,7 +153,6 @@ def _plan(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | 
     return plan
 
 
-_PLANS = Plans(_plan)
 _REST = "Tensor cos, Tensor sin, Tensor? positions, bool interleaved, bool back"
 
 
@@ -155,17 +161,9 @@ def _save(ctx, inputs, output) -> None:
     ctx.save_for_backward(cos, sin, positions)
 
 
-def _write(xs: tuple[Tensor, ...], *rest) -> None:
-    _computed(xs, *rest, in_place=True)
-
-
-ROPE = Operator(f"rope(Tensor x, {_REST}) -> Tensor", lambda x, *rest: _computed((x, ), *rest)[0],
-                _contract(1, results=True), _save,
-                lambda ctx, dy: (ROPE(dy, *ctx.saved_tensors, ctx.interleaved, not ctx.back), *[None] * 5))
-BOTH = Operator(f"rope_of_two(Tensor q, Tensor k, {_REST}) -> (Tensor, Tensor)", lambda q, k, *rest: _computed((q, k), *rest),
-                _contract(2, results=True), _save,
-                lambda ctx, dq, dk: (*BOTH(dq, dk, *ctx.saved_tensors, ctx.interleaved, not ctx.back), *[None] * 5))
-IN_PLACE = Operator(f"rope_(Tensor(a!) x, {_REST}) -> ()", lambda x, *rest: _write((x, ), *rest),
-                    _contract(1))
-BOTH_IN_PLACE = Operator(f"rope_of_two_(Tensor(a!) q, Tensor(b!) k, {_REST}) -> ()", lambda q, k, *rest: _write((q, k), *rest),
-                         _contract(2))
+ROPE = Operator(f"rope(Tensor x, {_REST}) -> Tensor", Planned(_plan), _contract(1, results=True), _save,
+                lambda ctx, dy: ROPE(dy, *ctx.saved_tensors, ctx.interleaved, not ctx.back))
+BOTH = Operator(f"rope_of_two(Tensor q, Tensor k, {_REST}) -> (Tensor, Tensor)", Planned(_plan), _contract(2, results=True), _save,
+                lambda ctx, dq, dk: BOTH(dq, dk, *ctx.saved_tensors, ctx.interleaved, not ctx.back))
+IN_PLACE = Operator(f"rope_(Tensor(a!) x, {_REST}) -> ()", Planned(_plan_in_place), _contract(1))
+BOTH_IN_PLACE = Operator(f"rope_of_two_(Tensor(a!) q, Tensor(b!) k, {_REST}) -> ()", Planned(_plan_in_place), _contract(2))

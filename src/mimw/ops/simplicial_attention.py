@@ -15,15 +15,16 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from mimw.kernels import plain_simplicial_attention
+from mimw.kernels import plain_simplicial_attention as plain
 from mimw.kernels import simplicial_attention as hopper
 from mimw.kernels.attention.changes import HEADS as HEADS_FIT
 from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 
-from .contract import Contract
+from .attention_gradients import gradient_of_o, saved
+from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
-from .plans import Plans, look
+from .planned import Planned
 from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD
 from .tma import every_step_for_tma
 
@@ -60,55 +61,32 @@ def simplicial_attention(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor
     return (o, lse) if return_lse else o
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int = 512, window2: int = 32,
-         scale: float | None = None) -> tuple[Tensor, Tensor]:
-    options = window, window2, scale, is_exact(q)
-    key = *map(look, (q, k, v, k2, v2)), options
-    return (_PLANS[key] or _PLANS.made(key, q, k, v, k2, v2, *options))(q, k, v, k2, v2)
-
-
-def _plan(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int, window2: int, scale: float | None,
-          exact: bool) -> Callable[..., tuple[Tensor, Tensor]]:
-    given = q, k, v, k2, v2
-    of = CONTRACT.check(q=q, k=k, v=v, k2=k2, v2=v2, window=window, window2=window2)
-    o, lse, shape, rows = of.o.empty(q), of.lse.empty(q), of.o.shape, of.lse.shape
+def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int, window2: int,
+          scale: float | None, exact: bool) -> Callable[..., tuple[Tensor, Tensor]]:
+    given, (o, lse) = (q, k, v, k2, v2), of.empty(q)
     if q.numel() == 0:
-        return lambda q, *_: (q.new_empty(shape), q.new_empty(rows, dtype=torch.float32))
+        return lambda q, *_: of.empty(q)
     windows, scale = (min(window, k.shape[2]), min(window2, k.shape[2])), 1 / sqrt(q.shape[3]) if scale is None else scale
     fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and scale > 0
             and q.shape[1] // k.shape[1] % HEADS == 0 and all(map(every_step_for_tma, given)))
     if fast:
-        kernel, (grid, args, meta) = hopper.kernel, hopper.arguments(*given, o, lse, programs(q), windows, scale)
+        launch = Launch(q, hopper.kernel, *hopper.arguments(*given, o, lse, programs(q), windows, scale))
     else:
-        kernel, (grid, args, meta) = plain_simplicial_attention.kernel, plain_simplicial_attention.arguments(
-            *given, o, lse, windows, scale, exact)
-    launch = Launch(q, kernel, grid, args, meta)
+        launch = Launch(q, plain.kernel, *plain.arguments(*given, o, lse, windows, scale, exact))
 
     def plan(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = q.new_empty(shape), q.new_empty(rows, dtype=torch.float32)
+        o, lse = of.empty(q)
         launch(*((q, k, v, o, k2, v2) if fast else (q, k, v, k2, v2, o)), lse)
         return o, lse
 
     return plan
 
 
-_PLANS = Plans(_plan)
-
-
-def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:5], *output)
-    ctx.options, ctx.count = inputs[5:], len(inputs)
-    ctx.set_materialize_grads(False)
-
-
-def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
-    *given, o, lse = ctx.saved_tensors
-    if do is None and dlse is None:
-        return (None, ) * ctx.count
-    do = torch.zeros_like(o) if do is None else do
-    return *SIMPLICIAL_ATTENTION_BACKWARD(do, *given, o, lse, dlse, *ctx.options), *[None] * (ctx.count - 5)
+@gradient_of_o
+def _gradients(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
+    return SIMPLICIAL_ATTENTION_BACKWARD(do, *ctx.saved_tensors, dlse, *ctx.options)
 
 
 SIMPLICIAL_ATTENTION = Operator(
     "simplicial_attention(Tensor q, Tensor k, Tensor v, Tensor k2, Tensor v2, int window=512, int window2=32, float? scale=None) "
-    "-> (Tensor, Tensor)", _run, CONTRACT, _save, _gradients, autocast=LOWER)
+    "-> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT, saved(5), _gradients, autocast=LOWER)

@@ -19,10 +19,10 @@ from mimw.kernels import plain_simplicial_attention as plain
 from mimw.kernels import simplicial_attention_backward as hopper
 from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, programs
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 from .tma import every_step_for_tma
 
 KEYS = "(batch, kv_heads, seq_k, dim)"
@@ -33,17 +33,8 @@ CONTRACT = Contract(
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
-def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None = None,
-         window: int = 512, window2: int = 32, scale: float | None = None) -> Gradients:
-    options = window, window2, scale, is_exact(q)
-    key = *map(look, (do, q, k, v, k2, v2)), options
-    delta = (o.float() * do.float()).sum(-1)
-    delta = delta if dlse is None else delta - dlse
-    return (_PLANS[key] or _PLANS.made(key, do, q, k, v, k2, v2, lse, delta, *options))(do, q, k, v, k2, v2, lse, delta)
-
-
-def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, lse: Tensor, delta: Tensor, window: int,
-          window2: int, scale: float | None, exact: bool) -> Callable[..., Gradients]:
+def _plan(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, o: Tensor, lse: Tensor,
+          dlse: Tensor | None, window: int, window2: int, scale: float | None, exact: bool) -> Callable[..., Gradients]:
     if q.numel() == 0:
         return lambda do, *given: tuple(map(torch.zeros_like, given[:5]))
     seq_k = k.shape[2]
@@ -54,6 +45,7 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, l
                                                                                  for x in (k2, v2))
 
     windows, outputs = (min(window, seq_k), min(window2, seq_k)), empty(q, k, k2, v2)
+    delta = lse.new_empty(lse.shape)
     launches = plain.gradient_arguments(q, k, v, k2, v2, do, lse, delta, *outputs, windows, scale, exact)
     given = q, k, v, k2, v2, do
     fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and q.shape[1] // k.shape[1] % HEADS == 0
@@ -63,7 +55,10 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, l
         launches[0] = hopper.kernel, *of_queries
     launches = [Launch(q, *launch) for launch in launches]
 
-    def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, lse: Tensor, delta: Tensor) -> Gradients:
+    def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, o: Tensor, lse: Tensor,
+             dlse: Tensor | None) -> Gradients:
+        delta = (o.float() * do.float()).sum(-1)
+        delta = delta if dlse is None else delta - dlse
         dq, dk, dv, dk2, dv2 = empty(q, k, k2, v2)
         launches[0](*((q, k, v, do, dq, k2, v2, lse, delta) if fast else (q, k, v, k2, v2, do, lse, delta, dq)))
         launches[1](q, k, v, k2, v2, do, lse, delta, dk, dv, dk2, dv2)
@@ -72,9 +67,7 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, l
     return plan
 
 
-_PLANS = Plans(_plan)
-
 SIMPLICIAL_ATTENTION_BACKWARD = Operator(
     "simplicial_attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor k2, Tensor v2, Tensor o, Tensor lse, "
     "Tensor? dlse=None, int window=512, int window2=32, float? scale=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    _run, CONTRACT)
+    Planned(_plan, is_exact, of="q"), CONTRACT)

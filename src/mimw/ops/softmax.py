@@ -17,10 +17,10 @@ from torch import Tensor
 from mimw.kernels import softmax as library
 from mimw.kernels.norm.configs import plain_configuration
 
-from .contract import Contract, Extents
+from .contract import Contract, Extents, Result
 from .launching import Launch, is_hopper
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 
 def _in_range(of: Extents, given: dict) -> None:
@@ -61,30 +61,27 @@ def _rows(x: Tensor, dim: int) -> Tensor:
     return two if two.shape[1] == 1 or two.stride(1) == 1 else two.contiguous()
 
 
-def _run(x: Tensor, dim: int, log: bool, dtype: torch.dtype | None) -> Tensor:
-    key = look(x), dim, log, dtype
-    return (_PLANS[key] or _PLANS.made(key, x, dim, log, dtype))(x)
-
-
 def _is_last(x: Tensor, dim: int) -> bool:
     return x.dim() == 0 or dim % x.dim() == x.dim() - 1
 
 
-def _plan(x: Tensor, dim: int, log: bool, dtype: torch.dtype | None) -> Callable[[Tensor], Tensor]:
-    dtype = CONTRACT.check(x=x, dim=dim, dtype=dtype).y.dtype
+def _plan(result: Result, arguments: Callable, log: bool, dim: int, *given: Tensor) -> Callable[..., Tensor]:
+    """Of x, or of y and its gradient."""
+    x, dtype = given[0], result.dtype
     if x.numel() == 0:
-        return lambda x: torch.empty(x.shape, dtype=dtype, device=x.device)
-    rows, last = _rows(x, dim), _is_last(x, dim)
-    moved, y = rows.data_ptr() != x.data_ptr(), torch.empty(rows.shape, dtype=dtype, device=x.device)
-    chosen = None if is_hopper(x) else plain_configuration(*rows.shape)
-    launch = Launch(x, *library.arguments(rows, y, log, chosen))
+        return lambda x, *_: result.empty(x)
+    rows, last = [_rows(one, dim) for one in given], _is_last(x, dim)
+    moved = [two.data_ptr() != one.data_ptr() for two, one in zip(rows, given)]
+    like = torch.empty(rows[0].shape, dtype=dtype, device=x.device)
+    shape = x.shape if last else tuple(like.shape)
+    launch = Launch(x, *arguments(*rows, like, log, None if is_hopper(x) else plain_configuration(*like.shape)))
 
-    def plan(x: Tensor) -> Tensor:
-        y = torch.empty(x.shape if last else rows_shape, dtype=dtype, device=x.device)
-        launch(_rows(x, dim) if moved else x, y)
+    def plan(*given: Tensor) -> Tensor:
+        x = given[0]
+        y = torch.empty(shape, dtype=dtype, device=x.device)
+        launch(*(_rows(one, dim) if move else one for one, move in zip(given, moved)), y)
         return y if last else _back(y, x, dim)
 
-    rows_shape = tuple(rows.shape)
     return plan
 
 
@@ -93,44 +90,16 @@ def _back(rows: Tensor, x: Tensor, dim: int) -> Tensor:
     return rows.reshape(x.movedim(dim, -1).shape).movedim(-1, dim).contiguous()
 
 
-_PLANS = Plans(_plan)
-
-
-def _run_backward(y: Tensor, dy: Tensor, dim: int, log: bool, dtype: torch.dtype) -> Tensor:
-    key = look(y), look(dy), dim, log, dtype
-    return (_GRADIENT_PLANS[key] or _GRADIENT_PLANS.made(key, y, dy, dim, log, dtype))(y, dy)
-
-
-def _plan_backward(y: Tensor, dy: Tensor, dim: int, log: bool, dtype: torch.dtype) -> Callable[[Tensor, Tensor], Tensor]:
-    if y.numel() == 0:
-        return lambda y, dy: torch.empty(y.shape, dtype=dtype, device=y.device)
-    rows, last = [_rows(one, dim) for one in (y, dy)], _is_last(y, dim)
-    moved = [two.data_ptr() != one.data_ptr() for two, one in zip(rows, (y, dy))]
-    dx = torch.empty(rows[0].shape, dtype=dtype, device=y.device)
-    chosen = None if is_hopper(y) else plain_configuration(*dx.shape)
-    launch = Launch(y, *library.gradient_arguments(*rows, dx, log, chosen))
-    rows_shape = tuple(dx.shape)
-
-    def plan(y: Tensor, dy: Tensor) -> Tensor:
-        dx = torch.empty(y.shape if last else rows_shape, dtype=dtype, device=y.device)
-        launch(*(_rows(one, dim) if move else one for one, move in zip((y, dy), moved)), dx)
-        return dx if last else _back(dx, y, dim)
-
-    return plan
-
-
-_GRADIENT_PLANS = Plans(_plan_backward)
-
-
-SOFTMAX_BACKWARD = Operator("softmax_backward(Tensor y, Tensor dy, int dim, bool log, ScalarType dtype) -> Tensor", _run_backward,
-                            BACKWARD)
+SOFTMAX_BACKWARD = Operator(
+    "softmax_backward(Tensor y, Tensor dy, int dim, bool log, ScalarType dtype) -> Tensor",
+    Planned(lambda of, y, dy, dim, log, _: _plan(of.dx, library.gradient_arguments, log, dim, y, dy)), BACKWARD)
 
 
 def _operator(name: str, log: bool) -> Operator:
     """The softmax or its logarithm."""
 
-    def run(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-        return _run(x, dim, log, dtype)
+    def make(of: Extents, x: Tensor, dim: int, dtype: torch.dtype | None) -> Callable[[Tensor], Tensor]:
+        return _plan(of.y, library.arguments, log, dim, x)
 
     def save(ctx, inputs, output) -> None:
         x, ctx.dim, _ = inputs
@@ -141,7 +110,7 @@ def _operator(name: str, log: bool) -> Operator:
         return SOFTMAX_BACKWARD(ctx.saved_tensors[0], dy, ctx.dim, log, ctx.dtype), None, None
 
     schema = f"{name}(Tensor x, int dim, ScalarType? dtype=None) -> Tensor"
-    return Operator(schema, run, CONTRACT, save, backward, autocast=torch.float32)
+    return Operator(schema, Planned(make), CONTRACT, save, backward, autocast=torch.float32)
 
 
 SOFTMAX, LOG_SOFTMAX = _operator("softmax", False), _operator("log_softmax", True)

@@ -17,10 +17,10 @@ from torch import Tensor
 from mimw.kernels import plain_sparse_mla
 from mimw.kernels import sparse_mla as library
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 CONTRACT = Contract(
     "sparse_mla", "q: float (B, S, H, W)", "kv: =q (B, SKV, HKV, W)", "indices: int (B, S, HKV, TOPK)", "lengths: int (B, S, HKV)",
@@ -51,22 +51,12 @@ def sparse_mla(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_di
     return SPARSE_MLA(q, kv, indices, lengths, value_dim, scale, causal, base_2)
 
 
-def _run(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int = 512, scale: float | None = None,
-         causal: bool = False, base_2: bool = False) -> tuple[Tensor, Tensor]:
-    exact = is_exact(q)
-    options = value_dim, scale, causal, base_2, exact
-    key = look(q), look(kv), look(indices), look(lengths), options
-    return (_PLANS[key] or _PLANS.made(key, q, kv, indices, lengths, *options))(q, kv, indices, lengths)
-
-
-def _plan(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int, scale: float | None, causal: bool,
+def _plan(of: Extents, q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int, scale: float | None, causal: bool,
           base_2: bool, exact: bool) -> Callable[..., tuple[Tensor, Tensor]]:
-    given = q, kv, indices, lengths
-    out, lse = CONTRACT.fake(q=q, kv=kv, indices=indices, lengths=lengths, value_dim=value_dim)
+    given, (out, lse) = (q, kv, indices, lengths), of.empty(q)
     ready = _ready(given)
     if lse.numel() == 0 or indices.numel() == 0 or kv.numel() == 0:
-        shape, rows = out.shape, lse.shape
-        return lambda q, *_: (q.new_zeros(shape), q.new_full(rows, float("inf"), dtype=torch.float32))
+        return lambda q, *_: (of.out.empty(q).zero_(), of.lse.empty(q).fill_(float("inf")))
     share, tail, hopper = q.shape[2] / max(1, kv.shape[2]), q.shape[3] - value_dim, False
     if is_hopper(q) and q.dtype in (torch.bfloat16, torch.float16):
         hopper = share % library.HEADS == 0 and value_dim % 32 == 0 and tail > 0 and tail % 16 == 0
@@ -80,7 +70,7 @@ def _plan(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: in
 
     def plan(*given: Tensor) -> tuple[Tensor, Tensor]:
         q, kv, indices, lengths = given if as_is else _ready(given)
-        out, lse = q.new_empty(*q.shape[:3], value_dim), q.new_empty(q.shape[:3], dtype=torch.float32)
+        out, lse = of.empty(q)
         launch(*((q, q, out, kv, indices, lengths, lse) if hopper else (q, kv, indices, lengths, out, lse)))
         return out, lse
 
@@ -96,7 +86,5 @@ def _ready(given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(ready)
 
 
-_PLANS = Plans(_plan)
-
 SPARSE_MLA = Operator("sparse_mla(Tensor q, Tensor kv, Tensor indices, Tensor lengths, int value_dim=512, float? scale=None, "
-                      "bool causal=False, bool base_2=False) -> (Tensor, Tensor)", _run, CONTRACT)
+                      "bool causal=False, bool base_2=False) -> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT)

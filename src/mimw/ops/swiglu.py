@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from mimw.kernels import swiglu as library
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 CONTRACT = Contract("swiglu", "gate: float (*any)", "up: =gate (*any)", "-> y: =gate (*any)")
 BACKWARD = Contract("swiglu", "gate: float (*any)", "up: =gate (*any)", "dy: any (*any)", "-> dgate: =gate (*any)",
@@ -44,38 +43,23 @@ def _rows(x: Tensor) -> Tensor:
     return two if two.shape[1] == 1 or two.stride(1) == 1 else two.contiguous()
 
 
-def _plan(arguments: Callable, results: int, *given: Tensor) -> Callable[..., tuple[Tensor, ...]]:
-    """`given` are read, and as many `results` of the first one's shape are filled."""
-    (CONTRACT if results == 1 else BACKWARD).check(**dict(zip(("gate", "up", "dy"), given)))
+def _plan(of: Extents, *given: Tensor) -> Callable[..., Tensor | tuple[Tensor, Tensor]]:
+    """Of gate and up, or of these and the gradient."""
     if given[0].numel() == 0:
-        return lambda like, *_: tuple(torch.empty(like.shape, dtype=like.dtype, device=like.device) for _ in range(results))
-    rows, like = [_rows(one) for one in given], given[0]
+        return lambda gate, *_: of.empty(gate)
+    rows, arguments = [_rows(one) for one in given], library.arguments if len(given) == 2 else library.gradient_arguments
     moved = [two.data_ptr() != one.data_ptr() for two, one in zip(rows, given)]
-    outs = [torch.empty(rows[0].shape, dtype=like.dtype, device=like.device) for _ in range(results)]
-    launch = Launch(like, *arguments(*rows, *outs))
+    launch = Launch(given[0], *arguments(*rows, *(rows[0].new_empty(rows[0].shape) for _ in rows[1:])))
 
-    def plan(*given: Tensor) -> tuple[Tensor, ...]:
-        outs = tuple(torch.empty(given[0].shape, dtype=given[0].dtype, device=given[0].device) for _ in range(results))
-        launch(*(_rows(one) if move else one for one, move in zip(given, moved)), *outs)
+    def plan(*given: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        outs = of.empty(given[0])
+        launch(*(_rows(one) if move else one for one, move in zip(given, moved)), *(outs if len(given) == 3 else [outs]))
         return outs
 
     return plan
 
 
-_PLANS = Plans(_plan)
-
-
-def _computed(arguments: Callable, results: int, *given: Tensor) -> tuple[Tensor, ...]:
-    key = results, *map(look, given)
-    return (_PLANS[key] or _PLANS.made(key, arguments, results, *given))(*given)
-
-
-def _run(gate: Tensor, up: Tensor) -> Tensor:
-    return _computed(library.arguments, 1, gate, up)[0]
-
-
-SWIGLU_BACKWARD = Operator("swiglu_backward(Tensor gate, Tensor up, Tensor dy) -> (Tensor, Tensor)",
-                           lambda *given: _computed(library.gradient_arguments, 2, *given), BACKWARD)
-SWIGLU = Operator("swiglu(Tensor gate, Tensor up) -> Tensor", _run, CONTRACT,
+SWIGLU_BACKWARD = Operator("swiglu_backward(Tensor gate, Tensor up, Tensor dy) -> (Tensor, Tensor)", Planned(_plan), BACKWARD)
+SWIGLU = Operator("swiglu(Tensor gate, Tensor up) -> Tensor", Planned(_plan), CONTRACT,
                   lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
                   lambda ctx, dy: SWIGLU_BACKWARD(*ctx.saved_tensors, dy))

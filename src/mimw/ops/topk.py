@@ -23,7 +23,7 @@ from mimw.kernels.topk.configs import MOST_A_CTA, MOST_CTAS
 from .contract import Contract, Extents
 from .launching import Launch, contiguous, is_hopper
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 SHORT = 1024    # rows that one launch sorts whole, sooner than two launches select and sort
 FEW_ROWS = 256  # so many up to the longest that it sorts
@@ -69,17 +69,10 @@ CONTRACT = Contract("topk", "x: float (*any)", "0 <= k -- it is 0 or more", "-> 
                     also=_chosen, says="torch.topk takes the other types")
 
 
-def _run(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True,
-         stable: bool = False) -> tuple[Tensor, Tensor]:
-    key = look(x), k, dim, largest, sorted, stable
-    return (_PLANS[key] or _PLANS.made(key, x, k, dim, largest, sorted, stable))(x)
-
-
-def _plan(x: Tensor, k: int, dim: int, largest: bool, sorted: bool, stable: bool) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    of = CONTRACT.check(x=x, k=k, dim=dim)
+def _plan(of: Extents, x: Tensor, k: int, dim: int, largest: bool, sorted: bool, stable: bool) -> Callable[..., tuple]:
     dim, shape = of.dim, of.chosen
     if prod(shape) == 0:
-        return lambda x: (x.new_empty(shape), x.new_empty(shape, dtype=torch.int64))
+        return of.empty
     rows, k = _rows(x, dim), k if x.dim() else 1     # of a number without dimensions torch gives the number, for k = 0, too
     whole = dim >= x.dim() - 1
     select, by_address = _selection(rows, k, largest, sorted, stable, shape if whole else (rows.shape[0], k))
@@ -118,7 +111,7 @@ def _selection(x: Tensor, k: int, largest: bool, sorted: bool, stable: bool, sha
     if stable:
         return lambda x: (_first_sorted if n > _COUNTED else _of_equal_ones_the_first)(x, k, largest, sorted), False
     if x.stride(1) != 1:
-        return lambda x: _run(x.contiguous(), k, -1, largest, sorted), False
+        return lambda x: TOPK.run(x.contiguous(), k, -1, largest, sorted), False
     if streaming.streamed(m, n) and k <= streaming.MOST and n <= streaming.LONGEST:
         return _by_radix(x, k, largest, sorted, shape, True), True
     if n > LONGEST_ROW:
@@ -134,10 +127,9 @@ def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple, stre
         order = _by_sorting(x.new_empty(m, k), k, largest, shape, x.new_empty((m, k), dtype=found))
     empty = x.new_empty(m, k), x.new_empty((m, k), dtype=found)
     if streamed:
-        kernel, (grid, args, meta) = streaming.kernel, streaming.arguments(x, None, None, *empty[::-1], largest=largest)
+        launch = Launch(x, streaming.kernel, *streaming.arguments(x, None, None, *empty[::-1], largest=largest))
     else:
-        kernel, (grid, args, meta) = radix.kernel, radix.arguments(x, *empty, largest=largest, nan=True)
-    launch = Launch(x, kernel, grid, args, meta)
+        launch = Launch(x, radix.kernel, *radix.arguments(x, *empty, largest=largest, nan=True))
 
     def select(x: Tensor) -> tuple[Tensor, Tensor]:
         values, indices = x.new_empty_strided(shape, strides), x.new_empty_strided(shape, strides, dtype=found)
@@ -159,9 +151,9 @@ def _by_sorting(x: Tensor, k: int, largest: bool, shape: tuple,
     while True:
         count = plain_topk.blocks(x.shape[1])
         like = x.new_empty(m, count * k), x.new_empty((m, count * k), dtype=torch.int64 if count == 1 else torch.int32)
-        grid, args, meta = plain_topk.arguments(x, places, *like, largest)
         given = tuple(shape if count == 1 else like[0].shape)
-        launches.append((Launch(x, plain_topk.kernel, grid, args, meta), given, contiguous(given), like[1].dtype))
+        launch = Launch(x, plain_topk.kernel, *plain_topk.arguments(x, places, *like, largest))
+        launches.append((launch, given, contiguous(given), like[1].dtype))
         if count == 1:
             break
         x, places = like
@@ -190,12 +182,12 @@ _COUNTED = 1 << 24      # columns that fp32 tells apart
 
 def _of_equal_ones_the_first(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Tensor, Tensor]:
     """The elements beyond the last one that is chosen, and of those equal to it the first: chosen by their columns."""
-    last = _run(x, k, -1, largest, False)[0].sort(-1, descending=largest).values[:, -1:]
+    last = TOPK.run(x, k, -1, largest, False)[0].sort(-1, descending=largest).values[:, -1:]
     nan, last_nan = x.isnan(), last.isnan()
     beyond = (x > last) | nan & ~last_nan if largest else (x < last) | ~nan & last_nan
     column = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
     rank = torch.where((x == last) | nan & last_nan, -column, float("-inf")).masked_fill(beyond, float("inf"))
-    indices = _run(rank, k, -1, True, False)[1].sort(-1).values
+    indices = TOPK.run(rank, k, -1, True, False)[1].sort(-1).values
     values = x.gather(-1, indices)
     if sorted:
         values, places = torch.sort(values, dim=-1, descending=largest, stable=True)
@@ -208,14 +200,11 @@ def _in_parts(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Tensor, T
     parts = x.split(LONGEST_ROW, -1)
     if sum(min(k, part.shape[1]) for part in parts) > x.shape[1] // 2:
         return torch.topk(x, k, -1, largest, sorted)
-    found = [_run(part, min(k, part.shape[1]), -1, largest, False) for part in parts]
+    found = [TOPK.run(part, min(k, part.shape[1]), -1, largest, False) for part in parts]
     values = torch.cat([values for values, _ in found], -1)
     indices = torch.cat([indices + LONGEST_ROW * number for number, (_, indices) in enumerate(found)], -1)
-    values, places = _run(values, k, -1, largest, sorted)
+    values, places = TOPK.run(values, k, -1, largest, sorted)
     return values, indices.gather(-1, places)
-
-
-_PLANS = Plans(_plan)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -232,4 +221,4 @@ def _backward(ctx, gradient: Tensor, _) -> tuple:
 
 
 TOPK = Operator("topk(Tensor x, int k, int dim=-1, bool largest=True, bool sorted=True, bool stable=False) -> (Tensor, Tensor)",
-                _run, CONTRACT, _save, _backward)
+                Planned(_plan), CONTRACT, _save, _backward)

@@ -17,10 +17,10 @@ from torch import Tensor
 from mimw.kernels import topk_selector as library
 from mimw.kernels.topk_selector.configs import Configuration, candidates
 
-from .contract import Contract
+from .contract import Contract, Extents
 from .launching import Launch, is_hopper
 from .operator import Operator
-from .plans import Plans, look
+from .planned import Planned
 
 CONTRACT = Contract(
     "topk_selector", "x: fp32|bf16|fp16|fp64 (rows, length)", "starts?: int (rows)", "ends?: int (rows)",
@@ -41,23 +41,16 @@ def topk_selector(x: Tensor, k: int, starts: Tensor | None = None, ends: Tensor 
     return TOPK_SELECTOR(x, starts, ends, k)
 
 
-def _run(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Tensor:
-    key = look(x), starts is not None and look(starts), ends is not None and look(ends), k
-    return (_PLANS[key] or _PLANS.made(key, x, starts, ends, k))(x, starts, ends)
-
-
-def _plan(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Callable[..., Tensor]:
-    found = CONTRACT.fake(x=x, starts=starts, ends=ends, k=k)
+def _plan(of: Extents, x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Callable[..., Tensor]:
+    found = of.empty(x)
     if found.numel() == 0 or x.shape[1] == 0:
-        return lambda x, *_: x.new_full((x.shape[0], k), -1, dtype=torch.int32)
+        return lambda x, *_: of.empty(x).fill_(-1)
     rows, *windows = _ready(x, starts, ends)
     chosen = None if is_hopper(x) else Configuration(candidates=candidates(k))
-    grid, args, meta = library.arguments(rows, *windows, found, None, chosen)
-    launch, shape = Launch(x, library.kernel, grid, args, meta), tuple(found.shape)
+    launch = Launch(x, library.kernel, *library.arguments(rows, *windows, found, None, chosen))
 
     def plan(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> Tensor:
-        rows, *windows = _ready(x, starts, ends)
-        found = x.new_empty(shape, dtype=torch.int32)
+        (rows, *windows), found = _ready(x, starts, ends), of.empty(x)
         launch(rows, *(one for one in windows if one is not None), found)
         return found
 
@@ -71,6 +64,4 @@ def _ready(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> tuple[Tenso
     return x, *(one if one is None else one.to(torch.int32).contiguous() for one in (starts, ends))
 
 
-_PLANS = Plans(_plan)
-
-TOPK_SELECTOR = Operator("topk_selector(Tensor x, Tensor? starts, Tensor? ends, int k) -> Tensor", _run, CONTRACT)
+TOPK_SELECTOR = Operator("topk_selector(Tensor x, Tensor? starts, Tensor? ends, int k) -> Tensor", Planned(_plan), CONTRACT)

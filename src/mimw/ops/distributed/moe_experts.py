@@ -21,10 +21,11 @@ from mimw.kernels.moe.gathered import BM, gathered_product
 
 from ..contract import Contract
 from ..grouped_matmul import GROUPED
-from ..launching import Launch, is_exact, is_hopper, programs
+from ..launching import is_exact, is_hopper, programs
 from ..operator import Operator
 from ..plans import Plans, look
 from ..products import rows_for_tma
+from ..steps import in_steps
 from ..swiglu import SWIGLU
 from .moe_experts_scaled import MOE_EXPERTS_SCALED
 
@@ -102,30 +103,22 @@ def _plan(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources
         return composed
     multiprocessors, chosen = count or programs(rows), configuration(BLOCKS[block], 1)
     begins = torch.arange(0, places, block, dtype=torch.int32, device=rows.device)
-    held, y, experts, total = rows.new_empty(places, inner), rows.new_empty(places, hidden), torch.empty_like(begins), ends[-1:]
-    lists = experts if sources is None else sources, experts, total
-    if sources is None:
-        first = product(rows, w_gate_up, held, *lists, 1, inner, places, multiprocessors, chosen, True, False)
-    else:
-        first = gathered_product(rows, w_gate_up, held, *lists, multiprocessors)
-    second = product(held, w_down, y, *lists, 1, hidden, places, multiprocessors, chosen, False, False)
-    arrays = dict(rows=rows, w_gate_up=w_gate_up, w_down=w_down, sources=sources, held=held, y=y, total=total, experts=experts)
-    names = {id(array): name for name, array in arrays.items()}
-    launches = []
-    for one in (first, second):
-        given = [getattr(value, "base", value) for value in one[2]]
-        launches.append((Launch(rows, *one), [names[id(array)] for array in given if isinstance(array, Tensor)]))
-    del held, y, experts, total, lists, first, second, arrays, one, given
 
-    def plan(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None) -> Tensor:
-        arrays = dict(rows=rows, w_gate_up=w_gate_up, w_down=w_down, sources=sources, held=rows.new_empty(places, inner),
-                      y=rows.new_empty(places, hidden), total=ends[-1:],
-                      experts=torch.searchsorted(ends, begins, right=True, out_int32=True))
-        for launch, used in launches:
-            launch(*[arrays[name] for name in used])
-        return arrays["y"]
+    def arrays_of(rows: Tensor, ends: Tensor, w_gate_up: Tensor, w_down: Tensor, sources: Tensor | None) -> dict:
+        return dict(rows=rows, w_gate_up=w_gate_up, w_down=w_down, sources=sources, held=rows.new_empty(places, inner),
+                    out=rows.new_empty(places, hidden), total=ends[-1:],
+                    experts=torch.searchsorted(ends, begins, right=True, out_int32=True))
 
-    return plan
+    def make(arrays: dict) -> list[tuple]:
+        lists = arrays["experts"] if sources is None else sources, arrays["experts"], arrays["total"]
+        if sources is None:
+            first = product(rows, w_gate_up, arrays["held"], *lists, 1, inner, places, multiprocessors, chosen, True, False)
+        else:
+            first = gathered_product(rows, w_gate_up, arrays["held"], *lists, multiprocessors)
+        second = product(arrays["held"], w_down, arrays["out"], *lists, 1, hidden, places, multiprocessors, chosen, False, False)
+        return [first, second]
+
+    return in_steps(arrays_of, make, rows, ends, w_gate_up, w_down, sources)
 
 
 _PLANS = Plans(_plan)

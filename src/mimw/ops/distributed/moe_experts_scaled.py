@@ -19,13 +19,15 @@ from torch import Tensor
 
 from mimw.kernels.moe import blocked_launches, blocked_room_for, quantise_arguments
 
-from ..contract import Contract
+from ..contract import Contract, Extents
 from ..experts_scaled import SCALES, TENSORS
 from ..grouped_matmul import GROUPED
 from ..launching import Launch, is_hopper, programs
 from ..operator import Operator
+from ..planned import Planned
 from ..plans import Plans, look
 from ..products import rows_for_tma
+from ..steps import in_steps
 from ..swiglu import SWIGLU
 
 STEP = 128                  # numbers of a row that share a scale
@@ -60,30 +62,25 @@ def _narrow(x: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
     return rows, made((x.shape[0], columns), dtype=torch.float32)
 
 
-def _quantised(x: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
-    x = x if x.stride(-1) == 1 else x.contiguous()
-    key = look(x), dtype
-    return (_TOKENS[key] or _TOKENS.made(key, x, dtype))(x)
-
-
-def _plan_tokens(x: Tensor, dtype: str) -> Callable:
-    TOKENS.check(x=x, dtype=dtype)
-    rows, scales = _narrow(x, dtype)
+def _plan_tokens(of: Extents, x: Tensor, dtype: str) -> Callable:
     if x.numel() == 0:
         return lambda x: _narrow(x, dtype)
-    launch = Launch(x, *quantise_arguments(x, rows, scales, programs(x)))
+    ready = _side_by_side(x)
+    launch = Launch(x, *quantise_arguments(ready, *_narrow(x, dtype), programs(x)))
 
     def plan(x: Tensor) -> tuple[Tensor, Tensor]:
-        rows, scales = found = _narrow(x, dtype)
-        launch(x, rows, scales)
+        found = _narrow(x, dtype)
+        launch(_side_by_side(x), *found)
         return found
 
     return plan
 
 
-_TOKENS = Plans(_plan_tokens)
+def _side_by_side(x: Tensor) -> Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
 
-MOE_QUANTISED = Operator("moe_quantised(Tensor x, str dtype) -> (Tensor, Tensor)", _quantised, TOKENS)
+
+MOE_QUANTISED = Operator("moe_quantised(Tensor x, str dtype) -> (Tensor, Tensor)", Planned(_plan_tokens), TOKENS)
 
 
 # ---- experts --------------------------------------------------------------------------------------------------------
@@ -110,29 +107,15 @@ def _plan(given: tuple[Tensor, ...], block: int, dtype: str, count: int, drawn: 
     sizes = {name: (shape, types[type_]) for name, (shape, type_) in blocked_room_for(places, inner, hidden, block).items()}
     names = "rows", "ends", "w_gate_up", "w_down", "scale", "gate_up_scale", "down_scale"
 
-    def arrays_of(given: tuple[Tensor, ...]) -> dict:
-        found = dict(zip(names, given)) | {"total": given[1][-1:], "y": given[0].new_empty(places, hidden, dtype=wide)}
+    def arrays_of(*given: Tensor) -> dict:
+        found = dict(zip(names, given)) | {"total": given[1][-1:], "out": given[0].new_empty(places, hidden, dtype=wide)}
         for name, (shape, type_) in sizes.items():
             found[name] = given[0].new_empty(shape, dtype=type_)
         return found
 
-    arrays = arrays_of(given)
-    made = blocked_launches(rows, scale, ends, w_gate_up, w_down, *of_weights, arrays["y"], arrays, count or programs(rows), block,
-                            drawn, arrays["total"], halves)
-    of = {id(array): name for name, array in arrays.items()}
-    steps = []
-    for one in made:
-        used = [getattr(value, "base", value) for value in one[2]]
-        steps.append((Launch(rows, *one), [of[id(array)] for array in used if isinstance(array, Tensor)]))
-    del arrays, made, of, used, one
-
-    def plan(*given: Tensor) -> Tensor:
-        arrays = arrays_of(given)
-        for launch, used in steps:
-            launch(*[arrays[name] for name in used])
-        return arrays["y"]
-
-    return plan
+    return in_steps(arrays_of, lambda arrays: blocked_launches(
+        rows, scale, ends, w_gate_up, w_down, *of_weights, arrays["out"], arrays, count or programs(rows), block, drawn,
+        arrays["total"], halves), *given)
 
 
 _PLANS = Plans(_plan)

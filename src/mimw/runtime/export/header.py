@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .arguments import Argument, Described, Number, Pointer
+from .contracts import Said
 from .facts import Facts
 
 _HEADER = """\
@@ -68,13 +69,17 @@ CUresult {name}_unload({name}_kernel *kernel);
 
 
 def header(facts: Facts, arguments: Sequence[Argument], origin: str, grid: tuple[int, ...] | None = None,
-           constants: Sequence[str] = ()) -> str:
-    """The text of the header. `origin` names the program that wrote it, `constants` are the compile-time arguments as text."""
+           constants: Sequence[str] = (), said: Said = Said()) -> str:
+    """The text of the header. `origin` names the program that wrote it, `constants` are the compile-time arguments as text, and
+    what the kernel's contract says is `said`."""
     x, y, z = (*(grid or ("grid_x", 1, 1)), 1, 1)[:3]
-    lines = [line for one in arguments for line in _described(one)]
+    lines = [line for one in arguments for line in _wrapped(_described(one, said.of.get(one.name)))]
     if facts.scratch:
         lines += [f"scratch: memory of the launch alone while it runs, as much as {facts.name}_scratch_bytes says, at a",
                   f"    multiple of {facts.scratch_align} bytes"]
+    lines += ["", "By the kernel's contract, extents of one name are equal; and:" if said.rules else
+              "By the kernel's contract, extents of one name are equal."] if said.of else []
+    lines += [line for rule in said.rules for line in _wrapped(rule)]
     lines += ["", *_wrapped(f"Compiled for {', '.join(constants)}")] if constants else []
     defines = "".join(f"#define {facts.name}_GRID_{axis} {extent}\n" for axis, extent in zip("XYZ", (x, y, z))) if grid else ""
     unit = f"clusters of {facts.ctas} CTAs" if facts.ctas > 1 else "CTAs"
@@ -115,16 +120,18 @@ def _tensors(facts: Facts, arguments: Sequence[Argument]) -> str:
                    f"}} {facts.name}_tensor{rank};\n" for rank in ranks) + scratch
 
 
-def _described(one: Argument) -> Iterator[str]:
+def _described(one: Argument, said: str | None) -> str:
+    """An argument, with what the contract says of it."""
+    more = f", {said}" if said else ""
     match one:
         case Pointer():
-            yield f"{one.name}: the address of {one.element} elements{', a multiple of 16' if one.aligned else ''}"
+            return f"{one.name}: the address of {one.element} elements{more}{', a multiple of 16' if one.aligned else ''}"
         case Number():
             bits = ", as its bits" if one.kind in ("fp16", "bf16") else ""
-            yield f"{one.name}: a number of type {one.kind}{bits}{', a multiple of 16' if one.aligned else ''}"
+            return f"{one.name}: a number of type {one.kind}{bits}{more}{', a multiple of 16' if one.aligned else ''}"
         case Described():
-            yield f"{one.name}: a tensor of {one.element} with {one.rank} dimensions; its address and its strides in bytes are"
-            yield "    multiples of 16, the innermost stride is 1 element"
+            return (f"{one.name}: a tensor of {one.element} with {one.rank} dimensions{more}; its address and its strides in bytes "
+                    "are multiples of 16, the innermost stride is 1 element")
 
 
 def _wrapped(text: str, width: int = 110) -> Iterator[str]:

@@ -19,6 +19,7 @@ from ...errors import LaunchError
 from ..ahead import compiled as ahead
 from ..call import bound, resolve
 from .arguments import Argument, Described, Number, Pointer, arguments_of
+from .contracts import Said, said_by_contract
 from .facts import Facts, facts_of
 from .header import header
 from .launcher import launcher
@@ -76,10 +77,11 @@ def export_compiled(compiled: Any, name: str | None = None, grid: tuple[int, ...
     """The same of what `compile_kernel` gave. `grid` is noted in the header, `hosts` are host descriptors by parameter."""
     facts, arguments = facts_of(compiled, name), arguments_of(compiled, hosts)
     changed, origin = _written(compiled, arguments, writes), f"mimw {_VERSION}"
-    files = {f"{facts.name}.h": header(facts, arguments, origin, grid, _constants(compiled)),
+    said = said_by_contract(compiled.source.fn, arguments, hosts or {})
+    files = {f"{facts.name}.h": header(facts, arguments, origin, grid, _constants(compiled), said),
              f"{facts.name}.c": launcher(facts, arguments, compiled.stages["cubin"], origin),
              f"{facts.name}.cubin": compiled.stages["cubin"],
-             f"{facts.name}.json": _described(compiled, facts, arguments, changed, grid)}
+             f"{facts.name}.json": _described(compiled, facts, arguments, changed, grid, said)}
     if torch:
         files[f"{facts.name}_torch.cpp"] = torch_operator(facts, arguments, changed, origin)
     return Exported(facts, arguments, changed, files)
@@ -104,10 +106,10 @@ def _constants(compiled: Any) -> list[str]:
 
 
 def _described(compiled: Any, facts: Facts, arguments: tuple[Argument, ...], changed: tuple[str, ...],
-               grid: tuple[int, ...] | None) -> str:
+               grid: tuple[int, ...] | None, said: Said) -> str:
     """Facts about the exported kernel for a build to read, as JSON."""
     kinds = {Pointer: "pointer", Number: "number", Described: "tensor"}
-    listed = [{"is": kinds[type(one)], **asdict(one), **({} if isinstance(one, Number) else {"written": one.name in changed})}
-              for one in arguments]
+    listed = [{"is": kinds[type(one)], **asdict(one), **({} if isinstance(one, Number) else {"written": one.name in changed}),
+               **({"contract": said.of[one.name]} if one.name in said.of else {})} for one in arguments]
     return json.dumps({**asdict(facts), "grid": grid, "arguments": listed, "constants": _constants(compiled),
                        "made_by": {"mimw": _VERSION, "triton": compiled.metadata.triton_version}}, indent=2) + "\n"

@@ -1,0 +1,156 @@
+"""Write src/mimw/ops/__init__.pyi and that of ops/distributed: what type checkers and editors know of the operators.
+
+Input: the public functions of `mimw.ops`, and the contracts of the operators behind them. Output: stub files; `python
+docs/support/operator_stubs.py` writes them, and tests/docs/test_operator_stubs.py compares. For example:
+
+    def matmul(
+        a: Annotated[Tensor, "bf16|fp16|fp32|e4m3|e5m2 (..., m, k) or (k)"],
+        ...
+    ) -> Annotated[Tensor, "out_dtype|=a|bf16 (..., m, n)"]:
+
+A function may have several contracts: that of the operator that bears its name, and those that refuse in its name and ask for no
+tensor but its own. Its docstring is followed by what they say of more than one argument: rules, several results, operations.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path[:0] = [str(ROOT / "src")]
+
+import mimw.ops  # noqa: E402
+import mimw.ops.distributed  # noqa: E402
+from mimw.ops.contract import Contract  # noqa: E402
+from mimw.ops.operator import OPERATORS  # noqa: E402
+
+_HEAD = '''"""Written by docs/support/operator_stubs.py, from the operators' contracts: {module} for type checkers and editors.
+
+{words}
+"""
+
+{imports}
+__all__ = [
+{names}]
+'''
+_WORDS = """A tensor is annotated with the types and the shape that the contract gives it (mimw.kernels.contract explains the words,
+mimw.ops.contract those of results); `or` stands between the lines of several contracts."""
+_KNOWN = {"Any", "None", "Sequence", "Tensor", "bool", "float", "int", "str", "torch", "tuple"}
+_WIDTH = 132
+
+
+def stubs() -> dict[Path, str]:
+    """The text of each file."""
+    rooms = ROOT / "src" / "mimw" / "ops"
+    return {rooms / "__init__.pyi": stub(mimw.ops, ["from . import distributed as distributed"]),
+            rooms / "distributed" / "__init__.pyi": stub(mimw.ops.distributed, [])}
+
+
+def stub(module: ModuleType, imports: list[str]) -> str:
+    """The stub of the names of `module`: its functions from their contracts, its classes from where they are defined."""
+    public = {name: getattr(module, name) for name in sorted(module.__all__)}
+    functions = [_function(one, contracts(one)) for one in public.values() if isinstance(one, FunctionType)]
+    classes = [one for one in public.values() if not isinstance(one, FunctionType)]
+    imports = imports + [f"from .{one.__module__.rpartition('.')[2]} import {one.__name__} as {one.__name__}" for one in classes]
+    return _HEAD.format(module=module.__name__, words=_WORDS, imports=_imports("".join(functions), imports),
+                        names="".join(f'    "{name}",\n' for name in public)) + "".join(f"\n{one}" for one in functions)
+
+
+def _imports(text: str, ours: list[str]) -> str:
+    """The lines that import what stands in the functions' signatures."""
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    typing = ", ".join(name for name in ("Annotated", "Any", "Literal") if name in used)
+    return "".join([*["from collections.abc import Sequence\n"] * ("Sequence" in used), f"from typing import {typing}\n\n",
+                    *["import torch\n"] * ("torch" in used), "from torch import Tensor\n\n", *(f"{line}\n" for line in ours)])
+
+
+def contracts(function: FunctionType) -> list[Contract]:
+    """The contracts of a public function, each once."""
+    name, room, parameters = function.__name__, function.__module__.rpartition(".")[0], inspect.signature(function).parameters
+    here = [one for one in OPERATORS.values() if one.contract is not None and room == one.run.__module__.rpartition(".")[0]]
+    found = [one.contract for one in here if one.name == name or one.contract.name == name and all(
+        line.optional or line.name in parameters for line in one.contract.tensors)]
+    return list(dict(zip([one.text for one in found], found)).values())
+
+
+def _function(function: FunctionType, told: list[Contract]) -> str:
+    signature = inspect.signature(function)
+    lines, star = [], False
+    for one in signature.parameters.values():
+        if one.kind is one.KEYWORD_ONLY and not star:
+            lines, star = [*lines, "    *,\n"], True
+        default = "" if one.default is one.empty else f" = {_default(one.default)}"
+        lines.append(f"    {one.name}: {_parameter(function, one, told)}{default},\n")
+    document = "\n".join(["    " * bool(line) + line for line in [*inspect.getdoc(function).splitlines(), *_more(told)]])
+    return (f"def {function.__name__}(\n{''.join(lines)}) -> {_result(function, signature.return_annotation, told)}:\n"
+            f'    """{document.strip()}\n    """\n')
+
+
+def _parameter(function: FunctionType, parameter: inspect.Parameter, told: list[Contract]) -> str:
+    """The type of a parameter, annotated with what contracts say of it; the choices of one that has a few."""
+    type_ = _named(function, parameter.annotation)
+    for contract in told:
+        if choices := next(filter(None, (_choices(rule.text, parameter.name) for rule in contract.rules if rule.offered)), None):
+            return f"Literal[{', '.join(map(_default, choices))}]"
+    said = [_said(line.text) for contract in told for line in [*contract.tensors, *contract.options] if line.name == parameter.name]
+    return _annotated(type_, said)
+
+
+def _result(function: FunctionType, annotation: str, told: list[Contract]) -> str:
+    """The type of the result, annotated if all contracts have one."""
+    said = [_said(contract.results[0].text) for contract in told if len(contract.results) == 1]
+    return _annotated(_named(function, annotation), said if len(said) == len(told) else [])
+
+
+def _annotated(type_: str, said: list[str]) -> str:
+    return f'Annotated[{type_}, "{" or ".join(dict.fromkeys(said))}"]' if said else type_
+
+
+def _said(line: str) -> str:
+    """The line of a contract without its name."""
+    return line.partition(": ")[2]
+
+
+def _choices(rule: str, name: str) -> tuple | None:
+    """The choices of "NAME in (...)", if the rule is that."""
+    tree = ast.parse(rule.strip(), mode="eval").body
+    if isinstance(tree, ast.Compare) and ast.unparse(tree.left) == name and isinstance(tree.ops[0], ast.In):
+        return ast.literal_eval(tree.comparators[0])
+    return None
+
+
+def _more(told: list[Contract]) -> Iterator[str]:
+    """The lines of contracts about more than one argument, those that several have once."""
+    lines = [one.text + (f" -- {one.mend}" if one.mend else "") for contract in told for one in contract.rules if not one.offered]
+    lines += [one.text for contract in told if len(contract.results) > 1 for one in contract.results]
+    lines += [f"operations: {contract.flops}" for contract in told if contract.flops]
+    if lines:
+        yield from ("", "contract:")
+    for line in dict.fromkeys(lines):
+        yield from textwrap.wrap(line, _WIDTH - 4, initial_indent=" " * 4, subsequent_indent=" " * 8)
+
+
+def _named(function: FunctionType, annotation: str) -> str:
+    """An annotation by names that the stub knows: an alias of the function's module becomes what it stands for."""
+    known = _KNOWN | set(sys.modules[function.__module__.rpartition(".")[0]].__all__)
+    names = {node.id for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Name)}
+    if names <= known:
+        return annotation
+    return str(eval(annotation, function.__globals__)).replace("torch.Tensor", "Tensor")
+
+
+def _default(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+if __name__ == "__main__":
+    for path, text in stubs().items():
+        path.write_text(text)
+        print(path.relative_to(ROOT))

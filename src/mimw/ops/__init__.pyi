@@ -1,0 +1,688 @@
+"""Written by docs/support/operator_stubs.py, from the operators' contracts: mimw.ops for type checkers and editors.
+
+A tensor is annotated with the types and the shape that the contract gives it (mimw.kernels.contract explains the words,
+mimw.ops.contract those of results); `or` stands between the lines of several contracts.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+
+from . import distributed as distributed
+from .launching import SimulationWarning as SimulationWarning
+
+__all__ = [
+    "SimulationWarning",
+    "addmm",
+    "attention",
+    "attention_decode",
+    "attention_varlen",
+    "cross_entropy",
+    "gather_matmul_scatter",
+    "grouped_matmul",
+    "layer_norm",
+    "log_softmax",
+    "matmul",
+    "moe",
+    "moe_align",
+    "rms_norm",
+    "rope",
+    "scaled_mm",
+    "simplicial_attention",
+    "softmax",
+    "sparse_mla",
+    "swiglu",
+    "topk",
+    "topk_selector",
+]
+
+def addmm(
+    added: Annotated[Tensor, "=c (m|1, n|1) or (n|1) or ()"],
+    a: Annotated[Tensor, "bf16|fp16|fp32|fp8 (m, k)"],
+    b: Annotated[Tensor, "=a|fp8 (k, n)"],
+    beta: float = 1.0,
+    alpha: float = 1.0,
+    activation: Literal[None, "relu", "gelu", "gelu_tanh", "silu"] = None,
+) -> Annotated[Tensor, "=a|bf16 (m, n)"]:
+    """act(beta added + alpha a @ b), all of it in fp32 before the result is rounded.
+
+    args:      added       (M, N), or what expands to it: (N), (1, N), (M, 1), (); of the result's type. Not read where beta is 0
+               a           (M, K): bf16, fp16, fp32, fp8 e4m3 or e5m2, any strides, any extents, also 0
+               b           (K, N), of a's type (of fp8 the two may differ), any strides
+               activation  None, "relu", "gelu" (by erf), "gelu_tanh" or "silu"
+    returns:   (M, N), contiguous, of a's type; bf16 for fp8
+    computed:  on sm_90 in one launch of `mimw.kernels.gemm` where TMA can read the operands; else by `mimw.ops.matmul` and torch.
+               fp32 obeys torch.get_float32_matmul_precision(), as `matmul` does
+    gradients  of added, a and b; none of fp8. With an activation the derivative computes the product again
+    errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types and activations
+
+    contract:
+        operations: 2 * m * n * k
+    """
+
+def attention(
+    q: Annotated[Tensor, "float (..., heads, seq_q, dim) or (seq_q, dim)"],
+    k: Annotated[Tensor, "=q (..., kv_heads, seq_k, dim) or (seq_k, dim)"],
+    v: Annotated[Tensor, "=q (..., kv_heads, seq_k, value_dim) or (seq_k, value_dim)"],
+    causal: bool = False,
+    scale: float | None = None,
+    return_lse: bool = False,
+    *,
+    window: tuple[int | None, int | None] = (None, None),
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float ((heads))"] = None,
+    alibi_slopes: Annotated[Tensor | None, "float (*of_slopes, (heads))"] = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """softmax(scale q k^T) v, with fp32 scores and sums.
+
+    args:      q           (..., heads, seq_q, dim): bf16, fp16 or fp32, any strides, any extents, also 0; (seq_q, dim) is one head
+               k, v        (..., kv_heads, seq_k, dim) and (..., kv_heads, seq_k, value_dim) of q's type; kv_heads divides heads,
+                           and head h reads kv head h * kv_heads // heads; the dimensions in front of the heads are broadcast
+               causal      query i sees keys up to i + seq_k - seq_q, so that the last query sees all. Of equal lengths that is
+                           scaled_dot_product_attention's `is_causal`; of others it is torch's `causal_lower_right`
+               scale       of the scores, by default 1 / sqrt(dim)
+               return_lse  also the natural logarithms of the softmax's denominators
+               window      (left, right): a query at position p = i + seq_k - seq_q sees keys p - left to p + right; None is no
+                           bound, causal a right bound of 0. Blocks of keys that no query near by sees cost nothing
+               softcap     more than 0: softcap tanh(score / softcap) in place of each score. On sm_90 by tanh.approx, whose
+                           relative error is up to 2^-11: a capped score s is off by up to |s| / 2048
+               sinks       (heads) of bf16, fp16 or fp32: a logit of each head that joins the sum of each row, with no value; lse
+                           has it
+               alibi_slopes   (heads) or (..., heads) with the dimensions in front of the heads, of these types: slope |p - key| is
+                           subtracted from scores, after the soft cap
+    returns:   o, (..., heads, seq_q, value_dim) of q's type, in memory as q if q is (batch, length, heads, dim) transposed, else
+               contiguous; with lse, fp32 (..., heads, seq_q). A query that sees no key gets o = 0 and lse = -inf,
+               or the head's sink
+    computed:  on sm_90 by `mimw.kernels.attention` for bf16 and fp16, where heads are as wide as it takes and TMA can read them or
+               copies are worth making; else by `mimw.kernels.plain_attention`. fp32 obeys torch.get_float32_matmul_precision()
+    gradients  of q, k, v and sinks, from those of o and lse, by `mimw.kernels.attention_backward` for bf16 and fp16 on sm_90 with
+               heads of up to 128, `wide_attention_backward` with heads of up to 256, else by torch's products; the same bits in
+               every run under torch.use_deterministic_algorithms; no second derivative; none of alibi_slopes: an error on
+               `backward()` where they require one
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
+
+    contract:
+        dim > 0 and value_dim > 0 -- heads of width 0 have no scores
+        kv_heads == 1 or min(k.dim(), v.dim()) > 2 -- k and v must have as many heads
+        kv_heads > 0 and heads % kv_heads == 0 -- the heads of k and v must divide those of q
+        alibi_slopes is None or len(of_slopes) == 0 or of_slopes == front -- slopes are for the heads, or for all that stands in
+            front of them, too
+        left >= 0 -- the left bound of the window must be 0 or more keys, or None for no bound
+        right >= 0 -- the right bound of the window must be 0 or more keys, or None for no bound
+        softcap > 0 -- it must be more than 0, or None for none
+        -> o: =q (..., heads, seq_q, value_dim) heads q
+        -> lse: fp32 (..., heads, seq_q)
+        operations: 2 * prod(front) * heads * seq_q * seq_k * (dim + value_dim)
+    """
+
+def attention_decode(
+    q: Annotated[Tensor, "float (batch, queries, heads, dim)"],
+    k_cache: Annotated[Tensor, "=q|e4m3 (pages, page_size, kv_heads, dim)"],
+    v_cache: Annotated[Tensor, "=k_cache (pages, page_size, kv_heads, value_dim)"],
+    cache_seqlens: Annotated[Tensor | int, "int (batch)"],
+    *,
+    page_table: Annotated[Tensor | None, "int (batch, most_pages)"] = None,
+    scale: float | None = None,
+    window: tuple[int | None, int | None] | None = None,
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float (heads)"] = None,
+    splits: int | None = None,
+    k_scale: Annotated[Tensor | float | None, "float (kv_heads|1)"] = None,
+    v_scale: Annotated[Tensor | float | None, "float (kv_heads|1)"] = None,
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """softmax(scale q k^T) v of the last queries of each sequence, with fp32 scores and sums. Layouts are those of
+    FlashAttention's `flash_attn_with_kvcache` without new keys and with causal=True: write the new keys and values into the
+    caches first.
+
+    args:      q           (batch, queries, heads, dim): bf16, fp16 or fp32, any strides
+               k_cache, v_cache   (batch, length, kv_heads, dim) and (..., value_dim), or with a page table (pages, page_size,
+                           kv_heads, dim); of q's type or e4m3, any strides; kv_heads divides heads, and head h reads kv head h *
+                           kv_heads // heads
+               cache_seqlens   (batch) int32 or int64 on the device, or one number for all: how many keys of each sequence
+                           count, those of the new queries among them. Query i sees keys up to i + length - queries. The host
+                           never waits for it, so a captured graph may be replayed with others. A length above what the cache
+                           holds counts as that, one below 0 as 0
+               page_table  (batch, most pages of a sequence) int32 or int64: page j of a sequence has its keys from j *
+                           page_size on. Sequences may share pages. Entries behind a sequence's keys are not looked at: they
+                           may be anything; no NaN that lies in a page behind the last key matters
+               scale       of the scores, by default 1 / sqrt(dim)
+               window      (left, right): a query sees so many keys before and after its own position; None is no bound, and
+                           what is after a query's own position it never sees. Entries of the page table in front of the window
+                           may be anything
+               softcap     more than 0: softcap tanh(score / softcap) in place of each score; as in `attention`
+               sinks       (heads) of bf16, fp16 or fp32: a logit of each head that joins the sum of each row, with no value
+               splits      into so many parts at most the keys of a sequence are cut; by default all multiprocessors get equal
+                           shares of all keys. With 1 a sequence's result is the same to the bit whatever else is in the batch
+               k_scale, v_scale   of caches of e4m3: what keys and values are multiplied by, more than 0: a tensor of kv_heads
+                           numbers, or one for all heads, as a tensor or a number; 1 by default. Products are of fp16 then, of
+                           fp32 where q is fp32: queries of bf16 beyond 65504 count as that
+               return_lse  also the natural logarithms of the softmax's denominators
+    returns:   o, (batch, queries, heads, value_dim) of q's type, contiguous; with lse, fp32 (batch, heads, queries). A query
+               that sees no key, as in an empty sequence (length 0), gets o = 0 and lse = -inf, or the head's sink. Results are
+               the same to the bit from run to run for the same lengths
+    computed:  on sm_90 by `mimw.kernels.attention_decode` for bf16 and fp16, heads of up to 256, pages of 16, 32, 64, 128
+               or 256 keys, where TMA can read the caches, which are read once for each 128 rows (queries times heads that share a
+               head of keys); else by `mimw.kernels.plain_attention_decode`. fp32 obeys torch.get_float32_matmul_precision()
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types. There is
+               no derivative
+
+    contract:
+        fp8(k_cache) == (k_scale is not None) and (k_scale is None) == (v_scale is None) -- caches of e4m3 have both scales, others
+            none
+        k_scale is None or len(k_scale) == len(v_scale) -- there must be as many scales of keys as of values
+        dim > 0 and value_dim > 0 -- heads of width 0 have no scores
+        kv_heads > 0 and heads % kv_heads == 0 -- the heads of k and v must divide those of q
+        page_table is not None or pages == batch -- without a page table there must be as many caches as sequences
+        left >= 0 -- the left bound of the window must be 0 or more keys, or None for no bound
+        splits >= 1 -- the number of splits must be 1 or more, or None
+        softcap > 0 -- it must be more than 0, or None for none
+        -> o: =q (batch, queries, heads, value_dim)
+        -> lse: fp32 (batch, heads, queries)
+    """
+
+def attention_varlen(
+    q: Annotated[Tensor, "float (total_q, heads, dim)"],
+    k: Annotated[Tensor, "=q (total_k, kv_heads, dim)"],
+    v: Annotated[Tensor, "=q (total_k, kv_heads, value_dim)"],
+    cu_seqlens_q: Annotated[Tensor, "i32 (sequences + 1)"],
+    cu_seqlens_k: Annotated[Tensor, "i32 (sequences + 1)"],
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int | None, int | None] = (None, None),
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float (heads)"] = None,
+    alibi_slopes: Annotated[Tensor | None, "float (heads) or (sequences, heads)"] = None,
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """softmax(scale q k^T) v in each of the packed sequences, with fp32 scores and sums; the host waits for nothing.
+
+    args:      q           (total_q, heads, dim): bf16, fp16 or fp32, any strides
+               k, v        (total_k, kv_heads, dim) and (total_k, kv_heads, value_dim) of q's type, any strides; kv_heads divides
+                           heads, and head h reads kv head h * kv_heads // heads
+               cu_seqlens_q, cu_seqlens_k   (sequences + 1) int32, ascending from 0 on: sequence s has the rows from cu_seqlens[s]
+                           up to cu_seqlens[s + 1], of queries and of keys, and may have none of either. Their values are not
+                           checked: that would wait for the device
+               max_seqlen_q, max_seqlen_k   no sequence is longer: queries behind max_seqlen_q may stay uncomputed
+               causal      query i of a sequence sees its keys up to i + length_k - length_q, so that the last query sees all
+               scale       of the scores, by default 1 / sqrt(dim)
+               window, softcap, sinks   as `mimw.ops.attention` has them, in each sequence
+               alibi_slopes   (heads) or (sequences, heads)
+               return_lse  also the natural logarithms of the softmax's denominators
+    returns:   o, (total_q, heads, value_dim) of q's type, contiguous; with lse, fp32 (heads, total_q). A query that sees no key
+               gets o = 0 and lse = -inf, or the head's sink. Rows in no sequence, behind cu_seqlens_q[-1], are not written: they
+               hold anything. The bits are the same in every run
+    computed:  on sm_90 in one launch of `mimw.kernels.attention_varlen` for bf16 and fp16, where heads are as wide as it takes and
+               TMA can read them or copies are worth making; else by `mimw.kernels.plain_attention`
+    gradients  of q, k, v and sinks, from those of o and lse, by `mimw.kernels.attention_varlen_backward` for bf16 and fp16 on sm_90
+               with heads of up to 128, else, and for the same bits in every run under torch.use_deterministic_algorithms, by
+               `mimw.kernels.plain_attention_backward`; 0 for rows in no sequence; none of alibi_slopes; no second derivative
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
+
+    contract:
+        dim > 0 and value_dim > 0 -- heads of width 0 have no scores
+        heads == kv_heads or kv_heads > 0 and heads % kv_heads == 0 -- the heads of k and v must divide those of q
+        sequences >= 0 -- cu_seqlens_q and cu_seqlens_k have one number more than there are sequences
+        max_seqlen_q >= 0 -- lengths are 0 or more
+        max_seqlen_k >= 0 -- lengths are 0 or more
+        left >= 0 -- the left bound of the window must be 0 or more keys, or None for no bound
+        right >= 0 -- the right bound of the window must be 0 or more keys, or None for no bound
+        softcap > 0 -- it must be more than 0, or None for none
+        -> o: =q (total_q, heads, value_dim)
+        -> lse: fp32 (heads, total_q)
+    """
+
+def cross_entropy(
+    logits: Annotated[Tensor, "float (rows, classes)"],
+    target: Annotated[Tensor, "int (rows)"],
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    inplace_backward: bool = False,
+) -> Tensor:
+    """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes, without weights.
+
+    args:      logits           (rows, classes), (classes) or (rows, classes, ...): bf16, fp16 or fp32, any strides
+               target           (rows), () or (rows, ...): int64 or int32. Elsewhere than in a row: a loss that is NaN
+               ignore_index     a target whose row has no loss and no gradient
+               reduction        "mean" of the rows that are not ignored, "sum" or "none"
+               label_smoothing  the weight that is spread over all classes, 0 to 1
+               z_loss           adds z_loss times the square of the logarithm to each loss
+               inplace_backward  the gradient, where one is wanted, goes into the memory of the logits: of bf16 and fp32 in the
+                                forward launch, which reads and writes each logit once, so that backward only multiplies where
+                                the loss's gradient is not 1; of fp16, whose small gradients need the scale of the loss before
+                                they are rounded, in the backward launch. backward runs once; autograd refuses others that want
+                                the logits' values. Under torch.compile the gradient has memory of its own
+    returns:   fp32, of no dimensions, or of target's shape; sums and exponents are of fp32, under autocast, too
+    computed:  by `mimw.kernels.cross_entropy`: on sm_90 many long rows by bulk copies into a ring, few long ones by clusters; one
+               read of the logits forward, one read and one write backward. With classes elsewhere than last of a copy
+    gradients  of the logits, the first
+    errors:    RuntimeError where shapes or devices do not fit, and in place for a leaf that requires grad, a view of one,
+               and logits whose elements share memory; NotImplementedError for other types, among them classes given by their
+               probabilities; ValueError for other reductions and smoothings
+
+    contract:
+        classes > 0 -- there must be one class at least
+        -> losses: fp32 (rows)
+        -> lse: fp32 (rows)
+    """
+
+def gather_matmul_scatter(
+    a: Annotated[Tensor, "bf16|fp16|fp32|fp8 (m, k)"],
+    b: Annotated[Tensor, "=a|fp8 (k, n)"],
+    source: Annotated[Tensor, "int (r)"],
+    target: Annotated[Tensor, "int (r)"],
+    rows: int | None = None,
+    out: Annotated[Tensor | None, "bf16|fp16|fp32|fp8 (rows, n)"] = None,
+) -> Tensor:
+    """out[target[i]] = a[source[i]] @ b for each i, with fp32 sums.
+
+    args:      a       (M, K): bf16, fp16, fp32, fp8 e4m3 or e5m2, any strides
+               b       (K, N) of a's type (of fp8 the two may differ), any strides
+               source  (R), int32 or int64: rows of a; one outside, or negative, counts as a row of zeros
+               target  (R), int32 or int64: rows of the result; one outside, or negative, is left out. Of equal ones any may win
+               rows    of the result, by default M
+               out     (rows, N) to write into, any strides: rows that `target` does not name stay. By default a new tensor of a's
+                       type (bf16 for fp8), these rows 0
+    returns:   the result, `out` if that is given
+    computed:  on sm_90 by `mimw.kernels.gather_matmul_scatter` where TMA can read a and b and write the result; else by
+               `mimw.kernels.plain_matmul`, as fp32 where torch.get_float32_matmul_precision() is "highest"
+    gradients  of a and b, where `out` is not given; `target` must name no row twice
+    errors:    RuntimeError where extents, types or devices do not fit, and for an `out` that shares memory with another argument or
+               within itself; NotImplementedError for other types
+
+    contract:
+        operations: 2 * r * n * k
+    """
+
+def grouped_matmul(
+    a: Annotated[Tensor, "bf16|fp16|fp32|fp8 (m, k)"],
+    b: Annotated[Tensor, "=a|fp8 (groups, k, n)"],
+    ends: Annotated[Tensor, "i32 (groups)"],
+    out_dtype: Annotated[torch.dtype | None, "bf16|fp16|fp32|fp8"] = None,
+) -> Annotated[Tensor, "out_dtype|=a|bf16 (m, n)"]:
+    """a[ends[g - 1] : ends[g]] @ b[g] for each group g, with fp32 sums.
+
+    args:      a          (M, K): bf16, fp16, fp32, fp8 e4m3 or e5m2, any strides
+               b          (G, K, N), of a's type (of fp8 the two may differ), any strides
+               ends       (G) int32, ascending, from 0 to M: the row behind each group's last one. Their values are not checked:
+                          that would wait for the device
+               out_dtype  of the result: any of these types, by default a's; bf16 for fp8
+    returns:   (M, N), contiguous; rows behind the last group are 0
+    computed:  on sm_90 in one launch of `mimw.kernels.grouped_gemm` where TMA can read the operands, and the host waits for
+               nothing; else group by group by `mimw.ops.matmul`, for which the host waits for `ends`. fp32 obeys
+               torch.get_float32_matmul_precision(), as `matmul` does
+    gradients  of a and b; none of fp8. That of b waits for `ends`
+    errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types
+
+    contract:
+        operations: 2 * m * n * k
+    """
+
+def layer_norm(
+    x: Annotated[Tensor, "float (*rows, *n[dims])"],
+    normalized_shape: Sequence[int] | int,
+    weight: Annotated[Tensor | None, "float (*n)"] = None,
+    bias: Annotated[Tensor | None, "float (*n)"] = None,
+    eps: float = 1e-05,
+    residual: Annotated[Tensor | None, "float (*rows, *n)"] = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """(x - mean) / sqrt(variance + eps) weight + bias over the last dimensions, as torch.nn.functional.layer_norm.
+
+    args:      x                 (..., *normalized_shape): bf16, fp16 or fp32, any strides, any extents, also 0
+               normalized_shape  the last dimensions of x, or the only last one as a number
+               weight, bias      of that shape, of any of these types, or None
+               eps               added to the variance
+               residual          of x's shape, of any of these types: x + residual is normalised, rounded to the wider of the types
+    returns:   y of x's shape and type, contiguous; with a residual (y, x + residual)
+    computed:  by `mimw.kernels.norm`, with statistics in fp32: on sm_90 many long rows by bulk copies into a ring, few long ones by
+               clusters
+    gradients  of x, residual, weight and bias, the same in every run; no second derivative
+    errors:    RuntimeError where shapes or devices do not fit each other; NotImplementedError for other types
+
+    contract:
+        -> y: =x (*rows, *n)
+        -> mean: fp32 (*rows)
+        -> rstd: fp32 (*rows)
+        -> total: =x+residual (*rows, *n)
+    """
+
+def log_softmax(
+    x: Annotated[Tensor, "float (*any)"],
+    dim: int,
+    dtype: Annotated[torch.dtype | None, "float"] = None,
+) -> Annotated[Tensor, "dtype|=x (*any)"]:
+    """The logarithm of `softmax`, x - log of the sum of exp(x), as torch.log_softmax; arguments and errors as `softmax`.
+    """
+
+def matmul(
+    a: Annotated[Tensor, "bf16|fp16|fp32|fp8 (..., m, k) or (k)"],
+    b: Annotated[Tensor, "=a|fp8 (..., k, n) or (k)"],
+    out_dtype: Annotated[torch.dtype | None, "bf16|fp16|fp32|fp8"] = None,
+) -> Annotated[Tensor, "out_dtype|=a|bf16 (..., m, n)"]:
+    """a @ b, with fp32 sums.
+
+    args:      a          (..., M, K) or (K): bf16, fp16, fp32, fp8 e4m3 or e5m2, any strides, any extents, also 0
+               b          (..., K, N) or (K), of a's type (of fp8 the two may differ); the dimensions in front are broadcast
+               out_dtype  of the result: any of these types, by default a's; bf16 for fp8
+    returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
+    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, up to 64 rows of
+               large b by `mimw.kernels.skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; else by
+               `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
+               products (the plain kernel), the others are tf32
+    gradients  of both operands; none of fp8
+    errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
+               types (fp64, integers, complex: torch.matmul)
+
+    contract:
+        operations: 2 * prod(front) * m * n * k
+    """
+
+def moe(
+    x: Annotated[Tensor, "float (tokens, hidden)"],
+    w_gate_up: Annotated[Tensor, "=x (experts, 2 * inner, hidden) or fp8 (experts, 2 * inner, hidden)"],
+    w_down: Annotated[Tensor, "=x (experts, hidden, inner) or fp8 (experts, hidden, inner)"],
+    expert_ids: Annotated[Tensor, "int (tokens, k)"],
+    expert_weights: Annotated[Tensor, "float (tokens, k)"],
+    *,
+    w_gate_up_scale: Annotated[Tensor | None, "fp32 (experts, 2 * inner // 128, cdiv(hidden, 128))"] = None,
+    w_down_scale: Annotated[Tensor | None, "fp32 (experts, cdiv(hidden, 128), inner // 128)"] = None,
+    activation: Literal["swiglu"] = "swiglu",
+) -> Annotated[Tensor, "=x (tokens, hidden)"]:
+    """out[t] = sum over j of expert_weights[t, j] w_down[e] (silu(gate) up), where e = expert_ids[t, j] and gate and up are the
+    halves of w_gate_up[e] x[t].
+
+    args:      x               (tokens, hidden): bf16, fp16 or fp32, any strides
+               w_gate_up       (experts, 2 inner, hidden) of x's type, any strides: the rows of the gate, then those of up
+               w_down          (experts, hidden, inner) of x's type, any strides
+                               Or both fp8, e4m3 or e5m2, inner a multiple of 128, with scales:
+               w_gate_up_scale, w_down_scale   fp32, what each 128 x 128 of them counts: (experts, 2 inner / 128, cdiv(hidden, 128))
+                               and (experts, cdiv(hidden, 128), inner / 128). Tokens and inner rows are then quantised on the way
+                               to the matrices' type, with a scale for each 128 numbers
+               expert_ids      (tokens, k), int32 or int64, as torch.topk gives them: from 0 to experts - 1, which is not checked,
+                               since that would wait for the device. An expert may have no token, or all; a token one expert twice
+               expert_weights  (tokens, k): bf16, fp16 or fp32
+               activation      "swiglu", the only one
+    returns:   (tokens, hidden) of x's type, contiguous; the same bits every time
+    computed:  on sm_90 by `mimw.kernels.moe` in four to six launches, where TMA can read the matrices (rows multiples of 16
+               bytes) and experts are at most 1024. Nothing waits for the device, so a call can be captured. Gate and up are never
+               written; between the products rows are of x's type, sums are fp32, and a token's experts are added up in the order
+               of j. Else, and for fp32 while torch.get_float32_matmul_precision() is "highest", by `mimw.ops.grouped_matmul`,
+               which then may wait for the sizes of groups
+    gradients  none of fp8; the first ones of x, w_gate_up, w_down and expert_weights, by `grouped_matmul` and `swiglu`: the
+               arguments alone are kept, so the first product is computed again. Those of the matrices wait for the sizes of groups
+    errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types and activations
+
+    contract:
+        experts > 0 or tokens * k == 0 -- there are no experts to choose from
+        w_gate_up.dtype == w_down.dtype -- with scales both are of one fp8 type
+        inner % 128 == 0 -- with scales inner must be a multiple of 128
+        operations: 6 * tokens * k * hidden * inner
+    """
+
+def moe_align(
+    topk_ids: Annotated[Tensor, "int (*ids)"],
+    num_experts: int,
+    block_size: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(sorted_token_ids, expert_ids, num_tokens_post_pad), all int32.
+
+    args:      topk_ids     int32 or int64, any shape and strides, seen as one list of n tokens; values from 0 to num_experts - 1
+               num_experts  1 to 1024
+               block_size   tokens a block, 1 or more
+    returns:   sorted_token_ids (n + num_experts * (block_size - 1)): expert after expert the numbers of its tokens, in any order,
+               filled up to whole blocks, and to the end, with n; expert_ids: the expert of each block, 0 behind the last;
+               num_tokens_post_pad (1): how many elements of the first are in use
+    computed:  on sm_90 by `mimw.kernels.moe_align`, one launch; on other GPUs by torch's argsort, cumsum and searchsorted. Nothing
+               waits for the GPU
+    errors:    NotImplementedError for other types; RuntimeError for numbers that do not fit
+
+    contract:
+        1 <= num_experts <= 1024 -- there are 1 to 1024 experts
+        block_size >= 1 -- blocks have 1 token or more
+        -> sorted_token_ids: i32 (prod(ids) + num_experts * (block_size - 1))
+        -> expert_ids: i32 (cdiv(prod(ids) + num_experts * (block_size - 1), block_size))
+        -> num_tokens_post_pad: i32 (1)
+    """
+
+def rms_norm(
+    x: Annotated[Tensor, "float (*rows, *n[dims])"],
+    normalized_shape: Sequence[int] | int,
+    weight: Annotated[Tensor | None, "float (*n)"] = None,
+    eps: float | None = None,
+    residual: Annotated[Tensor | None, "float (*rows, *n)"] = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """x / sqrt(mean of squares + eps) weight over the last dimensions, as torch.nn.functional.rms_norm.
+
+    As `layer_norm`; eps is by default that of torch for all these types: 2^-23, the difference of 1 and the next number of fp32.
+
+    contract:
+        -> y: =x (*rows, *n)
+        -> rstd: fp32 (*rows)
+        -> total: =x+residual (*rows, *n)
+    """
+
+def rope(
+    x: Annotated[Tensor | tuple[Tensor, Tensor], "float (batch, heads, length, dim) or (heads, length, dim) or (length, dim)"],
+    cos: Annotated[Tensor, "float ((batch)|1, table, half) or (table, half)"],
+    sin: Annotated[Tensor, "float ((batch)|1, table, half) or (table, half)"],
+    positions: Annotated[Tensor | None, "int ((batch)|1, length) or (length)"] = None,
+    *,
+    interleaved: bool = False,
+    inplace: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The first columns of each row turned, pair by pair: (a cos - b sin, a sin + b cos); the columns behind them as they are.
+
+    args:      x            (..., heads, length, dim), at most four dimensions, or a pair of such, say queries and keys, which may
+                            differ in their heads: bf16, fp16 or fp32, any strides. Of (batch, length, heads, dim) give
+                            x.transpose(1, 2): nothing is copied, and the result lies as x does
+               cos, sin     (length or more, R / 2) or (batch, length or more, R / 2), R <= dim, any of these types. Tables that
+                            repeat themselves, as Hugging Face's, are given as cos[..., :R // 2]
+               positions    (length) or (batch, length), int32 or int64: the row of the tables for each position; by default 0, 1,
+                            ... A position outside of the tables gives NaN
+               interleaved  columns 2i and 2i + 1 are a pair; else columns i and i + R / 2
+               inplace      write into x itself, which is also the result
+    returns:   of x's shape, type and order in memory; computed in fp32, rounded once
+    computed:  by `mimw.kernels.rope`, plain Triton, one launch for both
+    gradients  of x, of any order: the rotation by the negative angles. Tables have none
+    errors:    RuntimeError where shapes, types or devices do not fit; in place for a leaf that requires grad, a view of one, and
+               elements that share memory, as those of an expanded tensor or of (x, x); NotImplementedError for other types and
+               for tables that require grad
+
+    contract:
+        cos.shape == sin.shape -- tables must be alike
+        2 * half <= dim -- tables turn twice as many columns as they have, and x must have these. Tables that repeat themselves are
+            given as cos[..., :R // 2]
+        positions is not None or table >= length -- tables must have a row for each position
+    """
+
+def scaled_mm(
+    a: Annotated[Tensor, "fp8 (m, k)"],
+    b: Annotated[Tensor, "fp8 (k, n)"],
+    scale_a: Annotated[Tensor, "fp32 (m, cdiv(k, 128)) or (m, 1) or (1, 1) or (1) or ()"],
+    scale_b: Annotated[Tensor, "fp32 (cdiv(k, 128), cdiv(n, 128)) or (1, n) or (1, 1) or (1) or ()"],
+    bias: Annotated[Tensor | None, "float (n)"] = None,
+    out_dtype: Annotated[torch.dtype | None, "float"] = None,
+    use_fast_accum: bool = False,
+) -> Annotated[Tensor, "out_dtype|bf16 (m, n)"]:
+    """(scale_a a) @ (scale_b b) + bias of fp8 matrices.
+
+    args:      a         (M, K), fp8 e4m3 or e5m2, any strides
+               b         (K, N), fp8, any strides; contiguous along K, `weight.T`, is read as it lies
+               scale_a, scale_b     fp32: one element each; (M, 1) and (1, N); or (M, cdiv(K, 128)) and (cdiv(K, 128),
+                         cdiv(N, 128)). Where two of these are one shape, the first of them counts
+               bias      (N), bf16, fp16 or fp32; not with scales of blocks
+               out_dtype bf16 (by default), fp16 or fp32
+               use_fast_accum       leave sums in the tensor cores, which keep about 14 bits of them; without, and with scales of
+                         blocks, they are added up in fp32 every 128 of K
+    returns:   (M, N), contiguous
+    computed:  on sm_90 in one launch of `mimw.kernels.gemm` or `block_scaled_gemm` where TMA can read the operands; else by
+               `mimw.ops.matmul` of the scaled operands in fp32
+    errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types. No derivative
+
+    contract:
+        operations: 2 * m * n * k
+    """
+
+def simplicial_attention(
+    q: Annotated[Tensor, "float (batch, heads, seq_q, dim)"],
+    k: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    v: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    k2: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    v2: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    windows: tuple[int, int] = (512, 32),
+    scale: float | None = None,
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """o[i] = sum over j, k of p[i, j, k] v[j] v2[k], with p the softmax over all pairs of scale sum_d q[i, d] k[j, d] k2[k, d].
+
+    args:      q           (batch, heads, seq_q, dim): bf16, fp16 or fp32, any strides, any extents, also 0
+               k, v, k2, v2   (batch, kv_heads, seq_k, dim) of q's type, seq_k >= seq_q; kv_heads divides heads, and head h reads
+                           kv head h * kv_heads // heads
+               windows     (keys, second keys), 1 or more: query i, at position p = i + seq_k - seq_q, sees p - keys < j <= p and
+                           p - second keys < k <= p
+               scale       of the logits, by default 1 / sqrt(dim)
+               return_lse  also the natural logarithms of the softmax's denominators
+    returns:   o like q, contiguous; with lse, fp32 (batch, heads, seq_q)
+    computed:  with fp32 logits and sums; the products q k2 are rounded to q's type. On sm_90 by `mimw.kernels.simplicial_attention`
+               for bf16 and fp16, where the heads are 64 or 128 wide, a multiple of 64 of them shares keys, and TMA can read the
+               tensors; else by `mimw.kernels.plain_simplicial_attention`. fp32 obeys torch.get_float32_matmul_precision()
+    gradients  of all five, from those of o and lse: on sm_90 that of q by `mimw.kernels.simplicial_attention_backward`, else by
+               `mimw.kernels.plain_simplicial_attention`; no second derivative
+    errors:    RuntimeError where shapes, windows, types or devices do not fit; NotImplementedError for other types
+
+    contract:
+        kv_heads > 0 and heads % kv_heads == 0 -- the heads of k and v must divide those of q
+        dim > 0 -- heads of width 0 have no logits
+        seq_k >= seq_q -- the last query is at the last key, and the first would see none
+        window >= 1 and window2 >= 1 -- windows are 1 or more, as a query sees itself
+        -> o: =q (batch, heads, seq_q, dim)
+        -> lse: fp32 (batch, heads, seq_q)
+        operations: 5 * batch * heads * seq_q * min(window, seq_k) * min(window2, seq_k) * dim
+    """
+
+def softmax(
+    x: Annotated[Tensor, "float (*any)"],
+    dim: int,
+    dtype: Annotated[torch.dtype | None, "float"] = None,
+) -> Annotated[Tensor, "dtype|=x (*any)"]:
+    """exp(x) over its sum along `dim`, as torch.softmax, with fp32 maxima and sums.
+
+    args:      x       bf16, fp16 or fp32, any strides, any extents, also 0, or a number
+               dim     a dimension of x, also counted from the end
+               dtype   of the result: any of these types, by default x's; x itself is not rounded to it before
+    returns:   of x's shape. A row of -inf alone gives NaN
+    computed:  by `mimw.kernels.softmax`: on sm_90 many long rows by bulk copies into a ring, few long ones by clusters; along
+               another dimension than the last one of a copy
+    gradients  of x; no second derivative
+    errors:    IndexError for a dimension that x does not have; NotImplementedError for other types
+    """
+
+def sparse_mla(
+    q: Annotated[Tensor, "float (B, S, H, W)"],
+    kv: Annotated[Tensor, "=q (B, SKV, HKV, W)"],
+    indices: Annotated[Tensor, "int (B, S, HKV, TOPK)"],
+    lengths: Annotated[Tensor, "int (B, S, HKV)"],
+    value_dim: int = 512,
+    scale: float | None = None,
+    causal: bool = False,
+    base_2: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """(out, lse): out[b, s, h] = sum of softmax(scale q . kv[rows]) kv[rows, :value_dim] over the listed rows.
+
+    args:      q          (B, S, H, W): bf16, fp16 or fp32, any strides; W = value_dim + the columns that are key only
+               kv         (B, SKV, HKV, W) of q's type; HKV divides H
+               indices    (B, S, HKV, TOPK), int32 or int64: rows of kv; those below 0, from SKV on, or (causal) behind the query do
+                          not count
+               lengths    (B, S, HKV), int32 or int64: how many entries of each list count
+               value_dim  1 to W
+               scale      of the scores, by default W ** -0.5
+               base_2     lse to base 2
+    returns:   out (B, S, H, value_dim) of q's type, 0 for queries without a row; lse (B, S, H), fp32, +inf for these
+    computed:  on sm_90 by `mimw.kernels.sparse_mla` for bf16 and fp16, where H / HKV is a multiple of 64, value_dim of 32 and
+               W - value_dim of 16 and not 0; else by `mimw.kernels.plain_sparse_mla`. fp32 obeys
+               torch.get_float32_matmul_precision()
+    errors:    RuntimeError where shapes or devices do not fit, with the numbers; NotImplementedError for other types. There is no
+               derivative
+
+    contract:
+        H == 0 or HKV > 0 and H % HKV == 0 -- H must be HKV equal groups of heads
+        1 <= value_dim <= W -- values are 1 to all of the columns
+        -> out: =q (B, S, H, value_dim)
+        -> lse: fp32 (B, S, H)
+        operations: 2 * B * S * H * TOPK * (W + value_dim)
+    """
+
+def swiglu(
+    gate: Annotated[Tensor, "float (*any)"],
+    up: Annotated[Tensor, "=gate (*any)"],
+) -> Annotated[Tensor, "=gate (*any)"]:
+    """gate sigmoid(gate) up, as torch.nn.functional.silu(gate) * up without rounding between.
+
+    args:      gate, up   of one shape and type: bf16, fp16 or fp32, any strides, any extents, also 0
+    returns:   of their shape and type, contiguous
+    computed:  in fp32 by `mimw.kernels.swiglu`, plain Triton
+    gradients  of both; no second derivative
+    errors:    RuntimeError where shapes, types or devices differ; NotImplementedError for other types
+    """
+
+def topk(
+    x: Annotated[Tensor, "float (*any)"],
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    stable: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """(values, indices) of the k largest of each row of x along `dim`, as torch.topk.
+
+    args:      x        of any shape and strides: fp16, bf16, fp32
+               k        0 to the extent of `dim`
+               dim      the dimension that the rows are along
+               largest  or the k smallest. NaN is larger than all numbers
+               sorted   in order, the largest (or smallest) first; of equal ones the first. Else in any order
+               stable   of numbers equal to the last one chosen the first in the row are chosen; torch.topk, and this without it,
+                        choose any. It takes a second selection, and some passes of torch's over x
+    returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
+    computed:  rows of up to 1024, up to 256 rows of up to 4096, and all rows on GPUs other than sm_90, by sorting in
+               `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, those of more than 131072 numbers
+               and 32 or more rows of over 16384 by `mimw.kernels.topk_selector`, then put in order by the first of these, k up to
+               4096. By torch's own: the order of more than 4096 (torch.sort); more than half of rows of over 524288 numbers where k
+               is over 16384, and on GPUs other than sm_90 more than 2048 of rows of over 4096 (torch.topk)
+    gradients  of the values
+    errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
+               (torch.topk takes integers and fp64)
+
+    contract:
+        0 <= k -- it is 0 or more
+        -> values: =x (*chosen)
+        -> indices: i64 (*chosen)
+    """
+
+def topk_selector(
+    x: Annotated[Tensor, "fp32|bf16|fp16|fp64 (rows, length)"],
+    k: int,
+    starts: Annotated[Tensor | None, "int (rows)"] = None,
+    ends: Annotated[Tensor | None, "int (rows)"] = None,
+) -> Annotated[Tensor, "i32 (rows, k)"]:
+    """The columns of the k largest of x[row, starts[row]:ends[row]], in any order; of equal ones any.
+
+    args:      x       (rows, length): fp32, bf16, fp16 or fp64, which is rounded to fp32; any strides. NaN is the largest
+               k       0 to 16384, also more than the length
+               starts, ends   (rows), int32 or int64, cut to 0 and the length; by default whole rows
+    returns:   int32 (rows, k): columns of x, then -1 where a window has fewer than k
+    computed:  by `mimw.kernels.topk_selector`, on sm_90 few long rows by clusters
+    errors:    RuntimeError where shapes or devices do not fit, or k is out of range; NotImplementedError for other types
+
+    contract:
+        (starts is None) == (ends is None) -- give both starts and ends, or neither
+        0 <= k <= 16384 -- k may be 0 to 16384
+        length <= 33554432 -- rows may have 33554432 numbers
+    """
