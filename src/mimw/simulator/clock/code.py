@@ -50,7 +50,7 @@ def _step(machine, op: Op, num_warps: int, parts: int) -> tuple:
 
     def carrying(task, op):
         if ends_trip:
-            machine.advance(task, task.issued)
+            task.behind = task.issued
         _carry(task, pairs)
         return run(task, op)
 
@@ -90,8 +90,8 @@ def _noted(machine, num_warps: int, op: Op, run, mode: int, cycles: float) -> tu
 
 
 def _second_step(machine, op: Op, run, num_warps: int):
-    """What an op is for the second half: the time that it takes, and waits for copies of its own. None if that is its cycles only: a
-    number that the first half has computed, a branch that it has taken."""
+    """An op as the second half does it: the time that it takes, and waits for copies of its own. None if it takes its cycles only:
+    a number that the first half has computed, a branch that it has taken."""
     if op.name in TIMED or waits_for_own(op.row) or op.name == "async_commit":
         return run
     if is_pure(op.name):

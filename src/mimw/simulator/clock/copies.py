@@ -182,6 +182,7 @@ def tma_store(task, op):
 @timed("async_load", "buffer_load_to_local")
 def async_load(task, op):
     machine, size = task.machine, _buffer_bytes(op.buffer) // task.parts
+    task.come_behind()
     machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
     ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"))
     task.copies.append(_copy(task, op, "cp.async", "cp.async", *ends, size, lambda copy: None))
@@ -228,6 +229,7 @@ def shared(task, op):
         end = machine.through_shared(task, model.shared(size, WIDEST), machine.turns.get(op, 1.0))
         task.reads_end = max(task.reads_end, end + model["shared.latency"])       # waited for at the end of the stage
     elif op not in machine.with_products:
+        task.come_behind()
         size = _tile_bytes(op, *op.results, *op.operands)
         cycles = model.shared(size, _lane_bytes(op, size / machine.lanes(task)), bool(op.results)) * model.slowdown(task.num_warps)
         cycles /= task.parts
@@ -248,6 +250,7 @@ def load(task, op):
     else:
         skip(task, op)
     tile = isinstance(op.result.type, Tensor)
+    task.come_behind()
     size = _tile_bytes(op) // task.parts if tile else 32
     where = _begins(task, op) if "offsets" in op.row.places else None
     what = (task.env[op.descriptor].address, where) if where else object()

@@ -116,8 +116,8 @@ def dot(task, op):
 
 
 def issued(task: TimedTask) -> Iterator:
-    """Issue the products of a half that are pending, instruction by instruction: whenever the cores are free, who asks may have them,
-    the one of higher priority first."""
+    """Issue the products of a half that are pending, instruction by instruction: whenever the cores are free, who asks may have
+    them, the one of higher priority first."""
     machine, unit = task.machine, task.machine.unit(task, "tensor")
     while task.products:
         pending = task.products.pop(0)

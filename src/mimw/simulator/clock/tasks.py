@@ -55,6 +55,7 @@ class TimedTask(Task):
     arrivals    tile -> (when it is there, what it is), of loads and products in flight that the task has not used yet
     needed      what decides the course of the kernel, and so is computed by this task
     issued      when all instructions of its products so far have been issued
+    behind      that time, of the products of earlier trips of a loop: what it asks memory for comes later
     priority    of two that go on at the same time the higher one does first
 
     Of half of a task's waves in a loop of stages (`halves`):
@@ -71,10 +72,15 @@ class TimedTask(Task):
         self.unit_ends: dict[str, float] = {}
         self.arrivals: dict[Value, tuple[float, str]] = {}
         self.needed = self.machine.needed
-        self.issued = self.reads_end = 0.0
+        self.issued = self.behind = self.reads_end = 0.0
         self.priority, self.parts = 0, 1
         self.halves: Any = None
         self.products: list[Pending] = []
+
+    def come_behind(self) -> None:
+        """Ask memory for nothing before the products of earlier trips have been issued."""
+        if self.behind > self.clock:
+            self.clock = self.floor = self.behind
 
     def arrive(self, op: Op) -> None:
         """Wait for what is in flight of the tiles that the op takes."""

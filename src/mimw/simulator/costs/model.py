@@ -42,8 +42,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Product:
-    """`cycles` from the start of a product to its end, the `share` of the tensor cores that work all that time, and the cycles of one
-    instruction of which it consists, where that is known."""
+    """`cycles` from the start of a product to its end, the `share` of the tensor cores that work all that time, and the cycles of
+    an `instruction` of it, where that is known."""
 
     cycles: float
     share: float = 1.0
@@ -103,7 +103,7 @@ class Model:
         return max(1.0, _QUARTERS / num_warps)
 
     def in_order(self, num_warps: int) -> bool:
-        """True if products of a task of so many warps are taken to be issued when the trip of a loop that they stand in ends."""
+        """True if what a task of so many warps asks memory for comes behind the products of earlier trips of its loop."""
         return False
 
     # ---- tensor cores -----------------------------------------------------------------------------------------------
