@@ -132,6 +132,7 @@ def issued(task: TimedTask) -> Iterator:
             many = max(1, min(left, machine.before_others(start, found.instruction)))
             at, left = unit.take(start, many * found.instruction), left - many
             task.clock = max(task.clock, at - found.instruction)
+            task.halves.had_its_turn(task)
             if runs and runs[-1][1] == start:
                 runs[-1][1] = at
             else:

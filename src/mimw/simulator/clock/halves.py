@@ -62,6 +62,7 @@ class Halves:
         self.machine, self.first, self.now = first.machine, first, Between()
         self._left: deque[Between] = deque()
         self._came: dict[TimedTask, list[float]] = {}
+        self._turns = 0
         self._name = first.name
         first.end_stretch()
         second = self.second = TimedTask(first.machine, first.cta, "second half", {}, first.num_warps, first.first_warp + HALF,
@@ -78,6 +79,11 @@ class Halves:
         env = self.first.env
         self.now.ops.append(Noted(op, run, mode, cycles, {value: env[value] for value in op.operands if value in env}))
 
+    def had_its_turn(self, half: TimedTask) -> None:
+        """Of equal priorities the half goes first that waits for longer."""
+        self._turns += 1
+        half.rank = half.rank[0], self._turns
+
     def border(self, op: Op) -> Iterator:
         """The first half has come to the end of a stage."""
         self._left.append(self.now)
@@ -93,7 +99,7 @@ class Halves:
             yield Wait(op, "join", first, lambda: "the second half of its waves to end its last stage")
         first.wait_until(second.clock, op, "the second half")
         first.end_stretch()
-        first.name, first.halves, first.parts, first.priority, first.floor = self._name, None, 1, 0, first.clock
+        first.name, first.halves, first.parts, first.rank, first.floor = self._name, None, 1, (0, 0), first.clock
         for value, there in second.arrivals.items():
             first.arrivals[value] = max(there, first.arrivals.get(value, there))
         for mine, others in zip(reversed(first.groups), reversed(second.groups)):
@@ -151,7 +157,7 @@ def step(half: TimedTask, op: Op, run, mode: int) -> Iterator:
 
 @timed("stage_start")
 def stage_start(task, op):
-    task.priority = task.machine.stages.priorities[op]
+    task.rank = -task.machine.stages.priorities[op], task.rank[1]
 
 
 @timed("stage_end")

@@ -94,7 +94,7 @@ class TimedMachine(Machine):
         self.with_products = fed - self.ahead.keys()
         self._changed: list[tuple[np.ndarray, np.ndarray]] = []
         self.programs = conditions.sms * slots if most_loads == 0 else len(order) * program.cluster_size
-        self._events: list[tuple[float, int, int, Any]] = []        # (when, whose priority, which, who)
+        self._events: list[tuple[float, tuple[int, int], int, Any]] = []        # (when, who goes first, which, who)
         self._number = 0
         self._last: Task | None = None
         self.now = 0.0
@@ -140,7 +140,7 @@ class TimedMachine(Machine):
 
     def _push(self, time: float, actor) -> None:
         self._number += 1
-        heappush(self._events, (time, -actor.priority if actor.task is actor else 0, self._number, actor))
+        heappush(self._events, (time, actor.rank if actor.task is actor else (0, 0), self._number, actor))
 
     def begin(self, task: Task, steps: Iterator) -> Task:
         self._push(task.clock, task)
@@ -176,9 +176,10 @@ class TimedMachine(Machine):
         raise deadlock(self)
 
     def land(self, operation: InFlight) -> None:
-        """As ever; the halves of a task wait for copies from before their loop, too."""
+        """As ever; both halves of a task wait for copies from before their loop, and the task for those of its second half."""
         super().land(operation)
         if operation.task.halves is not None:
+            self.wake(operation.task.halves.first)
             self.wake(operation.task.halves.second)
 
     def _finish(self, task: TimedTask) -> bool:

@@ -56,7 +56,7 @@ class TimedTask(Task):
     needed      what decides the course of the kernel, and so is computed by this task
     issued      when all instructions of its products so far have been issued
     behind      that time, of the products of earlier trips of a loop: what it asks memory for comes later
-    priority    of two that go on at the same time the higher one does first
+    rank        of tasks that go on at the same time the lowest does first: a priority, negated, then when it had its last turn
 
     Of half of a task's waves in a loop of stages (`halves`):
 
@@ -73,7 +73,7 @@ class TimedTask(Task):
         self.arrivals: dict[Value, tuple[float, str]] = {}
         self.needed = self.machine.needed
         self.issued = self.behind = self.reads_end = 0.0
-        self.priority, self.parts = 0, 1
+        self.rank, self.parts = (0, 0), 1
         self.halves: Any = None
         self.products: list[Pending] = []
 
