@@ -242,7 +242,7 @@ def counted(x_ptr, y_ptr, n_ptr, trips, FIRST: tl.constexpr, SECOND: tl.constexp
     for i in range(trips):
         with tlx.warp_pipeline_stage():
             if FIRST == "atomic":
-                tl.atomic_add(n_ptr + at, 1.0)
+                tl.atomic_add(n_ptr + at, 1.0, sem="relaxed")
             if FIRST == "one":
                 tl.store(n_ptr, 1.0)
             if FIRST == "copy":
@@ -251,7 +251,7 @@ def counted(x_ptr, y_ptr, n_ptr, trips, FIRST: tl.constexpr, SECOND: tl.constexp
             values = tl.load(x_ptr + at)
         with tlx.warp_pipeline_stage():
             if SECOND == "atomic":
-                tlx.buffer_atomic_add(n_ptr, 511 - at, values)
+                tlx.buffer_atomic_add(n_ptr, 511 - at, values, sem="relaxed")
             if SECOND == "plain":
                 values = tl.load(n_ptr + 511 - at)
             if SECOND == "one":
