@@ -1,4 +1,4 @@
-"""Ops at which all threads of a task meet by their memory order, or to hand a number round: in the code, and where they are refused."""
+"""Ops at which all threads of a task meet by their memory order, or to hand a number round: in the code, and refused."""
 
 import re
 

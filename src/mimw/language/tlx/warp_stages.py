@@ -32,7 +32,8 @@ class warp_pipeline_stage(Region):
     not:       copies, which are there for the other half one stage behind the stage that ends in their wait
     errors:    ValueError for another label or priority; TargetError on a chip that is not AMD's; KernelError at the line of a stage
                that stands in no `for` loop, alone, in another stage or in a task; of a loop, a wait, or a meeting of all waves in a
-               stage, as an atomic op of another order than relaxed is one; of anything but waits and arithmetic between stages; of a launch of other than 8 waves
+               stage, which an atomic op of another order than relaxed is, too; of anything but waits and arithmetic between
+               stages; of a launch of other than 8 waves
     lowers to: rocdl.sched.barrier with Triton's mark of a border: s_setprio, s_barrier
     example:   with tlx.warp_pipeline_stage("load", priority=1): ...
     """

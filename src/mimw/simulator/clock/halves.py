@@ -49,7 +49,7 @@ class Noted:
 
 @dataclass(eq=False, slots=True)
 class Between:
-    """What was noted between two barriers; `last` behind all of them."""
+    """The ops noted between two barriers; `last` of those behind all barriers."""
 
     ops: list[Noted] = field(default_factory=list)
     last: bool = False

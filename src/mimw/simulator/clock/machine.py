@@ -176,7 +176,7 @@ class TimedMachine(Machine):
         raise deadlock(self)
 
     def land(self, operation: InFlight) -> None:
-        """As ever; both halves of a task wait for copies from before their loop, and the task for those of its second half."""
+        """Both halves of a task wait for copies from before their loop, and the task for those of its second half."""
         super().land(operation)
         if operation.task.halves is not None:
             self.wake(operation.task.halves.first)
@@ -218,7 +218,7 @@ class TimedMachine(Machine):
     # ---- what things take -------------------------------------------------------------------------------------------
 
     def before_others(self, start: float, duration: float) -> float:
-        """How many things that take so long, one after the other, the task that goes on can begin before anybody else acts."""
+        """The number of things that take so long, one after the other, which can begin before anybody else acts."""
         return ceil((self._events[0][0] - start) / duration) if self._events else inf
 
     def unit(self, task: TimedTask, name: str) -> Queue:

@@ -128,7 +128,7 @@ class HalvesOrder:
 
     def among_halves_far(self, actor, op: Op, memory: np.ndarray, offsets: np.ndarray, elements: np.ndarray, shape, size: int,
                          name: str, *, write: bool, scope: str = "") -> None:
-        """An access of `actor` to global memory: `elements` of a tile of that shape, `size` bytes each, at `offsets` of an array."""
+        """An access of `actor` to global memory: `elements` of a tile of that shape, `size` bytes each, at `offsets`."""
         halves = self.halves.get(actor.task)
         if halves is None or not self._stores():
             return
@@ -168,10 +168,10 @@ def _alike(earlier: _Global, later: _Global) -> bool:
 
 def _not_met(task, earlier: _Global, later: _Global, name: str) -> DataRace:
     did, does = ("writes" if one.write else "reads" for one in (earlier, later))
-    return fail(DataRace, task, later.op, f"{later.op.name} {does} {name}, which {earlier.op.name} at {earlier.op.site} {did} in the "
-                "same loop of stages. Between stages the halves of the waves meet, and wait for nothing that they ask global memory "
-                "for: one half may come to the later access while the earlier one of the other half is under way", earlier.op.site,
-                hint="hand it on through shared memory, two borders apart; or end the loop between the two")
+    return fail(DataRace, task, later.op, f"{later.op.name} {does} {name}, which {earlier.op.name} at {earlier.op.site} {did} in "
+                "the same loop of stages. Between stages the halves of the waves meet, and wait for nothing that they ask global "
+                "memory for: one half may come to the later access while the other half's earlier one is under way",
+                earlier.op.site, hint="hand it on through shared memory, two borders apart; or end the loop between the two")
 
 
 def _overlap(one: _Access, other: _Access) -> bool:
