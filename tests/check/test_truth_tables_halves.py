@@ -153,3 +153,167 @@ def picked(x_ptr, y_ptr, from_ptr, trips):
 def test_picked_elements_count_one_by_one(first, is_right):
     x, y = np.arange(512, dtype=np.float32), np.zeros(3 * 128, np.float32)
     assert right((picked, 1, (x, y, np.array([first, first + 1], np.int32), 3), HALVES)) == is_right
+
+
+@mimw.jit
+def through_global(x_ptr, y_ptr, z_ptr, trips, STORED: tl.constexpr, LOADED: tl.constexpr, TURNED: tl.constexpr,
+                   BUFFERED: tl.constexpr, STEP: tl.constexpr):
+    """A tile goes through global memory from one stage to a later one, which takes it element by element, or from the other end."""
+    at = tl.arange(0, 512)
+    back_at = 511 - at if TURNED else at
+    for i in range(trips):
+        with tlx.warp_pipeline_stage():
+            values = tl.load(x_ptr + i * 512 + at)
+            if STORED == 0:
+                if BUFFERED:
+                    tlx.buffer_store(values, y_ptr, i * STEP + at)
+                else:
+                    tl.store(y_ptr + i * STEP + at, values)
+            if LOADED == 0:
+                back = tl.load(y_ptr + i * STEP + back_at)
+        with tlx.warp_pipeline_stage():
+            if STORED == 1:
+                tl.store(y_ptr + i * STEP + at, values)
+            if LOADED == 1:
+                back = tl.load(y_ptr + i * STEP + back_at)
+        with tlx.warp_pipeline_stage():
+            if LOADED == 2:
+                if BUFFERED:
+                    back = tlx.buffer_load(y_ptr, i * STEP + back_at)
+                else:
+                    back = tl.load(y_ptr + i * STEP + back_at)
+        with tlx.warp_pipeline_stage():
+            if LOADED == 3:
+                back = tl.load(y_ptr + i * STEP + back_at)
+            tl.store(z_ptr + i * 512 + at, back)
+
+
+@states("stage_start", "stage_end", "store", "load", "buffer_store", "buffer_load")
+def far(stored=0, loaded=2, turned=True, buffered=False, step=0, trips=3):
+    x, y, z = (np.arange(4 * N, dtype=np.float32) for _ in range(3))
+    return through_global, 1, (x, y, z, trips, stored, loaded, turned, buffered, step), HALVES
+
+
+@pytest.mark.parametrize("stored, loaded, buffered", [(0, 0, False), (0, 1, False), (0, 2, True), (0, 3, False), (1, 3, False)])
+@pytest.mark.parametrize("turned", [True, False])
+def test_global_memory_is_ordered_by_no_border(stored, loaded, buffered, turned):
+    """Right iff each element stays with its wave, however many stages lie between: no half waits for its stores at a border."""
+    assert right(far(stored, loaded, turned, buffered)) == (not turned)
+
+
+def test_of_the_trips_before_too():
+    """What a trip loads the next trip stores: with one trip there is no such store. With places of their own nothing meets."""
+    assert right(far(0, 2, turned=False, trips=1)) and right(far(0, 2, turned=False, step=512))
+    finding = found(far(0, 2), "DataRace")
+    assert "same loop of stages" in finding.message and "'y_ptr'" in finding.message and "wait for nothing" in finding.message
+
+
+@mimw.jit
+def around_the_loop(x_ptr, y_ptr, trips, WHERE: tl.constexpr):
+    """A tile is stored before the loop, in it or behind it, and loaded in the loop or behind it, from the other end."""
+    at = tl.arange(0, 512)
+    if WHERE == "before":
+        tl.store(y_ptr + at, tl.load(x_ptr + at))
+    for i in range(trips):
+        with tlx.warp_pipeline_stage():
+            values = tl.load(x_ptr + i * 512 + at)
+            if WHERE == "in":
+                tl.store(y_ptr + i * 512 + at, values)
+        with tlx.warp_pipeline_stage():
+            values *= 2
+        with tlx.warp_pipeline_stage():
+            if WHERE == "before":
+                values += tl.load(y_ptr + 511 - at)
+            tl.store(x_ptr + i * 512 + at, values)
+    if WHERE == "in":
+        tl.store(x_ptr + at, tl.load(y_ptr + 511 - at))
+
+
+@pytest.mark.parametrize("where", ["before", "in"])
+def test_all_waves_meet_before_and_behind_the_loop(where):
+    x, y = np.arange(4 * N, dtype=np.float32), np.zeros(4 * N, np.float32)
+    assert right((around_the_loop, 1, (x, y, 3, where), HALVES))
+
+
+@mimw.jit
+def counted(x_ptr, y_ptr, n_ptr, trips, FIRST: tl.constexpr, SECOND: tl.constexpr):
+    """Two stages touch one number, or numbers of a tile that lie the other way round: by atomic ops, or not."""
+    at = tl.arange(0, 512)
+    for i in range(trips):
+        with tlx.warp_pipeline_stage():
+            if FIRST == "atomic":
+                tl.atomic_add(n_ptr + at, 1.0, sem="relaxed")
+            if FIRST == "one":
+                tl.store(n_ptr, 1.0)
+            if FIRST == "copy":
+                tlx.buffer_store(tl.load(x_ptr + at), n_ptr, at)
+        with tlx.warp_pipeline_stage():
+            values = tl.load(x_ptr + at)
+        with tlx.warp_pipeline_stage():
+            if SECOND == "atomic":
+                tlx.buffer_atomic_add(n_ptr, 511 - at, values, sem="relaxed")
+            if SECOND == "plain":
+                values = tl.load(n_ptr + 511 - at)
+            if SECOND == "one":
+                tl.store(n_ptr, 2.0)
+            if SECOND == "number":
+                values += tl.load(n_ptr)
+            tl.store(y_ptr + at, values)
+
+
+@states("atomic_rmw", "buffer_atomic_add")
+def numbers(first, second):
+    x, y, n = (np.arange(N, dtype=np.float32) for _ in range(3))
+    return counted, 1, (x, y, n, 3, first, second), HALVES
+
+
+@pytest.mark.parametrize("first, second, is_right", [("atomic", "atomic", True), ("atomic", "plain", False), ("one", "one", True),
+                                                     ("one", "number", False), ("copy", "atomic", False)])
+def test_atomic_ops_do_not_race_with_each_other(first, second, is_right):
+    """One number is stored by one thread, and loaded by all."""
+    assert right(numbers(first, second)) == is_right
+
+
+@mimw.jit
+def copied_in(x_ptr, y_ptr, trips, PLACE: tl.constexpr):
+    """Copies into shared memory read what another stage stores: at other elements than those of the tile that it stores."""
+    tiles, at = tlx.local_alloc((512, ), tl.float32, 2), tl.arange(0, 512)
+    for i in range(trips):
+        with tlx.warp_pipeline_stage():
+            tlx.buffer_load_to_local(tiles[i % 2], x_ptr + PLACE, at)
+            tlx.async_load_commit_group()
+        tlx.async_load_wait_group(0)
+        with tlx.warp_pipeline_stage():
+            tl.store(y_ptr + at, at.to(tl.float32))
+        with tlx.warp_pipeline_stage():
+            values = tlx.local_load(tiles[i % 2])
+        with tlx.warp_pipeline_stage():
+            tl.store(x_ptr + at, values)
+
+
+@pytest.mark.parametrize("place, is_right", [(0, True), (4, False), (512, True)])
+def test_copies_read_global_memory(place, is_right):
+    x, y = np.arange(2 * N, dtype=np.float32), np.zeros(N, np.float32)
+    assert right((copied_in, 1, (x, y, 3, place), HALVES)) == is_right
+
+
+@mimw.jit
+def blocks(x_ptr, y_ptr, trips, SHIFT: tl.constexpr):
+    """A block is stored by a descriptor, and loaded as it was, or its rows a little further."""
+    x_desc = tl.make_tensor_descriptor(x_ptr, [128, 32], [32, 1], [16, 32])
+    y_desc = tl.make_tensor_descriptor(y_ptr, [17, 32], [32, 1], [16, 32])
+    for i in range(trips):
+        with tlx.warp_pipeline_stage():
+            y_desc.store([0, 0], x_desc.load([0, 0]))
+        with tlx.warp_pipeline_stage():
+            row = i * 16 + 16
+        with tlx.warp_pipeline_stage():
+            back = y_desc.load([SHIFT, 0])
+        with tlx.warp_pipeline_stage():
+            x_desc.store([row, 0], back)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_blocks_of_descriptors_count_by_their_places(shift):
+    x, y = np.ones((128, 32), np.float32), np.zeros((17, 32), np.float32)
+    assert right((blocks, 1, (x, y, 2, shift), HALVES)) == (shift == 0)

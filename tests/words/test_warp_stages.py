@@ -220,6 +220,29 @@ def test_what_triton_refuses_has_a_line(monkeypatch, tmp_path):
 
 
 @mimw.jit
+def spins(a_ptr, b_ptr, c_ptr, K, FIRST: tl.constexpr, LAST: tl.constexpr):
+    at = tl.arange(0, 512)
+    for i in range(K):
+        with tlx.warp_pipeline_stage(priority=FIRST):
+            values = tl.load(a_ptr + i * 512 + at)
+        with tlx.warp_pipeline_stage(priority=LAST):
+            tl.store(b_ptr + i * 512 + at, values)
+    while tl.atomic_add(c_ptr, 0.0) == 0:
+        pass
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("first, last", [(0, 3), (3, None), (2, 2)])
+def test_behind_the_loop_all_waves_have_the_same_priority(first, last, chip):
+    """So a spin that never sleeps takes no turn from the wave that it waits for (docs/MEMORY_MODEL.md, "What is not modelled")."""
+    text = compiled(chip, kernel=spins, FIRST=first, LAST=last).stage("amdgcn")
+    found = re.findall(r"^\t(s_setprio \d|global_atomic|global_load|buffer_load)", text, re.MULTILINE)
+    before = found[:len(found) - found[::-1].index("global_atomic") - 1]
+    assert [one for one in before if one.startswith("s_setprio")][-1] == "s_setprio 0"
+    assert f"s_setprio {max(first, last or 0)}" in found
+
+
+@mimw.jit
 def in_a_task(a_ptr, b_ptr, c_ptr, K):
     with tlx.async_tasks():
         with tlx.async_task("default"):

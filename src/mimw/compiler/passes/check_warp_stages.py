@@ -17,6 +17,7 @@ from __future__ import annotations
 from ...errors import KernelError
 from ...ir import Block, Op, Program
 from ...target import Target
+from ..analysis.meetings import meets
 from ..analysis.registers import regions
 from ..analysis.warp_stages import HALF, StagedBlock, staged, waits_for_own
 
@@ -92,6 +93,10 @@ def _check_inside(op: Op, start: Op) -> None:
         if "sync" in row.effects and row.needs_all_threads:
             raise KernelError(f"warp_pipeline_stage: {row.word} is for all waves of the work-group, of which half are in "
                               "another stage.", inner.site, start.site, hint="put it in front of the loop or behind it.")
+        if why := meets(inner):
+            raise KernelError(f"warp_pipeline_stage: {inner.name} meets all waves of the work-group, of which half "
+                              f"are in another stage: {why}.", inner.site, start.site,
+                              hint='put it in front of the loop or behind it; an atomic op with sem="relaxed" meets nobody.')
 
 
 def _check_between(gap: tuple[Op, ...]) -> None:

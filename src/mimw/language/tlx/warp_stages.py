@@ -27,11 +27,13 @@ class warp_pipeline_stage(Region):
                priority - (opt) 0 to 3: who may issue first on a SIMD, the waves in this stage or those in another one. If one stage
                           of a loop has a priority, those without one have 0
     orders:    what a half did in a stage -> what the other half does two stages on, and later. Accesses to a buffer in one stage,
-               or in neighbouring ones, are ordered by nothing: `mimw.check` says so (docs/MEMORY_MODEL.md)
+               or in neighbouring ones, are ordered by nothing: `mimw.check` says so (docs/MEMORY_MODEL.md). Nor are accesses
+               of different waves to global memory, in whatever stages of the loop
     not:       copies, which are there for the other half one stage behind the stage that ends in their wait
     errors:    ValueError for another label or priority; TargetError on a chip that is not AMD's; KernelError at the line of a stage
                that stands in no `for` loop, alone, in another stage or in a task; of a loop, a wait, or a meeting of all waves in a
-               stage; of anything but waits and arithmetic between stages; of a launch of other than 8 waves
+               stage, which an atomic op of another order than relaxed is, too; of anything but waits and arithmetic between
+               stages; of a launch of other than 8 waves
     lowers to: rocdl.sched.barrier with Triton's mark of a border: s_setprio, s_barrier
     example:   with tlx.warp_pipeline_stage("load", priority=1): ...
     """

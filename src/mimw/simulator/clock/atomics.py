@@ -46,7 +46,7 @@ def atomic(task, op):
     one adds: a counter from which all draw their next tile goes on as fast as it does on the GPU."""
     machine = task.machine
     ways, peer = machine.ways, None if machine.ways is None else machine.ways.peer(task, op)
-    known = machine.needed.values.issuperset(op.operands)
+    known = task.needed.values.issuperset(op.operands)
     released = task.clock
     if ways is not None and op.row.releases and getattr(op.order, "name", str(op.order)).lower() != "relaxed":
         released = ways.release(task, op, scope_of(op))     # what it releases is there first

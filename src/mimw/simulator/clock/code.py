@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 
+from ...compiler.analysis.warp_stages import waits_for_own
 from ...ir import Block, Op, Tensor
 from ...ir.flow import handed_to
 from ...ir.ops import is_pure
@@ -18,6 +19,7 @@ from ..machine.interpreter import REGION
 from ..machine.table import HANDLERS
 from . import atomics, copies, dots, tensor_memory  # noqa: F401  they put their handlers into the table
 from .engine_ops import engine_step
+from .halves import HALVES, run_stages, step
 from .table import BEFORE, TIMED, assumed_if, skip
 
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
@@ -25,7 +27,10 @@ _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others
 
 def prepare(machine, block: Block, num_warps: int) -> Code:
     """The steps of a block for a task of `num_warps` warps."""
-    steps = [_step(machine, op, num_warps) for op in block.ops]
+    halves = block in machine.stages.blocks
+    steps = [_step(machine, op, num_warps, HALVES if halves else 1) for op in block.ops]
+    if halves:
+        steps = [_noted(machine, num_warps, *one) for one in steps]
     return Code(steps, any(_gives_way(machine, op, mode, num_warps) for op, _, mode, _ in steps), block.ops)
 
 
@@ -36,20 +41,64 @@ def _gives_way(machine, op: Op, mode: int, num_warps: int) -> bool:
     return not op.blocks or op.name == REGION or any(machine.code(block, num_warps).switches for block in op.blocks)
 
 
-def _step(machine, op: Op, num_warps: int) -> tuple:
-    op, run, mode, cycles = _own_step(machine, op, num_warps)
-    tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
-    if not tiles or not op.blocks and "terminator" not in op.row.traits:
+def _step(machine, op: Op, num_warps: int, parts: int) -> tuple:
+    op, run, mode, cycles = _own_step(machine, op, num_warps, parts)
+    pairs = _pairs(machine, op)
+    ends_trip = "terminator" in op.row.traits and machine.model.in_order(num_warps) and _is_loop(machine.around.get(op))
+    if not pairs and not ends_trip:
         return op, run, mode, cycles
-    around = machine.around.get(op)
-    pairs = [(value, target) for index, value in enumerate(op.operands) if isinstance(value.type, Tensor)
-             for target in handed_to(op, index, around)]
 
     def carrying(task, op):
+        if ends_trip:
+            task.behind = task.issued
         _carry(task, pairs)
         return run(task, op)
 
     return op, carrying, mode, cycles
+
+
+def _pairs(machine, op: Op) -> list:
+    """The tiles that an op hands to a block of its own, or as a terminator, and what they are called there."""
+    if not op.blocks and "terminator" not in op.row.traits:
+        return []
+    around = machine.around.get(op)
+    return [(value, target) for index, value in enumerate(op.operands) if isinstance(value.type, Tensor)
+            for target in handed_to(op, index, around)]
+
+
+def _is_loop(op: Op | None) -> bool:
+    return op is not None and "loop" in op.row.traits
+
+
+def _noted(machine, num_warps: int, op: Op, run, mode: int, cycles: float) -> tuple:
+    """A step of the first half of a task's waves, which notes it for the second half. Behind the last op of a stage they meet."""
+    second, border = _second_step(machine, op, run, num_warps), op in machine.stages.borders
+    if second is None and not border:
+        def noting(task, op):
+            task.halves.note(op, None, PLAIN, cycles)
+            return run(task, op)
+
+        return op, noting, mode, cycles
+
+    def stepping(task, op):
+        task.halves.note(op, second, mode, cycles)
+        yield from step(task, op, run, mode)
+        if border:
+            yield from task.halves.border(op)
+
+    return op, stepping, GENERATOR, cycles
+
+
+def _second_step(machine, op: Op, run, num_warps: int):
+    """An op as the second half does it: the time that it takes, and waits for copies of its own. None if it takes its cycles only:
+    a number that the first half has computed, a branch that it has taken."""
+    if op.name in TIMED or waits_for_own(op.row) or op.name == "async_commit":
+        return run
+    if is_pure(op.name):
+        tiles = any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results))
+        return _arithmetic(machine, op, skip, num_warps, HALVES)[1] if tiles else None
+    pairs = _pairs(machine, op)
+    return (lambda task, op: _carry(task, pairs)) if pairs else None
 
 
 def _carry(task, pairs: list) -> None:
@@ -64,7 +113,7 @@ def _carry(task, pairs: list) -> None:
         task.arrivals.update({target: times[value] for value, target in pairs if value in times})
 
 
-def _own_step(machine, op: Op, num_warps: int) -> tuple:
+def _own_step(machine, op: Op, num_warps: int, parts: int) -> tuple:
     model = machine.model
     if machine.engines is not None and (step := engine_step(machine, op)) is not None:
         return step
@@ -72,6 +121,8 @@ def _own_step(machine, op: Op, num_warps: int) -> tuple:
         run = TIMED[op.name]
         mode = GENERATOR if inspect.isgeneratorfunction(run) else SWITCHING
         return op, run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
+    if op in machine.stages.loops:
+        return op, run_stages, GENERATOR, 0.0
     if op.name == "if":
         return op, assumed_if if op in machine.needed.unknown else HANDLERS["if"].run, GENERATOR, model["issue.scalar"]
     if op.row.hands_over:
@@ -84,18 +135,18 @@ def _own_step(machine, op: Op, num_warps: int) -> tuple:
         if op.row.ours and not any(isinstance(value.type, Tensor) for value in op.results):
             return op, run, PLAIN, 0.0
         if any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)):
-            return _arithmetic(machine, op, run, num_warps)
+            return _arithmetic(machine, op, run, num_warps, parts)
         return op, run, PLAIN, model.scalar(op)
     mode = GENERATOR if handler.generator else SWITCHING if handler.switches(op) else PLAIN
     return op, handler.run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
 
 
-def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
+def _arithmetic(machine, op: Op, run, num_warps: int, parts: int) -> tuple:
     """An op on tiles: the time of its units, and its value only if that is needed."""
     users = machine.uses[op.results[0]] if op.results else ()
     fused = op.name == "fmul" and len(users) == 1 and "fuses" in users[0].row.traits
     slowdown = machine.model.slowdown(num_warps)
-    cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused).items()}
+    cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused, parts).items()}
     ends_stretch = "combines" in op.row.traits     # what follows needs every element
 
     def work(task, op):

@@ -22,6 +22,7 @@ from ..machine.tasks import InFlight, Task
 from ..memory.mbarriers import single
 from ..memory.peers import barrier_of, peer
 from ..words.copies import check_corner
+from .dots import WIDEST
 from .table import skip, timed
 
 
@@ -88,7 +89,7 @@ def _rows_loaded(task: Task, op: Op) -> tuple[float, float]:
 def _begins(task: Task, op: Op) -> tuple[int, ...]:
     """The offsets of a descriptor's block; refused as on the simulator if no chip takes them, and both that and that the copy is
     made at all are certain: neither depends on data."""
-    offsets, needed = offsets_of(task, op, op.offsets), task.machine.needed
+    offsets, needed = offsets_of(task, op, op.offsets), task.needed
     if not needed.unknown and needed.tainted.isdisjoint(op.offsets):
         check_corner(task, op, task.env[op.descriptor], offsets)
     return tuple(offsets)
@@ -180,7 +181,8 @@ def tma_store(task, op):
 
 @timed("async_load", "buffer_load_to_local")
 def async_load(task, op):
-    machine, size = task.machine, _buffer_bytes(op.buffer)
+    machine, size = task.machine, _buffer_bytes(op.buffer) // task.parts
+    task.come_behind()
     machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
     ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"))
     task.copies.append(_copy(task, op, "cp.async", "cp.async", *ends, size, lambda copy: None))
@@ -221,12 +223,19 @@ def elements_of_peers(task, op):
 def shared(task, op):
     machine, model = task.machine, task.machine.model
     task.arrive(op)
-    if op not in machine.with_products:
+    if op in machine.ahead:
+        dot, index = machine.ahead[op]
+        size = model.operand_reads(dot, task.num_warps)[index] / task.parts
+        end = machine.through_shared(task, model.shared(size, WIDEST), machine.turns.get(op, 1.0))
+        task.reads_end = max(task.reads_end, end + model["shared.latency"])       # waited for at the end of the stage
+    elif op not in machine.with_products:
+        task.come_behind()
         size = _tile_bytes(op, *op.results, *op.operands)
         cycles = model.shared(size, _lane_bytes(op, size / machine.lanes(task)), bool(op.results)) * model.slowdown(task.num_warps)
+        cycles /= task.parts
         end = machine.through_shared(task, cycles, machine.turns.get(op, 1.0))
         machine.advance(task, end + model["shared.latency" if op.results else "shared.store_latency"])
-    if op in machine.needed.stores or op.results and machine.needed.values.issuperset(op.results):
+    if op in task.needed.stores or op.results and task.needed.values.issuperset(op.results):
         HANDLERS[op.name].run(task, op)
     else:
         skip(task, op)
@@ -236,12 +245,13 @@ def shared(task, op):
 def load(task, op):
     """In flight until the first use of the value."""
     machine, model = task.machine, task.machine.model
-    if machine.needed.values.issuperset(op.results) and op.row.loads:
+    if task.needed.values.issuperset(op.results) and op.row.loads:
         HANDLERS[op.name].run(task, op)
     else:
         skip(task, op)
     tile = isinstance(op.result.type, Tensor)
-    size = _tile_bytes(op) if tile else 32
+    task.come_behind()
+    size = _tile_bytes(op) // task.parts if tile else 32
     where = _begins(task, op) if "offsets" in op.row.places else None
     what = (task.env[op.descriptor].address, where) if where else object()
     peer_gpu = _peer(task, op)
@@ -264,14 +274,15 @@ def store(task, op):
         _begins(task, op)
     tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
     task.arrive(op)                     # what is stored has been loaded, and nothing was done with it between
-    if not tiles and machine.needed.values.issuperset(op.operands) and op.row.stores:
+    if not tiles and task.needed.values.issuperset(op.operands) and op.row.stores:
         machine.remember(task.env[op.pointer], op.value.type.bytes)
         HANDLERS[op.name].run(task, op)
-    elif op in machine.needed.stores:
+    elif op in task.needed.stores:
         _remember_tile(task, op)
         HANDLERS[op.name].run(task, op)
     size = _tile_bytes(op, op.value) if op.value in tiles else (
         max((value.type.numel * value.type.element.bytes for value in tiles), default=32))
+    size = size // task.parts if tiles else size
     peer_gpu = _peer(task, op)
     if peer_gpu is not None:
         left, end = machine.ways.put(task, op, peer_gpu, size)

@@ -9,11 +9,14 @@ what waking takes. For example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...ir import Op, Tensor
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task, Wait, all_but
 from ..words.assembly import plain_instructions
 from .table import TIMED, skip, timed
+from .tasks import Pending, TimedTask
 
 WIDEST = 16     # bytes of a lane: operands of matrix instructions are read so, or by reads of 8 that turn them, which are as fast
 
@@ -33,8 +36,9 @@ def _operands_read(task: Task, op: Op) -> float:
     before them where a tile came from elsewhere. They go on beside the product."""
     machine, model, end = task.machine, task.machine.model, task.clock
     for source, value, size in zip(machine.operands[op], (op.a, op.b), model.operand_reads(op, task.num_warps)):
+        size /= task.parts
         if source.kind == "global":
-            held = value.type.numel * value.type.element.bytes
+            held = value.type.numel * value.type.element.bytes / task.parts
             end = machine.through_shared(task, model.shared(held, WIDEST, reads=False) + model.shared(size, WIDEST))
         elif source.read in machine.with_products:
             end = machine.through_shared(task, model.shared(size, WIDEST), machine.turns.get(source.read, 1.0))
@@ -76,7 +80,8 @@ def foreign(task, op):
     """Assembly of plain instructions takes as many issues; other code that the IR does not know is as slow as a special function on
     each element."""
     machine, model, plain = task.machine, task.machine.model, op.name == "inline_asm" and plain_instructions(op)
-    elements = max((value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)), default=1)
+    elements = max((value.type.numel / task.parts for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)),
+                   default=1)
     task.arrive(op)
     cost = {"issue": plain * elements / op.pack / model["rate.int"]} if plain else {"special": elements / model["rate.special"]}
     machine.work(task, {unit: cycles * model.slowdown(task.num_warps) for unit, cycles in cost.items()})
@@ -98,11 +103,45 @@ def dot(task, op):
         skip(task, op)
         return
     task.arrivals.pop(op.acc, None)         # the matrix core adds in the order in which it is asked
+    skip(task, op)
+    if task.halves is not None:
+        task.arrive(op)
+        task.products.append(Pending(op, task.clock, _operands_read(task, op)))
+        return
     read = _operands_read(task, op)
     start, end = _dot(task, op)
     machine.advance(task, start)            # what does not need the result goes on between the instructions of the product
-    skip(task, op)
+    task.issued = end - machine.model.product(op, task.num_warps).instruction
     task.arrivals[op.result] = max(read, end) + machine.model["tensor.latency"], "a product"
+
+
+def issued(task: TimedTask) -> Iterator:
+    """Issue the products of a half that are pending, instruction by instruction: whenever the cores are free, who asks may have
+    them, the one of higher priority first."""
+    machine, unit = task.machine, task.machine.unit(task, "tensor")
+    while task.products:
+        pending = task.products.pop(0)
+        op, at = pending.op, pending.ready
+        found = machine.model.product(op, task.num_warps)
+        left, runs = max(1, round(found.cycles / task.parts / found.instruction)), []
+        while left:
+            while unit.free > task.clock:
+                task.clock = unit.free
+                yield None
+            start = max(unit.free, at)
+            many = max(1, min(left, machine.before_others(start, found.instruction)))
+            at, left = unit.take(start, many * found.instruction), left - many
+            task.clock = max(task.clock, at - found.instruction)
+            task.halves.had_its_turn(task)
+            if runs and runs[-1][1] == start:
+                runs[-1][1] = at
+            else:
+                runs.append([start, at])
+        (m, n), k = op.results[0].type.shape[-2:], op.a.type.shape[-1]
+        for begin, end in runs:
+            machine.record(task.cta, "tensor core", "dot", begin, end, f"{m} x {n} x {k}, {task.name}", op)
+        task.arrivals[op.result] = max(pending.read, at) + machine.model["tensor.latency"], "a product"
+    task.floor = max(task.floor, task.clock)
 
 
 # ---- waits ---------------------------------------------------------------------------------------------------------

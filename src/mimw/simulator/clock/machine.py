@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
+from math import ceil, inf
 from types import MappingProxyType
 from typing import Any
 
@@ -40,6 +41,7 @@ from .engines import SCALAR, Engines
 from .links import Ways
 from .operands import operand_sources, taken_with_products
 from .queue import Gaps, Queue
+from .stages import find_stages
 from .tasks import Sm, TimedCta, TimedTask
 
 
@@ -86,10 +88,13 @@ class TimedMachine(Machine):
         for op in program.walk():
             for value in op.operands:
                 self.uses[value].append(op)
-        self.with_products = taken_with_products(self.operands, self.uses)
+        self.stages = find_stages(program)
+        fed = taken_with_products(self.operands, self.uses)
+        self.ahead = {read: dot for read, dot in self.stages.ahead(self.operands).items() if read in fed}
+        self.with_products = fed - self.ahead.keys()
         self._changed: list[tuple[np.ndarray, np.ndarray]] = []
         self.programs = conditions.sms * slots if most_loads == 0 else len(order) * program.cluster_size
-        self._events: list[tuple[float, int, Any]] = []
+        self._events: list[tuple[float, tuple[int, int], int, Any]] = []        # (when, who goes first, which, who)
         self._number = 0
         self._last: Task | None = None
         self.now = 0.0
@@ -135,11 +140,11 @@ class TimedMachine(Machine):
 
     def _push(self, time: float, actor) -> None:
         self._number += 1
-        heappush(self._events, (time, self._number, actor))
+        heappush(self._events, (time, actor.rank if actor.task is actor else (0, 0), self._number, actor))
 
-    def spawn(self, task: Task, block: Block) -> Task:
+    def begin(self, task: Task, steps: Iterator) -> Task:
         self._push(task.clock, task)
-        return super().spawn(task, block)
+        return super().begin(task, steps)
 
     def wake(self, task: Task) -> None:
         if task in self.blocked:
@@ -160,7 +165,7 @@ class TimedMachine(Machine):
         if self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable) and not self.inflight:
             raise livelock(self)
         while self._events:
-            time, _, actor = heappop(self._events)
+            time, _, _, actor = heappop(self._events)
             self.now = max(self.now, time)
             if actor.task is not actor:
                 if not actor.landed:        # a release lands ordinary stores early
@@ -169,6 +174,13 @@ class TimedMachine(Machine):
                 self._last = actor
                 return actor
         raise deadlock(self)
+
+    def land(self, operation: InFlight) -> None:
+        """Both halves of a task wait for copies from before their loop, and the task for those of its second half."""
+        super().land(operation)
+        if operation.task.halves is not None:
+            self.wake(operation.task.halves.first)
+            self.wake(operation.task.halves.second)
 
     def _finish(self, task: TimedTask) -> bool:
         """A core is over when its engines are."""
@@ -204,6 +216,10 @@ class TimedMachine(Machine):
         self._changed.clear()
 
     # ---- what things take -------------------------------------------------------------------------------------------
+
+    def before_others(self, start: float, duration: float) -> float:
+        """The number of things that take so long, one after the other, which can begin before anybody else acts."""
+        return ceil((self._events[0][0] - start) / duration) if self._events else inf
 
     def unit(self, task: TimedTask, name: str) -> Queue:
         return task.cta.sm.units[name]

@@ -24,6 +24,7 @@ BEFORE = {
     "tma_gather": "tma.issue", "tma_scatter": "tma.issue",
     "async_remote_copy": "tma.issue", "async_dot": "tensor.issue", "async_dot_wait": "tensor.wait",
     "tma_store_wait": "tma.wait", "async_wait": "copy.wait", "warp_specialize": "launch.tasks",
+    "halves_part": "barrier.named",
     "clc_issue": "barrier.expect", "clc_issue_all": "barrier.expect",
     "tcgen05_commit": "tcgen05.commit",
     "tcgen05_commit_pair": "tcgen05.commit", "tma_load_pair": "tma.issue", "tma_load_pair_multicast": "tma.issue",

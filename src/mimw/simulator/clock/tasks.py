@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...ir import Op, Value
 from ..machine.tasks import Cta, Task
@@ -30,6 +31,15 @@ class Sm:
         self.performed = max(self.performed, there)
 
 
+@dataclass(eq=False, slots=True)
+class Pending:
+    """A product whose matrix instructions are still to be issued: from `ready` on; `read` is when its operands are all there."""
+
+    op: Op
+    ready: float
+    read: float
+
+
 @dataclass(eq=False)
 class TimedCta(Cta):
     """A CTA on an SM, which it may share with others."""
@@ -43,6 +53,17 @@ class TimedTask(Task):
     floor       what the task does next starts then, or later: the end of its last op that was no arithmetic
     unit_ends   unit -> when it is done with the task's arithmetic since then; units work side by side
     arrivals    tile -> (when it is there, what it is), of loads and products in flight that the task has not used yet
+    needed      what decides the course of the kernel, and so is computed by this task
+    issued      when all instructions of its products so far have been issued
+    behind      that time, of the products of earlier trips of a loop: what it asks memory for comes later
+    rank        of tasks that go on at the same time the lowest does first: a priority, negated, then when it had its last turn
+
+    Of half of a task's waves in a loop of stages (`halves`):
+
+    halves      both halves, else None
+    parts       into how many its tiles are parted: it has this part of each
+    products    those that are still to be issued
+    reads_end   when all reads of shared memory are there that it does not wait for
     """
 
     def __init__(self, *given):
@@ -50,6 +71,16 @@ class TimedTask(Task):
         self.floor = self.clock
         self.unit_ends: dict[str, float] = {}
         self.arrivals: dict[Value, tuple[float, str]] = {}
+        self.needed = self.machine.needed
+        self.issued = self.behind = self.reads_end = 0.0
+        self.rank, self.parts = (0, 0), 1
+        self.halves: Any = None
+        self.products: list[Pending] = []
+
+    def come_behind(self) -> None:
+        """Ask memory for nothing before the products of earlier trips have been issued."""
+        if self.behind > self.clock:
+            self.clock = self.floor = self.behind
 
     def arrive(self, op: Op) -> None:
         """Wait for what is in flight of the tiles that the op takes."""

@@ -72,7 +72,12 @@ class ComputeUnitModel(Model):
         tiles = ceil(m / used.m) * ceil(n / used.n)
         batch = op.results[0].type.numel // (m * n)
         each = ceil(tiles * batch / num_warps) * ceil(k / used.k) * used.cycles     # of one wave; spare waves repeat a tile
-        return Product(each * ceil(num_warps / SIMDS), min(1.0, num_warps / SIMDS))
+        return Product(each * ceil(num_warps / SIMDS), min(1.0, num_warps / SIMDS), used.cycles)
+
+    def in_order(self, num_warps: int) -> bool:
+        """Waves issue in order, and no instruction goes from one trip of a loop to another. One wave of a SIMD alone has all of its
+        registers to read ahead, and is taken to do so."""
+        return num_warps > SIMDS
 
     def family(self, op: Op) -> tuple[str, int]:
         """(which instructions, the depth) of a dot. Precisions of several narrower products (bf16x3) are taken as fp32's own, which

@@ -42,10 +42,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Product:
-    """`cycles` from the start of a product to its end, and the `share` of the tensor cores that work all that time."""
+    """`cycles` from the start of a product to its end, the `share` of the tensor cores that work all that time, and the cycles of
+    an `instruction` of it, where that is known."""
 
     cycles: float
     share: float = 1.0
+    instruction: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,13 @@ class Model:
             return 0.0
         return self["issue.division" if op.row.cost == "division" else "issue.scalar"]
 
-    def tile(self, op: Op, fused: bool = False) -> dict[str, float]:
-        """Unit -> cycles that an element-wise op or a reduction occupies it. `fused`: a product that ends in the sum after it."""
+    def tile(self, op: Op, fused: bool = False, parts: int = 1) -> dict[str, float]:
+        """Unit -> cycles that an element-wise op or a reduction occupies it. `fused`: a product that ends in the sum after it;
+        `parts`: of one of so many parts of the tile."""
         work = op.row.cost
         if work in _FREE or fused:
             return {}
-        elements = max(value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor))
+        elements = max(value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)) / parts
         if "combines" in op.row.traits:
             compares = any(inner.row.cost == "compare" for block in op.blocks for inner in block.ops)
             rate = self["rate.compare" if compares else "rate.float"]
@@ -98,6 +101,10 @@ class Model:
     def slowdown(self, num_warps: int) -> float:
         """The factor by which a task of so many warps takes longer for its work than the whole SM would."""
         return max(1.0, _QUARTERS / num_warps)
+
+    def in_order(self, num_warps: int) -> bool:
+        """True if what a task of so many warps asks memory for comes behind the products of earlier trips of its loop."""
+        return False
 
     # ---- tensor cores -----------------------------------------------------------------------------------------------
 

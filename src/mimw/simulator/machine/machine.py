@@ -133,7 +133,11 @@ class Machine:
 
     def spawn(self, task: Task, block: Block) -> Task:
         """Make `task` runnable on `block`."""
-        task.steps = run_block(task, block)
+        return self.begin(task, run_block(task, block))
+
+    def begin(self, task: Task, steps: Iterator) -> Task:
+        """Make `task` runnable: it does what `steps` do."""
+        task.steps = steps
         self.order.fork(task.parent, task)
         task.cta.tasks.append(task)
         task.cta.live += 1

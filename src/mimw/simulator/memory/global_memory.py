@@ -179,14 +179,19 @@ class GlobalMemory:
         machine = actor.machine
         if not machine.order.active and machine.links is None:
             return
-        flat = np.asarray(addresses, np.uint64).reshape(-1)
-        if mask is not None:
-            flat = flat[np.broadcast_to(mask, np.shape(addresses)).reshape(-1)]
+        flat, shape = np.asarray(addresses, np.uint64).reshape(-1), np.shape(addresses)
+        taken = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
+        if taken is not None:
+            flat = flat[taken]
         if not flat.size:
             return
         for region, inside in self.parts(flat, size, actor.task, op, "writes" if write else "reads"):
             offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
             name = region.label
+            if machine.order.halves:
+                elements = (np.arange(flat.size) if taken is None else np.flatnonzero(taken))[inside]
+                machine.order.among_halves_far(actor, op, region.bytes, offsets, elements, shape, size, name, write=write,
+                                               scope="" if atomic is None else atomic["scope"])
             if machine.links is not None:
                 machine.links.crosses(actor, op, region.rank, offsets.size * size, write=write)
             if atomic is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,18 @@ class GlobalTensor:
                     part.place, part.name = order.place(part.data), memory.name_at(address_of(part.data))
                 proxy = ASYNC if by_tma(op) else GENERIC
                 order.touch(actor, op, part.place, part.name, write=write, proxy=proxy, scope=scope, space="global")
+                if order.halves:
+                    self._among_halves(order, actor, op, memory, part, block or self.block, write=write, scope=scope)
+
+    def _among_halves(self, order, actor, op, memory: GlobalMemory, part: Part, block, *, write: bool, scope: str) -> None:
+        """Note the elements of a part one by one, by their places in the block."""
+        at = np.array([address_of(part.data)])
+        for extent, stride in zip(part.data.shape, part.data.strides):
+            at = np.add.outer(at, stride * np.arange(extent)).reshape(-1)
+        region = memory.region(int(at.min()), int(at.max()) + part.data.itemsize)
+        elements = np.arange(prod(block)).reshape(block)[part.inside].reshape(-1)
+        order.among_halves_far(actor, op, region.bytes, at - region.start, elements, block, part.data.itemsize, part.name,
+                               write=write, scope=scope)
 
     def part(self, memory: GlobalMemory, offsets, block: tuple[int, ...], task, op, what: str) -> Part | None:
         """The part of the block at `offsets` that lies in the tensor; None if nothing does. A block may be read and not written."""

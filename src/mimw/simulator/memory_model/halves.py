@@ -1,7 +1,8 @@
-"""Two halves of a task's waves, one stage of a loop apart: which accesses to shared memory that leaves without an order.
+"""Two halves of a task's waves, one stage of a loop apart: which accesses to memory that leaves without an order.
 
 Input: where stages begin, and the task's accesses in them, which the simulator makes once, in the order of the body. Output:
-nothing, or a `DataRace` for two accesses that are not two stages apart. For example:
+nothing, or a `DataRace` for two accesses to shared memory that are not two stages apart, or to global memory in one loop. An
+example:
 
     order.part(task)                the loop begins
     order.next_stage(task)          stage 1: local_store tiles[0]
@@ -12,6 +13,10 @@ over when the other half starts stage k + 2; Triton puts the waits for LDS at th
 stages two and more apart). In one stage, and in neighbouring ones, a half comes too early to what the other half does, whichever
 barrier there is. Which elements of a tile lie in which half only layouts say; so each half may touch all of them, but for what one
 op touches in one stage. A copy lasts from its issue to the stage behind which it is waited for: each half waits for its own part.
+
+At no barrier between stages a half waits for its loads from and stores to global memory, so these are ordered when the halves meet.
+One element of two tiles of the same shape and element size is one wave's, which does its own accesses in order: such tiles have one
+layout, as a change of layout in a stage is refused.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.analysis.warp_stages import staged
 from ...errors import CopyReadEarly, DataRace, SlotReusedEarly, fail
 from ...ir import Op
 
@@ -42,11 +48,36 @@ class _Access:
 
 
 @dataclass(eq=False, slots=True)
+class _Global:
+    """An access to global memory in a stage, of a tile of that shape, with so many bytes an element; `scope` of an atomic one."""
+
+    op: Op
+    shape: tuple[int, ...]
+    size: int
+    write: bool
+    scope: str
+    stage: int
+
+
+class _Latest:
+    """The latest access to each byte of an array: its number, from 1 on, and which element of its tile lies there."""
+
+    def __init__(self, size: int):
+        self.access, self.element = np.zeros(size, np.int32), np.zeros(size, np.int32)      # pages that nobody touches cost nothing
+
+    def note(self, offsets: np.ndarray, number: int, elements: np.ndarray) -> None:
+        self.access[offsets], self.element[offsets] = number, elements
+
+
+@dataclass(eq=False, slots=True)
 class _Halves:
-    """A task in a loop of stages: the number of the stage, over all trips, and accesses to which later ones may be too close."""
+    """A task in a loop of stages: the number of the stage, over all trips; accesses to shared memory to which later ones may be too
+    close; accesses to global memory, and the latest of them at each byte of each array, that read or write."""
 
     stage: int = 0
     recent: list[_Access] = field(default_factory=list)
+    everywhere: list[_Global] = field(default_factory=list)
+    latest: dict[tuple[int, bool], _Latest] = field(default_factory=dict)
 
 
 class HalvesOrder:
@@ -54,6 +85,7 @@ class HalvesOrder:
 
     def __init__(self):
         self.halves: dict[Any, _Halves] = {}
+        self._store: bool | None = None         # True if a loop in stages writes global memory; None if not yet asked
 
     def part(self, task) -> None:
         """The halves of `task` part; its copies that nobody has waited for are under way."""
@@ -92,6 +124,54 @@ class HalvesOrder:
                     not (earlier.op is op and earlier.begun == halves.stage) and _overlap(earlier, access):
                 raise _too_close(actor.task, earlier, access, halves.stage - earlier.over)
         halves.recent.append(access)
+
+
+    def among_halves_far(self, actor, op: Op, memory: np.ndarray, offsets: np.ndarray, elements: np.ndarray, shape, size: int,
+                         name: str, *, write: bool, scope: str = "") -> None:
+        """An access of `actor` to global memory: `elements` of a tile of that shape, `size` bytes each, at `offsets`."""
+        halves = self.halves.get(actor.task)
+        if halves is None or not self._stores():
+            return
+        access, array = _Global(op, tuple(shape), size, write, scope, halves.stage), memory.__array_interface__["data"][0]
+        at = np.add.outer(offsets, np.arange(size)).reshape(-1)
+        elements = np.repeat(elements, size)
+        for writes in (True, False) if write else (True, ):
+            latest = halves.latest.get((array, writes))
+            if latest is not None:
+                for number in np.unique(latest.access[at]).tolist():
+                    earlier = halves.everywhere[number - 1] if number else access
+                    if _unordered(earlier, access) and not (_alike(earlier, access) and (
+                            latest.element[at] == elements)[latest.access[at] == number].all()):
+                        raise _not_met(actor.task, earlier, access, name)
+        halves.everywhere.append(access)
+        latest = halves.latest.setdefault((array, write), _Latest(memory.nbytes))
+        latest.note(at, len(halves.everywhere), elements)
+
+    def _stores(self) -> bool:
+        if self._store is None:
+            loops = (loop for loop in self.machine.program.named("for") if staged(loop.blocks[0]) is not None)
+            self._store = any(("pointer", "write") in op.row.touches or op.row.copy == "out" or "descriptor" in op.row.places
+                              for loop in loops for op in loop.walk())
+        return self._store
+
+
+def _unordered(earlier: _Global, later: _Global) -> bool:
+    """True if two accesses to one place have no order: not of what one op does in one stage, nor of two atomic ones."""
+    return not (earlier.op is later.op and earlier.stage == later.stage or earlier.scope and later.scope)
+
+
+def _alike(earlier: _Global, later: _Global) -> bool:
+    """True if one wave has the same element of both: of tiles that are laid out alike; a single number is stored by one thread, and
+    loaded by all."""
+    return (earlier.shape, earlier.size) == (later.shape, later.size) and (bool(later.shape) or earlier.write and later.write)
+
+
+def _not_met(task, earlier: _Global, later: _Global, name: str) -> DataRace:
+    did, does = ("writes" if one.write else "reads" for one in (earlier, later))
+    return fail(DataRace, task, later.op, f"{later.op.name} {does} {name}, which {earlier.op.name} at {earlier.op.site} {did} in "
+                "the same loop of stages. Between stages the halves of the waves meet, and wait for nothing that they ask global "
+                "memory for: one half may come to the later access while the other half's earlier one is under way",
+                earlier.op.site, hint="hand it on through shared memory, two borders apart; or end the loop between the two")
 
 
 def _overlap(one: _Access, other: _Access) -> bool:

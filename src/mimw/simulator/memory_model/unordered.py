@@ -16,6 +16,7 @@ class Unordered:
     """An order in which every access is allowed."""
 
     active = False
+    halves: dict = {}       # nobody adds to it
     looks: tuple = ()       # of tasks at words that signals change
 
     # ---- tasks and what they release --------------------------------------------------------------------------------
@@ -77,6 +78,8 @@ class Unordered:
     def meet(self, task) -> None: ...
 
     def among_halves(self, actor, op, data, where, name, *, write) -> None: ...
+
+    def among_halves_far(self, actor, op, memory, offsets, elements, shape, size, name, *, write, scope="") -> None: ...
 
     # ---- barriers ---------------------------------------------------------------------------------------------------
 

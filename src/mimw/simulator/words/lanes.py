@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...compiler.analysis.meetings import hands_round, meets
 from ...errors import SimulatorMisuse, fail
 from ...ir import Block, Op, Tensor
 from ...target import NVIDIA_WARP
@@ -153,10 +154,13 @@ def _signed_zeros(reduce, one, other):
 
 def refuse_collective(task, block: Block, condition: Op) -> None:
     """Refuse what all threads of a task do together where only some come by."""
-    for op in (inner for outer in block.ops for inner in outer.walk()):
-        if op.row.needs_all_threads:
+    inside = [inner for outer in block.ops for inner in outer.walk()]
+    taken = {value for op in inside for value in op.operands}
+    for op in inside:
+        why = meets(op) or ("one thread hands its result to all" if hands_round(op) and not taken.isdisjoint(op.results) else "")
+        if why or op.row.needs_all_threads:
             raise fail(SimulatorMisuse, task, op, f"{op.name} needs all threads of the task, but stands under an `if` that only "
-                       f"some of them take: the condition comes from thread_id", condition.site,
+                       f"some of them take: the condition comes from thread_id" + (f"; {why}" if why else ""), condition.site,
                        hint="move it out of the `if`; on the GPU it would hang or read garbage")
 
 
