@@ -125,7 +125,7 @@ class _Writer:
                 self.builder.emit("local_store", (buffer, self.padded(box)), op.site)
             return ()
 
-        self.either(run[0], boxes, direct, by_registers)
+        self.either(run[0], boxes, direct, by_registers, in_tensor=True)
 
     def descriptor_load(self, op: Op) -> None:
         box = self.box(op, op.result.type.shape)
@@ -196,14 +196,14 @@ class _Writer:
     # ---- branches ---------------------------------------------------------------------------------------------------
 
     def either(self, op: Op, boxes: list[Box], whole: Callable[[], tuple], cut: Callable[[], tuple],
-               types: tuple[Type, ...] = ()) -> tuple[Value, ...]:
+               types: tuple[Type, ...] = (), **attrs) -> tuple[Value, ...]:
         """The values of `whole` where all blocks lie in their tensors, and those of `cut` elsewhere."""
         builder = self.builder
         condition = boxes[0].inside
         for box in boxes[1:]:
             condition = builder.emit("and", (condition, box.inside), op.site)
         builder.site = op.site
-        branch = builder.place("if", condition, types)
+        branch = builder.place("if", condition, types, **attrs)
         for part in (whole, cut):
             with builder.inside(branch):
                 builder.emit("yield", (part(), ), op.site)
