@@ -89,6 +89,7 @@ class _Writer:
     def keeping(self, op: Op, plan: CopyLoop, bounds: tuple[Value, ...]) -> tuple[Value, ...]:
         """The loop over these trips, which are whole; the results of the loop that there was."""
         builder, site, block, before = self.builder, op.site, op.blocks[0], dict(self.builder.env)
+        builder.site = site
         trip = _Trip(builder, plan)
         types = (I32, *(value.type for one in trip.queue for value in one.values))
         inits = tuple(builder.constant(0, type_, site) for type_ in types)
@@ -184,7 +185,11 @@ class _Trip:
             self.arrive(self.queue[age], self.builder.by_constant("icmpSGT", self.count, age, site), site)
 
     def arrive(self, kept: _Kept, predicate: Value | None, site: Site) -> None:
-        builder, arrival, (index, *chunk) = self.builder, kept.arrival, kept.values
-        barrier = builder.emit("barrier_index", (builder.now(arrival.array), index), site)
-        args = barrier, arrival.op.count, predicate, chunk[0] if chunk else arrival.op.chunk
+        builder, arrival = self.builder, kept.arrival
+        own = dict(zip(arrival.values, kept.values))
+        index, chunk = (own.get(value, builder.now(value)) for value in (arrival.index, arrival.op.chunk))
+        barrier = builder.now(arrival.array)
+        if arrival.index is not None:
+            barrier = builder.emit("barrier_index", (barrier, index), site)
+        args = barrier, arrival.op.count, predicate, chunk
         builder.emit("barrier_arrive", args, site, **arrival.op.attrs, in_flight=True)

@@ -4,7 +4,7 @@ Input: a `for` op of a program in which copies are by pointers, and the def-use 
 copied and told of, or the reason for which the loop waits for its copies. For example:
 
     for %i ..: barrier_wait %free[%s]; async_load ..; async_wait 0; barrier_arrive %full[%s]
-    copy_loop(uses, loop)       CopyLoop(arrivals=(barrier_arrive .., ), most=1), where %full has two barriers
+    copy_loop(uses, loop)       CopyLoop((barrier_arrive .., ), most=1), if %full has two barriers
 
 An arrival says that the copies in front of it have landed. It may come later, with copies of later trips under way, if nothing in
 the loop looks at shared memory, writes global memory or waits for something other than barriers: then only who waits for the
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ...ir import Block, Op, Value
 from ...ir.ops import is_pure
+from ..analysis.constants import constant_of
 from ..analysis.uses import Uses
 from .whole_trips import WholeTrips, whole_trips
 
@@ -25,17 +26,14 @@ _MOST = 4      # arrivals that are kept back at one time: each costs code in fro
 
 @dataclass(frozen=True)
 class Arrival:
-    """An arrival of each trip: `array[index]` is its barrier, and `index` is another one in the next trip."""
+    """An arrival of each trip, on `array[index]`; on `array` itself where the index is None. `values` are those of the index and of
+    the op's chunk that belong to a trip, and `slots` the barriers that trips take in turn."""
 
     op: Op
     array: Value
-    index: Value
-
-    @property
-    def values(self) -> tuple[Value, ...]:
-        """The operands of the op that belong to a trip."""
-        chunk = self.op.chunk
-        return (self.index, chunk) if isinstance(chunk, Value) else (self.index, )
+    index: Value | int | None
+    values: tuple[Value, ...]
+    slots: int
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,10 @@ def copy_loop(uses: Uses, loop: Op) -> CopyLoop | str | None:
         for op in body.ops:
             _check(op, top=True)
         arrivals = tuple(_arrival(uses, op, inside) for op in body.ops if op.name == "barrier_arrive")
-        slots = min(arrival.array.type.count for arrival in arrivals)
-        if slots < 2:
-            raise _Stays("its ring has one slot")
-        for op in loop.walk():
-            _check_slot(uses, op, inside)
-        return CopyLoop(arrivals, min(_MOST, (slots - 1) * len(arrivals)), _whole(uses, loop))
+        most = min(_MOST, _slots(uses, loop, arrivals, inside) * len(arrivals) - 1)
+        if most < 1:
+            raise _Stays("each trip fills the same buffer, or arrives on the same barrier")
+        return CopyLoop(arrivals, most, _whole(uses, loop))
     except _Stays as why:
         return str(why)
 
@@ -123,23 +119,34 @@ def _fills(op: Op) -> bool:
 
 def _arrival(uses: Uses, op: Op, inside: set[Value]) -> Arrival:
     made = uses.definition[op.barrier]
-    if made is None or made.name != "barrier_index" or made.barrier in inside:
-        raise _Stays(f"the arrival at line {op.site.line} is not on a ring of barriers")
-    if not isinstance(made.index, Value) or made.index not in inside:
-        raise _Stays(f"the arrival at line {op.site.line} is on the same barrier in each trip")
-    return Arrival(op, made.barrier, made.index)
+    if op.barrier not in inside:
+        array, index = op.barrier, None
+    elif made is None or made.name != "barrier_index" or made.barrier in inside:
+        raise _Stays(f"the arrival at line {op.site.line} is not on an array of barriers")
+    else:
+        array, index = made.barrier, made.index
+    values = tuple(value for value in (index, op.chunk) if value in inside)
+    return Arrival(op, array, index, values, array.type.count if _changes(uses, index, inside) else 1)
 
 
-def _check_slot(uses: Uses, op: Op, inside: set[Value]) -> None:
-    """Raise for a copy into the same buffer in each trip: two of them would be under way."""
-    if not _fills(op):
-        return
-    view = op.buffer
+def _changes(uses: Uses, index: Value | int | None, inside: set[Value]) -> bool:
+    return index in inside and constant_of(uses, index) is None
+
+
+def _slots(uses: Uses, loop: Op, arrivals: tuple[Arrival, ...], inside: set[Value]) -> int:
+    """The trips in a row that fill other buffers and arrive on other barriers. A ring is gone round in order: where one is not, the
+    wait in front of a copy into a buffer in use waits for the arrival of the copy that is there."""
+    alone = any(_fills(op) and not _in_turn(uses, op.buffer, inside) for op in loop.walk())
+    return min(1 if alone else arrival.slots for arrival in arrivals)
+
+
+def _in_turn(uses: Uses, view: Value, inside: set[Value]) -> bool:
+    """True if another buffer is meant in the next trip."""
     while (made := uses.definition.get(view)) is not None and made.row.view_of:
-        if made.name == "buffer_index" and isinstance(made.index, Value) and made.index in inside:
-            return
+        if made.name == "buffer_index" and _changes(uses, made.index, inside):
+            return True
         view = getattr(made, made.row.view_of)
-    raise _Stays(f"{op.row.word or op.name} at line {op.site.line} fills the same buffer in each trip")
+    return False
 
 
 def _whole(uses: Uses, loop: Op) -> WholeTrips | None:
