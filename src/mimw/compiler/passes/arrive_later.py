@@ -84,7 +84,7 @@ class _Writer:
             builder.env.update(zip(op.results, results))
         else:
             rest = replace(op, args=(middle, end, step, results), blocks=tuple(self.block(block) for block in op.blocks))
-            builder.ops.append(rest)
+            builder.ops.append(rest.with_attrs(at_once="a block may reach over an edge, in the trips behind those with copies in flight"))
 
     def keeping(self, op: Op, plan: CopyLoop, bounds: tuple[Value, ...]) -> tuple[Value, ...]:
         """The loop over these trips, which are whole; the results of the loop that there was."""

@@ -11,8 +11,9 @@ TMA, or nothing that needs it. For example, for gfx950:
     tma_store %c, [%m, %n], %tile                    %0 = local_load %tile; if %whole: store .. else: masked_store ..
 
 A block that reaches over an edge goes through registers, element by element where need be: its mask may cut anywhere, and what is
-outside reads 0 or NaN as the descriptor says. Copies that follow each other are in flight together. Hints and store waits have no
-counterpart: a store's buffer has been read when the op is over. fp32 is never rounded to tf32.
+outside reads 0 or NaN as the descriptor says. Copies that follow each other are in flight together, and in a
+producer's loop `arrive_later` lets those of several trips be. Hints and store waits have no counterpart: a store's buffer has been
+read when the op is over. fp32 is never rounded to tf32.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ define("tma_load",
        "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer predicate:i1? cache_policy:const?", None,
        "none", "read write async", ours=True, touches="descriptor=async-read buffer=async-write", barrier="complete",
        brings="descriptor", copy="in", time="copy", needs="tma", word="async_descriptor_load", cost="sync",
-       becomes="copies by pointers, by the task's threads, that have landed when the task goes on; then an arrival",
+       becomes="copies by pointers, by the task's threads; an arrival when they have landed, in a loop behind later copies",
        lies="buffer=block",
        doc="TMA tile load; completes block_bytes on the barrier.")
 define("tma_fetch", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const?", None, "none", "read write",
