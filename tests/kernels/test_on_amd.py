@@ -182,7 +182,8 @@ def test_simplicial_attention_and_its_gradients(chip):
     arrays = q, k, v, *_ = simplicial.inputs(1, 2, 1, 9, 14, 16, np.float16)
     do, windows = normal(q.shape, seed=9), (6, 3)
     o, lse = simplicial.results(q)
-    runs(chip, plain_simplicial_attention.kernel, *plain_simplicial_attention.arguments(*arrays, o, lse, windows, 0.3), has=(PRODUCT, ))
+    launch = plain_simplicial_attention.arguments(*arrays, o, lse, windows, 0.3)
+    runs(chip, plain_simplicial_attention.kernel, *launch, has=(PRODUCT, ))
     simplicial.check(o, lse, arrays, windows, 0.3)
     if chip != "gfx942":        # compiled for the others as well, which takes long
         return
@@ -257,7 +258,7 @@ def test_topk(chip):
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_topk_selector(chip):
-    """By one program a row, in a layout for the chip's waves: a window over two tiles, and one with fewer numbers than are wanted."""
+    """By one program a row, in a layout for the chip's waves: a window over two tiles, and one with fewer numbers than wanted."""
     x, places = normal((2, 9216), np.float32), np.zeros((2, 20), np.int32)
     starts, ends = np.array([7, 10], np.int32), np.array([8500, 15], np.int32)
     chosen = topk_selector.alone(20, target(chip).warp_size)

@@ -15,7 +15,7 @@ import triton.language as tl
 import mimw
 from mimw import TensorDescriptor, tle, tlx
 from mimw.compiler.passes import PASSES, Context
-from mimw.errors import Deadlock, SimulationError
+from mimw.errors import DataRace, Deadlock
 from mimw.ir import Program
 from mimw.runtime.simulate import prepare
 from mimw.simulator import run
@@ -159,7 +159,8 @@ def without_arrival(op):
 
 
 @pytest.mark.parametrize("name, change, wrong", [
-    ("async_wait", later_wait, SimulationError), ("barrier_test", never_before, Deadlock), ("barrier_arrive", without_arrival, Deadlock)])
+    ("async_wait", later_wait, DataRace), ("barrier_test", never_before, Deadlock),
+    ("barrier_arrive", without_arrival, Deadlock)])
 def test_mutants_are_found(name, change, wrong):
     kernel, grid, args, meta, x, y = launch(S=3, BEHIND=2)
     made = prepare(kernel, grid, args, meta, "gfx950")

@@ -13,8 +13,8 @@ kept back:
       barrier_arrive %full[%s]                    async_wait 0; barrier_arrive %full[%before], if %kept == 1
                                                   for %i .., the trips that are left: as before
 
-Copies of blocks that reach over an edge go through registers, and a branch between both kinds would hide from LLVM how many copies are
-under way: so the loop is cut in front of the first trip that may have such a block (`whole_trips`).
+Copies of blocks that reach over an edge go through registers, and a branch between both kinds would hide from LLVM how many copies
+are under way: so the loop is cut in front of the first trip that may have such a block (`whole_trips`).
 
 Arrivals are a queue: the oldest is made first, as soon as its own copies have landed, so their order stays. Nobody can tell but who
 waits for one of them, and the task never waits while it keeps one back: in front of a wait that would hold it, it makes the oldest
@@ -31,6 +31,8 @@ from ...ir import I1, I32, Block, Builder, Op, Program, Site, Value
 from ...target import Target
 from ..analysis.uses import uses_of
 from .copy_loops import Arrival, CopyLoop, copy_loop, is_wait_for_all, is_whole
+
+_LEFT = "a block may reach over an edge, in the trips behind those with copies in flight"
 
 
 def arrive_later(program: Program, target: Target) -> Program:
@@ -84,7 +86,7 @@ class _Writer:
             builder.env.update(zip(op.results, results))
         else:
             rest = replace(op, args=(middle, end, step, results), blocks=tuple(self.block(block) for block in op.blocks))
-            builder.ops.append(rest.with_attrs(at_once="a block may reach over an edge, in the trips behind those with copies in flight"))
+            builder.ops.append(rest.with_attrs(at_once=_LEFT))
 
     def keeping(self, op: Op, plan: CopyLoop, bounds: tuple[Value, ...]) -> tuple[Value, ...]:
         """The loop over these trips, which are whole; the results of the loop that there was."""
@@ -93,6 +95,8 @@ class _Writer:
         trip = _Trip(builder, plan)
         types = (I32, *(value.type for one in trip.queue for value in one.values))
         inits = tuple(builder.constant(0, type_, site) for type_ in types)
+        # What the task did before is released by arrivals that do not wait for it.
+        builder.emit("async_wait", (0, ()), site, in_flight=True, stores=True)
         loop = builder.place("for", *bounds, (*builder.now(op.inits), *inits), **{**op.attrs, "later": plan.most})
         with builder.inside(loop, tuple(arg.type for arg in block.args) + types) as args:
             builder.env.update(zip(block.args, args))

@@ -1,12 +1,12 @@
 """The trips of a loop whose blocks lie in their tensors: how far the loop can go without asking in each trip.
 
-Input: the def-use index, a `for` op and conditions of its trips. Output: `WholeTrips`, which writes ops in front of the loop, or the
-condition that cannot be told there. For example, of `0 <= i * 64 and i * 64 <= K - 64`, for i in range(steps):
+Input: the def-use index, a `for` op and conditions of its trips. Output: `WholeTrips`, which writes ops in front of the loop, or
+the condition that cannot be told there. For example, of `0 <= i * 64 and i * 64 <= K - 64`, for i in range(steps):
 
     whole_trips(uses, loop, (condition, )).end(builder)     steps; or steps - 1, if the last trip reaches over the edge; or 0
 
-A comparison of sums of the loop's number and of values that the loop does not change holds in all trips if it holds in the first and
-in the last one. The sums are added up in 64 bits, so that none of them wraps.
+A comparison of sums of the loop's number and of values that the loop does not change holds in all trips if it holds in the first
+and in the last one. The sums are added up in 64 bits, so that none of them wraps.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ define("barrier_phase", "barrier:Barrier", scalar(I32), "none", "sync", ours=Tru
        cost="sync", time="work", doc="The parity of the phase that the barrier is in; for who still has to arrive in it.")
 define("barrier_arrive", "barrier:Barrier count:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        attrs=f"{_BY_PIPE} in_flight:#bool?", barrier="arrive", time="work", needs="barriers", cost="sync",
-       doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases. attrs: in_flight, if the task "
-       "has waited for all that it releases but what it did in shared memory: copies that it began since may be under way.")
+       doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases. attrs: in_flight, if the "
+       "task has waited for all that it releases but what it did in shared memory: copies that it began since may be under way.")
 define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", None, "none", "sync", ours=True,
        releases=True, blocks={"named_barrier_wait": "named barrier"}, traits="named", time={"named_barrier_wait": "wait"},
        cost="sync",

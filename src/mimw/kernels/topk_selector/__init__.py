@@ -13,7 +13,8 @@ from ..powers import power_of_two
 from .configs import Configuration, alone, configuration, streamed
 from .kernel import topk_selector as kernel
 
-__all__ = ["CONTRACT", "LONGEST", "MOST", "Configuration", "alone", "arguments", "configuration", "kernel", "power_of_two", "streamed"]
+__all__ = ["CONTRACT", "LONGEST", "MOST", "Configuration", "alone", "arguments", "configuration", "kernel", "power_of_two",
+           "streamed"]
 
 MOST = 1 << 14      # places
 LONGEST = 1 << 25   # numbers of a row: the kernel counts them in 25 bits

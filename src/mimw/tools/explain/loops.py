@@ -6,7 +6,8 @@ Input: a compiled kernel. Output: a line for each `for` loop that has a `tl.dot`
     gemm.py:40   in order, since local_store at gemm.py:42 keeps its place; a pipe overlaps loads and products here
 
 A loop of `tle.dsa` is not Triton's to pipeline: its line says how far its copies run ahead, or why they do not. Nor is one in
-stages, whose line names these. On chips without TMA the line of a loop that copies and arrives says whether its copies stay in flight.
+stages, whose line names these. On chips without TMA the line of a loop that copies and arrives says whether its copies stay in
+flight.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def own_loops(program: Any) -> dict[Any, str]:
         elif alone:
             found[op] = f"in order: {alone}"
         if later := op.attrs.get("later"):
-            found[op] = f"copies stay in flight: up to {later} arrival{'s' if later > 1 else ''} for them come{'s'[later > 1:]} behind later copies"
+            few = "1 arrival for them comes" if later == 1 else f"{later} arrivals for them come"
+            found[op] = f"copies stay in flight: up to {few} behind later copies"
         elif why := op.attrs.get("at_once"):
             found[op] = f"each trip waits for its copies: {why}"
     return found

@@ -1,20 +1,20 @@
 """Groups of copies into LDS of which some stay in flight.
 
-Input: an op that ends a group, or that waits for groups. Output: of those that `arrive_later` made calls of our functions, which are
-LLVM's marks of asynchronous operations; of all others Triton's ops:
+Input: an op that ends a group, or that waits for groups. Output: of those that `arrive_later` made calls of our functions, which
+are LLVM's marks of asynchronous operations; of all others Triton's ops:
 
     async_commit in_flight=True          mimw.mark           ; asyncmark
-    async_wait 3, in_flight=True         mimw.pending3       s_waitcnt vmcnt(18), where a group is six loads; s_wait_asynccnt 0x12
-
-LLVM counts the loads along each way to a wait and takes the least. Triton's own count on gfx1250 stops at the start of a task, and is
-none in a loop there. A wait is each wave's own: what is behind it in the task's order asks for a sync, as an arrival has.
+    async_wait 3, in_flight=True         mimw.pending3       of groups of six loads s_waitcnt vmcnt(18)
+    async_wait 3, in_flight=True         mimw.pending3       s_waitcnt vmcnt(18), of groups of six loads
+LLVM counts the loads along each way to a wait and takes the least. Triton's own count on gfx1250 stops at the start of a task,
+and is none in a loop there. A wait is each wave's own: what is behind it in the task's order asks for a sync, as an arrival has.
 """
 
 from __future__ import annotations
 
 from ....ir import Op
 from ..emitter import Emitter, emits
-from .functions import call
+from .functions import call, settled
 
 
 @emits("async_commit", assembly="gfx9")
@@ -31,6 +31,8 @@ def async_commit(emitter: Emitter, op: Op):
 @emits("async_wait", assembly="gfx12")
 def async_wait(emitter: Emitter, op: Op):
     if op.attrs.get("in_flight"):
+        if op.attrs.get("stores"):
+            settled(emitter)
         call(emitter, f"pending{op.pending}", [])
     else:
         emitter.builder.create_async_wait_group(op.pending)
