@@ -4,8 +4,8 @@ Input: an op that ends a group, or that waits for groups. Output: of those that 
 are LLVM's marks of asynchronous operations; of all others Triton's ops:
 
     async_commit in_flight=True          mimw.mark           ; asyncmark
-    async_wait 3, in_flight=True         mimw.pending3       of groups of six loads s_waitcnt vmcnt(18)
     async_wait 3, in_flight=True         mimw.pending3       s_waitcnt vmcnt(18), of groups of six loads
+
 LLVM counts the loads along each way to a wait and takes the least. Triton's own count on gfx1250 stops at the start of a task,
 and is none in a loop there. A wait is each wave's own: what is behind it in the task's order asks for a sync, as an arrival has.
 """
