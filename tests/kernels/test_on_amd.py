@@ -258,10 +258,10 @@ def test_topk(chip):
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_topk_selector(chip):
-    """By one program a row, in a layout for the chip's waves: a window over two tiles, and one with fewer numbers than wanted."""
+    """By one program a row, in no layout of 32 lanes: a window over two tiles, and one with fewer numbers than wanted."""
     x, places = normal((2, 9216), np.float32), np.zeros((2, 20), np.int32)
     starts, ends = np.array([7, 10], np.int32), np.array([8500, 15], np.int32)
-    chosen = topk_selector.alone(20, target(chip).warp_size)
+    chosen = topk_selector.Configuration(candidates=64, pinned=False)
     runs(chip, topk_selector.kernel, *topk_selector.arguments(x, starts, ends, places, None, chosen), has=(LOADS, ))
     assert set(places[0]) == set(7 + np.argsort(-x[0, 7:8500])[:20])
     assert sorted(places[1]) == [-1] * 15 + list(range(10, 15))

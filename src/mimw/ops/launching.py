@@ -28,7 +28,6 @@ import torch
 from torch import Tensor
 
 import mimw
-from mimw.target import NVIDIA_WARP, target
 
 KEPT = 4096                 # zeros of each stream
 SIMULATED_PROGRAMS = 4      # they run one after the other
@@ -182,13 +181,6 @@ def is_amd(on: Tensor) -> bool:
     return (os.environ.get("MIMW_TARGET") or "").startswith("gfx")
 
 
-def lanes(on: Tensor) -> int:
-    """The threads that run together as a warp where `on` lies: 32 on NVIDIA's chips, 64 on most of AMD's."""
-    if on.is_cuda:
-        return torch.cuda.get_device_properties(on.get_device()).warp_size if is_amd(on) else NVIDIA_WARP
-    return target(os.environ.get("MIMW_TARGET") or "sm_90a").warp_size
-
-
 def has_e4m3(on: Tensor) -> bool:
     """True if Triton takes fp8 e4m3 where `on` lies: from sm_89 on, on AMD's chips from gfx90a on, and in the simulator."""
     return not on.is_cuda or _chip(on.get_device())[0] >= (8, 9)
@@ -238,4 +230,4 @@ def _kept_zeros(device: torch.device) -> Tensor:
 
 
 __all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_amd", "is_exact", "is_hopper",
-           "lanes", "note_simulation", "programs", "scratch", "zeros"]
+           "note_simulation", "programs", "scratch", "zeros"]

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from mimw.kernels import topk_selector as library
+from mimw.kernels.topk_selector.configs import Configuration, candidates
 
 from .contract import Contract
-from .launching import Launch, is_hopper, lanes
+from .launching import Launch, is_amd, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
@@ -50,9 +51,8 @@ def _plan(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Call
     if found.numel() == 0 or x.shape[1] == 0:
         return lambda x, *_: x.new_full((x.shape[0], k), -1, dtype=torch.int32)
     rows, *windows = _ready(x, starts, ends)
-    chosen = None if is_hopper(x) else library.alone(k, lanes(x))
-    grid, args, meta = library.arguments(rows, *windows, found, None, chosen)
-    launch, shape = Launch(x, library.kernel, grid, args, meta), tuple(found.shape)
+    chosen = None if is_hopper(x) else Configuration(candidates=candidates(k), pinned=not is_amd(x))
+    launch, shape = Launch(x, library.kernel, *library.arguments(rows, *windows, found, None, chosen)), tuple(found.shape)
 
     def plan(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> Tensor:
         rows, *windows = _ready(x, starts, ends)

@@ -51,7 +51,7 @@ class _Stays(Exception):
 
 
 def copy_loop(uses: Uses, loop: Op) -> CopyLoop | str | None:
-    """What may be kept back in a loop. A reason where it copies and arrives, and nothing may be."""
+    """A loop's arrivals that may be kept back; a reason where it copies and arrives, and none may."""
     body = loop.blocks[0]
     copies = any(op.name == "async_load" for op in loop.walk())
     if not copies or not any(op.name == "barrier_arrive" for op in body.ops) or not _at_once(loop):

@@ -22,7 +22,7 @@ from ..analysis.uses import Uses
 
 
 def whole_trips(uses: Uses, loop: Op, conditions: tuple[Value, ...]) -> WholeTrips | Value | None:
-    """How to write where the first trips end in which all conditions hold; None if the loop's step is not a positive constant."""
+    """A writer of the end of the first trips, in which all conditions hold; None if the loop's step is not a positive constant."""
     step = constant_of(uses, loop.step)
     if step is None or step < 1:
         return None

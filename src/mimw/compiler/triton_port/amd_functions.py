@@ -55,16 +55,6 @@ sleep:
 met:
   ret void
 }}""",
-    # The end of a group of copies into LDS, and a wait that leaves the `pending` youngest groups in flight: LLVM counts them along
-    # all paths.
-    "mark": """define internal void @mimw.mark() alwaysinline convergent nounwind {
-  call void @llvm.amdgcn.asyncmark()
-  ret void
-}""",
-    **{f"pending{count}": f"""define internal void @mimw.pending{count}() alwaysinline convergent nounwind {{
-  call void @llvm.amdgcn.wait.asyncmark(i16 {count})
-  ret void
-}}""" for count in range(PENDING + 1)},
     # The numbered barrier `number`, for `waves` waves; who `stays` leaves with the round that it came to.
     "named": f"""define internal void @mimw.named(i32 %number, i32 %waves, i32 %stays) alwaysinline convergent nounwind {{
 {_FIRST}
@@ -96,6 +86,16 @@ met:
   fence syncscope("workgroup") acquire
   ret void
 }}""",
+    # The end of a group of copies into LDS, and a wait that leaves the `pending` youngest groups in flight: LLVM counts them along
+    # all paths.
+    "mark": """define internal void @mimw.mark() alwaysinline convergent nounwind {
+  call void @llvm.amdgcn.asyncmark()
+  ret void
+}""",
+    **{f"pending{count}": f"""define internal void @mimw.pending{count}() alwaysinline convergent nounwind {{
+  call void @llvm.amdgcn.wait.asyncmark(i16 {count})
+  ret void
+}}""" for count in range(PENDING + 1)},
 }
 
 # `%sum` arrivals by one lane, and one look at a barrier for the phase of parity `%parity`, on gfx9.

@@ -10,11 +10,10 @@ from __future__ import annotations
 from ..contract import Contract
 from ..contract.memory import strides
 from ..powers import power_of_two
-from .configs import Configuration, alone, configuration, streamed
+from .configs import Configuration, configuration, streamed
 from .kernel import topk_selector as kernel
 
-__all__ = ["CONTRACT", "LONGEST", "MOST", "Configuration", "alone", "arguments", "configuration", "kernel", "power_of_two",
-           "streamed"]
+__all__ = ["CONTRACT", "LONGEST", "MOST", "Configuration", "arguments", "configuration", "kernel", "power_of_two", "streamed"]
 
 MOST = 1 << 14      # places
 LONGEST = 1 << 25   # numbers of a row: the kernel counts them in 25 bits
@@ -32,7 +31,7 @@ def arguments(x, starts, ends, indices, values=None, chosen: Configuration | Non
                starts, ends  (M), int32, or both None for whole rows; cut to 0 and N
                indices       (M, k) int32 or int64, contiguous, k up to 16384; -1 behind the places of a window with fewer than k
                values        (M, k) of x's type, contiguous: what is there; by default nobody asks
-               chosen        by default the one for the sizes; chips without clusters take alone(k, lanes of a warp)
+               chosen        by default the one for the sizes; AMD's chips take one of one CTA that is not `pinned`
                largest       or the smallest
     errors:    ValueError where a shape, a stride or a type does not fit, with the numbers
     """

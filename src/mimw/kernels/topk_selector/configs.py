@@ -17,7 +17,6 @@ from .kernel import SelectorForm
 
 WIDEST = 16             # bytes that a thread loads at once
 MOST_CTAS = 16          # of one cluster
-THREADS = 512           # of a program
 RESIDENT = 128          # CTAs that run at a time: one a multiprocessor, since what each does once takes as long as its numbers
 LEAST_A_CTA = 1 << 14   # numbers, below which a cluster costs more than it saves
 FEWEST, MOST = 1024, 4096   # candidates, unless k is larger: room for twice k of one digit
@@ -32,33 +31,28 @@ class Configuration:
     warps       of each
     chunks      loads of 16 bytes that a thread has under way
     candidates  places in shared memory for keys that may be the k-th, at least k
-    lanes       of a warp: 64 on gfx942 and gfx950
+    pinned      numbers stay in the threads that load them; AMD's waves of 64 lanes have no such layout
     """
 
     ctas: int = 1
     warps: int = 16
     chunks: int = 4
     candidates: int = MOST
-    lanes: int = 32
+    pinned: bool = True
 
     def meta(self, k: int, in_bytes: int) -> dict:
         """The kernel's compile-time arguments."""
-        lanes, threads, each = self.lanes, self.lanes * self.warps, WIDEST // in_bytes
-        layout = tlx.layout(((lanes, self.warps), (each, self.chunks)), ((each, lanes * each), (1, threads * each)))
+        threads, each = 32 * self.warps, WIDEST // in_bytes
+        layout = tlx.layout(((32, self.warps), (each, self.chunks)), ((each, 32 * each), (1, threads * each)))
         mesh = tle.device_mesh({"cluster": self.ctas}) if self.ctas > 1 else None
         form = SelectorForm(threads * each * self.chunks, power_of_two(k), self.candidates)
-        return dict(mesh=mesh, layout=layout, FORM=form, num_warps=self.warps)
+        return dict(mesh=mesh, layout=layout if self.pinned else None, FORM=form, num_warps=self.warps)
 
 
 def configuration(rows: int, n: int, k: int) -> Configuration:
     """The configuration for rows of n numbers: few rows are shared by clusters."""
     ctas = min(MOST_CTAS, power_of_two(max(1, RESIDENT // rows) + 1) // 2, max(1, power_of_two(n) // LEAST_A_CTA))
     return Configuration(ctas, candidates=candidates(k))
-
-
-def alone(k: int, lanes: int = 32) -> Configuration:
-    """The configuration for a chip without clusters, whose warps have so many lanes: one program has a row to itself."""
-    return Configuration(warps=THREADS // lanes, candidates=candidates(k), lanes=lanes)
 
 
 def candidates(k: int) -> int:
