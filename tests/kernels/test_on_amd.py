@@ -23,15 +23,21 @@ from mimw.kernels import (
     norm,
     plain_attention,
     plain_attention_backward,
+    plain_attention_decode,
     plain_matmul,
+    plain_simplicial_attention,
+    plain_sparse_mla,
     plain_topk,
     rope,
     softmax,
     swiglu,
+    topk_selector,
 )
 from mimw.kernels.norm.configs import plain_configuration
 from mimw.kernels.plain_attention_backward import tiles_on_amd
 from mimw.target import target
+from tests.kernels import test_simplicial_attention as simplicial
+from tests.kernels import test_sparse_mla as mla
 from tests.kernels.test_moe_align import buffers, check, zipf
 
 CHIPS = "gfx942", "gfx950", "gfx1250"
@@ -146,6 +152,48 @@ def test_gradients_of_wide_heads_spill_nothing(chip, dim, dtype):
     compiled(chip, *of_keys)
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_attention_decode(chip):
+    """A sequence of whole tiles and one of few keys; on one chip in two parts, whose sums a second launch puts together."""
+    splits = 1 + (chip == "gfx950")
+    q, k, v = (normal((2, 1 if seed == 0 else 96, 4 if seed == 0 else 2, 32), seed=seed) for seed in range(3))
+    lengths, o, lse = np.array([96, 21], np.int32), np.zeros_like(q), np.zeros((2, 4, 1), np.float32)
+    room = np.zeros(plain_attention_decode.room_for(q, 32, splits), np.float32) if splits > 1 else None
+    launches = plain_attention_decode.arguments(q, k, v, lengths, o, lse, room, splits=splits)
+    heads = [np.repeat(wide(x), 2, 2) for x in (k, v)]
+    scores = np.einsum("bqhd,bkhd->bhqk", wide(q), heads[0]) * 32**-0.5
+    p = np.exp(np.where(np.arange(96) < lengths[:, None, None, None], scores, -np.inf))
+    for (kernel, *launch), has in zip(launches, ((PRODUCT, ), ())):
+        runs(chip, kernel, *launch, has=has)
+    np.testing.assert_allclose(wide(o), np.einsum("bhqk,bkhd->bqhd", p / p.sum(-1, keepdims=True), heads[1]), atol=2e-3)
+    np.testing.assert_allclose(lse, np.log(p.sum(-1)), atol=1e-3)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_sparse_mla(chip):
+    arrays = q, kv, indices, lengths, out, lse = mla.problem(h=16, skv=48, topk=32, lengths=[32, 5])
+    launch = plain_sparse_mla.arguments(*arrays)
+    runs(chip, plain_sparse_mla.kernel, *launch, has=(PRODUCT, ))
+    mla.close((wide(out), lse), mla.reference(*arrays))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_simplicial_attention_and_its_gradients(chip):
+    arrays = q, k, v, *_ = simplicial.inputs(1, 2, 1, 9, 14, 16, np.float16)
+    do, windows = normal(q.shape, seed=9), (6, 3)
+    o, lse = simplicial.results(q)
+    launch = plain_simplicial_attention.arguments(*arrays, o, lse, windows, 0.3)
+    runs(chip, plain_simplicial_attention.kernel, *launch, has=(PRODUCT, ))
+    simplicial.check(o, lse, arrays, windows, 0.3)
+    if chip != "gfx942":        # compiled for the others as well, which takes long
+        return
+    delta = (wide(o) * wide(do)).sum(-1).astype(np.float32)
+    found = *(np.full(x.shape, np.nan, np.float32) for x in (q, k, v)), *(np.zeros(k.shape, np.float32) for _ in range(2))
+    for launch in plain_simplicial_attention.gradient_arguments(*arrays, do, lse, delta, *found, windows, 0.3):
+        runs(chip, *launch, has=(PRODUCT, ))
+    simplicial.check_gradients(found, arrays, do, lse, delta, windows, 0.3)
+
+
 # ---- rows ---------------------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +254,17 @@ def test_topk(chip):
     order = np.argsort(-x, 1, kind="stable")[:, :5]
     grid, args, meta = plain_topk.arguments(x, None, values, indices)
     runs(chip, plain_topk.kernel, grid, args, meta, (values, np.take_along_axis(x, order, 1), 0), (indices, order, 0))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_topk_selector(chip):
+    """By one program a row, in no layout of 32 lanes: a window over two tiles, and one with fewer numbers than wanted."""
+    x, places = normal((2, 9216), np.float32), np.zeros((2, 20), np.int32)
+    starts, ends = np.array([7, 10], np.int32), np.array([8500, 15], np.int32)
+    chosen = topk_selector.Configuration(candidates=64, pinned=False)
+    runs(chip, topk_selector.kernel, *topk_selector.arguments(x, starts, ends, places, None, chosen), has=(LOADS, ))
+    assert set(places[0]) == set(7 + np.argsort(-x[0, 7:8500])[:20])
+    assert sorted(places[1]) == [-1] * 15 + list(range(10, 15))
 
 
 @pytest.mark.parametrize("chip", CHIPS)

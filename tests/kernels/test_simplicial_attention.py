@@ -92,9 +92,15 @@ def test_gradients(machine, shape, windows, dtype, chosen):
             *arrays, do, *rows, 2, windows, 0.3, chosen)
     for kernel, grid, args, meta in launches:
         machine.launch(kernel, grid, *args, **meta)
+    check_gradients((dq, dk, dv, dk2, dv2), arrays, do, lse, delta, windows, 0.3)
+
+
+def check_gradients(results, arrays, do, lse, delta, windows, scale):
+    """Compare with those of fp64."""
+    (dq, dk, dv, dk2, dv2), (q, k, *_), dtype = results, arrays, arrays[0].dtype.type
     wide = [np.repeat(x.astype(np.float64), q.shape[1] // x.shape[1], 1) for x in arrays]
-    p = np.exp(0.3 * np.einsum("bhid,bhjd,bhkd->bhijk", *wide[:2], wide[3]) - lse[..., None, None]) * seen(q, k, windows)
-    ds = p * (np.einsum("bhid,bhjd,bhkd->bhijk", do.astype(np.float64), wide[2], wide[4]) - delta[..., None, None]) * 0.3
+    p = np.exp(scale * np.einsum("bhid,bhjd,bhkd->bhijk", *wide[:2], wide[3]) - lse[..., None, None]) * seen(q, k, windows)
+    ds = p * (np.einsum("bhid,bhjd,bhkd->bhijk", do.astype(np.float64), wide[2], wide[4]) - delta[..., None, None]) * scale
     for found, sums, letters, by in ((dq, ds, "jki", (1, 3)), (dk, ds, "ikj", (0, 3)), (dk2, ds, "ijk", (0, 1)),
                                      (dv, p, "ikj", (None, 4)), (dv2, p, "ijk", (None, 2))):
         one, other = (do.astype(np.float64) if which is None else wide[which] for which in by)

@@ -105,4 +105,25 @@ def test_routing(launched):
     ids = torch.randint(0, 4, (13, ), dtype=torch.int32)
     tokens, experts, length = ops.moe_align(ids, 4, 2)
     assert sorted(tokens[tokens < 13].tolist()) == list(range(13)) and length.item() % 2 == 0
-    assert set(launched) == {"plain_topk"}
+    scores = torch.randn(2, 300)
+    chosen = ops.topk_selector(scores, 7)
+    assert torch.equal(scores.gather(1, chosen.long()).sort(1)[0], torch.topk(scores, 7)[0].sort(1)[0])
+    assert set(launched) == {"plain_topk", "topk_selector"}
+
+
+def test_attention_of_other_kinds(launched):
+    """A cache, listed rows and pairs of keys, each by the kernel for any GPU."""
+    q, cache = torch.randn(2, 1, 4, 16), torch.randn(2, 40, 2, 16)
+    close(ops.attention_decode(q, cache, cache, 40), torch.nn.functional.scaled_dot_product_attention(
+        q.transpose(1, 2), *(cache.repeat_interleave(2, 2).transpose(1, 2), ) * 2).transpose(1, 2), 1e-3)
+    rows, listed = torch.randn(1, 2, 4, 24), torch.randn(1, 20, 1, 24)
+    indices = torch.arange(20, dtype=torch.int32).expand(1, 2, 1, 20).contiguous()
+    out, _ = ops.sparse_mla(rows, listed, indices, torch.full((1, 2, 1), 20, dtype=torch.int32), value_dim=16)
+    p = torch.softmax(torch.einsum("bshw,bkgw->bshk", rows, listed) * 24**-0.5, -1)
+    close(out, torch.einsum("bshk,bkgw->bshw", p, listed[..., :16]), 1e-3)
+    x = torch.randn(1, 2, 5, 16)
+    weights = torch.einsum("bhid,bhjd,bhkd->bhijk", x, x, x) * 0.25
+    seen = torch.ones(5, 5).tril().bool()
+    p = weights.masked_fill(~(seen[:, :, None] & seen[:, None]), float("-inf")).flatten(-2).softmax(-1).view_as(weights)
+    close(ops.simplicial_attention(x, x, x, x, x), torch.einsum("bhijk,bhjd,bhkd->bhid", p, x, x), 1e-3)
+    assert {"plain_attention_decode", "plain_sparse_mla", "plain_simplicial_attention"} <= set(launched)

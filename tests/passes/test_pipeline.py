@@ -27,9 +27,9 @@ def test_the_order():
         "aliases", "pad_fp4", "stage_scales", "tile_bytes", "place_aliases", "place_tensor_memory", "space_slots",
         "accumulate_dots", "shared_operands", "trail_dots", "registers", "elements", "buffer_atomics", "scaled_dots", "spaces",
         "paths", "overlap", "shared",
-        "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "group_barriers", "wait_pairs", "late_commits",
-        "await_commits", "sync_clusters", "fence_barriers", "fence_globals", "fence_pairs", "fence_deliveries", "fence_handovers",
-        "narrow_releases", "keep_loops",
+        "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "arrive_later", "group_barriers", "wait_pairs",
+        "late_commits", "await_commits", "sync_clusters", "fence_barriers", "fence_globals", "fence_pairs", "fence_deliveries",
+        "fence_handovers", "narrow_releases", "keep_loops",
         "grant_registers", "place_lanes", "align_uniforms", "settle_stages"]
 
 

@@ -18,7 +18,7 @@ from mimw.kernels import topk_selector as library
 from mimw.kernels.topk_selector.configs import Configuration, candidates
 
 from .contract import Contract, Extents
-from .launching import Launch, is_hopper
+from .launching import Launch, is_amd, is_hopper
 from .operator import Operator
 from .planned import Planned
 
@@ -46,7 +46,7 @@ def _plan(of: Extents, x: Tensor, starts: Tensor | None, ends: Tensor | None, k:
     if found.numel() == 0 or x.shape[1] == 0:
         return lambda x, *_: of.empty(x).fill_(-1)
     rows, *windows = _ready(x, starts, ends)
-    chosen = None if is_hopper(x) else Configuration(candidates=candidates(k))
+    chosen = None if is_hopper(x) else Configuration(candidates=candidates(k), pinned=not is_amd(x))
     launch = Launch(x, library.kernel, *library.arguments(rows, *windows, found, None, chosen))
 
     def plan(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> Tensor:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from ...ir import Op, Tensor, Value
 from .uses import Uses
 
+# Comparisons that hold between two numbers if they hold for both, of a sum that grows or falls evenly.
+BETWEEN = frozenset(("icmpSGE", "icmpSGT", "icmpSLE", "icmpSLT"))
+
 
 @dataclass(frozen=True)
 class Affine:

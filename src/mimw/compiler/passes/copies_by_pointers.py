@@ -11,8 +11,9 @@ TMA, or nothing that needs it. For example, for gfx950:
     tma_store %c, [%m, %n], %tile                    %0 = local_load %tile; if %whole: store .. else: masked_store ..
 
 A block that reaches over an edge goes through registers, element by element where need be: its mask may cut anywhere, and what is
-outside reads 0 or NaN as the descriptor says. Copies that follow each other are in flight together. Hints and store waits have no
-counterpart: a store's buffer has been read when the op is over. fp32 is never rounded to tf32.
+outside reads 0 or NaN as the descriptor says. Copies that follow each other are in flight together, and in a
+producer's loop `arrive_later` lets those of several trips be. Hints and store waits have no counterpart: a store's buffer has been
+read when the op is over. fp32 is never rounded to tf32.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class _Writer:
                 self.builder.emit("local_store", (buffer, self.padded(box)), op.site)
             return ()
 
-        self.either(run[0], boxes, direct, by_registers)
+        self.either(run[0], boxes, direct, by_registers, in_tensor=True)
 
     def descriptor_load(self, op: Op) -> None:
         box = self.box(op, op.result.type.shape)
@@ -196,14 +197,14 @@ class _Writer:
     # ---- branches ---------------------------------------------------------------------------------------------------
 
     def either(self, op: Op, boxes: list[Box], whole: Callable[[], tuple], cut: Callable[[], tuple],
-               types: tuple[Type, ...] = ()) -> tuple[Value, ...]:
+               types: tuple[Type, ...] = (), **attrs) -> tuple[Value, ...]:
         """The values of `whole` where all blocks lie in their tensors, and those of `cut` elsewhere."""
         builder = self.builder
         condition = boxes[0].inside
         for box in boxes[1:]:
             condition = builder.emit("and", (condition, box.inside), op.site)
         builder.site = op.site
-        branch = builder.place("if", condition, types)
+        branch = builder.place("if", condition, types, **attrs)
         for part in (whole, cut):
             with builder.inside(branch):
                 builder.emit("yield", (part(), ), op.site)

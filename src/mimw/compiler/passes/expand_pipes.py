@@ -99,8 +99,8 @@ class _Expander:
         if chunk.ahead:
             return
         if op in self.chunks.by_threads:
-            group = writer.emit("async_commit", ((), ), op.site)
-            writer.emit("async_wait", (0, (group, )), op.site)
+            group = writer.emit("async_commit", ((), ), op.site, of_chunk=True)
+            writer.emit("async_wait", (0, (group, )), op.site, of_chunk=True)
         writer.emit("fence", ("async_shared", ), op.site)
         if chunk.together:
             writer.emit("barrier_expect", (full, chunk.bytes, None, number), op.site, method="commit")

@@ -24,6 +24,7 @@ from ..analysis import Remark
 from ..analysis.raw_calls import effects_of
 from .accumulate_dots import accumulate_dots
 from .align_uniforms import align_uniforms
+from .arrive_later import arrive_later
 from .await_commits import await_commits, late_commits
 from .bytes_by_arrivals import bytes_by_arrivals
 from .check_arrivals import check_arrivals
@@ -222,6 +223,8 @@ PASSES: tuple[Pass, ...] = (
     check("warpgroups", check_warpgroups, "refuses asynchronous products in tasks of other than whole warp groups",
           after="shared_operands"),
     rewrite("join_copies", join_copies, "copies that follow each other are waited for together"),
+    rewrite("arrive_later", arrive_later, "arrivals for copies by pointers come behind later copies; the checks spoke of what the "
+            "author wrote", after="copies_by_pointers expand_pipes arrivals waits join_copies", needs="target"),
     rewrite("group_barriers", place_group_barriers,
             "says what each distributed barrier is made of; the checks spoke of what the author wrote",
             after="cluster arrivals"),

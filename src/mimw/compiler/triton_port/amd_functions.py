@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 
 NAMED = 16  # numbered barriers of a work-group
+PENDING = 4  # groups of copies that a wait can leave in flight
 _CALL = re.compile(r'asm sideeffect "mimw\.(\w+)", "[^"]*"')
 
 # Whether a lane is the first of those that run.
@@ -85,6 +86,16 @@ met:
   fence syncscope("workgroup") acquire
   ret void
 }}""",
+    # The end of a group of copies into LDS, and a wait that leaves the `pending` youngest groups in flight: LLVM counts them along
+    # all paths.
+    "mark": """define internal void @mimw.mark() alwaysinline convergent nounwind {
+  call void @llvm.amdgcn.asyncmark()
+  ret void
+}""",
+    **{f"pending{count}": f"""define internal void @mimw.pending{count}() alwaysinline convergent nounwind {{
+  call void @llvm.amdgcn.wait.asyncmark(i16 {count})
+  ret void
+}}""" for count in range(PENDING + 1)},
 }
 
 # `%sum` arrivals by one lane, and one look at a barrier for the phase of parity `%parity`, on gfx9.
@@ -182,6 +193,8 @@ _GFX12 = {   # the hardware counts an arrival for each lane that runs
 _DECLARED = """declare i64 @llvm.amdgcn.ballot.i64(i1)
 declare i32 @llvm.amdgcn.mbcnt.lo(i32, i32)
 declare i32 @llvm.amdgcn.mbcnt.hi(i32, i32)
+declare void @llvm.amdgcn.asyncmark()
+declare void @llvm.amdgcn.wait.asyncmark(i16 immarg)
 declare void @llvm.amdgcn.s.barrier()
 declare void @llvm.amdgcn.s.sleep(i32 immarg)
 declare i32 @llvm.amdgcn.readfirstlane.i32(i32)
@@ -223,7 +236,7 @@ def _types(operands: str) -> list[str]:
     found, depth, start = [], 0, 0
     for at, one in enumerate(operands):
         depth += (one == "(") - (one == ")")
-        if depth < 0 or (one == "," and not depth):
+        if (depth < 0 or (one == "," and not depth)) and operands[start:at].strip():
             found.append(re.match(r"\s*(ptr addrspace\(\d+\)|\w+)", operands[start:at])[1])
             start = at + 1
         if depth < 0:

@@ -41,8 +41,9 @@ define("barrier_test", "barrier:Barrier phase:i32", scalar(I1), "none", "sync wa
 define("barrier_phase", "barrier:Barrier", scalar(I32), "none", "sync", ours=True, mentions="barrier", needs="mbarrier",
        cost="sync", time="work", doc="The parity of the phase that the barrier is in; for who still has to arrive in it.")
 define("barrier_arrive", "barrier:Barrier count:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
-       attrs=_BY_PIPE, barrier="arrive", time="work", needs="barriers", cost="sync",
-       doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.")
+       attrs=f"{_BY_PIPE} in_flight:#bool?", barrier="arrive", time="work", needs="barriers", cost="sync",
+       doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases. attrs: in_flight, if the "
+       "task has waited for all that it releases but what it did in shared memory: copies that it began since may be under way.")
 define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", None, "none", "sync", ours=True,
        releases=True, blocks={"named_barrier_wait": "named barrier"}, traits="named", time={"named_barrier_wait": "wait"},
        cost="sync",

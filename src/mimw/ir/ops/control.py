@@ -9,16 +9,19 @@ from ..type_rules import listed, of_values
 from .table import define
 
 define("if", "condition:int types:#type*", listed(1), "same", "control", traits="branch lanes",
-       regions="then else", hands_on="then->results else->results", cost="free", rule="carried")
+       attrs="in_tensor:#bool?", regions="then else", hands_on="then->results else->results", cost="free", rule="carried",
+       doc="attrs: in_tensor, if it chooses between a copy of a block that lies in its tensor, and one of a block that may not "
+       "(`copies_by_pointers`).")
 # What Triton's generator says of a loop.
 _LOOP = ("tt.num_stages:const? tt.loop_unroll_factor:const? tt.disallow_acc_multi_buffer:const? tt.flatten:const? "
         "tt.warp_specialize:const? llvm.loop_annotation:const?")
 define("for", "start:int end:int step:int inits:value*", of_values(3), "same", "control",
-       attrs=f"{_LOOP} dsa:#str? ahead:#int? alone:#str?",
+       attrs=f"{_LOOP} dsa:#str? ahead:#int? alone:#str? later:#int? at_once:#str?",
        traits="loop", regions="body", hands_on="inits->body,results body->body,results", cost="free", rule="carried",
        doc="Block arguments: the induction variable, then one per carried value. attrs: dsa, `pipeline` or `parallel`, if the "
        "author asked for that; ahead, how many trips its copies run ahead; alone, why one of them "
-       "does not (`pipeline_dsa`).")
+       "does not (`pipeline_dsa`); later, how many arrivals are made behind copies that came after their own at most, at_once, why "
+       "none is (`arrive_later`).")
 define("while", "inits:value*", of_values(0), "same", "control", attrs=_LOOP, traits="loop",
        regions="before after", hands_on="inits->before before->after,results after->before", cost="free",
        rule="carried",

@@ -30,15 +30,19 @@ define("bulk_store", "pointer:ptr~ buffer:Buffer bytes:int|#int cache_policy:con
        touches="pointer=async-write buffer=async-read", copy="out", time="store", needs="bulk", word="async_store",
        cost="sync", lies="buffer=bytes",
        doc="Consecutive bytes (an int or i32) from the buffer to global memory, one bulk group of its own.")
-define("async_commit", "tokens:Token*", scalar(TOKEN), "none", "async", ours=True, attrs="of_copy:#bool?", cost="sync",
-       doc="Closes the task's current cp.async group.")
-define("async_wait", "pending:#int tokens:Token*", scalar(TOKEN), "none", "sync wait", ours=True, attrs="of_copy:#bool?",
-       time="wait", cost="sync", doc="Until at most `pending` newest cp.async groups are unfinished.")
+define("async_commit", "tokens:Token*", scalar(TOKEN), "none", "async", ours=True,
+       attrs="of_copy:#bool? of_chunk:#bool? in_flight:#bool?", cost="sync", doc="Closes the task's current cp.async group.")
+define("async_wait", "pending:#int tokens:Token*", scalar(TOKEN), "none", "sync wait", ours=True,
+       attrs="of_copy:#bool? of_chunk:#bool? in_flight:#bool? stores:#bool?", time="wait", cost="sync",
+       doc="Until at most `pending` newest cp.async groups are unfinished. attrs, here and above: of_copy, if a word puts it in "
+       "that copies and waits, of_chunk, if the commit of a pipe does; in_flight, if later copies are meant to be under way "
+       "(`arrive_later`), so that the instructions are counted along all ways that lead there; stores, if what the task has stored "
+       "is to be there as well.")
 define("tma_load",
        "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer predicate:i1? cache_policy:const?", None,
        "none", "read write async", ours=True, touches="descriptor=async-read buffer=async-write", barrier="complete",
        brings="descriptor", copy="in", time="copy", needs="tma", word="async_descriptor_load", cost="sync",
-       becomes="copies by pointers, by the task's threads, that have landed when the task goes on; then an arrival",
+       becomes="copies by pointers, by the task's threads; an arrival when they have landed, in a loop behind later copies",
        lies="buffer=block",
        doc="TMA tile load; completes block_bytes on the barrier.")
 define("tma_fetch", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const?", None, "none", "read write",

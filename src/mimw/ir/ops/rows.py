@@ -11,7 +11,7 @@ from .table import define
 define("tma_gather", "descriptor:Descriptor rows:i32[] column:i32 barrier:Barrier buffer:Buffer predicate:i1?", None, "rows",
        "read write async", ours=True, touches="descriptor=async-read buffer=async-write", barrier="complete", brings="buffer",
        copy="in", time="copy", needs="tma", word="async_descriptor_gather", cost="sync",
-       becomes="copies by pointers, by the task's threads, that have landed when the task goes on; then an arrival",
+       becomes="copies by pointers, by the task's threads; an arrival when they have landed, in a loop behind later copies",
        lies="buffer=gathered",
        doc="TMA copies of rows that a tile picks; completes the bytes of the buffer on the barrier.")
 define("tma_fetch_rows", "descriptor:Descriptor rows:i32[] column:i32 buffer:Buffer", None, "rows", "read write", ours=True,

@@ -56,8 +56,8 @@ class Configuration:
 
 # For AMD's chips, by head dim: what fits 64 KiB of shared memory, with two waves that load, so that nothing spills. Both were
 # compiled, and heads of 64 are simulated as well (tests/kernels/test_on_amd.py); nothing was measured.
-ON_AMD = {64: Configuration(bm=64, bn=64, k_stages=1, v_stages=2, consumers=1, ahead=False, load_warps=2),
-          128: Configuration(bm=64, bn=32, k_stages=1, v_stages=2, consumers=1, ahead=False, load_warps=2)}
+ON_AMD = {64: Configuration(bm=64, bn=64, k_stages=2, v_stages=2, consumers=1, ahead=False, load_warps=2),
+          128: Configuration(bm=64, bn=32, k_stages=2, v_stages=2, consumers=1, ahead=False, load_warps=2)}
 
 
 def has_rest(head_dim: int) -> tuple[bool, bool, bool, bool]:

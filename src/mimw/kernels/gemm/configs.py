@@ -88,7 +88,7 @@ class Configuration:
 
 # Configurations for AMD's chips: what fits their shared memory, with four waves that load, so that nothing spills. Each was
 # compiled (tests/kernels/test_on_amd.py); nothing was measured.
-ON_AMD = {"gfx942": Configuration(bm=64, bn=64, stages=2, consumers=1, staging=1, load_warps=4),
+ON_AMD = {"gfx942": Configuration(bm=64, bn=64, stages=3, consumers=1, staging=1, load_warps=4),
           "gfx950": Configuration(bm=128, bn=128, stages=2, staging=1, load_warps=4),
           "gfx1250": Configuration(bm=128, bn=128, stages=3, staging=1, load_warps=4)}
 

@@ -31,7 +31,7 @@ def arguments(x, starts, ends, indices, values=None, chosen: Configuration | Non
                starts, ends  (M), int32, or both None for whole rows; cut to 0 and N
                indices       (M, k) int32 or int64, contiguous, k up to 16384; -1 behind the places of a window with fewer than k
                values        (M, k) of x's type, contiguous: what is there; by default nobody asks
-               chosen        by default the one for the sizes
+               chosen        by default the one for the sizes; AMD's chips take one of one CTA that is not `pinned`
                largest       or the smallest
     errors:    ValueError where a shape, a stride or a type does not fit, with the numbers
     """

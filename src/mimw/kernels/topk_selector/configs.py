@@ -31,12 +31,14 @@ class Configuration:
     warps       of each
     chunks      loads of 16 bytes that a thread has under way
     candidates  places in shared memory for keys that may be the k-th, at least k
+    pinned      numbers stay in the threads that load them; AMD's waves of 64 lanes have no such layout
     """
 
     ctas: int = 1
     warps: int = 16
     chunks: int = 4
     candidates: int = MOST
+    pinned: bool = True
 
     def meta(self, k: int, in_bytes: int) -> dict:
         """The kernel's compile-time arguments."""
@@ -44,7 +46,7 @@ class Configuration:
         layout = tlx.layout(((32, self.warps), (each, self.chunks)), ((each, 32 * each), (1, threads * each)))
         mesh = tle.device_mesh({"cluster": self.ctas}) if self.ctas > 1 else None
         form = SelectorForm(threads * each * self.chunks, power_of_two(k), self.candidates)
-        return dict(mesh=mesh, layout=layout, FORM=form, num_warps=self.warps)
+        return dict(mesh=mesh, layout=layout if self.pinned else None, FORM=form, num_warps=self.warps)
 
 
 def configuration(rows: int, n: int, k: int) -> Configuration:

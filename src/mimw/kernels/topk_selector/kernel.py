@@ -91,12 +91,15 @@ def keys_of(x, LARGEST: tl.constexpr):
 
 @mimw.jit
 def keys_at(row, column, inside):
-    """Keys of a tile of columns, those `inside` or, for None, all of them; nothing below moves a key between threads."""
+    """Keys of a tile of columns, those `inside` or, for None, all of them; nothing below moves a key between threads where the
+    layout is given."""
     if inside is None:
         x = tl.load(row.pointer + column)
     else:
         x = tl.load(row.pointer + column, mask=inside, other=0.0)
-    return keys_of(tlx.require_layout(x, row.layout).to(tl.float32), row.LARGEST)
+    if row.layout is not None:
+        x = tlx.require_layout(x, row.layout)
+    return keys_of(x.to(tl.float32), row.LARGEST)
 
 
 @mimw.jit
@@ -246,7 +249,7 @@ def topk_selector(x, starts, ends, indices, values, N, K, stride, mesh: tl.const
 
     args:      starts, ends   int32; None for whole rows
                values         (rows, K) of x's type: what is there; None where nobody asks
-               layout         of the numbers that are read at a time (`SelectorForm`)
+               layout         of the numbers that are read at a time (`SelectorForm`), or None
     """
     SIZE: tl.constexpr = 1 if mesh is None else mesh.size
     CANDIDATES: tl.constexpr = FORM.CANDIDATES

@@ -92,7 +92,9 @@ def amd_scheduled_mfma(a, b, acc, accumulator_role: tl.constexpr, resident_opera
                            it; if none is, the product has the largest square instruction that fits, transposed
                accumulator_role - "persistent": the sum lives on, in accumulation registers; "transient": what follows
                                   takes it, from vector registers
-               resident_operand - None, 0 or 1: the operand that the next products take again; a hint without effect here
+               resident_operand - None, 0 or 1: the operand that the next products take again. Checked, and without effect: stock
+                                  Triton has no op for it, and an operand stays in its registers until its last product anyway;
+                                  `amd_register_resident` puts it into one kind of them
                accumulator_register_class - (opt) "agpr" or "vgpr", instead of what the role says
                initialize - `acc` only says where the sum lies, and is not added
     not:       a schedule: the compiler orders instructions as of `tl.dot`. On chips without MFMA it is `tl.dot`

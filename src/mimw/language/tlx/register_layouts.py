@@ -76,7 +76,8 @@ class amd_mfma_layout(layout_encoding):
                warps_per_cta     warps along each dimension; (batch, M, N) for products of rank 3
                element_bitwidth  32, or 64 for fp64
                tiles_per_warp    (opt) instructions of one warp that lie beside each other along each dimension
-               cga_layout        must be empty: a program is one work-group here
+               cga_layout        (opt) where the blocks of a cluster lie, one basis for each doubling of their number: None or [],
+                                 since no chip with these instructions has clusters
     errors:    ValueError for numbers that no instruction has
     example:   acc = tlx.zeros((128, 128), tl.float32, layout=tlx.amd_mfma_layout(4, [16, 16, 32], True, [2, 2]))
     """

@@ -61,7 +61,7 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                of 16 bytes (an illegal instruction), when compiling if it is known then, else from the simulator; ValueError for an
                unknown cache modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor
                memory; TargetError below sm_90, NotImplementedError on Ascend
-    on AMD:    copies by pointers, by the task's threads, that have landed when the task goes on, then an arrival (docs/AMD.md); not
+    on AMD:    copies by pointers, by the task's threads, and an arrival when they have landed (docs/AMD.md); not
                `multicast_targets`: TargetError
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster,
                or .cta_group::2

@@ -6,7 +6,8 @@ Input: a compiled kernel. Output: a line for each `for` loop that has a `tl.dot`
     gemm.py:40   in order, since local_store at gemm.py:42 keeps its place; a pipe overlaps loads and products here
 
 A loop of `tle.dsa` is not Triton's to pipeline: its line says how far its copies run ahead, or why they do not. Nor is one in
-stages, whose line names these.
+stages, whose line names these. On chips without TMA the line of a loop that copies and arrives says whether its copies stay in
+flight.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _ALIAS = re.compile(r'^(#loc\d*) = loc\("[^"]*\.(\d+)"\(', re.MULTILINE)
 
 
 def own_loops(program: Any) -> dict[Any, str]:
-    """A sentence for each loop of `tle.dsa.pipeline` and `parallel` that asks for stages, on what became of it, and for each loop
-    that has stages of its own."""
+    """A sentence for each loop of `tle.dsa.pipeline` and `parallel` that asks for stages, on what became of it, for each loop that
+    has stages of its own, and for each that copies and arrives on a chip without TMA."""
     from ...compiler.analysis.warp_stages import staged
 
     found = {}
@@ -34,6 +35,11 @@ def own_loops(program: Any) -> dict[Any, str]:
             found[op] = f"copies run {ahead} trip{'s' if ahead > 1 else ''} ahead" + (f"; one does not: {alone}" if alone else "")
         elif alone:
             found[op] = f"in order: {alone}"
+        if later := op.attrs.get("later"):
+            few = "1 arrival for them comes" if later == 1 else f"{later} arrivals for them come"
+            found[op] = f"copies stay in flight: up to {few} behind later copies"
+        elif why := op.attrs.get("at_once"):
+            found[op] = f"each trip waits for its copies: {why}"
     return found
 
 

@@ -5,4 +5,4 @@ Input: an op. Output: assembly in Triton's IR, or Triton's ops for engines of th
     clock64        s_memtime $0
 """
 
-from . import barriers, matrix_registers, mover, phases, prefetch, registers, scheduling, world  # noqa: F401
+from . import barriers, groups, matrix_registers, mover, phases, prefetch, registers, scheduling, world  # noqa: F401

@@ -14,6 +14,7 @@ from ..emitter import Emitter
 THREADS = 32  # that a wave counts for, whatever its lanes: a kernel gives the same numbers on every chip
 _ALL_MAY_CROSS = 0x7ff  # every kind of instruction may be scheduled across: the op is there for being convergent
 _SETTLED = {"gfx9": "s_waitcnt vmcnt(0) lgkmcnt(0)", "gfx12": "s_wait_loadcnt 0x0\ns_wait_storecnt 0x0\ns_wait_dscnt 0x0"}
+_OF_LDS = {"gfx9": "s_waitcnt lgkmcnt(0)", "gfx12": "s_wait_dscnt 0x0"}
 
 
 def call(emitter: Emitter, name: str, operands: list, result=None):
@@ -34,7 +35,11 @@ def settled(emitter: Emitter) -> None:
     emitter.builder.create_threadwise_inline_asm(_SETTLED[emitter.target.assembly], "~{memory}", [], [], False)
 
 
-def all_settled(emitter: Emitter) -> None:
-    """Hold every wave of the task until the accesses of all of them are done."""
-    settled(emitter)
+def all_settled(emitter: Emitter, in_flight: bool = False) -> None:
+    """Hold every wave of the task until the accesses of all of them are done; with `in_flight` until those of LDS are, which leaves
+    out copies into it."""
+    if in_flight:
+        emitter.builder.create_threadwise_inline_asm(_OF_LDS[emitter.target.assembly], "~{memory}", [], [], False)
+    else:
+        settled(emitter)
     sync(emitter)

@@ -75,7 +75,7 @@ def barrier_arrive(emitter: Emitter, op: Op):
         settled(emitter)
         _if(emitter, op, lambda: call(emitter, "each", [barrier, emitter.builder.get_int32(THREADS * count)]))
         return
-    all_settled(emitter)
+    all_settled(emitter, in_flight=op.attrs.get("in_flight", False))
     builder, mine = emitter.builder, thread_in_task(emitter)
     first = builder.create_icmpEQ(mine, builder.create_splat(mine.get_type(), builder.get_int32(0)))
     here = builder.create_int_cast(first, mine.get_type(), False)

@@ -53,7 +53,7 @@ def _into(emitter: Emitter, mlir_block, block, carried) -> None:
     came_along(emitter, carried, [mlir_block.get_argument(i) for i in range(kept, mlir_block.get_num_arguments())])
 
 
-_AUTHORS = ("dsa", "ahead", "alone")     # what is known of a loop, and no attribute of Triton's
+_AUTHORS = ("dsa", "ahead", "alone", "later", "at_once")     # what is known of a loop, and no attribute of Triton's
 _ATTRIBUTES = {"llvm.loop_annotation": lambda builder, value: builder.get_disable_loop_licm_attr()}
 
 
