@@ -1,0 +1,59 @@
+"""Waves, stages and registers planned together: simulated against numpy, and compiled to a binary."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mimw.testing import compare
+from tests.programs_amd import pipelines
+from tests.programs_amd.launches import CDNA, is_product, launch, layouts, matrix_layout, random
+
+
+@pytest.mark.parametrize("chip", CDNA)
+def test_causal_attention_in_turns(chip):
+    heads, rows, dim = 2, 256, 64
+    q, k, v = (random(heads, rows, dim, seed=seed) for seed in range(3))
+    o, lse, scale = np.zeros_like(q), np.zeros((heads, rows), np.float32), 0.125 * float(np.log2(np.e))
+    code = launch(pipelines.causal_ping_pong, (rows // 128, heads), (q, k, v, o, lse, scale, rows, rows * dim), chip,
+                  dict(num_warps=8, num_stages=1, waves_per_eu=2), D=dim, BLOCK_M=128, BLOCK_N=64,
+                  MFMA=matrix_layout(chip, [8, 1], 16), K_WIDTH=4 if chip == "gfx942" else 8, PAD=[[512, 16]])
+    s = np.where(np.tri(rows, dtype=bool), q.astype(np.float32) @ k.astype(np.float32).swapaxes(1, 2) * scale, -np.inf)
+    compare(lse, np.log2(np.exp2(s).sum(-1)), rtol=1e-3, atol=1e-3)
+    compare(o, (np.exp2(s - lse[..., None]) @ v.astype(np.float32)).astype(np.float16), rtol=1e-2, atol=1e-2)
+    assert code["s_setprio"] >= 3
+
+
+@pytest.mark.parametrize("chip, dtype, depth, width", [("gfx942", ml_dtypes.float8_e4m3fnuz, 32, 8), ("gfx950", ml_dtypes.float8_e4m3fn, 32, 16)])
+def test_fp8_in_four_waves(chip, dtype, depth, width):
+    import mimw.tlx as tlx
+    draw = np.random.default_rng(0)
+    a, b = (draw.integers(-8, 9, (128, 256)).astype(np.float32).astype(dtype) for _ in range(2))
+    scales = [draw.random(128).astype(np.float32) for _ in range(2)]
+    c = np.zeros((128, 128), ml_dtypes.bfloat16)
+    code = launch(pipelines.fp8_four_waves, (1, ), (a, b, c, *scales, 128, 128, 256, 256, 256, 128), chip,
+                  dict(num_warps=4, num_stages=1, waves_per_eu=1), BLOCK_M=128, BLOCK_N=128, BLOCK_K=128,
+                  MFMA=tlx.amd_mfma_layout(4 if chip == "gfx950" else 3, [16, 16, depth], True, [2, 2]), K_WIDTH=width)
+    want = a.astype(np.float32) @ b.astype(np.float32).T * scales[0][:, None] * scales[1][None, :]
+    compare(c, want.astype(ml_dtypes.bfloat16), rtol=1e-2, atol=1e-2)
+    print({k:v for k,v in code.items() if 'mfma' in k or 'acc' in k or 'lds' in k or 'ds_' in k or 'buffer' in k})
+
+
+@pytest.mark.parametrize("chip, layout, activation", [("gfx942", "own", "relu"), ("gfx950", "padded", "gelu")])
+def test_a_persistent_loop_of_stages(chip, layout, activation):
+    a, b, bias, c = random(200, 192), random(128, 192, seed=1), random(128, seed=2), np.zeros((200, 128), np.float16)
+    padded = np.zeros((256, 192), np.float16)
+    padded[:200] = a
+    code = launch(pipelines.persistent_stages, (4, ), (padded, b, bias, c, 200, 128, 192, 192, 192, 128), chip,
+                  dict(num_warps=8, num_stages=1, matrix_instr_nonkdim=16), BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, NUM_CUS=4, NUM_XCDS=2,
+                  LAYOUT=layouts((64, 64))[layout], ACTIVATION=activation)
+    s = a.astype(np.float32) @ b.astype(np.float32).T + bias.astype(np.float32)
+    compare(c, (np.maximum(s, 0) if activation == "relu" else s / (1 + np.exp(-1.702 * s))).astype(np.float16), rtol=1e-2, atol=1e-2)
+    assert code["s_setprio"] >= 2
+
+
+@pytest.mark.parametrize("chip", CDNA)
+def test_registers_ahead(chip):
+    a, b, c = random(128, 200), random(64, 200, seed=1), np.zeros((128, 64), np.float32)
+    launch(pipelines.registers_ahead, (1, 1), (a, b, c, 128, 64, 200, 200, 200, 64), chip, dict(num_warps=4, num_stages=1),
+           BLOCK_M=128, BLOCK_N=64, BLOCK_K=64, SLICE=32, MFMA=matrix_layout(chip, [2, 2], 16), K_WIDTH=4 if chip == "gfx942" else 8)
+    is_product(c, a, b)
