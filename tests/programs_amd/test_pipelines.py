@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import mimw.tlx as tlx
 from mimw.testing import compare
 from tests.programs_amd import pipelines
 from tests.programs_amd.launches import CDNA, is_product, launch, layouts, matrix_layout, random
@@ -23,19 +24,20 @@ def test_causal_attention_in_turns(chip):
     assert code["s_setprio"] >= 3
 
 
-@pytest.mark.parametrize("chip, dtype, depth, width", [("gfx942", ml_dtypes.float8_e4m3fnuz, 32, 8), ("gfx950", ml_dtypes.float8_e4m3fn, 32, 16)])
-def test_fp8_in_four_waves(chip, dtype, depth, width):
-    import mimw.tlx as tlx
+@pytest.mark.parametrize("chip, dtype, product", [("gfx942", ml_dtypes.float8_e4m3fnuz, "v_mfma_f32_16x16x32_fp8_fp8"),
+                                                  ("gfx950", ml_dtypes.float8_e4m3fn, "v_mfma_f32_16x16x128_f8f6f4")])
+def test_fp8_in_four_waves(chip, dtype, product):
+    layout = tlx.amd_mfma_layout(*((3, [16, 16, 32]) if chip == "gfx942" else (4, [16, 16, 128])), True, [2, 2])
     draw = np.random.default_rng(0)
     a, b = (draw.integers(-8, 9, (128, 256)).astype(np.float32).astype(dtype) for _ in range(2))
     scales = [draw.random(128).astype(np.float32) for _ in range(2)]
     c = np.zeros((128, 128), ml_dtypes.bfloat16)
     code = launch(pipelines.fp8_four_waves, (1, ), (a, b, c, *scales, 128, 128, 256, 256, 256, 128), chip,
                   dict(num_warps=4, num_stages=1, waves_per_eu=1), BLOCK_M=128, BLOCK_N=128, BLOCK_K=128,
-                  MFMA=tlx.amd_mfma_layout(4 if chip == "gfx950" else 3, [16, 16, depth], True, [2, 2]), K_WIDTH=width)
+                  MFMA=layout, K_WIDTH=8 if chip == "gfx942" else 16)
     want = a.astype(np.float32) @ b.astype(np.float32).T * scales[0][:, None] * scales[1][None, :]
     compare(c, want.astype(ml_dtypes.bfloat16), rtol=1e-2, atol=1e-2)
-    print({k:v for k,v in code.items() if 'mfma' in k or 'acc' in k or 'lds' in k or 'ds_' in k or 'buffer' in k})
+    assert code[product] and not any(name.startswith("scratch") for name in code)
 
 
 @pytest.mark.parametrize("chip, layout, activation", [("gfx942", "own", "relu"), ("gfx950", "padded", "gelu")])
