@@ -66,8 +66,8 @@ def attention(q_ptr, k_ptr, v_ptr, o_ptr, scale, keys, stride_h, D: tl.constexpr
 
 
 @mimw.jit
-def through_shared_memory(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_bn, stride_cm, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-                          BLOCK_K: tl.constexpr, NUM_BUFFERS: tl.constexpr, NUM_CUS: tl.constexpr):
+def through_shared_memory(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_bn, stride_cm, BLOCK_M: tl.constexpr,
+                          BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, NUM_BUFFERS: tl.constexpr, NUM_CUS: tl.constexpr):
     """A persistent product; the result is written to LDS where the operands' ring was, and leaves in whole lines from there."""
     spec = tlx.storage_alias_spec(storage=tlx.storage_kind.smem)
     smem_a = tlx.local_alloc((BLOCK_M, BLOCK_K), tlx.dtype_of(a_ptr), NUM_BUFFERS, reuse=spec)

@@ -10,7 +10,6 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-
 # ---- attention in turns of eight waves -----------------------------------------------------------------------------------
 
 @mimw.jit

@@ -10,7 +10,6 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-
 # ---- layer norm and its gradient ------------------------------------------------------------------------------------------
 
 @mimw.jit
@@ -186,7 +185,8 @@ def merged(parts_ptr, lse_ptr, o_ptr, HEADS: tl.constexpr, D: tl.constexpr, SPLI
 # ---- windows --------------------------------------------------------------------------------------------------------------
 
 @mimw.jit
-def convolved(x_ptr, w_ptr, y_ptr, batch, H, W, OUT: tl.constexpr, C: tl.constexpr, R: tl.constexpr, S: tl.constexpr, BLOCK_M: tl.constexpr):
+def convolved(x_ptr, w_ptr, y_ptr, batch, H, W, OUT: tl.constexpr, C: tl.constexpr, R: tl.constexpr, S: tl.constexpr,
+              BLOCK_M: tl.constexpr):
     """A convolution as a product: rows are pixels of NHWC images, K runs over R x S windows of C; what is outside reads zero."""
     pixel = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     image, line, column = pixel // (H * W), pixel // W % H, pixel % W

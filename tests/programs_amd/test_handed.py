@@ -5,7 +5,7 @@ import pytest
 
 from mimw.testing import compare
 from tests.programs_amd import handed
-from tests.programs_amd.launches import AMD, CDNA, is_product, launch, layouts, random
+from tests.programs_amd.launches import AMD, is_product, launch, layouts, random
 
 
 @pytest.mark.parametrize("chip, layout", [("gfx942", "own"), ("gfx950", "padded")])
@@ -22,8 +22,8 @@ def test_attention_of_two_consumers(chip, layout):
 @pytest.mark.parametrize("chip", AMD)
 def test_a_result_that_leaves_through_shared_memory(chip):
     a, b, c = random(100, 120), random(128, 120, seed=1), np.zeros((100, 128), np.float16)
-    launch(handed.through_shared_memory, (2, ), (a, b, c, 100, 128, 120, 120, 120, 128), chip, dict(num_warps=4, matrix_instr_nonkdim=16),
-           BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, NUM_BUFFERS=3, NUM_CUS=2)
+    launch(handed.through_shared_memory, (2, ), (a, b, c, 100, 128, 120, 120, 120, 128), chip,
+           dict(num_warps=4, matrix_instr_nonkdim=16), BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, NUM_BUFFERS=3, NUM_CUS=2)
     is_product(c, a, b)
 
 

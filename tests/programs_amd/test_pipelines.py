@@ -46,10 +46,11 @@ def test_a_persistent_loop_of_stages(chip, layout, activation):
     padded = np.zeros((256, 192), np.float16)
     padded[:200] = a
     code = launch(pipelines.persistent_stages, (4, ), (padded, b, bias, c, 200, 128, 192, 192, 192, 128), chip,
-                  dict(num_warps=8, num_stages=1, matrix_instr_nonkdim=16), BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, NUM_CUS=4, NUM_XCDS=2,
-                  LAYOUT=layouts((64, 64))[layout], ACTIVATION=activation)
+                  dict(num_warps=8, num_stages=1, matrix_instr_nonkdim=16), BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, NUM_CUS=4,
+                  NUM_XCDS=2, LAYOUT=layouts((64, 64))[layout], ACTIVATION=activation)
     s = a.astype(np.float32) @ b.astype(np.float32).T + bias.astype(np.float32)
-    compare(c, (np.maximum(s, 0) if activation == "relu" else s / (1 + np.exp(-1.702 * s))).astype(np.float16), rtol=1e-2, atol=1e-2)
+    want = np.maximum(s, 0) if activation == "relu" else s / (1 + np.exp(-1.702 * s))
+    compare(c, want.astype(np.float16), rtol=1e-2, atol=1e-2)
     assert code["s_setprio"] >= 2
 
 
@@ -57,5 +58,5 @@ def test_a_persistent_loop_of_stages(chip, layout, activation):
 def test_registers_ahead(chip):
     a, b, c = random(128, 200), random(64, 200, seed=1), np.zeros((128, 64), np.float32)
     launch(pipelines.registers_ahead, (1, 1), (a, b, c, 128, 64, 200, 200, 200, 64), chip, dict(num_warps=4, num_stages=1),
-           BLOCK_M=128, BLOCK_N=64, BLOCK_K=64, SLICE=32, MFMA=matrix_layout(chip, [2, 2], 16), K_WIDTH=4 if chip == "gfx942" else 8)
+           BLOCK_M=128, BLOCK_N=64, BLOCK_K=64, SLICE=32, MFMA=matrix_layout(chip, [2, 2]), K_WIDTH=4 if chip == "gfx942" else 8)
     is_product(c, a, b)

@@ -27,7 +27,8 @@ def test_layer_norm_gradient(chip):
     exact, grad = x.astype(np.float32), dy.astype(np.float32)
     mean, rstd = exact.mean(1), 1 / np.sqrt(exact.var(1) + 1e-5)
     dx, dw, db = np.zeros((20, 100), np.float32), np.zeros(100, np.float32), np.zeros(100, np.float32)
-    code = launch(rows.layer_norm_gradient, (3, ), (x, w, dy, dx, dw, db, mean, rstd, 20, 100, 100), chip, FOUR, BLOCK_ROWS=8, BLOCK=128)
+    code = launch(rows.layer_norm_gradient, (3, ), (x, w, dy, dx, dw, db, mean, rstd, 20, 100, 100), chip, FOUR, BLOCK_ROWS=8,
+                  BLOCK=128)
     normed, scaled = (exact - mean[:, None]) * rstd[:, None], grad * w.astype(np.float32)
     compare(dw, (grad * normed).sum(0), rtol=1e-3, atol=1e-3)
     compare(db, grad.sum(0), rtol=1e-3, atol=1e-3)

@@ -60,7 +60,7 @@ def _is_long_fp8(emitter: Emitter, op: Op) -> bool:
 
 
 def _long_fp8(emitter: Emitter, op: Op):
-    """A product of fp8 without scales by the instructions of gfx950 that take some; Triton's lowering of tt.dot knows others only."""
+    """A product of fp8 without scales by the instructions of gfx950 that take some: Triton's lowering of tt.dot knows others."""
     (a, of_a), (b, of_b) = ((emitter.operand(op, name), _FORMATS[getattr(op, name).type.element.name]) for name in ("a", "b"))
     return emitter.builder.create_dot_scaled(a, None, of_a, b, None, of_b, False, True, True, emitter.operand(op, "acc"))
 
