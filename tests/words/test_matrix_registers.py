@@ -124,6 +124,25 @@ def long_fp8(a, b, c, LAYOUT: tl.constexpr, ROLE: tl.constexpr):
     tl.store(c + rows * 64 + tl.arange(0, 64)[None, :], acc)
 
 
+@mimw.jit
+def halves_of_a_product(a, b, c):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    acc = tlx.amd_scheduled_mfma(tl.load(a + at), tl.load(b + at), tl.zeros((64, 64), tl.float32), "persistent")
+    acc = tlx.amd_mfma_commit(acc)
+    for half in tl.static_range(2):
+        part = tlx.extract_slice(acc, [32, 64], [half * 32, 0])
+        tl.store(c + (half * 32 + tl.arange(0, 32))[:, None] * 64 + tl.arange(0, 64)[None, :], part)
+
+
+@pytest.mark.parametrize("target", CHIPS)
+def test_slices_of_a_product_whose_layout_nobody_named(target):
+    """The layout that the product has by itself gives each lane elements of both halves, and is no pin of the author's."""
+    a, b, c = operands()
+    mimw.simulate(halves_of_a_product, (1, ), a, b, c, target=target)
+    assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
+    compile_kernel(halves_of_a_product, TYPES, {}, target, {"num_warps": 4}, attrs=ALIGNED)
+
+
 def test_whole_numbers_are_summed_as_such():
     a = np.ones((64, 64), np.int8)
     with pytest.raises(CompilationError, match="a product of int8 is summed as int32, and acc holds fp32"):
