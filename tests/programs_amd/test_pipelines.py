@@ -7,17 +7,16 @@ import pytest
 import mimw.tlx as tlx
 from mimw.testing import compare
 from tests.programs_amd import pipelines
-from tests.programs_amd.launches import CDNA, is_product, launch, layouts, matrix_layout, random
+from tests.programs_amd.launches import is_product, launch, layouts, matrix_layout, random
 
 
-@pytest.mark.parametrize("chip", CDNA)
-def test_causal_attention_in_turns(chip):
-    heads, rows, dim = 2, 256, 64
+def test_causal_attention_in_turns(chip="gfx950"):
+    heads, rows, dim = 1, 256, 64
     q, k, v = (random(heads, rows, dim, seed=seed) for seed in range(3))
     o, lse, scale = np.zeros_like(q), np.zeros((heads, rows), np.float32), 0.125 * float(np.log2(np.e))
     code = launch(pipelines.causal_ping_pong, (rows // 128, heads), (q, k, v, o, lse, scale, rows, rows * dim), chip,
                   dict(num_warps=8, num_stages=1, waves_per_eu=2), D=dim, BLOCK_M=128, BLOCK_N=64,
-                  MFMA=matrix_layout(chip, [8, 1], 16), K_WIDTH=4 if chip == "gfx942" else 8, PAD=[[512, 16]])
+                  MFMA=matrix_layout(chip, [8, 1], 16), K_WIDTH=8, PAD=[[512, 16]])
     s = np.where(np.tri(rows, dtype=bool), q.astype(np.float32) @ k.astype(np.float32).swapaxes(1, 2) * scale, -np.inf)
     compare(lse, np.log2(np.exp2(s).sum(-1)), rtol=1e-3, atol=1e-3)
     compare(o, (np.exp2(s - lse[..., None]) @ v.astype(np.float32)).astype(np.float16), rtol=1e-2, atol=1e-2)
@@ -40,8 +39,7 @@ def test_fp8_in_four_waves(chip, dtype, product):
     assert code[product] and not any(name.startswith("scratch") for name in code)
 
 
-@pytest.mark.parametrize("chip, layout, activation", [("gfx942", "own", "relu"), ("gfx950", "padded", "gelu")])
-def test_a_persistent_loop_of_stages(chip, layout, activation):
+def test_a_persistent_loop_of_stages(chip="gfx950", layout="padded", activation="gelu"):
     a, b, bias, c = random(200, 192), random(128, 192, seed=1), random(128, seed=2), np.zeros((200, 128), np.float16)
     padded = np.zeros((256, 192), np.float16)
     padded[:200] = a
@@ -49,14 +47,12 @@ def test_a_persistent_loop_of_stages(chip, layout, activation):
                   dict(num_warps=8, num_stages=1, matrix_instr_nonkdim=16), BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, NUM_CUS=4,
                   NUM_XCDS=2, LAYOUT=layouts((64, 64))[layout], ACTIVATION=activation)
     s = a.astype(np.float32) @ b.astype(np.float32).T + bias.astype(np.float32)
-    want = np.maximum(s, 0) if activation == "relu" else s / (1 + np.exp(-1.702 * s))
-    compare(c, want.astype(np.float16), rtol=1e-2, atol=1e-2)
+    compare(c, (s / (1 + np.exp(-1.702 * s))).astype(np.float16), rtol=1e-2, atol=1e-2)
     assert code["s_setprio"] >= 2
 
 
-@pytest.mark.parametrize("chip", CDNA)
-def test_registers_ahead(chip):
+def test_registers_ahead(chip="gfx942"):
     a, b, c = random(128, 200), random(64, 200, seed=1), np.zeros((128, 64), np.float32)
     launch(pipelines.registers_ahead, (1, 1), (a, b, c, 128, 64, 200, 200, 200, 64), chip, dict(num_warps=4, num_stages=1),
-           BLOCK_M=128, BLOCK_N=64, BLOCK_K=64, SLICE=32, MFMA=matrix_layout(chip, [2, 2]), K_WIDTH=4 if chip == "gfx942" else 8)
+           BLOCK_M=128, BLOCK_N=64, BLOCK_K=64, SLICE=32, MFMA=matrix_layout(chip, [2, 2]), K_WIDTH=4)
     is_product(c, a, b)

@@ -5,12 +5,12 @@ import pytest
 
 from mimw.testing import compare
 from tests.programs_amd import rows
-from tests.programs_amd.launches import AMD, CDNA, is_product, launch, random
+from tests.programs_amd.launches import is_product, launch, random
 
 FOUR = dict(num_warps=4, num_stages=1)
 
 
-@pytest.mark.parametrize("chip", AMD)
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1250"])
 def test_layer_norm(chip):
     x, w, b, y = random(9, 200), random(200, seed=1), random(200, seed=2), np.zeros((9, 200), np.float16)
     mean, rstd = np.zeros(9, np.float32), np.zeros(9, np.float32)
@@ -21,8 +21,7 @@ def test_layer_norm(chip):
     compare(rstd, 1 / np.sqrt(exact.var(1) + 1e-5), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("chip", CDNA)
-def test_layer_norm_gradient(chip):
+def test_layer_norm_gradient(chip="gfx950"):
     x, w, dy = random(20, 100), random(100, seed=1), random(20, 100, seed=2)
     exact, grad = x.astype(np.float32), dy.astype(np.float32)
     mean, rstd = exact.mean(1), 1 / np.sqrt(exact.var(1) + 1e-5)
@@ -37,8 +36,7 @@ def test_layer_norm_gradient(chip):
     assert code["buffer_atomic_add_f32"]
 
 
-@pytest.mark.parametrize("chip", CDNA)
-def test_parts_of_k_behind_a_lock(chip):
+def test_parts_of_k_behind_a_lock(chip="gfx942"):
     a, b, c = random(80, 200), random(64, 200, seed=1), np.zeros((80, 64), np.float16)
     parts, locks = np.zeros((2, 3, 64, 64), np.float32), np.zeros(2, np.int32)
     code = launch(rows.split_k_in_turns, (2, 3), (a, b, c, parts, locks, 80, 64, 200, 200, 200, 64), chip, FOUR, BLOCK_M=64,
@@ -47,7 +45,7 @@ def test_parts_of_k_behind_a_lock(chip):
     assert code["buffer_wbl2"] and code["buffer_inv"]
 
 
-@pytest.mark.parametrize("chip, add", [("gfx942", True), ("gfx950", True), ("gfx950", False), ("gfx1250", False)])
+@pytest.mark.parametrize("chip, add", [("gfx942", True), ("gfx1250", False)])
 def test_experts(chip, add):
     tokens, top_k, n, k = 24, 2, 64, 128
     draw = np.random.default_rng(0)
@@ -65,8 +63,7 @@ def test_experts(chip, add):
     compare(c, want.astype(np.float16), rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize("chip", AMD)
-def test_pages(chip):
+def test_pages(chip="gfx950"):
     lengths, heads, dim, page = np.array([100, 33], np.int32), 16, 64, 16
     pool = [random(16 * page, dim, seed=seed) for seed in (1, 2)]
     table = np.random.default_rng(3).permutation(16)[:14].reshape(2, 7).astype(np.int32)
@@ -82,7 +79,7 @@ def test_pages(chip):
         compare(o[seq], (p / p.sum(1, keepdims=True) @ v).astype(np.float16), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("chip", AMD)
+@pytest.mark.parametrize("chip", ["gfx950", "gfx1250"])
 def test_convolution(chip):
     x, w, y = random(2, 6, 7, 32), random(3, 3, 32, 32, seed=1), np.zeros((2, 6, 7, 32), np.float16)
     launch(rows.convolved, (2, ), (x, w, y, 2, 6, 7), chip, FOUR, OUT=32, C=32, R=3, S=3, BLOCK_M=64)
