@@ -149,7 +149,7 @@ class Emitter:
         return self.builder.create_convert_layout(self.types.tensor(type_, want), mlir_value)
 
     def _pointers_as_operand(self, mlir_value, type_: Tensor, have: RegisterLayout, want: RegisterLayout):
-        """As numbers: a tile on the way to a dot operand goes through shared memory, in which Triton has no place for pointers."""
+        """Convert them as numbers: on its way to a dot operand a tile goes through shared memory, where Triton has no pointers."""
         numbers = Tensor(I64, type_.shape)
         apart = self.builder.create_ptr_to_int(mlir_value, self.types.tensor(numbers, have))
         moved = self.builder.create_convert_layout(self.types.tensor(numbers, want), apart)
