@@ -68,6 +68,15 @@ def test_reordered_rows_are_followed():
     assert fits(following(bases, 2), LinearShared(bases), SHAPE, 2, TARGETS["gfx942"])
 
 
+@pytest.mark.parametrize("whole, fit", [((64, 64), True), ((128, 64), True), ((64, 128), False)])
+def test_parts_of_a_buffer(whole, fit):
+    """Rows of a part of the columns have room between them, in which other columns lie."""
+    for chip in ("gfx942", "gfx950"):
+        each = max(TARGETS[chip].copy_pieces) // 2
+        assert fits(blocked(each), ROWS, SHAPE, 2, TARGETS[chip], whole) == fit
+    assert fits(blocked(8, 32), ROWS, SHAPE, 2, TARGETS["gfx1250"], whole)
+
+
 @pytest.mark.parametrize("extent, fit", [(64, True), (32, False)])
 def test_each_lane_of_a_wave_has_a_piece(extent, fit):
     """Waves may hold copies of what another one has."""

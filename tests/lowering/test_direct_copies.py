@@ -101,6 +101,31 @@ def test_tiles_of_less_than_a_wave(target, size, direct, base):
 
 
 @mimw.jit
+def half(x, y, AXIS: tl.constexpr, BASE: tl.constexpr):
+    tile = tlx.local_alloc((64, 64), tl.float16, 1)
+    ROWS: tl.constexpr = 32 if AXIS == 0 else 64
+    rows, cols = tl.arange(0, ROWS)[:, None], tl.arange(0, 2048 // ROWS)[None, :]
+    part = tlx.local_slice(tile[0], [ROWS % 64, 32 if AXIS == 1 else 0], [ROWS, 2048 // ROWS])
+    if BASE:
+        tlx.buffer_load_to_local(part, x, rows * 64 + cols)
+    else:
+        tlx.async_load(x + rows * 64 + cols, part)
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    tl.store(y + rows * 64 + cols, tlx.local_load(part))
+
+
+@pytest.mark.parametrize("target, axis, direct", [("gfx942", 0, True), ("gfx942", 1, False), ("gfx950", 0, True),
+                                                  ("gfx950", 1, False), ("gfx1250", 1, True)])
+@pytest.mark.parametrize("base", [True, False])
+def test_parts_of_a_buffer(target, axis, direct, base):
+    """A wave of gfx9 cannot leave room between rows for other columns."""
+    text = to_assembly(half, {"x": "*fp16", "y": "*fp16"}, {"AXIS": axis, "BASE": base}, target, {"num_warps": 4},
+                       attrs={(at, ): DIVISIBLE for at in range(2)}).stage("amdgcn")
+    assert bool(count(ANY_DIRECT, text)) == direct
+
+
+@mimw.jit
 def copies(left, right, a, b, from_a, from_b, step, STAGES: tl.constexpr, BASE: tl.constexpr):
     if BASE:
         tlx.buffer_load_to_local(left[step % STAGES], a, from_a + step * 64)

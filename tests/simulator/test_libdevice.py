@@ -389,3 +389,18 @@ def test_instructions_that_flush():
     y = np.zeros(4, np.float32)
     mimw.simulate(flushing, (1, ), np.float32([6.0, 1.5]), y, target="sm_100a")
     assert y.tolist() == [4.0, 7.5, 6.0, 6.0]
+
+
+@mimw.jit
+def bounded(x, y):
+    at = tl.arange(0, 32)
+    tl.store(y + at, generic.floor(generic.tanh(tl.load(x + at)) * 8))
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1250"])
+def test_functions_on_chips_of_amd(target):
+    """Of its library, ocml; they are no assembly, of which a chip of AMD's has one of its own."""
+    x, y = np.linspace(-3, 3, N).astype(np.float32), np.zeros(N, np.float32)
+    mimw.simulate(bounded, (1, ), x, y, target=target)
+    assert (y == np.floor(np.tanh(x) * 8)).all()
+    assert compile_kernel(bounded, {"x": "*fp32", "y": "*fp32"}, {}, target).stage("hsaco")[:4] == b"\x7fELF"

@@ -248,3 +248,18 @@ def test_a_sum_becomes_an_operand():
     mimw.simulate(chained, (1, ), q, k, v, o, *arguments.values(), target="gfx950")
     scores = q.astype(np.float32) @ k.T.astype(np.float32)
     assert (o == (scores - scores.max(1, keepdims=True)) @ v.astype(np.float32)).all()
+
+
+@mimw.jit
+def by_pointers_of_an_operand(x, y, LAYOUT: tl.constexpr):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tl.store(y + at, tl.load(tlx.require_layout(x + at, LAYOUT)))
+
+
+def test_pointers_as_an_operand():
+    """Triton takes a tile there through shared memory, in which it has no place for pointers."""
+    x, y = np.arange(4096, dtype=np.float32).reshape(64, 64), np.zeros((64, 64), np.float32)
+    layout = tlx.dot_operand_layout(0, GFX950, 8)
+    mimw.simulate(by_pointers_of_an_operand, (1, ), x, y, layout, target="gfx950")
+    assert (y == x).all()
+    compile_kernel(by_pointers_of_an_operand, {"x": "*fp32", "y": "*fp32"}, {"LAYOUT": layout}, "gfx950", {"num_warps": 4})

@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 import triton.language as tl
@@ -33,6 +34,14 @@ def picked(x, where, y, SIZE: tl.constexpr, RUN: tl.constexpr):
 def added(x, y, old, n, SIZE: tl.constexpr, RUN: tl.constexpr = 1, SEM: tl.constexpr = None):
     at = tl.arange(0, SIZE)
     before = tlx.buffer_atomic_add(y, at, tl.load(x + at), mask=at < n, sem=SEM, contiguity=RUN)
+    tlx.buffer_store(before, old, at)
+
+
+@mimw.jit
+def added_for_all(y, old, n, SCOPE: tl.constexpr, MASK: tl.constexpr):
+    at = tl.arange(0, 128)
+    mask = None if MASK is None else (at < n if MASK == "some" else False)
+    before = tlx.buffer_atomic_add(y, at, 2, mask=mask, scope=SCOPE, contiguity=2)
     tlx.buffer_store(before, old, at)
 
 
@@ -90,6 +99,20 @@ def test_atomics_give_what_was_there(target, dtype, run):
     mimw.simulate(added, (1, ), x, y, old, 100, 128, run, target=target)
     on = np.arange(128) < 100
     assert (y == np.where(on, 5 + x, 5)).all() and (old == np.where(on, 5, 0)).all()
+
+
+@pytest.mark.parametrize("element", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2fnuz, np.float16])
+def test_a_whole_number_as_other(element):
+    """Triton converts no integer to fp8."""
+    x, y = np.ones(128, element), np.zeros(128, element)
+    mimw.simulate(doubled_8, (1, ), x, y, 77, target="gfx950")
+    assert (y.astype(np.float32) == np.where(np.arange(128) < 77, 1, 3)).all()
+
+
+@mimw.jit
+def doubled_8(x, y, n):
+    at = tl.arange(0, 128)
+    tlx.buffer_store(tlx.buffer_load(x, at, mask=at < n, other=3), y, at)
 
 
 def test_atomics_on_one_place_take_turns():
@@ -241,6 +264,25 @@ def test_atomics(target, element, instruction):
     assert count(f"{instruction}.* sc0$", ordered) and count("buffer_wbl2 sc1", ordered) and count("buffer_inv sc1", ordered)
     relaxed = code(added, target, signature, {"SIZE": 512, "RUN": 2, "SEM": "relaxed"})
     assert count(instruction, relaxed) and not count("buffer_(wbl2|inv)", relaxed)
+
+
+@pytest.mark.parametrize("target", CDNA)
+@pytest.mark.parametrize("element", ["fp32", "i64"])
+@pytest.mark.parametrize("mask", [None, "some"])
+def test_atomics_that_all_devices_see(target, element, mask):
+    """Triton has them through pointers only; what a mask leaves out was 0 before, as of the other scopes."""
+    constants = {"SCOPE": "sys", "MASK": mask}
+    text = code(added_for_all, target, {"y": f"*{element}", "old": f"*{element}", "n": "i32"}, constants, by=compile_kernel)
+    assert count("global_atomic_(add|cmpswap)", text) and count("buffer_wbl2 sc0 sc1", text) and count("buffer_inv sc0 sc1", text)
+    assert bool(count("v_cndmask", text)) >= (mask is not None)
+
+
+@pytest.mark.parametrize("target", CDNA)
+@pytest.mark.parametrize("element", ["fp16", "fp32"])
+def test_a_mask_that_is_false_throughout(target, element):
+    text = code(added_for_all, target, {"y": f"*{element}", "old": f"*{element}", "n": "i32"}, {"SCOPE": None, "MASK": "none"},
+                by=compile_kernel)
+    assert count("buffer_atomic_", text)
 
 
 @pytest.mark.parametrize("divisible", [True, False])

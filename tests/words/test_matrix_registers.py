@@ -101,6 +101,54 @@ def test_the_class_of_a_sum(target, pinned, role, kind, letter):
     assert written and set(written) == {(shape, letter)}
 
 
+@pytest.mark.parametrize("tile, name", [((16, 16, 32), "16x16x32_fp8_fp8"), ((16, 16, 128), "16x16x128_f8f6f4"),
+                                        ((32, 32, 64), "32x32x64_f8f6f4"), (None, "32x32x64_f8f6f4")])
+@pytest.mark.parametrize("role, letter", [("persistent", "a"), ("transient", "v")])
+def test_fp8(tile, name, role, letter):
+    """As long as the author says; without a layout the longest, which Triton takes for tl.dot, too."""
+    layout = tile and tlx.amd_mfma_layout(4, tile, True, [2, 2])
+    text = compile_kernel(long_fp8, {"a": "*fp8e4nv", "b": "*fp8e4nv", "c": "*fp32"}, {"LAYOUT": layout, "ROLE": role}, "gfx950",
+                          {"num_warps": 4}, attrs=ALIGNED).stage("amdgcn")
+    assert set(re.findall(r"^\tv_mfma_f32_(\S+) (\w)\[", text, re.MULTILINE)) == {(name, letter)}
+
+
+@mimw.jit
+def long_fp8(a, b, c, LAYOUT: tl.constexpr, ROLE: tl.constexpr):
+    rows, depth = tl.arange(0, 64)[:, None], tl.arange(0, 128)
+    acc = tl.zeros((64, 64), tl.float32)
+    if LAYOUT is not None:
+        acc = tlx.require_layout(acc, LAYOUT)
+    y = tl.load(b + depth[:, None] * 64 + tl.arange(0, 64)[None, :])
+    for i in tl.static_range(2):
+        acc = tlx.amd_scheduled_mfma(tl.load(a + i * 64 * 128 + rows * 128 + depth[None, :]), y, acc, ROLE)
+    tl.store(c + rows * 64 + tl.arange(0, 64)[None, :], acc)
+
+
+@mimw.jit
+def halves_of_a_product(a, b, c):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    acc = tlx.amd_scheduled_mfma(tl.load(a + at), tl.load(b + at), tl.zeros((64, 64), tl.float32), "persistent")
+    acc = tlx.amd_mfma_commit(acc)
+    for half in tl.static_range(2):
+        part = tlx.extract_slice(acc, [32, 64], [half * 32, 0])
+        tl.store(c + (half * 32 + tl.arange(0, 32))[:, None] * 64 + tl.arange(0, 64)[None, :], part)
+
+
+@pytest.mark.parametrize("target", CHIPS)
+def test_slices_of_a_product_whose_layout_nobody_named(target):
+    """The layout that the product has by itself gives each lane elements of both halves, and is no pin of the author's."""
+    a, b, c = operands()
+    mimw.simulate(halves_of_a_product, (1, ), a, b, c, target=target)
+    assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
+    compile_kernel(halves_of_a_product, TYPES, {}, target, {"num_warps": 4}, attrs=ALIGNED)
+
+
+def test_whole_numbers_are_summed_as_such():
+    a = np.ones((64, 64), np.int8)
+    with pytest.raises(CompilationError, match="a product of int8 is summed as int32, and acc holds fp32"):
+        mimw.simulate(scheduled, (1, ), a, a, np.zeros((64, 64), np.float32), None, "persistent", None, False, target="gfx950")
+
+
 def test_a_fresh_sum_reads_nothing():
     """`initialize` leaves no load of the sum's old value, and the sum lies where that lay."""
     constants = dict(LAYOUT=MFMA["gfx950"], ROLE="persistent", CLASS=None, FRESH=True)

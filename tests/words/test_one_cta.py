@@ -190,3 +190,12 @@ def test_instructions():
 def test_no_clusters_for_what_needs_none():
     ptx = compile_kernel(kernels.ranks, {"y_ptr": "*i32"}, {}).stage("ptx")
     assert ".explicitcluster" not in ptx and "%cluster" not in ptx
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942", "gfx950", "gfx1250"])
+def test_ranks_on_chips_without_clusters(target):
+    """Each program is alone there, so that a helper that asks for its rank is right on every chip."""
+    y = np.full((4, 1, 2), 7, np.int32)
+    mimw.simulate(kernels.ranks, (4, 1), y, target=target)
+    assert (y == [0, 1]).all()
+    compile_kernel(kernels.ranks, {"y_ptr": "*i32"}, {}, target)

@@ -44,6 +44,21 @@ def test_it_reaches_the_compiler(chip):
 
 
 @mimw.jit
+def by_an_argument(x_ptr, factor):
+    at = tl.arange(0, 64)
+    tl.store(x_ptr + at, at * tlx.assume_uniform(factor) + tlx.assume_uniform(0.5))
+
+
+@pytest.mark.parametrize("chip", ["sm_90a", "gfx950"])
+def test_a_number_that_is_known_at_compile_time(chip):
+    """Triton makes a constant of an argument that is 1."""
+    for factor in (1, 3):
+        x = np.zeros(64, np.float32)
+        mimw.simulate(by_an_argument, (1, ), x, factor, target=chip)
+        assert (x == np.arange(64) * factor + 0.5).all()
+
+
+@mimw.jit
 def uniform(x_ptr, y_ptr, which_ptr, n, PART: tl.constexpr):
     """The number of a row comes from memory, so the compiler does not know that all lanes have it."""
     at = tl.arange(0, 256)

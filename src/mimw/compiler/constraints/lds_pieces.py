@@ -21,9 +21,11 @@ from ...target import Target
 _LANE_ADDRESSES = "gfx12"
 
 
-def fits(pointers: RegisterLayout | None, buffer: SharedLayout | None, shape: tuple[int, ...], size: int, chip: Target) -> bool:
-    """True if the chip can copy elements of `size` bytes so. A layout of None is one of a kind that is not known."""
-    linear, bases = pointers and linear_of(pointers, shape), _bases(buffer, shape)
+def fits(pointers: RegisterLayout | None, buffer: SharedLayout | None, shape: tuple[int, ...], size: int, chip: Target,
+         allocated: tuple[int, ...] | None = None) -> bool:
+    """True if the chip can copy elements of `size` bytes so. A layout of None is one of a kind that is not known; `allocated` are
+    the extents of the whole buffer, if the copy fills a part of one: the rows of half of its columns do not follow each other."""
+    linear, bases = pointers and linear_of(pointers, shape), _bases(buffer, allocated or shape)
     if linear is None or bases is None:
         return False
     bits = min(_together(linear.registers, bases), _unswizzled(buffer), (max(chip.copy_pieces) // size).bit_length() - 1)

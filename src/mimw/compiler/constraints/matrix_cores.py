@@ -163,6 +163,8 @@ def natural_width(layout: AmdMfma | AmdWmma, element: Scalar) -> int:
     if isinstance(layout, AmdWmma):
         return max(1, min(_NEIGHBOURS_BYTES // element.bytes, layout.instruction[2] // 2))
     rows, columns, depth = layout.instruction
+    if layout.instruction in _SCALED:
+        return SCALED_WIDTH
     return depth // 16 if rows != columns else max(1, depth * rows // 64)
 
 
@@ -170,7 +172,8 @@ def depths(version: int, tile: tuple[int, int], element: Scalar, tf32: bool = Fa
     """K of each MFMA instruction of M x N = `tile` for operands of that element; empty if there is none."""
     size = min(tile)
     if element.name.startswith("fp8"):
-        return _GFX942[8].get(size, ()) if element.name in _FP8[version] and size > 4 else ()
+        whole = tuple(depth for rows, _, depth in _SCALED if rows == size and version == 4)
+        return _GFX942[8].get(size, ()) + whole if element.name in _FP8[version] and size > 4 else ()
     if element.name == "i8":
         return (_GFX942[8] if version == 3 else _GFX950_INT8).get(size, ())
     if element.name == "fp32" and tf32 and version == 3:

@@ -91,6 +91,9 @@ class Semantic(TritonSemantic):
         if short and out_dtype is not None and out_dtype not in (tl.float16, tl.bfloat16, tl.float32):
             refuse(ValueError, f"tl.dot: a product of {lhs.dtype} is summed as fp32 or fp16, not as {out_dtype}",
                    mend=f"out_dtype=tl.float32, and .to(tl.{out_dtype.name.replace('fp', 'float')}) behind it")
+        if lhs.dtype.is_int() and isinstance(acc, tl.tensor) and acc.dtype != tl.int32:
+            refuse(ValueError, f"tl.dot: a product of {lhs.dtype} is summed as int32, and acc holds {acc.dtype}",
+                   mend="begin with tl.zeros(shape, tl.int32), and convert the sum behind the last product")
         return super().dot(lhs, rhs, acc, input_precision, max_num_imprecise_acc, out_dtype)
 
     def descriptor_gather(self, *args, **keywords):

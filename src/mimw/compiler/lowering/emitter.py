@@ -16,8 +16,8 @@ from itertools import takewhile
 from typing import Any
 
 from ...errors import LayoutConflict
-from ...ir import UNKNOWN, Block, Op, Place, Program, Tensor, Token, Value
-from ...ir.layouts import RegisterLayout, SharedLayout
+from ...ir import I64, UNKNOWN, Block, Op, Place, Pointer, Program, Tensor, Token, Value
+from ...ir.layouts import DotOperand, RegisterLayout, SharedLayout
 from ...target import Target
 from ..constraints.solution import Layouts
 from ..triton_port.builder import GluonOpBuilder
@@ -145,7 +145,16 @@ class Emitter:
     def converted(self, mlir_value, type_: Tensor, have: RegisterLayout, want: RegisterLayout):
         if have == want:
             return mlir_value
+        if isinstance(type_.element, Pointer) and isinstance(want, DotOperand):
+            return self._pointers_as_operand(mlir_value, type_, have, want)
         return self.builder.create_convert_layout(self.types.tensor(type_, want), mlir_value)
+
+    def _pointers_as_operand(self, mlir_value, type_: Tensor, have: RegisterLayout, want: RegisterLayout):
+        """Convert them as numbers: on its way to a dot operand a tile goes through shared memory, where Triton has no pointers."""
+        numbers = Tensor(I64, type_.shape)
+        apart = self.builder.create_ptr_to_int(mlir_value, self.types.tensor(numbers, have))
+        moved = self.builder.create_convert_layout(self.types.tensor(numbers, want), apart)
+        return self.builder.create_int_to_ptr(moved, self.types.tensor(type_, want))
 
     def carry(self, sources, targets) -> None:
         """Buffers that control flow hands on keep their placement, which must be the same on every path."""

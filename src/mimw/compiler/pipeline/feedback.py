@@ -118,7 +118,7 @@ def _unfit(module, chip: Target) -> frozenset[int]:
     if chip.assembly == "ptx":
         return unfit_copies(module)
     return frozenset(copy.number for copy in copies(module)
-                     if not fits(copy.pointers, copy.buffer, copy.shape, copy.bits // 8, chip))
+                     if not fits(copy.pointers, copy.buffer, copy.shape, copy.bits // 8, chip, copy.allocated))
 
 
 def _unfit_copies(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, bool]:

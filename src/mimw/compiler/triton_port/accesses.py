@@ -37,6 +37,7 @@ _GLOBAL = {"tt.load": 0, "tt.store": 0, "tt.atomic_rmw": 0, "ttg.async_copy_glob
 _STORE = re.compile(r"^ *ttg\.local_store .* : (tensor<.*>) -> .* loc\((#loc\d*)\)$", re.MULTILINE)
 _OPERAND = re.compile(r"#ttg\.dot_op<\{opIdx = ([01]), parent = #ttg\.amd_")
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)[^,]+, (#.*)>$")
+_WHOLE = re.compile(r", (\d+(?:x\d+)*)>$")
 
 
 @dataclass(frozen=True)
@@ -131,13 +132,14 @@ def accessed_layouts(module) -> dict[int, RegisterLayout | None]:
 
 @dataclass(frozen=True)
 class Copy:
-    """An asynchronous copy of a tile of pointers into a buffer: their layouts (None: a kind that is not read here), the shape, and
-    the bits of an element."""
+    """An asynchronous copy of a tile of pointers into a buffer: their layouts (None: a kind that is not read here), the shape, that
+    of the whole buffer of which it fills a part, and the bits of an element."""
 
     number: int
     pointers: RegisterLayout | None
     buffer: SharedLayout | None
     shape: tuple[int, ...]
+    allocated: tuple[int, ...]
     bits: int
 
 
@@ -150,7 +152,8 @@ def copies(module) -> list[Copy]:
             pointers, buffer = str(op.get_operand(0).get_type()), str(op.get_operand(1).get_type())
             shape = tuple(int(extent) for extent in _TENSOR.match(pointers)[1].split("x") if extent)
             bits = int(re.search(r"!tt\.ptr<[a-z]+(\d+)", pointers)[1])
-            found.append(Copy(number, _tile(pointers), _shared(buffer, shape), shape, bits))
+            allocated = _allocated(buffer, shape)
+            found.append(Copy(number, _tile(pointers), _shared(buffer, allocated), shape, allocated, bits))
 
     module.walk(look)
     return found
@@ -211,6 +214,12 @@ def _sum_of_amd(text: str) -> AmdMfma | AmdWmma:
     warps, bits = tuple(_numbers("warpsPerCTA", text)), re.search(r"elementBitWidth = (\d+)", text)
     tiles = tuple(_numbers("tilesPerWarp", text)) if "tilesPerWarp" in text else (1, ) * len(warps)
     return AmdMfma(version, shape, turned, warps, int(bits[1]) if bits else 32, tiles)
+
+
+def _allocated(buffer: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The extents of the whole buffer that a view of that type is of; they stand last in it, unless they are the view's own."""
+    whole = _WHOLE.search(buffer)
+    return tuple(map(int, whole[1].split("x")))[-len(shape):] if whole else shape
 
 
 def _shared(text: str, shape: tuple[int, ...]) -> SharedLayout | None:

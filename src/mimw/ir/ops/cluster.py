@@ -10,7 +10,6 @@ from ..types import I32, Barrier, Pointer, Tensor, element_of, like
 from .table import define
 
 define("cluster_cta_rank cluster_size_1d", "", scalar(I32), "none", "pure", ours=True, traits={"cluster_cta_rank": "by_cta"},
-       needs="clusters",
        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
 define("cluster_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="cluster", time="wait", needs="clusters",
        cost="sync", doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")

@@ -31,9 +31,9 @@ __all__ = [
 
 @word
 def cluster_cta_rank(_semantic=None) -> tl.tensor:
-    """Linear rank of this CTA in its cluster, x fastest, an i32 scalar; 0 without a cluster.
+    """Linear rank of this CTA in its cluster, x fastest, an i32 scalar; 0 without a cluster, as on each chip that has none.
 
-    lowers to: PTX mov.u32 %cluster_ctarank
+    lowers to: PTX mov.u32 %cluster_ctarank; the constant 0 without a cluster
     example:   rank = tlx.cluster_cta_rank()
     """
     return tl.tensor(_semantic.builder.record("cluster_cta_rank").results[0], tl.int32)
@@ -41,9 +41,9 @@ def cluster_cta_rank(_semantic=None) -> tl.tensor:
 
 @word
 def cluster_size_1d(_semantic=None) -> tl.tensor:
-    """Number of CTAs in the cluster, the product of its extents, an i32 scalar; 1 without a cluster.
+    """Number of CTAs in the cluster, the product of its extents, an i32 scalar; 1 without a cluster, as on each chip that has none.
 
-    lowers to: PTX mov.u32 %cluster_nctarank
+    lowers to: a constant: a kernel is compiled for one shape of cluster
     example:   ranks = tlx.cluster_size_1d()
     """
     return tl.tensor(_semantic.builder.record("cluster_size_1d").results[0], tl.int32)

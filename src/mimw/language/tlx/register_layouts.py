@@ -70,7 +70,8 @@ class amd_mfma_layout(layout_encoding):
     args:      version           3 for gfx942, 4 for gfx950
                instr_shape       [M, N, K] of the instruction, M x N one of 32 x 32, 16 x 16, 64 x 4 and 4 x 64. K as the operands
                                  have it: for 16 bits 8 and 16 on gfx942, twice that on gfx950 (those of gfx942 work, too), 64
-                                 for 64 x 4; without K that of 16-bit operands
+                                 for 64 x 4; for fp8 16 and 32, on gfx950 also 64 and 128, which are twice as fast; without K
+                                 that of 16-bit operands
                transposed        a lane holds neighbours along N instead of along M: best for what is stored by rows, or becomes
                                  an operand. 64 x 4 is always transposed, 4 x 64 never
                warps_per_cta     warps along each dimension; (batch, M, N) for products of rank 3

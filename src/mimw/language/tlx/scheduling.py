@@ -23,12 +23,15 @@ _MASKS = 0xFFF
 def assume_uniform(value, _semantic=None):
     """`value`, promised to be equal in all lanes: on AMD it then lies in scalar registers.
 
-    args:      value - a scalar pointer, or a scalar of at least 16 bits
+    args:      value - a scalar pointer, or a scalar of at least 16 bits; a number that is known at compile time, as Triton makes of
+                       an argument that is 1, stays one
     errors:    AssertionError for anything else
     not:       a check: where lanes differ, all get what the first one has
     lowers to: v_readfirstlane_b32 for each 32 bits (gfx9, gfx12); nothing on NVIDIA
     example:   x_ptr = tlx.assume_uniform(x_ptr)
     """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return tl.constexpr(value)
     scalar = isinstance(value, tl.tensor) and not value.type.is_block()
     if not scalar or (not value.dtype.is_ptr() and value.dtype.primitive_bitwidth < 16):
         refuse(AssertionError, f"assume_uniform takes a scalar pointer or a scalar of at least 16 bits, got {value}")

@@ -24,11 +24,10 @@ from .registry import rule
 def dot(op: Op, tiles: Tiles) -> None:
     """`tl.dot`: a default accumulator; Triton's accelerate_matmul turns it into a tensor-core one. On AMD the accumulator in whose
     layout its author has put an operand or the sum."""
-    layout = accumulator_of_author(op, tiles)
-    if layout is None and op.attrs.get("registers"):        # an attribute of a product that is one of matrix cores already
-        layout = accumulator_for(op, tiles)
-    if layout is not None:
-        return _by_author(op, layout, tiles)
+    if (layout := accumulator_of_author(op, tiles)) is not None:
+        return _on_matrix_cores(op, layout, tiles, Strength.PINNED, "as its operands say")
+    if op.attrs.get("registers") and (layout := accumulator_for(op, tiles)) is not None:
+        return _on_matrix_cores(op, layout, tiles, Strength.SLICE_OF_MMA, "as the largest instruction that fits has it")
     chosen = tiles.default(op.result.type.shape)
     for index, name in enumerate(("a", "b")):
         tiles.want_named(op, name, DotOperand(index, chosen.layout))
@@ -67,12 +66,13 @@ def mma(op: Op, tiles: Tiles) -> None:
     tiles.give(op.result, Choice(layout, Strength.MMA, op, f"{at(op.site)} async_dot accumulates in it"))
 
 
-def _by_author(op: Op, layout: AmdMfma | AmdWmma, tiles: Tiles) -> None:
-    """Operands and sum as the matrix core takes them, and what its author has pinned stays pinned."""
+def _on_matrix_cores(op: Op, layout: AmdMfma | AmdWmma, tiles: Tiles, strength: Strength, why: str) -> None:
+    """Operands and sum as the matrix core takes them. What its author has pinned stays pinned; what was chosen here, for an
+    attribute that only a product of matrix cores has, may be converted behind it."""
     for operand, name in zip(operand_layouts(op, layout, tiles), ("a", "b"), strict=True):
         tiles.want_named(op, name, operand)
     tiles.want_named(op, "acc", layout)
-    tiles.give(op.result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} accumulates in it, as its operands say"))
+    tiles.give(op.result, Choice(layout, strength, op, f"{at(op.site)} {op.name} accumulates in it, {why}"))
 
 
 def _emulated(op: Op, tiles: Tiles) -> None:

@@ -93,6 +93,8 @@ def buffer_atomic_add(emitter: Emitter, op: Op):
     kind = getattr(mlir.ATOMIC_OP, "FADD" if op.value.type.element.is_float else "ADD")
     if emitter.trial and op.contiguity == 1:
         return builder.create_atomic_rmw(kind, emitter.operand(op, "pointer"), value, mask, op.order, op.scope)
+    if op.scope == mlir.MEM_SYNC_SCOPE.SYSTEM:
+        return _of_the_system(emitter, op, kind)
     if op.value.type.element.bytes == 2:
         base, offsets, mask = _of_pairs(emitter, op)
     else:
@@ -105,11 +107,12 @@ def _of_pairs(emitter: Emitter, op: Op) -> tuple:
     multiples of 4 bytes and are masked alike. So it is told of both, and masked elements have offsets that are out of range."""
     builder, (base, offsets) = emitter.builder, _promised(emitter, op)
     tile, rank = _tile(emitter, op, I32), len(op.at.type.shape)
-    zero, beyond = (builder.create_splat(tile, scalar_constant(builder, number, I32)) for number in (0, _BEYOND // _PAIR))
-    inside = builder.create_icmpSGE(offsets, zero)      # true, but a choice that can be told something about
-    if op.mask is not None:
-        inside = builder.create_and(inside, emitter.operand(op, "mask"))
-    pairs = builder.create_select(inside, offsets, beyond)
+    zero, beyond, farther = (builder.create_splat(tile, scalar_constant(builder, number, I32))
+                             for number in (0, _BEYOND // _PAIR, _BEYOND // _PAIR + _PAIR))
+    inside = builder.create_icmpSGE(offsets, zero)      # true, but a choice that can be told something about,
+    if op.mask is not None:                             # and between two that differ, also where the mask is false throughout
+        offsets = builder.create_select(emitter.operand(op, "mask"), offsets, beyond)
+    pairs = builder.create_select(inside, offsets, farther)
     for name in ("tt.contiguity", "tt.divisibility"):
         pairs.set_attr(name, mlir.make_attr([1] * (rank - 1) + [_PAIR], pairs.get_context()))
     number = builder.create_ptr_to_int(base, builder.get_int64_ty())
@@ -117,6 +120,16 @@ def _of_pairs(emitter: Emitter, op: Op) -> tuple:
     base = builder.create_int_to_ptr(same, emitter.types.element(op.base.type))
     base.set_attr("tt.divisibility", mlir.make_attr([2 * _PAIR], base.get_context()))
     return base, pairs, mlir.value()
+
+
+def _of_the_system(emitter: Emitter, op: Op, kind):
+    """An atomic through pointers: Triton's one with a base has no order that CPUs and other GPUs see."""
+    builder, mask = emitter.builder, _optional(emitter, op, "mask")
+    found = builder.create_atomic_rmw(kind, emitter.operand(op, "pointer"), emitter.operand(op, "value"), mask, op.order, op.scope)
+    if op.mask is None:
+        return found
+    zeros = builder.create_splat(emitter.mlir_type(op.result), scalar_constant(builder, 0, op.result.type.element))
+    return builder.create_select(mask, found, zeros)
 
 
 @emits("buffer_load_to_local")
