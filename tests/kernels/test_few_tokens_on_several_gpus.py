@@ -106,8 +106,8 @@ def test_a_result_may_lie_in_either_generation(wanted):
     dispatching(2, 4, 2, 1, 8, programs=2, chosen=replace(SMALL, told=False, whole=2, tile=2))[0]],
     ids=["four times", "four ranks", "one generation", "many", "two programs", "one of them announces", "0 and 1 in turn, odd",
          "in turn", "as each wants",
-         "rows at four ranks", "rows of two programs", "words", "words at four ranks", "words of two programs", "rows by words", "many words",
-         "many words of two programs"])
+         "rows at four ranks", "rows of two programs", "words", "words at four ranks", "words of two programs", "rows by words",
+         "many words", "many words of two programs"])
 def test_nothing_is_found(launch):
     assert checked(launch).ok
 
