@@ -20,14 +20,14 @@ when all have met on the GPU, with a cold L2 (benchmarks/distributed.py). Causal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
 from mimw.kernels import attention, attention_backward, ring_attention
 from mimw.testing.benchmark import Row
 
-from .distributed import alternate, ended, keep_row, started, together, worst
+from .distributed import alternate, compiled_ahead, ended, keep_row, started, together, worst
 from .distributed_attention_peers import gather_and_scatter
 from .driver import RESULTS, command
 from .gpu import row_of, torch
@@ -229,6 +229,17 @@ def works(world, name: str, call: Callable[[], Any]) -> bool:
         return False
 
 
+def launches(world, shapes: list[tuple[int, bool]], options) -> Iterator[Callable[[], Any]]:
+    """Ours of all rows, with what they are compared with, to be compiled before ranks meet."""
+    for seq, causal in shapes:
+        problem = Problem(world, seq, options.heads, options.kv_heads, options.dim, causal)
+        yield ours(problem)
+        if options.backward:
+            yield gradients(problem)
+        yield alone(problem, options.backward)
+        torch.cuda.empty_cache()
+
+
 def measured(world, seq: int, causal: bool, options) -> Row:
     """One row, checked."""
     problem = Problem(world, seq, options.heads, options.kv_heads, options.dim, causal)
@@ -278,7 +289,9 @@ def main() -> None:
     parser.add_argument("--mask", choices=["full", "causal", "both"], default="both")
     parser.add_argument("--backward", action="store_true", help="the gradients of q, k and v")
     options, world = started(parser, "benchmarks.distributed_attention")
-    for seq, causal in product(options.seq, {"full": [False], "causal": [True], "both": [False, True]}[options.mask]):
+    shapes = list(product(options.seq, {"full": [False], "causal": [True], "both": [False, True]}[options.mask]))
+    compiled_ahead(world, launches(world, shapes, options))
+    for seq, causal in shapes:
         row = measured(world, seq, causal, options)
         keep_row(world, row, options.results / "distributed-attention.jsonl", line)
         torch.cuda.empty_cache()

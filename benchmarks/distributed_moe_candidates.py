@@ -33,7 +33,7 @@ def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configur
     many rows; of few what `of_few` says, and one warp."""
     if taken.few:
         return list(dict.fromkeys([taken, *of_few(taken), replace(taken, whole=0)]))
-    slots, found = taken.out + taken.home, [taken, replace(taken, generations=2)]
+    slots, found = taken.out + taken.home, [taken, replace(taken, generations=2), replace(taken, told=not taken.told)]
     for whole in (0, 2):
         for out in (taken.out, max(2, taken.out // 2)):
             home = slots - out

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 EXPLAINED = {
     "Tokens to experts on other GPUs": """
-        Dispatch of deepseek and of deepseek-fp8, which moves half as much (700 and 363 MB of the memory), differed by 3.7 TB/s,
-        so it is the memory's bytes near its rate, and some 60 us besides, 45 now: rows by expert begin when all ranks have
-        told, 46 us after the start by `mimw.profile`, and end when the last has come; a signal to a peer waits for all that its
-        multiprocessor has on its way, 5 to 7 us. `dispatch_rows` leaves all that out, tells once, and is 0.88 to 0.91 of the
-        link: 10 us over what its bytes take at 370 GB/s, for a start, the last row's way, and a signal. Experts pay for it: a
-        first product that reads rows by number takes 17 % longer
+        Dispatch by expert with parts left out: without any place it takes 208 us of deepseek's 223 (fp8 111 of 133, mixtral
+        88 of 89), with nothing sent 194 (108, 46). So sending with a signal a row or two is 0.74 to 0.83 of the link by
+        itself, and the way home nearly as long, 40 us of which pass before all ranks have told where rows belong; the
+        memory's bytes are not what bounds it (benchmarks/notes/dispatch-combine.md, "Choices of many tokens as words"). A
+        signal to a peer waits for all that its multiprocessor has on its way, 5 to 7 us. `dispatch_rows` leaves all that
+        out, tells once, and is 0.88 to 0.91 of the link: 10 us over what its bytes take at 370 GB/s, for a start, the last
+        row's way, and a signal. Experts pay for it: a first product that reads rows by number takes 17 % longer
         (benchmarks/notes/dispatch-combine.md). Combine has weights that came with the tokens, which
         is worth 2 us of deepseek's 201 and 7 of mixtral's 94; what leaves took 191 us by itself, so it is the link at 83 % and
         a start. A signal for several sums costs more than it saves: 215 us for two, 279 for eight. 128 tokens are a chain:

@@ -125,8 +125,8 @@ SECTIONS = (
     Section("Tokens to experts on other GPUs", "python -m benchmarks.distributed_moe", ("distributed_moe", ), "moe_",
             work.of_experts, "GB/s", """
             The link, as of collectives, for a row a token and GPU that has experts of it; `link` is one copy by the copy engine of
-            as many bytes. With 8 choices of a token the memory is as near: dispatch writes 470 MB of
-            rows by expert, reads 117 MB and stages 59, combine reads 470 MB and moves 175 more, which takes 150 us at 4.3 TB/s
+            as many bytes. With 8 choices of a token the memory is as near, if nothing waits: dispatch writes 470 MB of
+            rows by expert, reads 176 MB and stages 59, combine reads 470 MB and moves 175 more, which takes 150 us at 4.3 TB/s
             where the link takes 154. `NCCL` moves a row a choice and knows beforehand how many. 128 tokens are bound by what
             follows each other: ids, a copy, a signal of 1.4 us, a copy home
             (benchmarks/notes/dispatch-combine.md, "Tokens to experts on other GPUs").""",

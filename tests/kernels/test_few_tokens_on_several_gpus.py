@@ -50,11 +50,14 @@ def test_weights_travel_with_the_choices(ranks, tokens, dtype, told):
     assert_listed(made)
 
 
-def test_weights_of_many_choices(monkeypatch):
+@pytest.mark.parametrize("told", [True, False])
+def test_weights_of_many_choices(told, monkeypatch):
     monkeypatch.setattr(moe_dispatch, "MEET", 8)
-    launch, made = dispatching(2, 9, 3, 3, 8, programs=2, tokens=[5, 9], chosen=replace(SMALL, tile=4), weighted="float16")
-    mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
-    assert_dispatched(made)
+    chosen = replace(SMALL, tile=4, told=told)
+    launch, made = dispatching(2, 9, 3, 3, 8, programs=2, tokens=[5, 9], chosen=chosen, weighted="float16")
+    for _ in range(5):      # each half of the board with both marks
+        mimw.simulate(launch[0], launch[1], *launch[2], **launch[3])
+        assert_dispatched(made)
 
 
 @pytest.mark.parametrize("chosen", [FEW_ROWS, replace(FEW_ROWS, generations=1), ROWS_BY_WORDS],
@@ -98,10 +101,13 @@ def test_a_result_may_lie_in_either_generation(wanted):
     dispatching(2, 1, 2, 1, 8, programs=1, times=3, chosen=WORDS, weighted="float32")[0],
     dispatching(4, 1, 1, 1, 8, programs=1, times=2, chosen=WORDS, tokens=[1, 0, 1, 1])[0],
     dispatching(2, 2, 2, 1, 8, programs=2, chosen=replace(WORDS, few=2, tile=2))[0],
-    listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=ROWS_BY_WORDS, generation=0b0011)[0]],
+    listing(2, 2, 2, 2, 8, programs=1, times=4, chosen=ROWS_BY_WORDS, generation=0b0011)[0],
+    dispatching(2, 4, 2, 1, 8, programs=1, times=2, chosen=replace(SMALL, told=False), weighted="float32")[0],
+    dispatching(2, 4, 2, 1, 8, programs=2, chosen=replace(SMALL, told=False, whole=2, tile=2))[0]],
     ids=["four times", "four ranks", "one generation", "many", "two programs", "one of them announces", "0 and 1 in turn, odd",
          "in turn", "as each wants",
-         "rows at four ranks", "rows of two programs", "words", "words at four ranks", "words of two programs", "rows by words"])
+         "rows at four ranks", "rows of two programs", "words", "words at four ranks", "words of two programs", "rows by words",
+         "many words", "many words of two programs"])
 def test_nothing_is_found(launch):
     assert checked(launch).ok
 
@@ -191,7 +197,7 @@ def test_what_is_few():
     decode, fp8, many = (moe_dispatch.chosen_for(most, 8, row, 132, 2) for most, row in ((128, 14336), (128, 7392), (4096, 14336)))
     assert (decode.few, decode.generations, decode.tile, decode.count) == (2, 2, 32, 1024) == (fp8.few, fp8.generations, 32, 1024)
     assert (many.few, many.generations, many.tile, many.count) == (0, 1, 128, 4096)
-    assert not decode.told and many.told and moe_dispatch.rows_chosen_for(4, 14336, 132, 2, 65536).told     # in too many bits
+    assert not decode.told and not many.told and moe_dispatch.rows_chosen_for(4, 14336, 132, 2, 65536).told     # in too many bits
     few_rows, many_rows = (moe_dispatch.rows_chosen_for(most, 14336, 132) for most in (128, 4096))
     assert (few_rows.few, few_rows.generations, many_rows.few, many_rows.generations) == (1, 2, 0, 1)
     assert not few_rows.told and many_rows.told

@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_refused():
         moe_combine.Configuration(ctas=5, together=True)
 
 
-@pytest.mark.parametrize("row_bytes, k, groups", [(14336, 8, (1, 2, 4)), (7392, 8, (2, 4, 8)), (8192, 2, (4, 8, 8)),
+@pytest.mark.parametrize("row_bytes, k, groups", [(14336, 8, (1, 2, 4)), (7392, 8, (2, 4, 8)), (8192, 2, (8, 8, 8)),
                                                   (28672, 8, (1, 1, 1))])
 def test_peers_are_told_less_often_where_they_are_more(row_bytes, k, groups):
     """Rings of every number of ranks fit: the whole rows of two warps, and a group of what leaves."""

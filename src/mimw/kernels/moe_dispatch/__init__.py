@@ -86,12 +86,13 @@ def configuration(row_bytes: int, tables: int = 0, k: int = 8, ranks: int = 2) -
     """The configuration for rows of so many bytes, scales included, beside `tables` bytes in shared memory; of k experts a token.
 
     Two warps take whole rows home. Peers are told the less often the more they are, since a rank sends each of them fewer rows, and
-    of rows with few places here, which are on their way together (benchmarks/notes/dispatch-combine.md, "Whole rows, timed")."""
+    of rows with few places here, which are on their way together (benchmarks/notes/dispatch-combine.md, "Whole rows, timed" and
+    "Choices of many tokens as words")."""
     slots, pairs = _slots(row_bytes, tables, 6), max(1, ranks // 2)
     if slots < 10:
         return Configuration(out=2, home=slots - 2, unread=slots - 4)
     small = slots >= 24
-    group = min(8, (2 if k >= 4 else 4) * pairs) if small else min(4, pairs)
+    group = min(8, (2 if k >= 4 else 8) * pairs) if small else min(4, pairs)
     out = max(4 if small else 2, group + group % 2)
     home = (24 if small else min(12, slots // 2 * 2)) - out
     return Configuration(out=out, home=home, unread=home // 4 * 2 if small else home - 2, group=group, whole=2)
@@ -138,7 +139,7 @@ def chosen_for(most: int, k: int, row_bytes: int, programs: int, ranks: int) -> 
     """The configuration that `arguments` takes by itself."""
     usual = configuration(row_bytes, 4 * rounds_of(most, programs) * (1 + ranks * (1 << (k - 1).bit_length())), k, ranks)
     (tile, count), few = tiles(most * k, programs), has_few(usual, most, programs, ranks)
-    return replace(usual, tile=tile, count=count, few=2 if few else 0, told=not (few and words_hold(most * k)),
+    return replace(usual, tile=tile, count=count, few=2 if few else 0, told=not words_hold(most * k),
                    generations=2 if (ranks - 1) * most * row_bytes <= ROOM else 1)
 
 

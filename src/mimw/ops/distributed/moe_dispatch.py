@@ -228,7 +228,7 @@ def beside_products(most: int, k: int, row_bytes: int, programs: int, ranks: int
     if slots < 12:
         return usual
     out = slots // 3
-    return replace(usual, out=out, home=slots - out, unread=(slots - out) // 2, group=out // 2, whole=0)
+    return replace(usual, out=out, home=slots - out, unread=(slots - out) // 2, group=out // 2, whole=0, told=True)
 
 
 def held(tensors: list[Tensor]) -> list[Tensor]:
