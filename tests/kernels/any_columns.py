@@ -1,5 +1,8 @@
 """Products of tiles with any multiple of 8 columns: the kernel, and the arguments of a launch of it.
 
+Shapes: A (BM, BK steps), B (BN, BK steps) or lying the other way, C (BM, BN); one program. The mistake that WAITS=False makes is a
+product of what has not come; the last four kernels are refused when they are compiled.
+
 Input: extents, an element type and how B lies. Output: what `mimw.simulate`, `mimw.compile` and a launch take. For example:
 
     args, meta, c, want = launch(128, 176, 64, warps=8)        c becomes want

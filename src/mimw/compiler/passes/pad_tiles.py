@@ -7,9 +7,10 @@ For example, with `within` for the elements that are the author's:
     %x = masked_load %p, %m : fp32[176]             %x = masked_load %p, (%m and within) : fp32[256]
     %s = reduce %x by fadd                          %s = reduce (select within, %x, -0.0) by fadd
 
-Arithmetic is element by element, so it needs nothing (docs/ARCHITECTURE.md, "Tiles of any extent", has the argument). Accesses to
-memory, reductions and products do: `pad_ends` has a rewriting for each of them. An op that mixes elements and has none is refused
-with its line. The simulator and the checks run the program as it was before: what they find is about the author's elements.
+Arithmetic is element by element, so it needs nothing (docs/ARCHITECTURE.md, "How one tile of 176 columns travels through", has
+the argument). Accesses to memory, reductions and products do: `pad_ends` has a rewriting for each of them. An op that mixes
+elements and has none is refused with its line. The simulator and the checks run the program as it was before: what they find is
+about the author's elements.
 """
 
 from __future__ import annotations
