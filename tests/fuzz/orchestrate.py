@@ -127,7 +127,7 @@ def _owners(make: Maker, steps: list[Step], count: int) -> dict[int, int]:
 
 def _warps(make: Maker, tasks: list[Task], steps: list[Step], owner: dict[int, int], pipes: bool, default: int) -> None:
     """Warps, replicas and registers of each task."""
-    draws, left = make.draws, 24
+    draws, left = make.draws, 16 if make.amd else 24
     for task in tasks:
         mine = [step for step in steps if owner[step.number] == task.index]
         allowed = [

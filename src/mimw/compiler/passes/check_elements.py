@@ -40,7 +40,7 @@ def check_elements(program: Program, target: Target) -> None:
         _check_conversion(op, target)
     for op in program.where(lambda row: "combines" in row.traits):
         _check_combiner(op)
-    for op in program.where(lambda row: "assembly" in row.traits) if target.backend == "hip" else ():
+    for op in program.where(lambda row: "assembly" in row.places) if target.backend == "hip" else ():
         _check_assembly(op, target)
     for op in program.named("atomic_rmw") if target.backend == "hip" else ():
         _check_exchange(op, target)

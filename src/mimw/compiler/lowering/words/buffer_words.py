@@ -93,11 +93,29 @@ def buffer_atomic_add(emitter: Emitter, op: Op):
     kind = getattr(mlir.ATOMIC_OP, "FADD" if op.value.type.element.is_float else "ADD")
     if emitter.trial and op.contiguity == 1:
         return builder.create_atomic_rmw(kind, emitter.operand(op, "pointer"), value, mask, op.order, op.scope)
+    if op.scope == mlir.MEM_SYNC_SCOPE.SYSTEM:
+        return _added_by_pointers(emitter, op, kind)
     if op.value.type.element.bytes == 2:
         base, offsets, mask = _of_pairs(emitter, op)
     else:
         base, offsets = _promised(emitter, op) if op.contiguity > 1 else _place(emitter, op)
     return builder.create_buffer_atomic_rmw(kind, base, offsets, value, op.order, op.scope, mask)
+
+
+def _added_by_pointers(emitter: Emitter, op: Op, kind):
+    """Triton has no code for a buffer atomic that other GPUs see, and one for pointers; masked elements give nothing there, here 0."""
+    builder, value = emitter.builder, emitter.operand(op, "value")
+    pointers = builder.create_addptr(builder.create_splat(_tile(emitter, op, op.base.type), emitter.of(op.base)),
+                                     emitter.operand(op, "at"))
+    mask = _optional(emitter, op, "mask")
+    before = builder.create_atomic_rmw(kind, pointers, value, mask, op.order, op.scope)
+    if op.value.type.element.bytes == 2 and op.order == mlir.MEM_SEMANTIC.ACQUIRE_RELEASE:
+        # Triton makes the first atomic of a thread a release and the last one an acquire, and of a single pair it is the first.
+        builder.create_threadwise_inline_asm("s_waitcnt vmcnt(0)\nbuffer_inv sc0 sc1", "~{memory}", [], [], False)
+    if op.mask is None:
+        return before
+    zeros = builder.create_splat(emitter.mlir_type(op.result), scalar_constant(builder, 0, op.result.type.element))
+    return builder.create_select(mask, before, zeros)
 
 
 def _of_pairs(emitter: Emitter, op: Op) -> tuple:
