@@ -1,8 +1,8 @@
 """Families of programs for AMD's chips: tasks and pipes, buffer words, copies past the registers, two halves of the waves, the data
 mover of gfx1250.
 
-They are drawn by name, or by `python -m tests.fuzz --family amd`; the seeds of the other families stay what they were. A family is a
-function of `Draws` that gives what `families.make_program` takes: a maker with its segments, or a `Sketch`.
+They are drawn by name, or by `python -m tests.fuzz --family amd`; the seeds of the other families stay what they were. A family is
+a function of `Draws` that gives what `families.make_program` takes: a maker with its segments, or a `Sketch`.
 
     program_of(3, "moved")[0].chip         # "gfx1250"
 """

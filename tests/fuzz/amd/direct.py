@@ -81,7 +81,8 @@ def direct(draws: Draws):
     needed = draws.chance(30)               # a copy that nobody needs is not made; its group is empty
     for source, line in zip(sources, copies, strict=True):
         if source.there < count + (0 if needed else ahead) and source.there >= ahead and count:
-            s.mistake(line, source.copy(f"(t + {ahead})", f"(t + {ahead}) % {slots}", masked=False), "a tile is copied that is not there")
+            whole = source.copy(f"(t + {ahead})", f"(t + {ahead}) % {slots}", masked=False)
+            s.mistake(line, whole, "a tile is copied that is not there")
     if needed:
         copies = [f"if t + {ahead} < {n}:", *("    " + line for line in copies)]
     body = [wait, read, out, *copies, commit] if late else [*copies, commit, wait, read, out]

@@ -24,8 +24,8 @@ from ..tree import Argument, Break, Program
 
 @dataclass
 class Sketch:
-    """`cluster`: CTAs of a cluster; `meshed`: a mesh of the kernel's makes it; `chip`: whose rules hold. Texts are dedented, and stand as deep as the
-    blocks that are open."""
+    """`cluster`: CTAs of a cluster; `meshed`: a mesh of the kernel's makes it; `chip`: whose rules hold. Texts are dedented, and
+    stand as deep as the blocks that are open."""
 
     draws: Draws
     grid: tuple[int, ...] = (1,)

@@ -45,7 +45,7 @@ def placed(make: Maker, element: str, shape: tuple[int, ...], ways=("rows", "gap
     each = size // shape[-1] * width
     array = make.array(element, (make.instances() * each,), ("ints", low, SMALL))
     at, number = offsets(shape), numbers(shape)
-    before, run = [], 1
+    before, run = (), 1
     if way == "gap":
         stride = make.number(width, "s") if draws.chance(60) else width
         at, number = spread_rows(shape, stride)
@@ -54,13 +54,14 @@ def placed(make: Maker, element: str, shape: tuple[int, ...], ways=("rows", "gap
         run = min(run, shape[-1])
         listed = _list(make, size // run)
         name = make.name("q")
-        before = [f"{name} = tl.load({listed} + {at} // {run}) * {run} + {at} % {run}"]
+        before = (f"{name} = tl.load({listed} + {at} // {run}) * {run} + {at} % {run}", )
         at, number = name, f"({listed}[{number} // {run}] * {run} + {number} % {run})"
         run = draws.pick([run, 1, max(1, run // 2)])
     if draws.chance(40):
-        return array, Place(f"({array} + {index} * {each})", _typed(make, at), f"{index} * {each} + {number}", tuple(before), run)
-    text = _typed(make, f"({index} * {each} + {at})")
-    return array, Place(array, text, f"{index} * {each} + {number}", tuple(before), run)
+        base = f"({array} + {index} * {each})"
+    else:
+        base, at = array, f"({index} * {each} + {at})"
+    return array, Place(base, _typed(make, at), f"{index} * {each} + {number}", before, run)
 
 
 def spread_rows(shape: tuple[int, ...], stride) -> tuple[str, str]:
@@ -81,8 +82,8 @@ def _typed(make: Maker, text: str) -> str:
 
 
 def masked(make: Maker, shape: tuple[int, ...], pairs: bool = False) -> tuple[str, str] | None:
-    """A mask in both languages, or None: elements below a number, whole rows, or columns; the number may be known, and may lie within
-    a piece that one thread would take."""
+    """A mask in both languages, or None: elements below a number, whole rows, or columns; the number may be known, and may lie in a
+    piece that one thread would take."""
     draws = make.draws
     if not draws.chance(50):
         return None

@@ -103,7 +103,8 @@ def buffer_atomic_add(emitter: Emitter, op: Op):
 
 
 def _added_by_pointers(emitter: Emitter, op: Op, kind):
-    """Triton has no code for a buffer atomic that other GPUs see, and one for pointers; masked elements give nothing there, here 0."""
+    """Triton has no code for a buffer atomic that other GPUs see, but for one by pointers, which leaves open what was there where
+    the mask is false."""
     builder, value = emitter.builder, emitter.operand(op, "value")
     pointers = builder.create_addptr(builder.create_splat(_tile(emitter, op, op.base.type), emitter.of(op.base)),
                                      emitter.operand(op, "at"))
