@@ -11,7 +11,7 @@ from ..families import gemm, pipes, segment, start, stream
 from ..maker import Limits, Maker
 from . import CHIPS, family, onto_a_chip
 
-BUFFERS = {"buffers": 1.5, "scheduling": 0.4}
+BUFFERS = {"buffers": 1.5, "scheduling": 0.4, "laid_out": 0.2}
 
 
 def begin(draws: Draws, limits: Limits, grids=((1,), (2,), (3,)), chips=CHIPS) -> tuple[Maker, tuple[int, ...]]:
@@ -43,7 +43,8 @@ def moved(draws: Draws):
 def buffers(draws: Draws):
     """Words that take a base and 32-bit offsets, beside those that every chip has; in loops and branches, by one task or more."""
     limits = Limits(
-        {"buffers": 8, "scheduling": 1, "tiles": 3, "sums": 1, "shapes": 1, "shared": 1, "stores": 1, "carries": 0.5},
+        {"buffers": 8, "scheduling": 1, "laid_out": 0.5, "tiles": 3, "sums": 1, "shapes": 1, "shared": 1, "stores": 1,
+         "carries": 0.5},
         statements=(2, 7),
         depth=2,
         flavour="tlx",
