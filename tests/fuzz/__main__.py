@@ -25,7 +25,7 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--family",
         choices=[*everything(), *GROUPS, WORLDS],
-        help="blackwell: all that are for sm_100a; amd: for gfx1250; worlds: programs on several GPUs; edges: all at the edges; "
+        help="blackwell: all that are for sm_100a; amd: for AMD's chips; worlds: programs on several GPUs; edges: all at the edges; "
         "all: the usual ones, the edges and worlds",
     )
     parser.add_argument("--chip", help="hold each program against that chip instead of its own; what the chip has not is skipped")
