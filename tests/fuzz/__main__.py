@@ -25,10 +25,10 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--family",
         choices=[*everything(), *GROUPS, WORLDS],
-        help="blackwell: all that are for sm_100a; amd: for AMD's chips; worlds: programs on several GPUs; edges: all at the edges; "
-        "all: the usual ones, the edges and worlds",
+        help="blackwell: all that are for sm_100a; amd: for AMD's chips; worlds: programs on several GPUs; edges: all at the "
+        "edges; all: the usual ones, the edges and worlds",
     )
-    parser.add_argument("--chip", help="hold each program against that chip instead of its own; what the chip has not is skipped")
+    parser.add_argument("--chip", help="hold each program against that chip, not its own; what the chip lacks is skipped")
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")
     parser.add_argument(
         "--mutants", action="store_true", help="take one synchronising line out of each program instead"
