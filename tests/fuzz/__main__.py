@@ -11,8 +11,6 @@ from . import rows
 from .families import GROUPS, WORLDS, chosen, everything
 from .workers import Died, cores, run_all
 
-STAGES = ("sim", "check", "text", "compile", "gpu")
-
 
 def parsed(arguments=None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
@@ -27,9 +25,10 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--family",
         choices=[*everything(), *GROUPS, WORLDS],
-        help="blackwell: all that are for sm_100a; amd: for gfx1250; worlds: programs on several GPUs; edges: all at the edges; "
-        "all: the usual ones, the edges and worlds",
+        help="blackwell: all that are for sm_100a; amd: for AMD's chips; worlds: programs on several GPUs; edges: all at the "
+        "edges; all: the usual ones, the edges and worlds",
     )
+    parser.add_argument("--chip", help="hold each program against that chip, not its own; what the chip lacks is skipped")
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")
     parser.add_argument(
         "--mutants", action="store_true", help="take one synchronising line out of each program instead"
@@ -53,7 +52,7 @@ def main(arguments=None) -> int:
     found, failures = collections.Counter(), []
     seconds: dict[str, float] = collections.defaultdict(float)
     programs = collections.Counter()
-    given = {"stages": stages, "family": options.family}
+    given = {"stages": stages, "family": options.family, "chip": options.chip}
     workers = options.jobs or cores()
     for seed, result in run_all(
         range(options.first, options.first + options.count),

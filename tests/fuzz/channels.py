@@ -267,7 +267,7 @@ def choose(make: Maker, step: Step, loops, conditions: int, writer, readers, pip
             and value.size >= 256 * writer.warps
         ):
             fills.append("cp")
-        if not pipes and len(value.shape) == 1 and value.bytes % 16 == 0:
+        if not pipes and not make.amd and len(value.shape) == 1 and value.bytes % 16 == 0:
             fills.append("bulk")
     fill = draws.pick(fills)
     closed = all(loop.plain and loop.trips for loop in loops) and not conditions and not make.claims

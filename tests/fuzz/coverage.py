@@ -41,7 +41,6 @@ _CLC = "clc_producer and clc_consumer, which programs hold, are made of it; test
 _GPUS = "programs of the fuzzer run on one GPU; tests/check/test_truth_tables_gpus.py and tests/words/test_world_words.py have it"
 _MULTIMEM = "memory of several GPUs at once; tests/words/test_multimem.py and its truth tables have it"
 _LOCAL = "the family locals holds them (edges/locals.py), and tests/tle/test_dsa_*.py; it is not among the seeds that are looked at"
-_BUFFERS = "of AMD's chips, for which only programs of the data mover are made; tests/words/test_buffer_words.py has it"
 NOT_HERE = {
     **dict.fromkeys(("tlx.peer_pointer", "tlx.signal", "tlx.wait_signal", "tlx.world_barrier", "tlx.world_rank", "tlx.world_size",
                      "tle.bind_mesh: shard_id, several GPUs", "tle.bind_mesh: remote, several GPUs",
@@ -55,7 +54,6 @@ NOT_HERE = {
     "tlx.dot_scaled": "tl.dot_scaled, which programs hold; tests/words/test_dot_scaled.py has the word",
     **dict.fromkeys(("tlx._alloc_clc_responses", "tlx._clc_issue", "tlx._clc_query"), _CLC),
     "tlx.async_dot_scaled, two_ctas": "as the op tcgen05_mma_pair_scaled, below",
-    "tlx.rematerialized_range": "tl.arange, of which programs are full; tests/words/test_scheduling.py has the word",
     "tlx.warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
     **dict.fromkeys(("tle.dsa.alloc, dsa.copy, dsa.add", "tle.dsa.to_tensor, dsa.to_buffer", "tle.dsa.subview, dsa.local_ptr",
                      "tle.dsa.extract_slice, dsa.insert_slice, dsa.extract_element", "tle.dsa.pipeline, dsa.hint",
@@ -72,10 +70,6 @@ OPS_NOT_HERE = {
     **dict.fromkeys(("dsa_load", "dsa_fetch", "dsa_store", "dsa_move", "dsa_to_tensor", "dsa_to_buffer", "dsa_binary",
                      "dsa_subview", "dsa_extract_slice", "dsa_insert_slice", "dsa_extract_element", "local_free"),
                     _LOCAL),
-    **dict.fromkeys(("stage_start", "stage_end", "halves_part", "halves_meet", "sched_barrier", "uniform"),
-                    "AMD's alone; tests/words/test_warp_stages.py and test_scheduling.py have them"),
-    **dict.fromkeys(("buffer_load", "buffer_store", "buffer_atomic_add", "buffer_load_to_local"), _BUFFERS),
-    "distinct_range": "as rematerialized_range, whose op it is",
     "barrier_test": "as barrier_try_wait, whose op it is",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     **dict.fromkeys(("raw_address", "raw_arrives", "raw_barrier", "raw_call", "raw_loads", "raw_reads", "raw_stores", "raw_writes"),
@@ -115,9 +109,9 @@ def _rows(page: str, chip: str) -> list[str]:
 
 
 def words() -> dict[str, str]:
-    """Each word that works on sm_90a or sm_100a, and a pattern that finds it in a source."""
+    """Each word that works on sm_90a, sm_100a, gfx950 or gfx1250, and a pattern that finds it in a source."""
     found = {}
-    for row in dict.fromkeys((*_rows("tlx.md", "sm_90a"), *_rows("tlx.md", "sm_100a"))):
+    for row in dict.fromkeys(row for chip in ("sm_90a", "sm_100a", "gfx950", "gfx1250") for row in _rows("tlx.md", chip)):
         name = re.match(r"`(\w+)", row)[1]
         if "`, " in row:
             label = f"{name}, {row.split('`, ')[1]}"

@@ -245,10 +245,11 @@ def carried_block(make: Maker) -> None:
 
 
 @family(3)
-def stream(draws: Draws):
-    """Tasks of TLX with rings between them, out of any sequential program; some have a second region after the first."""
-    limits = Limits(STREAM, flavour="tlx", trips=(0, 8), shape_count=3)
-    make, grid = start(draws, limits)
+def stream(draws: Draws, begin: Callable = start, more: dict[str, float] | None = None):
+    """Tasks of TLX with rings between them, out of any sequential program; some have a second region after the first. `begin` makes
+    the maker, `more` are further groups of words."""
+    limits = Limits({**STREAM, **(more or {})}, flavour="tlx", trips=(0, 8), shape_count=3)
+    make, grid = begin(draws, limits)
     segments = [segment(make, lambda: carried_block(make))]
     if draws.chance(25):
         segments.append(segment(make, lambda: block(make, 1, (1, 2))))
@@ -257,23 +258,24 @@ def stream(draws: Draws):
 
 
 @family(2)
-def pipes(draws: Draws):
-    """Partitions of TLE with pipes between them."""
+def pipes(draws: Draws, begin: Callable = start, more: dict[str, float] | None = None):
+    """Partitions of TLE with pipes between them; `begin` and `more` as of `stream`."""
     words = {name: weight for name, weight in STREAM.items() if name not in ("aliases",)}
     limits = Limits(
-        {**words, "pointers": 3},
+        {**words, "pointers": 3, **(more or {})},
         flavour="tle",
         trips=(0, 8),
         shape_count=3,
         loops=("for", "for", "while", "step", "static"),
     )
-    make, grid = start(draws, limits)
+    make, grid = begin(draws, limits)
     return make, grid, [segment(make, lambda: carried_block(make))], draws.integer(2, 4), True
 
 
 @family(2)
-def gemm(draws: Draws):
-    """Products in a loop, spread over tasks: operands through rings into asynchronous dots, or into registers."""
+def gemm(draws: Draws, begin: Callable = start):
+    """Products in a loop, spread over tasks: operands through rings into asynchronous dots, or into registers. `begin` as of
+    `stream`."""
     m, n, k = draws.pick([64, 128]), draws.pick([32, 64, 16, 128]), draws.pick([32, 64, 16])
     limits = Limits(
         {"tiles": 3, "carries": 2, "dots": 1, "stores": 1, "shared": 1, "barriers": 0.5},
@@ -282,7 +284,7 @@ def gemm(draws: Draws):
         shape_count=3,
         trips=(1, 6),
     )
-    make, grid = start(draws, limits, grids=((1,), (2,)))
+    make, grid = begin(draws, limits, grids=((1,), (2,)))
 
     def fill_segment():
         element = draws.pick(["f16", "bf16"])

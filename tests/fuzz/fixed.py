@@ -1,6 +1,6 @@
 """The seeds of the programs that `make test` runs: few and small, of all families, with every word and every op between them.
 
-Chosen by `python -m tests.fuzz.coverage 640`, those for sm_100a by `.. 150 blackwell` and those for AMD's chips by `.. 60 amd`, to
+Chosen by `python -m tests.fuzz.coverage 640`, those for sm_100a by `.. 150 blackwell` and those for AMD's chips by `.. 170 amd`, to
 be chosen anew when the grammar changes: a seed is then another program.
 """
 
@@ -49,7 +49,7 @@ SEEDS = (
 )
 
 BLACKWELL_SEEDS = (0, 25, 43, 45, 46, 64, 73, 91, 109)
-AMD_SEEDS = (5, 43)
+AMD_SEEDS = (11, 14, 15, 18, 30, 31, 39, 45, 49, 53, 165)
 PROGRAMS = (
     *((seed, None) for seed in SEEDS),
     *((seed, "blackwell") for seed in BLACKWELL_SEEDS),

@@ -14,7 +14,7 @@ import os
 import tempfile
 import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ml_dtypes
@@ -26,6 +26,7 @@ from .tree import Argument, Program
 
 NUMPY = {name: eval(one.reading, {"np": np, "ml_dtypes": ml_dtypes}) for name, one in ELEMENTS.items()}
 PRELUDE = Path(__file__).with_name("prelude.py").read_text()
+STAGES = ("sim", "check", "text", "compile", "gpu")
 TARGETS = ("sm_90a", "sm_100a", "gfx942", "gfx950")
 _SIMULATED_SEEDS, _LAUNCHES = 2, 3
 
@@ -275,17 +276,32 @@ def to_device(torch, array: np.ndarray):
 
 
 ELSEWHERE = ("refused TargetError", "refused NotYet", "refused NotImplementedError")
+TOO_MANY = ("refused TooManyWarps", "alarm TooManyWarps")      # for a chip that the generator did not count warps for
 # The generator counts the bytes of buffers and the warps; how much scratch and how many registers the compiled kernel takes
 # besides, no reading of the program tells. Pipelines for tensor memory do not count their columns.
 TOO_LARGE = ("refused OutOfSharedMemory", "refused TooFewRegisters", "refused OutOfTensorMemory", "alarm OutOfSharedMemory",
              "alarm OutOfTensorMemory")
 
 
+def borrowed(program: Program, chip: str) -> Program:
+    """The program for a chip that its generator did not ask: what that one has not is skipped."""
+    skips = dict(program.skips)
+    if chip.startswith("gfx") and "gfx" in skips:
+        skips |= dict.fromkeys(STAGES, skips["gfx"])
+    return replace(program, chip=chip, skips=skips, foreign=True)
+
+
 def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[Outcome]:
     """The outcomes of a stage; "compile" is one for each chip, and a chip that has not the words is no failure, but for the
-    program's own."""
-    if stage in program.skips:
-        return [Outcome(stage, "skipped", program.skips[stage])]
+    program's own. A chip that was not asked may lack them in any stage."""
+    outcomes = _run_stage(program, stage, folder, want, kernel)
+    left_out = (*ELSEWHERE, *TOO_MANY, *TOO_LARGE) if program.foreign else ()
+    return [Outcome(one.stage, "skipped", one.detail) if one.kind in left_out else one for one in outcomes]
+
+
+def _run_stage(program: Program, stage: str, folder, want, kernel) -> list[Outcome]:
+    if (name := stage if stage in program.skips else stage.partition(" ")[0]) in program.skips:
+        return [Outcome(stage, "skipped", program.skips[name])]
     if stage == "gpu":
         return [unless_too_large(guarded("gpu", lambda: on_gpu(program, kernel, want)))]
     if stage == "sim":
@@ -300,8 +316,8 @@ def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[O
     outcomes = []
     for chip in chips:
         name = f"compile {chip}"
-        if name in program.skips:
-            outcomes.append(Outcome(name, "skipped", program.skips[name]))
+        if (why := program.skips.get(name) or chip.startswith("gfx") and program.skips.get("gfx")):
+            outcomes.append(Outcome(name, "skipped", why))
             continue
         one = guarded(name, lambda: compiled(program, load(program, folder), chip))
         one = Outcome(name, "skipped", one.detail) if chip != program.chip and one.kind in ELSEWHERE else one

@@ -16,6 +16,7 @@ from .elements import ELEMENTS
 from .tree import Argument, Branch, Line, Load, Loop, Step, Value
 
 SHARED_LIMIT = 150_000  # bytes of buffers; below the chip's 232448, since conversions take scratch
+SHARED_LIMITS = {"gfx942": 40_000, "gfx950": 100_000}  # of 65536 and 163840
 TENSOR_COLUMNS = 512
 ARITHMETIC = ("i32", "f32", "f16", "bf16", "i16", "i64", "i8", "u8", "u32")
 
@@ -74,6 +75,11 @@ class Maker:
     def __post_init__(self):
         count = self.draws.integer(1, self.limits.shape_count)
         self.shapes = [self.draws.pick(self.limits.shapes) for _ in range(count)]
+
+    @property
+    def amd(self) -> bool:
+        """True for a chip of AMD's."""
+        return self.chip.startswith("gfx")
 
     # ---- names and arguments ---------------------------------------------------------------------------------------------
 
@@ -275,7 +281,7 @@ class Maker:
 
     def shared(self, size: int) -> bool:
         """Take so many bytes of shared memory, if they are there."""
-        if self.shared_bytes + size > SHARED_LIMIT:
+        if self.shared_bytes + size > SHARED_LIMITS.get(self.chip, SHARED_LIMIT):
             return False
         self.shared_bytes += -(-size // 128) * 128
         return True

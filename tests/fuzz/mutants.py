@@ -152,6 +152,9 @@ LEFT_ALONE = {
     "grid meeting of one's own tile": "a program that reads its own tile needs no other",
 }
 
+# Of TMA, for which AMD's chips have copies by pointers, which begin anywhere and are over where they stand.
+OF_TMA = {"corner of a load", "corner of a store", "wait of a store"}
+
 
 def _returning(program: Program) -> set[str]:
     """Channels whose readers tell the channel's sender something in another way than by giving back its slots."""
@@ -199,9 +202,11 @@ def mutants(program: Program, counts: dict[str, int]) -> list[Mutant]:
     found = []
     for number, mark in program.marks:
         facts, used = dict(mark.facts), counts.get(mark.channel, 0)
-        if _left_alone(mark, facts, roles, program.kernel):
+        if program.chip.startswith("gfx") and mark.role in OF_TMA or _left_alone(mark, facts, roles, program.kernel):
             continue
         for rule in ROLES.get(mark.role, ()):
+            if program.chip.startswith("gfx") and (mark.role, rule.change) == ("wait of bytes", "drop"):
+                continue  # the task has waited for its own copy
             if mark.role == "wait of a dot" and rule.change == "weaken" and roles[mark.role] > 1:
                 continue
             least = facts.get("slots", 1) + 1 if rule.least == "slots" else rule.least

@@ -61,6 +61,7 @@ def plan(make: Maker, nodes, count: int, pipes: bool, default: int = 0) -> Plan 
     """Assign steps to `count` tasks, or None if the tiles between them find no room. `default`: the warps of the default task, if
     they are settled."""
     steps = list(walk(nodes))
+    count = min(count, 1 + (warps_of(make) - default) // 4)
     owner = _owners(make, [step for step, _, _ in steps], count)
     used = sorted(set(owner.values()))
     names = {old: new for new, old in enumerate(used)}
@@ -125,9 +126,14 @@ def _owners(make: Maker, steps: list[Step], count: int) -> dict[int, int]:
     return owner
 
 
+def warps_of(make: Maker) -> int:
+    """How many warps all tasks together may have; more than so many AMD's chips of 64 lanes do not run."""
+    return 16 if make.amd else 24
+
+
 def _warps(make: Maker, tasks: list[Task], steps: list[Step], owner: dict[int, int], pipes: bool, default: int) -> None:
     """Warps, replicas and registers of each task."""
-    draws, left = make.draws, 24
+    draws, left = make.draws, warps_of(make)
     for task in tasks:
         mine = [step for step in steps if owner[step.number] == task.index]
         allowed = [

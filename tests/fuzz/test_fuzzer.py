@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from tests.fuzz.amd import AMD
 from tests.fuzz.blackwell import BLACKWELL
 from tests.fuzz.draws import Draws
 from tests.fuzz.families import FAMILIES, program_of
-from tests.fuzz.launch import load, reference, run_program, run_stage
+from tests.fuzz.launch import borrowed, load, reference, run_program, run_stage
 from tests.fuzz.mutants import LEFT_ALONE, ROLES, mutants
 from tests.fuzz.reproduction import written
 from tests.fuzz.shrink import Failure, shrunk
@@ -141,6 +142,29 @@ def test_only_what_compiling_finds_too_large_is_skipped(error, kind, monkeypatch
     assert [(one.kind, "planted" in one.detail) for one in outcomes] == [(kind, True)]
 
 
+# ---- other chips ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed, family, kinds", [
+    (2, "halves", {"skipped"}),             # words of AMD's
+    (0, "rates", {"ok"}),
+    (96, "boxes", {"skipped"}),             # a store whose end another vendor's chips write otherwise
+])
+def test_a_chip_that_the_generator_did_not_ask(seed, family, kinds, tmp_path):
+    """What it lacks is skipped; the program's own chip may lack nothing."""
+    other = "sm_90a" if family == "halves" else "gfx942"
+    program = borrowed(program_of(seed, family)[0], other)
+    outcomes = run_program(program, ("sim", "check"), tmp_path)
+    assert program.chip == other and {one.kind for one in outcomes} == kinds
+    if family == "halves":
+        assert run_program(replace(program, foreign=False), ("sim", ), tmp_path)[0].kind == "refused TargetError"
+
+
+def test_the_command_for_another_chip(capsys):
+    assert main(["0", "2", "--family", "rates", "--chip", "gfx950", "--stages", "sim", "--jobs", "1"]) == 0
+    assert "sim: ok 2" in capsys.readouterr().out
+
+
 # ---- workers -------------------------------------------------------------------------------------------------------------
 
 
@@ -176,11 +200,11 @@ def test_every_mark_has_a_rule():
     assert marks <= rules and set(ROLES) <= marks
 
 
-@pytest.mark.parametrize("family", ["stream", "pipes", "gemm", "cluster", "mesh", "tensor", "accumulators", "pairs", "moved"])
+@pytest.mark.parametrize("family", ["stream", "pipes", "gemm", "cluster", "mesh", "tensor", "accumulators", "pairs", *AMD])
 def test_mutants_are_noticed(family, tmp_path):
     from tests.fuzz.mutants import judged
 
-    seeds = range(1 if family in BLACKWELL else 3)
+    seeds = range(1 if family in BLACKWELL or family == "multiplied" else 3)
     results = [one for seed in seeds for one in judged(seed, 2, family, str(tmp_path))["mutants"]]
     assert results and [one for one in results if one["verdict"] not in ("found", "refused")] == []
 

@@ -11,7 +11,7 @@ from tests.fuzz.fixed import PROGRAMS, SEEDS
 from tests.fuzz.launch import checked, guarded, load, reference, run_stage, shared, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")      # programs use words that Triton will drop
-AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 640, and 150 blackwell)"
+AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 640, 150 blackwell, 170 amd)"
 
 
 @pytest.mark.parametrize("seed, only", PROGRAMS)
@@ -40,8 +40,8 @@ def test_on_the_gpu(seed, tmp_path):
 
 
 def test_every_word_is_reached():
-    """By the first 400 seeds and 150 of those for sm_100a; and the fixed set alone, too."""
-    first = (*((seed, None) for seed in range(400)), *((seed, "blackwell") for seed in range(150)))
+    """By the first 400 seeds, 150 of those for sm_100a and 150 of those for AMD's chips; and the fixed set alone, too."""
+    first = (*((seed, None) for seed in range(400)), *((seed, group) for group in ("blackwell", "amd") for seed in range(150)))
     assert missing(program_of(*one)[0].kernel for one in first) == []
     fixed = [program_of(*one)[0] for one in PROGRAMS]
     assert missing(one.kernel for one in fixed) == [], AGAIN

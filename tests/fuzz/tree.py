@@ -152,7 +152,7 @@ class Break:
 @dataclass(frozen=True)
 class Program:
     """All that a run needs: the kernel's source, the numpy source of its meaning, arguments, grid, launch keywords. `skips` names
-    the stages that cannot be and why; `words` are the tags that its generator gave it."""
+    the stages that cannot be and why, "gfx" all of AMD's chips; `words` are the tags that its generator gave it."""
 
     family: str
     seed: int
@@ -168,6 +168,7 @@ class Program:
     marks: tuple[tuple[int, Mark], ...] = ()  # line of the kernel source -> its mark
     chip: str = "sm_90a"  # whose rules the simulator and the checker hold it against
     breaks: tuple[Break, ...] = ()  # changes that make it wrong, besides those of its marks
+    foreign: bool = False  # the chip is not one that its generator asked: it may lack words
 
     @property
     def launched(self) -> tuple[int, ...]:

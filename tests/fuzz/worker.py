@@ -32,8 +32,11 @@ def _prepare() -> str:
     return _STATE["cache"]
 
 
-def run_seed(seed: int, stages: tuple[str, ...], family: str | None = None, record=None) -> dict[str, Any]:
-    """The outcomes of one program. A CUDA error ends the process after the answer, since the context is lost."""
+def run_seed(
+    seed: int, stages: tuple[str, ...], family: str | None = None, record=None, chip: str | None = None
+) -> dict[str, Any]:
+    """The outcomes of one program, for its own chip or for `chip`. A CUDA error ends the process after the answer, since the
+    context is lost."""
     began = time.time()
     folder = _prepare()
     family, stages = chosen(seed, family), due(stages, seed)
@@ -52,9 +55,10 @@ def run_seed(seed: int, stages: tuple[str, ...], family: str | None = None, reco
                 result["outcomes"] = judged(seed, stages)
             else:
                 from .families import program_of
-                from .launch import run_program
+                from .launch import borrowed, run_program
 
                 program, _ = program_of(seed, family, record)
+                program = borrowed(program, chip) if chip else program
                 result["outcomes"] = [(one.stage, one.kind, one.detail) for one in run_program(program, stages, folder)]
         except Exception:
             result["outcomes"] = [("generate", "broken", traceback.format_exc()[-900:])]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 import mimw
 import mimw.tlx as tlx
@@ -140,6 +141,14 @@ def in_assembly(x, y, WORD: tl.constexpr):
                                                pack=2))
 
 
+@mimw.jit
+def of_a_library(x, y, WORD: tl.constexpr):
+    at = tl.arange(0, 32)
+    tl.store(y + at, libdevice.tanh(tl.load(x + at)))
+    if WORD:
+        tlx.size_of(tl.float32)
+
+
 ROWS = {      # kernel, type of x, type of y, its constant, the targets without a binary, a part of what is said
     "added": (added, FP8, FP8, False, EVERY, "no arithmetic"),
     "added beside a word": (added, FP8, FP8, True, EVERY, "no arithmetic"),
@@ -160,6 +169,7 @@ ROWS = {      # kernel, type of x, type of y, its constant, the targets without 
     "reduced by a while": (combined, FP32, FP32, 0, EVERY, "has a loop"),
     "scanned by a for": (combined, FP32, FP32, 1, EVERY, "has a loop"),
     "reduced by an if": (combined, FP32, FP32, 2, set(), ""),
+    "a function of a library": (of_a_library, FP32, FP32, True, set(), ""),
     "PTX": (in_assembly, np.float16, np.float16, 0, AMD, "is PTX"),
     "summed as fp16": (summed_as, np.float16, FP32, tl.float16, set(), ""),
     "scaled fp16": (scaled, np.uint8, FP32, 128, {"sm_100a"}, "multiplies no more than 8 bits"),

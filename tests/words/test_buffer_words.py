@@ -31,9 +31,9 @@ def picked(x, where, y, SIZE: tl.constexpr, RUN: tl.constexpr):
 
 
 @mimw.jit
-def added(x, y, old, n, SIZE: tl.constexpr, RUN: tl.constexpr = 1, SEM: tl.constexpr = None):
+def added(x, y, old, n, SIZE: tl.constexpr, RUN: tl.constexpr = 1, SEM: tl.constexpr = None, SCOPE: tl.constexpr = None):
     at = tl.arange(0, SIZE)
-    before = tlx.buffer_atomic_add(y, at, tl.load(x + at), mask=at < n, sem=SEM, contiguity=RUN)
+    before = tlx.buffer_atomic_add(y, at, tl.load(x + at), mask=at < n, sem=SEM, scope=SCOPE, contiguity=RUN)
     tlx.buffer_store(before, old, at)
 
 
@@ -283,6 +283,16 @@ def test_a_mask_that_is_false_throughout(target, element):
     text = code(added_for_all, target, {"y": f"*{element}", "old": f"*{element}", "n": "i32"}, {"SCOPE": None, "MASK": "none"},
                 by=compile_kernel)
     assert count("buffer_atomic_", text)
+
+
+@pytest.mark.parametrize("target", CDNA)
+@pytest.mark.parametrize("element, instruction", [("i32", "add"), ("i64", "add_x2"), ("fp32", "cmpswap"), ("fp16", "cmpswap")])
+def test_atomics_that_other_gpus_see(target, element, instruction):
+    """They go past this GPU's caches (sc1), by pointers; a masked element has no address, and 0 for what was there."""
+    signature = {"x": f"*{element}", "y": f"*{element}", "old": f"*{element}", "n": "i32"}
+    text = code(added, target, signature, {"SIZE": 512, "RUN": 2, "SCOPE": "sys"})
+    assert count(f"global_atomic_{instruction} .* sc0 sc1$", text) and count("buffer_wbl2 sc0 sc1", text)
+    assert "buffer_inv sc0 sc1" in text and not count("buffer_atomic", text)
 
 
 @pytest.mark.parametrize("divisible", [True, False])

@@ -11,22 +11,11 @@ from math import prod
 
 from ..draws import Draws
 from ..elements import ELEMENTS
-from ..tree import Program
 from . import family
 from .sketch import Sketch
 
 SHAPES = ((37,), (50,), (1,), (64,), (5, 20), (3, 7), (8, 16), (2, 3, 10), (100,))
 ARITHMETIC = {"add": "{0} + {1}", "sub": "{0} - {1}", "max": "np.maximum({0}, {1})", "min": "np.minimum({0}, {1})"}
-
-
-class Local(Sketch):
-    """A sketch whose program may be for the chip with these memories."""
-
-    chip = "sm_90a"
-
-    def __call__(self, name: str, seed: int) -> Program:
-        made = super().__call__(name, seed)
-        return Program(**{**made.__dict__, "chip": self.chip})
 
 
 def rounded(extent: int) -> int:
@@ -46,7 +35,7 @@ def pointers(shape) -> str:
 @family(2)
 def locals(draws: Draws):
     """Two or three buffers of one shape, two to six statements, all buffers out at the end."""
-    s = Local(draws, grid=(draws.integer(1, 2),))
+    s = Sketch(draws, grid=(draws.integer(1, 2),))
     if draws.chance(25):
         s.chip = "ascend_910b"
         s.skips["gpu"] = "no chip with local memories is at hand"

@@ -24,13 +24,14 @@ from ..tree import Argument, Break, Program
 
 @dataclass
 class Sketch:
-    """`cluster`: CTAs of a cluster; `meshed`: a mesh of the kernel's makes it. Texts are dedented, and stand as deep as the
-    blocks that are open."""
+    """`cluster`: CTAs of a cluster; `meshed`: a mesh of the kernel's makes it; `chip`: whose rules hold. Texts are dedented, and
+    stand as deep as the blocks that are open."""
 
     draws: Draws
     grid: tuple[int, ...] = (1,)
     cluster: int = 1
     meshed: bool = False
+    chip: str = "sm_90a"
     warps: tuple[int, ...] = (4, 8, 2, 1)
     arguments: dict[str, Argument] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
@@ -189,6 +190,7 @@ class Sketch:
             self.cluster,
             self.meshed,
             skips=dict(self.skips),
+            chip=self.chip,
             breaks=tuple(deepened(one, kernel) for one in self.breaks),
         )
 

@@ -48,5 +48,7 @@ def load_all() -> None:
         "products",
         "rows",
         "mover",
+        "buffers",
+        "scheduling",
     ):
         import_module(f".{name}", __package__)

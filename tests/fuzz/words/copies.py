@@ -8,6 +8,8 @@ from ..tree import Line, Mark, Value
 from . import word
 from .tiles import SMALL, input_array, numbers, offsets
 
+WITHOUT_PREFETCH = ("gfx942", "gfx950")
+
 
 def store_by_copy(
     make: Maker, way: str, value: Value, array: str, at: str, pointer: str, index: str, reading: str
@@ -103,7 +105,7 @@ def bulk(make: Maker):
     element = make.draws.pick(["f32", "i32", "f16", "i8"])
     shape = make.shape(1)
     size = shape[0] * ELEMENTS[element].bytes
-    if size % 16 or not make.shared(size):
+    if make.amd or size % 16 or not make.shared(size):
         return False
     array, (buffer, bars) = input_array(make, element, shape), one_shot(make, shape, element)
     phase, counted = round_of(make, bars)
@@ -141,7 +143,7 @@ def tma_in(make: Maker):
     full, draws, before = make.arguments[array].shape, make.draws, []
     at = f"[{make.instance()} * {shape[0]}, 0]" if len(shape) == 2 else f"[{make.instance()} * {shape[0]}]"
     strides = f"[{full[1]}, 1]" if len(shape) == 2 else "[1]"
-    way = draws.pick(["host", "kernel", "slot"])
+    way = draws.pick(["host", "kernel", *([] if make.amd else ["slot"])])
     if way == "host":
         descriptor = make.descriptor(array, shape)
         if draws.chance(25):
@@ -253,6 +255,8 @@ def reductions_out(make: Maker):
 
 @word("copies", 1)
 def prefetches(make: Maker):
+    if make.chip in WITHOUT_PREFETCH:
+        return False
     array, shape = input_array(make, "f32", (64,)), (64,)
     level = make.draws.pick(["", ", level='L1'", ", mask=tl.arange(0, 64) < 9"])
     make.step([f"tlx.prefetch({array} + {make.instance()} * 64 + {offsets(shape)}{level})"], ["pass"])

@@ -30,10 +30,10 @@ def output(make: Maker, value: Value, tolerance: float = 0.0, ways: tuple[str, .
     ways = ways or (("plain", "masked") if make.limits.portable else ())
     rows = make.instances() * shape[0]
     size = (rows, shape[1]) if len(shape) == 2 else (rows,)
-    way = draws.pick(
-        list(ways) or ["plain", "masked", "policy", "descriptor", "made", "tma", "bulk", "copy"],
-        None if ways else [8, 2, 1, 2, 1, 2, 1, 0.7],
-    )
+    weights = {"plain": 8, "masked": 2, "policy": 1, "descriptor": 2, "made": 1, "tma": 2, "bulk": 1, "copy": 0.7}
+    if make.amd:
+        del weights["bulk"]
+    way = draws.pick(list(ways) or list(weights), None if ways else list(weights.values()))
     wide = shape[-1] * ELEMENTS[value.element].bytes >= 16 and value.size <= 16384 and max(shape) <= 256
     if way in ("descriptor", "made", "tma", "copy") and not wide or way == "bulk" and value.bytes % 16:
         way = "plain"

@@ -97,7 +97,7 @@ def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, 
                KernelError for a mask that is seen to cut a pair, BufferMisuse from the simulator for one that does in a run;
                TargetError on gfx1250, and for bf16 on gfx942
     lowers to: amdg.buffer_atomic_rmw; buffer_atomic_add, _add_f32, _add_f64, _pk_add_f16, _pk_add_bf16, and for what `sem` orders
-               buffer_wbl2 and buffer_inv; for "sys" tt.atomic_rmw, global_atomic_add or global_atomic_cmpswap
+               buffer_wbl2 and buffer_inv; with scope "sys" global_atomic_add and, of floats, global_atomic_cmpswap
     example:   before = tlx.buffer_atomic_add(x_ptr, offsets, value, mask=offsets < n)
     """
     _check(ptr, offsets, mask, contiguity=contiguity)

@@ -94,12 +94,29 @@ def buffer_atomic_add(emitter: Emitter, op: Op):
     if emitter.trial and op.contiguity == 1:
         return builder.create_atomic_rmw(kind, emitter.operand(op, "pointer"), value, mask, op.order, op.scope)
     if op.scope == mlir.MEM_SYNC_SCOPE.SYSTEM:
-        return _of_the_system(emitter, op, kind)
+        return _added_by_pointers(emitter, op, kind)
     if op.value.type.element.bytes == 2:
         base, offsets, mask = _of_pairs(emitter, op)
     else:
         base, offsets = _promised(emitter, op) if op.contiguity > 1 else _place(emitter, op)
     return builder.create_buffer_atomic_rmw(kind, base, offsets, value, op.order, op.scope, mask)
+
+
+def _added_by_pointers(emitter: Emitter, op: Op, kind):
+    """Triton has no code for a buffer atomic that other GPUs see, but for one by pointers, which leaves open what was there where
+    the mask is false."""
+    builder, value = emitter.builder, emitter.operand(op, "value")
+    pointers = builder.create_addptr(builder.create_splat(_tile(emitter, op, op.base.type), emitter.of(op.base)),
+                                     emitter.operand(op, "at"))
+    mask = _optional(emitter, op, "mask")
+    before = builder.create_atomic_rmw(kind, pointers, value, mask, op.order, op.scope)
+    if op.value.type.element.bytes == 2 and op.order == mlir.MEM_SEMANTIC.ACQUIRE_RELEASE:
+        # Triton makes the first atomic of a thread a release and the last one an acquire, and of a single pair it is the first.
+        builder.create_threadwise_inline_asm("s_waitcnt vmcnt(0)\nbuffer_inv sc0 sc1", "~{memory}", [], [], False)
+    if op.mask is None:
+        return before
+    zeros = builder.create_splat(emitter.mlir_type(op.result), scalar_constant(builder, 0, op.result.type.element))
+    return builder.create_select(mask, before, zeros)
 
 
 def _of_pairs(emitter: Emitter, op: Op) -> tuple:
@@ -120,16 +137,6 @@ def _of_pairs(emitter: Emitter, op: Op) -> tuple:
     base = builder.create_int_to_ptr(same, emitter.types.element(op.base.type))
     base.set_attr("tt.divisibility", mlir.make_attr([2 * _PAIR], base.get_context()))
     return base, pairs, mlir.value()
-
-
-def _of_the_system(emitter: Emitter, op: Op, kind):
-    """An atomic through pointers: Triton's one with a base has no order that CPUs and other GPUs see."""
-    builder, mask = emitter.builder, _optional(emitter, op, "mask")
-    found = builder.create_atomic_rmw(kind, emitter.operand(op, "pointer"), emitter.operand(op, "value"), mask, op.order, op.scope)
-    if op.mask is None:
-        return found
-    zeros = builder.create_splat(emitter.mlir_type(op.result), scalar_constant(builder, 0, op.result.type.element))
-    return builder.create_select(mask, found, zeros)
 
 
 @emits("buffer_load_to_local")
