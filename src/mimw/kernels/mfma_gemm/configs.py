@@ -1,0 +1,103 @@
+"""Which configuration for which problem, and what a launch is given of it.
+
+Input: a chip, M, N and the bytes of an input element. Output: a `Configuration`, which gives the kernel's constants. For example:
+
+    chosen = configuration("gfx950", 4096, 4096, 2)     Configuration("ping-pong", 256, 256, 64)
+    chosen.form_for("gfx950", (4096, 4096, 4096), 2, True, (4096, 4096, 4096))      Form(BM=256, BN=256, ...)
+
+Nothing here was measured: what each was compiled to is in tests/kernels/test_mfma_gemm_code.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from .kernel import Form
+from .layouts import in_lds, of_operand, of_sums
+from .operands import Held
+
+FORMS = "ping-pong", "interleave"
+WAVES = {"ping-pong": (2, 4), "interleave": (2, 2)}
+XCDS = {"gfx942": 8, "gfx950": 8, "gfx1250": 1}
+UNITS = {"gfx942": 304, "gfx950": 256, "gfx1250": 256}
+PIECE_BYTES = 16        # of a lane's copy
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Tiles of bm x bn in bands of `group_m`, bk of K at a time in `stages` slots, products by instructions of `side` rows.
+
+    ping-pong     eight waves, of which one half multiplies while the other reads and copies (ping_pong.py)
+    interleave    four waves with 512 registers each (interleave.py); an even number of stages
+    """
+
+    form: str = "ping-pong"
+    bm: int = 256
+    bn: int = 256
+    bk: int = 64
+    stages: int = 2
+    side: int = 16
+    group_m: int = 4
+
+    def __post_init__(self):
+        if self.form not in FORMS:
+            raise ValueError(f"form is {self.form!r}; it may be {' or '.join(FORMS)}")
+        if self.stages < 2 or self.form == "interleave" and self.stages % 2:
+            raise ValueError(f"{self.form} with stages={self.stages}; it takes 2 or more, for interleave an even number")
+
+    @property
+    def waves(self) -> int:
+        """The waves of a program."""
+        return WAVES[self.form][0] * WAVES[self.form][1]
+
+    def form_for(self, chip: str, sizes: tuple[int, int, int], size: int, b_is_nk: bool, steps: tuple[int, int, int],
+                 out_size: int, **epilogue) -> Form:
+        """The kernel's constants for M, N, K, elements of `size` bytes, and elements from row to row of A, B and C in memory."""
+        _, n, k = sizes
+        sums = of_sums(chip, size, self.side, WAVES[self.form])
+        parts = 1 if self.form == "ping-pong" else 2
+        of_trip = self.bk * (1 if self.form == "ping-pong" else 2)
+
+        def held(extent, parts, step, along_k, right):
+            lds = in_lds(chip, extent // parts, self.bk, size, self.stages) if along_k else None
+            return Held(extent, self.bk, parts, self.stages, along_k, right, lds, of_operand(int(right), sums, size),
+                        piece(step, size), k % of_trip == 0)
+
+        return Form(self.bm, self.bn, self.group_m, self.bk, XCDS[chip], self.form == "ping-pong", chip == "gfx950" and size == 1,
+                    held(self.bm, 2, steps[0], True, False), held(self.bn, parts, steps[1], b_is_nk, True), sums,
+                    piece(n, size), piece(k, size), piece(steps[2], out_size), **epilogue)
+
+
+def piece(number: int, size: int) -> int:
+    """As many elements of `size` bytes as a lane copies at once, or fewer, of which `number` is a multiple."""
+    return gcd(number, PIECE_BYTES // size)
+
+
+# By chip and bytes of an element, from the largest tile on.
+CONFIGURATIONS = {
+    "gfx942": {2: (Configuration("ping-pong", 256, 256, 32), Configuration("ping-pong", 128, 128, 64),
+                   Configuration("ping-pong", 64, 64, 64)),
+               1: (Configuration("ping-pong", 256, 256, 64), Configuration("ping-pong", 128, 128, 128),
+                   Configuration("ping-pong", 64, 64, 128))},
+    "gfx950": {2: (Configuration("ping-pong", 256, 256, 64), Configuration("ping-pong", 128, 128, 64, stages=4),
+                   Configuration("ping-pong", 64, 64, 64, stages=4)),
+               1: (Configuration("ping-pong", 256, 256, 128, side=32), Configuration("ping-pong", 128, 128, 128, stages=4),
+                   Configuration("ping-pong", 64, 64, 128, stages=4))},
+}
+INTERLEAVED = {
+    "gfx942": {2: Configuration("interleave", 256, 256, 32, side=32), 1: Configuration("interleave", 256, 256, 64, side=32)},
+    "gfx950": {2: Configuration("interleave", 256, 256, 64, side=32), 1: Configuration("interleave", 256, 256, 128, side=32)}}
+
+
+def configuration(chip: str, m: int, n: int, size: int) -> Configuration:
+    """The one whose rounds of tiles over all compute units multiply least beside the matrix; the largest tile of equal ones."""
+
+    def multiplied(one: Configuration) -> int:
+        tiles = -(-m // one.bm) * -(-n // one.bn)
+        return -(-tiles // UNITS[chip]) * one.bm * one.bn
+
+    return min(CONFIGURATIONS[chip][size], key=multiplied)
+
+
+__all__ = ["CONFIGURATIONS", "INTERLEAVED", "Configuration", "configuration"]
