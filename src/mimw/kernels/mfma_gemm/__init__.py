@@ -1,4 +1,4 @@
-"""GEMM for the matrix cores of AMD's gfx942 and gfx950: fp16, bf16 and fp8, fp32 sums, and what is done to them on their way out.
+"""GEMM for the matrix cores of AMD's gfx942, gfx950 and gfx1250: fp16, bf16 and fp8, fp32 sums, and what is done to them on their way out.
 
 Input: a (M, K) and b (K, N). Output: c = act(alpha row_scale column_scale a b + bias), (M, N). For example:
 
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..contract import Contract
 from ..contract.memory import strides
+from ..contract.types import named
 from ..contract.types import of as type_of
 from ..gemm import ACTIVATIONS, epilogue_of
 from ..gemm.tiles import Sizes
@@ -27,9 +28,9 @@ CONTRACT = Contract(f"a: {TYPES} (M, K) rows", "b: =a|fp8|fnuz8 (K, N)", "c: bf1
                     "bias?: float (N) contiguous", "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous",
                     f"activation in {ACTIVATIONS} -- it may be {', '.join(map(str, ACTIVATIONS))}")
 REACH = 1 << 31     # bytes from a tile's first element to its last one: offsets of buffer words
-_OTHERS = {"gfx942": ("float8_e4m3fn", "float8_e5m2"), "gfx950": ("float8_e4m3fnuz", "float8_e5m2fnuz")}
+FP8 = {"gfx942": "fnuz8", "gfx950": "fp8", "gfx1250": "fp8"}    # the words of contracts for what the chip multiplies
 
-__all__ = ["CONFIGURATIONS", "CONTRACT", "INTERLEAVED", "Configuration", "arguments", "configuration", "kernel", "takes"]
+__all__ = ["CONFIGURATIONS", "CONTRACT", "FP8", "INTERLEAVED", "Configuration", "arguments", "configuration", "kernel"]
 
 
 class Steps(NamedTuple):
@@ -44,12 +45,12 @@ def arguments(a, b, c, chip: str, chosen: Configuration | None = None, *, bias=N
               alpha: float = 1.0, activation: str | None = None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute c = act(alpha row_scale column_scale a b + bias), by default c = a b.
 
-    args:      a         (M, K), rows contiguous: bf16, fp16; fp8 e4m3 or e5m2 as the chip has it: OCP's on gfx950, on gfx942 the
-                         `fnuz` ones
+    args:      a         (M, K), rows contiguous: bf16, fp16; fp8 e4m3 or e5m2 as the chip has it: on gfx942 the
+                         `fnuz` ones, else OCP's
                b         (K, N) of a's type, fp8 of either kind; rows or columns contiguous. gfx942 reads columns, `x.T` of an (N, K),
                          sixteen bytes at once and rows two bytes at once
                c         (M, N), rows contiguous: bf16, fp16, fp32
-               chip      "gfx942" or "gfx950"
+               chip      "gfx942", "gfx950" or "gfx1250"
                chosen    by default a configuration for the number of tiles
                bias      (N, ) bf16, fp16 or fp32, added to each row
                row_scale, column_scale     fp32, (M, ) and (N, ), or one element for all rows, or columns
@@ -62,8 +63,8 @@ def arguments(a, b, c, chip: str, chosen: Configuration | None = None, *, bias=N
     if chip not in CONFIGURATIONS:
         raise ValueError(f"chip is {chip!r}; it may be {' or '.join(CONFIGURATIONS)}")
     for name, array in (("a", a), ("b", b)):
-        if type_of(array) in _OTHERS[chip]:
-            raise ValueError(f"{name} is {array.dtype}, which the matrix cores of {chip} do not multiply; fp8 is of another kind there")
+        if array.dtype.itemsize == 1 and type_of(array) not in named(FP8[chip]):
+            raise ValueError(f"{name} is {array.dtype}; {chip} multiplies {' and '.join(named(FP8[chip]))}")
     b, b_is_nk = _lying(b)
     chosen = chosen or configuration(chip, of.M, of.N, a.dtype.itemsize)
     steps = tuple(_step(one) for one in (a, b, c))
@@ -76,15 +77,6 @@ def arguments(a, b, c, chip: str, chosen: Configuration | None = None, *, bias=N
             *(more.get(name) for name in ("bias", "row_scale", "column_scale", "alpha")))
     tiles = -(-of.M // chosen.bm) * -(-of.N // chosen.bn)
     return (tiles, ), args, {"FORM": form, "num_warps": chosen.waves}
-
-
-def takes(a, b, c, chip: str) -> bool:
-    """True if `arguments` does."""
-    try:
-        arguments(a, b, c, chip)
-    except ValueError:
-        return False
-    return True
 
 
 def _lying(b: Any) -> tuple[Any, bool]:

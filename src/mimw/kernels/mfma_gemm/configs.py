@@ -74,20 +74,19 @@ def piece(number: int, size: int) -> int:
     return gcd(number, PIECE_BYTES // size)
 
 
-# By chip and bytes of an element, from the largest tile on.
+def _squares(depth: int, side: int = 16, stages: int = 4) -> tuple[Configuration, ...]:
+    """Ping-pong from the largest tile on, of so many bytes of K; smaller tiles have room for more stages."""
+    return Configuration(bk=depth, side=side), *(Configuration(bm=extent, bn=extent, bk=depth, stages=stages) for extent in (128, 64))
+
+
+# By chip and bytes of an element. 256 x 256 x 32 fp16 in two stages are all of gfx942's LDS.
 CONFIGURATIONS = {
-    "gfx942": {2: (Configuration("ping-pong", 256, 256, 32), Configuration("ping-pong", 128, 128, 64),
-                   Configuration("ping-pong", 64, 64, 64)),
-               1: (Configuration("ping-pong", 256, 256, 64), Configuration("ping-pong", 128, 128, 128),
-                   Configuration("ping-pong", 64, 64, 128))},
-    "gfx950": {2: (Configuration("ping-pong", 256, 256, 64), Configuration("ping-pong", 128, 128, 64, stages=4),
-                   Configuration("ping-pong", 64, 64, 64, stages=4)),
-               1: (Configuration("ping-pong", 256, 256, 128, side=32), Configuration("ping-pong", 128, 128, 128, stages=4),
-                   Configuration("ping-pong", 64, 64, 128, stages=4))},
-}
+    "gfx942": {2: _squares(32), 1: _squares(64)},
+    "gfx950": {2: _squares(64), 1: _squares(128, side=32)},
+    "gfx1250": {2: _squares(64), 1: _squares(128)}}
 INTERLEAVED = {
-    "gfx942": {2: Configuration("interleave", 256, 256, 32, side=32), 1: Configuration("interleave", 256, 256, 64, side=32)},
-    "gfx950": {2: Configuration("interleave", 256, 256, 64, side=32), 1: Configuration("interleave", 256, 256, 128, side=32)}}
+    "gfx942": {2: Configuration("interleave", bk=32, side=32), 1: Configuration("interleave", bk=64, side=32)},
+    "gfx950": {2: Configuration("interleave", bk=64, side=32), 1: Configuration("interleave", bk=128, side=32)}}
 
 
 def configuration(chip: str, m: int, n: int, size: int) -> Configuration:

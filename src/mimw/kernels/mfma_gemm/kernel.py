@@ -55,7 +55,8 @@ def mfma_gemm(a, b, c, problem, steps, bias, row_scale, column_scale, alpha, FOR
     left = operand(a, m, problem.M, problem.K, steps.a, FORM.a)
     right = operand(b, n, problem.N, problem.K, steps.b, FORM.b)
     out = Output(c, m, n, steps.c * FORM.C_PIECE, problem,
-                 Epilogue(bias, row_scale, column_scale, alpha, None, FORM.EACH_ROW, FORM.EACH_COLUMN, FORM.ACTIVATION))
+                 Epilogue(bias, row_scale, column_scale, alpha, None, FORM.EACH_ROW, FORM.EACH_COLUMN, FORM.ACTIVATION),
+                 FORM.SUMS is not None)
     chunks = tl.cdiv(problem.K, FORM.BK)
     tl.assume(chunks > 0)
     if FORM.PING_PONG:

@@ -34,11 +34,13 @@ class Output:
     step: Any
     problem: Any
     epilogue: Epilogue
+    PINNED: tl.constexpr
 
     @mimw.jit
     def store(self, sums, row: tl.constexpr, column: tl.constexpr):
         """Write a part of the tile from where it was summed up: it takes no LDS."""
-        sums = tlx.release_layout(sums)
+        if self.PINNED:
+            sums = tlx.release_layout(sums)
         y = activated(finished(sums, self.epilogue, self.m + row, self.n + column, self.problem), self.epilogue.ACTIVATION)
         rows, columns = row + tl.arange(0, sums.shape[0]), column + tl.arange(0, sums.shape[1])
         there = self.c + self.m.to(tl.int64) * self.step + self.n
