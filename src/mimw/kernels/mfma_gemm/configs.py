@@ -20,7 +20,10 @@ from .operands import Held
 FORMS = "ping-pong", "interleave"
 WAVES = {"ping-pong": (2, 4), "interleave": (2, 2)}
 XCDS = {"gfx942": 8, "gfx950": 8, "gfx1250": 1}
+# Published figures (docs/TIMING.md); of gfx1250 nothing is published, and gfx950's are taken.
 UNITS = {"gfx942": 304, "gfx950": 256, "gfx1250": 256}
+PRODUCTS = {"gfx942": 2048, "gfx950": 4096, "gfx1250": 4096}    # a cycle and compute unit, of one byte; half of them of two
+LOADED = 64             # bytes a cycle and compute unit
 PIECE_BYTES = 16        # of a lane's copy
 
 
@@ -90,13 +93,14 @@ INTERLEAVED = {
 
 
 def configuration(chip: str, m: int, n: int, size: int) -> Configuration:
-    """The one whose rounds of tiles over all compute units multiply least beside the matrix; the largest tile of equal ones."""
+    """The one that is through first if a tile takes as long as its products, or as its bytes where these take longer; the largest tile
+    of equal ones."""
 
-    def multiplied(one: Configuration) -> int:
-        tiles = -(-m // one.bm) * -(-n // one.bn)
-        return -(-tiles // UNITS[chip]) * one.bm * one.bn
+    def cycles(one: Configuration) -> float:
+        rounds = -(-(-(-m // one.bm) * -(-n // one.bn)) // UNITS[chip])
+        return rounds * max(one.bm * one.bn / PRODUCTS[chip], (one.bm + one.bn) / LOADED)
 
-    return min(CONFIGURATIONS[chip][size], key=multiplied)
+    return min(CONFIGURATIONS[chip][size], key=cycles)
 
 
 __all__ = ["CONFIGURATIONS", "INTERLEAVED", "Configuration", "configuration"]

@@ -82,7 +82,7 @@ class Operand:
 def along_k(step, first, count, held, part: tl.constexpr):
     """(offsets from the tile's first element, None) of rows of a part; those behind the last row of the matrix are as the last."""
     ROWS: tl.constexpr = held.EXTENT // held.PARTS
-    rows = min(part * ROWS + tl.arange(0, ROWS), count - 1 - first)
+    rows = tl.minimum(part * ROWS + tl.arange(0, ROWS), count - 1 - first)
     return rows[:, None] * step + tl.arange(0, held.BK)[None, :], None
 
 
