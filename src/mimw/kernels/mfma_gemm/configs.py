@@ -69,6 +69,7 @@ class Configuration:
 
         return Form(self.bm, self.bn, self.group_m, self.bk, XCDS[chip], self.form == "ping-pong", chip == "gfx950" and size == 1,
                     held(self.bm, 2, steps[0], True, False), held(self.bn, parts, steps[1], b_is_nk, True), sums,
+                    None if sums is None else self.side * WAVES[self.form][0],
                     piece(n, size), piece(k, size), piece(steps[2], out_size), **epilogue)
 
 

@@ -28,7 +28,7 @@ from .sums import Output
 @tle.struct
 class Form(Grid):
     """The constants of a launch: tiles and their order; BK of K at a time; the main loop; products by the instructions for scaled
-    blocks; operands; the layout of sums; N, K and the step of C are multiples of pieces; what is done to sums."""
+    blocks; operands; the layout of sums, of which ROWS are written at once; N, K and the step of C are multiples of pieces; what is done to sums."""
     BK: tl.constexpr
     XCDS: tl.constexpr
     PING_PONG: tl.constexpr
@@ -36,6 +36,7 @@ class Form(Grid):
     a: Held
     b: Held
     SUMS: tl.constexpr
+    ROWS: tl.constexpr
     N_PIECE: tl.constexpr
     K_PIECE: tl.constexpr
     C_PIECE: tl.constexpr
@@ -56,7 +57,7 @@ def mfma_gemm(a, b, c, problem, steps, bias, row_scale, column_scale, alpha, FOR
     right = operand(b, n, problem.N, problem.K, steps.b, FORM.b)
     out = Output(c, m, n, steps.c * FORM.C_PIECE, problem,
                  Epilogue(bias, row_scale, column_scale, alpha, None, FORM.EACH_ROW, FORM.EACH_COLUMN, FORM.ACTIVATION),
-                 FORM.SUMS is not None)
+                 FORM.ROWS)
     chunks = tl.cdiv(problem.K, FORM.BK)
     tl.assume(chunks > 0)
     if FORM.PING_PONG:

@@ -27,20 +27,30 @@ def sums_of(FORM: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @tle.struct
 class Output:
-    """C, rows `step` elements apart, from row m and column n on, and what is done to sums on their way there."""
+    """C, rows `step` elements apart, from row m and column n on, and what is done to sums on their way there. ROWS that all waves have
+    an instruction of are written at once, all if the compiler has laid out sums."""
     c: Any
     m: Any
     n: Any
     step: Any
     problem: Any
     epilogue: Epilogue
-    PINNED: tl.constexpr
+    ROWS: tl.constexpr
 
     @mimw.jit
     def store(self, sums, row: tl.constexpr, column: tl.constexpr):
-        """Write a part of the tile from where it was summed up: it takes no LDS."""
-        if self.PINNED:
-            sums = tlx.release_layout(sums)
+        """Write a part of the tile from where it was summed up, which takes no LDS, some rows after the other: what is done to all
+        sums at once would not fit the registers beside them."""
+        if self.ROWS is None:
+            self.store_rows(sums, row, column)
+        else:
+            for piece in tl.static_range(sums.shape[0] // self.ROWS):
+                part = tlx.extract_slice(sums, [self.ROWS, sums.shape[1]], [piece * self.ROWS, 0])
+                self.store_rows(part, row + piece * self.ROWS, column)
+                tlx.amd_sched_barrier(0)
+
+    @mimw.jit
+    def store_rows(self, sums, row: tl.constexpr, column: tl.constexpr):
         y = activated(finished(sums, self.epilogue, self.m + row, self.n + column, self.problem), self.epilogue.ACTIVATION)
         rows, columns = row + tl.arange(0, sums.shape[0]), column + tl.arange(0, sums.shape[1])
         there = self.c + self.m.to(tl.int64) * self.step + self.n
