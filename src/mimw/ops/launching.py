@@ -241,5 +241,5 @@ def _kept_zeros(device: torch.device) -> Tensor:
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "amd_chip", "contiguous", "has_e4m3", "is_amd", "is_exact", "is_hopper",
-           "note_simulation", "programs", "scratch", "zeros"]
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "amd_chip", "contiguous", "has_e4m3", "is_amd", "is_exact",
+           "is_hopper", "note_simulation", "programs", "scratch", "zeros"]

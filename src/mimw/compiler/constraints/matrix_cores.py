@@ -118,7 +118,8 @@ def scaled_accumulator(op: Op, tiles: Tiles) -> AmdMfma | None:
         raise LayoutConflict(f"no matrix core instruction multiplies these blocks with scales in {layout}: gfx950 multiplies e2m1, "
                              f"e4m3 and e5m2, packed along K, by 16x16x128 and 32x32x64, with a scale for {_SCALED_BLOCK} elements "
                              "of each operand or none, all of one product in one layout.", op.site,
-                             hint="write such an instr_shape, give both scales (127 is 1) or none, or release the tile before the product.")
+                             hint="write such an instr_shape, give both scales (127 is 1) or none, or release the tile before the "
+                                  "product.")
     return layout
 
 

@@ -1,13 +1,13 @@
-"""GEMM for the matrix cores of AMD's gfx942, gfx950 and gfx1250: fp16, bf16 and fp8, fp32 sums, and what is done to them on their way out.
+"""GEMM for AMD's matrix cores, on gfx942, gfx950 and gfx1250: fp16, bf16 and fp8, fp32 sums, and what is done to them then.
 
 Input: a (M, K) and b (K, N). Output: c = act(alpha row_scale column_scale a b + bias), (M, N). For example:
 
     grid, args, meta = arguments(a, b, c, "gfx950")         of numpy arrays or torch tensors
-    kernel[grid](*args, **meta)                             the launch; mimw.simulate(kernel, grid, *args, target="gfx950", **meta)
+    kernel[grid](*args, **meta)                             or mimw.simulate(kernel, grid, *args, target="gfx950", **meta)
     arguments(a, b, c, "gfx950", INTERLEAVED["gfx950"][2], bias=bias, activation="gelu")
 
-Two main loops: eight waves in ping-pong, and four that interleave (`Configuration.form`). `mimw.ops.matmul` and `scaled_mm` take it.
-Nothing was measured (docs/AMD.md).
+Two main loops: eight waves in ping-pong, and four that interleave (`Configuration.form`). `mimw.ops.matmul` and `scaled_mm` are its
+operators. Nothing was measured (docs/AMD.md).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def arguments(a, b, c, chip: str, chosen: Configuration | None = None, *, bias=N
 
     args:      a         (M, K), rows contiguous: bf16, fp16; fp8 e4m3 or e5m2 as the chip has it: on gfx942 the
                          `fnuz` ones, else OCP's
-               b         (K, N) of a's type, fp8 of either kind; rows or columns contiguous. gfx942 reads columns, `x.T` of an (N, K),
-                         sixteen bytes at once and rows two bytes at once
+               b         (K, N) of a's type, fp8 of either kind; rows or columns contiguous. gfx942 reads columns, `x.T` of an
+                         (N, K), 16 bytes at once, and rows element by element
                c         (M, N), rows contiguous: bf16, fp16, fp32
                chip      "gfx942", "gfx950" or "gfx1250"
                chosen    by default a configuration for the number of tiles

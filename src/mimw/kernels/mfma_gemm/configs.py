@@ -79,8 +79,9 @@ def piece(number: int, size: int) -> int:
 
 
 def _squares(depth: int, side: int = 16, stages: int = 4) -> tuple[Configuration, ...]:
-    """Ping-pong from the largest tile on, of so many bytes of K; smaller tiles have room for more stages."""
-    return Configuration(bk=depth, side=side), *(Configuration(bm=extent, bn=extent, bk=depth, stages=stages) for extent in (128, 64))
+    """Ping-pong from the largest tile on, of so many elements of K; smaller tiles have room for more stages."""
+    return (Configuration(bk=depth, side=side),
+            *(Configuration(bm=extent, bn=extent, bk=depth, stages=stages) for extent in (128, 64)))
 
 
 # By chip and bytes of an element. 256 x 256 x 32 fp16 in two stages are all of gfx942's LDS.
@@ -94,8 +95,8 @@ INTERLEAVED = {
 
 
 def configuration(chip: str, m: int, n: int, size: int) -> Configuration:
-    """The one that is through first if a tile takes as long as its products, or as its bytes where these take longer; the largest tile
-    of equal ones."""
+    """The one that is through first if a tile takes as long as its products, or as its bytes where these take longer; of equal ones
+    that with the largest tile."""
 
     def cycles(one: Configuration) -> float:
         rounds = -(-(-(-m // one.bm) * -(-n // one.bn)) // UNITS[chip])

@@ -9,9 +9,10 @@ Input: the operands of a tile in LDS. Output: the sums of its four quarters. For
     a 1 b 1         a 0 of the next trip    b 1
     a 1 b 0         b 1 of the next trip    a 1
 
-No product waits for what is read beside it, and from one product to the next one operand stays. The next trip has b 1 and b 0 in each
-other's places: what is read then always replaces what was multiplied last, and no register is copied. So a loop has two trips, and an
-odd last one multiplies zeros. What is copied over was read two phases before; a copy has 4 STAGES - 2 phases to land.
+No product waits for what is read beside it, and from one product to the next one operand stays. The next trip has b 1 and b 0 in
+each other's places: what is read then always replaces what was multiplied last, and no register is copied. So a trip of the loop
+is two of these, the last of which may multiply zeros. What is copied over was read two phases before; a copy has 4 STAGES - 2
+phases to land.
 """
 
 import triton.language as tl
@@ -68,7 +69,8 @@ def interleave(a, b, chunks, FORM: tl.constexpr):
 
 @mimw.jit
 def trip(a, b, chunk, FIRST: tl.constexpr, x, y, upper_first, upper_other, lower_first, lower_other, FORM: tl.constexpr):
-    """Four phases, from part FIRST of B on; x and y are part 0 of A and that part of B. What the next trip begins with, and sums."""
+    """Four phases, from part FIRST of B on; x and y are part 0 of A and that part of B. Returns what the next trip begins with, and
+    sums."""
     OTHER: tl.constexpr = 1 - FIRST
     STAGES: tl.constexpr = FORM.a.STAGES
     begin_phase(STAGES)

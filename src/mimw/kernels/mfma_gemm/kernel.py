@@ -8,8 +8,6 @@ Input: pointers of A, B and C, and nouns of a launch. Output: C is written. For 
 The main loop is that of FORM (ping_pong.py, interleave.py); operands.py copies and reads, sums.py writes.
 """
 
-from typing import Any
-
 import triton.language as tl
 
 import mimw
@@ -27,8 +25,8 @@ from .sums import Output
 
 @tle.struct
 class Form(Grid):
-    """The constants of a launch: tiles and their order; BK of K at a time; the main loop; products by the instructions for scaled
-    blocks; operands; the layout of sums, of which ROWS are written at once; N, K and the step of C are multiples of pieces; what is done to sums."""
+    """The constants of a launch: tiles and their order; BK of K at a time; the main loop; fp8 at gfx950's WHOLE_RATE; operands; the
+    layout of sums, of which ROWS are written at once; that N, K and the step of C are multiples of pieces; the epilogue."""
     BK: tl.constexpr
     XCDS: tl.constexpr
     PING_PONG: tl.constexpr

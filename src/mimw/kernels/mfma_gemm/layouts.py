@@ -4,10 +4,10 @@ Input: a chip, extents, bytes of an element. Output: layouts of TLX; None where 
 
     sums = of_sums("gfx950", 2, 16, (2, 4))             instructions of 16 x 16 x 32, 2 by 4 waves
     of_operand(0, sums, 2)                              A as they take it, 16 bytes of K a lane: ds_read_b128
-    in_lds("gfx950", 128, 64, 2, 2)                     128 rows of 64 fp16, that copies of 16 bytes fill and no read finds banks taken
+    in_lds("gfx950", 128, 64, 2, 2)                     128 rows of 64 fp16, of which no read finds its banks taken
 
-A copy past the registers writes what the lanes of a wave bring one after the other: 1024 bytes on gfx950, 256 on gfx942. So rows are
-moved as wholes only, and gaps lie between such ranges.
+A copy past the registers writes what the lanes of a wave bring, one after the other: 1024 bytes on gfx950, 256 on gfx942. So what
+is moved about within such a range are pieces of 16 bytes at least, and gaps lie between ranges.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ Input: a matrix, where a tile begins in it, and how it is held. Output: a struct
     a.copy(0, chunk)                starts the copies of part 0, of chunk `chunk` of K, into its slot
     x = a.read(0, chunk)            that part in registers, as an operand of a product
 
-Copies take 16 bytes a lane where the chip has them and the matrix allows it (`tlx.buffer_load_to_local`); a matrix whose rows or whose
-K are no multiples of that goes through registers, by the same word. Rows behind the last one are read as the last one, of a matrix that
-lies along K; what is behind the end of K, and columns behind the last one, are zeros.
+Copies take 16 bytes a lane where the chip has them and the matrix allows it (`tlx.buffer_load_to_local`); a matrix whose rows or
+whose K are no multiples of that goes through registers, by the same word. Rows behind the last one are read as the last one, of a
+matrix that lies along K; what is behind the end of K, and columns behind the last one, are zeros.
 """
 
 from typing import Any
@@ -22,9 +22,9 @@ import mimw.tlx as tlx
 
 @tle.struct
 class Held:
-    """How an operand is held: EXTENT rows (columns of B), of BK elements of K a chunk, in PARTS equal parts with STAGES slots of LDS
-    each. ALONG_K if K's elements are neighbours in memory, RIGHT if it is B. Slots lie by LDS, products take REGISTERS; None for what
-    the compiler chooses. Steps of the matrix, its columns and K are multiples of PIECE; EVEN if K is one of BK."""
+    """How an operand is held: EXTENT rows (columns of B), BK elements of K a chunk, in PARTS equal parts with STAGES slots of LDS
+    each. ALONG_K if K's elements are neighbours in memory, RIGHT if it is B. Slots lie by LDS, products take REGISTERS, None for
+    what the compiler chooses. The step from row to row in memory is a multiple of PIECE; EVEN if K is whole chunks."""
     EXTENT: tl.constexpr
     BK: tl.constexpr
     PARTS: tl.constexpr
@@ -55,8 +55,8 @@ class Operand:
 
     @mimw.jit
     def copy(self, part: tl.constexpr, chunk):
-        """Start the copies of a part of a chunk. Behind the last chunk that one is copied again, or nothing where K has an end within
-        a chunk: so each chunk has as many copies as another, by which waits count them."""
+        """Start the copies of a part of a chunk. Behind the last chunk that one is copied again, or nothing where K ends within a
+        chunk: so each chunk has as many copies as another, by which waits count them."""
         BK: tl.constexpr = self.held.BK
         mask = self.inside[part]
         if self.held.EVEN:
@@ -67,7 +67,8 @@ class Operand:
             left = k < self.K - chunk * BK
             left = left[None, :] if self.held.ALONG_K else left[:, None]
             mask = left if mask is None else mask & left
-        tlx.buffer_load_to_local(self.slot(part, chunk), self.base + chunk_of_k.to(tl.int64) * self.ahead, self.offsets[part], mask)
+        base = self.base + chunk_of_k.to(tl.int64) * self.ahead
+        tlx.buffer_load_to_local(self.slot(part, chunk), base, self.offsets[part], mask)
 
     @mimw.jit
     def read(self, part: tl.constexpr, chunk):

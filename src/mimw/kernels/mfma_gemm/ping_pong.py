@@ -8,8 +8,10 @@ Input: the operands of a tile in LDS. Output: the sums of its upper and its lowe
     3           reads a 1, copies a 0 and b     multiplies a 0 b
     4           multiplies a 1 b                reads a 1, copies a 0 and b
 
-On each SIMD there is a wave of either half, so its matrix core is always one's. What is read in a stage is free for copies two stages on,
-when the other half has read it, too. A copy has a whole trip to land, and two stages more for each slot beyond two.
+On each SIMD there is a wave of either half, so its matrix core is always one's. What is read in a stage is free for copies two
+stages on, when the other half has read it, too. A copy has a whole trip to land, and one more for each slot beyond two. What a
+stage reads and what it copies lie in buffers of their own: for one buffer the compiler would put a barrier between the two, where
+the other half has none.
 """
 
 import triton.language as tl

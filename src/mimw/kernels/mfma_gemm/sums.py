@@ -27,8 +27,8 @@ def sums_of(FORM: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @tle.struct
 class Output:
-    """C, rows `step` elements apart, from row m and column n on, and what is done to sums on their way there. ROWS that all waves have
-    an instruction of are written at once, all if the compiler has laid out sums."""
+    """C, rows `step` elements apart, from row m and column n on, and what is done to sums on their way there. ROWS are written at
+    once, those of one instruction of each wave; None for all, if the compiler has laid out sums."""
     c: Any
     m: Any
     n: Any
