@@ -32,8 +32,8 @@ def matrix_for_tma(a: Tensor, b: Tensor) -> bool:
 
 
 def matrix_for_mfma(a: Tensor, b: Tensor, chip: str | None) -> bool:
-    """True if a and b are operands that the library's GEMM for AMD copies 16 bytes at a time: matrices with rows so aligned, and K a
-    multiple; b by columns, or by rows where the chip reads LDS transposed."""
+    """True if a and b are operands that the library's GEMM for AMD copies 16 bytes at a time: matrices with rows so aligned, and K
+    a multiple; b by columns, or by rows where the chip reads LDS transposed."""
     if chip not in mfma_gemm.CONFIGURATIONS or a.dtype not in MFMA_TYPES or a.shape[1] * a.itemsize % 16 or not rows_for_tma(a):
         return False
     if a.itemsize == 1 and mfma_gemm.FP8[chip] != "fp8":
