@@ -157,6 +157,7 @@ def test_the_tile_of_a_problem():
     assert configuration("gfx950", 4096, 4096, 2).bm == 256
     assert configuration("gfx950", 2048, 1024, 2).bm == 128
     assert configuration("gfx942", 64, 512, 1).bm == 64
+    assert configuration("gfx950", 4096, 4096, 2, wide=False).bm == 64
 
 
 # ---- what is refused ----------------------------------------------------------------------------------------------------

@@ -68,16 +68,16 @@ def moves(lines):
 PING_PONG = [   # chip, type, the product, how many in a run, how a copy reads and how LDS is read
     ("gfx950", np.float16, "v_mfma_f32_16x16x32_f16", 32, "buffer_load_dwordx4", "ds_read_b128"),
     ("gfx950", BF16, "v_mfma_f32_16x16x32_bf16", 32, "buffer_load_dwordx4", "ds_read_b128"),
-    ("gfx950", E4, "v_mfma_f32_32x32x64_f8f6f4", 8, "buffer_load_dwordx4", "ds_read_b128"),
-    ("gfx950", E5, "v_mfma_f32_32x32x64_f8f6f4", 8, "buffer_load_dwordx4", "ds_read_b128"),
+    ("gfx950", E4, "v_mfma_f32_16x16x128_f8f6f4", 16, "buffer_load_dwordx4", "ds_read_b128"),
+    ("gfx950", E5, "v_mfma_f32_16x16x128_f8f6f4", 16, "buffer_load_dwordx4", "ds_read_b128"),
     ("gfx942", np.float16, "v_mfma_f32_16x16x16_f16", 32, "buffer_load_dword", "ds_read_b128"),
     ("gfx942", Z5, "v_mfma_f32_16x16x32_bf8_bf8", 32, "buffer_load_dword", "ds_read_b128")]
 
 
 @pytest.mark.parametrize("chip, dtype, product, run, copy, read", PING_PONG)
 def test_ping_pong(chip, dtype, product, run, copy, read):
-    """Four stages, of which two are nothing but products, at a higher priority: 512 cycles of the matrix core each (8 products of
-    64 cycles, 32 of 16). The wait before them leaves copies under way."""
+    """Four stages, of which two are nothing but products, at a higher priority: 512 cycles of the matrix core each (16 products of
+    32 cycles, or 32 of 16). The wait before them leaves copies under way."""
     lines = loop(instructions(chip, CONFIGURATIONS[chip][np.dtype(dtype).itemsize][0], dtype))
     parts = stages(lines)
     products = [part for part in parts if names(part)[product]]
@@ -88,7 +88,7 @@ def test_ping_pong(chip, dtype, product, run, copy, read):
         assert found[-1] - found[0] == run - 1, "a run without anything between"
     assert names(lines)["s_setprio"] == 4 and "s_setprio 1" in lines and "s_setprio 0" in lines
     assert sum(line.startswith(copy + " ") and line.endswith("lds") for line in lines) == (8 if chip == "gfx950" else 16)
-    assert names(lines)[read] == (24 if chip == "gfx950" else 12) and moves(lines) <= 8
+    assert names(lines)[read] == (24 if chip == "gfx950" else 12) and moves(lines) <= 16
     assert not any(name.startswith(("ds_write", "scratch", "ds_bpermute")) for name in names(lines))
     waits = [int(count) for line in lines for count in re.findall(r"vmcnt\((\d+)\)", line)]
     assert waits == ([8, 8] if chip == "gfx950" else [16, 16])
@@ -128,8 +128,8 @@ def test_b_by_rows_is_read_transposed(dtype, read):
 
 def test_an_end_of_k_within_a_chunk_is_copied_as_wide():
     """By a mask over pieces of 16 bytes; and an epilogue leaves the registers that it needs."""
-    lines = loop(instructions("gfx950", CONFIGURATIONS["gfx950"][2][0], np.float16, k=2.125, bias=np.zeros(256, np.float32),
-                              activation="silu"))
+    scales = {name: np.zeros(256, np.float32) for name in ("bias", "row_scale", "column_scale")}
+    lines = loop(instructions("gfx950", CONFIGURATIONS["gfx950"][1][0], E4, k=2.125, activation="gelu", **scales))
     assert sum(line.startswith("buffer_load_dwordx4") and line.endswith("lds") for line in lines) == 8 and len(stages(lines)) == 5
 
 

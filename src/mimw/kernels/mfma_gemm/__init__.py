@@ -20,7 +20,7 @@ from ..contract.types import named
 from ..contract.types import of as type_of
 from ..gemm import ACTIVATIONS, epilogue_of
 from ..gemm.tiles import Sizes
-from .configs import CONFIGURATIONS, INTERLEAVED, Configuration, configuration
+from .configs import CONFIGURATIONS, INTERLEAVED, PIECE_BYTES, Configuration, configuration
 from .kernel import mfma_gemm as kernel
 
 TYPES = "bf16|fp16|fp8|fnuz8"
@@ -66,8 +66,9 @@ def arguments(a, b, c, chip: str, chosen: Configuration | None = None, *, bias=N
         if array.dtype.itemsize == 1 and type_of(array) not in named(FP8[chip]):
             raise ValueError(f"{name} is {array.dtype}; {chip} multiplies {' and '.join(named(FP8[chip]))}")
     b, b_is_nk = _lying(b)
-    chosen = chosen or configuration(chip, of.M, of.N, a.dtype.itemsize)
     steps = tuple(_step(one) for one in (a, b, c))
+    chosen = chosen or configuration(chip, of.M, of.N, a.dtype.itemsize,
+                                     not any(one * a.dtype.itemsize % PIECE_BYTES for one in (*steps[:2], of.K, *b.shape[1:])))
     _reaches(chosen, steps, b_is_nk, a.dtype.itemsize, c.dtype.itemsize)
     more, constants = epilogue_of(c, bias, None, row_scale, column_scale, alpha, 1.0, activation, None)
     form = chosen.form_for(chip, (of.M, of.N, of.K), a.dtype.itemsize, b_is_nk, steps, c.dtype.itemsize, **constants)

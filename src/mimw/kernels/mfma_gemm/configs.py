@@ -54,6 +54,11 @@ class Configuration:
         """The waves of a program."""
         return WAVES[self.form][0] * WAVES[self.form][1]
 
+    def _block(self) -> tuple[int, int]:
+        """Rows and columns of which each lane has 16 sums: all of an instruction of 32 rows, or of four of 16 rows."""
+        down, across = WAVES[self.form]
+        return down * self.side, across * max(self.side, 64 * 16 // self.side)
+
     def form_for(self, chip: str, sizes: tuple[int, int, int], size: int, b_is_nk: bool, steps: tuple[int, int, int],
                  out_size: int, **epilogue) -> Form:
         """The kernel's constants for M, N, K, elements of `size` bytes, and elements from row to row of A, B and C in memory."""
@@ -69,7 +74,7 @@ class Configuration:
 
         return Form(self.bm, self.bn, self.group_m, self.bk, XCDS[chip], self.form == "ping-pong", chip == "gfx950" and size == 1,
                     held(self.bm, 2, steps[0], True, False), held(self.bn, parts, steps[1], b_is_nk, True), sums,
-                    None if sums is None else self.side * WAVES[self.form][0],
+                    None if sums is None else self._block(),
                     piece(n, size), piece(k, size), piece(steps[2], out_size), **epilogue)
 
 
@@ -78,31 +83,31 @@ def piece(number: int, size: int) -> int:
     return gcd(number, PIECE_BYTES // size)
 
 
-def _squares(depth: int, side: int = 16, stages: int = 4) -> tuple[Configuration, ...]:
+def _squares(depth: int, stages: int = 4) -> tuple[Configuration, ...]:
     """Ping-pong from the largest tile on, of so many elements of K; smaller tiles have room for more stages."""
-    return (Configuration(bk=depth, side=side),
+    return (Configuration(bk=depth),
             *(Configuration(bm=extent, bn=extent, bk=depth, stages=stages) for extent in (128, 64)))
 
 
 # By chip and bytes of an element. 256 x 256 x 32 fp16 in two stages are all of gfx942's LDS.
 CONFIGURATIONS = {
     "gfx942": {2: _squares(32), 1: _squares(64)},
-    "gfx950": {2: _squares(64), 1: _squares(128, side=32)},
+    "gfx950": {2: _squares(64), 1: _squares(128)},
     "gfx1250": {2: _squares(64), 1: _squares(128)}}
 INTERLEAVED = {
     "gfx942": {2: Configuration("interleave", bk=32, side=32), 1: Configuration("interleave", bk=64, side=32)},
-    "gfx950": {2: Configuration("interleave", bk=64, side=32), 1: Configuration("interleave", bk=128, side=32)}}
+    "gfx950": {2: Configuration("interleave", bk=64, side=32), 1: Configuration("interleave", bk=128)}}
 
 
-def configuration(chip: str, m: int, n: int, size: int) -> Configuration:
+def configuration(chip: str, m: int, n: int, size: int, wide: bool = True) -> Configuration:
     """The one that is through first if a tile takes as long as its products, or as its bytes where these take longer; of equal ones
-    that with the largest tile."""
+    that with the largest tile. Where copies are not `wide` the one with the smallest: they need registers."""
 
     def cycles(one: Configuration) -> float:
         rounds = -(-(-(-m // one.bm) * -(-n // one.bn)) // UNITS[chip])
         return rounds * max(one.bm * one.bn / PRODUCTS[chip], (one.bm + one.bn) / LOADED)
 
-    return min(CONFIGURATIONS[chip][size], key=cycles)
+    return min(CONFIGURATIONS[chip][size], key=cycles) if wide else CONFIGURATIONS[chip][size][-1]
 
 
 __all__ = ["CONFIGURATIONS", "INTERLEAVED", "Configuration", "configuration"]

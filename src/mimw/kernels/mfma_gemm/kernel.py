@@ -26,7 +26,7 @@ from .sums import Output
 @tle.struct
 class Form(Grid):
     """The constants of a launch: tiles and their order; BK of K at a time; the main loop; fp8 at gfx950's WHOLE_RATE; operands; the
-    layout of sums, of which ROWS are written at once; that N, K and the step of C are multiples of pieces; the epilogue."""
+    layout of sums, of which a BLOCK is written at once; that N, K and the step of C are multiples of pieces; the epilogue."""
     BK: tl.constexpr
     XCDS: tl.constexpr
     PING_PONG: tl.constexpr
@@ -34,7 +34,7 @@ class Form(Grid):
     a: Held
     b: Held
     SUMS: tl.constexpr
-    ROWS: tl.constexpr
+    BLOCK: tl.constexpr
     N_PIECE: tl.constexpr
     K_PIECE: tl.constexpr
     C_PIECE: tl.constexpr
@@ -55,7 +55,7 @@ def mfma_gemm(a, b, c, problem, steps, bias, row_scale, column_scale, alpha, FOR
     right = operand(b, n, problem.N, problem.K, steps.b, FORM.b)
     out = Output(c, m, n, steps.c * FORM.C_PIECE, problem,
                  Epilogue(bias, row_scale, column_scale, alpha, None, FORM.EACH_ROW, FORM.EACH_COLUMN, FORM.ACTIVATION),
-                 FORM.ROWS)
+                 FORM.BLOCK)
     chunks = tl.cdiv(problem.K, FORM.BK)
     tl.assume(chunks > 0)
     if FORM.PING_PONG:

@@ -27,30 +27,33 @@ def sums_of(FORM: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @tle.struct
 class Output:
-    """C, rows `step` elements apart, from row m and column n on, and what is done to sums on their way there. ROWS are written at
-    once, those of one instruction of each wave; None for all, if the compiler has laid out sums."""
+    """C, rows `step` elements apart, from row m and column n on, and what is done to sums on their way there. A BLOCK of so many rows
+    and columns is written at once, of which a lane has 16 sums; None for all, if the compiler has laid out sums."""
     c: Any
     m: Any
     n: Any
     step: Any
     problem: Any
     epilogue: Epilogue
-    ROWS: tl.constexpr
+    BLOCK: tl.constexpr
 
     @mimw.jit
     def store(self, sums, row: tl.constexpr, column: tl.constexpr):
-        """Write a part of the tile from where it was summed up, which takes no LDS, some rows after the other: what is done to all
+        """Write a part of the tile from where it was summed up, which takes no LDS, one block after the other: what is done to all
         sums at once would not fit the registers beside them."""
-        if self.ROWS is None:
-            self.store_rows(sums, row, column)
+        if self.BLOCK is None:
+            self.store_block(sums, row, column)
         else:
-            for piece in tl.static_range(sums.shape[0] // self.ROWS):
-                part = tlx.extract_slice(sums, [self.ROWS, sums.shape[1]], [piece * self.ROWS, 0])
-                self.store_rows(part, row + piece * self.ROWS, column)
-                tlx.amd_sched_barrier(0)
+            ROWS: tl.constexpr = min(self.BLOCK[0], sums.shape[0])
+            COLUMNS: tl.constexpr = min(self.BLOCK[1], sums.shape[1])
+            for down in tl.static_range(0, sums.shape[0], ROWS):
+                for across in tl.static_range(0, sums.shape[1], COLUMNS):
+                    part = tlx.extract_slice(sums, [ROWS, COLUMNS], [down, across])
+                    self.store_block(part, row + down, column + across)
+                    tlx.amd_sched_barrier(0)
 
     @mimw.jit
-    def store_rows(self, sums, row: tl.constexpr, column: tl.constexpr):
+    def store_block(self, sums, row: tl.constexpr, column: tl.constexpr):
         y = activated(finished(sums, self.epilogue, self.m + row, self.n + column, self.problem), self.epilogue.ACTIVATION)
         rows, columns = row + tl.arange(0, sums.shape[0]), column + tl.arange(0, sums.shape[1])
         there = self.c + self.m.to(tl.int64) * self.step + self.n
