@@ -27,8 +27,8 @@ def sums_of(FORM: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @tle.struct
 class Output:
-    """C, rows `step` elements apart, from row m and column n on, and what is done to sums on their way there. A BLOCK of so many rows
-    and columns is written at once, of which a lane has 16 sums; None for all, if the compiler has laid out sums."""
+    """C, rows `step` elements apart, from row m and column n on, and what is done to sums on their way there. A BLOCK of rows and
+    columns is written at once, of which a lane has 16 sums; None for all, if the compiler has laid out sums."""
     c: Any
     m: Any
     n: Any
