@@ -63,6 +63,7 @@ class Configuration:
                  out_size: int, **epilogue) -> Form:
         """The kernel's constants for M, N, K, elements of `size` bytes, and elements from row to row of A, B and C in memory."""
         _, n, k = sizes
+        a_step, b_step, c_step = steps
         sums = of_sums(chip, size, self.side, WAVES[self.form])
         parts = 1 if self.form == "ping-pong" else 2
         of_trip = self.bk * (1 if self.form == "ping-pong" else 2)
@@ -73,13 +74,13 @@ class Configuration:
                         piece(step, size), k % of_trip == 0)
 
         return Form(self.bm, self.bn, self.group_m, self.bk, XCDS[chip], self.form == "ping-pong", chip == "gfx950" and size == 1,
-                    held(self.bm, 2, steps[0], True, False), held(self.bn, parts, steps[1], b_is_nk, True), sums,
+                    held(self.bm, 2, a_step, True, False), held(self.bn, parts, b_step, b_is_nk, True), sums,
                     None if sums is None else self._block(),
-                    piece(n, size), piece(k, size), piece(steps[2], out_size), **epilogue)
+                    piece(n, size), piece(k, size), piece(c_step, out_size), **epilogue)
 
 
 def piece(number: int, size: int) -> int:
-    """As many elements of `size` bytes as a lane copies at once, or fewer, of which `number` is a multiple."""
+    """The most elements of `size` bytes, of those that a lane copies at once, of which `number` is a multiple."""
     return gcd(number, PIECE_BYTES // size)
 
 

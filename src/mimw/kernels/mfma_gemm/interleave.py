@@ -94,7 +94,7 @@ def trip(a, b, chunk, FIRST: tl.constexpr, x, y, upper_first, upper_other, lower
 
 @mimw.jit
 def begin_phase(STAGES: tl.constexpr):
-    """What this phase reads is there; the compiler moves nothing from one phase into another."""
+    """Wait for the copies that this phase reads; the compiler moves nothing from one phase into another."""
     tlx.amd_sched_barrier(0)
     tlx.async_load_wait_group(4 * STAGES - 3)
 

@@ -22,7 +22,7 @@ import mimw.tlx as tlx
 
 @tle.struct
 class Held:
-    """How an operand is held: EXTENT rows (columns of B), BK elements of K a chunk, in PARTS equal parts with STAGES slots of LDS
+    """An operand as it is held: EXTENT rows (columns of B), BK elements of K a chunk, in PARTS equal parts with STAGES slots of LDS
     each. ALONG_K if K's elements are neighbours in memory, RIGHT if it is B. Slots lie by LDS, products take REGISTERS, None for
     what the compiler chooses. The step from row to row in memory is a multiple of PIECE; EVEN if K is whole chunks."""
     EXTENT: tl.constexpr

@@ -53,7 +53,7 @@ def ping_pong(a, b, steps, FORM: tl.constexpr):
 
 @mimw.jit
 def copy_first(a, b, chunk):
-    """What the first stage of a trip reads, as a group."""
+    """Start the copies that the first stage of a trip reads, as a group."""
     a.copy(0, chunk)
     b.copy(0, chunk)
     tlx.async_load_commit_group()
@@ -61,6 +61,6 @@ def copy_first(a, b, chunk):
 
 @mimw.jit
 def copy_second(a, chunk):
-    """What the third stage reads."""
+    """Start those that the third stage reads."""
     a.copy(1, chunk)
     tlx.async_load_commit_group()
