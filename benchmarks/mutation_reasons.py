@@ -280,8 +280,11 @@ REASONS = (
     (lambda m: _swapped(m, WAITS, WAITS), "Two waits side by side: what needs either comes behind both."),
     (lambda m: _swapped(m, (*LOADS, "tma_store", "tcgen05_commit", "tcgen05_commit_pair"), ("barrier_wait", "barrier_expect")),
      "The copy starts later than it could, behind what has nothing to do with it: slower, and right."),
-    (lambda m: _swapped(m, ("async_commit", ), ("async_load", )) or _swapped(m, ("async_load", ), ("async_commit", )),
+    (lambda m: _swapped(m, ("async_commit", ), ("async_load", "buffer_load_to_local"))
+     or _swapped(m, ("async_load", ), ("async_commit", )),
      "The copy moves to the neighbouring group, and that is waited for before the copy is used, too."),
+    (lambda m: _of(m, "kernels/mfma_gemm/kernel.py") and m.word == "async_wait" and "past buffer_store," in m.change,
+     "What is under way behind the loop nobody reads: it must be there when the program ends."),
     (lambda m: (_of(m, "kernels/attention/kernel.py") or _of(m, "kernels/attention_varlen/kernel.py"))
      and m.word.startswith("atomic") and m.change == "scope cta",
      "This launch has one program: its CTA is all there is."),

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 import mimw
-from mimw.kernels import batched_gemm, block_scaled_gemm, gather_matmul_scatter, gemm, grouped_gemm, moe, skinny_gemm
+from mimw.kernels import batched_gemm, block_scaled_gemm, gather_matmul_scatter, gemm, grouped_gemm, mfma_gemm, moe, skinny_gemm
 from mimw.kernels.moe.few_rows_scaled import few_rows_scaled_gemm
 from mimw.kernels.moe.gathered import gathered_product
 
@@ -125,6 +125,13 @@ def _gathered_product(blackwell: bool = False) -> tuple:
     return gather_matmul_scatter.kernel, *gather_matmul_scatter.arguments(a, b, c, source, target, 2, chosen)
 
 
+def _matrix_cores(form: str, depth: int) -> tuple:
+    """One tile of more chunks of K than there are slots for."""
+    a, b = numbers((64, depth), (64, depth))
+    chosen = mfma_gemm.Configuration(form, bm=64, bn=64)
+    return mfma_gemm.kernel, *mfma_gemm.arguments(a, b.T, np.zeros((64, 64), np.float32), "gfx950", chosen)
+
+
 CASES = (
     Case("GEMM, one consumer", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
@@ -162,4 +169,8 @@ CASES = (
     Case("Gather, GEMM, scatter", "src/mimw/kernels/gather_matmul_scatter/kernel.py", _gathered_product),
     Case("Gather, GEMM, scatter, Blackwell", "src/mimw/kernels/gather_matmul_scatter/blackwell.py", lambda: _gathered_product(True),
          target="sm_100a"),
+    Case("GEMM on matrix cores, ping-pong", "src/mimw/kernels/mfma_gemm/kernel.py", lambda: _matrix_cores("ping-pong", 320),
+         target="gfx950"),
+    Case("GEMM on matrix cores, interleaved", "src/mimw/kernels/mfma_gemm/kernel.py", lambda: _matrix_cores("interleave", 256),
+         target="gfx950"),
 )

@@ -67,6 +67,45 @@ def test_products(launched):
     assert set(launched) == {"plain_matmul"}
 
 
+@pytest.mark.parametrize("chip, by_rows", [("gfx942", "plain_matmul"), ("gfx950", "mfma_gemm"), ("gfx1250", "mfma_gemm")])
+def test_products_on_matrix_cores(launched, monkeypatch, chip, by_rows):
+    """Rows and K of 16 bytes; gfx942 reads b by columns alone."""
+    monkeypatch.setenv("MIMW_TARGET", chip)
+    a, b = torch.randn(5, 7, 48).half(), torch.randn(72, 48).half()
+    close(ops.matmul(a, b.T, torch.float32), a.float() @ b.float().T, 1e-3)
+    close(ops.matmul(a, b.T.contiguous()), a.float() @ b.float().T)
+    assert launched == ["mfma_gemm", by_rows]
+    ones = torch.ones(2, 8, dtype=torch.float16)
+    close(ops.matmul(ones, ones.T), 8 * torch.ones(2, 2))
+    assert launched[2:] == ["mfma_gemm"]
+    whole = torch.randn(72, 49).half()
+    close(ops.matmul(a, whole[:, 1:].T), a.float() @ whole[:, 1:].float().T)
+    assert launched[3:] == ["plain_matmul"]
+
+
+def test_scaled_products_on_matrix_cores(launched, monkeypatch):
+    """In one launch; on gfx942, whose fp8 is of another kind, as products of fp32."""
+    a, b = (torch.randn(rows, 64).to(torch.float8_e4m3fn) for rows in (40, 32))
+    scale_a, scale_b, bias = torch.rand(40, 1), torch.rand(1, 32), torch.randn(32)
+    expected = scale_a * scale_b * (a.float() @ b.float().T)
+    close(ops.scaled_mm(a, b.T, scale_a, scale_b, bias, torch.float32), expected + bias, 1e-4)
+    monkeypatch.setenv("MIMW_TARGET", "gfx950")
+    close(ops.scaled_mm(a, b.T, scale_a, scale_b, bias, torch.float32), expected + bias, 1e-4)
+    of_all = scale_a[0] * scale_b[0, 0] * (a.float() @ b.float().T)
+    close(ops.scaled_mm(a, b.T, scale_a[0], scale_b[0, 0], None, torch.float32), of_all, 1e-4)
+    assert launched == ["plain_matmul", "mfma_gemm", "mfma_gemm"]
+
+
+@pytest.mark.parametrize("name, chip", [("gfx942:sramecc+:xnack-", "gfx942"), ("gfx950", "gfx950")])
+def test_the_chip_of_a_gpu(device, monkeypatch, name, chip):
+    launching._architecture.cache_clear()
+    on = device(9, 4, "6.4")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(gcnArchName=name))
+    assert launching.amd_chip(on) == chip
+    assert launching.amd_chip(device(9, 0, None)) is None
+    launching._architecture.cache_clear()
+
+
 def test_rows(launched):
     x = torch.randn(3, 173, requires_grad=True)
     w = torch.randn(173, requires_grad=True)

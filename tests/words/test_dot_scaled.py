@@ -176,6 +176,34 @@ def test_in_a_layout_of_the_author(instruction):
     assert re.search(rf"v_mfma_scale_f32_{'x'.join(map(str, instruction))}_f8f6f4", text) and "ds_read_b128" in text
 
 
+@mimw.jit
+def without_scales(a, sa, b, y, LAYOUT: tl.constexpr, ONE: tl.constexpr):
+    rows, depth = tl.arange(0, 64), tl.arange(0, 128)
+    x = tl.load(a + rows[:, None] * 128 + depth[None, :])
+    w = tl.load(b + depth[:, None] + 128 * rows[None, :])
+    scales = tl.load(sa + rows[:, None] * 4 + tl.arange(0, 4)[None, :]) if ONE else None
+    acc = tl.dot_scaled(x, scales, "e4m3", w, None, "e5m2", tlx.zeros((64, 64), tl.float32, layout=LAYOUT))
+    tl.store(y + rows[:, None] * 64 + rows[None, :], acc)
+
+
+def unscaled(by, instruction, one=False):
+    types = {"a": "*fp8e4nv", "sa": "*u8", "b": "*fp8e5", "y": "*fp32"}
+    layout = tlx.amd_mfma_layout(4, instruction, True, [2, 2])
+    return by(without_scales, types, {"LAYOUT": layout, "ONE": one}, "gfx950", {"num_warps": 4})
+
+
+@pytest.mark.parametrize("instruction", [[16, 16, 128], [32, 32, 64]])
+def test_in_a_layout_of_the_author_without_scales(instruction):
+    """The instruction that takes none, at the rate of fp8 on gfx950."""
+    text = unscaled(to_assembly, instruction).stage("amdgcn")
+    assert re.search(rf"v_mfma_f32_{'x'.join(map(str, instruction))}_f8f6f4", text) and "v_mfma_scale" not in text
+
+
+def test_in_a_layout_of_the_author_with_one_scale():
+    with pytest.raises(Exception, match="give both scales .127 is 1. or none"):
+        unscaled(to_ttgir, [16, 16, 128], True)
+
+
 @pytest.mark.parametrize("instruction, target", [([16, 16, 32], "gfx950"), ([16, 16, 128], "gfx942")])
 def test_a_layout_of_no_scaled_instruction(instruction, target):
     with pytest.raises(Exception, match="no matrix core instruction multiplies these blocks with scales"):

@@ -15,13 +15,14 @@ from math import prod
 import torch
 from torch import Tensor
 
-from mimw.kernels import batched_gemm, gemm, plain_matmul, skinny_gemm
+from mimw.kernels import batched_gemm, gemm, mfma_gemm, plain_matmul, skinny_gemm
 from mimw.kernels.products import TYPES
 
 from .contract import Contract
-from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, scratch, zeros
+from .launching import Launch, amd_chip, contiguous, has_e4m3, is_exact, is_hopper, programs, scratch, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
+from .products import matrix_for_mfma
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 CONTRACT = Contract(
@@ -39,8 +40,9 @@ def matmul(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor
                out_dtype  of the result: any of these types, by default a's; bf16 for fp8
     returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
     computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, up to 64 rows of
-               large b by `mimw.kernels.skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; else by
-               `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
+               large b by `mimw.kernels.skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; on gfx942,
+               gfx950 and gfx1250 by `mimw.kernels.mfma_gemm` matrices of 16 and 8 bits whose rows and K are multiples of 16 bytes;
+               else by `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
                products (the plain kernel), the others are tf32
     gradients  of both operands; none of fp8
     errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
@@ -68,6 +70,8 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
         plan = _by_tma(a, b, left, right, shape, dtype)
         if plan is not None:
             return plan
+    if left.dim() == right.dim() == 2 and (plan := _on_amd(a, b, left, right, shape, dtype)) is not None:
+        return plan
     batch = shape[:max(a.dim(), b.dim()) - 2] if left.dim() > 2 or right.dim() > 2 else ()
     left, right = _batched(left, batch), _batched(right, batch)
     c = c.view(left.shape[0], left.shape[1], right.shape[2])
@@ -152,6 +156,23 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
         launch(copied(_left(a, dims)) if copy_a else a, copied(_right(b).T) if copy_b else b, c,
                *scratch(a, sizes))
         return c.contiguous().view(shape) if copy_c else c
+
+    return plan
+
+
+def _on_amd(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dtype: torch.dtype) -> Callable | None:
+    """The plan with the GEMM for AMD's matrix cores, or None where its copies would be narrow, or the result is fp8."""
+    chip = amd_chip(a)
+    if chip is None or dtype in FP8 or left.data_ptr() != a.data_ptr() or not matrix_for_mfma(left, right, chip):
+        return None
+    c = a.new_empty(left.shape[0], right.shape[1], dtype=dtype)
+    launch = Launch(a, mfma_gemm.kernel, *mfma_gemm.arguments(left, right, c, chip))
+    dims, strides = b.dim(), contiguous(shape)
+
+    def plan(a: Tensor, b: Tensor) -> Tensor:
+        c = a.new_empty_strided(shape, strides, dtype=dtype)
+        launch(_left(a, dims), b, c)
+        return c
 
     return plan
 

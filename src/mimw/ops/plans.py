@@ -12,6 +12,7 @@ A table is bounded: a service of ever new shapes forgets the oldest plan, and ma
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -21,9 +22,11 @@ MOST = 1024     # plans of one operator; a plan is a few kilobytes
 
 
 def look(tensor: Tensor) -> tuple:
-    """All of a tensor that a choice may depend on, its values aside: shape, strides, type, device (-1 is the CPU), the
-    address's last 4 bits."""
-    return tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), tensor.data_ptr() & 15
+    """All of a tensor that a choice may depend on, its values aside: shape, strides, type, the device or, of the CPU, the chip that
+    is simulated, the address's last 4 bits."""
+    device = tensor.get_device()
+    where = device if device >= 0 else os.environ.get("MIMW_TARGET")
+    return tensor.shape, tensor.stride(), tensor.dtype, where, tensor.data_ptr() & 15
 
 
 class Plans(dict):

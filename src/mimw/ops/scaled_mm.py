@@ -14,14 +14,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mimw.kernels import block_scaled_gemm, gemm
+from mimw.kernels import block_scaled_gemm, gemm, mfma_gemm
 
 from .contract import Contract, Extents
-from .launching import Launch, is_hopper, programs, scratch
+from .launching import Launch, amd_chip, is_hopper, programs, scratch
 from .matmul import MATMUL
 from .operator import Operator
 from .plans import Plans, look
-from .products import matrix_for_tma
+from .products import matrix_for_mfma, matrix_for_tma
 
 BLOCK = 128     # numbers that share a scale
 
@@ -40,7 +40,8 @@ def scaled_mm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tens
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
     computed:  on sm_90 in one launch of `mimw.kernels.gemm` or `block_scaled_gemm` where TMA can read the operands; else by
-               `mimw.ops.matmul` of the scaled operands in fp32
+               `mimw.ops.matmul` of the scaled operands in fp32. On gfx950 and gfx1250, whose matrix cores add up in fp32, in one
+               launch of `mimw.kernels.mfma_gemm` where rows and K are multiples of 16 bytes, except with scales of blocks
     errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types. No derivative
     """
     return SCALED_MM(a, b, scale_a, scale_b, bias, out_dtype, use_fast_accum)
@@ -82,6 +83,9 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
     of = CONTRACT.check(a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias, out_dtype=out_dtype)
     shape, dtype, kind = of.c.shape, of.c.dtype, of.kind
     readable = a.numel() and b.numel() and is_hopper(a) and matrix_for_tma(a, b) and shape[1] * dtype.itemsize % 16 == 0
+    chip = amd_chip(a)
+    if kind != "blocks" and a.numel() and b.numel() and chip is not None and matrix_for_mfma(a, b, chip):
+        return _on_amd(a, b, scale_a, scale_b, bias, dtype, chip)
     if not readable:
         return lambda a, b, scale_a, scale_b, bias: _composed(a, b, scale_a, scale_b, bias, dtype, kind)
     c = a.new_empty(shape, dtype=dtype)
@@ -107,6 +111,25 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
         c = torch.empty(shape, dtype=dtype, device=a.device)
         launch(a, b, c, *([] if bias is None else [bias.contiguous()]), scale_a.reshape(-1), scale_b.reshape(-1),
                *scratch(a, sizes))
+        return c
+
+    return plan
+
+
+def _on_amd(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None, dtype: torch.dtype, chip: str) -> Callable:
+    """The plan with the GEMM for AMD's matrix cores."""
+    shape = a.shape[0], b.shape[1]
+
+    def scales(scale_a: Tensor, scale_b: Tensor) -> list[Tensor]:
+        return [scale_a.reshape(-1), scale_b.reshape(-1)]
+
+    launch = Launch(a, mfma_gemm.kernel, *mfma_gemm.arguments(
+        a, b, a.new_empty(shape, dtype=dtype), chip, bias=None if bias is None else bias.contiguous(),
+        **dict(zip(("row_scale", "column_scale"), scales(scale_a, scale_b)))))
+
+    def plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None) -> Tensor:
+        c = torch.empty(shape, dtype=dtype, device=a.device)
+        launch(a, b, c, *([] if bias is None else [bias.contiguous()]), *scales(scale_a, scale_b))
         return c
 
     return plan

@@ -106,10 +106,10 @@ def scaled_accumulator(op: Op, tiles: Tiles) -> AmdMfma | None:
     Raises `LayoutConflict` where the instruction does not multiply such operands.
     """
     said = [found for value in (op.acc, op.a, op.b) if (found := _said(value, tiles, value is op.acc)) is not None]
-    fits = (tiles.target.mma_version == 4 and tiles.target.mma == "mfma" and op.a_scale is not None and op.b_scale is not None
+    fits = (tiles.target.mma_version == 4 and tiles.target.mma == "mfma" and (op.a_scale is None) == (op.b_scale is None)
             and op.a_k_pack and op.b_k_pack and {op.a_format.name, op.b_format.name} <= _SCALED_FORMATS
             and len(op.result.type.shape) == 2)
-    depth = op.a_scale.type.shape[-1] * _SCALED_BLOCK if fits else 0
+    depth = op.a.type.shape[-1] * (2 if op.a_format.name == "E2M1" else 1) if fits else 0
     if not said:
         return _by_tiles(op, depth, tiles) if op.attrs.get("tiles") else None
     layout = said[0]
@@ -117,8 +117,9 @@ def scaled_accumulator(op: Op, tiles: Tiles) -> AmdMfma | None:
     if not fits or not known or set(map(_placement, said)) != {layout} or depth < layout.instruction[2]:
         raise LayoutConflict(f"no matrix core instruction multiplies these blocks with scales in {layout}: gfx950 multiplies e2m1, "
                              f"e4m3 and e5m2, packed along K, by 16x16x128 and 32x32x64, with a scale for {_SCALED_BLOCK} elements "
-                             "of each operand, all of one product in one layout.", op.site,
-                             hint="write such an instr_shape, give both scales (127 is 1), or release the tile before the product.")
+                             "of each operand or none, all of one product in one layout.", op.site,
+                             hint="write such an instr_shape, give both scales (127 is 1) or none, or release the tile before the "
+                                  "product.")
     return layout
 
 

@@ -62,7 +62,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     blocks, tiles = chosen.blocks(in_bytes, out_bytes, b_is_nk), -(-m // chosen.bm) * -(-n // chosen.bn)
     args = *map(described, (a, b, c), blocks), m, n, k
     count = min(programs, tiles)
-    more, constants = _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, blocks[2])
+    more, constants = epilogue_of(c, bias, residual, row_scale, column_scale, alpha, beta, activation, blocks[2])
     whole = room is None or promoted or "residual_desc" in more
     sharers = None if whole else chosen.sharers(m, n, k, in_bytes, programs)
     if sharers is not None:
@@ -99,7 +99,7 @@ def _by_position(args: tuple, meta: dict, more: dict) -> tuple[tuple, dict]:
     return tuple(given[name] for name in names[:count]), {name: named[name] for name in named if name not in names[:count]}
 
 
-def _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation,
+def epilogue_of(c, bias, residual, row_scale, column_scale, alpha, beta, activation,
               block: list[int]) -> tuple[dict, dict]:
     """The kernel's further arguments, of which those are left out that change nothing, and the constants that go with them."""
     (m, n), found, constants = c.shape, {}, {"ACTIVATION": activation} if activation else {}

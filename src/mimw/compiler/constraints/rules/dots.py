@@ -44,7 +44,8 @@ def dot_scaled(op: Op, tiles: Tiles) -> None:
         return memory(op, tiles)
     for index, (name, scale) in enumerate((("a", "a_scale"), ("b", "b_scale"))):
         tiles.want_named(op, name, DotOperand(index, layout, SCALED_WIDTH))
-        tiles.want_named(op, scale, scales(index, layout, getattr(op, scale).type.shape))
+        if (blocks := getattr(op, scale)) is not None:
+            tiles.want_named(op, scale, scales(index, layout, blocks.type.shape))
     tiles.want_named(op, "acc", layout)
     tiles.give(op.result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} accumulates in it, as its author says"))
 
