@@ -1,0 +1,1 @@
+from .kernel import mfma_scaled_gemm as kernel
