@@ -5,8 +5,8 @@ Input: pointers of A, B, their scales and C, sizes, strides, and the constants o
     grid, args, meta = arguments(a, b, c, scale_a, scale_b)
     mfma_scaled_gemm[grid](*args, **meta)
 
-A program computes one tile of C. Tiles of A and B go straight to LDS two steps ahead (streams.py), so do their scales; two main loops
-take them from there: `ping_pong` by eight waves, `interleave` by four.
+A program computes one tile of C. Tiles of A and B go straight to LDS up to two steps ahead (streams.py), so do their scales; two
+main loops take them from there: `ping_pong` by eight waves, `interleave` by four.
 """
 
 import triton.language as tl

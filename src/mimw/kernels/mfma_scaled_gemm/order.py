@@ -7,8 +7,6 @@ Input: the number of a program, sizes, and a grid of tiles. Output: the tile's f
 The hardware hands programs out in turn: programs p, p + 8, p + 16, .. run on one XCD. They get tiles that follow each other.
 """
 
-import triton.language as tl
-
 import mimw
 
 from ..gemm.tiles import output_tiles, tile_origin

@@ -41,13 +41,13 @@ def multiply(a_upper, a_lower, b, scales_a, scales_b, steps, form):
     for k in tl.range(0, steps):
         slot = k % STAGES
         with tlx.warp_pipeline_stage("read upper", priority=0):
-            x, x_scales = numbers(a_upper, slot, 0, SUMS), factors(scales_a, slot, 0, 0, 2, form)
-            y, y_scales = numbers(b, slot, 1, SUMS), factors(scales_b, slot, 1, 0, 1, form)
+            x, x_scales = numbers(a_upper, slot, 0, SUMS), factors(scales_a, slot, 0, 0, form.BM // 2, form)
+            y, y_scales = numbers(b, slot, 1, SUMS), factors(scales_b, slot, 1, 0, form.BN, form)
             start(second, k + 1, steps)
         with tlx.warp_pipeline_stage("multiply upper", priority=1):
             upper = tl.dot_scaled(x, x_scales, form.A_FORMAT, y, y_scales, form.B_FORMAT, upper)
         with tlx.warp_pipeline_stage("read lower", priority=0):
-            x, x_scales = numbers(a_lower, slot, 0, SUMS), factors(scales_a, slot, 0, 1, 2, form)
+            x, x_scales = numbers(a_lower, slot, 0, SUMS), factors(scales_a, slot, 0, 1, form.BM // 2, form)
             start(first, k + 2, steps)
         tlx.async_load_wait_group(1)
         with tlx.warp_pipeline_stage("multiply lower", priority=1):

@@ -2,7 +2,7 @@
 
 Input: a pointer, rows, and a layout. Output: a stream, whose tiles are copied ahead and read. For example:
 
-    a = stream(a_ptr, m, M, steps.a, width, 128, 128, form.WHOLE, LAYOUT)
+    a = stream(a_ptr, m, M, steps.a, width, 128, 128, 128, form.WHOLE, LAYOUT)
     copy(a, 0, 0)                   tile 0 to slot 0; then commit and wait as of any copy
     tile = a.ring[0]
 
@@ -34,13 +34,16 @@ class Stream:
 
 
 @mimw.jit
-def stream(ptr, first, rows, stride, width, ROWS: tl.constexpr, STEP: tl.constexpr, WHOLE: tl.constexpr, LAYOUT: tl.constexpr):
-    """The stream of rows `first` to `first` + ROWS - 1 of the array's `rows`, which are `stride` bytes apart."""
+def stream(ptr, first, rows, stride, width, ROWS: tl.constexpr, COPIED: tl.constexpr, STEP: tl.constexpr, WHOLE: tl.constexpr,
+           LAYOUT: tl.constexpr):
+    """The stream of rows `first` to `first` + ROWS - 1 of the array's `rows`, which are `stride` bytes apart, in tiles of COPIED
+    rows, the last one more than once."""
     first = min(first, rows - 1)
-    base = ptr.to(tl.pointer_type(tl.uint8)) + first.to(tl.int64) * stride
-    row = tl.minimum(tl.arange(0, ROWS), rows - 1 - first)
+    base = ptr + first.to(tl.int64) * stride
+    row = tl.minimum(tl.arange(0, COPIED), min(rows - 1 - first, ROWS - 1))
     at = row[:, None] * stride + tl.arange(0, STEP)[None, :]
-    return Stream(tlx.assume_uniform(base), at, width, tlx.local_alloc((ROWS, STEP), tl.uint8, STAGES, layout=LAYOUT), STEP, WHOLE)
+    ring = tlx.local_alloc((COPIED, STEP), tl.uint8, STAGES, layout=LAYOUT)
+    return Stream(tlx.assume_uniform(base), at, width, ring, STEP, WHOLE)
 
 
 @mimw.jit
