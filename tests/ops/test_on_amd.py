@@ -37,6 +37,7 @@ def test_which_gpus_have_the_words_of_hopper(device, major, minor, hip, hopper):
     """Torch says 9.0 of a GPU of AMD as well, of gfx90a."""
     one = device(major, minor, hip)
     assert launching.is_hopper(one) == hopper and launching.is_amd(one) == (hip is not None)
+    assert launching.is_gfx950(one) == ((major, minor) == (9, 5))
     assert launching.has_e4m3(one) and launching.programs(one) == 304
 
 
@@ -65,6 +66,19 @@ def test_products(launched):
     close(ops.matmul(a, b), a.float() @ b.float())
     close(ops.grouped_matmul(a, b.expand(2, 45, 37), torch.tensor([3, 35], dtype=torch.int32)), a.float() @ b.float())
     assert set(launched) == {"plain_matmul"}
+
+
+@pytest.mark.parametrize("chip, k, kernel", [("gfx950", 256, "mfma_scaled_gemm"), ("gfx950", 144, "plain_matmul"),
+                                             ("gfx942", 384, "plain_matmul")])
+def test_products_in_microscaling_formats(launched, monkeypatch, chip, k, kernel):
+    """In one launch where the chip has the product and K is a multiple of 128."""
+    monkeypatch.setenv("MIMW_TARGET", chip)
+    a, b = torch.randn(35, k).to(torch.float8_e4m3fn), torch.randn(37, k).to(torch.float8_e5m2)
+    scales = [torch.randint(124, 131, (rows, -(-k // 32)), dtype=torch.uint8).view(torch.float8_e8m0fnu) for rows in (35, 37)]
+    left, right = (x.double() * scale.double().repeat_interleave(32, 1)[:, :k] for x, scale in zip((a, b), scales))
+    found = ops.scaled_mm(a, b.T, scales[0], scales[1].T, out_dtype=torch.float32)
+    close(found, left @ right.T, 1e-4)
+    assert set(launched) == {kernel}
 
 
 def test_rows(launched):

@@ -181,6 +181,13 @@ def is_amd(on: Tensor) -> bool:
     return (os.environ.get("MIMW_TARGET") or "").startswith("gfx")
 
 
+def is_gfx950(on: Tensor) -> bool:
+    """True if `on` lies on a GPU with scaled MFMA (MI350X, MI355X), or if MIMW_TARGET names gfx950."""
+    if on.is_cuda:
+        return is_amd(on) and _chip(on.get_device())[0] == (9, 5)
+    return os.environ.get("MIMW_TARGET") == "gfx950"
+
+
 def has_e4m3(on: Tensor) -> bool:
     """True if Triton takes fp8 e4m3 where `on` lies: from sm_89 on, on AMD's chips from gfx90a on, and in the simulator."""
     return not on.is_cuda or _chip(on.get_device())[0] >= (8, 9)
@@ -229,5 +236,5 @@ def _kept_zeros(device: torch.device) -> Tensor:
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_amd", "is_exact", "is_hopper",
-           "note_simulation", "programs", "scratch", "zeros"]
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_amd", "is_exact", "is_gfx950",
+           "is_hopper", "note_simulation", "programs", "scratch", "zeros"]

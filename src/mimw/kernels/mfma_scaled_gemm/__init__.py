@@ -1,6 +1,6 @@
 """Products in microscaling formats on gfx950: mxfp4, mxfp8, and one by the other, with fp32 sums.
 
-Input: a (M, K) and b (N, K) of fp4, two in a byte, or fp8, with an e8m0 scale for 32 numbers of a row. Output: c (M, N). For example:
+Input: a (M, K) and b (N, K) of fp4, two in a byte, or fp8, with an e8m0 scale for 32 numbers of a row. Output: c (M, N). So:
 
     grid, args, meta = arguments(a, b, c, scale_a, scale_b)         of numpy arrays or torch tensors
     kernel[grid](*args, **meta)                                     the launch; mimw.simulate(kernel, grid, *args, **meta)
@@ -37,7 +37,7 @@ CONTRACTS = {
                     "scale_b: u8|e8m0 (cdiv(N, 32), cdiv(K, 256) * 256) to-lds-4",
                     "packed_a == packed_b == 2 -- scales of fp8 lie by rows: its tiles have four scales of a row")}
 
-__all__ = ["CONTRACTS", "Configuration", "arguments", "configuration", "kernel", "shuffled"]
+__all__ = ["CONTRACTS", "Configuration", "arguments", "configuration", "in_bytes", "kernel", "shuffled", "takes"]
 
 
 def arguments(a, b, c, scale_a, scale_b, chosen: Configuration | None = None, *,
@@ -67,11 +67,20 @@ def arguments(a, b, c, scale_a, scale_b, chosen: Configuration | None = None, *,
     return (tiles, ), (in_bytes(a), in_bytes(b), c, in_bytes(scale_a), in_bytes(scale_b), Sizes(of.M, of.N, of.K), steps), meta
 
 
+def takes(a, b, c, scale_a, scale_b) -> bool:
+    """True if `arguments` takes them."""
+    try:
+        arguments(a, b, c, scale_a, scale_b)
+    except ValueError:
+        return False
+    return True
+
+
 def shuffled(scales: Any) -> Any:
     """Scales (rows, K / 32) in the order in which lanes take them: (rows / 32, K) bytes, both rounded up by scales of 1.
 
-    Of 32 rows and 8 scales of each, 256 bytes: byte 4 (16 g + r) + 2 h + s is the scale of row 16 s + r and group 4 h + g, so that a
-    lane reads those of four instructions as one word.
+    Of 32 rows and 8 scales of each, 256 bytes: byte 4 (16 g + r) + 2 h + s is the scale of row 16 s + r and group 4 h + g, so
+    that a lane reads those of four instructions as one word.
     """
     rows, groups = scales.shape
     (tall, wide), scales = TILE, in_bytes(scales)
