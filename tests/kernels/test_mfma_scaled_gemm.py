@@ -12,6 +12,7 @@ import pytest
 import mimw
 from mimw.kernels import mfma_scaled_gemm
 from mimw.kernels.mfma_scaled_gemm import Configuration, arguments, shuffled
+from mimw.kernels.mfma_scaled_gemm.layouts import of_rows
 from tests.kernels.microscaling import operand, small_operand
 
 CHIP, BF16 = "gfx950", ml_dtypes.bfloat16
@@ -99,6 +100,26 @@ def test_halves_and_slots_are_ordered(form):
     given, _ = problem("e2m1", "e2m1", 128, 128, 1024, small_operand)
     grid, args, meta = launch(given, np.zeros((128, 128), np.float32), FORMS[form])
     assert mimw.check(mfma_scaled_gemm.kernel, grid, *args, target=CHIP, jobs=1, **meta).ok
+
+
+# ---- memory -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows, line", [(128, 128), (256, 128), (256, 64)])
+@pytest.mark.parametrize("side", [16, 32])
+def test_reads_of_operands_have_no_bank_conflicts(side, rows, line):
+    """The lanes of each phase of ds_read_b128 are at banks of their own, each four of 64."""
+    layout = of_rows(rows, line, side)
+    (block, gap), = layout.interval_padding_pairs
+
+    def place(row, column):
+        whole = sum(1 << bit for bit, (down, along) in enumerate(layout.offset_bases) if row & down or column & along)
+        return whole + whole // block * gap
+
+    for phase in (0, 1, 2, 3, 12, 13, 14, 15, *range(20, 28)), (*range(4, 12), *range(16, 20), *range(28, 32)):
+        for first, upper in ((0, 0), (rows - side, 32)):
+            lanes = [(first + (lane + upper) % side, (lane + upper) // side * 16) for lane in phase]
+            assert len({place(*lane) // 16 % 16 for lane in lanes}) == 16
 
 
 # ---- code ---------------------------------------------------------------------------------------------------------------

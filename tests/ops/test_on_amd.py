@@ -23,7 +23,8 @@ def device(monkeypatch):
         launching._chip.cache_clear()
         monkeypatch.setattr(torch.version, "hip", hip)
         monkeypatch.setattr(torch.cuda, "get_device_properties",
-                            lambda device: SimpleNamespace(major=major, minor=minor, multi_processor_count=304))
+                            lambda device: SimpleNamespace(major=major, minor=minor, multi_processor_count=304,
+                                                           gcnArchName="gfx950:sramecc+:xnack-"))
         return SimpleNamespace(is_cuda=True, get_device=lambda: 0)
 
     yield made
@@ -37,7 +38,7 @@ def test_which_gpus_have_the_words_of_hopper(device, major, minor, hip, hopper):
     """Torch says 9.0 of a GPU of AMD as well, of gfx90a."""
     one = device(major, minor, hip)
     assert launching.is_hopper(one) == hopper and launching.is_amd(one) == (hip is not None)
-    assert launching.is_gfx950(one) == ((major, minor) == (9, 5))
+    assert launching.amd_chip(one) == ("gfx950" if hip else None)
     assert launching.has_e4m3(one) and launching.programs(one) == 304
 
 

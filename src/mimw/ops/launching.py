@@ -181,11 +181,16 @@ def is_amd(on: Tensor) -> bool:
     return (os.environ.get("MIMW_TARGET") or "").startswith("gfx")
 
 
-def is_gfx950(on: Tensor) -> bool:
-    """True if `on` lies on a GPU with scaled MFMA (MI350X, MI355X), or if MIMW_TARGET names gfx950."""
-    if on.is_cuda:
-        return is_amd(on) and _chip(on.get_device())[0] == (9, 5)
-    return os.environ.get("MIMW_TARGET") == "gfx950"
+def amd_chip(on: Tensor) -> str | None:
+    """The chip of AMD, "gfx950" for example, on which `on` lies, or which MIMW_TARGET names to simulate; None elsewhere."""
+    if not is_amd(on):
+        return None
+    return _architecture(on.get_device()) if on.is_cuda else os.environ["MIMW_TARGET"]
+
+
+@cache
+def _architecture(device: int) -> str:
+    return torch.cuda.get_device_properties(device).gcnArchName.partition(":")[0]     # "gfx942:sramecc+:xnack-"
 
 
 def has_e4m3(on: Tensor) -> bool:
@@ -236,5 +241,5 @@ def _kept_zeros(device: torch.device) -> Tensor:
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_amd", "is_exact", "is_gfx950",
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "amd_chip", "contiguous", "has_e4m3", "is_amd", "is_exact",
            "is_hopper", "note_simulation", "programs", "scratch", "zeros"]

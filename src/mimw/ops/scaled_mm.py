@@ -18,7 +18,7 @@ from torch import Tensor
 from mimw.kernels import block_scaled_gemm, gemm, mfma_scaled_gemm
 
 from .contract import Contract, Extents
-from .launching import Launch, is_gfx950, is_hopper, programs, scratch
+from .launching import Launch, amd_chip, is_hopper, programs, scratch
 from .matmul import MATMUL
 from .operator import Operator
 from .plans import Plans, look
@@ -137,7 +137,7 @@ def _of_micro(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, shape: tup
         return [a, b.T, c, scale_a.contiguous(), scale_b.T.contiguous()]
 
     arrays = given(a, b, scale_a, scale_b)
-    if not is_gfx950(a) or not mfma_scaled_gemm.takes(*arrays):
+    if amd_chip(a) != "gfx950" or not mfma_scaled_gemm.takes(*arrays):
         return lambda a, b, scale_a, scale_b, bias: _composed(a, b, scale_a, scale_b, bias, dtype, "micro")
     launch = Launch(a, mfma_scaled_gemm.kernel, *mfma_scaled_gemm.arguments(*arrays))
 

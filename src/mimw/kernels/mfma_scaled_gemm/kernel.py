@@ -14,16 +14,18 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
+from ..gemm.tiles import output_tiles, tile_origin
 from . import interleave, ping_pong
 from .operands import part, scales_of
-from .order import origin
+from .order import tile_of_xcd
 from .output import store
 
 
 @mimw.jit
 def mfma_scaled_gemm(a, b, c, scale_a, scale_b, sizes, steps, FORM: tl.constexpr):
     """C[m, n] = sum over k of A[m, k] scale_a[m, k // 32] B[n, k] scale_b[n, k // 32], summed in fp32."""
-    m, n = origin(tl.program_id(0), sizes.M, sizes.N, FORM)
+    tile = tile_of_xcd(tl.program_id(0), output_tiles(sizes.M, sizes.N, FORM), FORM.XCDS)
+    m, n = tile_origin(tile, sizes.M, sizes.N, FORM)
     m, n = tlx.assume_uniform(m), tlx.assume_uniform(n)
     HALF_M: tl.constexpr = FORM.BM // 2
     HALF_N: tl.constexpr = FORM.BN // 2

@@ -1,21 +1,19 @@
-"""Which tile of C a program computes, so that programs of one XCD, which have an L2 in common, read the same rows and columns.
+"""The order of output tiles on a chip of several dies (XCDs), each with an L2 of its own.
 
-Input: the number of a program, sizes, and a grid of tiles. Output: the tile's first row and column. For example:
+Input: the number of a program, which the hardware gives to one XCD after the other. Output: the number of a tile. For example:
 
-    m, n = origin(tl.program_id(0), M, N, form)     form.XCDS is 8 on MI300 and MI350
-
-The hardware hands programs out in turn: programs p, p + 8, p + 16, .. run on one XCD. They get tiles that follow each other.
+    tile = tile_of_xcd(tl.program_id(0), 20, 8)     programs 0, 8, 16 of XCD 0 take tiles 0, 1, 2; 1, 9, 17 of XCD 1 tiles 3, 4, 5
+    m, n = tile_origin(tile, M, N, grid)            gemm/tiles.py: neighbours in a band of tiles, which share A and B
 """
+
+import triton.language as tl
 
 import mimw
 
-from ..gemm.tiles import output_tiles, tile_origin
-
 
 @mimw.jit
-def origin(program, M, N, form):
-    """First row and column of the program's tile: each XCD has as many tiles that follow each other as it has programs, in an order
-    that keeps a band of GROUP_M tile rows."""
-    count = output_tiles(M, N, form)
-    die, turn = program % form.XCDS, program // form.XCDS
-    return tile_origin(die * (count // form.XCDS) + min(die, count % form.XCDS) + turn, M, N, form)
+def tile_of_xcd(program, tiles, XCDS: tl.constexpr):
+    """Neighbouring tiles for the programs of one XCD: what they share is read into one L2. The first `tiles % XCDS` XCDs have one
+    tile more."""
+    each, more, xcd = tiles // XCDS, tiles % XCDS, program % XCDS
+    return xcd * each + min(xcd, more) + program // XCDS
