@@ -90,6 +90,11 @@ def _own_step(machine, op: Op, num_warps: int) -> tuple:
     return op, handler.run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
 
 
+def _takes_offsets(user: Op, pointers: Op) -> bool:
+    """True if the access goes by a base and offsets, beside which the pointers say no more than what these are."""
+    return "base" in user.row.places and user.pointer is pointers.results[0]
+
+
 def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
     """An op on tiles: the time of its units, and its value only if that is needed."""
     users = machine.uses[op.results[0]] if op.results else ()
@@ -97,6 +102,8 @@ def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
     slowdown = machine.model.slowdown(num_warps)
     cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused).items()}
     ends_stretch = "combines" in op.row.traits     # what follows needs every element
+    if op.name == "addptr" and users and all(_takes_offsets(user, op) for user in users):
+        cost = {}
 
     def work(task, op):
         task.arrive(op)
