@@ -90,11 +90,6 @@ def _own_step(machine, op: Op, num_warps: int) -> tuple:
     return op, handler.run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
 
 
-def _takes_offsets(user: Op, pointers: Op) -> bool:
-    """True if the access goes by a base and offsets, beside which the pointers say no more than what these are."""
-    return "base" in user.row.places and user.pointer is pointers.results[0]
-
-
 def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
     """An op on tiles: the time of its units, and its value only if that is needed."""
     users = machine.uses[op.results[0]] if op.results else ()
@@ -113,3 +108,8 @@ def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
         run(task, op)
 
     return op, work, SWITCHING if max(cost.values(), default=0.0) > _WORTH_A_SWITCH else PLAIN, 0.0
+
+
+def _takes_offsets(user: Op, pointers: Op) -> bool:
+    """True if the access goes by a base and offsets, beside which the pointers say no more than what these are."""
+    return "base" in user.row.places and user.pointer is pointers.results[0]
