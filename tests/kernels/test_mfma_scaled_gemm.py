@@ -181,7 +181,7 @@ def zeros(m=128, n=128, k=256):
     (lambda a, b, c, s, t: (a, b, c, np.zeros((128, 9), np.uint8)[:, :8], t), "scale_a must .* multiples of 4 bytes"),
     (lambda a, b, c, s, t: (np.zeros((128, 136), np.uint8)[:, :128], b, c, s, t), "a must .* multiples of 16 bytes"),
     (lambda a, b, c, s, t: (np.zeros(128 * 144 + 8, np.uint8)[8:].reshape(128, 144)[:, :128], b, c, s, t),
-     "a begins at no multiple"),
+     "a must begin at a multiple of 16 bytes"),
     (lambda a, b, c, s, t: (a.view(np.int8), b, c, s, t), "a is int8"),
     (lambda a, b, c, s, t: (a, b, c.astype(np.float64), s, t), "c is float64")])
 def test_what_does_not_fit_is_refused(change, text):
@@ -198,14 +198,14 @@ def test_shuffled_scales_of_fp8_are_refused():
 
 def test_rows_out_of_reach_are_refused():
     a = np.lib.stride_tricks.as_strided(np.zeros(64, np.uint8), (2, 64), (1 << 24, 1))
-    with pytest.raises(ValueError, match="a has 16777216 elements from one row to the next"):
+    with pytest.raises(ValueError, match="reach is 2147483648; the rows of a tile"):
         arguments(a, a, np.zeros((2, 2), np.float32), *[np.zeros((2, 4), np.uint8)] * 2)
 
 
 @pytest.mark.parametrize("chosen, in_order", [(Configuration("interleave", 64, 128, side=32), False),
                                               (Configuration(bn=64), True)])
 def test_a_tile_that_leaves_waves_without_work_is_refused(chosen, in_order):
-    with pytest.raises(ValueError, match="it has 128 rows and columns at least"):
+    with pytest.raises(ValueError, match="least is 128; a tile has so many rows and columns at least"):
         launch(problem("e2m1", "e2m1", 32, 32, 256)[0], np.zeros((32, 32), np.float32), chosen, in_order)
 
 

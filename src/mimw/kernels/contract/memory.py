@@ -54,6 +54,11 @@ def _pieces(array: Any, piece: int, reader: str, ones: bool = True) -> str | Non
             f"are {_listed((*outer, step))} bytes")
 
 
+def _to_lds(array: Any, piece: int) -> str | None:
+    begins = None if address(array) % 16 == 0 else "must begin at a multiple of 16 bytes for copies to LDS"
+    return _pieces(array, piece, "copies to LDS") or begins
+
+
 def _listed(numbers: tuple) -> str:
     *first, last = map(str, numbers)
     return f"{', '.join(first)} and {last}" if first else last
@@ -61,7 +66,7 @@ def _listed(numbers: tuple) -> str:
 
 WORDS: dict[str, Callable[[Any], str | None]] = {
     "rows": _rows, "contiguous": _contiguous, "tma": _tma, "tma-all": lambda array: _tma(array, ones=False),
-    "to-lds": lambda array: _pieces(array, 16, "copies to LDS"), "to-lds-4": lambda array: _pieces(array, 4, "copies to LDS")}
+    "to-lds": lambda array: _to_lds(array, 16), "to-lds-4": lambda array: _to_lds(array, 4)}
 
 
 def wrong(word: str, array: Any) -> str | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..contract import Contract
-from ..contract.memory import address, strides
+from ..contract.memory import strides
 from ..contract.types import of as type_of
 from .configs import Configuration, configuration
 from .kernel import mfma_scaled_gemm as kernel
@@ -23,12 +23,13 @@ from .nouns import BLOCK, Sizes, StepsOfAll
 FORMATS = {"uint8": "e2m1", "float4_e2m1fn_x2": "e2m1", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
 TILE = 32, 8        # rows and scales of each that lie together, if they are shuffled
 ONE = 127           # the scale 1
-REACH = 2**31       # bytes: how far an offset reaches
 
 
 def _contract(*scales: str) -> Contract:
     return Contract("a: u8|e2m1x2|fp8 (M, K // packed_a) to-lds", "b: u8|e2m1x2|fp8 (N, K // packed_b) to-lds",
-                    "c: float (M, N) rows", *scales, "K % 128 == 0 -- pad the rows with zeros to a multiple of 128 numbers")
+                    "c: float (M, N) rows", *scales, "K % 128 == 0 -- pad the rows with zeros to a multiple of 128 numbers",
+                    "reach < 2**31 -- the rows of a tile lie over so many bytes, and a copy reaches 2^31",
+                    "min(bm, bn) >= least -- a tile has so many rows and columns at least, or waves would have none")
 
 
 CONTRACTS = {
@@ -56,12 +57,12 @@ def arguments(a, b, c, scale_a, scale_b, chosen: Configuration | None = None, *,
     """
     formats = a_format, b_format = tuple(FORMATS.get(type_of(one), "e4m3") for one in (a, b))
     packed_a, packed_b = (2 if one == "e2m1" else 1 for one in formats)
+    chosen = chosen or configuration(a.shape[0], b.shape[0])
+    reach = max(chosen.bm, chosen.bn) * max(_step(one) * one.dtype.itemsize for one in (a, b, c))
     of = CONTRACTS[are_shuffled].check(a=a, b=b, c=c, scale_a=scale_a, scale_b=scale_b, packed_a=packed_a, packed_b=packed_b,
-                                       K=a.shape[-1] * packed_a)
-    chosen = chosen or configuration(of.M, of.N)
+                                       K=a.shape[-1] * packed_a, reach=reach, bm=chosen.bm, bn=chosen.bn,
+                                       least=chosen.least(are_shuffled))
     steps = StepsOfAll(*map(_step, (a, b, c)), *(_step(one) // 4 for one in (scale_a, scale_b)))
-    _reachable(chosen, a=a, b=b, c=c)
-    _aligned(a=a, b=b, scale_a=scale_a, scale_b=scale_b)
     tiles = -(-of.M // chosen.bm) * -(-of.N // chosen.bn)
     meta = chosen.meta(of.K, a_format, b_format, are_shuffled)
     return (tiles, ), (in_bytes(a), in_bytes(b), c, in_bytes(scale_a), in_bytes(scale_b), Sizes(of.M, of.N, of.K), steps), meta
@@ -115,18 +116,4 @@ def _filled(like: Any, shape: tuple[int, int]) -> Any:
 
 def _step(array: Any) -> int:
     """Elements from one row to the next; of one row its length, since its stride may be anything."""
-    return strides(array)[0] if array.shape[0] > 1 else array.shape[1]
-
-
-def _reachable(chosen: Configuration, **arrays: Any) -> None:
-    for name, array in arrays.items():
-        reach = max(chosen.bm, chosen.bn) * _step(array) * array.dtype.itemsize
-        if reach >= REACH:
-            raise ValueError(f"{name} has {_step(array)} elements from one row to the next: the rows of a tile lie over {reach} "
-                             f"bytes, and a copy reaches {REACH}")
-
-
-def _aligned(**arrays: Any) -> None:
-    for name, array in arrays.items():
-        if address(array) % 16:
-            raise ValueError(f"{name} begins at no multiple of 16 bytes, as copies straight to LDS want it")
+    return strides(array)[0] if array.shape[0] > 1 else array.shape[-1]

@@ -28,12 +28,13 @@ class Configuration:
     group_m: int = 4
     side: int = 16
 
+    def least(self, shuffled: bool) -> int:
+        """The rows and columns of the smallest tile in which each wave has instructions of each half, with shuffled scales two by
+        two."""
+        return 4 * max(self.side, 32 * shuffled)
+
     def meta(self, k: int, a_format: str, b_format: str, shuffled: bool) -> dict:
         """The kernel's constants and options."""
-        least = 4 * max(self.side, 32 * shuffled)       # two waves or two halves of two, along both
-        if self.bm < least or self.bn < least:
-            raise ValueError(f"a tile of {self.bm} x {self.bn} is too small for instructions of {self.side} x {self.side}"
-                             f"{' and shuffled scales' * shuffled}: it has {least} rows and columns at least, or waves had none")
         bk = self.line * (2 if {a_format, b_format} == {"e2m1"} else 1)
         ping_pong = self.form == "ping-pong"
         form = Form(self.bm, self.bn, self.group_m, bk, ping_pong, a_format, b_format, self.side, shuffled, k % bk == 0, XCDS)
