@@ -16,6 +16,8 @@ WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
 LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue",
          "tma_load_pair", "clc_issue_all")
 DECODING = "kernels/attention_decode/split_kv/kernel.py"
+MICROSCALED = "kernels/mfma_scaled_gemm/kernel.py"
+COPIES = ("async_load", "buffer_load_to_local")
 AROUND = "tutorials/22_several_gpus.py"
 PIPELINED = "tutorials/01_pipelined_gemm.py"
 WARPS_APART = "kernels/attention_decode/few_rows/kernel.py"
@@ -280,8 +282,17 @@ REASONS = (
     (lambda m: _swapped(m, WAITS, WAITS), "Two waits side by side: what needs either comes behind both."),
     (lambda m: _swapped(m, (*LOADS, "tma_store", "tcgen05_commit", "tcgen05_commit_pair"), ("barrier_wait", "barrier_expect")),
      "The copy starts later than it could, behind what has nothing to do with it: slower, and right."),
-    (lambda m: _swapped(m, ("async_commit", ), ("async_load", "buffer_load_to_local"))
-     or _swapped(m, ("async_load", ), ("async_commit", )),
+    (lambda m: _of(m, MICROSCALED) and m.word == "async_commit" and m.change == "drop",
+     "The copies of before the loop that lose their group join the next one, which the loop waits for before any of them is read."),
+    (lambda m: _of(m, MICROSCALED) and _swapped(m, ("async_commit", ), ("local_load", )),
+     "The group ends later, and no copy stands between: it holds the same."),
+    (lambda m: _of(m, MICROSCALED) and (_swapped(m, ("local_load", ), OWN_WAITS) or _swapped(m, OWN_WAITS, ("local_load", ))),
+     "What is read there has landed behind the wait of the step before; this wait is for the step that comes."),
+    (lambda m: _of(m, MICROSCALED) and _swapped(m, OWN_WAITS, ("buffer_store", )),
+     "The stores take sums from registers; this wait is that no copy outlives the program."),
+    (lambda m: _of(m, MICROSCALED) and _swapped(m, OWN_WAITS, COPIES),
+     "The copy that the wait goes past is of no group yet, and the wait counts groups."),
+    (lambda m: _swapped(m, ("async_commit", ), COPIES) or _swapped(m, COPIES, ("async_commit", )),
      "The copy moves to the neighbouring group, and that is waited for before the copy is used, too."),
     (lambda m: _of(m, "kernels/mfma_gemm/kernel.py") and m.word == "async_wait" and "past buffer_store," in m.change,
      "What is under way behind the loop nobody reads: it must be there when the program ends."),

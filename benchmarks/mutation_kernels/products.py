@@ -11,7 +11,17 @@ import ml_dtypes
 import numpy as np
 
 import mimw
-from mimw.kernels import batched_gemm, block_scaled_gemm, gather_matmul_scatter, gemm, grouped_gemm, mfma_gemm, moe, skinny_gemm
+from mimw.kernels import (
+    batched_gemm,
+    block_scaled_gemm,
+    gather_matmul_scatter,
+    gemm,
+    grouped_gemm,
+    mfma_gemm,
+    mfma_scaled_gemm,
+    moe,
+    skinny_gemm,
+)
 from mimw.kernels.moe.few_rows_scaled import few_rows_scaled_gemm
 from mimw.kernels.moe.gathered import gathered_product
 
@@ -103,6 +113,15 @@ def _library_skinny() -> tuple:
     return skinny_gemm.kernel, *made
 
 
+def _library_microscaled(form: str) -> tuple:
+    """fp4 by fp4, four steps along K and the half of one."""
+    random = np.random.default_rng(0)
+    a, b = (random.integers(0, 256, (128, 576), np.uint8) for _ in range(2))
+    scales = [random.integers(125, 130, (128, 36)).astype(np.uint8) for _ in range(2)]
+    chosen = mfma_scaled_gemm.Configuration(form, 128, 128)
+    return mfma_scaled_gemm.kernel, *mfma_scaled_gemm.arguments(a, b, np.zeros((128, 128), np.float32), *scales, chosen)
+
+
 def _library_block_scaled(k: int = 256, n: int = 128, **configuration) -> tuple:
     """Three groups, an empty one among them, none a whole number of tiles; two programs."""
     a, b = numbers((164, k), (3, n, k), dtype=FP8)
@@ -160,6 +179,10 @@ CASES = (
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
+    Case("Product in microscaling formats, ping-pong", "src/mimw/kernels/mfma_scaled_gemm/kernel.py",
+         lambda: _library_microscaled("ping-pong"), target="gfx950"),
+    Case("Product in microscaling formats, interleave", "src/mimw/kernels/mfma_scaled_gemm/kernel.py",
+         lambda: _library_microscaled("interleave"), target="gfx950"),
     Case("Block-scaled product", "src/mimw/kernels/block_scaled_gemm/kernel.py",
          lambda: _library_block_scaled(stages=2, together=1)),
     Case("Block-scaled product, pairs", "src/mimw/kernels/block_scaled_gemm/kernel.py",

@@ -44,18 +44,23 @@ def addmm(draw: Draw) -> Case:
 
 
 def scaled_mm(draw: Draw) -> Case:
-    form = draw.kind("one", "rows", "blocks")
+    form = draw.kind("one", "rows", "blocks", "micro")
     m, n, k = draw.extent(1, 1000), draw.extent(1, 1000), draw.extent(1, 2000)
     a, b = draw.normal(m, k, dtype=FP8), draw.normal(n, k, dtype=FP8).T
-    blocks = -(-k // 128)
-    shapes = {"one": ((1, ), (1, )), "rows": ((m, 1), (1, n)), "blocks": ((m, blocks), (blocks, -(-n // 128)))}[form]
+    blocks, small = -(-k // 128), -(-k // 32)
+    shapes = {"one": ((1, ), (1, )), "rows": ((m, 1), (1, n)), "blocks": ((m, blocks), (blocks, -(-n // 128))),
+              "micro": ((m, small), (small, n))}[form]
     scales = [draw.normal(*shape, dtype=torch.float32).abs() + 0.5 for shape in shapes]
+    if form == "micro":
+        scales = [scale.to(torch.float8_e8m0fnu) for scale in scales]
 
     def expected():
         left, right = scales
         if form == "blocks":
             left = left.repeat_interleave(128, 1)[:, :k]
             right = right.repeat_interleave(128, 0)[:k].repeat_interleave(128, 1)[:, :n]
+        if form == "micro":
+            left, right = left.float().repeat_interleave(32, 1)[:, :k], right.float().repeat_interleave(32, 0)[:k]
         return ((a.double() * left.double()) @ (b.double() * right.double()), )
 
     return Case(lambda: (ops.scaled_mm(a, b, *scales), ), expected, 1e-2)

@@ -23,7 +23,8 @@ def device(monkeypatch):
         launching._chip.cache_clear()
         monkeypatch.setattr(torch.version, "hip", hip)
         monkeypatch.setattr(torch.cuda, "get_device_properties",
-                            lambda device: SimpleNamespace(major=major, minor=minor, multi_processor_count=304))
+                            lambda device: SimpleNamespace(major=major, minor=minor, multi_processor_count=304,
+                                                           gcnArchName="gfx950:sramecc+:xnack-"))
         return SimpleNamespace(is_cuda=True, get_device=lambda: 0)
 
     yield made
@@ -37,6 +38,7 @@ def test_which_gpus_have_the_words_of_hopper(device, major, minor, hip, hopper):
     """Torch says 9.0 of a GPU of AMD as well, of gfx90a."""
     one = device(major, minor, hip)
     assert launching.is_hopper(one) == hopper and launching.is_amd(one) == (hip is not None)
+    assert launching.amd_chip(one) == ("gfx950" if hip else None)
     assert launching.has_e4m3(one) and launching.programs(one) == 304
 
 
@@ -104,6 +106,19 @@ def test_the_chip_of_a_gpu(device, monkeypatch, name, chip):
     assert launching.amd_chip(on) == chip
     assert launching.amd_chip(device(9, 0, None)) is None
     launching._architecture.cache_clear()
+
+
+@pytest.mark.parametrize("chip, k, kernel", [("gfx950", 256, "mfma_scaled_gemm"), ("gfx950", 144, "plain_matmul"),
+                                             ("gfx942", 384, "plain_matmul")])
+def test_products_in_microscaling_formats(launched, monkeypatch, chip, k, kernel):
+    """In one launch where the chip has the product and K is a multiple of 128."""
+    monkeypatch.setenv("MIMW_TARGET", chip)
+    a, b = torch.randn(35, k).to(torch.float8_e4m3fn), torch.randn(37, k).to(torch.float8_e5m2)
+    scales = [torch.randint(124, 131, (rows, -(-k // 32)), dtype=torch.uint8).view(torch.float8_e8m0fnu) for rows in (35, 37)]
+    left, right = (x.double() * scale.double().repeat_interleave(32, 1)[:, :k] for x, scale in zip((a, b), scales))
+    found = ops.scaled_mm(a, b.T, scales[0], scales[1].T, out_dtype=torch.float32)
+    close(found, left @ right.T, 1e-4)
+    assert set(launched) == {kernel}
 
 
 def test_rows(launched):

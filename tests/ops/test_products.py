@@ -83,6 +83,8 @@ def test_refusals_of_addmm(given, error, text):
 
 def scaled(m, n, k, kind):
     """(a, b, scale_a, scale_b, the product in fp64); b is contiguous along K."""
+    if kind == "micro":
+        return micro_scaled(m, n, k)
     a, b = normal(m, k, dtype=e4m3), normal(n, k, dtype=e4m3, seed=1).T
     draw = lambda *shape: torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape))) + 0.5  # noqa: E731
     blocks = -(-k // 128), -(-n // 128)
@@ -94,7 +96,17 @@ def scaled(m, n, k, kind):
     return a, b, left, right, (a.double() * wide) @ (b.double() * tall)
 
 
-@pytest.mark.parametrize("kind", ["all", "rows", "blocks"])
+def micro_scaled(m, n, k):
+    """The same with e8m0 for 32 numbers along K."""
+    a, b = normal(m, k, dtype=e4m3), normal(n, k, dtype=e4m3, seed=1).T
+    draw = torch.Generator().manual_seed(k)
+    left, right = (torch.randint(124, 131, shape, generator=draw, dtype=torch.uint8).view(torch.float8_e8m0fnu)
+                   for shape in ((m, -(-k // 32)), (-(-k // 32), n)))
+    wide, tall = left.double().repeat_interleave(32, 1)[:, :k], right.double().repeat_interleave(32, 0)[:k]
+    return a, b, left, right, (a.double() * wide) @ (b.double() * tall)
+
+
+@pytest.mark.parametrize("kind", ["all", "rows", "blocks", "micro"])
 @pytest.mark.parametrize("m, n, k", [(40, 136, 272), (5, 7, 33), (1, 16, 16)])
 def test_scales(kind, m, n, k):
     """In one launch, and of shapes that TMA does not take."""
@@ -113,10 +125,14 @@ def test_a_bias_and_other_results(fast):
 
 def test_refusals_of_scales():
     a, b, left, right, _ = scaled(8, 16, 16, "all")
+    ones = [torch.ones(shape, dtype=torch.float8_e8m0fnu) for shape in ((8, 1), (1, 16))]
     for given, error, text in (((a, b, left, torch.ones(3)), RuntimeError, "scale_b is 3; it must be 1, .1."),
                                ((a.float(), b, left, right), NotImplementedError,
                                 "a is torch.float32; it may be torch.float8_e4m3fn,"),
                                ((a, b, left, right, normal(5)), RuntimeError, "bias is"),
+                               ((a, b, *ones, normal(16)), RuntimeError, "scales of e8m0 are .* with a bias"),
+                               ((a, b, ones[0], ones[0][:1]), RuntimeError, "scales of e8m0 are .8, 1. and .1, 1.,"),
+                               ((a, b, ones[0], right), RuntimeError, "both must be of one type"),
                                ((a, b[:8], left, right), RuntimeError, "b is 8 x 16; for a 8 x 16 it must be 16 x n, .k, n.")):
         with pytest.raises(error, match=text):
             ops.scaled_mm(*given)

@@ -1,32 +1,18 @@
 """Microscaling products, attention, tasks, the data mover, as authors publish them for AMD: simulated, and compiled."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from mimw import TensorDescriptor, check, explain
 from mimw.testing import compare
+from tests.kernels.microscaling import small_operand
 from tests.programs_amd import attention, mover, scaled, straight, with_tasks
 from tests.programs_amd.launches import AMD, CDNA, PADDED, is_product, launch, matrix_layout, random
 
-SCALED = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 TILE = dict(BLOCK_M=64, BLOCK_N=64)
 
 
 # ---- microscaling formats ----------------------------------------------------------------------------------------------
-
-def operand(draw, format_, rows, k):
-    """(what the kernel is given, its scales, the numbers that these are)."""
-    values = draw.integers(-6, 7, (rows, k)).astype(np.float32) / 2
-    scales = draw.integers(125, 130, (rows, k // 32)).astype(np.uint8)
-    if format_ == "e2m1":
-        values = values.astype(ml_dtypes.float4_e2m1fn)
-        codes = values.view(np.uint8)
-        stored = codes[:, ::2] & 15 | codes[:, 1::2] << 4
-    else:
-        stored = values = values.astype(SCALED[format_])
-    return stored, scales, values.astype(np.float32) * np.exp2(scales.astype(np.float32) - 127).repeat(32, 1)
-
 
 @pytest.mark.parametrize("kernel, meta", [(scaled.from_pointers, {}), (scaled.in_flight, {"TILES": None}),
                                           (scaled.in_flight, {"TILES": [2, 2]})])
@@ -34,7 +20,7 @@ def operand(draw, format_, rows, k):
                                            ("gfx1250", "e4m3")])
 def test_scaled(chip, format_, kernel, meta):
     draw = np.random.default_rng(0)
-    (a, sa, x), (b, sb, y) = (operand(draw, format_, 64, 256) for _ in range(2))
+    (a, sa, x), (b, sb, y) = (small_operand(draw, format_, 64, 256) for _ in range(2))
     c = np.zeros((64, 64), np.float32)
     code = launch(kernel, (1, ), (a, b, c, sa, sb, 64, 64, 256, a.shape[1], b.shape[1], 64, 8, 8), chip,
                   dict(num_warps=4, num_stages=2, matrix_instr_nonkdim=16, waves_per_eu=0), FORMAT=format_, BLOCK_K=128, **TILE,
@@ -53,7 +39,7 @@ def shuffled(scales):
 @pytest.mark.parametrize("chip, through_lds", [("gfx950", False), ("gfx950", True), ("gfx1250", True)])
 def test_scales_in_the_order_of_the_instruction(chip, through_lds):
     draw = np.random.default_rng(0)
-    (a, sa, x), (b, sb, y) = (operand(draw, "e2m1", 64, 512) for _ in range(2))
+    (a, sa, x), (b, sb, y) = (small_operand(draw, "e2m1", 64, 512) for _ in range(2))
     c = np.zeros((64, 64), np.float16)
     code = launch(scaled.preshuffled, (1, 1), (a, b, c, shuffled(sa), shuffled(sb), 512, 256, 256, 64, 512, 512), chip,
                   dict(num_warps=4, num_stages=2, waves_per_eu=1, matrix_instr_nonkdim=16), BLOCK_K=256,

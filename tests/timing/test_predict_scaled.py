@@ -1,28 +1,24 @@
-"""Predicted products with block scales: what the tensor cores take by format and shape."""
+"""Predicted time of a product in microscaling formats on gfx950: a step along K takes as long as its matrix instructions."""
 
 import numpy as np
 import pytest
 
 import mimw
-from tests.kernels.scaled_product import product
-from tests.words.test_tensor_memory_scaled import CASES, launch_of
-
-CLOCK = 1965        # MHz
+from mimw.kernels import mfma_scaled_gemm
 
 
-def dots(found):
-    """(CTA, label, cycles) of all products."""
-    return {(event.cta, event.label, round((event.end - event.start) * CLOCK)) for event in found.trace.events
-            if event.lane == "tensor core"}
+def cycles(form, k):
+    """Of one tile of 256 x 256 with so many products each."""
+    a, scales = np.zeros((256, k // 2), np.uint8), np.zeros((256, k // 32), np.uint8)
+    chosen = mfma_scaled_gemm.Configuration(form)
+    grid, args, meta = mfma_scaled_gemm.arguments(a, a, np.zeros((256, 256), np.float16), scales, scales, chosen)
+    return mimw.predict(mfma_scaled_gemm.kernel, grid, *args, target="gfx950", **meta).cycles
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_products_with_scales(case):
-    """Two e2m1 at 16384 multiply-adds a cycle, all others at 8192; narrow ones wait for 128 bytes a cycle of shared memory."""
-    n, k, *formats = case[:4]
-    bits = 4 if formats == ["e2m1", "e2m1"] else 8
-    arithmetic, operands = 128 * n * k * bits / (8 * 8192), (128 + n) * k * bits / 8 / 128
-    args, meta, *_ = launch_of(case)
-    found = mimw.predict(product, (1, ), *args, target="sm_100a", megahertz=CLOCK, **meta)
-    assert dots(found) == {(0, f"128 x {n} x {k}", max(arithmetic, operands))}
-    assert np.isnan(args[-1]).all(), "nothing is computed"
+@pytest.mark.parametrize("form, over", [("ping-pong", 1.1), ("interleave", 1.25)])
+def test_a_step_takes_what_its_products_take(form, over):
+    """512 instructions of 16 cycles on four matrix cores. Reads of operands and of scales go on beside them; copies by a base and
+    offsets compute no pointers."""
+    products = 512 * 16 / 4
+    step = (cycles(form, 6144) - cycles(form, 2048)) / 16
+    assert 0.99 * products <= step < over * products        # what comes before and behind the loop differs a little

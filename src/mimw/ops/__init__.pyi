@@ -374,8 +374,9 @@ def matmul(
                out_dtype  of the result: any of these types, by default a's; bf16 for fp8
     returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
     computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, up to 64 rows of
-               large b by `mimw.kernels.skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; else by
-               `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
+               large b by `mimw.kernels.skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; on gfx942,
+               gfx950 and gfx1250 by `mimw.kernels.mfma_gemm` matrices of 16 and 8 bits whose rows and K are multiples of 16 bytes;
+               else by `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
                products (the plain kernel), the others are tf32
     gradients  of both operands; none of fp8
     errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
@@ -506,8 +507,8 @@ def rope(
 def scaled_mm(
     a: Annotated[Tensor, "fp8 (m, k)"],
     b: Annotated[Tensor, "fp8 (k, n)"],
-    scale_a: Annotated[Tensor, "fp32 (m, cdiv(k, 128)) or (m, 1) or (1, 1) or (1) or ()"],
-    scale_b: Annotated[Tensor, "fp32 (cdiv(k, 128), cdiv(n, 128)) or (1, n) or (1, 1) or (1) or ()"],
+    scale_a: Annotated[Tensor, "fp32|e8m0 (m, cdiv(k, 128)) or (m, 1) or (1, 1) or (1) or () or (m, cdiv(k, 32))"],
+    scale_b: Annotated[Tensor, "=scale_a (cdiv(k, 128), cdiv(n, 128)) or (1, n) or (1, 1) or (1) or () or (cdiv(k, 32), n)"],
     bias: Annotated[Tensor | None, "float (n)"] = None,
     out_dtype: Annotated[torch.dtype | None, "float"] = None,
     use_fast_accum: bool = False,
@@ -517,14 +518,18 @@ def scaled_mm(
     args:      a         (M, K), fp8 e4m3 or e5m2, any strides
                b         (K, N), fp8, any strides; contiguous along K, `weight.T`, is read as it lies
                scale_a, scale_b     fp32: one element each; (M, 1) and (1, N); or (M, cdiv(K, 128)) and (cdiv(K, 128),
-                         cdiv(N, 128)). Where two of these are one shape, the first of them counts
-               bias      (N), bf16, fp16 or fp32; not with scales of blocks
+                         cdiv(N, 128)). Where two of these are one shape, the first of them counts. Or e8m0, both
+                         (torch.float8_e8m0fnu): (M, cdiv(K, 32)) and (cdiv(K, 32), N), which is mxfp8
+               bias      (N), bf16, fp16 or fp32; not with scales of blocks, nor with e8m0
                out_dtype bf16 (by default), fp16 or fp32
                use_fast_accum       leave sums in the tensor cores, which keep about 14 bits of them; without, and with scales of
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
-    computed:  on sm_90 in one launch of `mimw.kernels.gemm` or `block_scaled_gemm` where TMA can read the operands; else by
-               `mimw.ops.matmul` of the scaled operands in fp32
+    computed:  on sm_90 in one launch of `mimw.kernels.gemm` or `block_scaled_gemm` where TMA can read the operands; on gfx950 and
+               gfx1250, whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
+               except with scales of blocks; mxfp8 on gfx950 in one launch of `mfma_scaled_gemm`, where K is a multiple of 128 and
+               rows of a and columns of b are contiguous, a multiple of 16 bytes from one to the next; else by `mimw.ops.matmul` of
+               the scaled operands in fp32
     errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types. No derivative
 
     contract:

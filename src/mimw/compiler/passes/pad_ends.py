@@ -216,7 +216,7 @@ def reduce(padding: Padding, op: Op) -> None:
 
 @end("scan")
 def scan(padding: Padding, op: Op) -> None:
-    """What is idle lies behind the author's elements, so only a scan from the end comes by it."""
+    """Scans from the end alone come by idle elements, which lie behind the author's."""
     _combined(padding, op, bool(op.reverse) and is_odd((op.values[0].type.shape[op.axis], )))
 
 

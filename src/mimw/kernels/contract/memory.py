@@ -41,12 +41,22 @@ def _contiguous(array: Any) -> str | None:
 
 
 def _tma(array: Any, ones: bool = True) -> str | None:
+    return _pieces(array, 16, "TMA", ones)
+
+
+def _pieces(array: Any, piece: int, reader: str, ones: bool = True) -> str | None:
+    """Rows that begin where a reader of so many bytes at a time does; with `ones` no matter those of extents of 1."""
     size = array.dtype.itemsize
     *outer, step = (one * size for one in strides(array))
-    if step == size and not any(one % 16 for one, extent in zip(outer, array.shape) if extent > 1 or not ones):
+    if step == size and not any(one % piece for one, extent in zip(outer, array.shape) if extent > 1 or not ones):
         return None
-    return ("must be contiguous along its last dimension and have strides of multiples of 16 bytes for TMA; its strides are "
-            f"{_listed((*outer, step))} bytes")
+    return (f"must be contiguous along its last dimension and have strides of multiples of {piece} bytes for {reader}; its strides "
+            f"are {_listed((*outer, step))} bytes")
+
+
+def _to_lds(array: Any, piece: int) -> str | None:
+    begins = None if address(array) % 16 == 0 else "must begin at a multiple of 16 bytes for copies to LDS"
+    return _pieces(array, piece, "copies to LDS") or begins
 
 
 def _listed(numbers: tuple) -> str:
@@ -55,7 +65,8 @@ def _listed(numbers: tuple) -> str:
 
 
 WORDS: dict[str, Callable[[Any], str | None]] = {
-    "rows": _rows, "contiguous": _contiguous, "tma": _tma, "tma-all": lambda array: _tma(array, ones=False)}
+    "rows": _rows, "contiguous": _contiguous, "tma": _tma, "tma-all": lambda array: _tma(array, ones=False),
+    "to-lds": lambda array: _to_lds(array, 16), "to-lds-4": lambda array: _to_lds(array, 4)}
 
 
 def wrong(word: str, array: Any) -> str | None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64", "e4m3": "float8_e4m3fn",
-         "e5m2": "float8_e5m2", "e4m3fnuz": "float8_e4m3fnuz", "e5m2fnuz": "float8_e5m2fnuz", "i32": "int32", "i64": "int64"}
+         "e5m2": "float8_e5m2", "e4m3fnuz": "float8_e4m3fnuz", "e5m2fnuz": "float8_e5m2fnuz", "e8m0": "float8_e8m0fnu",
+         "e2m1x2": "float4_e2m1fn_x2", "u8": "uint8", "i32": "int32", "i64": "int64"}
 GROUPS = {"fp8": ("e4m3", "e5m2"), "fnuz8": ("e4m3fnuz", "e5m2fnuz"), "float": ("bf16", "fp16", "fp32"), "int": ("i32", "i64")}
 FP8 = tuple(NAMES[word] for word in GROUPS["fp8"])
 

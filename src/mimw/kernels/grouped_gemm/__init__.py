@@ -17,13 +17,13 @@ from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
 from ..products import lying, matrices
-from .configs import ON_AMD, Configuration, configuration
+from .configs import ON_AMD, Configuration, configuration, on_amd
 from .kernel import grouped_gemm as kernel
 
 CONTRACT = Contract(*matrices("(M, K)", "(G, K, N)", "(M, N)"), "ends: i32 (G) contiguous", PROGRAMS)
 FAR, WRAP = 2**30, 2**34        # of the map that ends where a group does: kernel.py
 
-__all__ = ["CONTRACT", "ON_AMD", "Configuration", "arguments", "configuration", "kernel", "ragged"]
+__all__ = ["CONTRACT", "ON_AMD", "Configuration", "arguments", "configuration", "kernel", "on_amd", "ragged"]
 
 
 def arguments(a, b, c, ends, programs: int, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
@@ -34,7 +34,7 @@ def arguments(a, b, c, ends, programs: int, chosen: Configuration | None = None)
                c         (M, N), rows contiguous, of any of these types; rows that are in no group stay as they are
                ends      (G, ) int32, ascending, the last at most M; read on the device
                programs  how many persistent programs: one per SM
-               chosen    by default by the rows that a group has on average; for AMD one of ON_AMD, by chip
+               chosen    by default by the rows that a group has on average; for AMD what `on_amd` says
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of = CONTRACT.check(a=a, b=b, c=c, ends=ends, programs=programs)

@@ -148,6 +148,8 @@ def _arithmetic(machine, op: Op, run, num_warps: int, parts: int) -> tuple:
     slowdown = machine.model.slowdown(num_warps)
     cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused, parts).items()}
     ends_stretch = "combines" in op.row.traits     # what follows needs every element
+    if op.name == "addptr" and users and all(_takes_offsets(user, op) for user in users):
+        cost = {}
 
     def work(task, op):
         task.arrive(op)
@@ -157,3 +159,8 @@ def _arithmetic(machine, op: Op, run, num_warps: int, parts: int) -> tuple:
         run(task, op)
 
     return op, work, SWITCHING if max(cost.values(), default=0.0) > _WORTH_A_SWITCH else PLAIN, 0.0
+
+
+def _takes_offsets(user: Op, pointers: Op) -> bool:
+    """True if the access goes by a base and offsets, beside which the pointers say no more than what these are."""
+    return "base" in user.row.places and user.pointer is pointers.results[0]

@@ -1,6 +1,6 @@
 """Ways of operands to matrix cores that take them out of registers: through shared memory, or straight from other products.
 
-Input: a program. Output: for each dot the `Source` of either operand. For example:
+Input: a program. Output: for each dot the `Source` of either operand, and of either's scales if it has some. For example:
 
     %a = local_load %tile; %b = load %p; dot %a %b      Source("shared", the local_load), Source("global")
     dot (fp_trunc (exp2 (dot ..))) %v                   Source("registers") of the first: Triton keeps it where it is
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...ir import Block, Op, Program, Tensor, Value
+from ...ir.dot_scales import scales_of
 
 _RENAMES = ("free", "move", "convert")      # kinds of work after which a tile is still the tile that was read
 
@@ -29,10 +30,10 @@ class Source:
 
 
 def operand_sources(program: Program) -> dict[Op, tuple[Source, ...]]:
-    """The sources of A and of B of each dot of tiles."""
+    """The sources of A and of B of each dot of tiles, and of the scales of A and of B."""
     made = {result: (op, block) for block in _blocks(program) for op in block.ops for result in op.results}
     fed = {value: block for block in _blocks(program) for value in block.args}
-    return {op: tuple(_source(value, block, made, fed) for value in (op.a, op.b))
+    return {op: tuple(_source(value, block, made, fed) for value in (op.a, op.b, *scales_of(op)))
             for block in _blocks(program) for op in block.ops
             if "dot" in op.row.traits and isinstance(op.a.type, Tensor) and isinstance(op.b.type, Tensor)}
 

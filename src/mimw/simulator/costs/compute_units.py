@@ -20,6 +20,7 @@ from math import ceil
 
 from ...compiler.analysis.waves import SIMDS, occupancy
 from ...ir import Op
+from ...ir.dot_scales import scales_of
 from .model import Model, Product
 
 # The matrix instructions by what Triton multiplies with them; fp8 is of two kinds, and each chip has one.
@@ -101,9 +102,9 @@ class ComputeUnitModel(Model):
         wide = reads and lane_bytes >= _WIDE
         return size / self["shared.wide_read_bytes" if wide else "shared.bytes"]
 
-    def operand_reads(self, op: Op, num_warps: int) -> tuple[float, float]:
-        """Bytes that the waves of a task read of A and of B for a product: each wave those of its part of the result, which lies as
-        nearly square as can be."""
+    def operand_reads(self, op: Op, num_warps: int) -> tuple[float, ...]:
+        """Bytes that the waves of a task read of A and of B for a product, and of the scales of either if it has some: each wave
+        those of its part of the result, which lies as nearly square as can be."""
         m, n = op.results[0].type.shape[-2:]
         rows = columns = 1
         while rows * columns < num_warps:
@@ -111,8 +112,9 @@ class ComputeUnitModel(Model):
                 rows *= 2
             else:
                 columns *= 2
-        sizes = [value.type.numel * value.type.element.bytes for value in (op.a, op.b)]
-        return columns * sizes[0], rows * sizes[1]
+        tiles = op.a, op.b, *scales_of(op)
+        return tuple((rows if place % 2 else columns) * value.type.numel * value.type.element.bytes
+                     for place, value in enumerate(tiles))
 
     # ---- the chip ---------------------------------------------------------------------------------------------------
 
