@@ -8,7 +8,7 @@ from mimw import TensorDescriptor
 from mimw.testing import compare
 from tests.programs_amd import moved
 from tests.programs_amd.launches import is_product, launch, random
-from tests.programs_amd.test_programs import operand
+from tests.kernels.microscaling import operand
 
 CHIP, FOUR = "gfx1250", dict(num_warps=4, num_stages=1)
 
