@@ -6,9 +6,9 @@ import pytest
 
 from mimw import TensorDescriptor
 from mimw.testing import compare
+from tests.kernels.microscaling import operand
 from tests.programs_amd import moved
 from tests.programs_amd.launches import is_product, launch, random
-from tests.kernels.microscaling import operand
 
 CHIP, FOUR = "gfx1250", dict(num_warps=4, num_stages=1)
 
