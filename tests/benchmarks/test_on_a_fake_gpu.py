@@ -333,7 +333,7 @@ def test_topk_selector(tmp_path, monkeypatch, capsys):
     file = tmp_path / "rows.jsonl"
     printed = run(topk_selector, monkeypatch, capsys, "1x8192:256", "--results", file)
     assert printed == ["1x8192:256         10.00 us     3 GB/s  ratios: torch 4.00  others, H800 scaled 1.50  TLE, H800 scaled "
-                       "2.00  ctas 1 warps 16 chunks 4 candidates 1024",
+                       "2.00  ctas 1 warps 16 chunks 4 candidates 1024 pinned True",
                        "geometric mean of 1 ratios to the best published figure, scaled: 1.50, lowest 1.50"]
     assert set(rows(file)[0]) == ROW
     assert len(run(topk_selector, monkeypatch, capsys, "64x8192:256", "--tune", "--results", file)) == 4

@@ -188,7 +188,6 @@ def through_global(x_ptr, y_ptr, z_ptr, trips, STORED: tl.constexpr, LOADED: tl.
             tl.store(z_ptr + i * 512 + at, back)
 
 
-@states("stage_start", "stage_end", "store", "load", "buffer_store", "buffer_load")
 def far(stored=0, loaded=2, turned=True, buffered=False, step=0, trips=3):
     x, y, z = (np.arange(4 * N, dtype=np.float32) for _ in range(3))
     return through_global, 1, (x, y, z, trips, stored, loaded, turned, buffered, step), HALVES
@@ -261,7 +260,6 @@ def counted(x_ptr, y_ptr, n_ptr, trips, FIRST: tl.constexpr, SECOND: tl.constexp
             tl.store(y_ptr + at, values)
 
 
-@states("atomic_rmw", "buffer_atomic_add")
 def numbers(first, second):
     x, y, n = (np.arange(N, dtype=np.float32) for _ in range(3))
     return counted, 1, (x, y, n, 3, first, second), HALVES

@@ -30,7 +30,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                 _semantic=None) -> buffered_tensor:
     """Reserve `num` buffers in on-chip memory; their contents are undefined.
 
-    args:      shape   - extents of one buffer, powers of two (any positive ints on chips that have tensors of any extents)
+    args:      shape   - extents of one buffer, any positive ints (docs/EXTENTS.md says which words take others than powers of two)
                dtype   - element type
                num     - how many; buffer i starts at byte i * prod(shape) * size_of(dtype)
                storage - smem; or tmem, tensor memory (sm_100): (64 or 128 rows, columns) of 8, 16 or 32 bits; 8-bit integers
@@ -38,8 +38,8 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                reuse   - (opt) a storage alias spec, as one of the arrays that share it; or another buffer, whose start
                          address this array gets (the memory behind both is as large as the larger one)
                layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
-    errors:    ValueError for extents or a `num` that are no ints > 0, extents that are no powers of two, another dtype or storage,
-               and a `reuse` that is no buffer or spec of the same storage; TypeError for a `layout` that is no shared layout;
+    errors:    ValueError for extents or a `num` that are no ints > 0, another dtype or storage, and a `reuse` that is no buffer
+    or spec of the same storage; TypeError for a `layout` that is no shared layout;
                NotYet for a layout that this release cannot make; for tmem AssertionError on chips without tensor memory,
                NotImplementedError with a `layout`
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
@@ -67,8 +67,6 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
             refuse(TypeError, f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
     if storage is storage_kind.tmem:
         tmem.check_allocation(shape, dtype, _semantic)
-    else:
-        _check_extents(shape)
     pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
     if layout is not None and pinned is None:
         raise not_yet(_semantic, f"local_alloc(layout={type(layout).__name__})")
@@ -162,17 +160,6 @@ def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_te
     layout = None if buf.type.layout is None else buf.type.layout.make_permute(dims)
     type_ = buf.type.with_(shape=tuple(buf.shape[axis] for axis in dims), layout=layout, order=permuted(buf.type.order, dims))
     return type_.value(_semantic.builder.record("buffer_trans", buf.handle, dims).results[0])
-
-
-def _check_extents(shape: tuple[int, ...]) -> None:
-    """Triton's rule for types of blocks, which rests while a kernel is recorded for a chip without it."""
-    for axis, extent in enumerate(shape):
-        if extent & (extent - 1):
-            try:
-                tl.block_type(tl.int8, [extent])
-            except ValueError:
-                refuse(ValueError, f"local_alloc: extent {axis} of shape is {extent}, and Triton's blocks have powers of two",
-                       mend=f"allocate {1 << extent.bit_length()}, and mask what is behind, or several smaller buffers")
 
 
 @word
