@@ -39,7 +39,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                          address this array gets (the memory behind both is as large as the larger one)
                layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
     errors:    ValueError for extents or a `num` that are no ints > 0, another dtype or storage, and a `reuse` that is no buffer
-    or spec of the same storage; TypeError for a `layout` that is no shared layout;
+               or spec of the same storage; TypeError for a `layout` that is no shared layout;
                NotYet for a layout that this release cannot make; for tmem AssertionError on chips without tensor memory,
                NotImplementedError with a `layout`
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
