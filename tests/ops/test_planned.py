@@ -68,7 +68,8 @@ def test_a_plan_s_extents_hold_no_tensor():
 
 
 def test_every_planned_operator_has_its_name_and_its_module():
-    found = {name: one for name, one in OPERATORS.items() if one.planned is not None}
+    found = {name: one for name, one in OPERATORS.items()       # pages and tests of this process may have made some of their own
+             if one.planned is not None and one.planned.make.__module__.partition(".")[0] == "mimw"}
     assert {"attention", "topk", "rope_", "norm_backward", "moe"} <= set(found)
     for name, one in found.items():
         assert one.planned.make.__module__.startswith("mimw.ops.") and name in OPERATORS[name].schema
