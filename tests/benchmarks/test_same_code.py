@@ -135,5 +135,6 @@ def test_noting(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     rows, files = same_code.read(out)
     assert files == ["tests/kernels/test_rope.py"]
-    assert rows and all("tt.func" in text and "loc(" not in text for _, _, text in rows)
+    assert rows, done.stdout + done.stderr
+    assert all("tt.func" in text and "loc(" not in text for _, _, text in rows)
     assert any(test.endswith("(simulated)") for test, _, _ in rows)
