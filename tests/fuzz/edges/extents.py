@@ -14,6 +14,7 @@ from . import family
 from .sketch import Sketch, places
 
 SHAPES = ((3,), (11,), (50,), (176,), (3, 5), (12, 20), (5, 16), (8, 7), (24, 40), (2, 3, 5), (1, 9), (48, 3))
+ROOM = 220_000      # bytes of shared memory for a ring
 LAST = '''
 @mimw.jit
 def last(a, b):
@@ -155,6 +156,7 @@ def columns(draws: Draws):
     warps = 8 if m == 128 and draws.chance(50) else 4
     k = max(k, 64) if element == "f8e4" else k
     size = 1 if element == "f8e4" else 2
+    deep = max(1, min(deep, ROOM // ((m + n) * k * size)))
     a, b = s.array(element, (m, k * steps), ("ints", -3, 4, s.seed())), s.array(element, (n, k * steps), ("ints", -3, 4, s.seed()))
     da, db, y = s.descriptor(a, (m, k)), s.descriptor(b, (n, k)), s.output("f32", (m, n))
     type_ = ELEMENTS[element].tl
