@@ -10,6 +10,7 @@ import mimw
 from mimw.compiler.pipeline import stages
 from mimw.errors import KernelError
 from mimw.ir.extents import odd_tiles
+from mimw.testing.machines import Gpu
 from tests.compiling import stopping
 from tests.extents.kernels import CASES, arguments
 from tests.extents.refused import REFUSED
@@ -52,12 +53,9 @@ def test_there_is_a_binary(case):
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", CASES)
 def test_the_gpu_agrees(case):
-    import torch
     kernel, args, meta, want, result = arguments(case)
-    given = [torch.from_numpy(one).cuda() if isinstance(one, np.ndarray) else one for one in args]
-    kernel[(1, )](*given, **meta)
-    out = next(mine for mine, one in zip(given, args) if one is result)
-    np.testing.assert_allclose(out.cpu().numpy(), want, atol=PRECISE.get(case, 1e-4), rtol=1e-4)
+    Gpu().launch(kernel, (1, ), *args, **meta)
+    np.testing.assert_allclose(result, want, atol=PRECISE.get(case, 1e-4), rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", REFUSED)

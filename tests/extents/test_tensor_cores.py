@@ -9,6 +9,7 @@ from triton import CompilationError
 import mimw
 from mimw import TensorDescriptor
 from mimw.errors import MimwError
+from mimw.testing.machines import Gpu
 from tests.compiling import stopping
 from tests.kernels import any_columns, portable
 
@@ -49,12 +50,9 @@ def test_one_instruction_has_the_authors_columns(form):
 @pytest.mark.gpu
 @pytest.mark.parametrize("form", FORMS)
 def test_the_gpu_agrees(form):
-    import torch
     args, meta, c, want = launched(form)
-    given = [on_gpu(one) for one in args]
-    any_columns.multiply[(1, )](*given, **meta)
-    torch.cuda.synchronize()
-    np.testing.assert_allclose(given[2].cpu().numpy(), want, atol=2e-2)
+    Gpu().launch(any_columns.multiply, (1, ), *args, **meta)
+    np.testing.assert_allclose(c, want, atol=2e-2)
 
 
 def test_what_threads_store_is_fenced_before_assembly_reads_it():
@@ -72,24 +70,20 @@ def test_what_threads_store_is_fenced_before_assembly_reads_it():
 
 @pytest.mark.gpu
 def test_the_gpu_reads_what_threads_stored():
-    import torch
-    args, _, want = any_columns.launch_stored()
-    given = [on_gpu(one) for one in args]
-    any_columns.stored_operand[(1, )](*given, BN=176)
-    torch.cuda.synchronize()
-    np.testing.assert_allclose(given[2].cpu().numpy(), want, atol=2e-2)
+    args, c, want = any_columns.launch_stored()
+    Gpu().launch(any_columns.stored_operand, (1, ), *args, BN=176)
+    np.testing.assert_allclose(c, want, atol=2e-2)
 
 
-def on_gpu(one):
-    import torch
-    if isinstance(one, np.ndarray):
-        return torch.from_numpy(one).cuda()
-    if not isinstance(one, TensorDescriptor):
-        return one
-    array = one.base.array
-    types = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float8_e4m3fn": torch.float8_e4m3fn, "float32": torch.float32}
-    raw = torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).reshape(array.shape[0], -1)).cuda()
-    return TensorDescriptor.from_tensor(raw.view(types[array.dtype.name]), list(one.block_shape))
+def test_in_a_cluster_each_cta_loads_into_its_own_memory():
+    """Triton hands assembly offsets, which in a cluster are addresses of the CTA with rank 0."""
+    args, meta, *_ = launched("176")
+    compiled = mimw.compile(any_columns.multiply, (2, ), *args, target="sm_90a", ctas_per_cga=(2, 1, 1), **meta)
+    ptx = re.sub(r"\t\.loc.*\n", "", compiled.ptx)
+    copies = re.findall(r"add\.u32 to, (\S+), 0;(?:\n.*){3}\[to\], \[map, .*\], \[(\S+)\];", ptx)
+    assert len(copies) == 1, "A is a block of powers of two, which Triton copies"
+    mapped = set(re.findall(r"mapa\.shared::cluster\.u32 (\S+),", ptx))
+    assert set(copies[0]) <= mapped
 
 
 def gemm(bn):

@@ -13,9 +13,8 @@ from ....ir.layouts import SharedLayout
 from ...triton_port.builder import mlir
 from ..constants import scalar_constant
 from ..emitter import Emitter, emits
-from ..hopper import any_boxes
+from ..hopper import box_copies
 from ..hopper.descriptor_address import is_hinted_reduction
-from ..hopper.reduction import hinted_reduction
 from ..predicates import predicate
 from . import fetches
 
@@ -87,7 +86,7 @@ def async_wait(emitter: Emitter, op: Op):
 def tma_load(emitter: Emitter, op: Op):
     """Triton's op takes a buffer of lower rank than the block, which has ones before its extents, as it is; so does a store."""
     if is_odd(op.descriptor.type.shape):
-        any_boxes.load(emitter, op)
+        box_copies.load(emitter, op)
         return
     policy = (None, None, *op.cache_policy[2:]) if op.cache_policy else None  # TMA has eviction policies of L2, no cache modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
@@ -97,11 +96,8 @@ def tma_load(emitter: Emitter, op: Op):
 
 @emits("tma_store")
 def tma_store(emitter: Emitter, op: Op):
-    if is_odd(op.descriptor.type.shape):
-        any_boxes.store(emitter, op)
-        return
-    if is_hinted_reduction(op):
-        hinted_reduction(emitter, op)
+    if is_odd(op.descriptor.type.shape) or is_hinted_reduction(op):
+        box_copies.store(emitter, op)
         return
     target, coordinates, source = emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.buffer)
     if op.reduce:
