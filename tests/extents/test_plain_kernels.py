@@ -12,8 +12,8 @@ from mimw.errors import KernelError
 from mimw.ir.extents import odd_tiles
 from mimw.testing.machines import Gpu
 from tests.compiling import stopping
-from tests.extents.kernels import CASES, arguments
-from tests.extents.refused import REFUSED
+from tests.kernels.odd_extents import CASES, arguments
+from tests.kernels.odd_extents_refused import REFUSED
 
 CHIPS = ("sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
 PRECISE = {"products": 2e-2}
@@ -63,14 +63,14 @@ def test_what_mixes_elements_is_refused_with_its_line(name):
     kernel, args, meta, said = REFUSED[name]
     with pytest.raises(KernelError, match=said) as refused, stopping(("ttgir", )):
         mimw.compile(kernel, (1, ), *args, target="sm_90a", **meta)
-    assert "Mend:" in str(refused.value) and "refused.py" in str(refused.value)
+    assert "Mend:" in str(refused.value) and "odd_extents_refused.py" in str(refused.value)
 
 
 def test_the_price_is_said():
     kernel, args, meta, *_ = arguments("sums")
     text = mimw.explain(kernel, (1, ), *args, target="sm_90a", **meta).sections["Tiles of other extents than powers of two"]
     tile = next(line for line in text.splitlines() if line.startswith("[12, 176]"))
-    assert "in [16, 256]: 48% of its elements idle" in tile and "kernels.py:" in tile
+    assert "in [16, 256]: 48% of its elements idle" in tile and "odd_extents.py:" in tile
     assert 1 - 12 * 176 / (16 * 256) == pytest.approx(0.484, abs=1e-3)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiler.triton_port.any_shapes import check_positive
 from ..compiler.triton_port.origin import is_tritons
 from ..compiler.triton_port.runtime import TensorDescriptor as StockTensorDescriptor
 from ..errors import LaunchError, SimulatorMisuse
@@ -69,7 +70,7 @@ class TensorDescriptor(StockTensorDescriptor):
         except AttributeError:
             _check_array(self.base)
             raise
-        _check_block(self.block_shape)
+        check_positive(self.block_shape)
         if self.round_f32_to_tf32 and element_name(self.base.dtype) != "fp32":
             raise LaunchError(f"round_f32_to_tf32 is for float32 tensors, not {self.base.dtype}", hint="leave it out.")
 
@@ -90,15 +91,6 @@ def _check_array(tensor: Any) -> None:
     if not all(hasattr(tensor, name) for name in ("dtype", "shape", "stride")):
         what = "nothing" if tensor is None else f"{tensor!r:.60}, a {type(tensor).__name__}"
         raise TypeError(f"a tensor descriptor is of an array of numpy or torch, and got {what}")
-
-
-def _check_block(block: list[int]) -> None:
-    """TypeError or ValueError, as of Triton, for extents that are no positive ints: ours need be no powers of two."""
-    for index, extent in enumerate(block):
-        if not isinstance(extent, int):
-            raise TypeError(f"Shape element {index} must have type `constexpr[int]`, got `constexpr[{type(extent)}]")
-        if extent <= 0:
-            raise ValueError(f"Shape element {index} must be positive, got {extent}")
 
 
 def check_descriptor(descriptor: StockTensorDescriptor, what: str = "this tensor descriptor") -> None:

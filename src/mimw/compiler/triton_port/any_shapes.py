@@ -48,15 +48,20 @@ def refuses_extents(error: BaseException) -> bool:
     return str(error).rstrip().endswith("must be a power of 2")
 
 
+def check_positive(shape) -> None:
+    """TypeError or ValueError, as of Triton, for extents that are no positive ints."""
+    for index, extent in enumerate(shape):
+        if not isinstance(extent, int):
+            raise TypeError(f"Shape element {index} must have type `constexpr[int]`, got `constexpr[{type(extent)}]")
+        if extent <= 0:
+            raise ValueError(f"Shape element {index} must be positive, got {extent}")
+
+
 def _asking(own):
     def validate_block_shape(shape) -> int:
         if not _ANY.get():
             return own(shape)
-        for index, extent in enumerate(shape):
-            if not isinstance(extent, int):
-                raise TypeError(f"Shape element {index} must have type `constexpr[int]`, got `constexpr[{type(extent)}]")
-            if extent <= 0:
-                raise ValueError(f"Shape element {index} must be positive")
+        check_positive(shape)
         held = prod(1 << (extent - 1).bit_length() for extent in shape)
         if held > _ANY.get():
             raise ValueError(f"numel ({prod(shape)}, in extents that are powers of two {held}) exceeds triton maximum tensor numel "

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import triton
 from triton import knobs
-from triton._utils import validate_block_shape
 from triton.backends import backends
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel
@@ -55,7 +54,7 @@ __all__ = [
     "active_target", "around_launches", "compiling_anew", "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_defaults", "keep_text", "kept_beside", "kept_text",
     "knobs", "make_backend", "profile_scratch_from",
-    "stock_compile", "triton", "validate_block_shape",
+    "stock_compile", "triton",
 ]
 
 

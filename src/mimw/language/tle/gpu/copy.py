@@ -16,6 +16,7 @@ from math import prod
 
 import triton.language.core as tl
 
+from ....ir.extents import padded
 from ...core import word
 from ...refuse import refuse
 from ...tlx import types as tlx
@@ -181,10 +182,10 @@ def _tile(pointers, whole: tuple[int, ...], box: tuple[int, ...]) -> tuple[int, 
     """The shape of the tile that moves: the array's, or the box's, both with powers of two."""
     have = tuple(pointers.type.shape) if pointers.type.is_block() else ()
     for wanted in (whole, box):
-        padded = tuple(1 << (extent - 1).bit_length() for extent in wanted)
-        if len(have) == len(padded) and all(extent in (1, room) for extent, room in zip(have, padded)) and \
-                (prod(have) == prod(padded) or 1 in have):
-            return padded
+        room = padded(wanted)
+        if len(have) == len(room) and all(extent in (1, whole) for extent, whole in zip(have, room)) and \
+                (prod(have) == prod(room) or 1 in have):
+            return room
     refuse(ValueError, f"tle.gpu.copy: the pointers have the shape {list(have)}; it must be the buffer's "
                        f"{list(whole)} or the box's "
                        f"{list(box)}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ....ir import Buffer
+from ....ir.extents import padded
 from ....target import Space, Target
 from ...core import HandleValue, host_constructible, unwrap, word
 from ...refuse import refuse
@@ -62,10 +63,6 @@ class storage_kind:
     tmem = tmem
 
 
-def _padded(extent: int) -> int:
-    return 1 << (extent - 1).bit_length()
-
-
 def backing(shape: tuple[int, ...], element_bits: int = 0) -> tuple[int, ...]:
     """The extents of the memory behind a logical array: rounded up to powers of two, but for the first of several, which may
     count slots, and for tiles that TMA and the tensor cores know: rows of a multiple of 32 bytes, a multiple of 8 of them."""
@@ -73,8 +70,7 @@ def backing(shape: tuple[int, ...], element_bits: int = 0) -> tuple[int, ...]:
         return (1, )
     if len(shape) > 1 and shape[-2] % 8 == 0 and shape[-1] * element_bits % 256 == 0 and element_bits:
         return shape
-    first = shape[0] if len(shape) > 1 else _padded(shape[0])
-    return (first, *map(_padded, shape[1:]))
+    return (shape[0], *padded(shape[1:])) if len(shape) > 1 else padded(shape)
 
 
 class buffered_tensor_type(tlx.buffered_tensor_type):

@@ -1,5 +1,7 @@
 """Kernels that do something to a tile of odd extents which idle elements would be part of.
 
+Shapes: N, or M x N, numbers from x on; one program. The mistake of each is the op that its name says: it is refused.
+
 Input: nothing. Output: `REFUSED`: kernel, arguments, compile-time values and what the error says.
 """
 

@@ -1,5 +1,7 @@
 """Kernels with tiles whose extents are no powers of two, a kernel for each way in which idle elements could be seen.
 
+Shapes: see each case; one program. Each kernel is right.
+
 Input: nothing. Output: `CASES`, of each kernel its arguments and what numpy makes of them. For example:
 
     kernel, args, meta, want = CASES["sums"]()          mimw.simulate(kernel, (1, ), *args, **meta); args[-1] == want
