@@ -14,6 +14,7 @@ The flag is what there is for a function without a neutral element, such as that
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import isinf, isnan
 
 from ...errors import KernelError
@@ -96,13 +97,13 @@ class Padding:
 
     # ---- ops ----------------------------------------------------------------------------------------------------------
 
-    def again(self, op: Op, name: str = "", **changed) -> None:
+    def again(self, op: Op, **changed) -> None:
         """The op on the padded tiles, with other operands, which are of the new program."""
         given = {param: self.writer.now(arg) for param, arg in zip(op.row.params, op.args)} | changed
         results = tuple(Value(padded_type(value.type), value.name, value.number) for value in op.results)
         self.writer.env.update(zip(op.results, results))
         args = tuple(given.values())
-        self.writer.ops.append(Op(name or op.name, args, results, op.blocks, op.attrs, op.site))
+        self.writer.ops.append(Op(op.name, args, results, op.blocks, op.attrs, op.site))
 
     def masked(self, op: Op) -> None:
         """An access by pointers under a mask: idle elements are masked off."""
@@ -254,12 +255,9 @@ def _with_flags(padding: Padding, op: Op, axis: int) -> None:
     shape = op.values[0].type.shape
     within = padding.within(shape, (axis, ))
     flags = writer.emit("int_cast", (within, like(within.type, I32), False))
-    values = (*writer.now(op.values), flags)
-    results = tuple(Value(padded_type(value.type), value.name, value.number) for value in op.results)
-    spare = Value(like(results[0].type, I32))
-    writer.env.update(zip(op.results, results))
-    args = {**dict(zip(op.row.params, writer.now(op.args))), "values": values}
-    writer.ops.append(Op(op.name, tuple(args.values()), (*results, spare), (_flagged(padding, op.blocks[0]), ), op.attrs, op.site))
+    spare = Value(like(op.results[0].type, I32))
+    flagged = replace(op, results=(*op.results, spare), blocks=(_flagged(padding, op.blocks[0]), ))
+    padding.again(flagged, values=(*writer.now(op.values), flags))
 
 
 def _flagged(padding: Padding, block: Block) -> Block:
