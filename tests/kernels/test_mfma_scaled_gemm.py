@@ -11,6 +11,7 @@ import pytest
 
 import mimw
 from mimw.kernels import mfma_scaled_gemm
+from mimw.kernels.mfma_gemm.layouts import in_lds
 from mimw.kernels.mfma_scaled_gemm import Configuration, arguments, shuffled
 from mimw.kernels.mfma_scaled_gemm.layouts import of_rows
 from tests.kernels.microscaling import operand, small_operand
@@ -107,14 +108,16 @@ def test_halves_and_slots_are_ordered(form):
 
 @pytest.mark.parametrize("rows, line", [(128, 128), (256, 128), (256, 64)])
 @pytest.mark.parametrize("side", [16, 32])
-def test_reads_of_operands_have_no_bank_conflicts(side, rows, line):
-    """The lanes of each phase of ds_read_b128 are at banks of their own, each four of 64."""
-    layout = of_rows(rows, line, side)
+@pytest.mark.parametrize("size", [1, 2])
+def test_reads_of_operands_have_no_bank_conflicts(side, size, rows, line):
+    """The lanes of each phase of ds_read_b128 are at banks of their own, each four of 64; of fp16 (`mfma_gemm`), too."""
+    layout = of_rows(rows, line, side) if size == 1 else in_lds(CHIP, rows, line // size, size, 2, side)
     (block, gap), = layout.interval_padding_pairs
 
-    def place(row, column):
+    def place(row, byte):
+        column = byte // size
         whole = sum(1 << bit for bit, (down, along) in enumerate(layout.offset_bases) if row & down or column & along)
-        return whole + whole // block * gap
+        return (whole + whole // block * gap) * size
 
     for phase in (0, 1, 2, 3, 12, 13, 14, 15, *range(20, 28)), (*range(4, 12), *range(16, 20), *range(28, 32)):
         for first, upper in ((0, 0), (rows - side, 32)):

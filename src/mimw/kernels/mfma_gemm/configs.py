@@ -69,7 +69,7 @@ class Configuration:
         of_trip = self.bk * (1 if self.form == "ping-pong" else 2)
 
         def held(extent, parts, step, along_k, right):
-            lds = in_lds(chip, extent // parts, self.bk, size, self.stages) if along_k else None
+            lds = in_lds(chip, extent // parts, self.bk, size, self.stages, self.side) if along_k else None
             return Held(extent, self.bk, parts, self.stages, along_k, right, lds, of_operand(int(right), sums, size),
                         piece(step, size), k % of_trip == 0)
 

@@ -4,10 +4,15 @@ Input: a chip, extents, bytes of an element. Output: layouts of TLX; None where 
 
     sums = of_sums("gfx950", 2, 16, (2, 4))             instructions of 16 x 16 x 32, 2 by 4 waves
     of_operand(0, sums, 2)                              A as they take it, 16 bytes of K a lane: ds_read_b128
-    in_lds("gfx950", 128, 64, 2, 2)                     128 rows of 64 fp16, of which no read finds its banks taken
+    in_lds("gfx950", 128, 64, 2, 2, 16)                 128 rows of 64 fp16, of which no read finds its banks taken
 
 A copy past the registers writes what the lanes of a wave bring, one after the other: 1024 bytes on gfx950, 256 on gfx942. So what
 is moved about within such a range are pieces of 16 bytes at least, and gaps lie between ranges.
+
+Sixteen rows that an instruction reads together lie in sixteen ranges on gfx950, further on in each by a gap. A read of 16 bytes has
+four phases, of lanes 0-3, 12-15, 20-27, and so on: of an instruction of 16 rows these are rows 0-3, 12-15 of one piece along K and
+4-11 of the next piece, and gaps of 32 bytes send them to all 64 banks; of one of 32 rows they are rows 0-3, 12-15, 20-27 of one
+piece, and gaps of 16 bytes do, if row r + 16 lies a whole 256 bytes behind row r.
 """
 
 from __future__ import annotations
@@ -19,8 +24,9 @@ DEPTHS = {"gfx942": {2: {16: 16, 32: 8}, 1: {16: 32, 32: 16}}, "gfx950": {2: {16
 VERSIONS = {"gfx942": 3, "gfx950": 4}
 LANE_BYTES = 16         # of a read of LDS
 RANGE_BYTES = 1024      # that a wave copies at once on gfx950
-GAP_BYTES = 32          # behind each of them: 8 banks, so that 16 rows are at different banks
-ROWS_OF_A_READ = 16     # whose operands are read at once
+GAP_BYTES = {16: 32, 32: 16}    # behind each of them, by the rows of an instruction
+BANK_BYTES = 256        # of all 64 banks
+ROWS_OF_A_READ = 16     # that lie in ranges of their own
 
 
 def of_sums(chip: str, size: int, side: int, waves: tuple[int, int]):
@@ -35,16 +41,20 @@ def of_operand(index: int, sums, size: int):
     return None if sums is None else tlx.dot_operand_layout(index, sums, LANE_BYTES // size)
 
 
-def in_lds(chip: str, rows: int, columns: int, size: int, slots: int):
-    """A buffer of rows that lie along K."""
+def in_lds(chip: str, rows: int, columns: int, size: int, slots: int, side: int):
+    """A buffer of rows that lie along K, for instructions of `side` rows."""
     element = [[0, 1 << bit] for bit in range((LANE_BYTES // size).bit_length() - 1)]
     along = [[0, 1 << bit] for bit in range(len(element), columns.bit_length() - 1)]
     down = [[1 << bit, 0] for bit in range(rows.bit_length() - 1)]
     if chip == "gfx950":
-        count = (RANGE_BYTES // (columns * size)).bit_length() - 1
-        near = ROWS_OF_A_READ.bit_length() - 1
-        order = element + along + down[near:][:count] + down[:near] + down[near:][count:]
-        return tlx.padded_shared_layout_encoding.with_bases([[RANGE_BYTES // size, GAP_BYTES // size]], order, [rows, columns])
+        near, line = ROWS_OF_A_READ.bit_length() - 1, columns * size
+        far, count = down[near:], (RANGE_BYTES // line).bit_length() - 1
+        if side == 32:      # the bit of row r + 16 comes behind those that fill the banks
+            filling = (BANK_BYTES // line).bit_length() - 1
+            far = [*far[1:1 + filling], far[0], *far[1 + filling:]]
+        order = element + along + far[:count] + down[:near] + far[count:]
+        gaps = [[RANGE_BYTES // size, GAP_BYTES[side] // size]]
+        return tlx.padded_shared_layout_encoding.with_bases(gaps, order, [rows, columns])
     if chip == "gfx942":        # no room for gaps: four rows side by side in pieces of 16 bytes, the only gap behind the last slot
         order = element + down[:2] + along + down[2:]
         return tlx.padded_shared_layout_encoding.with_bases([[rows * columns * slots, LANE_BYTES // size]], order, [rows, columns])

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..mfma_gemm.configs import UNITS, XCDS
+from .layouts import CHIP
 from .nouns import Form
-
-XCDS = 8            # of an MI350X and an MI355X
-UNITS = 256         # compute units
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Configuration:
         """The kernel's constants and options."""
         bk = self.line * (2 if {a_format, b_format} == {"e2m1"} else 1)
         ping_pong = self.form == "ping-pong"
-        form = Form(self.bm, self.bn, self.group_m, bk, ping_pong, a_format, b_format, self.side, shuffled, k % bk == 0, XCDS)
+        form = Form(self.bm, self.bn, self.group_m, bk, ping_pong, a_format, b_format, self.side, shuffled, k % bk == 0, XCDS[CHIP])
         return dict(FORM=form, num_warps=8 if ping_pong else 4, num_stages=1, waves_per_eu=2 if ping_pong else 1)
 
 
@@ -46,4 +45,4 @@ SMALL = Configuration("interleave", 128, 128)
 
 def configuration(m: int, n: int) -> Configuration:
     """Tiles of 256 x 256 where they give each compute unit one, else of 128 x 128. Compiled and predicted; nothing was measured."""
-    return Configuration() if -(-m // 256) * -(-n // 256) >= UNITS else SMALL
+    return Configuration() if -(-m // 256) * -(-n // 256) >= UNITS[CHIP] else SMALL
