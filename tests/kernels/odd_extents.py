@@ -93,6 +93,18 @@ def integers():
 
 
 @mimw.jit
+def _without_sign(x, y, N: tl.constexpr):
+    tile = tl.load(x + tl.arange(0, N))
+    tl.store(y, tl.max(tile))
+    tl.store(y + 1, tl.min(tile))
+
+
+def without_sign():
+    x = np.random.default_rng(0).integers(200, 255, 12).astype(np.uint8)
+    return _without_sign, (x, np.zeros(2, np.uint8)), dict(N=12), np.array([x.max(), x.min()], np.uint8)
+
+
+@mimw.jit
 def _places(x, y, N: tl.constexpr):
     tile = tl.load(x + tl.arange(0, N))
     tl.store(y, tl.argmax(tile, 0))
@@ -256,8 +268,8 @@ def softmax():
     return _softmax, (x, 200, np.zeros(200, np.float32)), dict(N=208), (power / power.sum()).ravel()
 
 
-CASES = {case.__name__: case for case in (moved, sums, nothing_but_nan, integers, places, spread, scans, products, loops, shapes,
-                                          picked, counted, atomics, softmax)}
+CASES = {case.__name__: case for case in (moved, sums, nothing_but_nan, integers, without_sign, places, spread, scans, products,
+                                          loops, shapes, picked, counted, atomics, softmax)}
 
 
 def arguments(case):

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir import Block, Op, Value
+from ...ir import Op, Value
 from ...ir.ops import is_pure
 from ..analysis.constants import constant_of
 from ..analysis.uses import Uses
-from .whole_trips import WholeTrips, whole_trips
+from .whole_trips import WholeTrips, made_inside, whole_trips
 
 _MOST = 4      # arrivals that are kept back at one time: each costs code in front of every wait
 
@@ -57,8 +57,7 @@ def copy_loop(uses: Uses, loop: Op) -> CopyLoop | str | None:
     if not copies or not any(op.name == "barrier_arrive" for op in body.ops) or not _at_once(loop):
         return None
     try:
-        inside = {value for block in _blocks(loop) for value in block.args} | {
-            result for op in loop.walk() if op is not loop for result in op.results}
+        inside = made_inside(loop)
         for op in body.ops:
             _check(op, top=True)
         arrivals = tuple(_arrival(uses, op, inside) for op in body.ops if op.name == "barrier_arrive")
@@ -82,10 +81,6 @@ def is_whole(op: Op) -> bool:
 
 def _at_once(loop: Op) -> bool:
     return any(op.name == "async_wait" and is_wait_for_all(op) for op in loop.walk())
-
-
-def _blocks(op: Op) -> list[Block]:
-    return [block for one in op.walk() for block in one.blocks]
 
 
 def _check(op: Op, top: bool) -> None:

@@ -35,6 +35,12 @@ def whole_trips(uses: Uses, loop: Op, conditions: tuple[Value, ...]) -> WholeTri
     return found
 
 
+def made_inside(loop: Op) -> set[Value]:
+    """The values that a trip of a loop makes: arguments of blocks, and results of ops."""
+    arguments = {value for one in loop.walk() for block in one.blocks for value in block.args}
+    return arguments | {result for op in loop.walk() if op is not loop for result in op.results}
+
+
 def _parts(uses: Uses, condition: Value) -> list[Value]:
     op = uses.definition.get(condition)
     if op is not None and op.name == "and" and condition.type == I1:
@@ -47,7 +53,7 @@ class WholeTrips:
 
     def __init__(self, uses: Uses, loop: Op, step: int):
         self.uses, self.loop, self.step = uses, loop, step
-        self.inside = set(loop.blocks[0].args) | {result for op in loop.walk() if op is not loop for result in op.results}
+        self.inside = made_inside(loop)
         self.parts: dict[Value, None] = {}
 
     def fixed(self, value: Value) -> bool:
