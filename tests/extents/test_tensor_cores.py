@@ -9,7 +9,7 @@ from triton import CompilationError
 import mimw
 from mimw import TensorDescriptor
 from mimw.errors import MimwError
-from mimw.testing.machines import Gpu
+from mimw.testing.machines import Gpu, with_arrays
 from tests.compiling import stopping
 from tests.kernels import any_columns, portable
 
@@ -131,3 +131,10 @@ def test_what_there_is_not_yet_says_so_with_its_line(name):
     with pytest.raises((MimwError, CompilationError), match=said) as refused, stopping(("ttgir", )):
         mimw.compile(kernel, (1, ), np.zeros(1 << 16, np.float32), target="sm_90a", **meta)
     assert "any_columns.py" in str(refused.value) and "Mend:" in str(refused.value)
+
+
+def test_a_machine_takes_descriptors_of_such_blocks():
+    """Triton's own class asks for powers of two, so what a test moves to a GPU is a descriptor of ours."""
+    array = np.zeros((176, 64), np.float16)
+    moved = with_arrays(TensorDescriptor.from_tensor(array, [176, 64]), lambda held: held)
+    assert moved.block_shape == [176, 64] and moved.base.array is array

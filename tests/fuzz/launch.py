@@ -247,13 +247,13 @@ def on_gpu(program: Program, kernel, want, launches: int = _LAUNCHES) -> Outcome
     import torch
     import triton
 
-    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
-    from triton.tools.tensor_descriptor import TensorDescriptor
+    import mimw
 
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     for turn in range(launches):
         arrays = arrays_of(program)
         tensors = {name: to_device(torch, array) for name, array in arrays.items()}
-        values = bound(program, tensors, TensorDescriptor.from_tensor)
+        values = bound(program, tensors, mimw.TensorDescriptor.from_tensor)
         kernel[program.launched](*values, **launch_meta(program))
         torch.cuda.synchronize()
         for name, array in arrays.items():

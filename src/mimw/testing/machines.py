@@ -54,8 +54,8 @@ def with_arrays(value: Any, move: Callable[[np.ndarray], Any]) -> Any:
     """An argument of a launch with `move(array)` for each numpy array in it, also in tuples and descriptors."""
     from triton.tools.tensor_descriptor import TensorDescriptor
     if isinstance(value, TensorDescriptor):
-        return TensorDescriptor(move(value.base.array), list(value.shape), list(value.strides), value.block_shape, value.padding,
-                                value.round_f32_to_tf32)
+        return mimw.TensorDescriptor(move(value.base.array), list(value.shape), list(value.strides), value.block_shape,
+                                     value.padding, value.round_f32_to_tf32)
     if isinstance(value, tuple):
         items = [with_arrays(item, move) for item in value]
         return type(value)._make(items) if hasattr(value, "_fields") else tuple(items)     # kernels read fields by name
