@@ -5,8 +5,8 @@
     python -m benchmarks.models --ms 60 --jobs 12                   briefly; kernels compiled by 12 processes before
 
 bf16 is `mimw.ops.matmul` against `torch.matmul`, fp8 (e4m3) `mimw.ops.scaled_mm` against `torch._scaled_mm`, both with a scale for
-each row of either operand and sums left in the tensor cores. Inputs are standard normal, scales from 0.5 to 1.5. Both alternate with a cold
-L2; each result is checked against fp64 on some of its rows, by what the types and K allow (`mimw.testing.gemm_error`).
+each row of either operand and sums left in the tensor cores. Inputs are standard normal, scales from 0.5 to 1.5. Both alternate
+with a cold L2; each result is checked against fp64 on some of its rows, by what the types and K allow (`mimw.testing.gemm_error`).
 """
 
 from __future__ import annotations
