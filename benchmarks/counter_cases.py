@@ -26,6 +26,7 @@ from . import (
     gemm,
     gemm_epilogue,
     grouped_gemm,
+    models,
     moe,
     norm,
     skinny_gemm,
@@ -52,11 +53,11 @@ def epilogue(kind: str, shape: tuple[int, int, int], *sides: str) -> Case:
     return Case(lambda: gemm_epilogue.measure(kind, shape, None, 0.0), ("mimw", *sides))
 
 
-def attended(seq: int, causal: bool = False, backward: bool = False) -> Case:
-    """Batch 4, 48 heads, head dim 128."""
-    shape = dict(batch=4, heads=48, kv_heads=48, seq=seq, dim=128)
+def attended(seq: int, causal: bool = False, backward: bool = False, dim: int = 128, heads: int = 48) -> Case:
+    """Batch 4."""
+    shape = dict(batch=4, heads=heads, kv_heads=heads, seq=seq, dim=dim)
     if backward:
-        return Case(lambda: attention_backward.measure(shape, "bf16", torch.bfloat16, causal), ("mimw", "cuDNN"))
+        return Case(lambda: attention_backward.measure(shape, "bf16", torch.bfloat16, causal), ("mimw", "cuDNN", "FlashAttention"))
     return Case(lambda: attention.measure(shape, "bf16", causal), ("mimw", "cuDNN"))
 
 
@@ -67,6 +68,10 @@ def decoded(batch: int, length: int) -> Case:
 
 def normalised(kind: str, name: str, backward: bool) -> Case:
     return Case(lambda: norm.measure(kind, name, compiled=False, backward=backward), ("mimw", "copy"))
+
+
+def of_model(name: str) -> Case:
+    return Case(partial(models.measure, name, 0.0), ("mimw", "torch"))
 
 
 SQUARE = (8192, 8192, 8192)
@@ -88,7 +93,13 @@ CASES = {
     "sparse-mla-8192": Case(partial(sparse_mla.measure, 8192), ("pipe", "seesaw", "shared")),
     "experts-mixtral-512": Case(partial(moe.measure, "mixtral-512"), ("mimw", "triton")),
     "experts-deepseek-4096": Case(partial(moe.measure, "deepseek-4096"), ("mimw", "triton")),
+    "models-latents": of_model("deepseek-v3 latents prefill bf16"),
+    "models-expert": of_model("gpt-oss down prefill bf16"),
+    "models-decode": of_model("llama3-70b qkv decode bf16"),
+    "models-decode-fp8": of_model("llama3-70b qkv decode fp8"),
     # second rows of the same tables, and those that meet their goal
+    "backward-4096-64": attended(4096, backward=True, dim=64),
+    "backward-4096-192": attended(4096, backward=True, dim=192, heads=16),
     "attention-16384": attended(16384),
     "decode-1x8192": decoded(1, 8192),
     "backward-16384": attended(16384, backward=True),
