@@ -8,8 +8,9 @@
     pytest -m gpu --long tests      all
 
 Input: the collected tests. Output: those without the long ones. The mark is about a GPU alone: a case on the simulator, whose
-name is that on the GPU without `gpu-`, always runs. Patterns are those of `fnmatch`; one that no case has is an error. A test that
-the command line names by `::` runs. Which cases may be long is said in CONTRIBUTING.md, "Tests on a GPU".
+name is that on the GPU without `gpu-`, always runs. Patterns are those of `fnmatch`; one that no case has is an error, and so is a
+module with long cases alone. A test that the command line names by `::` runs. Which cases may be long is said in CONTRIBUTING.md,
+"Tests on a GPU".
 """
 
 from __future__ import annotations
@@ -45,6 +46,15 @@ def unknown(items: list) -> list[str]:
             if not any(fnmatchcase(name, pattern) for name in names)]
 
 
+def without_quick(items: list) -> list[str]:
+    """The modules whose tests on a GPU are all long."""
+    quick = defaultdict(bool)
+    for item in items:
+        if item.get_closest_marker("gpu") is not None:
+            quick[item.nodeid.partition("::")[0]] |= not is_long(item)
+    return [f"{module}: no test on a GPU is quick" for module, one in quick.items() if not one]
+
+
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="run on a GPU the cases that are marked `long`, too")
 
@@ -53,7 +63,7 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     if any("::" in argument for argument in config.args):
         return
-    if wrong := unknown(items):
+    if wrong := unknown(items) + without_quick(items):
         raise pytest.UsageError("\n".join(wrong))
     if config.getoption("long") or not gpu_available():
         return

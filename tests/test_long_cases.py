@@ -46,3 +46,11 @@ def test_elsewhere_and_asked_for_all_stay(monkeypatch, given):
 def test_a_pattern_without_a_case_is_an_error(monkeypatch):
     with pytest.raises(pytest.UsageError, match=r"test_a.py::test_x: no case is called 'c-\*'"):
         collected(monkeypatch, [Item("test_x[gpu-a]", but=["a", "c-*"])], gpu=False)
+
+
+def test_a_module_keeps_a_quick_one(monkeypatch):
+    simulated, only = Item("test_x[simulator-a]", gpu=False, but=["b"]), Item("test_x[gpu-a]", but=["b"])
+    monkeypatch.setattr(long_cases, "unknown", lambda items: [])
+    with pytest.raises(pytest.UsageError, match="test_a.py: no test on a GPU is quick"):
+        collected(monkeypatch, [simulated, only], gpu=False)
+    assert collected(monkeypatch, [simulated, only, Item("test_y")], gpu=False)[1] == 0

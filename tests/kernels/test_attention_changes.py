@@ -48,7 +48,7 @@ CASES = {
 }
 
 
-@pytest.mark.long(but=["causal window", "to the left", "a sink above all", "all"])
+@pytest.mark.long(but=["to the left", "a sink above all", "all"])
 @pytest.mark.parametrize("name", CASES)
 def test_on_hopper(machine, name):
     """Two programs compute several tiles each, so that one tile's slope and window meet the next one's."""

@@ -69,7 +69,7 @@ def test_more_sequences(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.long(but=["False-96", "True-128"])
+@pytest.mark.long(but=["True-128"])
 @pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 @pytest.mark.parametrize("causal", [False, True])
 def test_many_sequences_on_a_gpu(dim, causal):
