@@ -7,7 +7,7 @@
     pytest -m gpu tests             1203 cases left out: they are long, --long runs them
     pytest -m gpu --long tests      all
 
-Input: the collected tests. Output: those without the long ones. The mark is about a GPU alone: a case on the simulator, whose
+Input: the collected tests. Output: those without the long ones, modules that have some first. The mark is about a GPU alone: a case on the simulator, whose
 name is that on the GPU without `gpu-`, always runs. Patterns are those of `fnmatch`; one that no case has is an error, and so is a
 module with long cases alone. A test that the command line names by `::` runs. Which cases may be long is said in CONTRIBUTING.md,
 "Tests on a GPU".
@@ -55,6 +55,12 @@ def without_quick(items: list) -> list[str]:
     return [f"{module}: no test on a GPU is quick" for module, one in quick.items() if not one]
 
 
+def longest_first(items: list) -> None:
+    """Modules with long cases come first: at the end small tests fill the workers that have nothing left."""
+    long = {item.path for item in items if item.get_closest_marker("long") is not None}
+    items.sort(key=lambda item: item.path not in long)
+
+
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="run on a GPU the cases that are marked `long`, too")
 
@@ -65,7 +71,10 @@ def pytest_collection_modifyitems(config, items):
         return
     if wrong := unknown(items) + without_quick(items):
         raise pytest.UsageError("\n".join(wrong))
-    if config.getoption("long") or not gpu_available():
+    if not gpu_available():
+        return
+    longest_first(items)
+    if config.getoption("long"):
         return
     left_out = [item for item in items if is_long(item)]
     items[:] = [item for item in items if not is_long(item)]

@@ -10,8 +10,9 @@ from tests import long_cases
 class Item:
     """A collected test, with a mark `long` unless `but` is None."""
 
-    def __init__(self, name: str, gpu: bool = True, but: list | None = None):
-        self.nodeid, self.marks = f"tests/test_a.py::{name}", {"gpu": gpu, "long": but is not None}
+    def __init__(self, name: str, gpu: bool = True, but: list | None = None, path: str = "tests/test_a.py"):
+        self.path = path
+        self.nodeid, self.marks = f"{path}::{name}", {"gpu": gpu, "long": but is not None}
         self.but = but
         if "[" in name:
             self.callspec = SimpleNamespace(id=name.partition("[")[2][:-1])
@@ -41,6 +42,12 @@ def test_on_a_gpu_the_long_ones_are_left_out(monkeypatch):
 @pytest.mark.parametrize("given", [dict(gpu=False), dict(long=True), dict(args=("tests/test_a.py::test_y", ))])
 def test_elsewhere_and_asked_for_all_stay(monkeypatch, given):
     assert collected(monkeypatch, ITEMS, **given) == ([item.nodeid.partition("::")[2] for item in ITEMS], 0)
+
+
+def test_modules_with_long_cases_come_first(monkeypatch):
+    others = [Item("test_first", path="tests/test_b.py"), *ITEMS, Item("test_last", gpu=False, path="tests/test_b.py")]
+    assert collected(monkeypatch, others)[0] == ["test_x[simulator-a-1]", "test_x[gpu-b-1]", "test_z", "test_first", "test_last"]
+    assert collected(monkeypatch, others, gpu=False)[0][0] == "test_first"
 
 
 def test_a_pattern_without_a_case_is_an_error(monkeypatch):
