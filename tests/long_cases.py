@@ -7,10 +7,10 @@
     pytest -m gpu tests             1203 cases left out: they are long, --long runs them
     pytest -m gpu --long tests      all
 
-Input: the collected tests. Output: those without the long ones, modules that have some first. The mark is about a GPU alone: a case on the simulator, whose
-name is that on the GPU without `gpu-`, always runs. Patterns are those of `fnmatch`; one that no case has is an error, and so is a
-module with long cases alone. A test that the command line names by `::` runs. Which cases may be long is said in CONTRIBUTING.md,
-"Tests on a GPU".
+Input: the collected tests. Output: those without the long ones, modules that have some first. The mark is about a GPU alone: a
+case on the simulator, whose name is that on the GPU without `gpu-`, always runs. Patterns are those of `fnmatch`; one that no
+case has is an error, and so is a module with long cases alone. A test that the command line names by `::` runs. Which cases may
+be long is said in CONTRIBUTING.md, "Tests on a GPU".
 """
 
 from __future__ import annotations
