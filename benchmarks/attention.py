@@ -22,8 +22,9 @@ from mimw.kernels.attention.configs import value_dim
 from mimw.testing.benchmark import Row, alternate
 
 from . import attention_backward, attention_varlen
-from .driver import RESULTS, command
+from .driver import command
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .progress import each
 
 SEQS = (1024, 2048, 4096, 8192, 16384)
 DTYPES = {"bf16": "bfloat16", "fp16": "float16"}  # -> their names in torch
@@ -164,7 +165,7 @@ def candidates_of(options, dim: int, causal: bool) -> list:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--dims", "--dim", type=int, nargs="*", choices=CANDIDATES, default=[128])
     parser.add_argument("--seq", type=int, nargs="*", default=SEQS)
@@ -178,17 +179,19 @@ def main() -> None:
     if options.backward and options.varlen is None and not set(options.dims) <= set(attention_backward.CANDIDATES):
         parser.error(f"--backward takes the head dims {', '.join(map(str, attention_backward.CANDIDATES))}")
     ratios: dict[str, list[float]] = {}
-    for dim, causal in product(options.dims, {"full": [False], "causal": [True], "both": [False, True]}[options.mask]):
-        candidates = candidates_of(options, dim, causal)
-        for case in (options.varlen or attention_varlen.CASES) if options.varlen is not None else options.seq:
-            rows = []
-            for row in tried(f"{case}", candidates, lambda chosen: one(case, dim, options, causal, chosen), go_on=False):
-                rows.append(row)
-                keep(row, options.results / f"{row.name.rpartition('-')[0]}.jsonl")
-                print(line(row) if options.varlen is None else attention_varlen.line(row), flush=True)
-            fastest = min(rows, key=lambda row: row.microseconds)
-            for name, ratio in fastest.ratios().items():
-                ratios.setdefault(name, []).append(ratio)
+    masks = {"full": [False], "causal": [True], "both": [False, True]}[options.mask]
+    cases = (options.varlen or attention_varlen.CASES) if options.varlen is not None else options.seq
+    every = product(options.dims, masks, cases)
+    for dim, causal, case in each(every, lambda it: f"{it[0]} {'causal' if it[1] else 'full'} {it[2]}"):
+        rows = []
+        for row in tried(f"{case}", candidates_of(options, dim, causal), lambda chosen: one(case, dim, options, causal, chosen),
+                         go_on=False):
+            rows.append(row)
+            keep(row, options.results / f"{row.name.rpartition('-')[0]}.jsonl")
+            print(line(row) if options.varlen is None else attention_varlen.line(row), flush=True)
+        fastest = min(rows, key=lambda row: row.microseconds)
+        for name, ratio in fastest.ratios().items():
+            ratios.setdefault(name, []).append(ratio)
     for name, found in ratios.items():
         print(summary(found, name))
 

@@ -23,8 +23,9 @@ from mimw.kernels.attention_decode import Configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
 
-from .driver import RESULTS, command, search, some_of
+from .driver import command, search, some_of
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
+from .progress import each
 
 LENGTHS = {1: (1024, 8192, 32768, 131072), 8: (1024, 8192, 32768, 131072), 32: (1024, 8192, 32768), 128: (1024, 8192)}
 CASES = {f"{batch}x{length}": (batch, length) for batch, lengths in LENGTHS.items() for length in lengths}
@@ -189,7 +190,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "attention_decode.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "cases", CASES)
     for name, default in (("dim", 128), ("heads", 64), ("kv-heads", 8), ("queries", 1), ("page", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -202,13 +203,13 @@ def main() -> None:
         heads, paged = f"{options.queries}x{options.heads}x{options.kv_heads}", ":paged" if options.page else ""
         shapes = [f"{batch}x{heads}x{length}x{options.dim}{paged}" for batch, length in cases]
         words = "--ms", str(options.ms), "--spills", "512"      # before and behind the loops of a consumer
-        raise SystemExit(search("attention_decode", shapes, "bf16", options.results.parent, *words))
+        raise SystemExit(search("attention_decode", shapes, "bf16", options.results, *words))
     ratios: dict[str, list[float]] = {}
-    for batch, length in cases:
+    for batch, length in each(cases):
         shape = dict(batch=batch, length=length, heads=options.heads, kv_heads=options.kv_heads, dim=options.dim,
                      queries=options.queries, page=options.page, ragged=int(options.ragged)) | ({"e4m3": 1} if options.e4m3 else {})
         row = measure(shape, None, options.ms, options.flex)
-        keep(row, options.results)
+        keep(row, options.results / "attention_decode.jsonl")
         print(line(row), flush=True)
         for other, ratio in row.ratios().items():
             ratios.setdefault(other, []).append(ratio)

@@ -1,6 +1,6 @@
 """What the layouts found for free buffers are worth: a transpose through shared memory, against two pinned layouts.
 
-    python -m benchmarks.bank_conflicts [--out benchmarks/results/bank_conflicts.jsonl]
+    python -m benchmarks.bank_conflicts [--results DIR]
     python -m benchmarks.bank_conflicts --count gfx950      the wavefronts that the compiler counts for a chip; needs none
 
 Each program transposes one block again and again, through shared memory alone, so that shared memory is what takes the time.
@@ -9,6 +9,8 @@ Baselines: plain rows, and the NV-MMA layout that is the default of such a tile.
 
 from __future__ import annotations
 
+from itertools import product
+
 import triton.language as tl
 
 import mimw
@@ -16,8 +18,9 @@ import mimw.tlx as tlx
 from mimw.runtime.compile_kernel import compile_kernel
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command
+from .driver import command
 from .gpu import keep, multiprocessors, parsed, row_of, torch
+from .progress import each
 
 ROUNDS = 256
 SHAPES = ((64, 64), (128, 32), (32, 128))
@@ -70,7 +73,7 @@ def count(dtype_name: str, shape: tuple[int, int], chip: str) -> tuple[int, int]
 
 
 def main() -> None:
-    parser = command(__doc__, out=RESULTS / "bank_conflicts.jsonl")
+    parser = command(__doc__)
     parser.add_argument("--count", metavar="CHIP", help="count for that chip, and measure nothing")
     if chip := parser.parse_known_args()[0].count:
         for dtype in DTYPES:
@@ -79,12 +82,11 @@ def main() -> None:
                 print(f"{chip}, {dtype} {shape}: {now} wavefronts a warp, {before} in the default layout")
         return
     options = parsed(parser)
-    for dtype in DTYPES:
-        for shape in SHAPES:
-            row = measure(dtype, shape)
-            keep(row, options.out)
-            ratios = ", ".join(f"{ratio:.2f} x {name}" for name, ratio in row.ratios().items())
-            print(f"{row.configuration['dtype']} {shape}: {row.microseconds:.1f} us, {ratios}")
+    for dtype, shape in each(product(DTYPES, SHAPES)):
+        row = measure(dtype, shape)
+        keep(row, options.results / "bank_conflicts.jsonl")
+        ratios = ", ".join(f"{ratio:.2f} x {name}" for name, ratio in row.ratios().items())
+        print(f"{row.configuration['dtype']} {shape}: {row.microseconds:.1f} us, {ratios}", flush=True)
 
 
 if __name__ == "__main__":

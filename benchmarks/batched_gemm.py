@@ -14,9 +14,10 @@ from math import prod
 from mimw.kernels import batched_gemm
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gemm_error import allowed
 from .gpu import multiprocessors, parsed, row_of, table, torch
+from .progress import each
 
 CASES = {"16x2048": (16, 2048, 2048, 2048), "64x1024": (64, 1024, 1024, 1024), "256x512": (256, 512, 512, 512),
          "192x4096x128": (192, 4096, 4096, 128), "one": (16, 1024, 4096, 4096)}     # matrices, M, N, K
@@ -50,11 +51,11 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "batched_gemm.jsonl", ms=200.0)
+    parser = command(__doc__, ms=200.0)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
-    rows = (measure(name, options.ms) for name in options.cases or CASES)
-    table(rows, options.results, line, lambda row: "torch", "torch.bmm")
+    rows = (measure(name, options.ms) for name in each(options.cases or CASES))
+    table(rows, options.results / "batched_gemm.jsonl", line, lambda row: "torch", "torch.bmm")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What is known of each kernel for Blackwell without a chip: its result, its interleavings, its resources, its predicted time.
 
-    python -m benchmarks.blackwell [TEXT...] [--seeds 200] [--out FILE]     those whose names hold one of the texts
+    python -m benchmarks.blackwell [TEXT...] [--seeds 200] [--results DIR]     those whose names hold one of the texts
     python -m benchmarks.blackwell --table                                  the table of the rows
 
 A small launch is simulated and compared with numpy, then checked on `--seeds` seeds and, by the systematic search, on some
@@ -26,6 +26,7 @@ from mimw.runtime.simulate import prepare
 
 from .blackwell_kernels import KERNELS, Kernel
 from .driver import RESULTS, command, machine
+from .progress import each
 
 CHIP = "sm_100a"
 FILE = RESULTS / "blackwell.jsonl"
@@ -97,19 +98,22 @@ def read_rows(path: Path) -> list[dict]:
 
 
 def main() -> None:
-    options = command(__doc__, out=FILE)
+    options = command(__doc__)
     options.add_argument("kernels", nargs="*", default=[""], metavar="TEXT")
     options.add_argument("--seeds", type=int, default=200)
     options.add_argument("--table", action="store_true")
     options = options.parse_args()
-    for name, kernel in KERNELS.items():
-        if not options.table and any(text.lower() in name.lower() for text in options.kernels):
-            row = dict(name="blackwell", kernel=name, file=kernel.file, **simulated(kernel, options.seeds), **compiled(kernel),
-                       **predicted(kernel), **machine())
-            kept = [old for old in read_rows(options.out) if old["kernel"] != name]
-            options.out.write_text("".join(json.dumps(one, sort_keys=True) + "\n" for one in (*kept, row)))
-            print(json.dumps(row, sort_keys=True), flush=True)
-    print(table(read_rows(options.out)))
+    file = options.results / FILE.name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    chosen = [] if options.table else [name for name in KERNELS if any(text.lower() in name.lower() for text in options.kernels)]
+    for name in each(chosen):
+        kernel = KERNELS[name]
+        row = dict(name="blackwell", kernel=name, file=kernel.file, **simulated(kernel, options.seeds), **compiled(kernel),
+                   **predicted(kernel), **machine())
+        kept = [old for old in read_rows(file) if old["kernel"] != name]
+        file.write_text("".join(json.dumps(one, sort_keys=True) + "\n" for one in (*kept, row)))
+        print(json.dumps(row, sort_keys=True), flush=True)
+    print(table(read_rows(file)))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from mimw.kernels import block_scaled_gemm, gemm
 from mimw.kernels.block_scaled_gemm import Configuration
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gemm_error import allowed
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .progress import each
 
 
 @dataclass(frozen=True)
@@ -128,16 +129,16 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "block_scaled_gemm.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
     ratios = []
-    for name in options.cases or CASES:
+    for name in each(options.cases or CASES):
         rows = []
         for row in tried(name, CANDIDATES if options.tune else [None], lambda chosen: measure(name, chosen, options.ms),
                          options.tune):
             rows.append(row)
-            keep(row, options.results)
+            keep(row, options.results / "block_scaled_gemm.jsonl")
             print(line(row), flush=True)
         if CASES[name].published:
             ratios.append(max(rate(row, row.microseconds) for row in rows) / CASES[name].published)

@@ -1,6 +1,6 @@
 """How long `mimw.check` takes: the 128x256x64 GEMM with four stages at M = N = K = 1024, races on, default seeds.
 
-    python -m benchmarks.check_speed [--rounds 3] [--size 1024] [--ctas sample] [--protocol] [--jobs N] [--out FILE]
+    python -m benchmarks.check_speed [--rounds 3] [--size 1024] [--ctas sample] [--protocol] [--jobs N] [--results DIR]
 
 Reports seconds, CPU seconds (of all processes) and simulated operations a second; a line of JSON a round, for example for
 benchmarks/results/check_speed.jsonl. The goal for 1024 is 10 s on two cores.
@@ -19,6 +19,7 @@ from mimw.kernels import gemm
 from mimw.tools.findings import Report
 
 from .driver import command, keep_row
+from .progress import each
 
 SIZE, GOAL = 1024, 2.5
 CONFIGURATION = gemm.Configuration(bm=128, bn=256, stages=4)
@@ -52,7 +53,7 @@ def main() -> None:
     options.add_argument("--protocol", action="store_true")
     options.add_argument("--jobs", type=int)
     options = options.parse_args()
-    for _ in range(options.rounds):
+    for _ in each(range(options.rounds), lambda turn: f"round {turn + 1}"):
         report, seconds, cpu = measure(options.size, ctas=options.ctas, protocol=options.protocol, jobs=options.jobs)
         assert report.ok, report
         row = {"name": "check_speed", "kernel": "gemm 128x256x64, 4 stages", "shape": dict.fromkeys("MNK", options.size),
@@ -60,7 +61,7 @@ def main() -> None:
                "runs": report.runs, "operations": report.ops, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2),
                "operations_per_second": round(report.ops / seconds),
                "goal_seconds": GOAL if (options.size, options.ctas) == (SIZE, "all") else None}
-        keep_row(row, options.out)
+        keep_row(row, options.results / "check_speed.jsonl")
 
 
 if __name__ == "__main__":

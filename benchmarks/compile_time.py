@@ -1,6 +1,6 @@
 """What the compiler costs, without a GPU: our GEMM for sm_90a, and what comes before and around compiling it.
 
-    python -m benchmarks.compile_time [--cases cold start hit share] [--rounds 15] [--note TEXT] [--out FILE]
+    python -m benchmarks.compile_time [--cases cold start hit share] [--rounds 15] [--note TEXT] [--results DIR]
 
     cold     wall time of a cold compile against the same kernel in Gluon; the goal is a ratio of at most 1.5
     start    CPU time of fresh processes: `import mimw` (goal 300 ms), with `mimw.jit`, `mimw --help` (goal 200 ms), Python alone
@@ -33,8 +33,9 @@ from mimw.kernels.gemm.kernel import gemm as mimw_kernel
 from mimw.kernels.gemm.tiles import Tiles
 from mimw.runtime.compile_kernel import compile_kernel
 
-from .driver import RESULTS, command, in_turn, keep_row
+from .driver import command, in_turn, keep_row
 from .gluon_gemm import gemm as gluon_kernel
+from .progress import each
 from .python_share import share
 
 SIZES = dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, CONSUMERS=2, PIECES=4)
@@ -135,15 +136,16 @@ CASES = {"cold": measure_cold, "start": measure_start, "hit": measure_hit, "shar
 
 
 def main() -> None:
-    parser = command(__doc__, rounds=15, out=RESULTS / "compile_time.jsonl")
+    parser = command(__doc__, rounds=15)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--note", help="goes into the rows, such as `before`")
     args = parser.parse_args()
-    for case in args.cases:
+    for case in each(args.cases):
         row = CASES[case](args.rounds)
         if case != "start":
             row |= dict(kernel="gemm", target="sm_90a", configuration=SIZES)
-        keep_row(row | dict(rounds=args.rounds, **({"note": args.note} if args.note else {})), args.out)
+        row |= dict(rounds=args.rounds, **({"note": args.note} if args.note else {}))
+        keep_row(row, args.results / "compile_time.jsonl")
 
 
 if __name__ == "__main__":

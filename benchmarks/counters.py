@@ -32,7 +32,7 @@ from glob import glob
 from pathlib import Path
 
 from .counter_cases import CASES, Case
-from .driver import RESULTS, append, command, some_of
+from .driver import append, command, some_of
 from .gpu import parsed, torch
 
 MARK = "counters_mark"
@@ -251,7 +251,7 @@ def line(row: dict) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "counters.jsonl")
+    parser = command(__doc__)
     some_of(parser, "cases", CASES)
     parser.add_argument("--jobs", type=int, default=8, help="processes that compile before; 0 for none")
     parser.add_argument("--compile", action="store_true", help="compile, and profile nothing")
@@ -269,7 +269,7 @@ def main() -> None:
         for text in threads.map(lambda part: started(part, options.seconds), parts):
             print(text, end="", flush=True)
     for row in [] if options.compile else profiled(names, options.seconds, options.report):
-        append(row, options.results)
+        append(row, options.results / "counters.jsonl")
         print(line(row), flush=True)
 
 

@@ -13,14 +13,16 @@ take turns (`mimw.testing.benchmark.alternate`) with a cold L2; losses and gradi
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from itertools import product
 
 from mimw.kernels import cross_entropy
 from mimw.kernels.cross_entropy import Configuration
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import keep, parsed, row_of, summary, torch, tried
 from .norm import resident
+from .progress import each
 
 SHAPES = {"8192x32000": (8192, 32000), "8192x50257": (8192, 50257), "8192x128256": (8192, 128256), "4096x151936": (4096, 151936),
           "4096x262144": (4096, 262144)}
@@ -143,22 +145,21 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "cross_entropy.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--kind", choices=KINDS, nargs="*", default=["fused"])
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     options = parsed(parser)
     ratios = []
-    for kind in options.kind:
-        for name in options.shapes or SHAPES:
-            rows = []
-            for row in tried(name, candidates(*SHAPES[name]) if options.tune else [None],
-                             lambda chosen: measure(kind, name, chosen, options.ms, not options.no_compile), options.tune):
-                rows.append(row)
-                keep(row, options.results)
-                print(line(row), flush=True)
-            if rows:
-                ratios.append(min(rows, key=lambda row: row.microseconds).ratios()["copy"])
+    for kind, name in each(product(options.kind, options.shapes or SHAPES)):
+        rows = []
+        for row in tried(name, candidates(*SHAPES[name]) if options.tune else [None],
+                         lambda chosen: measure(kind, name, chosen, options.ms, not options.no_compile), options.tune):
+            rows.append(row)
+            keep(row, options.results / "cross_entropy.jsonl")
+            print(line(row), flush=True)
+        if rows:
+            ratios.append(min(rows, key=lambda row: row.microseconds).ratios()["copy"])
     print(summary(ratios, "the copy"))
 
 

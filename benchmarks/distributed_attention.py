@@ -29,8 +29,9 @@ from mimw.testing.benchmark import Row
 
 from .distributed import alternate, compiled_ahead, ended, keep_row, started, together, worst
 from .distributed_attention_peers import gather_and_scatter
-from .driver import RESULTS, command
+from .driver import command
 from .gpu import row_of, torch
+from .progress import each
 
 SEQS = (16384, 32768, 65536)
 _ROWS = 8           # of every head, in a check
@@ -281,7 +282,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS, ms=100.0)
+    parser = command(__doc__, ms=100.0)
     parser.add_argument("--seq", type=int, nargs="*", default=SEQS)
     parser.add_argument("--heads", type=int, default=32)
     parser.add_argument("--kv-heads", type=int, default=8)
@@ -291,7 +292,7 @@ def main() -> None:
     options, world = started(parser, "benchmarks.distributed_attention")
     shapes = list(product(options.seq, {"full": [False], "causal": [True], "both": [False, True]}[options.mask]))
     compiled_ahead(world, launches(world, shapes, options))
-    for seq, causal in shapes:
+    for seq, causal in each(shapes, lambda one: f"{one[0]} {'causal' if one[1] else 'full'}", world.rank > 0):
         row = measured(world, seq, causal, options)
         keep_row(world, row, options.results / "distributed-attention.jsonl", line)
         torch.cuda.empty_cache()

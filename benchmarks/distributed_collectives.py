@@ -25,8 +25,9 @@ from mimw.kernels.collectives.configs import PROGRAMS, measured, room_of
 from mimw.testing.benchmark import Row
 
 from .distributed import alternate, compiled_ahead, ended, graphed, keep_row, meet, of_all, started, together, worst
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import row_of, summary, torch, write_configurations
+from .progress import each
 
 TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 SIZES = ("1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M", "256M")
@@ -211,7 +212,7 @@ def tune(world, options) -> None:
     """The best of all sizes as rows of configs.json: each counts up to twice its bytes, or what its slots hold; the last for all
     that are more."""
     rows = []
-    for collective, size in itertools.product(options.collectives or COLLECTIVES, TUNED):
+    for collective, size in each(itertools.product(options.collectives or COLLECTIVES, TUNED), quiet=world.rank > 0):
         for symmetric, (time, chosen) in tuned(world, collective, options.dtype, size, 3.0).items():
             part = bytes_of(size) // (1 if collective == "all_reduce" else world.size)
             room = chosen.chunk * PROGRAMS["flagged"] if chosen.form == "flagged" else 2 * part
@@ -244,7 +245,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "distributed_collectives.jsonl", ms=50.0, tune=True)
+    parser = command(__doc__, ms=50.0, tune=True)
     some_of(parser, "collectives", COLLECTIVES)
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), help=f"as {' '.join(SIZES)}")
     parser.add_argument("--dtype", choices=TYPES, default="bf16")
@@ -254,7 +255,7 @@ def main() -> None:
     if not options.check:
         compiled_ahead(world, launches(world, options))
     if options.tune:
-        options.configs = options.configs or options.results.with_name("configs-collectives.json")
+        options.configs = options.configs or options.results / "configs-collectives.json"
         tune(world, options)
     if options.configs is not None:
         measured.file = options.configs
@@ -265,9 +266,9 @@ def main() -> None:
         check(world)
         return ended()
     ratios = []
-    for collective, size in itertools.product(options.collectives or COLLECTIVES, options.sizes):
+    for collective, size in each(itertools.product(options.collectives or COLLECTIVES, options.sizes), quiet=world.rank > 0):
         found = row(world, collective, options.dtype, size, options.ms)
-        keep_row(world, found, options.results, line)
+        keep_row(world, found, options.results / "distributed_collectives.jsonl", line)
         ratios.append(found.ratios()["NCCL"])
     if world.rank == 0:
         print(summary(ratios, "NCCL"))

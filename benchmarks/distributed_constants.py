@@ -2,7 +2,7 @@
 copy engines as a function of SMs and bytes, how far apart ranks start. The constants of docs/SCALING.md and of the table `[link]`
 of src/mimw/simulator/costs/sm_90a.toml.
 
-    python -m benchmarks.distributed_constants [--gpus 2] [--results FILE] [NAME...]     starts a process a GPU by torchrun
+    python -m benchmarks.distributed_constants [--gpus 2] [--results DIR] [NAME...]     starts a process a GPU by torchrun
 
 Input: two GPUs that reach each other's memory. Output: one JSON row a measurement, by rank 0. Times are microseconds of a launch in
 a replayed graph of several, whose kernels begin and end in a barrier of the ranks, so that they run in step; `empty_us` is that of
@@ -24,11 +24,11 @@ from mimw.testing.benchmark import versions
 
 from . import link_kernels
 from .distributed import ended, started
-from .driver import RESULTS, append, command, some_of
+from .driver import append, command, some_of
 from .gpu import multiprocessors, torch
 from .link_kernels import WAYS, launch_of, tile_of
+from .progress import each
 
-ROWS = RESULTS / "distributed_constants.jsonl"
 NAMES = ("latency", "bandwidth", "sizes", "engine", "skew")
 MIB = 1 << 20
 BOOST_GHZ = 1.98                # of an H200's SM, which an idle GPU runs at
@@ -234,13 +234,13 @@ class Bench:
 
 
 def main() -> None:
-    parser = command(__doc__, results=ROWS)
+    parser = command(__doc__)
     some_of(parser, "names", NAMES)
     options, world = started(parser, "benchmarks.distributed_constants")
     if world.size % 2:
         parser.error(f"{world.size} ranks: they are measured in pairs; give --gpus 2")
-    bench = Bench(world, options.results)
-    for name in options.names or NAMES:
+    bench = Bench(world, options.results / "distributed_constants.jsonl")
+    for name in each(options.names or NAMES, quiet=world.rank > 0):
         getattr(bench, name)()
     ended()
 

@@ -23,8 +23,9 @@ import mimw.distributed
 from mimw.testing.benchmark import Row
 
 from .distributed import alternate, compiled_ahead, ended, graphed, keep_row, started, together, worst
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import multiprocessors, row_of, torch
+from .progress import each
 
 SHAPES = ("8192x2048x16384", "8192x8192x16384", "4096x8192x16384", "16384x4096x8192")
 KINDS = ("scatter", "reduce", "gather")
@@ -313,7 +314,7 @@ def checked(world, kinds: Sequence[str], options) -> bool:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS, tune=True, ms=100.0)
+    parser = command(__doc__, tune=True, ms=100.0)
     some_of(parser, "kinds", KINDS)
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="MxNxK")
     parser.add_argument("--check", action="store_true")
@@ -326,10 +327,10 @@ def main() -> None:
     if not options.check:
         compiled_ahead(world, (call for kind in kinds for shape in shapes for call in launches(world, kind, shape, options)))
     well = checked(world, kinds, options) if options.check else True
-    for kind in () if options.check else kinds:
-        for shape in shapes:
-            for row in measured(world, kind, shape, options):
-                keep_row(world, row, options.results / "distributed-gemm.jsonl", line)
+    every = [] if options.check else [(kind, shape) for kind in kinds for shape in shapes]
+    for kind, shape in each(every, lambda one: f"{one[0]} {'x'.join(map(str, one[1]))}", world.rank > 0):
+        for row in measured(world, kind, shape, options):
+            keep_row(world, row, options.results / "distributed-gemm.jsonl", line)
     ended()
     sys.exit(0 if well else 1)
 

@@ -23,8 +23,9 @@ from functools import partial
 from mimw.testing.benchmark import Row
 
 from .distributed import alternate, compiled_ahead, ended, graphed, keep_row, started, worst
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import multiprocessors, row_of, torch
+from .progress import each
 
 if torch is not None:
     from mimw.ops.distributed import moe, moe_combine, moe_dispatch, moe_experts
@@ -186,7 +187,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "distributed_layer.jsonl", tune=True, ms=100.0)
+    parser = command(__doc__, tune=True, ms=100.0)
     some_of(parser, "names", PARTS)
     parser.add_argument("--parts", action="store_true", help="what the layer is made of, each by itself")
     parser.add_argument("--check", action="store_true", help="results only")
@@ -194,7 +195,7 @@ def main() -> None:
     options, world = started(parser, "benchmarks.distributed_layer", HEAP)
     names = options.names or PARTS
     compiled_ahead(world, (call for name in names for call in launches(world, name, options)))
-    for name in names:
+    for name in each(names, quiet=world.rank > 0):
         rows(world, name, options)
     ended()
 
@@ -216,16 +217,18 @@ def rows(world, name: str, options) -> None:
         if world.rank == 0:
             print(f"right  {name}: {layer.parts} micro-batches as one batch, error {error:.1e}", flush=True)
         return
-    for chosen in candidates(taken) if options.tune else [taken]:
+    every = candidates(taken) if options.tune else [taken]
+    for chosen in each(every, quiet=world.rank > 0 or not options.tune):
         if chosen != taken:
             layer.checked(chosen)
         sides = {"mimw": partial(layer.overlapped, chosen), "one batch": layer.whole, "in turn": layer.in_turn}
         row = timed(world, layer, sides, f"moe_layer_fp8-{name}", asdict(chosen), error, options.ms)
-        keep_row(world, row, options.results, lambda row: f"{line(row)}  {dict(row.configuration) if options.tune else ''}")
+        keep_row(world, row, options.results / "distributed_layer.jsonl",
+                 lambda row: f"{line(row)}  {dict(row.configuration) if options.tune else ''}")
     if options.parts:
         sides = layer.alone(taken.carrying(multiprocessors()))
         row = timed(world, layer, sides, f"moe_layer_fp8_parts-{name}", {}, error, options.ms / 4, "experts, all")
-        keep_row(world, row, options.results.with_stem(f"{options.results.stem}_parts"), parts_told)
+        keep_row(world, row, options.results / "distributed_layer_parts.jsonl", parts_told)
 
 
 def parts_told(row: Row) -> str:

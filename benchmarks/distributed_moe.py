@@ -27,8 +27,9 @@ from mimw.testing.benchmark import Row
 
 from .distributed import alternate, compiled_ahead, ended, graphed, keep_row, of_all, started, together, worst
 from .distributed_moe_candidates import candidates
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import multiprocessors, row_of, summary, torch
+from .progress import each
 
 # name -> tokens, columns, experts of a token, experts, bytes of a number, numbers to a scale; of CHECKED the experts of two GPUs
 SHAPES = {"deepseek": (4096, 7168, 8, 256, 2, 0), "mixtral": (4096, 4096, 2, 8, 2, 0), "decode": (128, 7168, 8, 256, 2, 0),
@@ -423,7 +424,7 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float):
     for one in (side for one in what for side in ((one, "sent") if one == "combine" else (one, ))):
         if one not in makes or one in ("combine", "sent") and problem.bytes == 1:
             continue
-        for chosen in candidates(one, problem.chosen(one)):
+        for chosen in each(candidates(one, problem.chosen(one)), lambda chosen: f"{one} {chosen}", world.rank > 0):
             run, error = makes[one](chosen), 0.0
             if one in ("combine", "sent"):
                 error = check_combine(world, problem, run, f"{name}, {one}, {chosen}")
@@ -442,7 +443,7 @@ def tuned(world, name: str, what: tuple[str, ...], ms: float):
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "distributed_moe.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "names", SHAPES)
     parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT)
     parser.add_argument("--check", action="store_true", help="results only")
@@ -471,16 +472,17 @@ def main() -> None:
                 print(f"right  {name}: error of combine {error:.1e}", flush=True)
     elif options.tune:
         compiled_ahead(world, (call for name in names for call in launches(world, name, options.what, True)))
-        for name in names:
+        for name in each(names, quiet=world.rank > 0):
             for row in tuned(world, name, options.what, options.ms):
-                keep_row(world, row, options.results, lambda row: f"{line(row)}  {dict(row.configuration)}")
+                keep_row(world, row, options.results / "distributed_moe.jsonl",
+                         lambda row: f"{line(row)}  {dict(row.configuration)}")
     else:
         ratios = []
         compiled_ahead(world, (call for name in names for call in launches(world, name, options.what, False)))
-        for name in names:
+        for name in each(names, quiet=world.rank > 0):
             for row in rows(world, name, options.what, options.ms):
-                keep_row(world, row, options.results if "link" in row.baselines else options.results.with_stem(
-                    f"{options.results.stem}_layer"), line)
+                layer = "" if "link" in row.baselines else "_layer"
+                keep_row(world, row, options.results / f"distributed_moe{layer}.jsonl", line)
                 ratios += [ratio for side, ratio in row.ratios().items() if side == "link"]
         if world.rank == 0 and ratios:
             print(summary(ratios, "the link"))

@@ -1,8 +1,8 @@
 """What benchmarks share: their options, candidates measured in turn or tried one by one, and the rows that are kept.
 
-    options = command(__doc__, rounds=15, out=RESULTS / "compile_time.jsonl").parse_args()
+    options = command(__doc__, rounds=15).parse_args()
     times = in_turn({"mimw": compile_mimw, "gluon": compile_gluon}, options.rounds)         what each gave, round by round
-    keep_row({"name": "compile_time", "ratio": 1.14}, options.out)                          printed, and a line of the file
+    keep_row({"name": "compile_time", "ratio": 1.14}, options.results / "compile_time.jsonl")       printed, and a line of it
 
 Input: a benchmark's docstring, its candidates, its figures. Output: a parser of its command line; numbers; a line of JSON with
 the machine, the versions and the date. Kernels on a GPU are timed by `mimw.testing.benchmark`; gpu.py makes their rows.
@@ -29,13 +29,9 @@ from mimw.cli import main as mimw
 RESULTS = Path(__file__).parent / "results"
 
 
-def command(doc: str, rounds: int | None = None, out: Path | None = None, results: Path | None = None, tune: bool = False,
-            ms: float | None = None) -> argparse.ArgumentParser:
-    """A parser with the docstring for its help, and the options that several benchmarks have:
-
-    `--results`, a file of rows or a folder of such files, where `results` says its default, else `--out`, a file; `--rounds`
-    and `--ms`, milliseconds, where their defaults are given; `--tune`.
-    """
+def command(doc: str, rounds: int | None = None, tune: bool = False, ms: float | None = None) -> argparse.ArgumentParser:
+    """A parser with the docstring for its help, and the options that several benchmarks have: `--results`, the folder of their
+    files of rows; `--rounds` and `--ms`, milliseconds, where their defaults are given; `--tune`."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if rounds is not None:
         parser.add_argument("--rounds", type=int, default=rounds)
@@ -43,12 +39,23 @@ def command(doc: str, rounds: int | None = None, out: Path | None = None, result
         parser.add_argument("--tune", action="store_true", help="try every candidate configuration")
     if ms is not None:
         parser.add_argument("--ms", type=float, default=ms, help="how long each candidate is timed at least")
-    if results is None:
-        parser.add_argument("--out", type=Path, default=out, help="file for the rows, one JSON object a line")
-    else:
-        place = "file" if results.suffix else "folder of the files"
-        parser.add_argument("--results", type=Path, default=results, help=f"{place} for the rows, one JSON object a line")
+    with_results(parser)
     return parser
+
+
+def with_results(parser: argparse.ArgumentParser) -> None:
+    """Give a command line the option `--results`."""
+    parser.add_argument("--results", type=folder, default=RESULTS, metavar="DIR",
+                        help="folder for the rows; each benchmark appends to a file of its own there, one JSON object a line")
+
+
+def folder(text: str) -> Path:
+    """The folder that `--results` names; there need be none yet."""
+    path = Path(text)
+    if path.is_file() or path.suffix == ".jsonl":
+        raise argparse.ArgumentTypeError(f"{text} is a file, and rows go to a folder, in which each benchmark has a file of its "
+                                         f"own: name the folder, {path.parent}, or a new one for this run")
+    return path
 
 
 def some_of(parser: argparse.ArgumentParser, what: str, known: Collection, kind: type = str) -> None:
@@ -90,10 +97,9 @@ def append(row: Mapping, file: Path, sort_keys: bool = True) -> str:
     return line
 
 
-def keep_row(row: dict, out: Path | None) -> None:
-    """Print `row` as a line of JSON with the facts of this machine, and append it to `out` if that is given."""
-    row = row | machine()
-    print(append(row, out) if out else json.dumps(row, sort_keys=True), flush=True)
+def keep_row(row: dict, file: Path) -> None:
+    """Print `row` as a line of JSON with the facts of this machine, and append it to the file."""
+    print(append(row | machine(), file), flush=True)
 
 
 def machine() -> dict:

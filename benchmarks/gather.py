@@ -11,11 +11,14 @@ what the way itself can bring. GB/s count the gathered bytes once. All candidate
 
 from __future__ import annotations
 
+from itertools import product
+
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gather_kernels import STAGES, TILE_BYTES, WAYS, launch_of, rows_of_tile
 from .gpu import multiprocessors, parsed, row_of, table, torch
+from .progress import each
 
 WIDTHS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 SIZES = {"copy": (1 << 30, 256 << 20), "read": (24 << 20, 2 << 30)}      # bytes of the tensor, bytes that are gathered
@@ -71,11 +74,11 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "gather.jsonl", ms=200.0)
+    parser = command(__doc__, ms=200.0)
     some_of(parser, "widths", WIDTHS, int)
     options = parsed(parser)
-    rows = (measure(kind, width, options.ms) for kind in SIZES for width in options.widths or WIDTHS)
-    table(rows, options.results, line, lambda row: "cp.async", "cp.async")
+    rows = (measure(kind, width, options.ms) for kind, width in each(product(SIZES, options.widths or WIDTHS)))
+    table(rows, options.results / "gather.jsonl", line, lambda row: "cp.async", "cp.async")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from mimw.kernels import gather_matmul_scatter as fused
 from mimw.kernels.gather_matmul_scatter import Configuration
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gemm_error import allowed
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .progress import each
 
 SIZES = (1024, 2048, 4096, 8192)
 CANDIDATES = [Configuration(load_warps=warps, group_m=group) for warps in (1, 2, 4) for group in (4, 8, 16)] + [
@@ -84,16 +85,16 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "gather_matmul_scatter.jsonl", tune=True)
+    parser = command(__doc__, tune=True)
     some_of(parser, "sizes", SIZES, int)
     options = parsed(parser)
     ratios = []
-    for size in options.sizes or SIZES:
+    for size in each(options.sizes or SIZES):
         rows = []
         for row in tried(str(size), CANDIDATES if options.tune else [None],
                          lambda chosen: measure(size, chosen, 40.0 if options.tune else 200.0), options.tune):
             rows.append(row)
-            keep(row, options.results)
+            keep(row, options.results / "gather_matmul_scatter.jsonl")
             print(line(row), flush=True)
         ratios.append(max(row.ratios()["gather, cuBLAS, scatter"] for row in rows))
     print(summary(ratios, "gather, cuBLAS and scatter"))

@@ -19,8 +19,9 @@ from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.arrays import TORCH
 from mimw.tuning.operators.gemm import Gemm, check, launcher, tensors
 
-from .driver import RESULTS, command, search, some_of
+from .driver import command, search, some_of
 from .gpu import parsed, row_of, table, torch
+from .progress import each
 
 SHAPES = {"GH1": (8192, 8192, 1024), "GH2": (8192, 8192, 2048), "GH3": (8192, 8192, 4096), "GH4": (8192, 8192, 8192),
           "GH5": (8192, 8192, 16384), "GH6": (2304, 12800, 32768), "GH7": (2285568, 256, 256)}
@@ -53,7 +54,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS, tune=True)
+    parser = command(__doc__, tune=True)
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     if parser.parse_known_args()[0].tune:       # before anything asks for the GPU: the search forks
@@ -61,7 +62,7 @@ def main() -> None:
         shapes = ["x".join(map(str, SHAPES[name])) for name in options.shapes or SHAPES]
         raise SystemExit(search("gemm", shapes, options.dtype, options.results))
     options = parsed(parser)
-    rows = (measure(name, SHAPES[name], options.dtype) for name in options.shapes or SHAPES)
+    rows = (measure(name, SHAPES[name], options.dtype) for name in each(options.shapes or SHAPES))
     table(rows, options.results / f"gemm-{options.dtype}.jsonl", line, lambda row: "cuBLAS", "cuBLAS")
 
 

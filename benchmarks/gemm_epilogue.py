@@ -16,9 +16,10 @@ from mimw.kernels import gemm
 from mimw.kernels.gemm import Configuration
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gemm_error import allowed
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .progress import each
 
 KINDS = ("bias", "bias-gelu", "residual", "fp8-tensor", "fp8-row", "fp8-tensor-fast", "fp8-row-fast")
 BF16 = ((8192, 8192, 2048), (8192, 8192, 8192))
@@ -101,19 +102,19 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "gemm_epilogue.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "kinds", KINDS)
     options = parsed(parser)
     ratios = []
-    for kind in options.kinds or KINDS:
-        for shape in FP8 if kind.startswith("fp8") else BF16:
-            rows = []
-            for row in tried(kind, candidates(kind) if options.tune else [None],
-                             lambda chosen: measure(kind, shape, chosen, options.ms), options.tune):
-                rows.append(row)
-                keep(row, options.results)
-                print(line(row), flush=True)
-            ratios.append(max(row.ratios()["torch"] for row in rows))
+    every = [(kind, shape) for kind in options.kinds or KINDS for shape in (FP8 if kind.startswith("fp8") else BF16)]
+    for kind, shape in each(every):
+        rows = []
+        for row in tried(kind, candidates(kind) if options.tune else [None],
+                         lambda chosen: measure(kind, shape, chosen, options.ms), options.tune):
+            rows.append(row)
+            keep(row, options.results / "gemm_epilogue.jsonl")
+            print(line(row), flush=True)
+        ratios.append(max(row.ratios()["torch"] for row in rows))
     print(summary(ratios, "torch"))
 
 

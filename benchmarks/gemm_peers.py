@@ -16,9 +16,10 @@ from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
 from mimw.tuning.operators.gemm import check, launcher, tensors
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gemm import SHAPES
 from .gpu import multiprocessors, parsed, row_of, table, torch
+from .progress import each
 
 SIXTEEN = {name: shape for name, shape in SHAPES.items() if name != "GH7"}      # 2285568 rows of 256: no shape for these tiles
 GLUON = dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, CONSUMERS=2, PIECES=4)
@@ -86,11 +87,11 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS)
+    parser = command(__doc__, )
     some_of(parser, "shapes", SIXTEEN)
     parser.add_argument("--dtype", choices=("bf16", "fp16"), default="bf16")
     options = parsed(parser)
-    rows = (measure(name, SHAPES[name], options.dtype) for name in options.shapes or SIXTEEN)
+    rows = (measure(name, SHAPES[name], options.dtype) for name in each(options.shapes or SIXTEEN))
     table(rows, options.results / "gemm_peers.jsonl", line, lambda row: "Gluon", "Gluon")
 
 

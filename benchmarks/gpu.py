@@ -1,6 +1,6 @@
 """What benchmarks of kernels on a GPU share: rows with baselines, candidate configurations tried, the last line of a table.
 
-    options = parsed(command(__doc__, results=RESULTS, tune=True))                an error where there is no GPU
+    options = parsed(command(__doc__, tune=True))                an error where there is no GPU
     times = alternate({"mimw": run, "cuBLAS": baseline}, 200.0)                   {"mimw": 822.1, "cuBLAS": 851.0}
     row = row_of("gemm-bf16-GH3", shape, configuration, times, error, "standard normal")
     keep(row, options.results / "gemm-bf16.jsonl")
@@ -23,6 +23,7 @@ from typing import Any
 from mimw.testing.benchmark import Row, versions
 
 from .driver import append, code
+from .progress import each
 
 try:
     import torch
@@ -58,7 +59,8 @@ def keep(row: Row, file: Path) -> None:
 
 def tried(name: str, candidates: Iterable, measure: Callable[[Any], Row], go_on: bool) -> Iterator[Row]:
     """The row of each candidate; one that fails is an error or, where the search is to `go_on`, a printed line."""
-    for chosen in candidates:
+    candidates = list(candidates)
+    for chosen in each(candidates, lambda chosen: f"{name} {chosen}", quiet=len(candidates) == 1):
         try:
             row = measure(chosen)
         except Exception as error:  # one bad candidate must not end the search

@@ -1,6 +1,6 @@
 """How the simulator's cost grows: CPU seconds of launches of doubling size, and the ratio of each to the one of half its size.
 
-    python -m benchmarks.growth [SERIES...] [--label after] [--out benchmarks/results/growth.jsonl]
+    python -m benchmarks.growth [SERIES...] [--label after] [--results DIR]
 
     row length             1.98     16384  0.012 s     32768  0.023 s     65536 ...
 
@@ -22,6 +22,7 @@ import mimw
 from mimw.kernels import gemm, topk
 
 from .driver import command, keep_row
+from .progress import each
 
 MOST = 2.3              # what twice the size may cost, in sizes at which fixed costs are small
 _TILE = gemm.Configuration(bm=128, bn=128, stages=2)
@@ -115,17 +116,17 @@ def main() -> None:
     parser.add_argument("--doublings", type=int, default=2)
     options = parser.parse_args()
     every = SERIES | LARGE
-    for name in options.series or every:
+    for name in each(options.series or every):
         make, size = every[name]
         sizes = [size << i for i in range(options.doublings + 1)]
         times = seconds(*map(make, sizes), enough=lambda best: all(b <= MOST * a for a, b in zip(best, best[1:])))
         ratios = [after / before for before, after in zip(times, times[1:])]
         keep_row({"name": "growth", "series": name, "sizes": sizes, "cpu_seconds": [round(one, 4) for one in times],
-                  "ratios": [round(one, 2) for one in ratios], "label": options.label}, options.out)
+                  "ratios": [round(one, 2) for one in ratios], "label": options.label}, options.results / "growth.jsonl")
     if not options.series:
         (taken, ) = seconds(topk_of(4, 65536))
         keep_row({"name": "topk", "shape": {"M": 4, "N": 65536, "K": 64}, "cpu_seconds": round(taken, 4), "goal_seconds": 0.2,
-                  "label": options.label}, options.out)
+                  "label": options.label}, options.results / "growth.jsonl")
 
 
 if __name__ == "__main__":

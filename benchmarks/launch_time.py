@@ -1,6 +1,6 @@
 """Host time of a warm launch: kernels of `mimw.jit` and frozen launches against the same kernel of `triton.jit`.
 
-    python -m benchmarks.launch_time [--rounds 40] [--out benchmarks/results/launch_time.jsonl]
+    python -m benchmarks.launch_time [--rounds 40] [--results DIR]
 
 Needs a GPU and torch. Each round times one block of launches of every candidate in turn, without waiting for the device inside a
 block; the kernels do next to nothing, and a block is shorter than the device's queue, so only the host is measured. One kernel has
@@ -26,7 +26,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 import mimw
 import mimw.tlx as tlx
 
-from .driver import RESULTS, command, in_turn, keep_row
+from .driver import command, in_turn, keep_row
 from .gpu import parsed, torch
 from .launch_floor import by_ctypes, by_triton_in_c, empty_kernel
 
@@ -163,7 +163,7 @@ def with_descriptors() -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
-    options = parsed(command(__doc__, rounds=40, out=RESULTS / "launch_time.jsonl"))
+    options = parsed(command(__doc__, rounds=40))
     launches = with_numbers() | with_descriptors()
     for launch in launches.values():
         block_of_launches(launch)
@@ -175,7 +175,7 @@ def main() -> None:
     keep_row(dict(name="launch_time", launches=LAUNCHES, rounds=options.rounds,
                   microseconds={n: round(t, 2) for n, t in medians.items()},
                   ratios={n: round(t / stock[n], 3) for n, t in medians.items()},
-                  chip=torch.cuda.get_device_name(), torch=torch.__version__), options.out)
+                  chip=torch.cuda.get_device_name(), torch=torch.__version__), options.results / "launch_time.jsonl")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ import triton.language as tl
 
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import parsed, row_of, table, torch
 from .mutation_kernels import tutorial
+from .progress import each
 
 SIZE = 8192
 CASES = {f"{bm}x{bn}x64:{stages}": dict(BM=bm, BN=bn, BK=64, STAGES=stages, num_warps=warps)
@@ -72,11 +73,11 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "local_memories.jsonl", ms=200.0)
+    parser = command(__doc__, ms=200.0)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
-    rows = (measure(name, options.ms) for name in options.cases or CASES)
-    table(rows, options.results, line, lambda row: "tl.dot", "the loop of tl.dot")
+    rows = (measure(name, options.ms) for name in each(options.cases or CASES))
+    table(rows, options.results / "local_memories.jsonl", line, lambda row: "tl.dot", "the loop of tl.dot")
 
 
 if __name__ == "__main__":

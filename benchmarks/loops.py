@@ -25,6 +25,8 @@ import numpy as np
 import mimw
 from mimw.kernels import attention, attention_backward, ring_attention, ring_attention_backward
 
+from .progress import each
+
 HEADS, KV_HEADS, ROWS, DIM, PROGRAMS = 8, 2, 2048, 128, 132     # of small launches with the code of large ones
 EXTRA = "STL", "LDL", "R2UR"
 _LABEL = re.compile(r"^\s*(LBB\d+):")
@@ -110,11 +112,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", nargs="*", default=[""], help="texts; those kernels whose names hold one")
     options = parser.parse_args()
-    for name, make in CASES.items():
-        if any(text in name for text in options.kernels):
-            kernel, grid, args, meta = make()
-            for loop in loops(mimw.compile(kernel, grid, *args, **meta, target="sm_90a").sass):
-                print(f"{name:<34}  {loop}", flush=True)
+    for name in each(name for name in CASES if any(text in name for text in options.kernels)):
+        kernel, grid, args, meta = CASES[name]()
+        for loop in loops(mimw.compile(kernel, grid, *args, **meta, target="sm_90a").sass):
+            print(f"{name:<34}  {loop}", flush=True)
 
 
 if __name__ == "__main__":

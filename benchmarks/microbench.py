@@ -1,6 +1,6 @@
 """Small kernels that measure what one thing costs on a GPU: the figures of src/mimw/simulator/costs/sm_90a.toml.
 
-    python -m benchmarks.microbench [--results FILE] [NAME...]     one JSON row a measurement; needs torch and a CUDA device
+    python -m benchmarks.microbench [--results DIR] [NAME...]     one JSON row a measurement; needs torch and a CUDA device
 
 Every kernel times itself with %clock64 around a loop, in SM cycles; rates over many SMs are bytes over the time by CUDA events.
 Inputs are standard normal. Each row is the smallest of several launches: what the hardware can, not what the clock did.
@@ -18,8 +18,9 @@ import mimw
 import mimw.tlx as tlx
 from mimw.testing.benchmark import versions
 
-from .driver import RESULTS, append, command, some_of
+from .driver import append, command, some_of
 from .gpu import multiprocessors, parsed, torch
+from .progress import each
 
 
 @mimw.jit
@@ -364,17 +365,16 @@ GROUPS = ("dots", "elementwise", "shared", "barriers", "tma", "pointers")
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "microbench.jsonl")
+    parser = command(__doc__)
     some_of(parser, "names", GROUPS)
     options = parsed(parser)
-    bench = Bench(options.names, options.results)
+    bench = Bench(options.names, options.results / "microbench.jsonl")
     bench.note("machine", chip=torch.cuda.get_device_name(), date=datetime.date.today().isoformat(), **versions())
-    for group in GROUPS:
-        if bench.wanted(group):
-            try:
-                getattr(bench, group)()
-            except Exception as error:  # one word that fails must not cost the other figures
-                bench.note("failed", group=group, error=str(error)[:400])
+    for group in each(filter(bench.wanted, GROUPS)):
+        try:
+            getattr(bench, group)()
+        except Exception as error:  # one word that fails must not cost the other figures
+            bench.note("failed", group=group, error=str(error)[:400])
 
 
 if __name__ == "__main__":

@@ -26,8 +26,9 @@ from mimw.tuning.graphs import graphed
 from mimw.tuning.operators.moe import ALLOWED, by_torch, check
 
 from . import plain_moe
-from .driver import RESULTS, command, search, some_of
+from .driver import command, search, some_of
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
+from .progress import each
 
 # experts, k, hidden, inner
 MODELS = {"mixtral": (8, 2, 4096, 14336), "deepseek": (256, 8, 7168, 2048), "qwen": (128, 8, 2048, 768)}
@@ -138,7 +139,7 @@ def chosen_by(words: list[str], name: str) -> Configuration | None:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     parser.add_argument("--set", nargs="*", default=[], help="fields of the configuration, as bm=64")
     parser.add_argument("--fp8", action="store_true", help="matrices in e4m3 with scales of blocks")
     some_of(parser, "cases", CASES)
@@ -148,7 +149,7 @@ def main() -> None:
         raise SystemExit(search("moe", shapes, "bf16", options.results, "--ms", str(options.ms)))
     options = parsed(parser)
     ratios, matrices, model = {"triton": []} if options.fp8 else {"torch": [], "triton": []}, None, None
-    for name in options.cases or CASES:
+    for name in each(options.cases or CASES):
         if name.partition("-")[0] != model:
             matrices, model = None, name.partition("-")[0]      # those of the last model go first
             matrices = weights_of(model)

@@ -17,8 +17,9 @@ from mimw.kernels.moe_align.configs import as_row
 from mimw.testing.benchmark import Row, alternate
 
 from . import plain_moe_align
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, write_configurations
+from .progress import each
 
 BLOCK_SIZE = 16
 TOKENS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 163840)
@@ -135,13 +136,11 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS, tune=True, ms=20.0)
+    parser = command(__doc__, tune=True, ms=20.0)
     some_of(parser, "tokens", TOKENS, int)
     options = parsed(parser)
     ratios, best = [], []
-    for tokens, experts in PROBLEMS:
-        if options.tokens and tokens not in options.tokens:
-            continue
+    for tokens, experts in each(one for one in PROBLEMS if not options.tokens or one[0] in options.tokens):
         candidates = [one for form in CANDIDATES for one in CANDIDATES[form] if fits(one, tokens)] if options.tune else [
             best_of_form(form, tokens, experts) for form in CANDIDATES]
         rows = measure(tokens, experts, candidates, options.ms)

@@ -6,7 +6,7 @@
 The kernel itself is checked on `--seeds` seeds. A mutant changes one source line in every place where it was inlined. One
 is *caught* if the compiler refuses it or a few seeds and the systematic search find something. One that is not caught
 runs on 30 interleavings and is *missed* if one of these ends in an error or another result; else it is *equivalent*, and
-listed with the reason why it is no mistake (mutation_reasons.py). Rows go to `--rows`; `--kernels` runs only the kernels
+listed with the reason why it is no mistake (mutation_reasons.py). Rows go to `--results`; `--kernels` runs only the kernels
 whose names hold one of the texts: rows of the others stay, and the table is of all.
 """
 
@@ -30,10 +30,12 @@ from mimw.simulator import run
 from mimw.target import target
 from mimw.tools.check import Search
 
+from .driver import with_results
 from .mutants import Mutant, mutants
 from .mutation_kernels import CASES, ON_SEVERAL_GPUS, Case
 from .mutation_reasons import reason
 from .mutation_table import listing, table
+from .progress import each
 
 ROWS = Path(__file__).parent / "results" / "mutations.jsonl"
 SEEDS, RUNS = 8, 8       # seeds, and then systematic runs at most, that a mutant has to be caught in; 8 is `check`'s own number
@@ -118,19 +120,21 @@ def main(words: list[str] | None = None) -> None:
     options.add_argument("--kernels", nargs="*", default=[""], metavar="TEXT")
     options.add_argument("--seeds", type=int, default=200)
     options.add_argument("--out", type=Path)
-    options.add_argument("--rows", type=Path, default=ROWS)
+    with_results(options)
     options.add_argument("--list", action="store_true", help="print what became of each mutant by the rows, and run nothing")
     options = options.parse_args(words)
     chosen = [case for case in (*CASES, *ON_SEVERAL_GPUS) if any(text.lower() in case.name.lower() for text in options.kernels)]
+    file = options.results / ROWS.name
     if options.list:
-        sys.stdout.write(listing(read_rows(options.rows), [case.name for case in chosen]))
+        sys.stdout.write(listing(read_rows(file), [case.name for case in chosen]))
         return
-    for case in chosen:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for case in each(chosen, lambda case: case.name):
         new = measure(case, options.seeds)
-        kept = [row for row in read_rows(options.rows) if row["kernel"] != case.name]
-        options.rows.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in (*kept, *new)))
+        kept = [row for row in read_rows(file) if row["kernel"] != case.name]
+        file.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in (*kept, *new)))
         print(json.dumps(new[0], sort_keys=True), flush=True)
-    text = table(read_rows(options.rows), [case.name for case in (*CASES, *ON_SEVERAL_GPUS)])
+    text = table(read_rows(file), [case.name for case in (*CASES, *ON_SEVERAL_GPUS)])
     if options.out:
         options.out.write_text(text)
     else:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm import Configuration
@@ -24,8 +23,9 @@ from mimw.kernels.norm.configs import SHARED, as_row
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import CALLS, graphed
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import keep, parsed, row_of, summary, torch, write_configurations
+from .progress import each
 
 SHAPES = {"LN1": (4, 16384), "LN2": (4, 32768), "LN3": (4, 65536), "LN4": (1152, 16384), "LN5": (1152, 32768),
           "LN6": (1152, 65536), "LN7": (1152, 131072)}
@@ -255,7 +255,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "norm.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--kind", choices=("layer_norm", "rms_norm"), default="layer_norm")
     parser.add_argument("--backward", action="store_true", help="the gradients")
@@ -266,11 +266,11 @@ def main() -> None:
     if options.tune and options.jobs > 1:
         compiled_before(options.kind, options.backward, names, options.jobs)
     centred = options.kind == "layer_norm"
-    for name in names:
+    for name in each(names):
         choices = candidates(*SHAPES[name], options.backward, centred) if options.tune else [None]
         rows = side_by_side(options.kind, name, choices, options.ms, not options.no_compile, options.backward, options.tune)
         for row in rows:
-            keep(row, options.results)
+            keep(row, options.results / "norm.jsonl")
             print(line(row), flush=True)
         if rows:
             fastest = min(rows, key=lambda row: row.microseconds)
@@ -280,7 +280,7 @@ def main() -> None:
             best.append(as_row(*SHAPES[name], 2, 2 if options.backward else 1, Configuration(**used)))
     if options.tune and best:
         command_line = f"python -m benchmarks.norm --tune{' --backward' if options.backward else ''}"
-        write_configurations(Path(options.results).with_suffix(".configs.json"), command_line, best)
+        write_configurations(options.results / "norm.configs.json", command_line, best)
     print(summary(ratios, "the copy, of few rows to torch"))
 
 

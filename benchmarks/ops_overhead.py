@@ -1,6 +1,6 @@
 """Host time of a call of an operator: those of `mimw.ops` beside torch's own, at sizes at which the GPU has next to nothing to do.
 
-    python -m benchmarks.ops_overhead [--rounds 40] [--out benchmarks/results/ops_overhead.jsonl]
+    python -m benchmarks.ops_overhead [--rounds 40] [--results DIR]
 
 Needs torch. On a GPU each round times one block of calls of every candidate in turn, without waiting for the device inside a block;
 results are checked. The lowest of the rounds is told: whatever else the host does only adds. Without a GPU the tensors are the
@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from .driver import RESULTS, command, in_turn, keep_row, some_of
+from .driver import command, in_turn, keep_row, some_of
 from .gpu import torch
+from .progress import each
 
 CALLS = 300
 CASES = ("matmul", "attention", "topk")
@@ -72,7 +73,7 @@ def without_launches() -> None:
 
 
 def main() -> None:
-    parser = command(__doc__, rounds=40, out=RESULTS / "ops_overhead.jsonl")
+    parser = command(__doc__, rounds=40)
     some_of(parser, "cases", CASES)
     options = parser.parse_args()
     if torch is None:
@@ -81,7 +82,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
         without_launches()
-    for case in options.cases or CASES:
+    for case in each(options.cases or CASES):
         calls = candidates(case, device)
         if device == "cuda":
             check(calls)
@@ -89,7 +90,8 @@ def main() -> None:
         lowest = {name: round(min(found), 2) for name, found in times.items()}
         keep_row(dict(name="ops_overhead", case=case, calls=CALLS, rounds=options.rounds, microseconds=lowest,
                       above_torch=round(lowest["mimw"] - lowest["torch"], 2), torch=torch.__version__,
-                      chip=torch.cuda.get_device_name() if device == "cuda" else "none: launches left out"), options.out)
+                      chip=torch.cuda.get_device_name() if device == "cuda" else "none: launches left out"),
+                 options.results / "ops_overhead.jsonl")
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ from mimw.testing.benchmark import versions
 
 from . import attention as attention_rows
 from . import gemm as gemm_rows
-from .driver import RESULTS, append, command, some_of
+from .driver import append, command, some_of
 from .gpu import multiprocessors, parsed, torch
+from .progress import each
 
 GEMM = [(name, "bf16") for name in gemm_rows.SHAPES] + [("GH4", "fp16"), ("GH4", "fp8"), ("GH3", "tf32")]
 ATTENTION = [(128, seq, causal) for causal in (False, True) for seq in attention_rows.SEQS] + [
@@ -81,7 +82,7 @@ def report(name: str, found: list[dict[str, float]], configuration: dict, result
     print(f"{name:<26} {'  '.join(texts)}  {len(found)} rounds", flush=True)
     row = dict(name=name, rounds=len(found), microseconds=microseconds, ratios=ratios, configuration=configuration,
                chip=torch.cuda.get_device_name(), versions=versions(), date=date.today().isoformat())
-    append(row, results)
+    append(row, results / "pipes_before_after.jsonl")
     return {which: quartiles[1] for which, quartiles in ratios.items()}
 
 
@@ -129,7 +130,7 @@ def named(text: str) -> tuple[str, Path]:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "pipes_before_after.jsonl", ms=400.0)
+    parser = command(__doc__, ms=400.0)
     some_of(parser, "kernels", ["gemm", "attention"])
     parser.add_argument("--before", type=Path, required=True, help="folder of the kernels before")
     parser.add_argument("--also", type=named, action="append", default=[], metavar="NAME=FOLDER", help="a further form")
@@ -139,10 +140,11 @@ def main() -> None:
     forms |= {name: kernels_of(name, folder) for name, folder in options.also}
     for kernel, row, cases in (("gemm", gemm_row, GEMM), ("attention", attention_row, ATTENTION)):
         ratios: list[dict[str, float]] = []
-        for case in cases if not options.kernels or kernel in options.kernels else []:
-            if not options.rows or options.rows in "-".join(map(str, case)):
-                ratios.append(row(*case, forms, options))
-                torch.cuda.empty_cache()
+        wanted = [] if options.kernels and kernel not in options.kernels else [
+            case for case in cases if not options.rows or options.rows in "-".join(map(str, case))]
+        for case in each(wanted):
+            ratios.append(row(*case, forms, options))
+            torch.cuda.empty_cache()
         for which in list(forms)[1:] if ratios else []:
             found = [one[which] for one in ratios]
             print(f"{kernel}: {which}/before, geometric mean of {len(found)}: {prod(found)**(1 / len(found)):.4f}, "

@@ -1,6 +1,6 @@
 """The fence before a hand-over: can leaving it out be seen, and what does it cost? On an NVIDIA GPU with TMA.
 
-    python -m benchmarks.proxy_fence [--rounds 200] [--out benchmarks/results/proxy_fence.jsonl]
+    python -m benchmarks.proxy_fence [--rounds 200] [--results DIR]
 
 Input: the ring kernel below, compiled as it is and with the compiler's fences taken out
 (`src/mimw/compiler/passes/fence_handovers.py`). Output: a line of JSON for each variant: how many words of how many were
@@ -24,6 +24,7 @@ from mimw.testing.benchmark import alternate
 
 from .driver import command, keep_row
 from .gpu import multiprocessors, parsed, torch
+from .progress import each
 
 TILES = 64      # of the source, each filled with its own number
 SHAPES = [dict(R=64, C=32, STAGES=2, READERS=1), dict(R=64, C=32, STAGES=1, READERS=2), dict(R=128, C=64, STAGES=2, READERS=2),
@@ -88,7 +89,8 @@ def main() -> None:
     options = parsed(parser)
     programs = multiprocessors()
     facts = {"chip": torch.cuda.get_device_name()}
-    for shape in SHAPES:
+    file = options.results / "proxy_fence.jsonl"
+    for shape in each(SHAPES):
         rows, columns, readers = shape["R"], shape["C"], shape["READERS"]
         numbers = torch.arange(TILES, device="cuda", dtype=torch.float32)
         x = numbers.repeat_interleave(rows)[:, None].expand(-1, columns).contiguous()
@@ -102,11 +104,11 @@ def main() -> None:
                 launch()
             torch.cuda.synchronize()
             keep_row({"name": "proxy_fence hazard", "fenced": fenced, **shape, "steps": options.steps, "wrong": int(wrong.item()),
-                      "words": words, **facts}, options.out)
+                      "words": words, **facts}, file)
         times = alternate({name: launcher(x, wrong, out, options.steps, programs, False, name == "fenced", shape)
                            for name in ("fenced", "unfenced")})
         keep_row({"name": "proxy_fence price", **shape, "steps": options.steps, "microseconds": times,
-                  "price": round(times["fenced"] / times["unfenced"] - 1, 4), **facts}, options.out)
+                  "price": round(times["fenced"] / times["unfenced"] - 1, 4), **facts}, file)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from __future__ import annotations
 from mimw.kernels import rope
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import parsed, row_of, table, torch
+from .progress import each
 
 CASES = {"4096x32x8x128": (1, 4096, 32, 8, 128, 128), "16384x32x8x128": (1, 16384, 32, 8, 128, 128),
          "8x4096x64x8x128": (8, 4096, 64, 8, 128, 128), "16384x16x16x64": (1, 16384, 16, 16, 64, 64),
@@ -76,11 +77,11 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "rope.jsonl", ms=200.0)
+    parser = command(__doc__, ms=200.0)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
-    rows = (measure(name, options.ms) for name in options.cases or CASES)
-    table(rows, options.results, line, lambda row: "copy", "the copy")
+    rows = (measure(name, options.ms) for name in each(options.cases or CASES))
+    table(rows, options.results / "rope.jsonl", line, lambda row: "copy", "the copy")
 
 
 if __name__ == "__main__":

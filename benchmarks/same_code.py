@@ -8,8 +8,9 @@
 `note` runs the tests of kernels, tutorials, operators and lowering, `--jobs` modules at a time, each in a process of its own, and
 writes the TTGIR of what they compile and of every kernel of the library and the tutorials that they simulate; then that of the
 cases of benchmarks/mutation_kernels. Nothing goes through LLVM, but for tests that fail without: these run once more as they are.
-Source lines and names do not count (benchmarks/ttgir_text.py). `compare` pairs the kernels of a test, whatever their names are,
-prints a diff for each that differs and exits with 1 if one does, or if a text of before is nowhere after.
+Why a simulated launch has no code, as for a chip without a compiler here, is said at the end. Source lines and names do not count
+(benchmarks/ttgir_text.py). `compare` pairs the kernels of a test, whatever their names are, prints a diff for each that differs
+and exits with 1 if one does, or if a text of before is nowhere after.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 from itertools import groupby
@@ -72,7 +73,7 @@ class Launches:
     """What a test simulates, to be compiled behind it: how launches specialise kernels, each once in a module."""
 
     def __init__(self) -> None:
-        self.specialisations, self.known = [], set()
+        self.specialisations, self.known, self.without_code = [], set(), []
         mimw = import_module("mimw")
         kind = vars(sys.modules[mimw.simulate.__module__])["Specialisation"]
         made = kind.__init__
@@ -90,9 +91,13 @@ class Launches:
         self.known.update(new)
         compile_kernel = import_module("mimw").compile.compile_kernel
         for one in new.values():
-            with warnings.catch_warnings(), suppress(Exception):    # chips without a compiler, refusals: no code to compare
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                compile_kernel(one.fn, one.signature, one.constants, one.target, dict(one.options), one.attrs)
+                try:
+                    compile_kernel(one.fn, one.signature, one.constants, one.target, dict(one.options), one.attrs)
+                except Exception as error:      # chips without a compiler, refusals: no code to compare, which `note` says
+                    said = str(error).partition("\n")[0]
+                    self.without_code.append(f"{one.fn.fn.__name__} for {one.target}: {type(error).__name__}: {said}")
 
 
 class Noting:
@@ -137,7 +142,7 @@ class Noting:
                 if not self.compiled.whole:
                     del self.compiled.rows[at:]
                     self.launches.known.clear()
-        self._leave(items[0].nodeid.split("::")[0].replace("/", "."), failed)
+        self._leave(items[0].nodeid.split("::")[0].replace("/", "."), failed, self.launches.without_code)
 
     def _cases(self, part: int) -> None:
         mimw, kernels = import_module("mimw"), import_module("benchmarks.mutation_kernels")
@@ -147,11 +152,15 @@ class Noting:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 mimw.compile(kernel, grid, *args, target=case.target, **meta)
-        self._leave(f"cases-{part}", [])
+        self._leave(f"cases-{part}", [], [])
 
-    def _leave(self, name: str, failed: list[str]) -> None:
+    def without_code(self) -> list[str]:
+        return [said for path in sorted(self.folder.glob("*.without")) for said in json.loads(path.read_text())]
+
+    def _leave(self, name: str, failed: list[str], without_code: list[str]) -> None:
         name += "-whole" * self.compiled.whole
         (self.folder / f"{name}.rows").write_text(json.dumps(self.compiled.rows))
+        (self.folder / f"{name}.without").write_text(json.dumps(without_code))
         (self.folder / f"{name}.failed").write_text(json.dumps(failed))
 
     def _failed(self) -> set[str]:
@@ -195,12 +204,18 @@ def note(out: Path, jobs: int, tests: list[str]) -> int:
         noting = Noting(jobs, Path(folder), cases=not tests)
         places = tests or [str(ROOT / place) for place in TESTS]
         status = pytest.main(["-q", "--cold", "--forked", str(jobs), "-o", f"cache_dir={folder}/pytest", *places], plugins=[noting])
-        rows = noting.rows()
+        rows, without_code = noting.rows(), noting.without_code()
     write(out, rows, tests)
     print(f"{len(rows)} kernels of {len({test for test, _, _ in rows})} tests and cases in {out}")
+    print(reasons(without_code), end="")
     for test in noting.failed:
         print(f"failed, so what it compiles behind that is not known: {test}")
     return int(status)
+
+
+def reasons(without_code: list[str]) -> str:
+    """How often a simulated launch had no code, and why, the most frequent first."""
+    return "".join(f"{count} simulated without code: {said}\n" for said, count in Counter(without_code).most_common())
 
 
 def write(out: Path, rows: list[Row], tests: Sequence[str] = ()) -> None:

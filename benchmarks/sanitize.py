@@ -28,9 +28,10 @@ from pathlib import Path
 import mimw
 from mimw.testing.machines import Gpu
 
-from .driver import RESULTS, append, command, machine
+from .driver import append, command, machine
 from .gpu import parsed, torch
 from .mutation_kernels import CASES
+from .progress import each
 
 TOOLS = ("memcheck", "synccheck", "racecheck")
 PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/opt/nvidia/compute-sanitizer")
@@ -196,6 +197,12 @@ def findings_of(tool: str, text: str) -> list[Found]:
     return found
 
 
+def of_every(names: list[str], tool: str, text: str) -> list[Found]:
+    """What the output of a process says of each of these kernels; of one that it does not name, that it did not run."""
+    found = findings_of(tool, text)
+    return found + [Found(tool, name, failed="did not run") for name in sorted({*names} - {one.kernel for one in found})]
+
+
 def without_places(text: str) -> str:
     """Addresses, threads and counts are not what tells findings apart."""
     text = re.sub(r"0x[0-9a-fA-F]+", "...", text)
@@ -233,7 +240,7 @@ def line(one: Found) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "sanitize.jsonl")
+    parser = command(__doc__)
     parser.add_argument("--tools", nargs="*", choices=TOOLS, default=list(TOOLS))
     parser.add_argument("--kernels", nargs="*", default=[], help="texts in their names")
     parser.add_argument("--groups", type=int, default=4, help="processes for each tool")
@@ -250,15 +257,15 @@ def main() -> None:
             for one in findings_of("plain", text):
                 if one.failed:
                     print(line(one), flush=True)
-        work = [(tool, part) for tool in options.tools for part in parts]
-        texts = list(threads.map(lambda one: all_of(one[1], one[0], options.seconds), work))
-    found = [one for (tool, _), text in zip(work, texts) for one in findings_of(tool, text)]
-    missing = {(tool, name) for tool, part in work for name in part} - {(one.tool, one.kernel) for one in found}
-    found += [Found(tool, name, failed="did not run") for tool, name in sorted(missing)]
-    for one in found:
-        print(line(one), flush=True)
-        append({"tool": one.tool, "kernel": one.kernel, "failed": one.failed, "findings": dict(one.findings),
-                "chip": torch.cuda.get_device_name()} | machine(), options.results)
+        work, texts, found = [(tool, part) for tool in options.tools for part in parts], [], []
+        for (tool, part), text in zip(each(work, lambda one: f"{one[0]}, {len(one[1])} kernels"),
+                                      threads.map(lambda one: all_of(one[1], one[0], options.seconds), work)):
+            texts.append(text)
+            found += (some := of_every(part, tool, text))
+            for one in some:
+                print(line(one), flush=True)
+                append({"tool": one.tool, "kernel": one.kernel, "failed": one.failed, "findings": dict(one.findings),
+                        "chip": torch.cuda.get_device_name()} | machine(), options.results / "sanitize.jsonl")
     if options.report:
         sites = [f"{one.kernel}: {' | '.join(accused(finding))}" for one in found if one.tool == "racecheck"
                  for finding in one.findings]

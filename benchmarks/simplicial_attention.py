@@ -17,8 +17,9 @@ from mimw.kernels import plain_simplicial_attention, simplicial_attention, simpl
 from mimw.kernels.simplicial_attention import Configuration
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .progress import each
 from .stock_simplicial_attention import CANDIDATES, gradient_launcher, launcher
 
 LENGTHS, WINDOWS, HEADS, DIM = (1024, 2048, 4096, 8192, 16384), (512, 32), 64, 128
@@ -151,20 +152,21 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "simplicial_attention.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "lengths", LENGTHS, int)
     parser.add_argument("--backward", action="store_true", help="the gradients")
     options = parsed(parser)
+    file = options.results / "simplicial_attention.jsonl"
     ratios, stock = [], None if options.tune else {}
-    for seq in options.lengths or LENGTHS:
+    for seq in each(options.lengths or LENGTHS):
         if options.backward:
             row = measure_backward(seq, options.ms)
-            keep(row, options.results)
+            keep(row, file)
             print(line(row), flush=True)
             continue
         for row in tried(str(seq), CHOICES if options.tune else [None],
                          lambda chosen, seq=seq: measure(seq, chosen, options.ms, stock), options.tune):
-            keep(row, options.results)
+            keep(row, file)
             print(line(row), flush=True)
             ratios += [min(row.ratios().values())] if row.ratios() else []
     if ratios:

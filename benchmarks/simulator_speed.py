@@ -1,6 +1,6 @@
 """What the simulator costs: seconds, microseconds an operation and peak memory of launches that exist.
 
-    python -m benchmarks.simulator_speed [--cases gemm_1024 ...] [--rounds 3] [--label before] [--out FILE]
+    python -m benchmarks.simulator_speed [--cases gemm_1024 ...] [--rounds 3] [--label before] [--results DIR]
 
 Each round of a case is a process of its own; the best round counts: a line of JSON a case. Seconds are CPU seconds of the one run,
 without recording the kernel; `peak_mb` is by how much the process grew over what it held before the run, its arrays included.
@@ -27,6 +27,7 @@ from mimw.simulator import run
 from tests.kernels.rings import summed
 
 from .driver import command, keep_row
+from .progress import each
 
 CHOSEN = gemm.Configuration(bm=128, bn=256, stages=4)
 
@@ -86,13 +87,13 @@ def main() -> None:
     if options.here:
         print(json.dumps(measure(options.cases[0], options.seed)))
         return
-    for name in options.cases:
+    for name in each(options.cases):
         alone = [sys.executable, "-m", "benchmarks.simulator_speed", "--here", "--cases", name, "--seed", str(options.seed)]
         rounds = [json.loads(subprocess.run(alone, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
                   for _ in range(options.rounds)]
         best = min(rounds, key=lambda one: one["cpu_seconds"])
         row = {"name": "simulator_speed", "case": name, "label": options.label, "seed": options.seed, "rounds": options.rounds}
-        keep_row(row | best, options.out)
+        keep_row(row | best, options.results / "simulator_speed.jsonl")
 
 
 if __name__ == "__main__":

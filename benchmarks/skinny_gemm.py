@@ -16,9 +16,10 @@ from mimw.kernels import skinny_gemm
 from mimw.kernels.skinny_gemm import Configuration
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gemm_error import allowed
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .progress import each
 
 K = 8192
 CASES = {f"{m}x{n}": (m, n) for n in (8192, 28672) for m in (1, 16, 32, 64, 128, 256)}
@@ -67,16 +68,16 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "skinny_gemm.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
     ratios = []
-    for name in options.cases or CASES:
+    for name in each(options.cases or CASES):
         rows = []
         for row in tried(name, candidates(*CASES[name], multiprocessors()) if options.tune else [None],
                          lambda chosen: measure(name, chosen, options.ms), options.tune):
             rows.append(row)
-            keep(row, options.results)
+            keep(row, options.results / "skinny_gemm.jsonl")
             print(line(row), flush=True)
         ratios.append(max(row.ratios()["cuBLAS"] for row in rows))
     print(summary(ratios, "cuBLAS"))

@@ -19,9 +19,10 @@ from mimw.kernels.softmax.configs import Configuration, direct_configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import CALLS, graphed
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import parsed, row_of, table, torch
 from .norm import SHAPES, resident
+from .progress import each
 
 
 class Problem:
@@ -114,14 +115,16 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "softmax.jsonl", ms=200.0)
+    parser = command(__doc__, ms=200.0)
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--backward", action="store_true", help="the gradients")
     parser.add_argument("--log", action="store_true", help="the logarithm")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     options = parsed(parser)
-    rows = (measure(name, options.ms, not options.no_compile, options.backward, options.log) for name in options.shapes or SHAPES)
-    table(rows, options.results, line, lambda row: "copy" if row.shape["B"] > 16 else "torch", "the copy, of few rows to torch")
+    rows = (measure(name, options.ms, not options.no_compile, options.backward, options.log)
+            for name in each(options.shapes or SHAPES))
+    table(rows, options.results / "softmax.jsonl", line, lambda row: "copy" if row.shape["B"] > 16 else "torch",
+          "the copy, of few rows to torch")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ from __future__ import annotations
 from mimw.kernels import plain_sparse_mla, sparse_mla
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import keep, parsed, row_of, torch
+from .progress import each
 
 QUERIES, HEADS, WIDTH, VALUES, LISTED, SCALE = 4096, 128, 576, 512, 2048, 0.5
 # rows of the cache -> milliseconds on an H800: plain Triton, TLE's forms (without roles, pipe, seesaw), FlashMLA (CUDA)
@@ -102,12 +103,12 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "sparse_mla.jsonl", ms=200.0)
+    parser = command(__doc__, ms=200.0)
     some_of(parser, "rows", PUBLISHED, int)
     options = parsed(parser)
-    for rows in options.rows or PUBLISHED:
+    for rows in each(options.rows or PUBLISHED):
         for row in measure(rows, options.ms):
-            keep(row, options.results)
+            keep(row, options.results / "sparse_mla.jsonl")
             print(line(row), flush=True)
 
 

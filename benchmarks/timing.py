@@ -23,6 +23,7 @@ from mimw.testing.benchmark import alternate, versions
 
 from .driver import RESULTS, append, command, some_of
 from .gpu import multiprocessors, parsed, torch
+from .progress import each
 
 _ROWS = RESULTS / "timing.jsonl"
 _COOPERATIVE = Configuration()
@@ -137,18 +138,18 @@ def table() -> None:
 
 
 def main() -> None:
-    parser = command(__doc__, results=_ROWS)
+    parser = command(__doc__)
     some_of(parser, "cases", CASES)
     parser.add_argument("--table", action="store_true", help="predict the measured cases; needs no GPU")
     if parser.parse_args().table:
         table()
         return
     options = parsed(parser)
-    for name in options.cases or CASES:
+    for name in each(options.cases or CASES):
         row = measure(name)
         print(f"{name}: {row['microseconds']:.1f} us, stamped {row['stamped_microseconds']:.1f} us at {row['megahertz']:.0f} MHz",
               flush=True)
-        append(row, options.results)
+        append(row, options.results / _ROWS.name)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from mimw.kernels.topk import Configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import keep, parsed, row_of, summary, torch, tried
+from .progress import each
 
 CALLS = 20
 SIZES = {("fp16", 64, 128, 8): 2.09, ("fp16", 64, 1024, 32): 2.27, ("fp16", 64, 8192, 128): 1.91, ("fp16", 128, 32768, 256): 1.28,
@@ -86,18 +87,16 @@ def line(row: Row, published: float | None) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "topk.jsonl", tune=True)
+    parser = command(__doc__, tune=True)
     some_of(parser, "sizes", list(dict.fromkeys(map("{0[1]}x{0[2]}:{0[3]}".format, SIZES))))
     options = parsed(parser)
     ratios = []
-    for size, published in SIZES.items():
-        if options.sizes and "{1}x{2}:{3}".format(*size) not in options.sizes:
-            continue
-        rows = []
+    for size in each(size for size in SIZES if not options.sizes or "{1}x{2}:{3}".format(*size) in options.sizes):
+        rows, published = [], SIZES[size]
         for row in tried(str(size), candidates(size) if options.tune else [None],
                          lambda chosen: measure(size, chosen, 15.0 if options.tune else 200.0), options.tune):
             rows.append(row)
-            keep(row, options.results)
+            keep(row, options.results / "topk.jsonl")
             if not options.tune:
                 print(line(row, published), flush=True)
         for row in sorted(rows, key=lambda row: -row.ratios()["torch"])[:3 if options.tune else 0]:

@@ -18,8 +18,9 @@ from mimw.kernels.topk_selector import Configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
 
-from .driver import RESULTS, command, some_of
+from .driver import command, some_of
 from .gpu import keep, parsed, row_of, summary, torch, tried
+from .progress import each
 
 CALLS, SCALE = 20, 3.35 / 4.8
 # rows, length, k -> microseconds on an H800: the best of TensorRT-LLM, FlashInfer and TileLang; TLE, the better of its two forms
@@ -76,18 +77,16 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "topk_selector.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0)
     some_of(parser, "sizes", list(map("{0[0]}x{0[1]}:{0[2]}".format, PUBLISHED)))
     options = parsed(parser)
     lowest = []
-    for size in PUBLISHED:
-        if options.sizes and "{}x{}:{}".format(*size) not in options.sizes:
-            continue
+    for size in each(size for size in PUBLISHED if not options.sizes or "{}x{}:{}".format(*size) in options.sizes):
         rows = []
         for row in tried(str(size), candidates(size) if options.tune else [None],
                          lambda chosen, size=size: measure(size, chosen, options.ms), options.tune):
             rows.append(row)
-            keep(row, options.results)
+            keep(row, options.results / "topk_selector.jsonl")
         for row in sorted(rows, key=lambda row: row.microseconds)[:3]:
             print(line(row), flush=True)
         lowest.append(max((min(list(row.ratios().values())[1:]) for row in rows), default=0.0))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -40,13 +41,19 @@ def compile_backwards(files: list[Path], hook) -> None:
         hook.exec_module(module_from_spec(spec_from_file_location(file.stem, file, loader=hook)))
 
 
+def ended(child: int) -> None:
+    """Wait for the child; a plugin that waits for processes of its own may have done so (benchmarks/same_code.py)."""
+    with suppress(ChildProcessError):
+        os.waitpid(child, 0)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session):
     config = session.config
     if config.getoption("forked") < 2 or sys.dont_write_bytecode or len(files := modules(config)) < MANY or has_code(files[-1]):
         return
     if child := os.fork():
-        config.add_cleanup(lambda: os.waitpid(child, 0))
+        config.add_cleanup(lambda: ended(child))
         return
     try:
         compile_backwards(files, config.pluginmanager.rewrite_hook)

@@ -77,6 +77,31 @@ def test_the_first_failure_ends_all(tmp_path):
     assert "stopping after 1 failures" in said and re.search(r"[12] failed, 10 deselected in", said)
 
 
+_BREAKS = """
+import sys
+from types import SimpleNamespace
+import pytest
+
+def refuse():
+    raise RuntimeError("launches fail from here on")
+
+@pytest.mark.parametrize("number", range(4))
+def test_number(number):
+    assert not hasattr(sys.modules.get("torch"), "broken")
+    if number in (1, 3):
+        sys.modules["torch"] = SimpleNamespace(broken=True, cuda=SimpleNamespace(is_initialized=lambda: True, synchronize=refuse))
+        pytest.fail("it breaks the device")
+"""
+
+
+def test_a_worker_whose_device_is_broken_makes_place_for_another(tmp_path):
+    (tmp_path / "test_breaks.py").write_text(_BREAKS)
+    said = python("-m", "pytest", "-q", "-rf", "-p", "tests.forked", "-p", "no:cacheprovider", "--forked", "1", "--rootdir",
+                  tmp_path, tmp_path).stdout
+    assert "2 failed, 2 passed in" in said and re.search(r"4 tests: \d+ s in 1 processes", said), said
+    assert "test_number[1]" in said and "test_number[3]" in said
+
+
 class Item:
     def __init__(self, path):
         self.path = path

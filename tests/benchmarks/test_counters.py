@@ -92,12 +92,12 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(counters, "ncu", lambda: "ncu")
     monkeypatch.setenv(counters.FACTS, "")
     monkeypatch.setattr(counters.subprocess, "run", fake)
-    words = ["counters", "gemm-fp16-GH3", "norm-LN6", "cross-entropy", "--jobs", "2", "--results", str(tmp_path / "rows.jsonl"),
+    words = ["counters", "gemm-fp16-GH3", "norm-LN6", "cross-entropy", "--jobs", "2", "--results", str(tmp_path),
              "--report", str(tmp_path / "new" / "ncu.txt")]
     monkeypatch.setattr(sys, "argv", words)
     counters.main()
     printed = capsys.readouterr().out.splitlines()
-    row, = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    row, = map(json.loads, (tmp_path / "counters.jsonl").read_text().splitlines())
     assert row["tensor"] == 0.935 and "counters_mark" in (tmp_path / "new" / "ncu.txt").read_text()
     assert [line[line.index("benchmarks.counters") + 1:line.index("--seconds")] for line in lines] == [
         ["gemm-fp16-GH3", "cross-entropy"], ["norm-LN6"], words[1:4]]

@@ -3,7 +3,6 @@
 import json
 import platform
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,15 +13,21 @@ FAKE_GPU = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: True, get_d
 
 
 def test_a_command_line_has_the_options_that_are_asked_for(tmp_path):
-    one = driver.command("One.", rounds=3, out=tmp_path / "rows.jsonl").parse_args(["--rounds", "5"])
-    assert vars(one) == {"rounds": 5, "out": tmp_path / "rows.jsonl"}
-    other = driver.command("Other.", results=tmp_path, tune=True, ms=20.0).parse_args(["--tune", "--ms", "7.5"])
-    assert vars(other) == {"tune": True, "ms": 7.5, "results": tmp_path}
+    one = driver.command("One.", rounds=3).parse_args(["--rounds", "5"])
+    assert vars(one) == {"rounds": 5, "results": driver.RESULTS}
+    other = driver.command("Other.", tune=True, ms=20.0).parse_args(["--tune", "--ms", "7.5", "--results", str(tmp_path / "new")])
+    assert vars(other) == {"tune": True, "ms": 7.5, "results": tmp_path / "new"}
 
 
-@pytest.mark.parametrize("place, said", [("rows.jsonl", "file for the rows"), ("rows", "folder of the files for the rows")])
-def test_help_says_whether_results_is_a_file(place, said):
-    assert said in " ".join(driver.command("One.", results=Path(place)).format_help().split())
+@pytest.mark.parametrize("name, made", [("rows.jsonl", False), ("rows", True)])
+def test_results_that_are_a_file_are_refused_with_the_folder(name, made, tmp_path, capsys):
+    file = tmp_path / name
+    if made:
+        file.touch()
+    with pytest.raises(SystemExit):
+        driver.command("One.").parse_args(["--results", str(file)])
+    said = capsys.readouterr().err
+    assert f"{file} is a file, and rows go to a folder" in said and f"name the folder, {tmp_path}, or a new one" in said
 
 
 def test_cases_are_named_or_all():
@@ -60,8 +65,6 @@ def test_a_kept_row_has_the_facts_of_the_machine_and_is_printed(tmp_path, capsys
     row = json.loads(printed)
     assert row["seconds"] == 2.5 and row["python"] == platform.python_version()
     assert row.keys() == {"name", "seconds", "cores", "date", "python", "numpy", "triton"}
-    driver.keep_row({"name": "two"}, None)
-    assert json.loads(capsys.readouterr().out)["name"] == "two"
 
 
 def test_a_row_of_times_has_the_baselines_beside_ours(tmp_path, monkeypatch):

@@ -123,9 +123,8 @@ def test_gemm(tmp_path, monkeypatch, capsys):
 def test_a_search_is_the_tuners(tmp_path, monkeypatch, capsys, module, words, given):
     said = []
     monkeypatch.setattr(driver, "mimw", lambda words: said.append(words) or 0)
-    results = tmp_path / "new" / ("rows.jsonl" if module is not gemm else "")
     with pytest.raises(SystemExit) as ended:
-        run(module, monkeypatch, capsys, *words, "--tune", "--results", results)
+        run(module, monkeypatch, capsys, *words, "--tune", "--results", tmp_path / "new")
     (operator, *_, dtype), (found, ) = given, said
     assert ended.value.code == 0 and found[:len(given) + 1] == ["tune", *given]
     assert found[len(given) + 1:][:4] == ["--journal", str(tmp_path / "new" / f"tune-{operator}-{dtype}.jsonl"),
@@ -153,8 +152,8 @@ def test_what_the_gemm_does_on_the_way_out(tmp_path, monkeypatch, capsys):
         return gpu.row_of(f"gemm_epilogue-{kind}", dict(zip("MNK", shape)), vars(used), times, 0.001, "standard normal")
 
     monkeypatch.setattr(gemm_epilogue, "measure", measured)
-    printed = run(gemm_epilogue, monkeypatch, capsys, "bias", "fp8-row", "--ms", 8, "--results", tmp_path / "rows.jsonl")
-    found = rows(tmp_path / "rows.jsonl")
+    printed = run(gemm_epilogue, monkeypatch, capsys, "bias", "fp8-row", "--ms", 8, "--results", tmp_path)
+    found = rows(tmp_path / "gemm_epilogue.jsonl")
     assert [row["name"] for row in found] == ["gemm_epilogue-bias"] * 2 + ["gemm_epilogue-fp8-row"] * 4 and set(found[0]) == ROW
     assert printed[-1] == "geometric mean of 6 ratios to torch: 1.260, lowest 1.260" and "plain 0.988  torch 1.260" in printed[0]
 
@@ -165,8 +164,8 @@ def test_groups(tmp_path, monkeypatch, capsys):
         return gpu.row_of(f"grouped_gemm-{name}", shape, vars(used), {"mimw": 900.0 + used.bm, "torch": 1028.0}, 0.001, "normal")
 
     monkeypatch.setattr(grouped_gemm, "measure", measured)
-    file = tmp_path / "rows.jsonl"
-    printed = run(grouped_gemm, monkeypatch, capsys, "8x1024", "--ms", 8, "--results", file)
+    file = tmp_path / "grouped_gemm.jsonl"
+    printed = run(grouped_gemm, monkeypatch, capsys, "8x1024", "--ms", 8, "--results", tmp_path)
     assert set(rows(file)[0]) == ROW and "267 TFLOP/s" in printed[0] and "ratio 1.000" in printed[0]
 
 
@@ -192,7 +191,7 @@ def test_batches(tmp_path, monkeypatch, capsys):
         return gpu.row_of(f"batched_gemm-{name}", dict(zip("BMNK", batched_gemm.CASES[name])), {}, times, 0.1, "")
 
     monkeypatch.setattr(batched_gemm, "measure", measured)
-    printed = run(batched_gemm, monkeypatch, capsys, "one", "--results", tmp_path / "rows.jsonl")
+    printed = run(batched_gemm, monkeypatch, capsys, "one", "--results", tmp_path)
     assert "ratio 1.200" in printed[0] and printed[1] == "geometric mean of 1 ratios to torch.bmm: 1.200, lowest 1.200"
 
 
@@ -203,10 +202,10 @@ def test_few_rows(tmp_path, monkeypatch, capsys):
         return gpu.row_of(f"skinny_gemm-{name}", dict(M=m, N=n, K=8192), vars(used), times, 0.001, "standard normal")
 
     monkeypatch.setattr(skinny_gemm, "measure", measured)
-    file = tmp_path / "rows.jsonl"
-    printed = run(skinny_gemm, monkeypatch, capsys, "16x8192", "--results", file)
+    file = tmp_path / "skinny_gemm.jsonl"
+    printed = run(skinny_gemm, monkeypatch, capsys, "16x8192", "--results", tmp_path)
     assert set(rows(file)[0]) == ROW and "4194 GB/s  ratio 1.250" in printed[0]
-    tuned = run(skinny_gemm, monkeypatch, capsys, "1x28672", "--tune", "--results", file)
+    tuned = run(skinny_gemm, monkeypatch, capsys, "1x28672", "--tune", "--results", tmp_path)
     assert len(tuned) == 5 and tuned[-1].endswith("1.290, lowest 1.290")
 
 
@@ -216,8 +215,8 @@ def test_decoding(tmp_path, monkeypatch, capsys):
         return gpu.row_of("attention_decode", size, vars(used), {"mimw": 4.0, "copy": 5.0, "Triton": 7.0}, 0.001, "standard normal")
 
     monkeypatch.setattr(attention_decode, "measure", measured)
-    file = tmp_path / "rows.jsonl"
-    printed = run(attention_decode, monkeypatch, capsys, "1x1024", "--page", 16, "--results", file)
+    file = tmp_path / "attention_decode.jsonl"
+    printed = run(attention_decode, monkeypatch, capsys, "1x1024", "--page", 16, "--results", tmp_path)
     assert set(rows(file)[0]) == ROW and "2097 GB/s  ratios: copy 1.250  Triton 1.750" in printed[0] and "page 16" in printed[0]
     assert printed[-1] == "geometric mean of 1 ratios to Triton: 1.750, lowest 1.750"
 
@@ -229,11 +228,11 @@ def test_scales_of_blocks(tmp_path, monkeypatch, capsys):
         return gpu.row_of(f"block_scaled_gemm-{name}", shape, vars(used), {"mimw": 500.0 + used.bm, "fp8": 600.0}, 0.001, "normal")
 
     monkeypatch.setattr(block_scaled_gemm, "measure", measured)
-    file = tmp_path / "rows.jsonl"
-    printed = run(block_scaled_gemm, monkeypatch, capsys, "4096x7168x16384", "32x256x4096x7168", "--results", file)
+    file = tmp_path / "block_scaled_gemm.jsonl"
+    printed = run(block_scaled_gemm, monkeypatch, capsys, "4096x7168x16384", "32x256x4096x7168", "--results", tmp_path)
     assert set(rows(file)[0]) == ROW and "1532 TFLOP/s  fp8 1603  H800, published: 1484" in printed[0]
     assert "published: -" in printed[1] and "published of an H800: 1.032, lowest 1.032" in printed[2]
-    tuned = run(block_scaled_gemm, monkeypatch, capsys, "4096x2112x7168", "--tune", "--results", file)
+    tuned = run(block_scaled_gemm, monkeypatch, capsys, "4096x2112x7168", "--tune", "--results", tmp_path)
     assert len(tuned) == len(block_scaled_gemm.CANDIDATES) + 1
 
 
@@ -294,13 +293,13 @@ def measured_topk(size, chosen=None, at_least_ms=200.0):
 
 def test_topk(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(topk, "measure", measured_topk)
-    file = tmp_path / "rows.jsonl"
-    printed = run(topk, monkeypatch, capsys, "64x1024:32", "--results", file)
+    file = tmp_path / "topk.jsonl"
+    printed = run(topk, monkeypatch, capsys, "64x1024:32", "--results", tmp_path)
     assert [row["name"] for row in rows(file)] == ["topk-fp16", "topk-fp32"] and set(rows(file)[0]) == ROW
     assert printed[0].startswith("topk-fp16 64x1024:32          10.00 us  torch    20.00  ratio  2.00  (H800, published: 2.27)")
     assert "published" not in printed[1]
     assert printed[2] == "geometric mean of 2 ratios to torch.topk: 2.00, lowest 2.00"
-    tuned = run(topk, monkeypatch, capsys, "64x128:8", "--tune", "--results", file)
+    tuned = run(topk, monkeypatch, capsys, "64x128:8", "--tune", "--results", tmp_path)
     assert len(tuned) == 2 * 3 + 1 and len(rows(file)) == 2 + sum(len(topk.candidates((d, 64, 128, 8))) for d in ("fp16", "fp32"))
 
 
@@ -311,10 +310,11 @@ def measured_sparse_mla(rows, at_least_ms=200.0):
 
 def test_sparse_mla(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sparse_mla, "measure", measured_sparse_mla)
-    printed = run(sparse_mla, monkeypatch, capsys, 8192, "--results", tmp_path / "rows.jsonl")
+    printed = run(sparse_mla, monkeypatch, capsys, 8192, "--results", tmp_path)
     assert printed[2] == ("   8192 seesaw    4.273 ms  547 TFLOP/s  1.87 x plain (H800: 2.32)  published 4.273 ms, 1.00; FlashMLA "
                           "3.850 ms, 0.90  error 2.0e-03")
-    assert [row["name"] for row in rows(tmp_path / "rows.jsonl")] == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-seesaw"]
+    found = [row["name"] for row in rows(tmp_path / "sparse_mla.jsonl")]
+    assert found == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-seesaw"]
 
 
 def test_published_figures_of_sparse_mla_count_in_full_where_the_cache_fits_into_l2():
@@ -330,13 +330,13 @@ def measured_selector(size, chosen=None, at_least_ms=200.0):
 
 def test_topk_selector(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(topk_selector, "measure", measured_selector)
-    file = tmp_path / "rows.jsonl"
-    printed = run(topk_selector, monkeypatch, capsys, "1x8192:256", "--results", file)
+    file = tmp_path / "topk_selector.jsonl"
+    printed = run(topk_selector, monkeypatch, capsys, "1x8192:256", "--results", tmp_path)
     assert printed == ["1x8192:256         10.00 us     3 GB/s  ratios: torch 4.00  others, H800 scaled 1.50  TLE, H800 scaled "
                        "2.00  ctas 1 warps 16 chunks 4 candidates 1024 pinned True",
                        "geometric mean of 1 ratios to the best published figure, scaled: 1.50, lowest 1.50"]
     assert set(rows(file)[0]) == ROW
-    assert len(run(topk_selector, monkeypatch, capsys, "64x8192:256", "--tune", "--results", file)) == 4
+    assert len(run(topk_selector, monkeypatch, capsys, "64x8192:256", "--tune", "--results", tmp_path)) == 4
 
 
 def measured_simplicial_attention(seq, chosen=None, at_least_ms=200.0, stock=None):
@@ -347,17 +347,17 @@ def measured_simplicial_attention(seq, chosen=None, at_least_ms=200.0, stock=Non
 
 def test_simplicial_attention(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(simplicial_attention, "measure", measured_simplicial_attention)
-    file = tmp_path / "rows.jsonl"
-    printed = run(simplicial_attention, monkeypatch, capsys, 1024, "--results", file)
+    file = tmp_path / "simplicial_attention.jsonl"
+    printed = run(simplicial_attention, monkeypatch, capsys, 1024, "--results", tmp_path)
     assert printed == ["  1024     100.0 us 4124 TFLOP/s  ratios: Triton, keys outside 4.000  Triton, second keys outside 1.500  "
                        "error 2.0e-03  64 keys, 4 of 4 blocks held",
                        "geometric mean of 1 ratios to the better stock form: 1.500, lowest 1.500"]
     assert set(rows(file)[0]) == ROW
-    tuned = run(simplicial_attention, monkeypatch, capsys, 1024, "--tune", "--results", file)
+    tuned = run(simplicial_attention, monkeypatch, capsys, 1024, "--tune", "--results", tmp_path)
     assert len(tuned) == len(simplicial_attention.CHOICES)
     monkeypatch.setattr(simplicial_attention, "measure_backward", lambda seq, ms: gpu.row_of(
         "simplicial_attention-backward", dict(seq=seq), {}, {"mimw": 1000.0, "Triton, published split": 1500.0}, 2e-3, "normal"))
-    assert run(simplicial_attention, monkeypatch, capsys, 1024, "--backward", "--results", file) == [
+    assert run(simplicial_attention, monkeypatch, capsys, 1024, "--backward", "--results", tmp_path) == [
         "  1024 backward    1000.0 us 1031 TFLOP/s  ratio 1.500  error 2.0e-03"]
 
 
@@ -375,17 +375,17 @@ def measured_norms(kind, name, choices, at_least_ms, compiled, backward, go_on):
 def test_norm(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(norm, "side_by_side", measured_norms)
     file = tmp_path / "norm.jsonl"
-    printed = run(norm, monkeypatch, capsys, "LN6", "LN1", "--results", file)
+    printed = run(norm, monkeypatch, capsys, "LN6", "LN1", "--results", tmp_path)
     found = rows(file)
     assert [row["name"] for row in found] == ["layer_norm-forward-LN6", "layer_norm-forward-LN1"] and set(found[0]) == ROW
     assert printed[0].startswith("layer_norm-forward-LN6       84.00 us  3595 GB/s  torch 180.00 (2.143)  copy 76.00 (0.905)  ")
     assert printed[-1] == "geometric mean of 2 ratios to the copy, of few rows to torch: 1.384, lowest 0.905"
-    file = tmp_path / "tune.jsonl"
-    printed = run(norm, monkeypatch, capsys, "LN6", "--tune", "--no-compile", "--kind", "rms_norm", "--results", file)
+    file.unlink()
+    printed = run(norm, monkeypatch, capsys, "LN6", "--tune", "--no-compile", "--kind", "rms_norm", "--results", tmp_path)
     assert len(rows(file)) == len(norm.candidates(1152, 65536))
-    best = json.loads((tmp_path / "tune.configs.json").read_text())
+    best = json.loads((tmp_path / "norm.configs.json").read_text())
     assert best["rows"][0]["n"] == 65536 and best["rows"][0]["configuration"]["stages"] == 4
-    printed = run(norm, monkeypatch, capsys, "LN6", "--backward", "--results", tmp_path / "back.jsonl")
+    printed = run(norm, monkeypatch, capsys, "LN6", "--backward", "--results", tmp_path)
     assert printed[0].startswith("layer_norm-backward-LN6      84.00 us  5393 GB/s")
     assert all(one.chunk * one.chunks * one.ctas == 16384 for one in norm.candidates(1152, 16384, True))
 
@@ -397,10 +397,10 @@ def test_cross_entropy(tmp_path, monkeypatch, capsys):
         return gpu.row_of(f"cross_entropy-{kind}-{name}", dict(B=rows, N=n), used, {"mimw": 1000.0, "copy": 950.0}, 0.0, "normal")
 
     monkeypatch.setattr(cross_entropy, "measure", measured)
-    file = tmp_path / "rows.jsonl"
-    printed = run(cross_entropy, monkeypatch, capsys, "8192x128256", "--kind", "fused", "forward", "--results", file)
+    file = tmp_path / "cross_entropy.jsonl"
+    printed = run(cross_entropy, monkeypatch, capsys, "8192x128256", "--kind", "fused", "forward", "--results", tmp_path)
     assert set(rows(file)[0]) == ROW and "4203 GB/s  copy 950.0 (0.950)" in printed[0] and "2101 GB/s" in printed[1]
-    tuned = run(cross_entropy, monkeypatch, capsys, "8192x128256", "--tune", "--results", file)
+    tuned = run(cross_entropy, monkeypatch, capsys, "8192x128256", "--tune", "--results", tmp_path)
     assert len(tuned) == len(cross_entropy.candidates(8192, 128256)) + 1
 
 
@@ -411,7 +411,7 @@ def test_softmax(tmp_path, monkeypatch, capsys):
         return gpu.row_of(f"softmax-backward-{name}", dict(B=rows, N=n), used, {"mimw": 130.0, "copy": 117.0}, 0.0, "normal")
 
     monkeypatch.setattr(softmax, "measure", measured)
-    printed = run(softmax, monkeypatch, capsys, "LN6", "--backward", "--results", tmp_path / "rows.jsonl")
+    printed = run(softmax, monkeypatch, capsys, "LN6", "--backward", "--results", tmp_path)
     assert "3484 GB/s  copy 117.00 (0.900)" in printed[0] and printed[1].endswith("0.900, lowest 0.900")
 
 
@@ -421,7 +421,7 @@ def test_rope(tmp_path, monkeypatch, capsys):
         return gpu.row_of(f"rope-{name}", shape, {}, {"mimw": 100.0, "copy": 90.0}, 0.0, "normal")
 
     monkeypatch.setattr(rope, "measure", measured)
-    printed = run(rope, monkeypatch, capsys, "16384x32x8x128", "--results", tmp_path / "rows.jsonl")
+    printed = run(rope, monkeypatch, capsys, "16384x32x8x128", "--results", tmp_path)
     assert "3355 GB/s  copy 90.0 (0.900)" in printed[0] and printed[1].endswith("ratios to the copy: 0.900, lowest 0.900")
 
 
@@ -432,9 +432,9 @@ def test_launch_time(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launch_time, "with_descriptors", lambda: dict(list(times.items())[2:]))
     monkeypatch.setattr(launch_time, "block_of_launches", lambda time: time)
     monkeypatch.setattr(launch_time.torch, "__version__", "2", raising=False)
-    printed = run(launch_time, monkeypatch, capsys, "--rounds", 3, "--out", tmp_path / "rows.jsonl")
+    printed = run(launch_time, monkeypatch, capsys, "--rounds", 3, "--results", tmp_path)
     assert printed[1].split() == ["frozen,", "same", "arguments", "2.50", "us", "0.250", "of", "stock"]
-    assert rows(tmp_path / "rows.jsonl")[0]["ratios"] == {
+    assert rows(tmp_path / "launch_time.jsonl")[0]["ratios"] == {
         "triton.jit": 1.0, "frozen, same arguments": 0.25, "triton.jit, 3 descriptors": 1.0, "frozen, 3 descriptors": 0.2}
 
 
@@ -480,8 +480,8 @@ def test_timing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(timing, "problem", lambda name: (kernel, (1, ), (), {"num_warps": 4}, lambda: 0.001))
     monkeypatch.setattr(timing, "alternate", lambda runs, ms: {name: 10.0 for name in runs})
     monkeypatch.setattr(timing.mimw, "profile", lambda *args, **meta: profile)
-    file = tmp_path / "rows.jsonl"
-    printed = run(timing, monkeypatch, capsys, "attention-1024", "gemm-2048x2048x2048", "--results", file)
+    file = tmp_path / "timing.jsonl"
+    printed = run(timing, monkeypatch, capsys, "attention-1024", "gemm-2048x2048x2048", "--results", tmp_path)
     assert printed[0] == "attention-1024: 10.0 us, stamped 12.5 us at 1700 MHz"
     one, other = rows(file)
     assert one.keys() == {"name", "shape", "configuration", "microseconds", "stamped_microseconds", "megahertz", "utilisation",
@@ -495,8 +495,8 @@ def test_microbench(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(microbench.Bench, "barriers", lambda self: self.note("ping", named=True, cycles=41.123456))
     monkeypatch.setattr(microbench.Bench, "tma", lambda self: 1 / 0)
     monkeypatch.setattr(microbench.Bench, "dots", lambda self: pytest.fail("not asked for"))
-    file = tmp_path / "rows.jsonl"
-    printed = run(microbench, monkeypatch, capsys, "tma", "barriers", "--results", file)
+    file = tmp_path / "microbench.jsonl"
+    printed = run(microbench, monkeypatch, capsys, "tma", "barriers", "--results", tmp_path)
     assert printed == file.read_text().splitlines()
     assert json.loads(printed[0]).keys() >= {"name", "chip", "date", "triton"}
     assert printed[1:] == ['{"name": "ping", "named": true, "cycles": 41.1235}',
@@ -509,9 +509,9 @@ def test_bank_conflicts(tmp_path, monkeypatch, capsys):
                           {"found": 50.0, "plain": 100.0, "nvmma": 75.0}, 0.0, "integers", ours="found")
 
     monkeypatch.setattr(bank_conflicts, "measure", measured)
-    printed = run(bank_conflicts, monkeypatch, capsys, "--out", tmp_path / "rows.jsonl")
+    printed = run(bank_conflicts, monkeypatch, capsys, "--results", tmp_path)
     assert printed[0] == "torch.float32 (64, 64): 50.0 us, 2.00 x plain, 1.50 x nvmma" and len(printed) == 9
-    assert len(rows(tmp_path / "rows.jsonl")) == 9 and set(rows(tmp_path / "rows.jsonl")[0]) == ROW
+    assert len(rows(tmp_path / "bank_conflicts.jsonl")) == 9 and set(rows(tmp_path / "bank_conflicts.jsonl")[0]) == ROW
 
 
 def test_bank_conflicts_counted(monkeypatch, capsys):
@@ -531,8 +531,8 @@ def test_gather(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gather, "candidates", lambda kind, *_: dict.fromkeys(
         (*gather.WAYS, "index_select") if kind == "copy" else gather.WAYS))
     monkeypatch.setattr(gather, "alternate", lambda runs, ms: {name: times[name] for name in runs})
-    printed = run(gather, monkeypatch, capsys, 128, 4096, "--ms", 5, "--results", tmp_path / "rows.jsonl")
-    found = rows(tmp_path / "rows.jsonl")
+    printed = run(gather, monkeypatch, capsys, 128, 4096, "--ms", 5, "--results", tmp_path)
+    found = rows(tmp_path / "gather.jsonl")
     assert [(row["name"], row["shape"]["row_bytes"]) for row in found] == [
         (f"gather-{kind}", width) for kind in ("copy", "read") for width in (128, 4096)] and set(found[0]) == ROW
     assert found[0]["baselines"] == {"cp.async": 50.0, "tl.load": 200.0, "index_select": 400.0}
@@ -550,10 +550,10 @@ def measured_product(size, chosen=None, at_least_ms=200.0):
 
 def test_gather_matmul_scatter(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gather_matmul_scatter, "measure", measured_product)
-    file = tmp_path / "rows.jsonl"
-    printed = run(gather_matmul_scatter, monkeypatch, capsys, 4096, "--results", file)
+    file = tmp_path / "gather_matmul_scatter.jsonl"
+    printed = run(gather_matmul_scatter, monkeypatch, capsys, 4096, "--results", tmp_path)
     assert printed[0].startswith(" 4096^3    200.0 us  687 TFLOP/s  gather, cuBLAS, scatter  529  product  723  ratio 1.300")
     assert printed[1] == "geometric mean of 1 ratios to gather, cuBLAS and scatter: 1.300, lowest 1.300"
     assert rows(file)[0]["shape"] == {"M": 4096, "N": 4096, "K": 4096} and set(rows(file)[0]) == ROW
-    tuned = run(gather_matmul_scatter, monkeypatch, capsys, 4096, "--tune", "--results", file)
+    tuned = run(gather_matmul_scatter, monkeypatch, capsys, 4096, "--tune", "--results", tmp_path)
     assert len(tuned) == len(gather_matmul_scatter.CANDIDATES) + 1

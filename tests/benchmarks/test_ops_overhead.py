@@ -16,9 +16,9 @@ def test_a_row_for_each_case(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(Launch, "__call__", Launch.__call__)     # put back after the test
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
     monkeypatch.setattr(ops_overhead, "CALLS", 2)
-    monkeypatch.setattr(sys, "argv", ["ops_overhead", "matmul", "topk", "--rounds", "1", "--out", str(tmp_path / "rows.jsonl")])
+    monkeypatch.setattr(sys, "argv", ["ops_overhead", "matmul", "topk", "--rounds", "1", "--results", str(tmp_path)])
     ops_overhead.main()
-    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "ops_overhead.jsonl").read_text().splitlines()]
     assert [row["case"] for row in rows] == ["matmul", "topk"]
     for row in rows:
         assert set(row["microseconds"]) == {"torch", "mimw", "mimw, operator", "mimw, gradient"}

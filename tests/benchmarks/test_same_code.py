@@ -127,6 +127,12 @@ def test_kept_and_compared(tmp_path, capsys):
     assert "differs: norm of test_b" in (said := capsys.readouterr().out) and "    -z\n    +w" in said
 
 
+def test_why_launches_have_no_code():
+    said = same_code.reasons(["gemm for gfx942: no compiler", "rope for sm_90a: OSError: no room", "gemm for gfx942: no compiler"])
+    assert said.splitlines() == ["2 simulated without code: gemm for gfx942: no compiler",
+                                 "1 simulated without code: rope for sm_90a: OSError: no room"] and same_code.reasons([]) == ""
+
+
 def test_noting(tmp_path):
     """In a fresh process, whose imports are the command's: what a module compiles, and what it simulates of the library."""
     out = tmp_path / "noted.xz"
@@ -135,6 +141,6 @@ def test_noting(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     rows, files = same_code.read(out)
     assert files == ["tests/kernels/test_rope.py"]
-    assert rows, done.stdout + done.stderr
+    assert rows and "without code" not in done.stdout, done.stdout + done.stderr
     assert all("tt.func" in text and "loc(" not in text for _, _, text in rows)
     assert any(test.endswith("(simulated)") for test, _, _ in rows)

@@ -31,6 +31,12 @@ def test_findings_belong_to_their_kernels_and_count_once():
     assert norm.failed.startswith("RuntimeError") and norm.failed in sanitize.line(norm)
 
 
+def test_a_kernel_that_nothing_is_said_of_did_not_run():
+    found = sanitize.of_every(["GEMM", "Top-k", "Norm", "Zero", "Mixture"], "racecheck", TEXT)
+    assert [one.kernel for one in found] == ["GEMM", "Top-k", "Norm", "Mixture", "Zero"]
+    assert [one.failed for one in found[3:]] == ["did not run"] * 2 and not found[1].failed
+
+
 def test_what_is_explained_is_no_finding():
     """Triton's question for a mode of shared memory; the same error of another call is one."""
     asked = "Program hit CUDA_ERROR_INVALID_VALUE (error 1) due to \"invalid argument\" on CUDA API call to cu{}."

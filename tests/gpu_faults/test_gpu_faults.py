@@ -38,6 +38,9 @@ def test_every_row_stands_in_the_table():
 
 
 @pytest.mark.gpu
-def test_how_each_row_ends_on_a_gpu():
-    found = subprocess.run([sys.executable, "-m", "tests.gpu_faults"], cwd=ROOT, capture_output=True, text=True, timeout=600)
+@pytest.mark.long(but=["two rows"])
+@pytest.mark.parametrize("names", [("store at a negative row", "load at negative rows"), ()], ids=["two rows", "all"])
+def test_how_each_row_ends_on_a_gpu(names):
+    found = subprocess.run([sys.executable, "-m", "tests.gpu_faults", *names], cwd=ROOT, capture_output=True, text=True,
+                           timeout=600)
     assert found.returncode == 0, found.stdout + found.stderr

@@ -72,12 +72,14 @@ def check(machine, *shape, dtype=np.float16, one_order=False, **options):
         np.testing.assert_allclose(found, wanted[3], rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.long(but=["float16-128-False", "bfloat16-64-False", "float16-24-True"])
 @pytest.mark.parametrize("dtype, dim, causal", [(np.float16, 128, False), (BF16, 128, True), (BF16, 64, False),
                                                 (np.float16, 64, True), (np.float16, 96, False), (np.float16, 24, True)])
 def test_types_and_head_dims(machine, dtype, dim, causal):
     check(machine, 1, 2, 1, 256, 256, dim, dtype=dtype, causal=causal)
 
 
+@pytest.mark.long(but=["1-300-True"])
 @pytest.mark.parametrize("seq_q, seq_k, causal", [(3, 3, True), (1, 300, True), (128, 129, False), (65, 257, True),
                                                   (200, 60, False)])
 def test_lengths(machine, seq_q, seq_k, causal):
@@ -90,6 +92,7 @@ def test_grouped_queries(machine, causal):
     check(machine, 1, 4, 2, 150, 150, 64, causal=causal)
 
 
+@pytest.mark.long(but=["two slots"])
 @pytest.mark.parametrize("chosen", [Configuration(bm=64, q_stages=3), Configuration(bm=64)], ids=["deep", "two slots"])
 def test_configurations(machine, chosen):
     """Two heads on one head of keys: behind the last block of the first follows one in the middle of the second."""
@@ -117,6 +120,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.long(but=["window-", "to the left-", "sinks-one order", "all-one order"])
 @pytest.mark.parametrize("name, one_order", [     # in one order three of them reach nothing that "three keys" and "all" do not
     pytest.param(name, one_order, id=f"{name}-{'one order' if one_order else ''}",
                  marks=[pytest.mark.gpu] * (one_order and name in ("two keys", "causal window", "soft cap")))
@@ -126,6 +130,7 @@ def test_changed_scores(machine, name, one_order):
     check(machine, *shape, one_order=one_order, **options)
 
 
+@pytest.mark.long(but=["shape1-False", "shape2-True"])
 @pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 2, 1, 70, 70, 80), False),
                                            ((1, 2, 1, 130, 130, 64), True),
                                            ((2, 2, 1, 70, 300, 128), False)])
@@ -234,6 +239,7 @@ def test_refused_arrays(change, text):
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["True-64-*"])
 @pytest.mark.parametrize("causal, dim, seq_q, seq_k", [(False, 128, 1024, 1024), (True, 128, 1000, 1100), (True, 64, 777, 777)])
 def test_torch_tensors_with_heads_last_but_one(causal, dim, seq_q, seq_k):
     """Against autograd in fp32; the forward kernel gives O and its log-sum-exps."""

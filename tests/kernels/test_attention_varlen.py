@@ -53,6 +53,7 @@ ON_A_GPU = {    # what differs little in the simulator, where each takes a third
 }
 
 
+@pytest.mark.long(but=["longer, none, shorter", "sinks, no keys", "all", "heads of 192"])
 @pytest.mark.parametrize("name", CASES)
 def test_sequences(machine, name):
     q_lengths, k_lengths, options = CASES[name]
@@ -60,6 +61,7 @@ def test_sequences(machine, name):
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["no queries at all", "in turns", "three consumers"])
 @pytest.mark.parametrize("name", ON_A_GPU)
 def test_more_sequences(name):
     q_lengths, k_lengths, options = ON_A_GPU[name]
@@ -67,6 +69,7 @@ def test_more_sequences(name):
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["True-128"])
 @pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 @pytest.mark.parametrize("causal", [False, True])
 def test_many_sequences_on_a_gpu(dim, causal):

@@ -72,6 +72,7 @@ CASES = {
 }
 
 
+@pytest.mark.long(but=["longer, none, shorter", "wide, all", "one order, window"])
 @pytest.mark.parametrize("name", CASES)
 def test_sequences(machine, name):
     q_lengths, k_lengths, options = CASES[name]
@@ -107,6 +108,7 @@ def test_the_list_of_tiles_of_queries(together):
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["shape0-options0"])
 @pytest.mark.parametrize("shape, options", [((2, 1, 64), dict(causal=True)), ((2, 1, 128), dict()), ((2, 2, 192, 128), dict()),
                                             ((2, 1, 256), dict(causal=True)), ((2, 2, 128), dict(one_order=True, causal=True))])
 def test_many_sequences_on_a_gpu(shape, options):
@@ -156,6 +158,7 @@ def test_refusals(change, text):
 
 
 @pytest.mark.gpu        # needs none, but 4 seconds of a CPU each
+@pytest.mark.long(but=["1-shape0-options0"])
 @pytest.mark.parametrize("number, shape, options", [(1, (1, 1, 128), dict()), (1, (1, 1, 256), dict()), (2, (1, 1, 256), dict()),
                                                     (2, (1, 1, 192, 128), dict())])
 def test_products_overlap_and_nothing_spills(tmp_path, number, shape, options):

@@ -45,6 +45,7 @@ def holds(machine, arrays, wanted, programs=2, chosen=ONE, ends=None, allowed=4e
     np.testing.assert_allclose(arrays[2].astype(np.float64), wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
+@pytest.mark.long(but=["shape0-chosen0", "shape1-chosen3", "shape2-chosen[12]"])
 @pytest.mark.parametrize("chosen", [ONE, TALL, OVERLAPPING, Configuration(bm=64, stages=2, staging=1)])
 @pytest.mark.parametrize("shape", [(200, 272, 400), (8, 16, 16), (540, 208, 144)])
 def test_one_matrix(machine, shape, chosen):

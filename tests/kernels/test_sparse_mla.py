@@ -62,6 +62,7 @@ def close(found, expected):
         assert (out * exact).sum() / np.sqrt((out**2).sum() * (exact**2).sum()) > 0.9999
 
 
+@pytest.mark.long(but=["case0-*", "case1-*", "case3-*-seesaw", "case4-*-pipelined"])
 @pytest.mark.parametrize("form", [pipelined, seesaw, shared])
 @pytest.mark.parametrize("case, options", [
     (dict(topk=256), {}), (dict(lengths=(70, 128)), dict(scale=0.5)), (dict(lengths=(0, 1)), {}),
@@ -144,6 +145,7 @@ def test_the_published_sizes_fit(form, products, total):
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["8192-seesaw", "131072-shared"])
 @pytest.mark.parametrize("form", [pipelined, seesaw, shared])
 @pytest.mark.parametrize("skv", [8192, 131072])
 def test_the_published_sizes_on_a_gpu(form, skv):

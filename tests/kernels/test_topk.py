@@ -25,6 +25,7 @@ def check_topk(machine, x, k, chosen=None):
     assert all(len(set(row)) == k for row in indices)
 
 
+@pytest.mark.long(but=["fp16-one warp", "fp16-narrow digits", "bf16-four", "fp32-cluster", "fp32-cluster of 4"])
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_types_and_configurations(machine, dtype, choice):
@@ -51,6 +52,7 @@ def test_smallest_and_nan(machine, largest, k, columns, chosen):
     np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
 
 
+@pytest.mark.long(but=["1-fp16-*", "100-bf16-*", "257-fp32-*", "300-fp16-*"])
 @pytest.mark.parametrize("k, dtype, chosen", [
     pytest.param(k, dtype, chosen, marks=[pytest.mark.gpu] * ((a + b + c) % 2), id=f"{k}-{dtype}-{form}")
     for a, k in enumerate([1, 100, 257, 300]) for b, dtype in enumerate(TYPES)

@@ -36,6 +36,7 @@ def check(machine, *shape, dtype=np.float16, **options):
         assert error < ALLOWED[dtype], f"{name}: {error}"
 
 
+@pytest.mark.long(but=["(1, 2, 1, 70, *", "(1, 1, 1, 65, *"])
 @pytest.mark.parametrize("shape, options", [
     ((1, 1, 1, 150, 130, 256), dict(dtype=BF16)), ((1, 2, 1, 70, 200, 192, 128), dict(causal=True)),
     ((1, 2, 1, 3, 3, 136, 72), dict(causal=True)), ((1, 1, 1, 65, 60, 40, 200), dict())], ids=str)
@@ -43,6 +44,7 @@ def test_widths(machine, shape, options):
     check(machine, *shape, **options)
 
 
+@pytest.mark.long(but=["all"])
 @pytest.mark.parametrize("name", ["window", "all"])
 def test_changed_scores(machine, name):
     shape, options = CHANGES[name]
@@ -59,6 +61,7 @@ def test_every_interleaving_is_right(causal):
 
 
 @pytest.mark.gpu        # needs none, but 6 seconds of a CPU
+@pytest.mark.long(but=["256-256-1"])
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("dim, of_values", [(256, 256), (192, 128)])
 def test_products_overlap_and_nothing_spills(tmp_path, number, dim, of_values):

@@ -146,6 +146,7 @@ def test_opcheck_of_changed_scores():
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["4-4-1024-1024-128-True", "6-2-513-700-64-False"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("heads, kv_heads, seq_q, seq_k, dim", [(4, 4, 1024, 1024, 128), (6, 2, 513, 700, 64),
                                                                (2, 1, 100, 300, 96), (4, 2, 700, 900, 256), (2, 1, 300, 300, 136)])
@@ -164,6 +165,7 @@ def test_gradients_on_a_gpu(heads, kv_heads, seq_q, seq_k, dim, causal):
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["64-options3-one order", "128-options4-", "192-options5-"])
 @pytest.mark.parametrize("one_order", [False, True], ids=["", "one order"])
 @pytest.mark.parametrize("dim, options", [(128, dict(causal=True, window=(200, None))), (64, dict(window=(100, 50), softcap=5.0)),
                                           (128, dict(softcap=3.0)), (64, dict(alibi_slopes=(4, ))),

@@ -170,6 +170,7 @@ def test_compiled_whole_with_symbolic_totals():
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["192-*", "80-*"])
 @pytest.mark.parametrize("dim, value_dim, options", [(128, 128, dict(causal=True)), (192, 128, dict()), (80, 80, dict(causal=True)),
                                                      (64, 64, dict(window=(50, 0), softcap=20.0, sinks=SINKS))])
 def test_on_the_gpu(dim, value_dim, options):

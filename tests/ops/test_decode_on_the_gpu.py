@@ -36,6 +36,7 @@ MORE = {
 }
 
 
+@pytest.mark.long(but=["pages of 16", "plain, all changes", "wide heads", "fp16"])
 @pytest.mark.parametrize("case", [*CASES, *MORE])
 def test_cases(case):
     given, changes = (CASES | MORE)[case]
@@ -43,6 +44,7 @@ def test_cases(case):
     near(called(*made, **changes), reference(*made, **{name: x for name, x in changes.items() if name != "splits"}))
 
 
+@pytest.mark.long(but=["16-128-*", "256-256-*", "48-128-*"])
 @pytest.mark.parametrize("page, dim, heads, queries, dtype, options", [
     (None, 64, (16, 2), 1, bf16, {}), (16, 128, (16, 2), 2, bf16, dict(splits=7)), (256, 256, (8, 1), 1, fp16, {}),
     (32, 128, (4, 4), 1, fp16, dict(left=100)), (64, 128, (16, 1), 8, bf16, {}), (128, 256, (32, 1), 16, bf16, dict(splits=1)),
@@ -54,6 +56,7 @@ def test_many_lengths(page, dim, heads, queries, dtype, options):
     near(called(*made, **options), reference(*made, **{name: x for name, x in options.items() if name != "splits"}))
 
 
+@pytest.mark.long(but=["16-128-*", "256-128-*", "32-96-*"])
 @pytest.mark.parametrize("page, dim, heads, queries, dtype, options, form", [
     (None, 64, (16, 2), 1, bf16, {}, (64, 4, 1, 1, 0, 2)), (16, 128, (16, 2), 2, bf16, dict(splits=7), (64, 2, 1, 1, 0, 1)),
     (256, 128, (8, 1), 1, fp16, dict(left=100, softcap=3.0, sinks=normal(8)), (64, 3, 1, 1, 1, 2)),
@@ -113,6 +116,7 @@ def test_whole_sequences_do_not_depend_on_the_batch():
     assert torch.equal(both[1:2], alone)
 
 
+@pytest.mark.long(but=["None"])
 @pytest.mark.parametrize("splits", [None, 1, 3])
 def test_lengths_change_between_replays(splits):
     """Lengths, pages and queries of a captured call are read when the graph is replayed."""

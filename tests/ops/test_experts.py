@@ -143,6 +143,7 @@ def test_on_a_gpu_fp8_with_scales(tokens, experts, k):
 
 
 @pytest.mark.gpu
+@pytest.mark.long(but=["3-64-8", "700-8-2"])
 @pytest.mark.parametrize("tokens, experts, k", [(1, 8, 2), (3, 64, 8), (100, 8, 2), (700, 8, 2), (3000, 8, 4)])
 def test_on_a_gpu_in_a_captured_graph(tokens, experts, k):
     """The routing of the replay is another than that of the capture; results have the same bits every time."""

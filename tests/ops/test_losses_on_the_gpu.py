@@ -18,6 +18,8 @@ def logits_of(rows, classes, dtype=torch.bfloat16):
     return torch.randn(rows, classes, device="cuda", generator=random).mul(3).to(dtype).requires_grad_(), target
 
 
+@pytest.mark.long(but=[
+    "300-32000-*-True", "300-128256-*-False", "50-50257-*-False", "3-151936-*-True", "300-33000-*-True", "1000-100-*"])
 @pytest.mark.parametrize("inplace", [False, True])
 @pytest.mark.parametrize("rows, classes, dtype", [
     (300, 32000, torch.bfloat16), (300, 128256, torch.bfloat16), (50, 50257, torch.bfloat16), (3, 151936, torch.float16),
@@ -59,6 +61,7 @@ def test_rope_of_all_shapes(case):
             torch.testing.assert_close(one.cpu().double(), expected, rtol=8e-3, atol=2e-2)
 
 
+@pytest.mark.long(but=["True"])
 @pytest.mark.parametrize("inplace", [False, True])
 def test_compiled_by_inductor(inplace):
     def step(x, cos, sin):

@@ -28,6 +28,7 @@ def near(found, expected, allowed=2e-2):
         assert error <= allowed, float(error)
 
 
+@pytest.mark.long(but=["64-*", "17-*"])
 @pytest.mark.parametrize("m, n, k", [(1, 8192, 8192), (64, 8192, 1024), (17, 1000, 8192), (5, 28672, 4096)])
 def test_few_rows_of_many_weights(m, n, k):
     a, b = normal(m, k), normal(n, k, seed=1)
@@ -43,6 +44,7 @@ def test_few_rows_of_many_weights(m, n, k):
         near(found, a.float() @ b.float().T)
 
 
+@pytest.mark.long(but=["*-dtype0", "a19-*-dtype2", "a21-*-dtype1"])
 @pytest.mark.parametrize("dtype", [bf16, fp16, fp32])
 @pytest.mark.parametrize("a, b", [*test_matmul.SHAPES, ((257, 129), (129, 65)), ((1, 4096), (4096, 1)), ((3, 512, 256), (256, 512)),
                                   ((1000, 1000), (1000, 1000)), ((2047, 1777), (1777, 2049)), ((4, 300, 200), (4, 200, 100))])
@@ -51,6 +53,7 @@ def test_matmul_of_all_shapes(a, b, dtype):
     near(ops.matmul(a, b), torch.matmul(a.double(), b.double()), 1e-5 if dtype is fp32 else 1e-2)
 
 
+@pytest.mark.long(but=["96-*", "1664-shifted", "1664-<lambda>2"])
 @pytest.mark.parametrize("change", [test_matmul.odd, test_matmul.shifted, lambda x: x.T.contiguous().T,
                                     lambda x: x[:1].expand(x.shape), lambda x: x.flip(0)])
 @pytest.mark.parametrize("extent", [96, 1664])
@@ -82,6 +85,9 @@ def test_matmul_obeys_the_precision():
     assert errors[0] < 2e-4 < errors[1] < 0.2
 
 
+@pytest.mark.long(but=[
+    "dtype0-causal", "dtype0-odd", "dtype0-first see nothing", "dtype0-negative scale", "dtype0-no *",
+    "dtype0-broadcast", "dtype0-one query", "dtype1-tma", "dtype1-heads of two tiles"])
 @pytest.mark.parametrize("case", test_attention.CASES)
 @pytest.mark.parametrize("dtype", [bf16, fp32])
 def test_attention_of_all_shapes(case, dtype):
@@ -105,6 +111,7 @@ def test_attention_of_changed_scores(case):
         torch.testing.assert_close(one.cpu().float(), other.float(), rtol=0, atol=2e-2)
 
 
+@pytest.mark.long(but=["False-dims5", "True-dims3"])
 @pytest.mark.parametrize("dims", [(64, 64), (80, 80), (128, 128), (192, 128), (256, 256), (40, 72)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_of_head_dims(dims, causal):
@@ -117,6 +124,7 @@ def test_attention_of_head_dims(dims, causal):
                                       enable_gqa=True))
 
 
+@pytest.mark.long(but=["dtype0-True-shape[0247]-*", "dtype1-False-shape[1356]-*"])
 @pytest.mark.parametrize("shape, k, dim", [((64, 128), 8, -1), ((4, 1025), 1025, -1), ((4, 8192), 128, -1), ((3, 131072), 5000, -1),
                                            ((2, 600000), 50, -1), ((1, 524288), 2048, -1), ((2000, 3), 7, 0), ((2, 3000, 5), 4, 1)])
 @pytest.mark.parametrize("largest", [True, False])
@@ -128,12 +136,13 @@ def test_topk_of_all_shapes(shape, k, dim, largest, dtype):
     test_topk.compare(x, k, dim, largest, sorted=False)
 
 
-def test_topk_by_sorting_block_by_block(monkeypatch):
+@pytest.mark.long(but=["5000-2000"])
+@pytest.mark.parametrize("n, k", [(5000, 2000), (100000, 64), (100000, 3000)])
+def test_topk_by_sorting_block_by_block(monkeypatch, n, k):
     module = test_topk.MODULE
     monkeypatch.setattr(module, "is_hopper", lambda x: False)
     anew(monkeypatch, "topk")
-    for n, k in ((5000, 2000), (100000, 64), (100000, 3000)):
-        test_topk.compare(normal(3, n, dtype=fp32), k)
+    test_topk.compare(normal(3, n, dtype=fp32), k)
 
 
 @pytest.mark.parametrize("n, experts", [(1, 1), (777, 64), (40000, 256), (0, 8)])
@@ -186,14 +195,18 @@ def test_simplicial_attention(dim, past):
         near(mine.grad, its.grad)
 
 
-def test_topk_of_equal_ones_and_in_windows():
-    for m, n, k in ((3, 200000, 500), (40, 20000, 2048), (2, 40000, 300), (1, 600000, 20000)):
-        x = torch.randint(0, 50, (m, n), device="cuda").float()
-        x[0, 5] = float("nan")
-        for largest in (True, False):
-            expected = torch.sort(x, dim=-1, descending=largest, stable=True).indices[:, :k]
-            assert torch.equal(ops.topk(x, k, -1, largest, True, True)[1], expected)
-            test_topk.compare(x, k, -1, largest)
+@pytest.mark.long(but=["40-20000-2048"])
+@pytest.mark.parametrize("m, n, k", [(3, 200000, 500), (40, 20000, 2048), (2, 40000, 300), (1, 600000, 20000)])
+def test_topk_of_equal_ones(m, n, k):
+    x = torch.randint(0, 50, (m, n), device="cuda").float()
+    x[0, 5] = float("nan")
+    for largest in (True, False):
+        expected = torch.sort(x, dim=-1, descending=largest, stable=True).indices[:, :k]
+        assert torch.equal(ops.topk(x, k, -1, largest, True, True)[1], expected)
+        test_topk.compare(x, k, -1, largest)
+
+
+def test_topk_in_windows():
     windows = torch.tensor([0, 100, 7], device="cuda"), torch.tensor([200000, 90000, 300], device="cuda")
     test_topk_selector.compare(normal(3, 200000), 512, *windows)
 
@@ -209,6 +222,7 @@ def calls():
             "picked": ((a, b, rows, rows), ops.gather_matmul_scatter)}
 
 
+@pytest.mark.long(but=["False-matmul", "False-odd matmul", "True-attention", "False-topk", "True-moe_align", "False-picked"])
 @pytest.mark.parametrize("name", ["matmul", "odd matmul", "attention", "topk", "moe_align", "picked"])
 @pytest.mark.parametrize("warm", [False, True])
 def test_captured_in_a_graph(name, warm):
@@ -251,6 +265,7 @@ def test_graphs_and_calls_side_by_side():
     assert all(torch.equal(one, expected) for one in (captured, *found))
 
 
+@pytest.mark.long(but=["attention", "topk"])
 @pytest.mark.parametrize("name", ["matmul", "attention", "topk", "picked"])
 def test_on_another_stream(name):
     """What the stream did before is there, and what it does after waits."""
@@ -275,6 +290,7 @@ def test_on_another_device(name):
     torch.testing.assert_close(found.to(expected.device), expected)
 
 
+@pytest.mark.long(but=["attention", "picked"])
 @pytest.mark.parametrize("name", ["matmul", "odd matmul", "attention", "topk", "picked"])
 def test_compiled_by_inductor(name):
     inputs, call = calls()[name]

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.gpu
 bf16 = torch.bfloat16
 
 
+@pytest.mark.long(but=["added0-*-gelu", "added1-*-None", "added3-*"])
 @pytest.mark.parametrize("activation", [None, "gelu"])
 @pytest.mark.parametrize("added, m, n, k", [((520, ), 300, 520, 136), ((300, 520), 300, 520, 136), ((300, 1), 300, 520, 136),
                                             ((7, ), 33, 7, 65)])
@@ -21,6 +22,7 @@ def test_addmm(added, m, n, k, activation):
         close(ops.addmm(added, a, b, 0.5, 2.0, activation), expected)
 
 
+@pytest.mark.long(but=["False-300-528-400-rows", "True-300-528-400-blocks", "*-5-7-33-*"])
 @pytest.mark.parametrize("kind", ["all", "rows", "blocks"])
 @pytest.mark.parametrize("m, n, k", [(300, 528, 400), (5, 7, 33)])
 @pytest.mark.parametrize("fast", [False, True])

@@ -1,0 +1,63 @@
+"""Cases that are marked `long` are left out on a GPU, and there alone; a pattern that no case has is an error."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests import long_cases
+
+
+class Item:
+    """A collected test, with a mark `long` unless `but` is None."""
+
+    def __init__(self, name: str, gpu: bool = True, but: list | None = None, path: str = "tests/test_a.py"):
+        self.path = path
+        self.nodeid, self.marks = f"{path}::{name}", {"gpu": gpu, "long": but is not None}
+        self.but = but
+        if "[" in name:
+            self.callspec = SimpleNamespace(id=name.partition("[")[2][:-1])
+
+    def get_closest_marker(self, name):
+        return SimpleNamespace(kwargs={"but": self.but} if self.but else {}) if self.marks[name] else None
+
+
+ITEMS = [Item("test_x[simulator-a-1]", gpu=False, but=["b-*"]), Item("test_x[gpu-a-1]", but=["b-*"]),
+         Item("test_x[gpu-b-1]", but=["b-*"]), Item("test_y", but=[]), Item("test_z")]
+
+
+def collected(monkeypatch, items, gpu=True, long=False, args=("tests", )):
+    """The names that are left, and how many the hook of pytest was told of."""
+    monkeypatch.setattr(long_cases, "gpu_available", lambda: gpu)
+    left, gone = list(items), []
+    config = SimpleNamespace(args=list(args), stash={}, getoption=lambda name: long,
+                             hook=SimpleNamespace(pytest_deselected=lambda items: gone.extend(items)))
+    long_cases.pytest_collection_modifyitems(config, left)
+    return [item.nodeid.partition("::")[2] for item in left], len(gone)
+
+
+def test_on_a_gpu_the_long_ones_are_left_out(monkeypatch):
+    assert collected(monkeypatch, ITEMS) == (["test_x[simulator-a-1]", "test_x[gpu-b-1]", "test_z"], 2)
+
+
+@pytest.mark.parametrize("given", [dict(gpu=False), dict(long=True), dict(args=("tests/test_a.py::test_y", ))])
+def test_elsewhere_and_asked_for_all_stay(monkeypatch, given):
+    assert collected(monkeypatch, ITEMS, **given) == ([item.nodeid.partition("::")[2] for item in ITEMS], 0)
+
+
+def test_modules_with_long_cases_come_first(monkeypatch):
+    others = [Item("test_first", path="tests/test_b.py"), *ITEMS, Item("test_last", gpu=False, path="tests/test_b.py")]
+    assert collected(monkeypatch, others)[0] == ["test_x[simulator-a-1]", "test_x[gpu-b-1]", "test_z", "test_first", "test_last"]
+    assert collected(monkeypatch, others, gpu=False)[0][0] == "test_first"
+
+
+def test_a_pattern_without_a_case_is_an_error(monkeypatch):
+    with pytest.raises(pytest.UsageError, match=r"test_a.py::test_x: no case is called 'c-\*'"):
+        collected(monkeypatch, [Item("test_x[gpu-a]", but=["a", "c-*"])], gpu=False)
+
+
+def test_a_module_keeps_a_quick_one(monkeypatch):
+    simulated, only = Item("test_x[simulator-a]", gpu=False, but=["b"]), Item("test_x[gpu-a]", but=["b"])
+    monkeypatch.setattr(long_cases, "unknown", lambda items: [])
+    with pytest.raises(pytest.UsageError, match="test_a.py: no test on a GPU is quick"):
+        collected(monkeypatch, [simulated, only], gpu=False)
+    assert collected(monkeypatch, [simulated, only, Item("test_y")], gpu=False)[1] == 0
