@@ -17,10 +17,11 @@ from collections.abc import Callable
 from mimw import ops
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command
+from .driver import command
 from .gemm_error import allowed
 from .gpu import keep, parsed, row_of, summary, torch
 from .model_shapes import SHAPES, Shape
+from .progress import each
 
 CHECKED = 64        # rows of a result that are compared with fp64
 
@@ -91,7 +92,7 @@ def summaries(ratios: dict[str, float]) -> list[str]:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS, ms=200.0)
+    parser = command(__doc__, ms=200.0)
     parser.add_argument("--only", action="append", default=[], metavar="WORD",
                         help="rows whose names have this word, and every other one that is given")
     parser.add_argument("--jobs", type=int, default=0, help="processes that compile before; 0 for none")
@@ -102,7 +103,7 @@ def main() -> None:
     if options.jobs:
         compiled_before(names, options.jobs)
     ratios = {}
-    for name in names:
+    for name in each(names):
         row = measure(name, options.ms)
         keep(row, options.results / f"models-{SHAPES[name].dtype}.jsonl")
         print(line(row), flush=True)
