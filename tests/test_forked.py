@@ -77,6 +77,15 @@ def test_the_first_failure_ends_all(tmp_path):
     assert "stopping after 1 failures" in said and re.search(r"[12] failed, 10 deselected in", said)
 
 
+def test_all_run_in_one_process_where_cuda_does_not_start_in_a_fork(tmp_path):
+    (tmp_path / "conftest.py").write_text("from tests import gpu_workers\ngpu_workers.starts_in_a_fork = lambda: False\n")
+    (tmp_path / "test_other.py").write_text(_OTHER)
+    said = python("-m", "pytest", "-q", "-p", "tests.forked", "-p", "no:cacheprovider", "--forked", "2", "--rootdir", tmp_path,
+                  tmp_path).stdout
+    assert "1 failed, 1 passed, 1 warning" in said and "it has started CUDA, which does not survive a fork" in said, said
+    assert re.search(r"2 tests: \d+ s in 1 processes", said), said
+
+
 _BREAKS = """
 import sys
 from types import SimpleNamespace
