@@ -117,7 +117,6 @@ def test_a_wait_left_out_is_found():
 
 
 REFUSED = {
-    "A in registers": (any_columns.from_registers, dict(BN=176), "operand A in registers"),
     "more than 256 columns": (any_columns.accumulated, dict(BN=264), "between 8 and 256"),
     "columns of 4": (any_columns.accumulated, dict(BN=180), "multiple of 8"),
     "read by threads": (any_columns.read_again, dict(BN=176), "read by threads"),

@@ -11,7 +11,7 @@ Input: an op of the program as the author has it. Output: the op on pieces of th
 from __future__ import annotations
 
 from ...ir import I32, Buffer, Op, Value
-from ...ir.extents import is_odd, is_odd_tile, padded_type
+from ...ir.extents import is_odd, padded_type
 from .pad_buffers import Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
 
@@ -99,8 +99,6 @@ def local_load(padding: Padding, op: Op) -> None:
 @end("async_dot")
 def async_dot(padding: Padding, op: Op) -> None:
     """The product of as many columns and as deep as the author has it: assembly names the registers that are not idle."""
-    if is_odd_tile(op.a.type) or not isinstance(op.a.type, Buffer):
-        raise refusal(op, "with operand A in registers,", "store A to shared memory, and take it from there.")
     if is_odd(op.result.type.shape[:1]):
         raise refusal(op, "with an odd number of rows,", "give each task 64, 128 or 256 rows.")
     if op.result.type.element.name not in ("fp32", "i32"):
