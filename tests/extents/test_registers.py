@@ -26,6 +26,7 @@ from tests.kernels import register_operands as kernels
 
 FORMS = {
     "176": {}, "160 bf16": dict(n=160, element="bf16"), "48": dict(n=48), "240": dict(n=240), "values of 128": dict(n=176, d=128),
+    "values of 96": dict(n=80, d=96), "values of 80": dict(n=160, d=80, element="bf16"),
     "values of 192": dict(n=112, d=192, element="bf16"), "keys last": dict(n=176, d=72, keys_last=True),
     "only N odd": dict(n=64, d=192), "two blocks of rows": dict(n=48, rows=128), "two warpgroups": dict(n=176, rows=128, warps=8),
     "tf32": dict(n=80, element="fp32", keys_last=True), "fp8": dict(n=160, element="fp8", keys_last=True),
@@ -158,7 +159,6 @@ REFUSED = {
     "sums of 16 bits": (kernels.half_sums, dict(K=176, N=64), "sums of fp16"),
     "K of 8": (kernels.half_sums, dict(K=168, N=64), "multiple of 16"),
     "fp8 of 16": (kernels.of_fp8, dict(K=176, N=64), "multiple of 32"),
-    "half a stripe": (kernels.keys_first, dict(K=176, N=80), "stripes of 64 columns"),
 }
 
 

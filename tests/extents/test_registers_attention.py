@@ -1,6 +1,7 @@
 """Attention forward with blocks of 80, 160 and 176 keys, and heads of 96 as one tile: simulated, checked, compiled, on a GPU."""
 
 import functools
+import re
 
 import ml_dtypes
 import numpy as np
@@ -87,9 +88,8 @@ def test_no_exponential_of_the_library_waits_for_a_product(dim, causal):
     assert shares == [(keys // 2 + 2, keys // 2 + 2)] * (len(shares) or 1)
 
 
-FORMS = {"176 keys": (128, KEYS_176), "176 keys in turns": (128, TURNS_176), "160 keys": (128, KEYS_160),
-         "heads of 96 as one tile": (96, Configuration(bn=128, k_stages=3, v_stages=3, whole=True)),
-         "heads of 256, 80 keys": (256, Configuration(bn=80, ahead=False))}
+FORMS = {"176 keys in turns": (128, TURNS_176), "160 keys": (128, KEYS_160),
+         "heads of 96 as one tile": (96, Configuration(bn=144, k_stages=3, v_stages=3, whole=True))}
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -97,7 +97,7 @@ def test_blocks_of_any_extent_cost_their_keys(name):
     """Loops of full attention: one product a step of either operand, exponentials of the author's columns, nothing spilled."""
     dim, chosen = FORMS[name]
     found = compiled(dim, False, chosen)
-    assert found.stack_bytes == 0 and "setmaxnreg.inc.sync.aligned.u32 240" in found.ptx
+    assert found.stack_bytes == 0 and re.search(r"USETMAXREG\S* .*\b0xf0;", found.sass), "240 registers a thread of a consumer"
     for loop in loops(found.sass):
         assert loop.count(rf"HGMMA\.64x{chosen.bn}x16\S*") >= dim // 16 and loop.products == dim // 16 + chosen.bn // 16
         assert loop.exponentials() == (chosen.bn // 2 + 2, chosen.bn // 2 + 2)

@@ -110,13 +110,6 @@ def half_sums(c, K: tl.constexpr, N: tl.constexpr):
 
 
 @mimw.jit
-def keys_first(c, K: tl.constexpr, N: tl.constexpr):
-    b = tlx.local_alloc((K, N), tl.float16, 1)
-    sums = tlx.async_dot_wait(0, tlx.async_dot(tl.zeros((64, K), tl.float16), b[0]))
-    tl.store(c + tl.arange(0, 64)[:, None] + tl.arange(0, N)[None, :], sums)
-
-
-@mimw.jit
 def of_fp8(c, K: tl.constexpr, N: tl.constexpr):
     b = tlx.local_alloc((N, K), tl.float8e4nv, 1)
     sums = tlx.async_dot_wait(0, tlx.async_dot(tl.zeros((64, K), tl.float8e4nv), tlx.local_trans(b[0])))

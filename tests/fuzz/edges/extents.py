@@ -191,7 +191,7 @@ def weights(draws: Draws):
     size = ELEMENTS[element].bytes
     n = draws.pick([16, 32]) * draws.integer(1, 8) if size > 1 else 32 * draws.integer(1, 8)
     keys_last = size != 2 or draws.chance(40)       # other types than those of 16 bits lie along K
-    d = 8 * draws.integer(1, 24) if keys_last else 64 * draws.integer(1, 3)
+    d = 8 * draws.integer(1, 24) if keys_last else 16 * draws.integer(1, 12)
     m, steps = draws.pick([64, 128]), draws.integer(1, 3)
     warps = 8 if m == 128 and draws.chance(50) else 4
     deep = max(1, min(draws.pick([1, 2]), (ROOM - m * 64) // (n * 64 + n * d * size)))
