@@ -31,7 +31,7 @@ CANDIDATES = {
     64: [Configuration(k_stages=4, v_stages=4, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, consumers=3, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, bn=112, consumers=3, k_stages=3, v_stages=3), Configuration(bn=160, k_stages=3, v_stages=3),
-        Configuration(bn=176, k_stages=3, v_stages=3)],
+        Configuration(bn=176, k_stages=3, v_stages=3), Configuration(bn=192)],
     96: [Configuration(k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, bn=64, consumers=3, k_stages=4, v_stages=4), Configuration(k_stages=2, v_stages=3)] + [
         Configuration(bn=bn, k_stages=k, v_stages=k, whole=True) for bn, k in ((128, 3), (144, 3), (160, 2), (176, 2))],

@@ -63,7 +63,8 @@ def form(request, monkeypatch):
     def product(a, b, start, *kind):
         depth, columns = b.shape
         made = matmul(a[:, :depth], b, None if start is None else start[:, :columns], *kind)
-        return np.pad(made, ((0, 0), (0, padded((columns, ))[0] - columns)), constant_values=np.nan)
+        idle = np.nan if made.dtype.kind == "f" else 77
+        return np.pad(made, ((0, 0), (0, padded((columns, ))[0] - columns)), constant_values=idle)
 
     matmul = mma.matmul
     monkeypatch.setattr(mma, "matmul", product)
@@ -80,12 +81,22 @@ def test_the_simulator_gives_numpys_numbers(name, form):
     close(o, want, FORMS[name])
 
 
-def test_a_tile_from_memory(form):
-    args, meta, c, want = kernels.launch_from_memory()
+FROM_MEMORY = {"fp16": {}, "int8": dict(k=96, n=80, type_=np.int8)}
+
+
+@pytest.mark.parametrize("name", FROM_MEMORY)
+def test_a_tile_from_memory(name, form):
+    args, meta, c, want = kernels.launch_from_memory(**FROM_MEMORY[name])
     mimw.simulate(fresh(kernels.from_memory), (1, ), *args, target="sm_90a", **meta)
     fresh(kernels.from_memory)
-    np.testing.assert_allclose(c, want, atol=2e-2)
-    assert mimw.compile(kernels.from_memory, (1, ), *args, target="sm_90a", **meta).stack_bytes == 0
+    np.testing.assert_array_equal(c, want)
+
+
+@pytest.mark.parametrize("name", FROM_MEMORY)
+def test_a_tile_from_memory_compiles(name):
+    args, meta, *_ = kernels.launch_from_memory(**FROM_MEMORY[name])
+    compiled = mimw.compile(kernels.from_memory, (1, ), *args, target="sm_90a", **meta)
+    assert len(re.findall(rf"wgmma\.mma_async\S*\.m64n{meta['N']}k", compiled.ptx)) == 3 and compiled.stack_bytes == 0
 
 
 @pytest.mark.gpu
@@ -97,10 +108,11 @@ def test_the_gpu_agrees(name):
 
 
 @pytest.mark.gpu
-def test_the_gpu_agrees_on_a_tile_from_memory():
-    args, meta, c, want = kernels.launch_from_memory()
+@pytest.mark.parametrize("name", FROM_MEMORY)
+def test_the_gpu_agrees_on_a_tile_from_memory(name):
+    args, meta, c, want = kernels.launch_from_memory(**FROM_MEMORY[name])
     Gpu().launch(kernels.from_memory, (1, ), *args, **meta)
-    np.testing.assert_allclose(c, want, atol=2e-2)
+    np.testing.assert_array_equal(c, want)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -82,10 +82,11 @@ def launch(n=176, d=64, element="fp16", keys_last=False, rows=64, warps=4, steps
 @mimw.jit
 def from_memory(x, b_desc, c, K: tl.constexpr, N: tl.constexpr):
     """C = A B^T with A (64, K) by pointers, in another layout than that of a product."""
-    b, full = tlx.local_alloc((N, K), tl.float16, 1), tlx.alloc_barriers(1)
+    ELEMENT: tl.constexpr = tlx.dtype_of(b_desc)
+    b, full = tlx.local_alloc((N, K), ELEMENT, 1), tlx.alloc_barriers(1)
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            tlx.barrier_expect_bytes(full[0], N * K * 2)
+            tlx.barrier_expect_bytes(full[0], N * K * tlx.size_of(ELEMENT))
             tlx.async_descriptor_load(b_desc, b[0], [0, 0], full[0])
         with tlx.async_task(num_warps=4):
             a = tl.load(x + tl.arange(0, 64)[:, None] * K + tl.arange(0, K)[None, :])
@@ -94,11 +95,11 @@ def from_memory(x, b_desc, c, K: tl.constexpr, N: tl.constexpr):
             tl.store(c + tl.arange(0, 64)[:, None] * N + tl.arange(0, N)[None, :], sums)
 
 
-def launch_from_memory(k=48, n=72):
-    """(arguments, compile-time values, C, what C becomes) of `from_memory`."""
-    a, b = ((np.random.default_rng(rows).standard_normal((rows, k)) * 0.3).astype(np.float16) for rows in (64, n))
-    c = np.zeros((64, n), np.float32)
-    return (a, TensorDescriptor.from_tensor(b, [n, k]), c), dict(K=k, N=n), c, a.astype(np.float32) @ b.astype(np.float32).T
+def launch_from_memory(k=48, n=72, type_=np.float16):
+    """(arguments, compile-time values, C, what C becomes) of `from_memory`; numbers are small integers."""
+    a, b = (np.random.default_rng(rows).integers(-5, 6, (rows, k)).astype(type_) for rows in (64, n))
+    c = np.zeros((64, n), np.int32 if type_ is np.int8 else np.float32)
+    return (a, TensorDescriptor.from_tensor(b, [n, k]), c), dict(K=k, N=n), c, a.astype(c.dtype) @ b.astype(c.dtype).T
 
 
 @mimw.jit

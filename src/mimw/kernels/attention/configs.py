@@ -46,7 +46,8 @@ class Configuration:
                           self.load_warps)
 
     def parts(self, width: int) -> tuple[int, int]:
-        """The columns of a head of that width in its first tile, and in its rest, 0 for none."""
+        """The columns of a head of that width in its first tile, and in its rest, 0 for none. Heads of 192 stay two: their results,
+        which have 128 columns, lie where the first one was."""
         return (width, 0) if self.whole and width not in VALUES else PARTS[width]
 
     def slots(self) -> int:
