@@ -30,14 +30,21 @@ SEQS = (1024, 2048, 4096, 8192, 16384)
 DTYPES = {"bf16": "bfloat16", "fp16": "float16"}  # -> their names in torch
 CANDIDATES = {
     64: [Configuration(k_stages=4, v_stages=4, ping_pong=turns) for turns in (False, True)] + [
-        Configuration(bm=192, consumers=3, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)],
+        Configuration(bm=192, consumers=3, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
+        Configuration(bm=192, bn=112, consumers=3, k_stages=3, v_stages=3), Configuration(bn=160, k_stages=3, v_stages=3),
+        Configuration(bn=176, k_stages=3, v_stages=3), Configuration(bn=192)],
     96: [Configuration(k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
-        Configuration(bm=192, bn=64, consumers=3, k_stages=4, v_stages=4), Configuration(k_stages=2, v_stages=3)],
-    128: [Configuration(k_stages=k, v_stages=v, ping_pong=turns) for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)],
+        Configuration(bm=192, bn=64, consumers=3, k_stages=4, v_stages=4), Configuration(k_stages=2, v_stages=3)] + [
+        Configuration(bn=bn, k_stages=k, v_stages=k, whole=True) for bn, k in ((128, 3), (144, 3), (160, 2), (176, 2))],
+    128: [Configuration(k_stages=k, v_stages=v, ping_pong=turns)
+          for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)] + [
+        Configuration(bn=bn, ahead=bn < 176, ping_pong=turns) for bn in (144, 160, 176) for turns in (False, True)],
     192: [Configuration(ahead=False, ping_pong=turns) for turns in (False, True)] + [
-        Configuration(bn=64, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)],
+        Configuration(bn=64, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
+        Configuration(bn=96), Configuration(bn=112, ahead=False)],
     256: [Configuration(bn=64, k_stages=k, v_stages=v, ahead=False, ping_pong=turns)
-          for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)],
+          for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)] + [
+        Configuration(bn=80, ahead=False, ping_pong=turns) for turns in (False, True)],
 }
 _ROWS = 16
 

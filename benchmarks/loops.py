@@ -1,4 +1,5 @@
-"""What the loops of tensor-core products hold besides work, in machine code: spills, and addresses moved to uniform registers.
+"""What the loops of tensor-core products hold besides work, in machine code: spills, addresses moved to uniform registers, and how
+many exponentials lie beside a product.
 
     python -m benchmarks.loops                              attention and its gradients, on one GPU and over two
     python -m benchmarks.loops --kernels gradients          those whose names hold a text
@@ -8,6 +9,9 @@ order of the code. For example, a consumer's, and that of another one, which fet
 
     gradients over two GPUs, causal     503 instructions, 32 products
     gradients over two GPUs, causal     577 instructions, 32 products, 3 STL, 13 LDL, 37 R2UR
+
+An exponential lies beside a product if it stands between the product's issue and the wait for it, so that the tensor cores work
+meanwhile: `66 of 66 exponentials beside products`. The assembler may move exponentials over a wait: no tie of LLVM's binds it.
 
 Roles are branches of one loop for the assembler, so what one role does may lengthen another's loop. A kernel over several GPUs
 should have the loops of the one for one GPU.
@@ -30,21 +34,46 @@ from .progress import each
 HEADS, KV_HEADS, ROWS, DIM, PROGRAMS = 8, 2, 2048, 128, 132     # of small launches with the code of large ones
 EXTRA = "STL", "LDL", "R2UR"
 _LABEL = re.compile(r"^\s*(LBB\d+):")
+_ISSUED = re.compile(r"GMMA\..*\bgsb0\b")           # the last product of a group
+_AWAITED = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, (0x[0-9a-f]+)")
 _BRANCH = re.compile(r"\bBRA\S*\s+.*?(LBB\d+)")
 _ROLES = re.compile(r"\b(USETMAXREG|EXIT)\b")
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of some instructions; `counts` are those that hold a word of EXTRA, by the word."""
+    """An innermost loop: its instructions, one a line."""
 
-    instructions: int
-    products: int
-    counts: dict[str, int]
+    code: tuple[str, ...]
+
+    @property
+    def products(self) -> int:
+        return self.count("[HQI]GMMA")
+
+    def count(self, pattern: str) -> int:
+        """The number of instructions with a match of the pattern as a word."""
+        return sum(bool(re.search(rf"\b{pattern}\b", line)) for line in self.code)
+
+    def exponentials(self) -> tuple[int, int]:
+        """(those beside a product, all). Products may be under way from one trip to the next, so the loop is read twice."""
+        running, beside, every = 0, 0, 0
+        for _ in range(2):
+            beside = every = 0
+            for line in self.code:
+                if _ISSUED.search(line):
+                    running += 1
+                elif found := _AWAITED.search(line):
+                    running = min(running, int(found[1], 16))
+                elif "MUFU.EX2" in line:
+                    every += 1
+                    beside += running > 0
+        return beside, every
 
     def __str__(self) -> str:
-        more = "".join(f", {count} {word}" for word, count in self.counts.items() if count)
-        return f"{self.instructions} instructions, {self.products} products{more}"
+        more = "".join(f", {count} {word}" for word in EXTRA if (count := self.count(word)))
+        beside, every = self.exponentials()
+        more += f", {beside} of {every} exponentials beside products" if every else ""
+        return f"{len(self.code)} instructions, {self.products} products{more}"
 
 
 def loops(sass: str) -> Iterator[Loop]:
@@ -66,9 +95,7 @@ def loops(sass: str) -> Iterator[Loop]:
             spans.append((begin, end))
     for begin, end in spans:
         if not any(begin <= other and last <= end for other, last in spans if (other, last) != (begin, end)):
-            body = code[begin:end + 1]
-            yield Loop(len(body), sum("GMMA" in one for one in body),
-                       {word: sum(bool(re.search(rf"\b{word}\b", one)) for one in body) for word in EXTRA})
+            yield Loop(tuple(code[begin:end + 1]))
 
 
 def _arrays(causal: bool) -> tuple:

@@ -17,6 +17,7 @@ FORMS = {
     "176": {}, "8": dict(bn=8), "24": dict(bn=24), "112": dict(bn=112), "248": dict(bn=248), "bf16": dict(bn=160, element="bf16"),
     "fp8": dict(bn=160, bk=128, element="fp8"), "tf32": dict(bn=48, bk=32, element="fp32"),
     "64 bytes a row": dict(bn=80, bk=32), "two stripes of K": dict(bn=112, bk=128), "B (K, N)": dict(bn=192, nk=False),
+    "B (K, N), stripes of 64 bytes": dict(bn=96, nk=False), "B (K, N), stripes of 32 bytes": dict(bn=80, nk=False),
     "two blocks of rows": dict(bm=128, bn=104), "two warpgroups": dict(bm=128, bn=176, warps=8),
 }
 
@@ -117,7 +118,6 @@ def test_a_wait_left_out_is_found():
 
 
 REFUSED = {
-    "A in registers": (any_columns.from_registers, dict(BN=176), "operand A in registers"),
     "more than 256 columns": (any_columns.accumulated, dict(BN=264), "between 8 and 256"),
     "columns of 4": (any_columns.accumulated, dict(BN=180), "multiple of 8"),
     "read by threads": (any_columns.read_again, dict(BN=176), "read by threads"),

@@ -1,7 +1,7 @@
 """Products of tiles with any multiple of 8 columns: the kernel, and the arguments of a launch of it.
 
 Shapes: A (BM, BK steps), B (BN, BK steps) or lying the other way, C (BM, BN); one program. The mistake that WAITS=False makes is a
-product of what has not come; the last four kernels are refused when they are compiled.
+product of what has not come; the last three kernels are refused when they are compiled.
 
 Input: extents, an element type and how B lies. Output: what `mimw.simulate`, `mimw.compile` and a launch take. For example:
 
@@ -81,15 +81,6 @@ def launch_stored(bn=176):
     a, b = ((np.random.default_rng(rows).standard_normal((rows, 64)) * 0.3).astype(np.float16) for rows in (64, bn))
     c = np.zeros((64, bn), np.float32)
     return (a, TensorDescriptor.from_tensor(b, [bn, 64]), c), c, a.astype(np.float32) @ b.astype(np.float32).T
-
-
-@mimw.jit
-def from_registers(c, BN: tl.constexpr):
-    """A of 176 columns out of registers."""
-    b = tlx.local_alloc((BN, 64), tl.float16, 1)
-    a = tl.load(c + tl.arange(0, 64)[:, None] + tl.arange(0, BN)[None, :]).to(tl.float16)
-    sums = tlx.async_dot_wait(0, tlx.async_dot(a, b[0]))
-    tl.store(c + tl.arange(0, 64)[:, None] + tl.arange(0, 64)[None, :], sums)
 
 
 @mimw.jit

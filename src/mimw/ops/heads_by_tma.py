@@ -37,8 +37,10 @@ def by_tma(of: Extents, given: tuple[Tensor, ...], view: Callable[[Tensor], Tens
         return None
     prepared = [padded(seen, wanted) if copy else seen for seen, copy, wanted in zip(views, copies, widths)]
     wide, count = (*views[0].shape[:-1], widths[2]), len(given)
-    launch = Launch(o, *make(*prepared, o.new_empty(wide) if copy_o else view(o), lse, zeros(o)))
-    rests = [at for at, rest in enumerate(has_rest(width)) if rest]     # q, k, v, o once more, by their second descriptors
+    made = make(*prepared, o.new_empty(wide) if copy_o else view(o), lse, zeros(o))
+    launch = Launch(o, *made)
+    # q, k, v, o once more, by their second descriptors
+    rests = [at for at, rest in enumerate(has_rest(made[-1]["FORM"])) if rest]
 
     def as_it_is(*tensors: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = of.empty(tensors[0])

@@ -1,4 +1,5 @@
-"""Tiles whose extents are no powers of two: what idle elements could be seen by, in any order, and products of any columns.
+"""Tiles whose extents are no powers of two: what idle elements could be seen by, in any order, and products of any columns and of
+operands in registers.
 
     tile = tl.load(x + rows[:, None] * 44 + columns[None, :], mask=.., other=3)
     tl.store(y + rows, tl.max(tile, 1))             # of 44 columns, and none of the 20 behind them
@@ -179,3 +180,74 @@ def columns(draws: Draws):
     s.meta["num_warps"] = 4
     s.skips["compile sm_100a"] = "wgmma is Hopper's"
     return s
+
+
+@family(2)
+def weights(draws: Draws):
+    """Sums of wgmma that become, by a chain of changes, the operand A of another product, in registers; blocks of any multiple of
+    16 of keys, in a ring. Weights are small integers, which every type holds."""
+    s = Sketch(draws)
+    element = draws.pick(["f16", "bf16", "f8e4", "f32"])
+    size = ELEMENTS[element].bytes
+    n = draws.pick([16, 32]) * draws.integer(1, 8) if size > 1 else 32 * draws.integer(1, 8)
+    keys_last = size != 2 or draws.chance(40)       # other types than those of 16 bits lie along K
+    d = 8 * draws.integer(1, 24) if keys_last else 16 * draws.integer(1, 12)
+    m, steps = draws.pick([64, 128]), draws.integer(1, 3)
+    warps = 8 if m == 128 and draws.chance(50) else 4
+    deep = max(1, min(draws.pick([1, 2]), (ROOM - m * 64) // (n * 64 + n * d * size)))
+    q, k = s.array("f16", (m, 32), ("ints", -2, 3, s.seed())), s.array("f16", (n * steps, 32), ("ints", -2, 3, s.seed()))
+    v = s.array(element, (d, n * steps) if keys_last else (n * steps, d), ("ints", -2, 3, s.seed()))
+    box, at = ((d, n), f"[0, i * {n}]") if keys_last else ((n, d), f"[i * {n}, 0]")
+    dq, dk, dv, y = s.descriptor(q, (m, 32)), s.descriptor(k, (n, 32)), s.descriptor(v, box), s.output("f32", (m, d))
+    tile = ELEMENTS[element].tl
+    s.kernel(f"q = tlx.local_alloc(({m}, 32), tl.float16, 1)", f"k = tlx.local_alloc(({n}, 32), tl.float16, {deep})",
+             f"v = tlx.local_alloc({box}, {tile}, {deep})",
+             f"full, free = tlx.alloc_barriers({deep}), tlx.alloc_barriers({deep})", "start = tlx.alloc_barriers(1)")
+    wait = s.dropped(f"tlx.barrier_wait(full[i % {deep}], i // {deep} % 2)", "the products read what has not come")
+    s.reads(f"acc, total = np.zeros(({m}, {d}), np.float32), np.zeros({m}, np.float32)")
+    with s.block("with tlx.async_tasks():"):
+        with s.block('with tlx.async_task("default"):'):
+            s.kernel(f"tlx.barrier_expect_bytes(start[0], {m * 64})",
+                     f"tlx.async_descriptor_load({dq}, q[0], [0, 0], start[0])")
+            with s.block(f"for i in range({steps}):"):
+                s.kernel(f"tlx.barrier_wait(free[i % {deep}], (i // {deep} % 2) ^ 1)",
+                         f"tlx.barrier_expect_bytes(full[i % {deep}], {n * 64 + n * d * size})",
+                         f"tlx.async_descriptor_load({dk}, k[i % {deep}], [i * {n}, 0], full[i % {deep}])",
+                         f"tlx.async_descriptor_load({dv}, v[i % {deep}], {at}, full[i % {deep}])")
+        with s.block(f"with tlx.async_task(num_warps={warps}):"):
+            s.kernel(f"acc, total = tl.zeros(({m}, {d}), tl.float32), tl.zeros(({m}, ), tl.float32)",
+                     "tlx.barrier_wait(start[0], 0)")
+            with s.block(f"for i in range({steps}):"):
+                s.kernel(wait, f"p = tlx.async_dot_wait(0, tlx.async_dot(q[0], tlx.local_trans(k[i % {deep}])))")
+                reading = [f"p = {q}.astype(np.float32) @ {k}[i * {n}:(i + 1) * {n}].astype(np.float32).T"]
+                for _ in range(draws.integer(1, 3)):
+                    change, read = _weighed(draws, m, n)
+                    s.kernel(change)
+                    reading.append(read)
+                s.kernel("p = tl.maximum(tl.minimum(p, 3), -3)", "total += tl.sum(p, 1)")
+                right = f"tlx.local_trans(v[i % {deep}])" if keys_last else f"v[i % {deep}]"
+                s.kernel(f"acc = tlx.async_dot_wait(0, tlx.async_dot(p.to({tile}), {right}, acc))",
+                         f"tlx.barrier_arrive(free[i % {deep}])")
+                block = f"{v}[:, i * {n}:(i + 1) * {n}].astype(np.float32).T" if keys_last else (
+                    f"{v}[i * {n}:(i + 1) * {n}].astype(np.float32)")
+                reading += ["p = np.clip(p, -3, 3)", "total += p.sum(1)", f"acc += p @ {block}"]
+            s.kernel(f"tl.store({y} + {places((m, d))}, acc + total[:, None])")
+    s.reads("\n    ".join([f"for i in range({steps}):", *reading]), f"{y}[...] = acc + total[:, None]")
+    s.meta["num_warps"] = 4
+    s.skips["compile sm_100a"] = "wgmma is Hopper's"
+    return s
+
+
+def _weighed(draws: Draws, m: int, n: int) -> tuple[str, str]:
+    """A change of the weights: element by element, by columns, or by a fold of the rows, of which idle columns are no part."""
+    k = draws.integer(-3, 3)
+    return draws.pick([
+        (f"p = p + {k}", f"p = p + {k}"),
+        ("p = p - tl.max(p, 1)[:, None]", "p = p - p.max(1)[:, None]"),
+        ("p = tl.where(p > tl.min(p, 1)[:, None], p, 1)", "p = np.where(p > p.min(1)[:, None], p, 1)"),
+        (f"p = tl.where(tl.arange(0, {n})[None, :] % 3 == i, p, {k})", f"p = np.where(np.arange({n})[None, :] % 3 == i, p, {k})"),
+        (f"p = tl.where(tl.arange(0, {n})[None, :] <= tl.arange(0, {m})[:, None] + i, p, -1)",
+         f"p = np.where(np.arange({n})[None, :] <= np.arange({m})[:, None] + i, p, -1)"),
+        ("p = tl.where(tl.argmax(p, 1)[:, None] == 0, p, -p)", "p = np.where(p.argmax(1)[:, None] == 0, p, -p)"),
+        ("p = tl.where(tl.cumsum(p, 1) > 0, p, 2)", "p = np.where(np.cumsum(p, 1) > 0, p, 2)"),
+    ])

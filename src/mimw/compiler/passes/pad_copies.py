@@ -11,7 +11,7 @@ Input: an op of the program as the author has it. Output: the op on pieces of th
 from __future__ import annotations
 
 from ...ir import I32, Buffer, Op, Value
-from ...ir.extents import is_odd, is_odd_tile, padded_type
+from ...ir.extents import is_odd, padded_type
 from .pad_buffers import Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
 
@@ -41,9 +41,9 @@ def local_free(padding: Padding, op: Op) -> None:
 @end("buffer_index")
 def buffer_index(padding: Padding, op: Op) -> None:
     pieces = padding.made_of[op.result] = padding.made_of[op.buffer]
-    if _is_single(op.buffer.type):
-        raise refusal(op, "a row of a single buffer,", "index an array of buffers.")
     array, index = padding.writer.now((op.buffer, op.index))
+    if _is_single(op.buffer.type) or pieces is not None and not array.type.count:
+        raise refusal(op, "a row of a single buffer,", "index an array of buffers.")
     if pieces is None:
         padding.writer.env[op.result] = padding.writer.emit("buffer_index", (array, index))
     else:
@@ -54,6 +54,24 @@ def buffer_index(padding: Padding, op: Op) -> None:
 def buffer_trans(padding: Padding, op: Op) -> None:
     padding.made_of[op.result] = padding.made_of[op.buffer]
     padding.writer.env[op.result] = padding.writer.emit("buffer_trans", (padding.writer.now(op.buffer), op.order))
+
+
+@end("buffer_reinterpret")
+def buffer_reinterpret(padding: Padding, op: Op) -> None:
+    """Another number of outermost extents of 1: the same bytes at the same place."""
+    have, want = op.buffer.type, op.type
+    if have.element != want.element or op.attrs.get("layout") is not None or _without_ones(have.shape) != _without_ones(want.shape):
+        raise refusal(op, "seen as another type or with other extents,", "add or leave out outermost extents of 1 only.")
+    pieces = padding.made_of[op.result] = padding.made_of[op.buffer]
+    if pieces is None:
+        padding.again(op, type=padded_buffer(want))
+    else:
+        padding.writer.env[op.result] = padding.writer.now(op.buffer)
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    first = next((at for at, extent in enumerate(shape[:-2]) if extent != 1), max(0, len(shape) - 2))
+    return shape[first:]
 
 
 @end("tma_load", "tma_store")
@@ -99,8 +117,6 @@ def local_load(padding: Padding, op: Op) -> None:
 @end("async_dot")
 def async_dot(padding: Padding, op: Op) -> None:
     """The product of as many columns and as deep as the author has it: assembly names the registers that are not idle."""
-    if is_odd_tile(op.a.type) or not isinstance(op.a.type, Buffer):
-        raise refusal(op, "with operand A in registers,", "store A to shared memory, and take it from there.")
     if is_odd(op.result.type.shape[:1]):
         raise refusal(op, "with an odd number of rows,", "give each task 64, 128 or 256 rows.")
     if op.result.type.element.name not in ("fp32", "i32"):

@@ -21,7 +21,7 @@ import mimw
 from ..checks import PROGRAMS
 from ..contract import Contract
 from .changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, scale_of, sight, slopes_step
-from .configs import ON_AMD, PARTS, WIDTHS, Configuration, configuration, heads_in_band
+from .configs import ON_AMD, WIDTHS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
 __all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "ON_AMD", "Configuration", "arguments", "configuration", "kernel"]
@@ -63,7 +63,7 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)))
     group = heads // of.kv_heads
     rows = chosen.bm // chosen.consumers
-    descs, rests = zip(*(_described(x, of) for x, of in ((q, rows), (k, chosen.bn), (v, chosen.bn), (o, rows))))
+    descs, rests = zip(*(_described(x, of, chosen) for x, of in ((q, rows), (k, chosen.bn), (v, chosen.bn), (o, rows))))
     band = heads_in_band(batch * heads, group, seq_k, dim, causal and left is None)
     inner, scale = capped(scale, softcap)
     args = (*descs, lse, counter, scale * log2(e), batch, heads, seq_q, seq_k, band, left, right, inner, sinks, slopes,
@@ -73,7 +73,8 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     return (min(programs, tiles), ), args, dict(FORM=form, num_warps=4)
 
 
-def _described(x, rows: int) -> tuple[mimw.TensorDescriptor, mimw.TensorDescriptor | None]:
+def _described(x, rows: int, chosen: Configuration) -> tuple[mimw.TensorDescriptor, mimw.TensorDescriptor | None]:
     """Descriptors of `rows` rows of a head at a time, and of what is left of them where a head is two tiles."""
-    first, rest = (mimw.TensorDescriptor.from_tensor(x, [1, 1, rows, width]) if width else None for width in PARTS[x.shape[3]])
+    first, rest = (mimw.TensorDescriptor.from_tensor(x, [1, 1, rows, width]) if width else None
+                   for width in chosen.parts(x.shape[3]))
     return first, rest

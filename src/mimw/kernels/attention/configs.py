@@ -25,7 +25,8 @@ L2_BYTES = 32 << 20  # of keys and values that the programs work on at a time; a
 
 @dataclass(frozen=True)
 class Configuration:
-    """Tiles of BM queries by `consumers` warpgroups, BN keys at a time, loaded by `load_warps`; the rest as in kernel.py."""
+    """Tiles of BM queries by `consumers` warpgroups, BN keys at a time, any multiple of 16, loaded by `load_warps`. A head whose
+    width is no power of two is one tile, if it is `whole`, else two (heads.py); the rest as in kernel.py."""
 
     bm: int = 128
     bn: int = 128
@@ -36,12 +37,18 @@ class Configuration:
     ahead: bool = True
     late: bool = False
     load_warps: int = 1
+    whole: bool = False
 
     def form(self, head_dim: int, group: int, causal: bool, masked: int) -> LaunchForm:
         """The constants of a launch; `masked` blocks of keys of a tile may need a mask, 2 for any number."""
         return LaunchForm(self.bm, self.bn, group, causal, self.consumers, masked, self.ping_pong, self.ahead, self.late,
-                          *PARTS[head_dim], *PARTS[value_dim(head_dim)], self.slots(), self.k_stages, self.v_stages,
+                          *self.parts(head_dim), *self.parts(value_dim(head_dim)), self.slots(), self.k_stages, self.v_stages,
                           self.load_warps)
+
+    def parts(self, width: int) -> tuple[int, int]:
+        """The columns of a head of that width in its first tile, and in its rest, 0 for none. Heads of 192 stay two: their results,
+        which have 128 columns, lie where the first one was."""
+        return (width, 0) if self.whole and width not in VALUES else PARTS[width]
 
     def slots(self) -> int:
         """Slots of queries of a consumer."""
@@ -60,10 +67,9 @@ ON_AMD = {64: Configuration(bm=64, bn=64, k_stages=2, v_stages=2, consumers=1, a
           128: Configuration(bm=64, bn=32, k_stages=2, v_stages=2, consumers=1, ahead=False, load_warps=2)}
 
 
-def has_rest(head_dim: int) -> tuple[bool, bool, bool, bool]:
+def has_rest(form: LaunchForm) -> tuple[bool, bool, bool, bool]:
     """True for each of q, k, v and o whose heads are two tiles wide."""
-    (_, rest), (_, of_values) = PARTS[head_dim], PARTS[value_dim(head_dim)]
-    return rest > 0, rest > 0, of_values > 0, of_values > 0
+    return form.REST > 0, form.REST > 0, form.V_REST > 0, form.V_REST > 0
 
 
 def value_dim(head_dim: int) -> int:

@@ -1,5 +1,7 @@
 """Heads whose width is no power of two, as Triton's tiles are: 96 = 64 + 32 and 192 = 128 + 64, as two tiles of a slot.
 
+A head of 96 may be one tile, too (`Configuration.whole`), and has no rest then.
+
 Input: slots of pipes with the field `rows`, and `rest` where heads have a rest; sums of p V as
 `Columns` (nouns.py). Output: the products of whole heads. For example, with heads of 96:
 

@@ -7,7 +7,7 @@ example:
     grid, args, meta = arguments(q, k, v, o, lse, counter, programs)
     attention[grid](*args, **meta)
 
-Nouns, all pipes of rows of heads but the last (heads of 96 and 192 are two tiles: heads.py):
+Nouns, all pipes of rows of heads but the last (heads of 96 and 192 may be two tiles: heads.py):
 
     queries, results   load -> compute -> store: a consumer writes the results over the queries that they are made of
     keys, values       load -> every consumer, BN rows at a time

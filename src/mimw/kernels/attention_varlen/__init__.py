@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import e, log2
 
 from ..attention.changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, SCALE, capped, scale_of, sight, slopes_step
-from ..attention.configs import L2_BYTES, PARTS, WIDTHS, value_dim
+from ..attention.configs import L2_BYTES, WIDTHS, value_dim
 from ..checks import PROGRAMS
 from ..contract import Contract
 from . import maps
@@ -70,7 +70,7 @@ def arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, counter, programs: in
     windowed = left is not None or right is not None
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)), max_seqlen_q)
     form = chosen.form(dim, heads // of.kv_heads, causal, 2 if causal or windowed else 1)
-    rows, (width, rest), (v_width, v_rest) = chosen.bm // chosen.consumers, PARTS[dim], PARTS[value_dim(dim)]
+    rows, (width, rest), (v_width, v_rest) = chosen.bm // chosen.consumers, chosen.parts(dim), chosen.parts(value_dim(dim))
     inner, scale = capped(scale, softcap)
     args = (packed(q, rows, width), packed(k, chosen.bn, width), ending(v, chosen.bn, v_width), ending(o, rows, v_width), lse,
             cu_seqlens_q, cu_seqlens_k, counter, scale * log2(e), sequences, heads, total_q, L2_BYTES // (4 * dim), left, right,

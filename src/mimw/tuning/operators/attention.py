@@ -19,8 +19,11 @@ from ...target import target
 from ..arrays import blank, empty, normal, relative_error
 from ..operator import Operator, Problem, Trial
 
-CUTS = {64: ((128, 128, 2), (192, 128, 3)), 96: ((128, 128, 2), (192, 64, 3)),
-        128: ((128, 128, 2), (192, 128, 3), (128, 64, 2)), 192: ((128, 128, 2), (128, 64, 2)), 256: ((128, 64, 2), )}
+CUTS = {64: ((128, 128, 2), (192, 128, 3), (192, 112, 3), (128, 160, 2), (128, 176, 2), (128, 192, 2)),
+        96: ((128, 128, 2), (192, 64, 3), (128, 144, 2), (128, 160, 2), (128, 176, 2)),
+        128: ((128, 128, 2), (192, 128, 3), (128, 64, 2), (128, 144, 2), (128, 160, 2), (128, 176, 2)),
+        192: ((128, 128, 2), (128, 64, 2), (128, 96, 2), (128, 112, 2)), 256: ((128, 64, 2), (128, 80, 2))}
+WHOLE = {96: (False, True)}     # heads that may be one tile, or two
 ORDERS = (False, False), (False, True), (True, False)        # in turns or not, and with late casts: where none are in turns
 BESIDES = 2048              # bytes of barriers, and of what Triton's ops take besides
 QUERIES = 16                # of every head that are compared with fp64
@@ -28,7 +31,8 @@ ALLOWED, ALLOWED_LSE = 5e-3, 1e-3
 
 
 class Attention(Operator):
-    """Rings of keys and values that fit together and differ by one slot at most; both schedules, scores ahead or not."""
+    """Rings of keys and values that fit together and differ by one slot at most; both schedules, scores ahead or not; blocks of
+    keys that are powers of two, and the widest others that fit."""
 
     name, names, dtypes, words = "attention", ("B", "H", "S", "D"), ("bf16", "fp16"), ("causal", )
     configuration_type = Configuration
@@ -40,10 +44,11 @@ class Attention(Operator):
 
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         dim, found = problem.extents[3], []
-        for (bm, bn, consumers), (turns, late), ahead in product(CUTS.get(dim, ()), ORDERS, (True, False)):
+        for (bm, bn, consumers), (turns, late), ahead, whole in product(CUTS.get(dim, ()), ORDERS, (True, False),
+                                                                        WHOLE.get(dim, (False, ))):
             room = target("sm_90a").shared_bytes - BESIDES - 2 * bm * dim * (1 + ahead)
             slots = 2 * room // (2 * bn * (dim + value_dim(dim)))
-            found += [Configuration(bm, bn, k, v, consumers, turns, ahead, late)
+            found += [Configuration(bm, bn, k, v, consumers, turns, ahead, late, whole=whole)
                       for k, v in product((2, 3, 4), (2, 3, 4)) if 2 * bn * (k * dim + v * value_dim(dim)) <= room
                       and abs(k - v) < 2 and k + v >= min(slots, 8) - 1]
         return found

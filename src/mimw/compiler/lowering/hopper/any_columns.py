@@ -14,6 +14,9 @@ rows; the others are idle, and no instruction touches them.
 
 Triton does not see what assembly reads. An operand that threads have written (`passes.pad_buffers`) is fenced here, as Triton's
 own pass does it for its own products: each thread's writes by a proxy fence, then all threads of the task by a barrier.
+
+A from registers (`fragments`) has the order of such sums if its elements have 16 bits: weights that are computed from sums are an
+operand where they are.
 """
 
 from __future__ import annotations
@@ -21,11 +24,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....errors import KernelError
-from ....ir import Buffer, Op, Value
+from ....ir import Buffer, Op, Tensor, Value
 from ....ir.extents import is_odd, padded
 from ....ir.layouts import NvmmaShared
 from ..asm import sync, thread_in_task
 from ..emitter import Emitter
+from .fragments import Fragments, fragments
 
 _ROWS = 64
 _GROUP = 128        # threads of a warpgroup
@@ -68,9 +72,9 @@ def operand_of(type_: Buffer, around: Buffer, layout: NvmmaShared, index: int, o
     if layout.transposed == bool(index):
         descriptor = mode | (8 * swizzle // 16) << 32 | 1 << 16
         return Operand(descriptor, _DEPTH_BYTES // 16, swizzle // _DEPTH_BYTES, width * swizzle // 16, _ROWS * swizzle // 16)
-    if size != 2 or swizzle != 128:
-        raise KernelError(f"{type_} lies along its columns; wgmma reads such operands of 16 bits only, and here in stripes of 64 "
-                          "columns.", op.site, hint="store it the other way round, and pass tlx.local_trans of it.")
+    if size != 2:
+        raise KernelError(f"{type_} lies along its columns; wgmma reads such operands of 16 bits only.", op.site,
+                          hint="store it the other way round, and pass tlx.local_trans of it.")
     step = _DEPTH_BYTES // size * swizzle // 16
     descriptor = mode | (8 * swizzle // 16) << 32 | (depth * swizzle // 16) << 16
     return Operand(descriptor, step, depth * size // _DEPTH_BYTES, 0, 0, True)
@@ -79,17 +83,22 @@ def operand_of(type_: Buffer, around: Buffer, layout: NvmmaShared, index: int, o
 def start(emitter: Emitter, op: Op):
     """Start the product; the accumulator's registers are not the author's until it is waited for."""
     a_type, b_type, result = op.attrs["exact"]
-    a = _operand(emitter, op, op.a, a_type, 0)
     b = _operand(emitter, op, op.b, b_type, 1)
     if op.attrs.get("written"):
         emitter.builder.create_fence_async_shared(False)
         sync(emitter)
     width = _registers(emitter, op.result)
     tied = width if op.acc is not None else 0
-    assembly = _assembly(a, b, a_type, result, width, width + tied, bool(tied) and not op.attrs.get("fresh"))
+    first = width + tied
+    if isinstance(a_type, Buffer):
+        a, given, count = _operand(emitter, op, op.a, a_type, 0), [emitter.of(op.a), thread_in_task(emitter)], 2
+    else:
+        a, tile, count = fragments(emitter, op, first + 1)
+        given = [tile]
+    assembly = _assembly(a, b, a_type, result, width, first, bool(tied) and not op.attrs.get("fresh"))
     register = "r" if result.element.name == "i32" else "f"
-    constraints = [f"={register}"] * width + [str(number) for number in range(tied)] + ["r"] * 3 + ["~{memory}"]
-    values = [*([emitter.operand(op, "acc")] if tied else []), emitter.of(op.a), emitter.of(op.b), thread_in_task(emitter)]
+    constraints = [f"={register}"] * width + [str(number) for number in range(tied)] + ["r"] * (1 + count) + ["~{memory}"]
+    values = [*([emitter.operand(op, "acc")] if tied else []), emitter.of(op.b), *given]
     type_ = emitter.mlir_type(op.result)
     return emitter.builder.create_threadwise_inline_asm(assembly, ",".join(constraints), values, [type_], False).get_result(0)
 
@@ -114,29 +123,40 @@ def _operand(emitter: Emitter, op: Op, buffer: Value, type_: Buffer, index: int)
     return operand_of(type_, around, placed.layout, index, op)
 
 
-def _assembly(a: Operand, b: Operand, a_type: Buffer, result, width: int, first: int, adds: bool) -> str:
-    """The assembly; operands `first` and the next two are the addresses of A and B and the thread's number in its task."""
+def _assembly(a: Operand | Fragments, b: Operand, a_type: Buffer | Tensor, result: Tensor, width: int, first: int,
+              adds: bool) -> str:
+    """The assembly; operand `first` is the address of B, behind it are that of A and the thread's number in its task, or the
+    registers of A."""
     (rows, columns), kind = result.shape, _KINDS[a_type.element.name]
     depth = a_type.shape[1] * a_type.element.bytes // _DEPTH_BYTES
     blocks = width * _GROUP // (padded((columns, ))[0] * _ROWS)
-    groups = rows // _ROWS // blocks
     step = 256 // a_type.element.bits
-    order = f", {int(a.across)}, {int(b.across)}" if a_type.element.bits == 16 else ""
-    signs = "" if kind.startswith("s32") else ", 1, 1"
-    lines = [".reg .b32 t, g;", ".reg .b64 a0, b0, da, db, x;",
-             *_descriptor("a0", first, a.descriptor), *_descriptor("b0", first + 1, b.descriptor)]
-    if groups > 1:
-        lines += [f"shr.u32 g, ${first + 2}, 7;", f"mul.lo.u32 g, g, {blocks * a.block};", "cvt.u64.u32 x, g;",
-                  "add.s64 a0, a0, x;"]
+    lines = [".reg .b32 t, g;", ".reg .b64 a0, b0, da, db, x;", *_descriptor("b0", first, b.descriptor)]
+    if isinstance(a, Operand):
+        lines += _address_of_a(a, first + 1, blocks, rows // _ROWS // blocks)
+    orders = [*([a.across] if isinstance(a, Operand) else []), b.across] if a_type.element.bits == 16 else []
+    signs = [] if kind.startswith("s32") else [1, 1]
     lines.append("wgmma.fence.sync.aligned;")
     for block in range(blocks):
         begin = block * padded((columns, ))[0] // 2
         registers = ", ".join(f"${begin + number}" for number in range(columns // 2))
         for number in range(depth):
-            lines += [f"add.s64 da, a0, {block * a.block + a.at(number)};", f"add.s64 db, b0, {b.at(number)};",
-                      f"wgmma.mma_async.sync.aligned.m64n{columns}k{step}.{kind} {{{registers}}}, da, db, "
-                      f"{int(adds or number > 0)}{signs}{order};"]
+            if isinstance(a, Operand):
+                lines.append(f"add.s64 da, a0, {block * a.block + a.at(number)};")
+            left = "da" if isinstance(a, Operand) else a.at(block, number)
+            flags = ", ".join(map(str, map(int, (adds or number > 0, *signs, *orders))))
+            lines += [f"add.s64 db, b0, {b.at(number)};",
+                      f"wgmma.mma_async.sync.aligned.m64n{columns}k{step}.{kind} {{{registers}}}, {left}, db, {flags};"]
     return "{\n" + "\n".join([*lines, "wgmma.commit_group.sync.aligned;"]) + "\n}"
+
+
+def _address_of_a(a: Operand, operand: int, blocks: int, groups: int) -> list[str]:
+    """The descriptor of the rows of A that this thread's warpgroup, one of `groups`, multiplies."""
+    lines = _descriptor("a0", operand, a.descriptor)
+    if groups > 1:
+        lines += [f"shr.u32 g, ${operand + 1}, 7;", f"mul.lo.u32 g, g, {blocks * a.block};", "cvt.u64.u32 x, g;",
+                  "add.s64 a0, a0, x;"]
+    return lines
 
 
 def _descriptor(name: str, operand: int, bits: int) -> list[str]:
