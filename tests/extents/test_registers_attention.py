@@ -2,6 +2,7 @@
 
 import functools
 import re
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -66,6 +67,30 @@ def test_packed_sequences(machine, q_lengths, k_lengths, chosen, shape):
     machine.launch(attention_varlen.kernel, grid, *args, **meta)
     np.testing.assert_allclose(arrays[3].astype(np.float64), wanted, rtol=0, atol=2e-3)
     np.testing.assert_allclose(arrays[4], wanted_lse, rtol=0, atol=1e-4)
+
+
+def test_the_operator_takes_either_form_of_a_head(monkeypatch):
+    """A launch gets as many tensors as it has descriptors and pointers, second descriptors of heads of two tiles among them."""
+    torch = pytest.importorskip("torch")
+    from mimw import ops
+    from mimw.ops import heads_by_tma
+    taken = []
+
+    class Counted(heads_by_tma.Launch):
+        def _filled(self, tensors):
+            given = iter(tensors)
+            made = super()._filled(given)
+            assert next(given, None) is None
+            return made
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, rows, 96, dtype=torch.float16) for rows in (70, 100, 100))
+    want = torch.nn.functional.scaled_dot_product_attention(*(x.double() for x in (q, k, v)))
+    monkeypatch.setattr(heads_by_tma, "Launch", Counted)
+    for scale, whole in ((96**-0.5, True), (None, False)):      # a plan each
+        monkeypatch.setattr(attention, "configuration", lambda *_: taken.append(whole) or replace(WHOLE, whole=whole))
+        np.testing.assert_allclose(ops.attention(q, k, v, scale=scale), want, atol=2e-3)
+    assert taken == [True, False]
 
 
 # ---- machine code --------------------------------------------------------------------------------------------------------
