@@ -109,8 +109,8 @@ def compiled(dim: int, causal: bool, chosen: Configuration | None = None):
 def test_no_exponential_of_the_library_waits_for_a_product(dim, causal):
     """Of a block's exponentials the share that lies between a product's issue and the wait for it: today all of them."""
     keys = attention.configuration(dim, causal).bn
-    shares = [loop.exponentials() for loop in loops(compiled(dim, causal).sass)]
-    assert shares == [(keys // 2 + 2, keys // 2 + 2)] * (len(shares) or 1)
+    found = list(loops(compiled(dim, causal).sass))
+    assert [loop.exponentials() for loop in found] == [(keys // 2 + 2, keys // 2 + 2)] * (len(found) or 1)
 
 
 FORMS = {"176 keys in turns": (128, TURNS_176), "160 keys": (128, KEYS_160),
@@ -125,5 +125,5 @@ def test_blocks_of_any_extent_cost_their_keys(name):
     assert found.stack_bytes == 0 and re.search(r"USETMAXREG\S* .*\b0xf0;", found.sass), "240 registers a thread of a consumer"
     for loop in loops(found.sass):
         assert loop.count(rf"HGMMA\.64x{chosen.bn}x16\S*") >= dim // 16 and loop.products == dim // 16 + chosen.bn // 16
-        assert loop.exponentials() == (chosen.bn // 2 + 2, chosen.bn // 2 + 2)
+        assert loop.exponentials() == (chosen.bn // 2 + 2, chosen.bn // 2 + 2) and loop.touching() == []
         assert not loop.count("SHFL.IDX|STSM|LDSM|STS") and not loop.count("STL") and not loop.count("LDL")
