@@ -36,6 +36,8 @@ EXTRA = "STL", "LDL", "R2UR"
 _LABEL = re.compile(r"^\s*(LBB\d+):")
 _ISSUED = re.compile(r"GMMA\..*\bgsb0\b")           # the last product of a group
 _AWAITED = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, (0x[0-9a-f]+)")
+_SUMS = re.compile(r"GMMA\.64x(\d+)x\S+ R(\d+),")
+_REGISTER = re.compile(r"\bR(\d+)\b")
 _BRANCH = re.compile(r"\bBRA\S*\s+.*?(LBB\d+)")
 _ROLES = re.compile(r"\b(USETMAXREG|EXIT)\b")
 
@@ -55,19 +57,30 @@ class Loop:
         return sum(bool(re.search(rf"\b{pattern}\b", line)) for line in self.code)
 
     def exponentials(self) -> tuple[int, int]:
-        """(those beside a product, all). Products may be under way from one trip to the next, so the loop is read twice."""
-        running, beside, every = 0, 0, 0
-        for _ in range(2):
-            beside = every = 0
+        """(those beside a product, all)."""
+        found = [bool(running) for line, running in self._beside() if "MUFU.EX2" in line]
+        return sum(found), len(found)
+
+    def touching(self) -> list[str]:
+        """Instructions that read or write sums of a product under way, which are undefined until the wait for it."""
+        return [line for line, running in self._beside()
+                if "GMMA" not in line and set().union(*running) & set(map(int, _REGISTER.findall(line)))]
+
+    def _beside(self) -> Iterator[tuple[str, list[set[int]]]]:
+        """Each instruction, with the registers of sums of each group of products that is under way. Products may be under way from
+        one trip to the next, so the loop is read twice, and told the second time."""
+        running: list[set[int]] = []
+        begun: set[int] = set()
+        for trip in range(2):
             for line in self.code:
-                if _ISSUED.search(line):
-                    running += 1
-                elif found := _AWAITED.search(line):
-                    running = min(running, int(found[1], 16))
-                elif "MUFU.EX2" in line:
-                    every += 1
-                    beside += running > 0
-        return beside, every
+                if found := _AWAITED.search(line):
+                    running = running[max(0, len(running) - int(found[1], 16)):]
+                elif sums := _SUMS.search(line):
+                    begun |= {*range(int(sums[2]), int(sums[2]) + int(sums[1]) // 2)}
+                    if _ISSUED.search(line):
+                        running, begun = [*running, begun], set()
+                if trip:
+                    yield line, running
 
     def __str__(self) -> str:
         more = "".join(f", {count} {word}" for word in EXTRA if (count := self.count(word)))

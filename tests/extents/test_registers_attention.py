@@ -2,6 +2,7 @@
 
 import functools
 import re
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -68,6 +69,30 @@ def test_packed_sequences(machine, q_lengths, k_lengths, chosen, shape):
     np.testing.assert_allclose(arrays[4], wanted_lse, rtol=0, atol=1e-4)
 
 
+def test_the_operator_takes_either_form_of_a_head(monkeypatch):
+    """A launch gets as many tensors as it has descriptors and pointers, second descriptors of heads of two tiles among them."""
+    torch = pytest.importorskip("torch")
+    from mimw import ops
+    from mimw.ops import heads_by_tma
+    taken = []
+
+    class Counted(heads_by_tma.Launch):
+        def _filled(self, tensors):
+            given = iter(tensors)
+            made = super()._filled(given)
+            assert next(given, None) is None
+            return made
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, rows, 96, dtype=torch.float16) for rows in (70, 100, 100))
+    want = torch.nn.functional.scaled_dot_product_attention(*(x.double() for x in (q, k, v)))
+    monkeypatch.setattr(heads_by_tma, "Launch", Counted)
+    for scale, whole in ((96**-0.5, True), (None, False)):      # a plan each
+        monkeypatch.setattr(attention, "configuration", lambda *_: taken.append(whole) or replace(WHOLE, whole=whole))
+        np.testing.assert_allclose(ops.attention(q, k, v, scale=scale), want, atol=2e-3)
+    assert taken == [True, False]
+
+
 # ---- machine code --------------------------------------------------------------------------------------------------------
 
 
@@ -84,8 +109,8 @@ def compiled(dim: int, causal: bool, chosen: Configuration | None = None):
 def test_no_exponential_of_the_library_waits_for_a_product(dim, causal):
     """Of a block's exponentials the share that lies between a product's issue and the wait for it: today all of them."""
     keys = attention.configuration(dim, causal).bn
-    shares = [loop.exponentials() for loop in loops(compiled(dim, causal).sass)]
-    assert shares == [(keys // 2 + 2, keys // 2 + 2)] * (len(shares) or 1)
+    found = list(loops(compiled(dim, causal).sass))
+    assert [loop.exponentials() for loop in found] == [(keys // 2 + 2, keys // 2 + 2)] * (len(found) or 1)
 
 
 FORMS = {"176 keys in turns": (128, TURNS_176), "160 keys": (128, KEYS_160),
@@ -100,5 +125,5 @@ def test_blocks_of_any_extent_cost_their_keys(name):
     assert found.stack_bytes == 0 and re.search(r"USETMAXREG\S* .*\b0xf0;", found.sass), "240 registers a thread of a consumer"
     for loop in loops(found.sass):
         assert loop.count(rf"HGMMA\.64x{chosen.bn}x16\S*") >= dim // 16 and loop.products == dim // 16 + chosen.bn // 16
-        assert loop.exponentials() == (chosen.bn // 2 + 2, chosen.bn // 2 + 2)
+        assert loop.exponentials() == (chosen.bn // 2 + 2, chosen.bn // 2 + 2) and loop.touching() == []
         assert not loop.count("SHFL.IDX|STSM|LDSM|STS") and not loop.count("STL") and not loop.count("LDL")

@@ -69,7 +69,8 @@ ON_AMD = {64: Configuration(bm=64, bn=64, k_stages=2, v_stages=2, consumers=1, a
 
 def has_rest(form: LaunchForm) -> tuple[bool, bool, bool, bool]:
     """True for each of q, k, v and o whose heads are two tiles wide."""
-    return form.REST > 0, form.REST > 0, form.V_REST > 0, form.V_REST > 0
+    rest, of_values = bool(form.REST > 0), bool(form.V_REST > 0)
+    return rest, rest, of_values, of_values
 
 
 def value_dim(head_dim: int) -> int:
