@@ -16,12 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import isinf, isnan
+from typing import TYPE_CHECKING
 
 from ...errors import KernelError
 from ...ir import I1, I32, Block, Builder, Op, Tensor, Value
 from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
 from .pad_buffers import Pieces
+
+if TYPE_CHECKING:
+    from .pad_views import Lies
 
 End = Callable[["Padding", Op], None]
 
@@ -61,13 +65,25 @@ class Padding:
              flattened  of a flat tile that only reductions may take, the reshape that makes it
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
+             lies       how each view of pieces lies there (`pad_views`)
              written    the buffers into which threads write
     """
 
     def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset()):
         self.writer, self.arrays, self.written = writer, arrays, written
         self.made_of: dict[Value, Pieces | None] = {}
+        self.lies: dict[Value, Lies] = {}
         self.flattened: dict[Value, Op] = {}
+
+    def pieces(self, op: Op, buffer: Value) -> Pieces | None:
+        """The pieces of a buffer; None if it is padded. KernelError, about `op`, for one that a loop or a branch hands on."""
+        if buffer not in self.made_of:
+            raise refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
+        return self.made_of[buffer]
+
+    def in_pieces(self, value: Value) -> bool:
+        """True of a view of pieces that is no buffer of its own in the new program."""
+        return value in self.lies and not self.lies[value].is_whole
 
     # ---- which elements are the author's ------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class _Padder:
 
     def rewrite(self, op: Op) -> None:
         self.writer.site = op.site
-        if not any(is_odd_tile(value.type) or is_odd_buffer(value.type) for value in (*op.operands, *op.results)):
+        if not any(self.is_odd(value) for value in (*op.operands, *op.results)):
             self.as_it_is(op)
         elif (flat := self.flattened(op)) and "combines" not in op.row.traits:
             raise odd_inside(flat)
@@ -70,6 +70,10 @@ class _Padder:
             self.as_it_is(op)
         else:
             raise refusal(op)
+
+    def is_odd(self, value: Value) -> bool:
+        """True of a tile or a buffer with odd extents, and of a buffer that consists of pieces all the same."""
+        return is_odd_tile(value.type) or is_odd_buffer(value.type) or value in self.padding.arrays or self.padding.in_pieces(value)
 
     def flattened(self, op: Op) -> Op | None:
         """The reshape, if there is one among what makes the operands, of which only reductions can take the result."""

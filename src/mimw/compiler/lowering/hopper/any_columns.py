@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from ....errors import KernelError
 from ....ir import Buffer, Op, Value
-from ....ir.extents import is_odd, padded
+from ....ir.extents import padded
 from ....ir.layouts import NvmmaShared
 from ..asm import sync, thread_in_task
 from ..emitter import Emitter
@@ -110,7 +110,7 @@ def _registers(emitter: Emitter, value: Value) -> int:
 
 def _operand(emitter: Emitter, op: Op, buffer: Value, type_: Buffer, index: int) -> Operand:
     placed = emitter.placed[buffer]
-    around = type_ if is_odd(type_.shape) else Buffer(type_.element, placed.allocated)    # of a slice, the tile that it is cut from
+    around = Buffer(type_.element, placed.allocated)    # of a slice, the tile that it is cut from
     return operand_of(type_, around, placed.layout, index, op)
 
 

@@ -13,7 +13,6 @@ cuTensorMapEncodeTiled), powers of two or not. What lies outside of the tensor c
 from __future__ import annotations
 
 from ....ir import Op
-from ....ir.extents import is_odd
 from ..asm import own_address, ptx, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter
 from .boxes import boxes, coordinates
@@ -66,9 +65,9 @@ def _corner(op: Op) -> str:
 
 
 def _copies(emitter: Emitter, op: Op, register: str, address: str, offsets: list[str], copy: str) -> list[str]:
-    """The eviction policy, if there is one, and the copies of all boxes. A block with odd extents is a whole buffer."""
+    """The eviction policy, if there is one, and the copies of all boxes."""
     type_, layout = op.descriptor.type, emitter.layouts.descriptors[op.descriptor]
-    allocated = type_.shape if is_odd(type_.shape) else emitter.placed[op.buffer].allocated
+    allocated = emitter.placed[op.buffer].allocated
     hint = [f"createpolicy.fractional.L2::{eviction(op.cache_policy)}.b64 hint, 1.0;"] if _is_hinted(op) else []
     return hint + [line for place, first in boxes(type_, layout, allocated)
                    for line in (f"add.u32 {register}, {address}, {place};", *coordinates(layout, offsets, first), copy)]

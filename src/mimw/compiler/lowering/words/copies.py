@@ -16,7 +16,7 @@ from ..emitter import Emitter, emits
 from ..hopper import box_copies
 from ..hopper.descriptor_address import is_hinted_reduction
 from ..predicates import predicate
-from . import fetches
+from . import fetches, pieces
 
 _REDUCE = {"add": "ADD", "min": "MIN", "max": "MAX", "and": "AND", "or": "OR", "xor": "XOR"}
 
@@ -31,7 +31,7 @@ def async_load(emitter: Emitter, op: Op):
     """Copy by cp.async, which fills unread elements with zeros and moves 4 bytes at least, or by AMD's loads into LDS; all other
     copies go through registers."""
     fills = emitter.target.has("zero_fill")
-    if op in emitter.by_registers or op.other is not None and fills:
+    if op in emitter.by_registers or op.other is not None and fills or op.attrs.get("pieces"):
         _by_registers(emitter, op)
     else:
         through_pointers(emitter, op, _policy(emitter, op.cache_policy))
@@ -60,7 +60,10 @@ def _by_registers(emitter: Emitter, op: Op) -> None:
     else:
         tile = emitter.builder.create_masked_load(address, emitter.operand(op, "mask"), other_of(emitter, op), hint,
                                                   bool(op.is_volatile))
-    emitter.builder.create_local_store(emitter.of(op.buffer), tile)
+    if op.attrs.get("pieces"):
+        pieces.put(emitter, op, tile, op.pointer.type.shape, emitter.wanted(op, "pointer"))
+    else:
+        emitter.builder.create_local_store(emitter.of(op.buffer), tile)
 
 
 def _zeros(emitter: Emitter, op: Op):
