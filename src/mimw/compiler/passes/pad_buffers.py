@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from ...errors import KernelError
-from ...ir import Buffer, Op, Program, Scalar, Value
+from ...ir import Buffer, Builder, Op, Place, Program, Scalar, Value
 from ...ir.extents import is_odd, padded
+from ..analysis import uses_of
 from ..constraints.defaults import holds_nvmma, nvmma_shared
+from ..constraints.memory_roots import memory_roots
 from ..constraints.views import find_views
 
 _ATOM = 8       # rows of a group, in which the swizzle repeats
@@ -44,6 +46,42 @@ class Pieces:
     def bytes_of(self, element: Scalar) -> int:
         """The bytes of one piece."""
         return prod(self.shape) * element.bytes
+
+
+@dataclass(frozen=True)
+class Lies:
+    """How a view lies in pieces.
+
+    fields:  pieces    of the tile that it is a part of
+             shape     the author's extents, before any turn
+             array     the new array of pieces
+             first     the number of its first piece there
+             straight  the new view of that piece; None of an array of tiles
+             turned    True if the author's view is the transposed one
+             place     of an array in storage that it shares
+    """
+
+    pieces: Pieces
+    shape: tuple[int, ...]
+    array: Value
+    first: Value | int
+    straight: Value | None = None
+    turned: bool = False
+    place: Place | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """True of a tile that is one piece: its view is a buffer like any other."""
+        return self.shape == self.pieces.shape
+
+    @property
+    def cut(self) -> tuple[int, ...]:
+        """The attribute `pieces` of an access by threads: rows, columns, and the pieces of a stripe."""
+        return *self.shape, self.pieces.of_stripe
+
+    def straightened(self, writer: Builder, tile: Value | None) -> Value | None:
+        """A tile of the view's as the pieces lie, or the other way round."""
+        return writer.emit("trans", (tile, (1, 0))) if self.turned and tile is not None else tile
 
 
 def pieces_of(type_: Buffer, op: Op, rows_together: int = 0) -> Pieces:
@@ -117,3 +155,22 @@ def _written_by_threads(program: Program) -> frozenset[Value]:
     written = {view.alloc for op in program.walk() for name, access in op.row.touches if access == "write" and name in op.row.writes
                for view in views.get(getattr(op, name), ())}
     return frozenset(value for value, found in views.items() if any(view.alloc in written for view in found))
+
+
+def reused_operands(program: Program) -> frozenset[Op]:
+    """The waits for products behind which their task writes, or has TMA write, into memory that products of the task have read."""
+    return program.kept(_reused_operands)
+
+
+def _reused_operands(program: Program) -> frozenset[Op]:
+    uses, roots = uses_of(program), memory_roots(program)
+    read, written = {}, {}
+    for op in program.where(lambda row: bool(row.touches)):
+        for name, access in op.row.touches:
+            found = roots.get(getattr(op, name), frozenset()) if isinstance(getattr(op, name), Value) else frozenset()
+            if op.name == "async_dot" and found:
+                read.setdefault(uses.task(op), set()).update(found)
+            elif access in ("write", "async-write"):
+                written.setdefault(uses.task(op), set()).update(found)
+    return frozenset(op for op in program.named("async_dot_wait")
+                     if not read.get(uses.task(op), set()).isdisjoint(written.get(uses.task(op), ())))

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from ...ir import Buffer, Op, Tensor
 from ...ir.extents import is_odd, is_odd_tile, padded, padded_type
-from . import pad_views  # noqa: F401
+from . import pad_descriptors, pad_views  # noqa: F401
 from .pad_ends import Padding, end, refusal
 
 _MOST_ROWS = 256    # of a box: CUDA Driver API, cuTensorMapEncodeTiled
 
 
-@end("tma_load", "tma_store")
+@end("tma_load", "tma_load_multicast", "tma_fetch", "tma_store")
 def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""
-    padding.pieces(op, op.buffer)
+    if padding.pieces(op, op.buffer) is None or padding.in_pieces(op.buffer) and not is_odd(op.descriptor.type.shape):
+        raise refusal(op, "whose pieces lie apart,", "give it a buffer of its own.")
     if op.descriptor.type.shape != op.buffer.type.shape:
         raise refusal(op, f"whose block {[*op.descriptor.type.shape]} is no whole buffer,")
     if op.buffer.type.shape[0] > _MOST_ROWS:
@@ -95,4 +96,7 @@ def async_dot(padding: Padding, op: Op) -> None:
 
 @end("async_dot_wait")
 def async_dot_wait(padding: Padding, op: Op) -> None:
-    padding.again(op.with_attrs(exact=op.result.type))
+    """The wait, and a barrier behind it where the task itself overwrites what its products read: Triton, which puts one in for its
+    own products, does not see what assembly reads."""
+    meets = {"meets": True} if op in padding.reusing else {}
+    padding.again(op.with_attrs(exact=op.result.type, **meets))

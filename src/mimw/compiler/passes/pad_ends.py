@@ -16,16 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import isinf, isnan
-from typing import TYPE_CHECKING
 
 from ...errors import KernelError
 from ...ir import I1, I32, Block, Builder, Op, Tensor, Value
 from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
-from .pad_buffers import Pieces
-
-if TYPE_CHECKING:
-    from .pad_views import Lies
+from .pad_buffers import Lies, Pieces
 
 End = Callable[["Padding", Op], None]
 
@@ -67,10 +63,12 @@ class Padding:
              made_of    the same of views of them
              lies       how each view of pieces lies there (`pad_views`)
              written    the buffers into which threads write
+             reusing    the waits for products whose operands the task overwrites itself
     """
 
-    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset()):
-        self.writer, self.arrays, self.written = writer, arrays, written
+    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset(),
+                 reusing: frozenset[Op] = frozenset()):
+        self.writer, self.arrays, self.written, self.reusing = writer, arrays, written, reusing
         self.made_of: dict[Value, Pieces | None] = {}
         self.lies: dict[Value, Lies] = {}
         self.flattened: dict[Value, Op] = {}

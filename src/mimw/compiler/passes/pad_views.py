@@ -10,48 +10,12 @@ buffer, and `Lies`, which says of each tile where its pieces are. For example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ...ir import I32, Buffer, Builder, Op, Place, Value
-from .pad_buffers import Pieces, padded_buffer
+from .pad_buffers import Lies, Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
-
-
-@dataclass(frozen=True)
-class Lies:
-    """How a view lies in pieces.
-
-    fields:  pieces    of the tile that it is a part of
-             shape     the author's extents, before any turn
-             array     the new array of pieces
-             first     the number of its first piece there
-             straight  the new view of that piece; None of an array of tiles
-             turned    True if the author's view is the transposed one
-             place     of an array in storage that it shares
-    """
-
-    pieces: Pieces
-    shape: tuple[int, ...]
-    array: Value
-    first: Value | int
-    straight: Value | None = None
-    turned: bool = False
-    place: Place | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        """True of a tile that is one piece: its view is a buffer like any other."""
-        return self.shape == self.pieces.shape
-
-    @property
-    def cut(self) -> tuple[int, ...]:
-        """The attribute `pieces` of an access by threads: rows, columns, and the pieces of a stripe."""
-        return *self.shape, self.pieces.of_stripe
-
-    def straightened(self, writer: Builder, tile: Value | None) -> Value | None:
-        """A tile of the view's as the pieces lie, or the other way round."""
-        return writer.emit("trans", (tile, (1, 0))) if self.turned and tile is not None else tile
 
 
 @end("local_alloc")
@@ -78,7 +42,7 @@ def local_alloc(padding: Padding, op: Op) -> None:
     padding.writer.env[op.result] = array
     padding.made_of[op.result] = pieces
     if pieces is not None:
-        _view(padding, op.result, Lies(pieces, _extents(type_), array, 0, place=op.attrs.get("place")))
+        view_of(padding, op.result, Lies(pieces, _extents(type_), array, 0, place=op.attrs.get("place")))
 
 
 def _in_pieces(op: Op, pieces: Pieces) -> Place | None:
@@ -96,12 +60,13 @@ def _extents(type_: Buffer) -> tuple[int, ...]:
     return (type_.count, *type_.shape) if type_.count else type_.shape
 
 
-def _view(padding: Padding, value: Value, lies: Lies) -> None:
-    """Note how a view lies; of a single tile, make the view of its first piece."""
+def view_of(padding: Padding, value: Value, lies: Lies) -> Lies:
+    """Note how a view lies, with the view of its first piece, which is made if it is a single tile."""
     if len(lies.shape) == 2:
         lies = replace(lies, straight=_first(padding.writer, lies))
         padding.writer.env[value] = lies.straight
     padding.lies[value] = lies
+    return lies
 
 
 def _first(writer: Builder, lies: Lies) -> Value:
@@ -131,7 +96,7 @@ def buffer_index(padding: Padding, op: Op) -> None:
         first = _in_storage(writer, index, lies.place, pieces.bytes_of(op.buffer.type.element))
     else:
         first = _plus(writer, lies.first, _times(writer, index, prod(shape[:-2]) * pieces.count))
-    _view(padding, op.result, replace(lies, shape=shape, first=first, place=None))
+    view_of(padding, op.result, replace(lies, shape=shape, first=first, place=None))
 
 
 def _in_storage(writer: Builder, index: Value | int, place: Place, size: int) -> Value | int:
@@ -141,7 +106,7 @@ def _in_storage(writer: Builder, index: Value | int, place: Place, size: int) ->
     index = writer.cast_i32(index)
     if place.group_size == 1:
         return _times(writer, index, place.stride // size)
-    slot, part = (writer.by_constant(op, index, place.group_size) for op in ("sdiv", "srem"))
+    slot, part = writer.by_constant("sdiv", index, place.group_size), writer.by_constant("srem", index, place.group_size)
     return _plus(writer, _times(writer, slot, place.stride // size), _times(writer, part, place.size // size))
 
 
@@ -170,7 +135,7 @@ def buffer_slice(padding: Padding, op: Op) -> None:
             raise refusal(op, f"a box that cuts the {pieces.shape[0]} rows x {pieces.shape[1]} columns of which it consists,",
                           f"slice by multiples of {pieces.shape[0]} rows and {pieces.shape[1]} columns.")
         first = _plus(padding.writer, first, _steps(padding.writer, offset, step, apart))
-    _view(padding, op.result, replace(lies, shape=shape, first=first))
+    view_of(padding, op.result, replace(lies, shape=shape, first=first))
 
 
 def _steps(writer: Builder, offset: Value | int, step: int, apart: int) -> Value | int:

@@ -101,6 +101,8 @@ def wait(emitter: Emitter, op: Op):
     constraints = [f"={register}"] * width + [str(number) for number in range(width)] + ["~{memory}"]
     made = emitter.builder.create_threadwise_inline_asm(f"wgmma.wait_group.sync.aligned {op.pending};", ",".join(constraints),
                                                         [emitter.operand(op, "value")], [emitter.mlir_type(op.result)], False)
+    if op.attrs.get("meets"):
+        sync(emitter)
     return made.get_result(0)
 
 

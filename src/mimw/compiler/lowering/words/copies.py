@@ -89,7 +89,7 @@ def async_wait(emitter: Emitter, op: Op):
 def tma_load(emitter: Emitter, op: Op):
     """Triton's op takes a buffer of lower rank than the block, which has ones before its extents, as it is; so does a store."""
     if is_odd(op.descriptor.type.shape):
-        box_copies.load(emitter, op)
+        box_copies.load(emitter, op, emitter.of(op.barrier), op.predicate)
         return
     policy = (None, None, *op.cache_policy[2:]) if op.cache_policy else None  # TMA has eviction policies of L2, no cache modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
@@ -145,9 +145,13 @@ def _fetch(emitter: Emitter, op: Op, tile, size: int, more: bool = False) -> Non
     A run of loads has one barrier: the first has the `size` of all, the others 0; all but the last have `more` to follow.
     """
     always = emitter.builder.get_int1(True)
-    emitter.builder.create_async_tma_copy_global_to_local(
-        emitter.of(op.descriptor), emitter.of(op.offsets), fetches.begin(emitter, size, always), tile, always, False, None,
-        _policy(emitter, op.cache_policy))
+    barrier = fetches.begin(emitter, size, always)
+    if is_odd(op.descriptor.type.shape):
+        box_copies.load(emitter, op, barrier)
+    else:
+        emitter.builder.create_async_tma_copy_global_to_local(
+            emitter.of(op.descriptor), emitter.of(op.offsets), barrier, tile, always, False, None,
+            _policy(emitter, op.cache_policy))
     if not more:
         fetches.end(emitter, always)
 

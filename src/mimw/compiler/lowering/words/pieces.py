@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ....ir import Buffer, Op, Tensor
 from ....ir.layouts import Mma, RegisterLayout
 from ....ir.linear import linear_of
-from ...constraints.pieces import Cut, cut_of, part_of
+from ....ir.pieces import Cut, cut_of, part_of
 from ..emitter import Emitter, Placement
 
 
