@@ -11,8 +11,8 @@ Input: an op of the program as the author has it. Output: the op on pieces of th
 
 from __future__ import annotations
 
-from ...ir import Buffer, Op, Tensor
-from ...ir.extents import is_odd, is_odd_tile, padded, padded_type
+from ...ir import Buffer, Op
+from ...ir.extents import is_odd, is_odd_tile, padded_type
 from . import pad_descriptors, pad_views  # noqa: F401
 from .pad_ends import Padding, end, refusal
 
@@ -74,9 +74,7 @@ def local_load(padding: Padding, op: Op) -> None:
     if op.attrs.get("layout") is not None:
         raise refusal(op, "read in a layout of the author's,", "read it without a layout.")
     lies, writer = padding.lies[op.buffer], padding.writer
-    type_ = Tensor(op.result.type.element, padded(lies.shape))
-    tile = writer.emit("local_load", (lies.straight, writer.now(op.token)), label=op.result.name, layout=None, type=type_,
-                       pieces=lies.cut)
+    tile = writer.emit("local_load", (lies.straight, writer.now(op.token)), label=op.result.name, layout=None, pieces=lies.cut)
     writer.env[op.result] = lies.straightened(writer, tile)
 
 

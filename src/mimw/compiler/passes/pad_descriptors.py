@@ -9,7 +9,7 @@ of the call's own. For example:
 
 from __future__ import annotations
 
-from ...ir import Buffer, Op, Tensor, Value
+from ...ir import Buffer, Op, Value
 from ...ir.extents import padded
 from .pad_buffers import Lies, pieces_of
 from .pad_ends import Padding, end
@@ -20,8 +20,7 @@ from .pad_views import view_of
 def descriptor_load(padding: Padding, op: Op) -> None:
     lies, writer = _staging(padding, op), padding.writer
     writer.emit("tma_fetch", writer.now((op.descriptor, op.offsets)) + (lies.straight, op.cache_policy))
-    type_ = Tensor(op.result.type.element, padded(lies.shape))
-    tile = writer.emit("local_load", (lies.straight, None), label=op.result.name, layout=None, type=type_, pieces=lies.cut)
+    tile = writer.emit("local_load", (lies.straight, None), label=op.result.name, layout=None, pieces=lies.cut)
     writer.emit("local_free", (lies.array, ))
     writer.env[op.result] = writer.reshaped(tile, padded(op.result.type.shape))
 

@@ -7,7 +7,7 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
 
 from math import prod
 
-from ..type_rules import as_operand, given, pointed
+from ..type_rules import as_operand, given, loaded, pointed
 from ..types import Buffer, Storage, Tensor
 from .table import define
 
@@ -55,9 +55,8 @@ define("local_ptr", "buffer:Buffers indices:int~*? shape:#shape pointee:#type", 
        view_of="buffer", view="pointer", time="work",
        doc="Pointers to elements of a buffer of the logical `shape`, as `indices` say, one per dimension (None: to "
        "all of them). Gone once `shared_pointers` has run.")
-define("local_load", "buffer:Buffer token:Token? mask:i1[]?",
-       lambda args, attrs: (attrs.get("type") or Tensor(args[0].type.element, args[0].type.shape), ), "free", "read", ours=True,
-       attrs="layout:const? type:#type? pieces:#shape?", touches="buffer=read", time="work", cost="shared", traits="collective",
+define("local_load", "buffer:Buffer token:Token? mask:i1[]?", loaded, "free", "read", ours=True,
+       attrs="layout:const? pieces:#shape?", touches="buffer=read", time="work", cost="shared", traits="collective",
        lies="buffer=free", rule="vectors",
        doc="A buffer into registers; with a mask, the elements where it is true: the others are not read. attrs: pieces, of a tile "
        "that lies in them (see local_store).")
