@@ -145,7 +145,7 @@ def between(done: list[str], first: str, second: str) -> list[str]:
 
 
 def is_ordered(done: list[str], writer: str, reader: str) -> bool:
-    """True if what has to stand between a write and the read of it, and between that and the next write, is there, in this order."""
+    """True if what has to stand between a write and its read, and between that and the next write, is there, in this order."""
     def holds(first, second, wanted):
         rest = iter(between(done, first, second))
         return all(any(step == one for one in rest) for step in wanted)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import isinf, isnan
 
 from ...errors import KernelError
-from ...ir import I1, I32, Block, Builder, Op, Tensor, Value
+from ...ir import I1, I32, I64, Block, Builder, Op, Tensor, Value
 from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
 from .pad_buffers import Lies, Pieces
@@ -99,6 +99,15 @@ class Padding:
             found = known if found is None else self.writer.emit("and", (found, known))
         return found
 
+    def inside(self, shape: tuple[int, ...], axis: int) -> Value:
+        """An i32 tile of the padded shape: the number of each element along an axis, of idle ones that of the author's last one."""
+        full = padded(shape)
+        line = self.writer.emit("make_range", (Tensor(I32, (full[axis], )), 0, full[axis]))
+        line = self.writer.by_constant("minsi", line, shape[axis] - 1)
+        for other in range(len(full)):
+            line = line if other == axis else self.writer.emit("expand_dims", (line, other))
+        return line if line.type.shape == full else self.writer.emit("broadcast", (line, Tensor(I32, full)))
+
     def both(self, mask: Value | None, shape: tuple[int, ...]) -> Value:
         """A mask of the old program, or none, and the elements of `shape`."""
         within = self.within(shape)
@@ -174,7 +183,22 @@ def reshape(padding: Padding, op: Op) -> None:
 
 @end("gather")
 def gather(padding: Padding, op: Op) -> None:
-    padding.again(op, indices=padding.chosen(op.indices, 0))
+    """Idle indices point to the first element: any other could lie outside."""
+    odd = is_odd(op.indices.type.shape)
+    padding.again(op, indices=padding.chosen(op.indices, 0) if odd else padding.writer.now(op.indices))
+
+
+@end("atomic_cas")
+def atomic_cas(padding: Padding, op: Op) -> None:
+    """Idle elements go where the last ones of the author's go, and put there what is there: they compare with what they write."""
+    writer, shape = padding.writer, op.pointer.type.shape
+    pointer, compare, value = writer.now((op.pointer, op.compare, op.value))
+    places = writer.emit("ptr_to_int", (pointer, like(pointer.type, I64)))
+    for axis, extent in enumerate(shape):
+        if is_odd((extent, )):
+            places = writer.emit("gather", (places, padding.inside(shape, axis), axis))
+    pointer = writer.emit("int_to_ptr", (places, pointer.type))
+    padding.again(op, pointer=pointer, compare=writer.emit("select", (padding.within(shape), compare, value)))
 
 
 @end("histogram")
