@@ -25,7 +25,7 @@ from ..constraints.memory_roots import memory_roots
 from ..constraints.views import find_views
 
 _ATOM = 8       # rows of a group, in which the swizzle repeats
-_BY_HARDWARE = ("lhs", "rhs", "block")
+_BY_HARDWARE = ("lhs", "rhs", "left", "right", "block")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,9 @@ def _odd_arrays(program: Program) -> dict[Value, Pieces | None]:
         boxes.setdefault(view.alloc, set()).update(cut for cut, _ in view.slices)
     made = {}
     for op in program.where(lambda row: row.allocates == "buffer"):
-        if op.result in odd:
+        if op.result in odd and op.type.space == "tmem":
+            made[op.result] = None
+        elif op.result in odd:
             cuts = boxes.get(op.result, ())
             rows = gcd(*(cut.shape[-2] for cut in cuts if len(cut.shape) > 1))
             made[op.result] = _pieces(op, rows, op.result in known, bool(cuts) or op.reuse is not None)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from math import prod
 
 from ...ir import I32, Buffer, Builder, Op, Place, Value
+from . import pad_tensor_memory
 from .pad_buffers import Lies, Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
 
@@ -21,8 +22,9 @@ from .pad_ends import Padding, end, refusal
 @end("local_alloc")
 def local_alloc(padding: Padding, op: Op) -> None:
     pieces, type_ = padding.arrays[op.result], op.type
-    if type_.space != "smem":
-        raise refusal(op, "in tensor memory,", "allocate it in shared memory, or with extents that are powers of two.")
+    if type_.space == "tmem":
+        pad_tensor_memory.allocate(padding, op)
+        return
     attrs = dict(op.attrs)
     if pieces is None and (op.reuse is not None or attrs.get("layout") is not None):
         raise refusal(op, "which only threads access, in storage that is shared, or with a layout of the author's,",
@@ -123,7 +125,10 @@ def _plus(writer: Builder, one: Value | int, other: Value | int) -> Value | int:
 
 @end("buffer_slice")
 def buffer_slice(padding: Padding, op: Op) -> None:
-    """A box of whole pieces."""
+    """A box of whole pieces, or columns of tensor memory."""
+    if op.buffer.type.space == "tmem":
+        pad_tensor_memory.columns(padding, op)
+        return
     pieces = padding.pieces(op, op.buffer)
     padding.made_of[op.result] = pieces
     lies, shape = padding.lies.get(op.buffer), op.shape
