@@ -129,6 +129,38 @@ def by_copies(x_desc, y_desc, R: tl.constexpr, C: tl.constexpr):
         tle.gpu.copy(tile, y_desc, [R, C], [i * R, 0])
 
 
+@mimw.jit
+def picked_by_threads(x, y, R: tl.constexpr, C: tl.constexpr):
+    """Rows back to front and front to back again, bytes that follow each other, elements as other ones: of what threads know."""
+    at = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+    mirrored = tl.zeros((R, C), tl.int32) + (C - 1 - tl.arange(0, C))[None, :]
+    tiles = tlx.local_alloc((R, C), tl.float32, 2)
+    tlx.local_scatter(tiles[0], tl.load(x + at), mirrored, 1)
+    bits = tlx.local_load(tlx.local_reinterpret(tiles[0], tl.int32))
+    tlx.local_store(tlx.local_reinterpret(tiles[1], tl.int32), bits)
+    tl.store(y + at, tlx.local_gather(tiles[1], mirrored, 1) * 2)
+    line, there = tlx.local_alloc((R * C, ), tl.float32, 1), tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(there[0], R * C * 4)
+    tlx.async_load(x + R * C, line[0], bulk=True, bulk_size=R * C * 4, barrier=there[0])
+    tlx.barrier_wait(there[0], 0)
+    tl.store(y + R * C + tl.arange(0, R * C), tlx.local_load(line[0]) * 2)
+
+
+@mimw.jit
+def seen_as_bits(x_desc, y_desc, R: tl.constexpr, C: tl.constexpr):
+    """What TMA brought, as integers that threads double, and that TMA sends off as what they were."""
+    tile, there = tlx.local_alloc((R, C), tl.int32, 2), tlx.alloc_barriers(2)
+    for i in range(2):
+        tlx.barrier_expect_bytes(there[i], R * C * 4)
+        tlx.async_descriptor_load(x_desc, tile[i], [i * R, 0], there[i])
+        tlx.barrier_wait(there[i], 0)
+        seen = tlx.local_reinterpret(tile[i], tl.float32)
+        twice = (tlx.local_load(seen).to(tl.int32, bitcast=True) * 2).to(tl.float32, bitcast=True)
+        tlx.local_store(seen, twice)
+        tlx.async_descriptor_store(y_desc, tile[i], [i * R, 0])
+    tlx.async_descriptor_store_wait(0)
+
+
 def launch(name, rows, columns, type_=np.float16, **meta):
     """(kernel, arguments, compile-time values, y, what y becomes)."""
     kernel = CASES[name]
@@ -139,6 +171,8 @@ def launch(name, rows, columns, type_=np.float16, **meta):
     if name == "by pointers":
         want = np.where(np.arange(2 * rows)[:, None] < meta["N"], x, 3).astype(type_)
         return kernel, (x, described[1]), meta, y, want
+    if name == "picked":
+        return kernel, (x, y), meta, y, want
     if name == "made here":
         want = np.where(np.arange(2 * rows)[:, None] < meta["N"], want, 0).astype(type_)
         return kernel, (x, y), meta, y, want
@@ -151,4 +185,5 @@ def launch(name, rows, columns, type_=np.float16, **meta):
 
 
 CASES = {"read and written": doubled, "in boxes": in_boxes, "shared storage": in_shared_storage, "by pointers": by_pointers,
-         "descriptors": by_descriptors, "made here": by_descriptors_made_here, "a stack": by_blocks_of_a_stack, "copies": by_copies}
+         "descriptors": by_descriptors, "made here": by_descriptors_made_here, "a stack": by_blocks_of_a_stack, "copies": by_copies,
+         "picked": picked_by_threads, "bits": seen_as_bits}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ...ir import Buffer, Op
 from ...ir.extents import is_odd, is_odd_tile, padded_type
-from . import pad_descriptors, pad_views  # noqa: F401
+from . import pad_descriptors, pad_elements, pad_views  # noqa: F401
 from .pad_ends import Padding, end, refusal
 
 _MOST_ROWS = 256    # of a box: CUDA Driver API, cuTensorMapEncodeTiled
@@ -30,6 +30,14 @@ def copied(padding: Padding, op: Op) -> None:
         raise refusal(op, f"with more rows than the {_MOST_ROWS} of a box,",
                       f"copy by blocks of at most {_MOST_ROWS} rows.")
     padding.writer.ops.append(Op(op.name, padding.writer.now(op.args), op.results, op.blocks, op.attrs, op.site))
+
+
+@end("bulk_load", "bulk_store")
+def consecutive(padding: Padding, op: Op) -> None:
+    """Bytes from the first on: a buffer of one dimension has its padding behind them."""
+    if padding.pieces(op, op.buffer) is not None or len(op.buffer.type.shape) > 1:
+        raise refusal(op, "copied as consecutive bytes,", "copy it by a descriptor, or give it one dimension.")
+    padding.again(op)
 
 
 @end("async_load", "buffer_load_to_local")

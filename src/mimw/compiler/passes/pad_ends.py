@@ -108,6 +108,13 @@ class Padding:
             line = line if other == axis else self.writer.emit("expand_dims", (line, other))
         return line if line.type.shape == full else self.writer.emit("broadcast", (line, Tensor(I32, full)))
 
+    def last(self, tile: Value, shape: tuple[int, ...]) -> Value:
+        """A tile of the new program, whose idle elements are copies of the author's last ones along each axis."""
+        for axis, extent in enumerate(shape):
+            if is_odd((extent, )):
+                tile = self.writer.emit("gather", (tile, self.inside(shape, axis), axis))
+        return tile
+
     def both(self, mask: Value | None, shape: tuple[int, ...]) -> Value:
         """A mask of the old program, or none, and the elements of `shape`."""
         within = self.within(shape)
@@ -157,9 +164,9 @@ def hint(padding: Padding, op: Op) -> None:
     padding.again(op, numbers=tuple(number & -number for number in op.numbers))
 
 
-@end("expand_dims", "trans", "join", "split", "unsplat")
+@end("expand_dims", "trans", "join", "split", "unsplat", "release_layout", "assert_same_layout", "dump_layout")
 def in_place(padding: Padding, op: Op) -> None:
-    """Ops that give the axes of a tile other names: an element's place along each axis stays."""
+    """Ops that give the axes of a tile other names, or speak of its layout: an element's place along each axis stays."""
     padding.again(op)
 
 
@@ -193,10 +200,7 @@ def atomic_cas(padding: Padding, op: Op) -> None:
     """Idle elements go where the last ones of the author's go, and put there what is there: they compare with what they write."""
     writer, shape = padding.writer, op.pointer.type.shape
     pointer, compare, value = writer.now((op.pointer, op.compare, op.value))
-    places = writer.emit("ptr_to_int", (pointer, like(pointer.type, I64)))
-    for axis, extent in enumerate(shape):
-        if is_odd((extent, )):
-            places = writer.emit("gather", (places, padding.inside(shape, axis), axis))
+    places = padding.last(writer.emit("ptr_to_int", (pointer, like(pointer.type, I64))), shape)
     pointer = writer.emit("int_to_ptr", (places, pointer.type))
     padding.again(op, pointer=pointer, compare=writer.emit("select", (padding.within(shape), compare, value)))
 

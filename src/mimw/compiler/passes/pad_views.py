@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ...ir import I32, Buffer, Builder, Op, Place, Value
+from ...ir import I32, Buffer, Builder, Op, Place, Scalar, Value
 from . import pad_tensor_memory
 from .pad_buffers import Lies, Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
@@ -133,7 +133,10 @@ def buffer_slice(padding: Padding, op: Op) -> None:
     padding.made_of[op.result] = pieces
     lies, shape = padding.lies.get(op.buffer), op.shape
     if lies is None or len(shape) != 2 or lies.turned:
-        raise refusal(op, "a box of a buffer that only threads know, or that is transposed,", "slice first, and transpose then.")
+        turned = lies is not None and lies.turned
+        raise refusal(op, "a box of a buffer that is transposed," if turned else "a box of a buffer that has padding,",
+                      "slice first, and transpose then." if turned else
+                      "give it a multiple of 8 rows and rows of a multiple of 32 bytes, or take elements by tl.gather.")
     first = lies.first
     for offset, extent, step, apart, whole in zip(op.offsets, shape, pieces.shape, (1, pieces.of_stripe), lies.shape):
         if (extent % step or isinstance(offset, int) and offset % step) and (offset != 0 or extent != whole):
@@ -158,3 +161,24 @@ def buffer_trans(padding: Padding, op: Op) -> None:
     lies = padding.lies.get(op.buffer)
     if lies is not None:
         padding.lies[op.result] = replace(lies, turned=lies.turned != (tuple(op.order) == (1, 0)))
+
+
+@end("buffer_reinterpret")
+def buffer_reinterpret(padding: Padding, op: Op) -> None:
+    """The same extents with other elements of the same width: so are the pieces, or the padded buffer."""
+    had, new = op.buffer.type, op.type
+    if (had.shape, had.count, had.element.bits) != (new.shape, new.count, new.element.bits) or op.attrs.get("layout") is not None:
+        raise refusal(op, "seen with another shape, width of elements or layout,", "give what is seen so a buffer of its own.")
+    pieces, writer = padding.pieces(op, op.buffer), padding.writer
+    padding.made_of[op.result] = pieces
+    if pieces is None:
+        writer.env[op.result] = _retyped(writer, writer.now(op.buffer), new.element)
+        return
+    lies = padding.lies[op.buffer]
+    if lies.turned:
+        raise refusal(op, "that is transposed,", "see it as another type first, and transpose then.")
+    view_of(padding, op.result, replace(lies, array=_retyped(writer, lies.array, new.element)))
+
+
+def _retyped(writer: Builder, buffer: Value, element: Scalar) -> Value:
+    return writer.emit("buffer_reinterpret", (buffer, replace(buffer.type, element=element)), layout=None)
