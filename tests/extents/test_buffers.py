@@ -61,6 +61,23 @@ def test_there_is_a_binary_without_spills(name):
     assert compiled.stack_bytes <= (128 if pointers else 0)
 
 
+@pytest.mark.parametrize("chip", ["sm_100a", "gfx942", "gfx950"])
+@pytest.mark.parametrize("name", ["read and written, both", "boxes of a power of two", "odd boxes", "shared storage, both",
+                                  "by pointers, both", "descriptors, odd rows", "descriptors made here", "copies"])
+def test_other_chips_have_them_too(name, chip):
+    kernel, args, meta, y, want = launched(name)
+    mimw.simulate(kernel, (1, ), *args, target=chip, **meta)
+    np.testing.assert_array_equal(y, want)
+    assert mimw.compile(kernel, (1, ), *args, target=chip, **meta).asm
+
+
+def test_the_data_mover_of_gfx1250_has_no_such_blocks():
+    kernel, args, meta, *_ = launched("descriptors, odd rows")
+    with pytest.raises(KernelError, match="on a chip without TMA") as refused, stopping(("ttgir", )):
+        mimw.compile(kernel, (1, ), *args, target="gfx1250", **meta)
+    assert "odd_buffers.py" in str(refused.value) and "Mend:" in str(refused.value)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", CASES)
 def test_the_gpu_agrees(name):

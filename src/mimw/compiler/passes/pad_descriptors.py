@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...ir import Buffer, Op, Value
 from ...ir.extents import padded
 from .pad_buffers import Lies, pieces_of
-from .pad_ends import Padding, end
+from .pad_ends import Padding, end, refusal
 from .pad_views import view_of
 
 
@@ -39,6 +39,8 @@ def descriptor_store(padding: Padding, op: Op) -> None:
 
 def _staging(padding: Padding, op: Op) -> Lies:
     """A buffer for the block, without the ones in front of its two last extents."""
+    if op.attrs.get("by_pointers") or op.attrs.get("by_mover"):
+        raise refusal(op, f"by {op.descriptor.type} on a chip without TMA,", "copy it by pointers under a mask.")
     block = op.descriptor.type
     shape = block.shape[-2:] if set(block.shape[:-2]) <= {1} else block.shape
     pieces = pieces_of(Buffer(block.element, shape), op)
