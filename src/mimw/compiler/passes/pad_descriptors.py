@@ -44,6 +44,7 @@ def _staging(padding: Padding, op: Op) -> Lies:
     block = op.descriptor.type
     shape = block.shape[-2:] if set(block.shape[:-2]) <= {1} else block.shape
     pieces = pieces_of(Buffer(block.element, shape), op)
-    array = padding.writer.emit("local_alloc", (Buffer(block.element, pieces.shape, pieces.count), None), layout=None)
+    type_ = Buffer(block.element, pieces.shape, pieces.count)
+    array = padding.writer.emit("local_alloc", (type_, None), layout=None, pieces=pieces.count)
     staging = Value(Buffer(block.element, shape))
     return view_of(padding, staging, Lies(pieces, shape, array, 0))

@@ -39,6 +39,8 @@ def local_alloc(padding: Padding, op: Op) -> None:
         new = Buffer(type_.element, pieces.shape, count if place is None else place.count)
     if place is not None:
         attrs["place"] = place
+    if pieces is not None:
+        attrs["pieces"] = pieces.tiles * pieces.count
     array = padding.writer.emit("local_alloc", (new, padding.writer.now(op.reuse)),
                                 results=(Value(new, op.result.name, op.result.number), ), **attrs)
     padding.writer.env[op.result] = array
