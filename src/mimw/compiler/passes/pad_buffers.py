@@ -50,7 +50,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Lies:
-    """How a view lies in pieces.
+    """A view of pieces: where they are, and how the view runs over them.
 
     fields:  pieces    of the tile that it is a part of
              shape     the author's extents, before any turn

@@ -149,7 +149,7 @@ def buffer_slice(padding: Padding, op: Op) -> None:
 
 
 def _steps(writer: Builder, offset: Value | int, step: int, apart: int) -> Value | int:
-    """How many pieces an offset of elements leads on."""
+    """The number of pieces that an offset of elements leads on."""
     if isinstance(offset, int):
         return offset // step * apart
     number = writer.by_constant("sdiv", writer.cast_i32(writer.now(offset)), step)

@@ -19,7 +19,8 @@ define("alias_overlap", "storage:Storage buffers:Buffers*", None, "none", "write
        mentions="storage buffers",
        doc="Which buffers overlay. attrs: tree, (kind, group size, children) with indices into `buffers` as leaves.")
 define("local_alloc", "type:#type reuse:Buffers|Storage?", given(0), "none", "write", ours=True,
-       attrs="layout:const? place:const? plain:#bool? doubled:#bool? pieces:#int?", view_of="reuse", view="placed", allocates="buffer",
+       attrs="layout:const? place:const? plain:#bool? doubled:#bool? pieces:#int?", view_of="reuse", view="placed",
+       allocates="buffer",
        time="work", cost="free",
        doc="A buffer array, uninitialised, in memory of its own or in `reuse`, a storage or another buffer. attrs: "
        "layout (pinned by the author, or None); place (where in the storage), once `place_aliases` has run; plain, if "
