@@ -18,6 +18,9 @@ FORMS = {
     "fp8": dict(bn=160, bk=128, element="fp8"), "tf32": dict(bn=48, bk=32, element="fp32"),
     "64 bytes a row": dict(bn=80, bk=32), "two stripes of K": dict(bn=112, bk=128), "B (K, N)": dict(bn=192, nk=False),
     "B (K, N), stripes of 64 bytes": dict(bn=96, nk=False), "B (K, N), stripes of 32 bytes": dict(bn=80, nk=False),
+    "int8": dict(bn=176, bk=64, element="int8"), "int8, 24 columns": dict(bn=24, bk=32, element="int8"),
+    "odd depth": dict(bn=176, bk=48), "odd depth, fp8": dict(bn=72, bk=96, element="fp8"), "odd depth, int8": dict(
+        bn=208, bk=160, element="int8"), "odd depth, columns of a power of two": dict(bn=64, bk=80),
     "two blocks of rows": dict(bm=128, bn=104), "two warpgroups": dict(bm=128, bn=176, warps=8),
 }
 
@@ -41,7 +44,7 @@ def test_one_instruction_has_the_authors_columns(form):
     assert {shape for shape, _ in found} == {f"m64n{meta['BN']}"} and {registers.count(",") + 1 for _, registers in found} == {
         meta["BN"] // 2}
     blocks = meta["BM"] // 64 // (meta["WARPS"] // 4)
-    depth = {"fp8": 32, "tf32": 8}.get(form, 16)
+    depth = {"fp8": 32, "int8": 32, "fp32": 8}.get(FORMS[form].get("element"), 16)
     assert len(found) == blocks * meta["BK"] // depth
     assert compiled.stack_bytes == 0
     box = (meta["BN"], meta["BK"]) if meta["NK"] else (meta["BK"], meta["BN"])
@@ -120,8 +123,6 @@ def test_a_wait_left_out_is_found():
 REFUSED = {
     "more than 256 columns": (any_columns.accumulated, dict(BN=264), "between 8 and 256"),
     "columns of 4": (any_columns.accumulated, dict(BN=180), "multiple of 8"),
-    "read by threads": (any_columns.read_again, dict(BN=176), "read by threads"),
-    "stored as rows": (any_columns.stored_rows, dict(BN=176), "odd number of rows"),
 }
 
 

@@ -19,7 +19,7 @@ from tests.processes import python
 SEEDS = (1, 2)
 # How many kinds of mistakes the first 150 programs of a family can be given; none where nothing is synchronised.
 MISTAKES = {"boxes": 4, "picks": 2, "tickets": 7, "rates": 20, "exits": 5, "whiles": 6, "overlays": 6, "planes": 5, "bodies": 2,
-            "columns": 1, "weights": 1}
+            "columns": 1, "weights": 1, "odd_buffers": 1}
 
 
 def bad(program, folder, stages=("sim", "check")):

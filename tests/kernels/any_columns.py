@@ -35,7 +35,7 @@ def multiply(a_desc, b_desc, c, steps, BM: tl.constexpr, BN: tl.constexpr, BK: t
                 else:
                     tlx.async_descriptor_load(b_desc, b[i % 2], [i * BK, 0], full[i % 2])
         with tlx.async_task(num_warps=WARPS, num_regs=232):
-            acc = tl.zeros((BM, BN), tl.float32)
+            acc = tl.zeros((BM, BN), tl.int32 if tlx.dtype_of(a_desc) == tl.int8 else tl.float32)
             for i in range(steps):
                 if WAITS:
                     tlx.barrier_wait(full[i % 2], i // 2 & 1)
@@ -46,13 +46,14 @@ def multiply(a_desc, b_desc, c, steps, BM: tl.constexpr, BN: tl.constexpr, BK: t
             tl.store(c + at, acc * tl.where(acc > 0, 1.0, 0.5))
 
 
-TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp8": ml_dtypes.float8_e4m3fn, "fp32": np.float32}
+TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp8": ml_dtypes.float8_e4m3fn, "fp32": np.float32, "int8": np.int8}
 
 
 def launch(bm=64, bn=176, bk=64, element="fp16", nk=True, warps=4, steps=3, shallow=None):
     """(arguments, compile-time values, C, what C becomes)."""
     random, type_ = np.random.default_rng(bn), TYPES[element]
-    a, b = ((random.standard_normal(shape) * 0.3).astype(type_) for shape in ((bm, bk * steps), (bn, bk * steps)))
+    scale = 20 if element == "int8" else 0.3
+    a, b = ((random.standard_normal(shape) * scale).astype(type_) for shape in ((bm, bk * steps), (bn, bk * steps)))
     right = b if nk else np.ascontiguousarray(b.T)
     c = np.zeros((bm, bn), np.float32)
     sums = a.astype(np.float32) @ b.astype(np.float32).T

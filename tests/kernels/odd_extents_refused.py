@@ -28,16 +28,9 @@ def prints(x, N: tl.constexpr):
     tl.device_print("x", tl.load(x + tl.arange(0, N)))
 
 
-@mimw.jit
-def swaps(x, N: tl.constexpr):
-    at = tl.arange(0, N)
-    tl.atomic_cas(x + at, at, at + 1)
-
-
 _X = np.zeros(4096, np.float32)
 REFUSED = {
     "cuts": (cuts, (_X, ), dict(M=8, N=12), "reshape"),
     "turns_over": (turns_over, (_X, ), dict(M=8, N=12), "reshape"),
     "prints": (prints, (_X, ), dict(N=12), "print"),
-    "swaps": (swaps, (_X.astype(np.int32), ), dict(N=12), "atomic_cas"),
 }

@@ -15,12 +15,9 @@ from __future__ import annotations
 from math import prod
 
 from .core import Program
-from .types import Tensor, Type
+from .types import Tensor, Type, padded
 
-
-def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Extents rounded up to powers of two."""
-    return tuple(1 << (extent - 1).bit_length() for extent in shape)
+__all__ = ["idle_share", "is_odd", "is_odd_tile", "odd_tiles", "padded", "padded_type"]
 
 
 def is_odd(shape: tuple[int, ...]) -> bool:

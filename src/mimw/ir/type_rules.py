@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .types import I1, Pointer, Tensor, Type, element_of, like
+from .types import I1, Pointer, Tensor, Type, element_of, like, padded
 
 TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
 
@@ -38,6 +38,12 @@ def bool_like(args, attrs):
 
 def pointee(index: int) -> TypeRule:
     return lambda args, attrs: (like(args[index].type, element_of(args[index].type).pointee), )
+
+
+def loaded(args, attrs):
+    """The tile of a buffer; of one that lies in pieces, the tile of powers of two that holds it."""
+    pieces = attrs.get("pieces")
+    return (Tensor(args[0].type.element, args[0].type.shape if pieces is None else padded(pieces[:2])), )
 
 
 def expanded(args, attrs):

@@ -210,3 +210,8 @@ def element_of(type_: Type) -> Type:
 def like(type_: Type, element: Element) -> Type:
     """`type_` with another element: a tile stays a tile of the same shape."""
     return Tensor(element, type_.shape) if isinstance(type_, Tensor) else element
+
+
+def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Extents rounded up to powers of two (`ir.extents`)."""
+    return tuple(1 << (extent - 1).bit_length() for extent in shape)

@@ -13,7 +13,7 @@ from importlib import import_module
 
 EDGES: dict[str, tuple[float, Callable]] = {}
 FILES = ("numbers", "folds", "functions", "tickets", "boxes", "picks", "rates", "rounds", "overlays", "planes", "locals", "bodies",
-         "extents")
+         "extents", "extents_words")
 
 
 def family(weight: float = 1.0):

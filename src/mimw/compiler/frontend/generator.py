@@ -18,6 +18,7 @@ from types import MethodType
 from ...language.binding import binder
 from ...language.descriptor_methods import descriptor_store
 from ...language.names import no_such_name
+from ...language.odd_tiles import instead
 from ...language.parts import Parts
 from ...language.tle.body.call import InPlace
 from ...language.tle.gpu.warp_specialize import Partitions
@@ -140,6 +141,7 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         """A word that starts partitions describes them; they are recorded here, where its call stands."""
         if fn is device_print and not (args and isinstance(args[0], (str, constexpr))):
             raise self._unsupported(node, "print and tl.device_print take a text before what is printed: print('value', value)")
+        fn, args = instead(fn, args)
         found = super().call_Function(node, fn, args, kws)
         if isinstance(found, InPlace):
             return self._rebind(node, found)

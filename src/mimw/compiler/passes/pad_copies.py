@@ -3,80 +3,27 @@
 Input: an op of the program as the author has it. Output: the op on pieces of the buffer, or on a buffer of padded extents
 (`pad_buffers`). For example:
 
-    %b = local_alloc buffer<fp16[176, 64] x 4>      %b = local_alloc buffer<fp16[8, 64] x 88>
-    %t = buffer_index %b %slot                      %t = buffer_index %b (%slot * 22)               its address is the tile's
+    %b = local_alloc buffer<fp16[176, 64] x 4>      %b = local_alloc buffer<fp16[16, 64] x 44>
+    %t = buffer_index %b %slot                      %t = buffer_index %b (%slot * 11)               its address is the tile's
     async_dot %a (buffer_trans %t) %acc             the same, with the author's types in `exact`
+    %x = local_load (buffer_trans %t)               %x = trans (local_load %t pieces=(176, 64, 11))
 """
 
 from __future__ import annotations
 
-from ...ir import I32, Buffer, Op, Value
+from ...ir import Op
 from ...ir.extents import is_odd, padded_type
-from .pad_buffers import Pieces, padded_buffer
+from . import pad_descriptors, pad_elements, pad_views  # noqa: F401
 from .pad_ends import Padding, end, refusal
 
 _MOST_ROWS = 256    # of a box: CUDA Driver API, cuTensorMapEncodeTiled
 
 
-@end("local_alloc")
-def local_alloc(padding: Padding, op: Op) -> None:
-    pieces = padding.made_of[op.result] = padding.arrays[op.result]
-    if op.type.space != "smem" or op.reuse is not None or op.attrs.get("layout") is not None:
-        raise refusal(op, "in tensor memory, in storage that is shared, or with a layout of the author's,",
-                      "allocate it in shared memory of its own, without a layout.")
-    type_ = (padded_buffer(op.type) if pieces is None else
-             Buffer(op.type.element, pieces.shape, max(1, op.type.count) * pieces.tiles * pieces.count))
-    array = padding.writer.emit("local_alloc", (type_, None), results=(Value(type_, op.result.name, op.result.number), ),
-                                **dict(op.attrs))
-    padding.writer.env[op.result] = array
-    if pieces is not None and _is_single(op.type):
-        padding.writer.env[op.result] = _first(padding, array, None, pieces)
-
-
-@end("local_free")
-def local_free(padding: Padding, op: Op) -> None:
-    padding.again(op)
-
-
-@end("buffer_index")
-def buffer_index(padding: Padding, op: Op) -> None:
-    pieces = padding.made_of[op.result] = padding.made_of[op.buffer]
-    array, index = padding.writer.now((op.buffer, op.index))
-    if _is_single(op.buffer.type) or pieces is not None and not array.type.count:
-        raise refusal(op, "a row of a single buffer,", "index an array of buffers.")
-    if pieces is None:
-        padding.writer.env[op.result] = padding.writer.emit("buffer_index", (array, index))
-    else:
-        padding.writer.env[op.result] = _first(padding, array, index, pieces)
-
-
-@end("buffer_trans")
-def buffer_trans(padding: Padding, op: Op) -> None:
-    padding.made_of[op.result] = padding.made_of[op.buffer]
-    padding.writer.env[op.result] = padding.writer.emit("buffer_trans", (padding.writer.now(op.buffer), op.order))
-
-
-@end("buffer_reinterpret")
-def buffer_reinterpret(padding: Padding, op: Op) -> None:
-    """Another number of outermost extents of 1: the same bytes at the same place."""
-    have, want = op.buffer.type, op.type
-    if have.element != want.element or op.attrs.get("layout") is not None or _without_ones(have.shape) != _without_ones(want.shape):
-        raise refusal(op, "seen as another type or with other extents,", "add or leave out outermost extents of 1 only.")
-    pieces = padding.made_of[op.result] = padding.made_of[op.buffer]
-    if pieces is None:
-        padding.again(op, type=padded_buffer(want))
-    else:
-        padding.writer.env[op.result] = padding.writer.now(op.buffer)
-
-
-def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    first = next((at for at, extent in enumerate(shape[:-2]) if extent != 1), max(0, len(shape) - 2))
-    return shape[first:]
-
-
-@end("tma_load", "tma_store")
+@end("tma_load", "tma_load_multicast", "tma_fetch", "tma_store")
 def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""
+    if padding.pieces(op, op.buffer) is None or padding.in_pieces(op.buffer) and not is_odd(op.descriptor.type.shape):
+        raise refusal(op, "whose pieces lie apart,", "give it a buffer of its own.")
     if op.descriptor.type.shape != op.buffer.type.shape:
         raise refusal(op, f"whose block {[*op.descriptor.type.shape]} is no whole buffer,")
     if op.buffer.type.shape[0] > _MOST_ROWS:
@@ -85,33 +32,58 @@ def copied(padding: Padding, op: Op) -> None:
     padding.writer.ops.append(Op(op.name, padding.writer.now(op.args), op.results, op.blocks, op.attrs, op.site))
 
 
+@end("bulk_load", "bulk_store")
+def consecutive(padding: Padding, op: Op) -> None:
+    """Bytes from the first on: a buffer of one dimension has its padding behind them."""
+    if padding.pieces(op, op.buffer) is not None or len(op.buffer.type.shape) > 1:
+        raise refusal(op, "copied as consecutive bytes,", "copy it by a descriptor, or give it one dimension.")
+    padding.again(op)
+
+
 @end("async_load", "buffer_load_to_local")
 def copied_by_threads(padding: Padding, op: Op) -> None:
     """A copy by pointers into a buffer with padding: what is idle is masked off, and the padding becomes zeros."""
-    if padding.made_of[op.buffer] is not None:
+    if padding.pieces(op, op.buffer) is not None:
+        _into_pieces(padding, op)
+    else:
+        padding.again(op, mask=padding.both(op.mask, op.pointer.type.shape))
+
+
+def _into_pieces(padding: Padding, op: Op) -> None:
+    """The copy by a load and a store: its group's wait finds it done."""
+    if op.name != "async_load":
         raise refusal(op, "copied by pointers into a buffer that TMA or the tensor cores know,", "copy it by a descriptor.")
-    padding.again(op, mask=padding.both(op.mask, op.pointer.type.shape))
+    lies = padding.lies[op.buffer]
+    tiles = *padding.writer.now((op.pointer, op.other)), padding.both(op.mask, op.pointer.type.shape)
+    pointer, other, mask = (lies.straightened(padding.writer, tile) for tile in tiles)
+    made = op.with_operands(pointer=pointer, buffer=lies.straight, mask=mask, other=other)
+    padding.writer.ops.append(made.with_attrs(pieces=lies.cut))
 
 
 @end("local_store")
 def local_store(padding: Padding, op: Op) -> None:
-    """A store by threads. Into pieces it goes stripe by stripe; idle elements go into padding, or nowhere."""
-    pieces = padding.made_of[op.buffer]
-    if pieces is None:
+    """A store by threads. Into pieces it goes part by part; idle elements go into padding, or nowhere."""
+    if padding.pieces(op, op.buffer) is None:
         padding.again(op)
-    elif op.mask is not None or is_odd(op.buffer.type.shape[:1]):
-        raise refusal(op, "stored by threads under a mask, or with an odd number of rows,",
-                      "store through a buffer whose first extent is a power of two, and without a mask.")
+    elif op.mask is not None:
+        raise refusal(op, "stored by threads under a mask,", "store the whole tile, with what was there where the mask is false.")
     else:
-        padding.writer.ops.append(Op(op.name, padding.writer.now(op.args), (), (), {**op.attrs, "pieces": pieces.count}, op.site))
+        lies = padding.lies[op.buffer]
+        value = lies.straightened(padding.writer, padding.writer.now(op.value))
+        padding.writer.emit("local_store", (lies.straight, value), **op.attrs, pieces=lies.cut)
 
 
 @end("local_load")
 def local_load(padding: Padding, op: Op) -> None:
-    if padding.made_of[op.buffer] is not None:
-        raise refusal(op, "read by threads from a buffer that TMA or the tensor cores know,",
-                      "read it by the tensor cores, or copy it to a buffer of its own.")
-    padding.again(op)
+    """A read by threads: of pieces part by part. Of one under a mask all is read, and a `select` drops what is too much."""
+    if padding.pieces(op, op.buffer) is None:
+        padding.again(op)
+        return
+    if op.attrs.get("layout") is not None:
+        raise refusal(op, "read in a layout of the author's,", "read it without a layout.")
+    lies, writer = padding.lies[op.buffer], padding.writer
+    tile = writer.emit("local_load", (lies.straight, writer.now(op.token)), label=op.result.name, layout=None, pieces=lies.cut)
+    writer.env[op.result] = lies.straightened(writer, tile)
 
 
 @end("async_dot")
@@ -128,20 +100,7 @@ def async_dot(padding: Padding, op: Op) -> None:
 
 @end("async_dot_wait")
 def async_dot_wait(padding: Padding, op: Op) -> None:
-    padding.again(op.with_attrs(exact=op.result.type))
-
-
-def _is_single(type_: Buffer) -> bool:
-    """True of one tile, and not an array of them."""
-    return not type_.count and len(type_.shape) < 3
-
-
-def _first(padding: Padding, array: Value, index: Value | int | None, pieces: Pieces) -> Value:
-    """The first piece of buffer number `index` of an array."""
-    writer = padding.writer
-    if isinstance(index, Value):
-        index = writer.by_constant("mul", writer.cast_i32(index), pieces.count)
-    else:
-        index = writer.constant((index or 0) * pieces.count, I32)
-    return writer.emit("buffer_index", (array, index), pieces=pieces.count)
-
+    """The wait, and a barrier behind it where the task itself overwrites what its products read: Triton, which puts one in for its
+    own products, does not see what assembly reads."""
+    meets = {"meets": True} if op in padding.reusing else {}
+    padding.again(op.with_attrs(exact=op.result.type, **meets))

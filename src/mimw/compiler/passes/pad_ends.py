@@ -18,10 +18,10 @@ from dataclasses import replace
 from math import isinf, isnan
 
 from ...errors import KernelError
-from ...ir import I1, I32, Block, Builder, Op, Tensor, Value
+from ...ir import I1, I32, I64, Block, Builder, Op, Tensor, Value
 from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
-from .pad_buffers import Pieces
+from .pad_buffers import Lies, Pieces
 
 End = Callable[["Padding", Op], None]
 
@@ -61,13 +61,27 @@ class Padding:
              flattened  of a flat tile that only reductions may take, the reshape that makes it
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
+             lies       how each view of pieces lies there (`pad_views`)
              written    the buffers into which threads write
+             reusing    the waits for products whose operands the task overwrites itself
     """
 
-    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset()):
-        self.writer, self.arrays, self.written = writer, arrays, written
+    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset(),
+                 reusing: frozenset[Op] = frozenset()):
+        self.writer, self.arrays, self.written, self.reusing = writer, arrays, written, reusing
         self.made_of: dict[Value, Pieces | None] = {}
+        self.lies: dict[Value, Lies] = {}
         self.flattened: dict[Value, Op] = {}
+
+    def pieces(self, op: Op, buffer: Value) -> Pieces | None:
+        """The pieces of a buffer; None if it is padded. KernelError, about `op`, for one that a loop or a branch hands on."""
+        if buffer not in self.made_of:
+            raise refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
+        return self.made_of[buffer]
+
+    def in_pieces(self, value: Value) -> bool:
+        """True of a view of pieces that is no buffer of its own in the new program."""
+        return value in self.lies and not self.lies[value].is_whole
 
     # ---- which elements are the author's ------------------------------------------------------------------------------
 
@@ -84,6 +98,22 @@ class Padding:
             known = known if known.type.shape == full else self.writer.emit("broadcast", (known, Tensor(I1, full)))
             found = known if found is None else self.writer.emit("and", (found, known))
         return found
+
+    def inside(self, shape: tuple[int, ...], axis: int) -> Value:
+        """An i32 tile of the padded shape: the number of each element along an axis, of idle ones that of the author's last one."""
+        full = padded(shape)
+        line = self.writer.emit("make_range", (Tensor(I32, (full[axis], )), 0, full[axis]))
+        line = self.writer.by_constant("minsi", line, shape[axis] - 1)
+        for other in range(len(full)):
+            line = line if other == axis else self.writer.emit("expand_dims", (line, other))
+        return line if line.type.shape == full else self.writer.emit("broadcast", (line, Tensor(I32, full)))
+
+    def last(self, tile: Value, shape: tuple[int, ...]) -> Value:
+        """A tile of the new program, whose idle elements are copies of the author's last ones along each axis."""
+        for axis, extent in enumerate(shape):
+            if is_odd((extent, )):
+                tile = self.writer.emit("gather", (tile, self.inside(shape, axis), axis))
+        return tile
 
     def both(self, mask: Value | None, shape: tuple[int, ...]) -> Value:
         """A mask of the old program, or none, and the elements of `shape`."""
@@ -134,9 +164,9 @@ def hint(padding: Padding, op: Op) -> None:
     padding.again(op, numbers=tuple(number & -number for number in op.numbers))
 
 
-@end("expand_dims", "trans", "join", "split", "unsplat")
+@end("expand_dims", "trans", "join", "split", "unsplat", "release_layout", "assert_same_layout", "dump_layout")
 def in_place(padding: Padding, op: Op) -> None:
-    """Ops that give the axes of a tile other names: an element's place along each axis stays."""
+    """Ops that give the axes of a tile other names, or speak of its layout: an element's place along each axis stays."""
     padding.again(op)
 
 
@@ -160,7 +190,19 @@ def reshape(padding: Padding, op: Op) -> None:
 
 @end("gather")
 def gather(padding: Padding, op: Op) -> None:
-    padding.again(op, indices=padding.chosen(op.indices, 0))
+    """Idle indices point to the first element: any other could lie outside."""
+    odd = is_odd(op.indices.type.shape)
+    padding.again(op, indices=padding.chosen(op.indices, 0) if odd else padding.writer.now(op.indices))
+
+
+@end("atomic_cas")
+def atomic_cas(padding: Padding, op: Op) -> None:
+    """Idle elements go where the last ones of the author's go, and put there what is there: they compare with what they write."""
+    writer, shape = padding.writer, op.pointer.type.shape
+    pointer, compare, value = writer.now((op.pointer, op.compare, op.value))
+    places = padding.last(writer.emit("ptr_to_int", (pointer, like(pointer.type, I64))), shape)
+    pointer = writer.emit("int_to_ptr", (places, pointer.type))
+    padding.again(op, pointer=pointer, compare=writer.emit("select", (padding.within(shape), compare, value)))
 
 
 @end("histogram")

@@ -23,7 +23,7 @@ from typing import Any
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
 from . import pad_copies  # noqa: F401
-from .pad_buffers import is_odd_buffer, odd_arrays, written_by_threads
+from .pad_buffers import is_odd_buffer, odd_arrays, reused_operands, written_by_threads
 from .pad_ends import ENDS, Padding, odd_inside, refusal
 
 
@@ -40,7 +40,7 @@ class _Padder:
 
     def __init__(self, program: Program):
         self.writer = Builder()
-        self.padding = Padding(self.writer, odd_arrays(program), written_by_threads(program))
+        self.padding = Padding(self.writer, odd_arrays(program), written_by_threads(program), reused_operands(program))
 
     def block(self, block: Block) -> Block:
         args = tuple(map(self.defined, block.args))
@@ -58,7 +58,7 @@ class _Padder:
 
     def rewrite(self, op: Op) -> None:
         self.writer.site = op.site
-        if not any(is_odd_tile(value.type) or is_odd_buffer(value.type) for value in (*op.operands, *op.results)):
+        if not any(self.is_odd(value) for value in (*op.operands, *op.results)):
             self.as_it_is(op)
         elif (flat := self.flattened(op)) and "combines" not in op.row.traits:
             raise odd_inside(flat)
@@ -70,6 +70,10 @@ class _Padder:
             self.as_it_is(op)
         else:
             raise refusal(op)
+
+    def is_odd(self, value: Value) -> bool:
+        """True of a tile or a buffer with odd extents, and of a buffer that consists of pieces all the same."""
+        return is_odd_tile(value.type) or is_odd_buffer(value.type) or value in self.padding.arrays or self.padding.in_pieces(value)
 
     def flattened(self, op: Op) -> Op | None:
         """The reshape, if there is one among what makes the operands, of which only reductions can take the result."""

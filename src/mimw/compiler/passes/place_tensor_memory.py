@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from ...errors import OutOfTensorMemory
 from ...ir import Block, Op, Place, Program, Storage, Value
+from ...ir.extents import padded
 from ...ir.tensor_memory import COLUMNS, SMALLEST, columns_of, lying
 from ...target import Target
 
@@ -69,7 +70,8 @@ def _pieces(program: Program) -> list[Piece]:
             if "bytes" in op.attrs:
                 found.append(Piece(op, op.attrs["bytes"], op.attrs["alignment"]))
         elif "place" not in op.attrs:
-            one = columns_of(lying(op.result.type, program.in_pairs, "doubled" in op.attrs))
+            held = replace(op.result.type, shape=padded(op.result.type.shape))
+            one = columns_of(lying(held, program.in_pairs, "doubled" in op.attrs))
             found.append(Piece(op, one * max(1, op.result.type.count), boundary(one)))
     return found
 

@@ -67,7 +67,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         if (refusal := unkept(error)) is None:
             raise
         raise refusal from error
-    except CompilationError as error:
+    except (CompilationError, ValueError) as error:      # a ValueError is about the block of a descriptor's type
         if refuses_extents(origin(error)) and not src.has_program():
             src.is_ours()
             return compile_source(src, target, options, **keywords)

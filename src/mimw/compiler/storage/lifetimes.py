@@ -90,6 +90,9 @@ def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
     count = max(1, getattr(type_, "count", 1))
     tile = {"barriers": lambda: BARRIER_BYTES, "storage": lambda: op.attrs["bytes"],
             "buffer": lambda: stored_bytes(op)}[kind]()
+    pieces = op.attrs.get("pieces", 1)      # that are one buffer of the author's
+    if count % pieces == 0:
+        count, tile = count // pieces, tile * pieces
     touching, handed_on = memory_uses(uses, root)
     pinned = kind == "barriers" or handed_on or uses.task(op) is not None or any(
         _goes_on(use) or uses.task(use) is not None for use in touching)

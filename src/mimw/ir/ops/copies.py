@@ -10,10 +10,10 @@ from ..types import TOKEN
 from .table import define
 
 define("async_load", "pointer:ptr[] buffer:Buffer mask:i1[]? other:num[]? cache_policy:const? is_volatile:const",
-       scalar(TOKEN), "memory", "read write async", ours=True, attrs="of_copy:#bool?",
+       scalar(TOKEN), "memory", "read write async", ours=True, attrs="of_copy:#bool? pieces:#shape?",
        touches="pointer=read buffer=write", copy="in", traits="whole", time="copy", lies="buffer=tile",
        doc="cp.async: pointers' elements into the buffer, or `other` (None: 0); done when its group has been waited "
-       "for.")
+       "for. attrs: pieces, of a tile that goes into several buffers (see local_store).")
 define("buffer_load_to_local",
        "pointer:ptr[] buffer:Buffer mask:i1[]? other:num[]? base:ptr at:int[] cache:#str is_volatile:#bool", scalar(TOKEN),
        "memory", "read write async", ours=True, touches="pointer=read buffer=write", copy="in", traits="whole", time="copy",

@@ -29,6 +29,6 @@ define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_P
        "its registers and is not added; exact, the author's types of a, b and the result, if an extent is no power of two "
        "(`passes.pad_tiles`); written, if threads write a or b at all.")
 define("async_dot_wait", "pending:#int value:num[]", as_operand(1), "mma_wait", "sync wait", ours=True, time="wait",
-       needs="wgmma", cost="sync", becomes="nothing: the product is done", attrs="exact:const?",
+       needs="wgmma", cost="sync", becomes="nothing: the product is done", attrs="exact:const? meets:#bool?",
        doc="Until at most `pending` newest wgmma groups of this task are unfinished. attrs: exact, the author's type of "
-       "the value, if an extent is no power of two.")
+       "the value, if an extent is no power of two; meets, if all threads then meet, before the task overwrites an operand.")

@@ -20,10 +20,12 @@ define("tmem_store", "buffer:Buffer value:num[]", None, "tensor_memory", "write"
        lies="buffer=columns",
        doc="Registers into a buffer of tensor memory, complete.")
 define("tcgen05_mma", "a:Buffer b:Buffer acc:Buffer use_acc:i1|#bool predicate:i1?", None, "none", "read write async", ours=True,
-       attrs="waits:#bool?", touches="a=async-read b=async-read acc=async-write", traits="dot", time="dot", needs="tensor_memory",
+       attrs="waits:#bool? exact:const? fences:#bool?", touches="a=async-read b=async-read acc=async-write", traits="dot",
+       time="dot", needs="tensor_memory",
        word="async_dot", cost="sync", lies="a=left b=right acc=columns",
        doc="a (shared or tensor memory) x b (shared memory), added to acc (tensor memory), or in its place where `use_acc` is "
-       "false. In the order of issue with all tcgen05 ops of the task. attrs: waits, if the task goes on when it is done.")
+       "false. In the order of issue with all tcgen05 ops of the task. attrs: waits, if the task goes on when it is done; exact, "
+       "the author's types of a, b and acc, if an extent is no power of two; fences, if threads write a or b at all.")
 define("tcgen05_commit", "barrier:Barrier predicate:i1?", None, "none", "async", ours=True, barrier="commit",
        time="work", needs="tensor_memory", cost="sync", attrs="of_dot:#bool?",
        doc="One arrival, when all tcgen05 ops that the task issued before are done; releases these, and nothing else of the task. "

@@ -64,6 +64,10 @@ def one_buffer(name: str, parameter: str, buffer: Any) -> buffered_tensor:
     if buffer.num:
         refuse(KernelError, f"{name}: `{parameter}` must be one buffer, but it is an array of {buffer.num}",
                             mend=f"index it: `{parameter}[{'0' if buffer.num == 1 else 'i'}]`")
+    stored = getattr(buffer.type, "stored", buffer.shape)
+    if buffer.shape and tuple(stored) != tuple(buffer.shape):
+        refuse(KernelError, f"{name}: `{parameter}` is {buffer} of tle.gpu.alloc, in memory of the extents {list(stored)}",
+               mend="use tle.gpu.local_ptr, or allocate it by tlx.local_alloc")
     return buffer
 
 

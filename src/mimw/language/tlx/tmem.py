@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ...ir.tensor_memory import ROWS, is_packed, is_repeated
+from ...ir.tensor_memory import LANES, ROWS, is_packed, is_repeated
 from ..core import word
 from ..refuse import refuse
 from .arguments import is_int, needs_tensor_memory, one_buffer
@@ -38,8 +38,9 @@ def check_allocation(shape: tuple[int, ...], dtype: tl.dtype, semantic) -> None:
     if rows not in allowed:
         what = "a table of scales (8-bit integers)" if scales else "a buffer in tensor memory"
         refuse(ValueError, f"local_alloc: {what} has {', '.join(map(str, allowed[:-1]))} or {allowed[-1]} rows, got {rows}")
-    if columns & (columns - 1):
-        refuse(ValueError, f"local_alloc: a buffer in tensor memory has a power of two of columns, got {columns}",
+    if columns & (columns - 1) and rows != LANES:
+        what = "a table of scales" if scales else f"a buffer of {rows} rows"
+        refuse(ValueError, f"local_alloc: {what} in tensor memory has a power of two of columns, got {columns}",
                mend="allocate the next power of two, and take a subslice of it")
 
 

@@ -7,10 +7,12 @@ Input: an op. Output: the layout of its tiles, mostly the default of their shape
 
 from __future__ import annotations
 
-from ....ir.core import Op
-from ....ir.layouts import Blocked
+from ....ir.core import Op, Value
+from ....ir.layouts import Blocked, Linear
 from ....ir.linear import linear_of
+from ....ir.pieces import cut_of
 from ..explain import at
+from ..pieces import is_cut_for_free, layout_for
 from ..pinned import resolved
 from ..tiles import Choice, Strength, Tiles
 from .neighbours import in_pieces
@@ -25,7 +27,8 @@ def memory(op: Op, tiles: Tiles) -> None:
     `inferred` Triton derives the layout of the result, which lowering converts; `once` wants the default of a flat tile, in
     which thread t holds element t of every round, or a copy of an earlier one's."""
     for index, value in tiles.operands(op):
-        tiles.want(op, index, tiles.default(value.type.shape).layout)
+        layout = _cuttable(op, value, tiles) if op.attrs.get("pieces") else tiles.default(value.type.shape).layout
+        tiles.want(op, index, layout)
     for result in tiles.results(op):
         tiles.give(result, tiles.default(result.type.shape))
 
@@ -44,8 +47,10 @@ def free(op: Op, tiles: Tiles) -> None:
 
 @rule("stored")
 def stored(op: Op, tiles: Tiles) -> None:
-    """`local_store`: any layout will do. A masked store has value and mask in the layout in which Triton's passes would store the
-    tile, else in the stronger one of the two layouts, as long as its map is known."""
+    """`local_store`: any layout will do, into pieces one that can be cut. A masked store has value and mask in the layout in which
+    Triton's passes would store the tile, else in the stronger one of the two layouts, as long as its map is known."""
+    if op.attrs.get("pieces") and not is_cut_for_free(cut_of(op, op.value.type.shape), tiles[op.value].layout):
+        tiles.want_named(op, "value", _cuttable(op, op.value, tiles))
     if op.mask is None:
         return
     chosen = tiles.stored.get(op) or tiles.strongest([op.value, op.mask]).layout
@@ -79,11 +84,19 @@ def _promised(op: Op) -> int:
 
 @rule("vectors")
 def vectors(op: Op, tiles: Tiles) -> None:
-    """`local_load`: as `free`, but rows of shared memory are read in wide pieces."""
-    if op.attrs.get("layout") is None:
+    """`local_load`: as `free`, but rows of shared memory are read in wide pieces, and a tile of several buffers in its parts."""
+    if op.attrs.get("pieces"):
+        layout = _cuttable(op, op.result, tiles)
+        tiles.give(op.result, Choice(layout, Strength.DEFAULT, op, f"{at(op.site)} local_load reads it in parts"))
+    elif op.attrs.get("layout") is None:
         tiles.give(op.result, _wide(op, tiles))
     else:
         free(op, tiles)
+
+
+def _cuttable(op: Op, value: Value, tiles: Tiles) -> Linear:
+    """A layout in which each part of a tile that lies in pieces has registers of its own."""
+    return layout_for(cut_of(op, value.type.shape), op.buffer.type.element.bytes, tiles.num_warps, tiles.warp_size)
 
 
 def _wide(op: Op, tiles: Tiles) -> Choice:

@@ -19,11 +19,15 @@ from ....ir.types import I32
 from ..asm import own_address, ptx, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
 from ..predicates import predicate
+from .any_columns import exact
 from .descriptors import memory_type
 
 
 @emits("tcgen05_mma")
 def tcgen05_mma(emitter: Emitter, op: Op):
+    if op.attrs.get("exact"):
+        exact(emitter, op)
+        return
     a = left(emitter, op, op.b.type.element if op.acc.type.element == I32 else op.a.type.element)
     emitter.builder.create_tcgen05_mma(a, emitter.of(op.b), emitter.of(op.acc), *control(emitter, op), False, False)
 

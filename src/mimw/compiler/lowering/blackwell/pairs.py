@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....ir import Op
+from ....ir import Op, Value
 from ....ir.types import I32
 from ..asm import own_address, ptx, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
@@ -39,18 +39,23 @@ def tcgen05_mma_pair(emitter: Emitter, op: Op):
     multiply(emitter, op, Inputs(), kind(a), instructions)
 
 
-def multiply(emitter: Emitter, op: Op, inputs: Inputs, kind: str, instructions: Callable[[bool, bool, int], list[str]]) -> None:
+def multiply(emitter: Emitter, op: Op, inputs: Inputs, kind: str, instructions: Callable[[bool, bool, int], list[str]],
+             group: int = 2, shapes: tuple[tuple[int, int], tuple[int, int]] | None = None) -> None:
     """A product, one instruction for 32 bytes of K.
 
     args:      inputs        operands of the assembly that `instructions` names
                instructions  of each step along K what stands between the descriptors of shared memory and the predicate: the
                              descriptor of the instruction, and scales. Given whether A and B are contiguous along K, and how
                              many steps there are
+               group         how many CTAs work on it
+               shapes        extents of A and B, if they are others than those of their buffers
     """
-    thread, on = inputs.add(thread_in_task(emitter)), inputs.add(zero_or_one(emitter, emitter.of(op.predicate)))
+    thread = inputs.add(thread_in_task(emitter))
+    on = "1" if op.predicate is None else inputs.add(zero_or_one(emitter, emitter.of(op.predicate)))
     acc, b = inputs.add(emitter.of(op.acc)), inputs.add(emitter.of(op.b))
-    right = _operand(emitter, op.b, 0)
-    a, left = inputs.add(emitter.of(op.a)), None if op.a.type.space == "tmem" else _operand(emitter, op.a, 1)
+    left_shape, right_shape = shapes or (op.a.type.shape, op.b.type.shape)
+    right = _operand(emitter, op.b, right_shape, 0)
+    a, left = inputs.add(emitter.of(op.a)), None if op.a.type.space == "tmem" else _operand(emitter, op.a, left_shape, 1)
     adds = op.use_acc
     if not isinstance(adds, bool):
         adds = inputs.add(zero_or_one(emitter, emitter.of(adds)))
@@ -68,7 +73,7 @@ def multiply(emitter: Emitter, op: Op, inputs: Inputs, kind: str, instructions: 
             lines.append(f"setp.ne.s32 adds, {int(adds) if isinstance(adds, bool) else adds}, 0;")
         elif step == 1:
             lines.append("setp.eq.s32 adds, 0, 0;")
-        lines.append(f"@leader tcgen05.mma.cta_group::2.kind::{kind} [{acc}], "
+        lines.append(f"@leader tcgen05.mma.cta_group::{group}.kind::{kind} [{acc}], "
                      f"{'[low]' if left is None else 'left'}, right, {told}, adds;")
     by_one(emitter, op, lines, inputs)
 
@@ -87,9 +92,9 @@ def elect(thread: str, on: str) -> list[str]:
             "elect.sync lane|leader, 0xffffffff;"]
 
 
-def _operand(emitter: Emitter, value, k_axis: int) -> Operand:
+def _operand(emitter: Emitter, value: Value, shape: tuple[int, int], k_axis: int) -> Operand:
     placed = emitter.placed[value]
-    return operand(placed.layout, value.type.shape, placed.allocated[-2:], value.type.element, k_axis)
+    return operand(placed.layout, shape, placed.allocated[-2:], value.type.element, k_axis)
 
 
 def _descriptor(name: str, address: str, high: int, step: int) -> list[str]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from ....errors import KernelError
 from ....ir import Buffer, Op, Tensor, Value
-from ....ir.extents import is_odd, padded
+from ....ir.extents import padded
 from ....ir.layouts import NvmmaShared
 from ..asm import sync, thread_in_task
 from ..emitter import Emitter
@@ -110,6 +110,8 @@ def wait(emitter: Emitter, op: Op):
     constraints = [f"={register}"] * width + [str(number) for number in range(width)] + ["~{memory}"]
     made = emitter.builder.create_threadwise_inline_asm(f"wgmma.wait_group.sync.aligned {op.pending};", ",".join(constraints),
                                                         [emitter.operand(op, "value")], [emitter.mlir_type(op.result)], False)
+    if op.attrs.get("meets"):
+        sync(emitter)
     return made.get_result(0)
 
 
@@ -119,7 +121,7 @@ def _registers(emitter: Emitter, value: Value) -> int:
 
 def _operand(emitter: Emitter, op: Op, buffer: Value, type_: Buffer, index: int) -> Operand:
     placed = emitter.placed[buffer]
-    around = type_ if is_odd(type_.shape) else Buffer(type_.element, placed.allocated)    # of a slice, the tile that it is cut from
+    around = Buffer(type_.element, placed.allocated)    # of a slice, the tile that it is cut from
     return operand_of(type_, around, placed.layout, index, op)
 
 

@@ -1,6 +1,6 @@
 """TMA copies that Triton has no op for, as PTX: one instruction for each box of a descriptor's block (`boxes`).
 
-Input: a `tma_load` or `tma_store` of a block whose extents are no powers of two, a load into several CTAs of the cluster, or a
+Input: a `tma_load`, `tma_fetch` or `tma_store` of a block whose extents are no powers of two, a load into several CTAs, or a
 reduction with an eviction policy. Output: assembly:
 
     tma_load %map (%row, %column) %full %tile  @on cp.async.bulk.tensor.2d...mbarrier::complete_tx::bytes [to], [map, {c1, c0}], ..;
@@ -12,20 +12,19 @@ cuTensorMapEncodeTiled), powers of two or not. What lies outside of the tensor c
 
 from __future__ import annotations
 
-from ....ir import Op
-from ....ir.extents import is_odd
+from ....ir import Op, Value
 from ..asm import own_address, ptx, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter
 from .boxes import boxes, coordinates
 from .descriptor_address import HINTED, Inputs, eviction, point_at
 
 
-def load(emitter: Emitter, op: Op) -> None:
+def load(emitter: Emitter, op: Op, barrier, predicate: Value | None = None) -> None:
     """Load into this CTA."""
-    load_boxes(emitter, op, own_address(emitter, emitter.of(op.buffer)), own_address(emitter, emitter.of(op.barrier)))
+    load_boxes(emitter, op, own_address(emitter, emitter.of(op.buffer)), own_address(emitter, barrier), predicate)
 
 
-def load_boxes(emitter: Emitter, op: Op, buffer, barrier, mask=None) -> None:
+def load_boxes(emitter: Emitter, op: Op, buffer, barrier, predicate: Value | None, mask=None) -> None:
     """Load by the task's first thread to an address, completing on a barrier; with the `mask` of several CTAs at that place in each
     of them. The sync keeps the copy behind the task's earlier accesses of the buffer."""
     inputs = Inputs()
@@ -33,8 +32,8 @@ def load_boxes(emitter: Emitter, op: Op, buffer, barrier, mask=None) -> None:
     targets = [] if mask is None else [".reg .b16 mask;", f"cvt.u16.u32 mask, {inputs.add(mask)};"]
     offsets = [inputs.add(offset) for offset in emitter.of(op.offsets)]
     prepared = point_at(emitter, op.descriptor, "map", inputs)
-    if op.predicate is not None:
-        prepared.append(f"setp.ne.and.s32 on, {inputs.add(zero_or_one(emitter, emitter.of(op.predicate)))}, 0, on;")
+    if predicate is not None:
+        prepared.append(f"setp.ne.and.s32 on, {inputs.add(zero_or_one(emitter, emitter.of(predicate)))}, 0, on;")
     copy = (f"@on cp.async.bulk.tensor.{len(offsets)}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
             f"{'.multicast::cluster' if targets else ''}{'.L2::cache_hint' if _is_hinted(op) else ''} [to], [map, {_corner(op)}], "
             f"[{full}]{', mask' if targets else ''}{', hint' if _is_hinted(op) else ''};")
@@ -66,9 +65,9 @@ def _corner(op: Op) -> str:
 
 
 def _copies(emitter: Emitter, op: Op, register: str, address: str, offsets: list[str], copy: str) -> list[str]:
-    """The eviction policy, if there is one, and the copies of all boxes. A block with odd extents is a whole buffer."""
+    """The eviction policy, if there is one, and the copies of all boxes."""
     type_, layout = op.descriptor.type, emitter.layouts.descriptors[op.descriptor]
-    allocated = type_.shape if is_odd(type_.shape) else emitter.placed[op.buffer].allocated
+    allocated = emitter.placed[op.buffer].allocated
     hint = [f"createpolicy.fractional.L2::{eviction(op.cache_policy)}.b64 hint, 1.0;"] if _is_hinted(op) else []
     return hint + [line for place, first in boxes(type_, layout, allocated)
                    for line in (f"add.u32 {register}, {address}, {place};", *coordinates(layout, offsets, first), copy)]

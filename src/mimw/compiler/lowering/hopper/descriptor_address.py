@@ -45,7 +45,7 @@ def _named_in_memory(program: Program) -> frozenset[Value]:
 
 def _is_odd_copy(op: Op) -> bool:
     """True of a copy of blocks with extents that are no powers of two, for which Triton has no op."""
-    return op.name in ("tma_load", "tma_store") and is_odd(op.descriptor.type.shape)
+    return op.name in ("tma_load", "tma_fetch", "tma_store") and is_odd(op.descriptor.type.shape)
 
 
 def is_hinted_reduction(op: Op) -> bool:

@@ -16,7 +16,7 @@ from .box_copies import load_boxes
 @emits("tma_load_multicast")
 def tma_load_multicast(emitter: Emitter, op: Op):
     """The copy takes the same offset in each CTA, so addresses are not mapped to this one's."""
-    load_boxes(emitter, op, emitter.of(op.buffer), emitter.of(op.barrier), mask_of(emitter, op.targets))
+    load_boxes(emitter, op, emitter.of(op.buffer), emitter.of(op.barrier), op.predicate, mask_of(emitter, op.targets))
 
 
 def mask_of(emitter: Emitter, targets):

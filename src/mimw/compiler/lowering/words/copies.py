@@ -16,7 +16,7 @@ from ..emitter import Emitter, emits
 from ..hopper import box_copies
 from ..hopper.descriptor_address import is_hinted_reduction
 from ..predicates import predicate
-from . import fetches
+from . import fetches, pieces
 
 _REDUCE = {"add": "ADD", "min": "MIN", "max": "MAX", "and": "AND", "or": "OR", "xor": "XOR"}
 
@@ -31,7 +31,7 @@ def async_load(emitter: Emitter, op: Op):
     """Copy by cp.async, which fills unread elements with zeros and moves 4 bytes at least, or by AMD's loads into LDS; all other
     copies go through registers."""
     fills = emitter.target.has("zero_fill")
-    if op in emitter.by_registers or op.other is not None and fills:
+    if op in emitter.by_registers or op.other is not None and fills or op.attrs.get("pieces"):
         _by_registers(emitter, op)
     else:
         through_pointers(emitter, op, _policy(emitter, op.cache_policy))
@@ -60,7 +60,10 @@ def _by_registers(emitter: Emitter, op: Op) -> None:
     else:
         tile = emitter.builder.create_masked_load(address, emitter.operand(op, "mask"), other_of(emitter, op), hint,
                                                   bool(op.is_volatile))
-    emitter.builder.create_local_store(emitter.of(op.buffer), tile)
+    if op.attrs.get("pieces"):
+        pieces.put(emitter, op, tile, op.pointer.type.shape, emitter.wanted(op, "pointer"))
+    else:
+        emitter.builder.create_local_store(emitter.of(op.buffer), tile)
 
 
 def _zeros(emitter: Emitter, op: Op):
@@ -86,7 +89,7 @@ def async_wait(emitter: Emitter, op: Op):
 def tma_load(emitter: Emitter, op: Op):
     """Triton's op takes a buffer of lower rank than the block, which has ones before its extents, as it is; so does a store."""
     if is_odd(op.descriptor.type.shape):
-        box_copies.load(emitter, op)
+        box_copies.load(emitter, op, emitter.of(op.barrier), op.predicate)
         return
     policy = (None, None, *op.cache_policy[2:]) if op.cache_policy else None  # TMA has eviction policies of L2, no cache modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
@@ -142,9 +145,13 @@ def _fetch(emitter: Emitter, op: Op, tile, size: int, more: bool = False) -> Non
     A run of loads has one barrier: the first has the `size` of all, the others 0; all but the last have `more` to follow.
     """
     always = emitter.builder.get_int1(True)
-    emitter.builder.create_async_tma_copy_global_to_local(
-        emitter.of(op.descriptor), emitter.of(op.offsets), fetches.begin(emitter, size, always), tile, always, False, None,
-        _policy(emitter, op.cache_policy))
+    barrier = fetches.begin(emitter, size, always)
+    if is_odd(op.descriptor.type.shape):
+        box_copies.load(emitter, op, barrier)
+    else:
+        emitter.builder.create_async_tma_copy_global_to_local(
+            emitter.of(op.descriptor), emitter.of(op.offsets), barrier, tile, always, False, None,
+            _policy(emitter, op.cache_policy))
     if not more:
         fetches.end(emitter, always)
 

@@ -42,6 +42,8 @@ def local_free(emitter: Emitter, op: Op):
 @emits("local_load")
 def local_load(emitter: Emitter, op: Op):
     """A masked one reads the whole view, in wide pieces; the `select` behind it drops what stands where the mask is false."""
+    if op.attrs.get("pieces"):
+        return pieces.load(emitter, op)
     loaded = emitter.builder.create_local_load(emitter.mlir_type(op.result), emitter.of(op.buffer))
     if op.attrs.get("layout") is None:
         return loaded

@@ -17,8 +17,8 @@ from ..blackwell import tensor_memory
 from ..choice import chosen_by
 from ..emitter import Emitter, Placement, emits
 from ..types import lifted
+from . import pieces
 from .aliases import buffer_in_storage
-from .pieces import Array
 
 _MOST_POSITIONS = 64  # of a slice at run time that is found by comparing
 
@@ -34,8 +34,8 @@ def buffer_index(emitter: Emitter, op: Op):
     emitter.placed[op.result] = Placement(placement.layout, shape)
     if placement.place is not None:
         return buffer_in_storage(emitter, op)
-    if op.attrs.get("pieces"):
-        emitter.arrays[op.result] = Array(emitter.of(source), emitter.of(op.index))
+    if op.attrs.get("around"):
+        return pieces.first(emitter, op)
     view = emitter.types.view(op.result.type, emitter.placed[op.result])
     return emitter.builder.create_memdesc_index(view, emitter.of(source), emitter.of(op.index))
 

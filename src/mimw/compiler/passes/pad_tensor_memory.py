@@ -1,0 +1,59 @@
+"""Tensor memory with odd extents in a padded program: buffers of a power of two of columns, of which products write the author's.
+
+Input: an op on tensor memory of the program as the author has it. Output: the op on padded buffers. For example:
+
+    %acc = local_alloc buffer<fp32[128, 176] x 2>       %acc = local_alloc buffer<fp32[128, 256] x 2>
+    tcgen05_mma %a %b %acc[0]                           the same, with the author's types in `exact`
+    %x = tmem_load %acc[0] : fp32[128, 176]             fp32[128, 256]; what is idle nobody has written, and nobody looks at
+"""
+
+from __future__ import annotations
+
+from ...ir import Buffer, Op
+from ...ir.extents import is_odd
+from ...ir.tensor_memory import LANES, columns_of
+from .pad_buffers import padded_buffer
+from .pad_ends import Padding, end, refusal
+
+_STEP = 16      # columns: PTX ISA, tcgen05.mma, matrix shapes for M = 128
+
+
+def allocate(padding: Padding, op: Op) -> None:
+    """The array with padded extents. Its place has room for them, unless it shares storage."""
+    new, place = padded_buffer(op.type), op.attrs["place"]
+    if place.size != columns_of(Buffer(new.element, new.shape, 0, new.space)):
+        raise refusal(op, "in storage that is shared,", "allocate it in tensor memory of its own.")
+    padding.made_of[op.result] = None
+    padding.writer.env[op.result] = padding.writer.emit("local_alloc", (new, padding.writer.now(op.reuse)), **dict(op.attrs))
+
+
+def columns(padding: Padding, op: Op) -> None:
+    """Columns of a buffer, as many as a power of two."""
+    if is_odd(op.shape):
+        raise refusal(op, "a number of columns that is no power of two,", "slice by powers of two of columns.")
+    writer = padding.writer
+    writer.env[op.result] = writer.emit("buffer_slice", (writer.now(op.buffer), op.offsets, op.shape))
+    padding.made_of[op.result] = None
+
+
+@end("tmem_load", "tmem_store")
+def moved(padding: Padding, op: Op) -> None:
+    if op.attrs.get("layout") is not None:
+        raise refusal(op, "in a layout of the author's,", "leave the layout to the compiler.")
+    padding.again(op)
+
+
+@end("tcgen05_mma")
+def multiply(padding: Padding, op: Op) -> None:
+    """A product of the author's columns and depth, by assembly."""
+    rows, width = op.acc.type.shape
+    if op.a.type.space == "tmem":
+        raise refusal(op, "with operand A in tensor memory,", "keep A in shared memory.")
+    if rows != LANES:
+        raise refusal(op, f"with {rows} rows, whose halves lie in lanes of their own,", f"multiply {LANES} rows.")
+    if width % _STEP:
+        raise refusal(op, f"with {width} columns,", f"take a multiple of {_STEP} columns.")
+    if op.attrs.get("waits"):
+        raise refusal(op, "that is waited for at once,", "give it mBarriers=, and wait for them.")
+    fences = {"fences": True} if {op.a, op.b} & padding.written else {}
+    padding.again(op.with_attrs(exact=(op.a.type, op.b.type, op.acc.type), **fences))
