@@ -79,6 +79,29 @@ def test_the_gpu_reads_what_threads_stored():
     np.testing.assert_allclose(c, want, atol=2e-2)
 
 
+SLICES = [(240, 80), (96, 48), (192, 64)]
+
+
+@pytest.mark.parametrize("bn, h", SLICES)
+def test_a_slice_is_multiplied_where_it_lies(bn, h):
+    """Two stripes of K, which are as far apart as all rows of the buffer are long, not those of the slice."""
+    args, meta, c, want = any_columns.launch_slices(bn, h)
+    mimw.simulate(any_columns.by_slices, (1, ), *args, target="sm_90a", **meta)
+    np.testing.assert_allclose(c, want, atol=2e-2)
+    ptx = mimw.compile(any_columns.by_slices, (1, ), *args, target="sm_90a", **meta).ptx
+    steps = [int(step) for step in re.findall(r"add\.s64 db, b0, (\d+)", ptx)]
+    assert steps == [stripe * bn * 128 // 16 + step for stripe in (0, 1) for step in (0, 2, 4, 6)]
+    assert set(re.findall(r"wgmma\.mma_async\S+\.(m64n\d+)k16", ptx)) == {f"m64n{h}"}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bn, h", SLICES)
+def test_the_gpu_multiplies_slices(bn, h):
+    args, meta, c, want = any_columns.launch_slices(bn, h)
+    Gpu().launch(any_columns.by_slices, (1, ), *args, **meta)
+    np.testing.assert_allclose(c, want, atol=2e-2)
+
+
 def test_in_a_cluster_each_cta_loads_into_its_own_memory():
     """Triton hands assembly offsets, which in a cluster are addresses of the CTA with rank 0."""
     args, meta, *_ = launched("176")

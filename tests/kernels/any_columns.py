@@ -85,6 +85,32 @@ def launch_stored(bn=176):
 
 
 @mimw.jit
+def by_slices(a_desc, b_desc, c, BN: tl.constexpr, H: tl.constexpr, BK: tl.constexpr):
+    """C = A B^T, by H rows of B after the other, whose place is known only when it runs."""
+    a, b = tlx.local_alloc((64, BK), tl.float16, 1), tlx.local_alloc((BN, BK), tl.float16, 1)
+    full = tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_expect_bytes(full[0], (64 + BN) * BK * 2)
+            tlx.async_descriptor_load(a_desc, a[0], [0, 0], full[0])
+            tlx.async_descriptor_load(b_desc, b[0], [0, 0], full[0])
+        with tlx.async_task(num_warps=4):
+            tlx.barrier_wait(full[0], 0)
+            for i in range(BN // H):
+                right = tlx.local_trans(tlx.local_slice(b[0], [i * H, 0], [H, BK]))
+                sums = tlx.async_dot_wait(0, tlx.async_dot(a[0], right))
+                tl.store(c + tl.arange(0, 64)[:, None] * BN + i * H + tl.arange(0, H)[None, :], sums)
+
+
+def launch_slices(bn=240, h=80, bk=128):
+    """(arguments, compile-time values, C, what C becomes) of `by_slices`."""
+    a, b = ((np.random.default_rng(rows).standard_normal((rows, bk)) * 0.3).astype(np.float16) for rows in (64, bn))
+    c = np.zeros((64, bn), np.float32)
+    args = TensorDescriptor.from_tensor(a, [64, bk]), TensorDescriptor.from_tensor(b, [bn, bk]), c
+    return args, dict(BN=bn, H=h, BK=bk), c, a.astype(np.float32) @ b.astype(np.float32).T
+
+
+@mimw.jit
 def accumulated(c, BN: tl.constexpr):
     a, b = tlx.local_alloc((64, 64), tl.float16, 1), tlx.local_alloc((BN, 64), tl.float16, 1)
     sums = tlx.async_dot_wait(0, tlx.async_dot(a[0], tlx.local_trans(b[0])))

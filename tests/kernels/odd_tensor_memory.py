@@ -1,6 +1,7 @@
 """Products in tensor memory whose columns are no power of two: a producer, one warp that multiplies, and a reader.
 
-Shapes: A (M, K), B (N, K) or (K, N), out (M, N) fp32, in steps of BK along K; one program. The last three kernels are refused.
+Shapes: A (M, K), B (N, K) or (K, N), out (M, N) fp32, in steps of BK along K; one program. The last three kernels are
+mistakes, which are refused.
 
 Input: extents, an element type and how B lies. Output: what `mimw.simulate` and `mimw.compile` take. For example:
 
