@@ -56,6 +56,15 @@ def buffer_trans(padding: Padding, op: Op) -> None:
     padding.writer.env[op.result] = padding.writer.emit("buffer_trans", (padding.writer.now(op.buffer), op.order))
 
 
+@end("buffer_slice")
+def buffer_slice(padding: Padding, op: Op) -> None:
+    """The first columns of a tile, with all of its rows: for a product, whose assembly says how many they are."""
+    if padding.made_of[op.buffer] is None or any(op.offsets) or op.result.type.shape[:-1] != op.buffer.type.shape[:-1]:
+        raise refusal(op, "a part that is not the first columns of whole rows,", "slice from the first column on, and all rows.")
+    padding.made_of[op.result] = padding.made_of[op.buffer]
+    padding.writer.env[op.result] = padding.writer.now(op.buffer)
+
+
 @end("tma_load", "tma_store")
 def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""

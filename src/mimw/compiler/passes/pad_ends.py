@@ -134,9 +134,9 @@ def hint(padding: Padding, op: Op) -> None:
     padding.again(op, numbers=tuple(number & -number for number in op.numbers))
 
 
-@end("expand_dims", "trans", "join", "split", "unsplat")
+@end("expand_dims", "trans", "join", "split", "unsplat", "cut")
 def in_place(padding: Padding, op: Op) -> None:
-    """Ops that give the axes of a tile other names: an element's place along each axis stays."""
+    """Ops that give the axes of a tile other names, or leave elements out: an element's place along each axis stays."""
     padding.again(op)
 
 

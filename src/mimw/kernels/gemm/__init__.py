@@ -59,10 +59,12 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         kind = "ping-pong" if chosen.ping_pong else "cooperative"
         raise ValueError(f"sums of {a.dtype} by a {kind} configuration cannot be promoted: that is for fp8, and for consumers that "
                          "do not take turns")
-    blocks, tiles = chosen.blocks(in_bytes, out_bytes, b_is_nk), -(-m // chosen.bm) * -(-n // chosen.bn)
-    args = *map(described, (a, b, c), blocks), m, n, k
+    tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
+    *blocks, _ = chosen.blocks(in_bytes, out_bytes, b_is_nk)
+    args = *map(described, (a, b), blocks), chosen.output(c), m, n, k
     count = min(programs, tiles)
-    more, constants = epilogue_of(c, bias, residual, row_scale, column_scale, alpha, beta, activation, blocks[2])
+    more, constants = epilogue_of(c, bias, residual, row_scale, column_scale, alpha, beta, activation,
+                                  [chosen.rows(), chosen.stored(out_bytes)[0]])
     whole = room is None or promoted or "residual_desc" in more
     sharers = None if whole else chosen.sharers(m, n, k, in_bytes, programs)
     if sharers is not None:
@@ -70,7 +72,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         more |= {"room": room, "flags": flags, "sharers": sharers}
         count = programs
     constants |= {"PROMOTED": chosen.together} if promoted else {}
-    form = GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk), chosen.stages, chosen.load_warps, **constants)
+    form = GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk, cut=True), chosen.stages, chosen.load_warps, **constants)
     meta = {"FORM": form, "num_warps": 4}
     return (count, ), *(_by_position(args, meta, more) if more else (args, meta))
 

@@ -14,9 +14,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from math import gcd
 from pathlib import Path
+from typing import Any
 
+from mimw import TensorDescriptor
+
+from ..descriptors import Maps, described, maps
 from ..measured import by_chip
-from .tiles import Form, LoadedForm, Tiles
+from .pieces import widths
+from .tiles import Form, LoadedForm, Tiles, whole_lines
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
@@ -39,18 +44,19 @@ class Configuration:
     together: int = 1
     load_warps: int = 1
 
-    def tiles(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> Tiles:
-        """The kernel's tiles for element sizes in bytes.
+    def tiles(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False) -> Tiles:
+        """The kernel's tiles for element sizes in bytes; `cut`: of a kernel that stores pieces of several widths.
 
-        Staging tiles are used in turn and each output tile starts with the first, so their number divides that of the pieces.
+        Staging tiles are used in turn and each output tile starts with the first, so their number divides that of equal pieces.
         """
-        pieces = self.pieces(out_bytes)
-        return Tiles(self.bm, self.bn, self.group_m, RING_BYTES_PER_ROW // in_bytes, self.consumers, pieces,
-                     gcd(self.staging, pieces), self.ping_pong, b_is_nk)
+        pieces = self.pieces(out_bytes, cut)
+        staging = min(self.staging, pieces.count(pieces[0])) if isinstance(pieces, tuple) else gcd(self.staging, pieces)
+        return Tiles(self.bm, self.bn, self.group_m, RING_BYTES_PER_ROW // in_bytes, self.consumers, pieces, staging,
+                     self.ping_pong, b_is_nk)
 
-    def form(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> Form:
+    def form(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False) -> Form:
         """The constants of a launch that has no others."""
-        return Form(self.tiles(in_bytes, out_bytes, b_is_nk), self.stages)
+        return Form(self.tiles(in_bytes, out_bytes, b_is_nk, cut), self.stages)
 
     def loaded(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> LoadedForm:
         """Those of a kernel whose load takes `load_warps`."""
@@ -59,12 +65,34 @@ class Configuration:
     def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
         """Blocks of A, B and C that their descriptors copy at a time."""
         bk = RING_BYTES_PER_ROW // in_bytes
-        return [self.bm, bk], [self.bn, bk] if b_is_nk else [bk, self.bn], [self.rows(), self.bn // self.pieces(out_bytes)]
+        b = [self.bn, bk] if b_is_nk else [bk, whole_lines(self.bn, bk)]
+        return [self.bm, bk], b, [self.rows(), self.bn // self.pieces(out_bytes)]
 
-    def pieces(self, out_bytes: int) -> int:
-        """Pieces, a line wide, in which a tile is stored; one, of stripes as TMA swizzles them, where no power of two is that
-        wide."""
-        return 1 if self.bn & (self.bn - 1) else max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
+    def stored(self, out_bytes: int) -> list[int]:
+        """The widths of C's blocks, the widest first, for a kernel that stores pieces of several widths."""
+        pieces = self.pieces(out_bytes, cut=True)
+        return sorted(set(pieces), reverse=True) if isinstance(pieces, tuple) else [self.bn // pieces]
+
+    def output(self, c: Any, ones: tuple[int, ...] = ()) -> TensorDescriptor | Maps:
+        """C as such a kernel takes it: a descriptor, or one for each width; `ones` are what its blocks have before rows and
+        columns."""
+        blocks = [[*ones, self.rows(), columns] for columns in self.stored(c.dtype.itemsize)]
+        return maps(c, blocks) if self.bn & (self.bn - 1) else described(c, blocks[0])
+
+    def pieces(self, out_bytes: int, cut: bool = False) -> int | tuple[int, ...]:
+        """Pieces, a line wide, in which a tile is stored. Of a tile as wide as no power of two one, of stripes as TMA swizzles them,
+        or `cut` the widths of several."""
+        if self.bn & (self.bn - 1):
+            return widths(self.bn, RING_BYTES_PER_ROW // out_bytes) if cut else 1
+        return max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
+
+    def shared_bytes(self, in_bytes: int, out_bytes: int, b_is_nk: bool = True) -> int:
+        """Of the ring and of the staging tiles; barriers and Triton's own ops take some more (BESIDES)."""
+        tiles, (widest, *narrower) = self.tiles(in_bytes, out_bytes, b_is_nk, cut=True), self.stored(out_bytes)
+        columns = self.bn if b_is_nk else whole_lines(self.bn, RING_BYTES_PER_ROW // in_bytes)
+        staging = tiles.STAGING.value * widest + sum(narrower)
+        return (self.stages * (self.bm + columns) * RING_BYTES_PER_ROW
+                + self.consumers * self.rows() * staging * out_bytes)
 
     def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
         """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good.
