@@ -52,6 +52,7 @@ def buffer_index(padding: Padding, op: Op) -> None:
 
 @end("buffer_trans")
 def buffer_trans(padding: Padding, op: Op) -> None:
+    _whole(padding, op)
     padding.made_of[op.result] = padding.made_of[op.buffer]
     padding.writer.env[op.result] = padding.writer.emit("buffer_trans", (padding.writer.now(op.buffer), op.order))
 
@@ -59,16 +60,18 @@ def buffer_trans(padding: Padding, op: Op) -> None:
 @end("buffer_slice")
 def buffer_slice(padding: Padding, op: Op) -> None:
     """The first columns of a tile, with all of its rows: for a product, whose assembly says how many they are."""
-    if padding.made_of[op.buffer] is None or any(op.offsets) or op.result.type.shape[:-1] != op.buffer.type.shape[:-1]:
+    if any(op.offsets) or op.result.type.shape[:-1] != op.buffer.type.shape[:-1]:
         raise refusal(op, "a part that is not the first columns of whole rows,", "slice from the first column on, and all rows.")
-    padding.made_of[op.result] = padding.made_of[op.buffer]
+    padding.parts.add(op.result)
     padding.writer.env[op.result] = padding.writer.now(op.buffer)
 
 
 @end("tma_load", "tma_store")
 def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""
-    if op.descriptor.type.shape != op.buffer.type.shape:
+    _whole(padding, op)
+    block = op.descriptor.type.shape
+    if block[len(block) - len(op.buffer.type.shape):] != op.buffer.type.shape:
         raise refusal(op, f"whose block {[*op.descriptor.type.shape]} is no whole buffer,")
     if op.buffer.type.shape[0] > _MOST_ROWS:
         raise refusal(op, f"with more rows than the {_MOST_ROWS} of a box,",
@@ -79,6 +82,7 @@ def copied(padding: Padding, op: Op) -> None:
 @end("async_load", "buffer_load_to_local")
 def copied_by_threads(padding: Padding, op: Op) -> None:
     """A copy by pointers into a buffer with padding: what is idle is masked off, and the padding becomes zeros."""
+    _whole(padding, op)
     if padding.made_of[op.buffer] is not None:
         raise refusal(op, "copied by pointers into a buffer that TMA or the tensor cores know,", "copy it by a descriptor.")
     padding.again(op, mask=padding.both(op.mask, op.pointer.type.shape))
@@ -87,6 +91,7 @@ def copied_by_threads(padding: Padding, op: Op) -> None:
 @end("local_store")
 def local_store(padding: Padding, op: Op) -> None:
     """A store by threads. Into pieces it goes stripe by stripe; idle elements go into padding, or nowhere."""
+    _whole(padding, op)
     pieces = padding.made_of[op.buffer]
     if pieces is None:
         padding.again(op)
@@ -99,6 +104,7 @@ def local_store(padding: Padding, op: Op) -> None:
 
 @end("local_load")
 def local_load(padding: Padding, op: Op) -> None:
+    _whole(padding, op)
     if padding.made_of[op.buffer] is not None:
         raise refusal(op, "read by threads from a buffer that TMA or the tensor cores know,",
                       "read it by the tensor cores, or copy it to a buffer of its own.")
@@ -122,6 +128,12 @@ def async_dot(padding: Padding, op: Op) -> None:
 @end("async_dot_wait")
 def async_dot_wait(padding: Padding, op: Op) -> None:
     padding.again(op.with_attrs(exact=op.result.type))
+
+
+def _whole(padding: Padding, op: Op) -> None:
+    """KernelError for an op that moves a part of a buffer."""
+    if op.buffer in padding.parts:
+        raise refusal(op, "a part of a tile that is not for a product,", "take the whole tile, or a part whose extents are powers of two.")
 
 
 def _is_single(type_: Buffer) -> bool:

@@ -61,12 +61,14 @@ class Padding:
              flattened  of a flat tile that only reductions may take, the reshape that makes it
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
+             parts      the first columns of a tile, which only products may take
              written    the buffers into which threads write
     """
 
     def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset()):
         self.writer, self.arrays, self.written = writer, arrays, written
         self.made_of: dict[Value, Pieces | None] = {}
+        self.parts: set[Value] = set()
         self.flattened: dict[Value, Op] = {}
 
     # ---- which elements are the author's ------------------------------------------------------------------------------
