@@ -21,11 +21,13 @@ from mimw import TensorDescriptor
 from ..descriptors import Maps, described, maps
 from ..measured import by_chip
 from .pieces import widths
+from .rounds import by_rounds
 from .tiles import Form, LoadedForm, Tiles, whole_lines
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
 PARTS = (2, 3, 4, 6, 8, 16)                 # programs a tile
+SHARED_BYTES, BESIDES = 227 << 10, 2048     # of a CTA on sm_90; of them barriers, and what Triton's ops take besides
 FEW = 66    # tiles of 128 x 128 that leave half of the chip's programs without work
 
 
@@ -94,20 +96,40 @@ class Configuration:
         return (self.stages * (self.bm + columns) * RING_BYTES_PER_ROW
                 + self.consumers * self.rows() * staging * out_bytes)
 
-    def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
-        """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good.
+    def fitted(self, in_bytes: int, out_bytes: int, b_is_nk: bool, residual: bool = False) -> Configuration:
+        """The same with as many stages as fit, never more than it has; a residual has tiles beside those of a tile as wide as no
+        power of two."""
+        most = SHARED_BYTES - BESIDES
+        if residual and self.bn & (self.bn - 1):
+            tiles = self.tiles(in_bytes, out_bytes, b_is_nk, cut=True)
+            most -= tiles.STAGING.value * self.consumers * self.rows() * RING_BYTES_PER_ROW
+        of = self
+        while of.stages > 2 and of.shared_bytes(in_bytes, out_bytes, b_is_nk) > most:
+            of = replace(of, stages=of.stages - 1)
+        return of
 
-        A chunk takes the tensor cores 512 cycles for each 128 x 128. Who ends a tile waits for the sums of each program in front,
-        one after the other: so measured by shapes that gain nothing (benchmarks/notes/gemm.md).
+    def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
+        """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good."""
+        return self.last_round(m, n, k, in_bytes, programs)[1]
+
+    def tile_time(self, k: int, in_bytes: int) -> float:
+        """Microseconds of a tile: a chunk takes the tensor cores 512 cycles for each 128 x 128."""
+        return -(-k * in_bytes // RING_BYTES_PER_ROW) * CHUNK * self.bm * self.bn / (128 * 128)
+
+    def last_round(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> tuple[float, int | None]:
+        """(microseconds, sharers) of the last round.
+
+        Who ends a tile waits for the sums of each program in front, one after the other: so measured by shapes that gain nothing
+        (benchmarks/notes/gemm.md).
         """
         steps, tiles = -(-k * in_bytes // RING_BYTES_PER_ROW), -(-m // self.bm) * -(-n // self.bn)
         left, size = tiles % programs, self.bm * self.bn / (128 * 128)
-        found = [(steps * CHUNK * size, None)]
+        found = [(self.tile_time(k, in_bytes), None)]
         for parts in PARTS if left and programs ** 2 * steps < 1 << 31 else ():
             sharers = min(programs, parts * left)
             others = -(-sharers // left) - (sharers % left == 0)
             found.append((-(-left * steps // sharers) * CHUNK * size + HANDED_ON + others * SUMS * size, sharers))
-        return min(found, key=lambda one: one[0])[1]
+        return min(found, key=lambda one: one[0])
 
     def rows(self) -> int:
         """Rows of C that one consumer stores at a time."""
@@ -127,12 +149,20 @@ def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration
     return {tuple(row["shape"]) + (row["in_bytes"], ): Configuration(**row["configuration"]) for row in rows}
 
 
-def configuration(m: int, n: int, k: int, in_bytes: int = 2) -> Configuration:
-    """The configuration for a problem: the measured one of the nearest shape class, made to fit.
+def configuration(m: int, n: int, k: int, in_bytes: int = 2, programs: int | None = None) -> Configuration:
+    """The configuration for a problem: the measured one of the nearest shape class; for so many `programs`, where the very shape was
+    not measured, another one if its tiles leave fewer of them without work (rounds.py).
 
     Nearness counts factors of two in each extent; other element sizes fall back on the 16-bit rows. Problems of FEW tiles have
     rows of their own, if there are any: what is best for them, small tiles, is not for a long matrix that is as narrow.
     """
+    chosen = _nearest(m, n, k, in_bytes)
+    if programs is None or (m, n, k, in_bytes) in _measured():
+        return chosen
+    return by_rounds(chosen, m, n, k, in_bytes, programs)
+
+
+def _nearest(m: int, n: int, k: int, in_bytes: int) -> Configuration:
     rows = _measured()
     same = [key for key in rows if key[3] == in_bytes] or list(rows)
     same = [key for key in same if _few(*key[:2]) == _few(m, n)] or same
