@@ -5,6 +5,7 @@
 
 import numpy as np
 import pytest
+from triton import CompilationError
 
 import mimw
 from mimw.compiler.pipeline import stages
@@ -13,7 +14,7 @@ from mimw.ir.extents import odd_tiles
 from mimw.testing.machines import Gpu
 from tests.compiling import stopping
 from tests.kernels.odd_extents import CASES, arguments
-from tests.kernels.odd_extents_refused import REFUSED
+from tests.kernels.odd_extents_refused import REFUSED, leaves_some
 
 CHIPS = ("sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
 PRECISE = {"products": 2e-2}
@@ -64,6 +65,11 @@ def test_what_mixes_elements_is_refused_with_its_line(name):
     with pytest.raises(KernelError, match=said) as refused, stopping(("ttgir", )):
         mimw.compile(kernel, (1, ), *args, target="sm_90a", **meta)
     assert "Mend:" in str(refused.value) and "odd_extents_refused.py" in str(refused.value)
+
+
+def test_tiles_that_leave_a_part_are_known_when_compiling():
+    with pytest.raises(CompilationError, match=r"tiles \[8\] leave a part of \[44\]; the index must then be ints"):
+        mimw.simulate(leaves_some, (1, ), np.zeros(64, np.float32), 7, N=44)
 
 
 def test_the_price_is_said():

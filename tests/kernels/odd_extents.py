@@ -11,6 +11,7 @@ import numpy as np
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 
 
 def numbers(*shape, seed=0, dtype=np.float32):
@@ -268,8 +269,25 @@ def softmax():
     return _softmax, (x, 200, np.zeros(200, np.float32)), dict(N=208), (power / power.sum()).ravel()
 
 
+@mimw.jit
+def _parts(x, y, M: tl.constexpr, N: tl.constexpr):
+    tile = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
+    low, right = tle.extract_tile(tile, [2, 1], [16, 32]), tile.extract_tile([1, 4], [8, 16])
+    large = tle.extract_tile(tile > 0, (0, 0), [32, 64])
+    tl.store(y + tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :], low)
+    tl.store(y + 512 + tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 16)[None, :], right)
+    tl.store(y + 640 + tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :], tl.where(large, 1.0, 2.0))
+    tl.store(y + 2688 + tl.arange(0, 2), tle.extract_tile(tl.sum(tile, 1), 23, [2]))
+
+
+def parts():
+    x = numbers(48, 80)
+    found = x[32:, 32:64], x[8:16, 64:], np.where(x[:32, :64] > 0, 1, 2), x.sum(1)[46:]
+    return _parts, (x, np.zeros(2690, np.float32)), dict(M=48, N=80), np.concatenate([one.ravel() for one in found])
+
+
 CASES = {case.__name__: case for case in (moved, sums, nothing_but_nan, integers, without_sign, places, spread, scans, products,
-                                          loops, shapes, picked, counted, atomics, softmax)}
+                                          loops, shapes, parts, picked, counted, atomics, softmax)}
 
 
 def arguments(case):

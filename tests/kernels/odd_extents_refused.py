@@ -9,6 +9,7 @@ import numpy as np
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 
 
 @mimw.jit
@@ -32,6 +33,11 @@ def prints(x, N: tl.constexpr):
 def swaps(x, N: tl.constexpr):
     at = tl.arange(0, N)
     tl.atomic_cas(x + at, at, at + 1)
+
+
+@mimw.jit
+def leaves_some(x, at, N: tl.constexpr):
+    tl.store(x + tl.arange(0, 8), tle.extract_tile(tl.load(x + tl.arange(0, N)), at, [8]))
 
 
 _X = np.zeros(4096, np.float32)

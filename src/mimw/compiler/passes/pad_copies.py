@@ -133,7 +133,8 @@ def async_dot_wait(padding: Padding, op: Op) -> None:
 def _whole(padding: Padding, op: Op) -> None:
     """KernelError for an op that moves a part of a buffer."""
     if op.buffer in padding.parts:
-        raise refusal(op, "a part of a tile that is not for a product,", "take the whole tile, or a part whose extents are powers of two.")
+        raise refusal(op, "a part of a tile that is not for a product,",
+                      "take the whole tile, or a part whose extents are powers of two.")
 
 
 def _is_single(type_: Buffer) -> bool:

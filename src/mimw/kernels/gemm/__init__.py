@@ -38,8 +38,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                b         (K, N), rows or columns contiguous; 8-bit and fp32 only with contiguous columns (`x.T` of an (N, K))
                c         (M, N), rows contiguous, of any of these types
                programs  how many persistent programs: one per SM, never more than output tiles
-               chosen    by default what `configuration` says for so many programs, with as many stages as fit; of a promoted sum none
-                         that takes turns. AMD's chips take ON_AMD[chip]
+               chosen    by default what `configuration` says for so many programs, with as many stages as fit; of a promoted sum
+                         none that takes turns. AMD's chips take ON_AMD[chip]
                bias      (N, ) of any of these types, added to each row
                residual  (M, N), rows contiguous, of c's type; it may be c itself. Left unread where beta is 0
                row_scale, column_scale     fp32, (M, ) and (N, ), or one element for all rows, or columns

@@ -82,7 +82,7 @@ class Configuration:
         return maps(c, blocks) if self.bn & (self.bn - 1) else described(c, blocks[0])
 
     def pieces(self, out_bytes: int, cut: bool = False) -> int | tuple[int, ...]:
-        """Pieces, a line wide, in which a tile is stored. Of a tile as wide as no power of two one, of stripes as TMA swizzles them,
+        """Pieces, a line wide, in which a tile is stored. Of a tile as wide as no power of two one, of stripes as TMA swizzles it,
         or `cut` the widths of several."""
         if self.bn & (self.bn - 1):
             return widths(self.bn, RING_BYTES_PER_ROW // out_bytes) if cut else 1
@@ -150,8 +150,8 @@ def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration
 
 
 def configuration(m: int, n: int, k: int, in_bytes: int = 2, programs: int | None = None) -> Configuration:
-    """The configuration for a problem: the measured one of the nearest shape class; for so many `programs`, where the very shape was
-    not measured, another one if its tiles leave fewer of them without work (rounds.py).
+    """The configuration for a problem: the measured one of the nearest shape class; for so many `programs`, where the very shape
+    was not measured, another one if its tiles leave fewer of them without work (rounds.py).
 
     Nearness counts factors of two in each extent; other element sizes fall back on the 16-bit rows. Problems of FEW tiles have
     rows of their own, if there are any: what is best for them, small tiles, is not for a long matrix that is as narrow.

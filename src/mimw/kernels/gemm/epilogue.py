@@ -101,8 +101,8 @@ def load_residual(residual, residual_desc, source):
 
 @mimw.jit
 def load_pieces(residual, residual_desc, number, at, tiles):
-    """The pieces of an output tile's residual, for each of the consumers that share it; `number` is the first one's. All are as wide
-    as the widest: what a narrower one has too much is not looked at."""
+    """The pieces of an output tile's residual, for each of the consumers that share it; `number` is the first one's. All are as
+    wide as the widest: what a narrower one has too much is not looked at."""
     for piece in tl.static_range(count(tiles.PIECES)):
         for sharer in tl.static_range(tiles.sharers()):
             chunk = number + piece * tiles.CONSUMERS + sharer

@@ -39,7 +39,8 @@ def extract_tile(x, index, tile_shape: tl.constexpr = None, shape: tl.constexpr 
                shape - (also called `tile_shape`) extents of a tile, ints that divide those of `x`; of an extent that is no power
                        of two, and for an int, any power of two for which the tile lies in `x`
     errors:    ValueError for anything else, and for an int outside the grid
-    lowers to: tt.reshape, tt.trans, tt.split; tt.gather for a run-time index; ttg.local_load or local_gather for a buffer
+    lowers to: tt.reshape, tt.trans, tt.split; tt.gather for a run-time index; ttg.local_load or local_gather for a buffer.
+               Columns of a tensor core's sums stay in the registers in which they are
     example:   upper = tle.extract_tile(x, [0, 0], [32, 64])
     """
     if (shape is None) == (tile_shape is None):
@@ -176,9 +177,9 @@ def _as_type(x: tl.tensor, dtype: tl.dtype, semantic) -> tl.tensor:
 
 def _cut(x: tl.tensor, grid: Grid, where: list[int], semantic) -> tl.tensor:
     """One op, which says which elements; powers of two are not for the words to see."""
-    start = tuple(coordinate * extent for coordinate, extent in zip(where, grid.tile))
-    found = semantic.builder.record("cut", x.handle, start, grid.tile).results[0]
-    return tl.tensor(found, tl.block_type(x.dtype, list(grid.tile)))
+    stored, start = _as_plain(x, semantic), tuple(coordinate * extent for coordinate, extent in zip(where, grid.tile))
+    found = semantic.builder.record("cut", stored.handle, start, grid.tile).results[0]
+    return _as_type(tl.tensor(found, tl.block_type(stored.dtype, list(grid.tile))), x.dtype, semantic)
 
 
 def _split(x: tl.tensor, grid: Grid, where: list[int], semantic) -> tl.tensor:
