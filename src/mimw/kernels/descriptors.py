@@ -3,7 +3,7 @@
 Input: a numpy or torch array and a block. Output: a `mimw.TensorDescriptor`. For example:
 
     described(a, [128, 64])         blocks of a matrix whose rows TMA can read ("tma" in contracts)
-    maps(c, [[64, 64], [64, 32]])   a `Maps`, a tuple of two such descriptors
+    Maps([described(c, [64, 64]), described(c, [64, 32])])      one argument of a kernel, for which an operator takes one tensor
 """
 
 from __future__ import annotations
@@ -17,11 +17,6 @@ from .contract.memory import strides
 
 class Maps(tuple):
     """Descriptors of one array, by blocks of several sizes."""
-
-
-def maps(array: Any, blocks: list[list[int]]) -> Maps:
-    """The descriptors of a whole array by these blocks."""
-    return Maps(described(array, block) for block in blocks)
 
 
 def described(array: Any, block: list[int]) -> mimw.TensorDescriptor:

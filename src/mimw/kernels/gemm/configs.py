@@ -11,6 +11,7 @@ blocks of its descriptors. For example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from math import gcd
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 from mimw import TensorDescriptor
 
-from ..descriptors import Maps, described, maps
+from ..descriptors import Maps, described
 from ..measured import by_chip
 from .pieces import widths
 from .rounds import by_rounds
@@ -60,9 +61,9 @@ class Configuration:
         """The constants of a launch that has no others."""
         return Form(self.tiles(in_bytes, out_bytes, b_is_nk, cut), self.stages)
 
-    def loaded(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> LoadedForm:
+    def loaded(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False) -> LoadedForm:
         """Those of a kernel whose load takes `load_warps`."""
-        return LoadedForm(self.tiles(in_bytes, out_bytes, b_is_nk), self.stages, self.load_warps)
+        return LoadedForm(self.tiles(in_bytes, out_bytes, b_is_nk, cut), self.stages, self.load_warps)
 
     def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
         """Blocks of A, B and C that their descriptors copy at a time."""
@@ -75,11 +76,10 @@ class Configuration:
         pieces = self.pieces(out_bytes, cut=True)
         return sorted(set(pieces), reverse=True) if isinstance(pieces, tuple) else [self.bn // pieces]
 
-    def output(self, c: Any, ones: tuple[int, ...] = ()) -> TensorDescriptor | Maps:
-        """C as such a kernel takes it: a descriptor, or one for each width; `ones` are what its blocks have before rows and
-        columns."""
-        blocks = [[*ones, self.rows(), columns] for columns in self.stored(c.dtype.itemsize)]
-        return maps(c, blocks) if self.bn & (self.bn - 1) else described(c, blocks[0])
+    def output(self, c: Any, describe: Callable[[Any, list[int]], TensorDescriptor] = described) -> TensorDescriptor | Maps:
+        """C as such a kernel takes it: a descriptor, or one for each width, made by `describe` of C and a block."""
+        made = [describe(c, [self.rows(), columns]) for columns in self.stored(c.dtype.itemsize)]
+        return Maps(made) if self.bn & (self.bn - 1) else made[0]
 
     def pieces(self, out_bytes: int, cut: bool = False) -> int | tuple[int, ...]:
         """Pieces, a line wide, in which a tile is stored. Of a tile as wide as no power of two one, of stripes as TMA swizzles it,

@@ -81,17 +81,17 @@ def store_piece(finish, sums, at, number, part, piece: tl.constexpr):
     PIECES: tl.constexpr = finish.out.PIECES
     RIGHT: tl.constexpr = begin(PIECES, piece, part.COLUMNS)
     if finish.residual is None:
-        send(finish.out, piece, staging_tile(finish.out, part.me, piece), activated(sums, finish.epilogue.ACTIVATION), at, RIGHT)
+        send(finish.out, staging_tile(finish.out, part.me, piece), activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
         return
     chunk = number + piece * part.CONSUMERS
     tile = finish.residual.wait(chunk).slot.tile
     if is_cut(PIECES):
         sums = plus_residual(sums, tlx.local_slice(tile, [0, 0], sums.shape), finish.epilogue.beta)
         finish.residual.release(chunk)
-        send(finish.out, piece, staging_tile(finish.out, part.me, piece), activated(sums, finish.epilogue.ACTIVATION), at, RIGHT)
+        send(finish.out, staging_tile(finish.out, part.me, piece), activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
     else:
         sums = plus_residual(sums, tile, finish.epilogue.beta)
-        send(finish.out, piece, tile, activated(sums, finish.epilogue.ACTIVATION), at, RIGHT)
+        send(finish.out, tile, activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
         tlx.async_descriptor_store_wait(0)
         finish.residual.release(chunk)
 

@@ -5,7 +5,7 @@ example:
 
     out = output(c_desc, tiles)                     with staging tiles for all consumers
     out.store(acc, place, part)
-    send(out, piece, staging_tile(out, me, piece), sums, place, right)      one piece, of sums that something was done to
+    send(out, staging_tile(out, me, piece), sums, place, right, piece)      one piece, of sums that something was done to
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ class Output:
         """Write an output tile; a piece waits only for the store that last used its staging tile."""
         for piece in tl.static_range(count(self.PIECES)):
             tile = staging_tile(self, part.me, piece)
-            send(self, piece, tile, piece_of(acc, piece, self.PIECES), at, begin(self.PIECES, piece, acc.shape[1]))
+            send(self, tile, piece_of(acc, piece, self.PIECES), at, begin(self.PIECES, piece, acc.shape[1]), piece)
 
 
 @mimw.jit
@@ -77,8 +77,9 @@ def map_of(out, piece: tl.constexpr):
 
 
 @mimw.jit
-def send(out, piece: tl.constexpr, tile, sums, at, right: tl.constexpr):
-    """Store sums by way of a staging tile, so many columns to the right of a place."""
+def send(out, tile, sums, at, right: tl.constexpr, piece: tl.constexpr = 0):
+    """Store sums by way of a staging tile, so many columns to the right of a place; `piece` is their number where pieces are of
+    several widths."""
     tlx.local_store(tile, sums.to(tlx.dtype_of(map_of(out, piece))))
     tlx.fence("async_shared")
     tlx.async_descriptor_store(map_of(out, piece), tile, at.box(right))

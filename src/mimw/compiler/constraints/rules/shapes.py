@@ -68,8 +68,8 @@ def moved(op: Op, tiles: Tiles) -> None:
 
 @rule("cut")
 def cut(op: Op, tiles: Tiles) -> None:
-    """`cut`: columns of a tensor core's sums are those of a narrower product, in the registers in which they are; else each part has
-    registers of its own."""
+    """`cut`: columns of a tensor core's sums are those of a narrower product, in the registers in which they are; else each part
+    has registers of its own."""
     layout, (rows, columns) = tiles[op.value].layout, op.shape[-2:] if len(op.shape) > 1 else (0, 0)
     if not isinstance(layout, Mma) or columns < _COLUMNS or layout.warps[1] > 1 or rows != op.value.type.shape[-2]:
         tiles.want_named(op, "value", _whole_parts(op.value.type.shape, op.shape, tiles))
