@@ -145,7 +145,7 @@ def _repeated(args: tuple) -> list[int] | None:
 
 
 def _counts(value: Any) -> list[int]:
-    """How many arrays of a launch each tensor stands for."""
+    """The number of arrays of a launch that each tensor stands for."""
     if isinstance(value, Maps):
         return [len(value)]
     if isinstance(value, tuple):

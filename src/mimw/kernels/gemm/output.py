@@ -41,9 +41,9 @@ def output(c_desc, tiles):
     """C, with the staging tiles of all consumers."""
     COUNT: tl.constexpr = tiles.STAGING * tiles.CONSUMERS
     if is_cut(tiles.PIECES):
-        staging = (tiles_for(c_desc[0], tiles, COUNT), )
-        for narrower in tl.static_range(1, len(c_desc)):
-            staging += (tiles_for(c_desc[narrower], tiles, tiles.CONSUMERS), )
+        staging = ()
+        for each in tl.static_range(len(c_desc)):
+            staging += (tiles_for(c_desc[each], tiles, COUNT if each == 0 else tiles.CONSUMERS), )
     else:
         staging = tiles_for(c_desc, tiles, COUNT)
     return Output(c_desc, staging, tiles.PIECES, tiles.STAGING)

@@ -39,7 +39,7 @@ def is_cut(PIECES):
 
 @triton.constexpr_function
 def count(PIECES):
-    """How many pieces there are."""
+    """The number of pieces."""
     return PIECES if _each(PIECES) is None else len(_each(PIECES))
 
 
@@ -69,7 +69,7 @@ def slot(PIECES, piece, STAGING):
 
 @triton.constexpr_function
 def pending(PIECES, piece, STAGING):
-    """How many stores have begun since the last one from the staging tile of a piece."""
+    """The number of stores that have begun since the last one from the staging tile of a piece."""
     total = PIECES if _each(PIECES) is None else len(_each(PIECES))
     tiles = [(_kind(PIECES, each), _slot(PIECES, each, STAGING)) for each in range(total)]
     return next(behind for behind in range(total) if tiles[piece - 1 - behind] == tiles[piece])

@@ -24,7 +24,7 @@ MOST_STAGES = 8     # `Configuration.fitted` leaves those that shared memory hol
 
 
 def microseconds(chosen: Any, m: int, n: int, k: int, in_bytes: int, programs: int) -> float:
-    """What a launch takes, by the sum above."""
+    """The time of a launch, by the sum above."""
     tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
     exposed = 0.0 if chosen.ping_pong else EXPOSED
     rounds = tiles // programs * (chosen.tile_time(k, in_bytes) + exposed)
