@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from math import prod
 
-from mimw.kernels import gemm
 from mimw.kernels.gemm.configs import Configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.arrays import TORCH
 from mimw.tuning.operators.gemm import Gemm, check, launcher, tensors
 
 from .driver import command, search, some_of
-from .gpu import parsed, row_of, table, torch
+from .gpu import multiprocessors, parsed, row_of, table, torch
 from .progress import each
 
 SHAPES = {"GH1": (8192, 8192, 1024), "GH2": (8192, 8192, 2048), "GH3": (8192, 8192, 4096), "GH4": (8192, 8192, 8192),
@@ -37,7 +36,7 @@ def measure(name: str, shape, dtype_name: str, chosen: Configuration | None = No
     torch.cuda.synchronize()
     error = check(a, b, c, baseline())
     times = alternate({"mimw": run, "cuBLAS": baseline}, at_least_ms)
-    used = chosen or gemm.configuration(*shape, a.dtype.itemsize)
+    used = chosen or Gemm().used(Gemm().problem("x".join(map(str, shape)), dtype_name), multiprocessors())
     return row_of(f"gemm-{dtype_name}-{name}", dict(zip("MNK", shape)), vars(used), times, error, "standard normal")
 
 

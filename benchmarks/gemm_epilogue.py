@@ -86,7 +86,8 @@ def measure(kind: str, shape, chosen: Configuration | None, at_least_ms: float) 
     if not error < 1.5 * most:
         raise AssertionError(f"{kind}: error {error:.2e} against fp64 on rows, allowed {1.5 * most:.2e}")
     times = alternate({**runs, "torch": baseline}, at_least_ms)
-    used = chosen or (gemm.PROMOTED if keywords.get("promoted") else gemm.configuration(*shape, a.dtype.itemsize))
+    used = chosen or gemm.chosen_for(*shape, a.dtype.itemsize, keywords.get("promoted", False), multiprocessors()).fitted(
+        a.dtype.itemsize, 2, a.dtype.itemsize == 1, "residual" in keywords)
     return row_of(f"gemm_epilogue-{kind}", dict(zip("MNK", shape)), vars(used), times, error, "standard normal")
 
 

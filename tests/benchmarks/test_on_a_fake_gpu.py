@@ -100,7 +100,7 @@ def test_without_a_gpu_it_ends_with_a_message(name, monkeypatch, capsys):
 
 
 def measured_gemm(name, shape, dtype_name, chosen=None, at_least_ms=200.0):
-    used, times = gemm.gemm.configuration(*shape, 2), {"mimw": 800.0, "cuBLAS": 1000.0}
+    used, times = gemm.Configuration(), {"mimw": 800.0, "cuBLAS": 1000.0}
     return gpu.row_of(f"gemm-{dtype_name}-{name}", dict(zip("MNK", shape)), vars(used), times, 0.001, "standard normal")
 
 

@@ -5,6 +5,7 @@
 
 import numpy as np
 import pytest
+from triton import CompilationError
 
 import mimw
 from mimw.compiler.pipeline import stages
@@ -12,9 +13,11 @@ from mimw.errors import KernelError
 from mimw.ir.extents import odd_tiles
 from mimw.testing.machines import Gpu
 from tests.compiling import stopping
-from tests.kernels.odd_extents import CASES, arguments
-from tests.kernels.odd_extents_refused import REFUSED
+from tests.kernels import odd_extents, odd_orders
+from tests.kernels.odd_extents import arguments
+from tests.kernels.odd_extents_refused import REFUSED, leaves_some
 
+CASES = {**odd_extents.CASES, **odd_orders.CASES}
 CHIPS = ("sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
 PRECISE = {"products": 2e-2}
 
@@ -35,7 +38,7 @@ def fresh(kernel):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("chip", ["sm_90a", "gfx950"])
 def test_results_are_numpys(case, chip, form):
-    kernel, args, meta, want, result = arguments(case)
+    kernel, args, meta, want, result = arguments(CASES[case])
     mimw.simulate(fresh(kernel), (1, ), *args, target=chip, **meta)
     fresh(kernel)
     np.testing.assert_allclose(result, want, atol=PRECISE.get(case, 1e-4), rtol=1e-4)
@@ -43,7 +46,7 @@ def test_results_are_numpys(case, chip, form):
 
 @pytest.mark.parametrize("case", CASES)
 def test_there_is_a_binary(case):
-    kernel, args, meta, *_ = arguments(case)
+    kernel, args, meta, *_ = arguments(CASES[case])
     for chip in CHIPS:
         with stopping():
             compiled = mimw.compile(kernel, (1, ), *args, target=chip, **meta)
@@ -53,7 +56,7 @@ def test_there_is_a_binary(case):
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", CASES)
 def test_the_gpu_agrees(case):
-    kernel, args, meta, want, result = arguments(case)
+    kernel, args, meta, want, result = arguments(CASES[case])
     Gpu().launch(kernel, (1, ), *args, **meta)
     np.testing.assert_allclose(result, want, atol=PRECISE.get(case, 1e-4), rtol=1e-4)
 
@@ -66,8 +69,13 @@ def test_what_mixes_elements_is_refused_with_its_line(name):
     assert "Mend:" in str(refused.value) and "odd_extents_refused.py" in str(refused.value)
 
 
+def test_tiles_that_leave_a_part_are_known_when_compiling():
+    with pytest.raises(CompilationError, match=r"tiles \[8\] leave a part of \[44\]; the index must then be ints"):
+        mimw.simulate(leaves_some, (1, ), np.zeros(64, np.float32), 7, N=44)
+
+
 def test_the_price_is_said():
-    kernel, args, meta, *_ = arguments("sums")
+    kernel, args, meta, *_ = arguments(CASES["sums"])
     text = mimw.explain(kernel, (1, ), *args, target="sm_90a", **meta).sections["Tiles of other extents than powers of two"]
     tile = next(line for line in text.splitlines() if line.startswith("[12, 176]"))
     assert "in [16, 256]: 48% of its elements idle" in tile and "odd_extents.py:" in tile
@@ -75,7 +83,7 @@ def test_the_price_is_said():
 
 
 def test_a_binary_from_the_cache_has_the_padded_layouts():
-    kernel, args, meta, *_ = arguments("sums")
+    kernel, args, meta, *_ = arguments(CASES["sums"])
     for _ in range(2):
         with stopping(("ttgir", )):
             compiled = mimw.compile(kernel, (1, ), *args, target="sm_90a", **meta)

@@ -9,6 +9,7 @@ import numpy as np
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 
 
 @mimw.jit
@@ -26,6 +27,11 @@ def turns_over(x, M: tl.constexpr, N: tl.constexpr):
 @mimw.jit
 def prints(x, N: tl.constexpr):
     tl.device_print("x", tl.load(x + tl.arange(0, N)))
+
+
+@mimw.jit
+def leaves_some(x, at, N: tl.constexpr):
+    tl.store(x + tl.arange(0, 8), tle.extract_tile(tl.load(x + tl.arange(0, N)), at, [8]))
 
 
 _X = np.zeros(4096, np.float32)

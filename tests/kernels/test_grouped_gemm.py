@@ -47,6 +47,13 @@ def test_types_and_schedules(machine, dtype, schedule):
     holds(machine, problem((70, 0, 130, 1), 136, 80, dtype), TYPES[dtype][2], SCHEDULES[schedule])
 
 
+@pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.parametrize("chosen", [Configuration(bm=128, bn=176, stages=3, staging=1),
+                                    Configuration(bm=64, bn=112, stages=3, staging=2, ping_pong=True)], ids=["176", "112"])
+def test_tiles_of_any_columns(machine, chosen, transposed):
+    holds(machine, problem((70, 0, 130, 1), 280, 80, transposed=transposed), 4e-3, chosen)
+
+
 @pytest.mark.parametrize("sizes", [(0, 0), (1, ), (0, 64, 0), (128, 128), (3, 5, 7, 0, 2, 300)])
 def test_sizes(machine, sizes):
     holds(machine, problem(sizes, 72, 72, transposed=False), 4e-3, SCHEDULES["ping-pong"])

@@ -370,6 +370,8 @@ def test_structs_of_constants_are_equal_by_their_fields():
     assert {Tiles(2, 4): 1}[SMALL] == 1 and Tiles(2, 4) == SMALL and Tiles(2, 8) != SMALL and SMALL != (2, 4)
     again = pickle.loads(pickle.dumps(SMALL))
     assert again == copy.deepcopy(SMALL) == SMALL and again is not SMALL and again.M.value == 2
+    widths = Tiles((64, 32), 4)
+    assert pickle.loads(pickle.dumps(widths)) == widths != Tiles((64, 16), 4)
     tile = tl.tensor(None, tl.float32)
     one, other = Sum(tile, tile), Sum(tile, tile)
     assert one == one and one != other and len({one, other}) == 2

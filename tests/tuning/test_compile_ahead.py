@@ -117,6 +117,21 @@ def test_a_kernel_with_a_struct_of_constants(recorded):
 
 
 @pytest.mark.usefixtures("cold")
+def test_a_kernel_with_descriptors_and_constants_in_tuples(recorded, monkeypatch):
+    """As the GEMM's tiles of 176 columns have them."""
+    from mimw.kernels import gemm
+
+    monkeypatch.setenv("MIMW_TARGET", "sm_90a")
+    gemm.kernel.device_caches.clear()
+    a, b, c = (np.zeros(shape, np.float16) for shape in ((128, 64), (64, 176), (128, 176)))
+    grid, args, meta = gemm.arguments(a, b, c, 1, gemm.Configuration(bm=128, bn=176, stages=2))
+    done = mimw.compile_ahead(lambda: gemm.kernel[grid](*args, **meta), jobs=1)
+    assert done.binaries == 1 and not done.failed
+    warm(gemm.kernel, *args, **meta)
+    assert not recorded
+
+
+@pytest.mark.usefixtures("cold")
 def test_a_kernel_that_no_other_process_can_import_is_compiled_at_once(recorded):
     @mimw.jit
     def local(x):

@@ -71,6 +71,10 @@ def halves(args, attrs):
     return half, half
 
 
+def cut_out(args, attrs):
+    return (Tensor(args[0].type.element, tuple(args[2])), )
+
+
 def _without_axis(type_: Tensor, axis: int) -> Type:
     shape = tuple(extent for i, extent in enumerate(type_.shape) if i != axis)
     return Tensor(type_.element, shape) if shape else type_.element

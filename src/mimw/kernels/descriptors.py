@@ -3,6 +3,7 @@
 Input: a numpy or torch array and a block. Output: a `mimw.TensorDescriptor`. For example:
 
     described(a, [128, 64])         blocks of a matrix whose rows TMA can read ("tma" in contracts)
+    Maps([described(c, [64, 64]), described(c, [64, 32])])      one argument of a kernel, for which an operator takes one tensor
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from typing import Any
 import mimw
 
 from .contract.memory import strides
+
+
+class Maps(tuple):
+    """Descriptors of one array, by blocks of several sizes."""
 
 
 def described(array: Any, block: list[int]) -> mimw.TensorDescriptor:

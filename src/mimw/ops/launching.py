@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 import mimw
+from mimw.kernels.descriptors import Maps
 
 KEPT = 4096                 # zeros of each stream
 SIMULATED_PROGRAMS = 4      # they run one after the other
@@ -60,8 +61,8 @@ class Launch:
     args:      on      a tensor of the device
                kernel, grid, args, meta   of the launch; the tensors and descriptors among `args` and in their tuples show what is
                        to come: only their shapes, strides, types and alignment count, and no memory is held
-    returns:   of the call `launch(*tensors)`: nothing. One tensor for each of these tensors and descriptors, in their order; a
-                       view need not be given as one, since only a descriptor's address is taken
+    returns:   of the call `launch(*tensors)`: nothing. One tensor for each of these tensors and descriptors, in their order, and
+                       for all descriptors of a `Maps`; a view need not be given as one, since only a descriptor's address is taken
     """
 
     def __init__(self, on: Tensor, kernel, grid: tuple[int, ...], args: tuple, meta: dict):
@@ -69,11 +70,14 @@ class Launch:
         self._args = tuple(map(_without_memory, args))
         self._device = on.get_device() if on.is_cuda else None
         self._frozen = None
+        self._repeated = _repeated(args)
 
     def __call__(self, *tensors: Tensor) -> None:
         if self._frozen is None:
             self._first(tensors)
             return
+        if self._repeated is not None:
+            tensors = [tensors[at] for at in self._repeated]
         self._frozen(_stream_of(self._device), *[tensor.data_ptr() for tensor in tensors])
 
     def note(self, *tensors: Tensor) -> None:
@@ -130,7 +134,28 @@ class _Shape:
         return mimw.TensorDescriptor(tensor, self.shape, self.strides, self.block, self.padding, self.round_f32_to_tf32)
 
 
+class _Shapes(tuple):
+    """A `Maps` without its array."""
+
+
+def _repeated(args: tuple) -> list[int] | None:
+    """For each array of a launch, the number of the tensor that stands for it; None where each has its own."""
+    counts = [count for value in args for count in _counts(value)]
+    return None if set(counts) <= {1} else [at for at, count in enumerate(counts) for _ in range(count)]
+
+
+def _counts(value: Any) -> list[int]:
+    """The number of arrays of a launch that each tensor stands for."""
+    if isinstance(value, Maps):
+        return [len(value)]
+    if isinstance(value, tuple):
+        return [count for item in value for count in _counts(item)]
+    return [1] if isinstance(value, (Tensor, mimw.TensorDescriptor)) else []
+
+
 def _without_memory(value: Any) -> Any:
+    if isinstance(value, Maps):
+        return _Shapes(map(_without_memory, value))
     if isinstance(value, mimw.TensorDescriptor):
         return _Shape(value.shape, value.strides, value.block_shape, value.padding, value.round_f32_to_tf32)
     if isinstance(value, tuple):
@@ -141,6 +166,9 @@ def _without_memory(value: Any) -> Any:
 def _with_memory(value: Any, given: Iterator[Tensor]) -> Any:
     if type(value) is _Shape:
         return value(next(given))
+    if type(value) is _Shapes:
+        tensor = next(given)
+        return Maps(shape(tensor) for shape in value)
     if isinstance(value, tuple):
         return _like(value, (_with_memory(item, given) for item in value))
     return next(given) if value is _TENSOR else value

@@ -24,7 +24,8 @@ def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""
     if padding.pieces(op, op.buffer) is None or padding.in_pieces(op.buffer) and not is_odd(op.descriptor.type.shape):
         raise refusal(op, "whose pieces lie apart,", "give it a buffer of its own.")
-    if op.descriptor.type.shape != op.buffer.type.shape:
+    block, tile = op.descriptor.type.shape, op.buffer.type.shape
+    if block[len(block) - len(tile):] != tile or set(block[:len(block) - len(tile)]) - {1}:
         raise refusal(op, f"whose block {[*op.descriptor.type.shape]} is no whole buffer,")
     if op.buffer.type.shape[0] > _MOST_ROWS:
         raise refusal(op, f"with more rows than the {_MOST_ROWS} of a box,",

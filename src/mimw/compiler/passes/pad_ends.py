@@ -62,6 +62,7 @@ class Padding:
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
              lies       how each view of pieces lies there (`pad_views`)
+             parts      the first columns of a tile, which only products may take
              written    the buffers into which threads write
              reusing    the waits for products whose operands the task overwrites itself
     """
@@ -71,10 +72,15 @@ class Padding:
         self.writer, self.arrays, self.written, self.reusing = writer, arrays, written, reusing
         self.made_of: dict[Value, Pieces | None] = {}
         self.lies: dict[Value, Lies] = {}
+        self.parts: set[Value] = set()
         self.flattened: dict[Value, Op] = {}
 
     def pieces(self, op: Op, buffer: Value) -> Pieces | None:
-        """The pieces of a buffer; None if it is padded. KernelError, about `op`, for one that a loop or a branch hands on."""
+        """The pieces of a buffer; None if it is padded. KernelError, about `op`, for one that a loop or a branch hands on, and for
+        a part of a tile that only products may take."""
+        if buffer in self.parts:
+            raise refusal(op, "a part of a tile that is not for a product,",
+                          "take the whole tile, or a part whose extents are powers of two.")
         if buffer not in self.made_of:
             raise refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
         return self.made_of[buffer]
@@ -164,9 +170,10 @@ def hint(padding: Padding, op: Op) -> None:
     padding.again(op, numbers=tuple(number & -number for number in op.numbers))
 
 
-@end("expand_dims", "trans", "join", "split", "unsplat", "release_layout", "assert_same_layout", "dump_layout")
+@end("expand_dims", "trans", "join", "split", "unsplat", "cut", "release_layout", "assert_same_layout", "dump_layout")
 def in_place(padding: Padding, op: Op) -> None:
-    """Ops that give the axes of a tile other names, or speak of its layout: an element's place along each axis stays."""
+    """Ops that give the axes of a tile other names, leave elements out, or speak of its layout: an element's place along each axis
+    stays."""
     padding.again(op)
 
 

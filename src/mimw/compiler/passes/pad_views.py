@@ -14,6 +14,7 @@ from dataclasses import replace
 from math import prod
 
 from ...ir import I32, Buffer, Builder, Op, Place, Value
+from ...ir.extents import is_odd
 from . import pad_tensor_memory
 from .pad_buffers import Lies, Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
@@ -134,6 +135,10 @@ def buffer_slice(padding: Padding, op: Op) -> None:
     pieces = padding.pieces(op, op.buffer)
     padding.made_of[op.result] = pieces
     lies, shape = padding.lies.get(op.buffer), op.shape
+    if lies is not None and _is_for_products(op, lies):
+        padding.parts.add(op.result)
+        padding.writer.env[op.result] = padding.writer.now(op.buffer)
+        return
     if lies is None or len(shape) != 2 or lies.turned:
         turned = lies is not None and lies.turned
         raise refusal(op, "a box of a buffer that is transposed," if turned else "a box of a buffer that has padding,",
@@ -143,9 +148,18 @@ def buffer_slice(padding: Padding, op: Op) -> None:
     for offset, extent, step, apart, whole in zip(op.offsets, shape, pieces.shape, (1, pieces.of_stripe), lies.shape):
         if (extent % step or isinstance(offset, int) and offset % step) and (offset != 0 or extent != whole):
             raise refusal(op, f"a box that cuts the {pieces.shape[0]} rows x {pieces.shape[1]} columns of which it consists,",
-                          f"slice by multiples of {pieces.shape[0]} rows and {pieces.shape[1]} columns.")
+                          f"slice by multiples of {pieces.shape[0]} rows and {pieces.shape[1]} columns, or, for a product, the "
+                          "first columns of all rows.")
         first = _plus(padding.writer, first, _steps(padding.writer, offset, step, apart))
     view_of(padding, op.result, replace(lies, shape=shape, first=first))
+
+
+def _is_for_products(op: Op, lies: Lies) -> bool:
+    """True of the first columns of a tile, with all of its rows, that end within a piece: a product's assembly says how many they
+    are."""
+    columns = op.shape[-1]
+    whole_rows = not any(op.offsets) and len(op.shape) == 2 and op.shape[0] == lies.shape[0] and not lies.turned
+    return whole_rows and columns % lies.pieces.shape[1] != 0 and is_odd((columns, ))
 
 
 def _steps(writer: Builder, offset: Value | int, step: int, apart: int) -> Value | int:

@@ -31,7 +31,8 @@ The layout rules, which `constraints` implements:
 
 and special cases of them (`rule`): `spread` (`same`: a strong layout spreads to the broadcast tile), `neighbours` (`same`:
 neighbours of a row in one thread), `sliced` (`same`: a slice in the operand's layout), `moved` (`inferred`: a tile from tensor
-memory stays where it is), `pairs` (`inferred`: both elements of a pair in one thread), `scaled` (`dot`: `tl.dot_scaled`),
+memory stays where it is), `cut` (`inferred`: columns of a tensor core's sums stay in their registers), `pairs` (`inferred`: both
+elements of a pair in one thread), `scaled` (`dot`: `tl.dot_scaled`),
 `vectors` (`free`: wide reads), `stored` (a masked store), `require`, `release` and `compare` (`pin`), `carried` and `tasks`
 (regions).
 

@@ -45,10 +45,15 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tu
     b, b_is_nk = lying(b)
     chosen = chosen or chosen_for(m, n, k, in_bytes)
     sizes = in_bytes, out_bytes, b_is_nk
-    operands = (described(matrices, [1, *block]) for matrices, block in zip((a, b, c), chosen.blocks(*sizes)))
+    operands = *map(_described, (a, b), chosen.blocks(*sizes)), chosen.output(c, _described)
     tiles = batch * -(-m // chosen.bm) * -(-n // chosen.bn)
-    meta = {"FORM": chosen.form(*sizes), "ONE_A": one_a, "ONE_B": one_b, "num_warps": 4}
+    meta = {"FORM": chosen.form(*sizes, cut=True), "ONE_A": one_a, "ONE_B": one_b, "num_warps": 4}
     return (min(programs, tiles), ), (*operands, batch, m, n, k), meta
+
+
+def _described(matrices, block: list[int]):
+    """The descriptor of blocks of single matrices."""
+    return described(matrices, [1, *block])
 
 
 def _one_for_all(matrices):

@@ -67,7 +67,7 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
     rows = c.reshape(matrices * m, n) if matrices > 1 else c[0]
     scales = min(MOST, chosen.bm * (2 if layout == "contiguous" else 1))
     args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, BLOCK, BLOCK]),
-            ragged(rows, 64, BLOCK // meta["FORM"].PIECES.value), described(lying, [1, 1, scales]), scale_b,
+            ragged(rows, [64, BLOCK // meta["FORM"].PIECES.value]), described(lying, [1, 1, scales]), scale_b,
             StepsOfScales(*strides(scale_b)), ends, groups, Sizes(m, n, k))
     return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
 

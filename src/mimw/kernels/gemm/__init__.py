@@ -38,8 +38,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                b         (K, N), rows or columns contiguous; 8-bit and fp32 only with contiguous columns (`x.T` of an (N, K))
                c         (M, N), rows contiguous, of any of these types
                programs  how many persistent programs: one per SM, never more than output tiles
-               chosen    by default the measured configuration of the nearest shape; of a promoted sum none that takes turns. AMD's
-                         chips take ON_AMD[chip]
+               chosen    by default what `configuration` says for so many programs, with as many stages as fit; of a promoted sum
+                         none that takes turns. AMD's chips take ON_AMD[chip]
                bias      (N, ) of any of these types, added to each row
                residual  (M, N), rows contiguous, of c's type; it may be c itself. Left unread where beta is 0
                row_scale, column_scale     fp32, (M, ) and (N, ), or one element for all rows, or columns
@@ -54,15 +54,18 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                         column_scale=column_scale, room=room, flags=flags, activation=activation, programs=programs)
     m, n, k, in_bytes, out_bytes = of.M, of.N, of.K, a.dtype.itemsize, c.dtype.itemsize
     b, b_is_nk = lying(b)
-    chosen = chosen or chosen_for(m, n, k, in_bytes, promoted)
+    chosen = chosen or chosen_for(m, n, k, in_bytes, promoted, programs).fitted(in_bytes, out_bytes, b_is_nk,
+                                                                               residual is not None and beta != 0)
     if promoted and (in_bytes != 1 or chosen.ping_pong):
         kind = "ping-pong" if chosen.ping_pong else "cooperative"
         raise ValueError(f"sums of {a.dtype} by a {kind} configuration cannot be promoted: that is for fp8, and for consumers that "
                          "do not take turns")
-    blocks, tiles = chosen.blocks(in_bytes, out_bytes, b_is_nk), -(-m // chosen.bm) * -(-n // chosen.bn)
-    args = *map(described, (a, b, c), blocks), m, n, k
+    tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
+    *blocks, _ = chosen.blocks(in_bytes, out_bytes, b_is_nk)
+    args = *map(described, (a, b), blocks), chosen.output(c), m, n, k
     count = min(programs, tiles)
-    more, constants = epilogue_of(c, bias, residual, row_scale, column_scale, alpha, beta, activation, blocks[2])
+    more, constants = epilogue_of(c, bias, residual, row_scale, column_scale, alpha, beta, activation,
+                                  [chosen.rows(), chosen.stored(out_bytes)[0]])
     whole = room is None or promoted or "residual_desc" in more
     sharers = None if whole else chosen.sharers(m, n, k, in_bytes, programs)
     if sharers is not None:
@@ -70,20 +73,20 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         more |= {"room": room, "flags": flags, "sharers": sharers}
         count = programs
     constants |= {"PROMOTED": chosen.together} if promoted else {}
-    form = GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk), chosen.stages, chosen.load_warps, **constants)
+    form = GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk, cut=True), chosen.stages, chosen.load_warps, **constants)
     meta = {"FORM": form, "num_warps": 4}
     return (count, ), *(_by_position(args, meta, more) if more else (args, meta))
 
 
-def chosen_for(m: int, n: int, k: int, in_bytes: int, promoted: bool) -> Configuration:
-    """The configuration that `arguments` takes by itself."""
-    return PROMOTED if promoted else configuration(m, n, k, in_bytes)
+def chosen_for(m: int, n: int, k: int, in_bytes: int, promoted: bool, programs: int | None = None) -> Configuration:
+    """The configuration that `arguments` takes by itself, but for stages that do not fit."""
+    return PROMOTED if promoted else configuration(m, n, k, in_bytes, programs)
 
 
 def room_for(m: int, n: int, k: int, in_bytes: int, programs: int, chosen: Configuration | None = None, *, promoted: bool = False,
              residual: bool = False) -> tuple[int, int]:
     """(fp32 numbers of room, flags) that make a launch of so many programs quicker; (0, 0) where they would not."""
-    chosen = chosen or chosen_for(m, n, k, in_bytes, promoted)
+    chosen = chosen or chosen_for(m, n, k, in_bytes, promoted, programs)
     if promoted or residual or chosen.sharers(m, n, k, in_bytes, programs) is None:
         return 0, 0
     return programs * chosen.bm * chosen.bn, programs * chosen.consumers

@@ -11,16 +11,24 @@ blocks of its descriptors. For example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from math import gcd
 from pathlib import Path
+from typing import Any
 
+from mimw import TensorDescriptor
+
+from ..descriptors import Maps, described
 from ..measured import by_chip
-from .tiles import Form, LoadedForm, Tiles
+from .pieces import widths
+from .rounds import by_rounds
+from .tiles import Form, LoadedForm, Tiles, whole_lines
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
 PARTS = (2, 3, 4, 6, 8, 16)                 # programs a tile
+SHARED_BYTES, BESIDES = 227 << 10, 2048     # of a CTA on sm_90; of them barriers, and what Triton's ops take besides
 FEW = 66    # tiles of 128 x 128 that leave half of the chip's programs without work
 
 
@@ -39,47 +47,89 @@ class Configuration:
     together: int = 1
     load_warps: int = 1
 
-    def tiles(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> Tiles:
-        """The kernel's tiles for element sizes in bytes.
+    def tiles(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False) -> Tiles:
+        """The kernel's tiles for element sizes in bytes; `cut`: of a kernel that stores pieces of several widths.
 
-        Staging tiles are used in turn and each output tile starts with the first, so their number divides that of the pieces.
+        Staging tiles are used in turn and each output tile starts with the first, so their number divides that of equal pieces.
         """
-        pieces = self.pieces(out_bytes)
-        return Tiles(self.bm, self.bn, self.group_m, RING_BYTES_PER_ROW // in_bytes, self.consumers, pieces,
-                     gcd(self.staging, pieces), self.ping_pong, b_is_nk)
+        pieces = self.pieces(out_bytes, cut)
+        staging = min(self.staging, pieces.count(pieces[0])) if isinstance(pieces, tuple) else gcd(self.staging, pieces)
+        return Tiles(self.bm, self.bn, self.group_m, RING_BYTES_PER_ROW // in_bytes, self.consumers, pieces, staging,
+                     self.ping_pong, b_is_nk)
 
-    def form(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> Form:
+    def form(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False) -> Form:
         """The constants of a launch that has no others."""
-        return Form(self.tiles(in_bytes, out_bytes, b_is_nk), self.stages)
+        return Form(self.tiles(in_bytes, out_bytes, b_is_nk, cut), self.stages)
 
-    def loaded(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> LoadedForm:
+    def loaded(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False) -> LoadedForm:
         """Those of a kernel whose load takes `load_warps`."""
-        return LoadedForm(self.tiles(in_bytes, out_bytes, b_is_nk), self.stages, self.load_warps)
+        return LoadedForm(self.tiles(in_bytes, out_bytes, b_is_nk, cut), self.stages, self.load_warps)
 
     def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
         """Blocks of A, B and C that their descriptors copy at a time."""
         bk = RING_BYTES_PER_ROW // in_bytes
-        return [self.bm, bk], [self.bn, bk] if b_is_nk else [bk, self.bn], [self.rows(), self.bn // self.pieces(out_bytes)]
+        b = [self.bn, bk] if b_is_nk else [bk, whole_lines(self.bn, bk)]
+        return [self.bm, bk], b, [self.rows(), self.bn // self.pieces(out_bytes)]
 
-    def pieces(self, out_bytes: int) -> int:
-        """Pieces, a line wide, in which a tile is stored; one, of stripes as TMA swizzles them, where no power of two is that
-        wide."""
-        return 1 if self.bn & (self.bn - 1) else max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
+    def stored(self, out_bytes: int) -> list[int]:
+        """The widths of C's blocks, the widest first, for a kernel that stores pieces of several widths."""
+        pieces = self.pieces(out_bytes, cut=True)
+        return sorted(set(pieces), reverse=True) if isinstance(pieces, tuple) else [self.bn // pieces]
+
+    def output(self, c: Any, describe: Callable[[Any, list[int]], TensorDescriptor] = described) -> TensorDescriptor | Maps:
+        """C as such a kernel takes it: a descriptor, or one for each width, made by `describe` of C and a block."""
+        made = [describe(c, [self.rows(), columns]) for columns in self.stored(c.dtype.itemsize)]
+        return Maps(made) if self.bn & (self.bn - 1) else made[0]
+
+    def pieces(self, out_bytes: int, cut: bool = False) -> int | tuple[int, ...]:
+        """Pieces, a line wide, in which a tile is stored. Of a tile as wide as no power of two one, of stripes as TMA swizzles it,
+        or `cut` the widths of several."""
+        if self.bn & (self.bn - 1):
+            return widths(self.bn, RING_BYTES_PER_ROW // out_bytes) if cut else 1
+        return max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
+
+    def shared_bytes(self, in_bytes: int, out_bytes: int, b_is_nk: bool = True) -> int:
+        """Of the ring and of the staging tiles; barriers and Triton's own ops take some more (BESIDES)."""
+        tiles, (widest, *narrower) = self.tiles(in_bytes, out_bytes, b_is_nk, cut=True), self.stored(out_bytes)
+        columns = self.bn if b_is_nk else whole_lines(self.bn, RING_BYTES_PER_ROW // in_bytes)
+        staging = tiles.STAGING.value * widest + sum(narrower)
+        return (self.stages * (self.bm + columns) * RING_BYTES_PER_ROW
+                + self.consumers * self.rows() * staging * out_bytes)
+
+    def fitted(self, in_bytes: int, out_bytes: int, b_is_nk: bool, residual: bool = False) -> Configuration:
+        """The same with as many stages as fit, never more than it has; a residual has tiles beside those of a tile as wide as no
+        power of two."""
+        most = SHARED_BYTES - BESIDES
+        if residual and self.bn & (self.bn - 1):
+            tiles = self.tiles(in_bytes, out_bytes, b_is_nk, cut=True)
+            most -= tiles.STAGING.value * self.consumers * self.rows() * RING_BYTES_PER_ROW
+        of = self
+        while of.stages > 2 and of.shared_bytes(in_bytes, out_bytes, b_is_nk) > most:
+            of = replace(of, stages=of.stages - 1)
+        return of
 
     def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
-        """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good.
+        """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good."""
+        return self.last_round(m, n, k, in_bytes, programs)[1]
 
-        A chunk takes the tensor cores 512 cycles for each 128 x 128. Who ends a tile waits for the sums of each program in front,
-        one after the other: so measured by shapes that gain nothing (benchmarks/notes/gemm.md).
+    def tile_time(self, k: int, in_bytes: int) -> float:
+        """Microseconds of a tile: a chunk takes the tensor cores 512 cycles for each 128 x 128."""
+        return -(-k * in_bytes // RING_BYTES_PER_ROW) * CHUNK * self.bm * self.bn / (128 * 128)
+
+    def last_round(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> tuple[float, int | None]:
+        """(microseconds, sharers) of the last round.
+
+        Who ends a tile waits for the sums of each program in front, one after the other: so measured by shapes that gain nothing
+        (benchmarks/notes/gemm.md).
         """
         steps, tiles = -(-k * in_bytes // RING_BYTES_PER_ROW), -(-m // self.bm) * -(-n // self.bn)
         left, size = tiles % programs, self.bm * self.bn / (128 * 128)
-        found = [(steps * CHUNK * size, None)]
+        found = [(self.tile_time(k, in_bytes), None)]
         for parts in PARTS if left and programs ** 2 * steps < 1 << 31 else ():
             sharers = min(programs, parts * left)
             others = -(-sharers // left) - (sharers % left == 0)
             found.append((-(-left * steps // sharers) * CHUNK * size + HANDED_ON + others * SUMS * size, sharers))
-        return min(found, key=lambda one: one[0])[1]
+        return min(found, key=lambda one: one[0])
 
     def rows(self) -> int:
         """Rows of C that one consumer stores at a time."""
@@ -99,12 +149,20 @@ def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration
     return {tuple(row["shape"]) + (row["in_bytes"], ): Configuration(**row["configuration"]) for row in rows}
 
 
-def configuration(m: int, n: int, k: int, in_bytes: int = 2) -> Configuration:
-    """The configuration for a problem: the measured one of the nearest shape class, made to fit.
+def configuration(m: int, n: int, k: int, in_bytes: int = 2, programs: int | None = None) -> Configuration:
+    """The configuration for a problem: the measured one of the nearest shape class; for so many `programs`, where the very shape
+    was not measured, another one if its tiles leave fewer of them without work (rounds.py).
 
     Nearness counts factors of two in each extent; other element sizes fall back on the 16-bit rows. Problems of FEW tiles have
     rows of their own, if there are any: what is best for them, small tiles, is not for a long matrix that is as narrow.
     """
+    chosen = _nearest(m, n, k, in_bytes)
+    if programs is None or (m, n, k, in_bytes) in _measured():
+        return chosen
+    return by_rounds(chosen, m, n, k, in_bytes, programs)
+
+
+def _nearest(m: int, n: int, k: int, in_bytes: int) -> Configuration:
     rows = _measured()
     same = [key for key in rows if key[3] == in_bytes] or list(rows)
     same = [key for key in same if _few(*key[:2]) == _few(m, n)] or same

@@ -20,6 +20,8 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from .pieces import begin, count
+
 SQRT_HALF = tl.constexpr(0.7071067811865476)
 TWICE_SQRT_2_PI = tl.constexpr(1.5957691216057308)      # 2 sqrt(2 / pi)
 
@@ -92,17 +94,18 @@ def load_residual(residual, residual_desc, source):
     turn = 0
     for tile in range(tl.program_id(0), source.count(), tl.num_programs(0)):
         at = source.at(tile)
-        number = turn // TURNS * (source.tiles.PIECES * source.tiles.CONSUMERS) + turn % TURNS
+        number = turn // TURNS * (count(source.tiles.PIECES) * source.tiles.CONSUMERS) + turn % TURNS
         load_pieces(residual, residual_desc, number, at, source.tiles)
         turn += 1
 
 
 @mimw.jit
 def load_pieces(residual, residual_desc, number, at, tiles):
-    """The pieces of an output tile's residual, for each of the consumers that share it; `number` is the first one's."""
-    for piece in tl.static_range(tiles.PIECES):
+    """The pieces of an output tile's residual, for each of the consumers that share it; `number` is the first one's. All are as
+    wide as the widest: what a narrower one has too much is not looked at."""
+    for piece in tl.static_range(count(tiles.PIECES)):
         for sharer in tl.static_range(tiles.sharers()):
             chunk = number + piece * tiles.CONSUMERS + sharer
             tle.gpu.copy(residual_desc, residual.acquire(chunk).tile, residual_desc.block_shape,
-                         at.moved(sharer * tiles.rows()).box(piece * (tiles.BN // tiles.PIECES)))
+                         at.moved(sharer * tiles.rows()).box(begin(tiles.PIECES, piece, tiles.BN)))
             residual.commit(chunk)

@@ -29,7 +29,8 @@ from ..consumers import consumer, one_of_consumers, open_turns
 from .epilogue import Epilogue, activated, finished, load_residual, plus_residual
 from .operands import Operands
 from .output import Output, output, send, staging_tile
-from .product import columns, multiply
+from .pieces import begin, count, is_cut, piece_of, width
+from .product import multiply
 from .promoted import multiply_promoted
 from .roles import input_pipe
 from .sources import OneMatrix, Place
@@ -63,24 +64,36 @@ def store(finish, acc, at, number, part, others):
     """Finish an output tile and write it in column pieces; a piece waits only for the store that last used its staging tile.
 
     The sums of the tile's chunks in front of this program's, if there are `others`, are added first (tail.py). With a residual the
-    tile is a chunk of it, one in CONSUMERS from chunk `number` on, given back when the store has read it.
+    tile is a chunk of it, one in CONSUMERS from chunk `number` on, given back when the store has read it; pieces of several widths
+    have tiles of their own, and a chunk is given back when it has been added.
     """
-    PIECES: tl.constexpr = finish.out.PIECES
-    WIDTH: tl.constexpr = part.COLUMNS // PIECES
-    for piece in tl.static_range(PIECES):
-        sums = columns(acc, piece, PIECES)
+    for piece in tl.static_range(count(finish.out.PIECES)):
+        sums = piece_of(acc, piece, finish.out.PIECES)
+        right = begin(finish.out.PIECES, piece, part.COLUMNS)
         if others is not None:
-            sums = plus_others(sums, others, piece, PIECES)
-        sums = finished(sums, finish.epilogue, at.m, at.n + piece * WIDTH, finish.problem)
-        if finish.residual is None:
-            tile = staging_tile(finish.out, part.me, piece)
-        else:
-            tile = finish.residual.wait(number + piece * part.CONSUMERS).slot.tile
-            sums = plus_residual(sums, tile, finish.epilogue.beta)
-        send(finish.out, tile, activated(sums, finish.epilogue.ACTIVATION), at, piece * WIDTH)
-        if finish.residual is not None:
-            tlx.async_descriptor_store_wait(0)
-            finish.residual.release(number + piece * part.CONSUMERS)
+            sums = plus_others(sums, others, right, part.COLUMNS, piece == 0, piece == count(finish.out.PIECES) - 1)
+        store_piece(finish, finished(sums, finish.epilogue, at.m, at.n + right, finish.problem), at, number, part, piece)
+
+
+@mimw.jit
+def store_piece(finish, sums, at, number, part, piece: tl.constexpr):
+    """Write one piece, and the residual with it."""
+    PIECES: tl.constexpr = finish.out.PIECES
+    RIGHT: tl.constexpr = begin(PIECES, piece, part.COLUMNS)
+    if finish.residual is None:
+        send(finish.out, staging_tile(finish.out, part.me, piece), activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
+        return
+    chunk = number + piece * part.CONSUMERS
+    tile = finish.residual.wait(chunk).slot.tile
+    if is_cut(PIECES):
+        sums = plus_residual(sums, tlx.local_slice(tile, [0, 0], sums.shape), finish.epilogue.beta)
+        finish.residual.release(chunk)
+        send(finish.out, staging_tile(finish.out, part.me, piece), activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
+    else:
+        sums = plus_residual(sums, tile, finish.epilogue.beta)
+        send(finish.out, tile, activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
+        tlx.async_descriptor_store_wait(0)
+        finish.residual.release(chunk)
 
 
 @mimw.jit
@@ -106,16 +119,17 @@ def compute(inputs, finish, tiles, room, flags, sharers, me: tl.constexpr, PROMO
             hand_on(acc, place, tiles.PIECES)
         else:
             store(finish, acc, at, number, part, others_in(place, split, one))
-        number += tiles.CONSUMERS * tiles.PIECES
+        number += tiles.CONSUMERS * count(tiles.PIECES)
     tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
-def residual_pipe(c_desc, tiles):
-    """The pipe of the residual's pieces, each consumer's in slots of its own."""
+def residual_pipe(residual_desc, tiles):
+    """The pipe of the residual's pieces, each consumer's in slots of its own, which take the widest."""
     COUNT: tl.constexpr = tiles.STAGING * tiles.CONSUMERS
+    WIDTH: tl.constexpr = width(tiles.PIECES, 0, tiles.BN)
     return tle.pipe(capacity=COUNT, readers=one_of_consumers(tiles.CONSUMERS), name="residual",
-                    tile=tle.gpu.alloc([COUNT, tiles.rows(), tiles.BN // tiles.PIECES], tlx.dtype_of(c_desc)))
+                    tile=tle.gpu.alloc([COUNT, tiles.rows(), WIDTH], tlx.dtype_of(residual_desc)))
 
 
 @tle.struct
@@ -141,11 +155,11 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
     problem, operands = Problem(M, N, K), Operands(a_desc, b_desc, tiles.B_IS_NK)
     epilogue = Epilogue(bias, row_scale, column_scale, alpha, beta, FORM.EACH_ROW, FORM.EACH_COLUMN, FORM.ACTIVATION)
     inputs = input_pipe(operands, tiles, FORM.STAGES)
-    residual = None
-    if residual_desc is None:
+    residual = None if residual_desc is None else residual_pipe(residual_desc, tiles)
+    if residual_desc is None or is_cut(tiles.PIECES):
         out = output(c_desc, tiles)
     else:
-        out, residual = Output(c_desc, None, tiles.PIECES, tiles.STAGING), residual_pipe(c_desc, tiles)
+        out = Output(c_desc, None, tiles.PIECES, tiles.STAGING)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=tiles.CONSUMERS):  # consumer

@@ -1,11 +1,14 @@
 """Where the sums of a GEMM go: by way of staging tiles in shared memory, in column pieces.
 
-Input: a descriptor of C, a consumer's sums, and a place. Output: C is written. For example:
+Input: a descriptor of C, or one for each width of its pieces (pieces.py), a consumer's sums, and a place. Output: C is written. For
+example:
 
     out = output(c_desc, tiles)                     with staging tiles for all consumers
     out.store(acc, place, part)
-    send(out, staging_tile(out, me, piece), sums, place, right)     one piece, of sums that something was done to
+    send(out, staging_tile(out, me, piece), sums, place, right, piece)      one piece, of sums that something was done to
 """
+
+from typing import Any
 
 import triton.language as tl
 
@@ -13,44 +16,70 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .product import columns
+from .pieces import begin, count, is_cut, kind, pending, piece_of, slot
 
 
 @tle.struct
 class Output:
-    """C in PIECES, which STAGING tiles of each consumer carry in turn."""
-    c_desc: tl.tensor_descriptor
-    staging: tlx.buffered_tensor | None
+    """C in PIECES, which STAGING tiles of each consumer carry in turn; `c_desc` and `staging` are tuples, one for each width, where
+    the pieces are of several."""
+    c_desc: Any
+    staging: Any
     PIECES: tl.constexpr
     STAGING: tl.constexpr
 
     @mimw.jit
     def store(self, acc, at, part):
         """Write an output tile; a piece waits only for the store that last used its staging tile."""
-        for piece in tl.static_range(self.PIECES):
+        for piece in tl.static_range(count(self.PIECES)):
             tile = staging_tile(self, part.me, piece)
-            send(self, tile, columns(acc, piece, self.PIECES), at, piece * (acc.shape[1] // self.PIECES))
+            send(self, tile, piece_of(acc, piece, self.PIECES), at, begin(self.PIECES, piece, acc.shape[1]), piece)
 
 
 @mimw.jit
 def output(c_desc, tiles):
     """C, with the staging tiles of all consumers."""
-    SHAPE: tl.constexpr = (tiles.rows(), tiles.BN // tiles.PIECES)
-    staging = tlx.local_alloc(SHAPE, tlx.dtype_of(c_desc), tiles.STAGING * tiles.CONSUMERS)
+    COUNT: tl.constexpr = tiles.STAGING * tiles.CONSUMERS
+    if is_cut(tiles.PIECES):
+        staging = ()
+        for each in tl.static_range(len(c_desc)):
+            staging += (tiles_for(c_desc[each], tiles, COUNT if each == 0 else tiles.CONSUMERS), )
+    else:
+        staging = tiles_for(c_desc, tiles, COUNT)
     return Output(c_desc, staging, tiles.PIECES, tiles.STAGING)
+
+
+@mimw.jit
+def tiles_for(c_desc, tiles, COUNT: tl.constexpr):
+    """So many staging tiles, as wide as the blocks of a descriptor."""
+    return tlx.local_alloc((tiles.rows(), c_desc.block_shape[-1]), tlx.dtype_of(c_desc), COUNT)
 
 
 @mimw.jit
 def staging_tile(out, me: tl.constexpr, piece: tl.constexpr):
     """The staging tile for a piece, as soon as the store that last used it has read it."""
-    tile = out.staging[out.STAGING * me + piece % out.STAGING]
-    tlx.async_descriptor_store_wait(out.STAGING - 1)
+    if is_cut(out.PIECES):
+        KIND: tl.constexpr = kind(out.PIECES, piece)
+        EACH: tl.constexpr = out.STAGING if KIND == 0 else 1
+        tile = out.staging[KIND][EACH * me + slot(out.PIECES, piece, out.STAGING)]
+    else:
+        tile = out.staging[out.STAGING * me + slot(out.PIECES, piece, out.STAGING)]
+    tlx.async_descriptor_store_wait(pending(out.PIECES, piece, out.STAGING))
     return tile
 
 
 @mimw.jit
-def send(out, tile, sums, at, right: tl.constexpr):
-    """Store sums by way of a staging tile, so many columns to the right of a place."""
-    tlx.local_store(tile, sums.to(tlx.dtype_of(out.c_desc)))
+def map_of(out, piece: tl.constexpr):
+    """The descriptor by which a piece is stored."""
+    if is_cut(out.PIECES):
+        return out.c_desc[kind(out.PIECES, piece)]
+    return out.c_desc
+
+
+@mimw.jit
+def send(out, tile, sums, at, right: tl.constexpr, piece: tl.constexpr = 0):
+    """Store sums by way of a staging tile, so many columns to the right of a place; `piece` is their number where pieces are of
+    several widths."""
+    tlx.local_store(tile, sums.to(tlx.dtype_of(map_of(out, piece))))
     tlx.fence("async_shared")
-    tlx.async_descriptor_store(out.c_desc, tile, at.box(right))
+    tlx.async_descriptor_store(map_of(out, piece), tile, at.box(right))

@@ -19,7 +19,17 @@ def product(inputs, chunk, acc, part):
     """acc += A B for the tiles of one chunk, started and not waited for."""
     slot = inputs.wait(chunk).slot
     a = tlx.local_slice(slot.a, [part.ROW, 0], [part.ROWS, slot.a.shape[1]])
-    return tlx.async_dot(a, tlx.local_trans(slot.b) if part.B_IS_NK else slot.b, acc)
+    return tlx.async_dot(a, right_operand(slot.b, part), acc)
+
+
+@mimw.jit
+def right_operand(b, part):
+    """B as (K, N): the COLUMNS that are in its slot, which has whole lines of them."""
+    if part.B_IS_NK:
+        return tlx.local_trans(b)
+    if b.shape[1] == part.COLUMNS:
+        return b
+    return tlx.local_slice(b, [0, 0], [b.shape[0], part.COLUMNS])
 
 
 @mimw.jit

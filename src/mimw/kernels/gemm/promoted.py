@@ -14,13 +14,15 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
+from .product import right_operand
+
 
 @mimw.jit
 def chunk_product(inputs, chunk, part, registers=None):
     """A B for the tiles of one chunk, started and not waited for, in the `registers` of a tile that has been used up."""
     slot = inputs.wait(chunk).slot
     a = tlx.local_slice(slot.a, [part.ROW, 0], [part.ROWS, slot.a.shape[1]])
-    return tlx.async_dot(a, tlx.local_trans(slot.b) if part.B_IS_NK else slot.b, registers=registers)
+    return tlx.async_dot(a, right_operand(slot.b, part), registers=registers)
 
 
 @mimw.jit

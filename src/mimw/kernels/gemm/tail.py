@@ -20,7 +20,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-from .product import columns
+from .pieces import begin, count, piece_of
 from .tiles import output_tiles
 
 
@@ -148,30 +148,28 @@ def places(held):
 @mimw.jit
 def hand_on(acc, room, PIECES: tl.constexpr):
     """Leave the sums of a tile to the program that ends it."""
-    SIZE: tl.constexpr = acc.shape[0] * acc.shape[1] // PIECES
-    for piece in tl.static_range(PIECES):
-        sums = columns(acc, piece, PIECES)
-        there = room.sums + (room.place * PIECES + piece) * SIZE
-        held = as_held(sums)
+    ROWS: tl.constexpr = acc.shape[0]
+    for piece in tl.static_range(count(PIECES)):
+        there = room.sums + (room.place * acc.shape[1] + begin(PIECES, piece, acc.shape[1])) * ROWS
+        held = as_held(piece_of(acc, piece, PIECES))
         tl.store(there + places(held), held)
     tl.atomic_store(room.flags + room.place, 1, sem="release", scope="gpu")
 
 
 @mimw.jit
-def plus_others(sums, others, piece: tl.constexpr, PIECES: tl.constexpr):
-    """A piece of sums, and those of the programs in front. With the first piece flags are waited for, with the last one they are
-    cleared."""
-    SIZE: tl.constexpr = sums.shape[0] * sums.shape[1]
+def plus_others(sums, others, right: tl.constexpr, COLUMNS: tl.constexpr, FIRST: tl.constexpr, LAST: tl.constexpr):
+    """A piece of sums, from column `right` on of COLUMNS, and those of the programs in front. With the first piece flags are waited
+    for, with the last one they are cleared."""
     room, split, begin = others.room, others.split, others.begin
     place, program = room.place, split.program
     held = as_held(sums)
     while begin > 0:
         program -= 1
         place -= room.APART
-        if piece == 0:
+        if FIRST:
             tl.atomic_poll(room.flags + place, 1, sem="acquire", scope="gpu")
-        held += tl.load(room.sums + (place * PIECES + piece) * SIZE + places(held), cache_modifier=".cg")
-        if piece == PIECES - 1:
+        held += tl.load(room.sums + (place * COLUMNS + right) * sums.shape[0] + places(held), cache_modifier=".cg")
+        if LAST:
             tl.atomic_store(room.flags + place, 0, sem="relaxed", scope="gpu")
         begin = first_chunk(program, split.sharers, split.chunks) - others.first
     return as_tile(held, sums)

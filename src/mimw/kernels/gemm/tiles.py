@@ -19,6 +19,11 @@ import mimw
 import mimw.tle as tle
 
 
+def whole_lines(columns: int, line: int) -> int:
+    """So many columns; of a tile as wide as no power of two, the columns of its lines."""
+    return -(-columns // line) * line if columns & (columns - 1) else columns
+
+
 @tle.struct
 class Problem:
     """C[M, N] = A[M, K] B."""
@@ -38,7 +43,7 @@ class Grid:
 @tle.struct
 class Tiles(Grid):
     """Tiles that come in chunks of BK along K, belong to CONSUMERS together, or in PING_PONG to one of them in turn, and are stored
-    in PIECES by way of STAGING tiles for each consumer. B lies as (K, N), or as (N, K) where B_IS_NK."""
+    in PIECES (pieces.py) by way of STAGING tiles for each consumer. B lies as (K, N), or as (N, K) where B_IS_NK."""
     BK: tl.constexpr
     CONSUMERS: tl.constexpr
     PIECES: tl.constexpr
@@ -60,6 +65,11 @@ class Tiles(Grid):
     def rows(self):
         """The rows of a tile that are one consumer's."""
         return self.BM.value // (1 if self.PING_PONG.value else self.CONSUMERS.value)
+
+    @triton.constexpr_function
+    def columns_of_b(self):
+        """The columns of a chunk's B that lies as (K, N): whole lines, of BK elements as along K."""
+        return whole_lines(self.BN.value, self.BK.value)
 
 
 @tle.struct

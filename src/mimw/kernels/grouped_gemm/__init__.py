@@ -42,15 +42,15 @@ def arguments(a, b, c, ends, programs: int, chosen: Configuration | None = None)
     b, b_is_nk = lying(b)
     chosen = chosen or configuration(m, groups)
     sizes = in_bytes, out_bytes, b_is_nk
-    a_block, b_block, c_block = chosen.blocks(*sizes)
+    a_block, b_block, _ = chosen.blocks(*sizes)
     tiles = (groups + -(-m // chosen.bm)) * -(-n // chosen.bn)
-    args = described(a, a_block), described(b, [1, *b_block]), ragged(c, *c_block), ends, groups, n, k
-    return (min(programs, tiles), ), args, {"FORM": chosen.loaded(*sizes), "num_warps": 4}
+    args = described(a, a_block), described(b, [1, *b_block]), chosen.output(c, ragged), ends, groups, n, k
+    return (min(programs, tiles), ), args, {"FORM": chosen.loaded(*sizes, cut=True), "num_warps": 4}
 
 
-def ragged(c, rows: int, columns: int):
+def ragged(c, block: list[int]):
     """The descriptor of blocks of a matrix that end with a group's rows, by three coordinates for a row: see kernel.py."""
     stride = strides(c)[0] if c.shape[0] > 1 else -(-c.shape[1] * c.dtype.itemsize // 16) * 16 // c.dtype.itemsize
     shape, steps = [FAR + 1, FAR + 1, FAR, c.shape[1]], [WRAP - stride, stride, stride, 1]
-    return mimw.TensorDescriptor(c, shape, steps, [1, 1, rows, columns])
+    return mimw.TensorDescriptor(c, shape, steps, [1, 1, *block])
 

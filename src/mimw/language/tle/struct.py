@@ -202,7 +202,12 @@ def _content(self) -> tuple[int, StructType] | None:
 
 
 def _pickled(self) -> tuple:
-    return type(self), tuple(field_values(self).values())
+    return type(self), tuple(map(_plain, field_values(self).values()))
+
+
+def _plain(value: Any) -> Any:
+    """Triton's tuples as Python's: theirs cannot be read back."""
+    return tuple(map(_plain, value.values)) if isinstance(value, tl.tuple) else value
 
 
 def _replace(self, *, _semantic=None, **changes):

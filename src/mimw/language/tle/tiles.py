@@ -8,7 +8,8 @@ of 64:
 
 The source is seen as a grid of tiles. A tile that is known at compile time is picked by halving the tensor
 (`tt.split`), a tile that is known at run time by a gather; both move data through shared memory once. Inserting lays
-copies of the tile side by side and selects by coordinates, for known and unknown tiles alike.
+copies of the tile side by side and selects by coordinates, for known and unknown tiles alike. Of a tensor whose extents are
+no powers of two (docs/EXTENTS.md) a known tile is `cut`, and the halving is `passes.pad_tiles`'.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import triton.language.core as tl
 
+from ...ir.extents import is_odd
 from ..core import word
 from ..described import described
 from ..refuse import refuse
@@ -34,18 +36,24 @@ def extract_tile(x, index, tile_shape: tl.constexpr = None, shape: tl.constexpr 
     args:      x     - block tensor, or a buffer in shared memory (then only the tile is read)
                index - which tile: a list or tuple with one coordinate an axis, or one number that counts the tiles row by row
                        (last axis fastest); ints and integer scalars in any mix. Out of the grid at run time is undefined.
-               shape - (also called `tile_shape`) extents of a tile, ints that divide those of `x`
+               shape - (also called `tile_shape`) extents of a tile, ints that divide those of `x`; of an extent that is no power
+                       of two, and for an int, any power of two for which the tile lies in `x`
     errors:    ValueError for anything else, and for an int outside the grid
-    lowers to: tt.reshape, tt.trans, tt.split; tt.gather for a run-time index; ttg.local_load or local_gather for a buffer
+    lowers to: tt.reshape, tt.trans, tt.split; tt.gather for a run-time index; ttg.local_load or local_gather for a buffer.
+               Columns of a tensor core's sums stay in the registers in which they are
     example:   upper = tle.extract_tile(x, [0, 0], [32, 64])
     """
     if (shape is None) == (tile_shape is None):
         refuse(ValueError, "extract_tile: give the tile's shape once, as `shape` or as `tile_shape`")
     tile = _extents("extract_tile", shape if tile_shape is None else tile_shape)
-    grid = _grid("extract_tile", x, tile)
+    grid = _grid("extract_tile", x, tile, within=True)
     where = _coordinates("extract_tile", index, grid, _semantic)
     if isinstance(x, buffered_tensor):
         return read_tile(x, where, tile, _semantic)
+    if is_odd(grid.whole) and not is_odd(tile) and all(map(is_int, where)):
+        return _cut(x, grid, where, _semantic)
+    if grid.shape != grid.whole:
+        refuse(ValueError, f"extract_tile: tiles {list(tile)} leave a part of {list(grid.whole)}; the index must then be ints")
     if all(extent == 1 for extent in grid.counts):
         return x
     stored = _as_plain(x, _semantic)
@@ -87,6 +95,7 @@ class Grid:
 
     counts: tuple[int, ...]
     tile: tuple[int, ...]
+    whole: tuple[int, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -110,7 +119,8 @@ def _extents(name: str, shape: Any) -> tuple[int, ...]:
     return extents
 
 
-def _grid(name: str, x: Any, tile: tuple[int, ...]) -> Grid:
+def _grid(name: str, x: Any, tile: tuple[int, ...], within: bool = False) -> Grid:
+    """The tiles of `x`; `within` a register tensor whole ones of a power of two, where an odd extent leaves a part of one."""
     if isinstance(x, buffered_tensor):
         if x.num:
             refuse(ValueError, f"{name}: the buffer is an array of {x.num}; index it first")
@@ -120,9 +130,10 @@ def _grid(name: str, x: Any, tile: tuple[int, ...]) -> Grid:
     if len(extents) != len(tile):
         refuse(ValueError, f"{name}: the tile has rank {len(tile)}, the source {list(extents)} has rank {len(extents)}")
     for axis, (extent, part) in enumerate(zip(extents, tile)):
-        if extent % part:
+        leaves = within and not isinstance(x, buffered_tensor) and is_odd((extent, )) and not is_odd((part, )) and part < extent
+        if extent % part and not leaves:
             refuse(ValueError, f"{name}: along axis {axis} the tile's extent {part} does not divide the source's {extent}")
-    return Grid(tuple(extent // part for extent, part in zip(extents, tile)), tile)
+    return Grid(tuple(extent // part for extent, part in zip(extents, tile)), tile, extents)
 
 
 def _coordinates(name: str, index: Any, grid: Grid, semantic) -> list:
@@ -162,6 +173,13 @@ def _as_plain(x: tl.tensor, semantic) -> tl.tensor:
 
 def _as_type(x: tl.tensor, dtype: tl.dtype, semantic) -> tl.tensor:
     return x if x.dtype == dtype else semantic.cast(x, dtype)
+
+
+def _cut(x: tl.tensor, grid: Grid, where: list[int], semantic) -> tl.tensor:
+    """One op, which says which elements; powers of two are not for the words to see."""
+    stored, start = _as_plain(x, semantic), tuple(coordinate * extent for coordinate, extent in zip(where, grid.tile))
+    found = semantic.builder.record("cut", stored.handle, start, grid.tile).results[0]
+    return _as_type(tl.tensor(found, tl.block_type(stored.dtype, list(grid.tile))), x.dtype, semantic)
 
 
 def _split(x: tl.tensor, grid: Grid, where: list[int], semantic) -> tl.tensor:

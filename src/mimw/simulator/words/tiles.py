@@ -134,6 +134,11 @@ def split(task, op):
         task.env[result] = half.data
 
 
+@handles("cut")
+def cut(task, op):
+    task.env[op.result] = task.read(op.value, op)[tuple(slice(first, first + extent) for first, extent in zip(op.start, op.shape))]
+
+
 @handles("constant")
 def constant(task, op):
     task.env[op.result] = filled(op.value, op.result.type, op.site)

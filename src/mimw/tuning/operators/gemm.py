@@ -11,16 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...kernels import gemm
-from ...kernels.gemm.configs import RING_BYTES_PER_ROW, Configuration, as_row
-from ...target import target
+from ...kernels.gemm.configs import Configuration, as_row
+from ...kernels.gemm.rounds import COLUMNS, MOST_STAGES
 from ...testing.gemm_error import allowed
 from ..arrays import bytes_of, empty, normal, relative_error
 from ..operator import Operator, Problem, Trial
 
 # bm, bn, ping_pong, consumers
 TILES = ((128, 256, False, 2), (256, 128, False, 2), (128, 128, True, 2), (64, 256, True, 2), (64, 128, False, 1))
+ANY_COLUMNS = (*((128, columns, turns, 2) for columns in COLUMNS if columns != 128 for turns in (False, True) if columns <= 192
+                 or not turns), *((256, columns, False, 2) for columns in (144, 160, 176, 192)))
 GROUPS = (4, 8, 16)
-BESIDES = 2048          # bytes of barriers, and of what Triton's ops take besides
 ROWS = 64               # that are compared with fp64
 
 
@@ -32,10 +33,12 @@ class Gemm(Operator):
     file = Path(gemm.__file__).parent / "configs.json"
 
     def used(self, problem: Problem, sms: int) -> Configuration:
-        return gemm.configuration(*problem.extents, bytes_of(problem.dtype))
+        return gemm.configuration(*problem.extents, bytes_of(problem.dtype), sms).fitted(
+            bytes_of(problem.dtype), bytes_of(out_type(problem.dtype)), bytes_of(problem.dtype) != 2)
 
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
-        return [replace(one, group_m=group) for one in cuts(bytes_of(out_type(problem.dtype))) for group in GROUPS]
+        sizes = bytes_of(problem.dtype), bytes_of(out_type(problem.dtype)), bytes_of(problem.dtype) != 2
+        return [replace(one, group_m=group) for one in cuts(*sizes) for group in GROUPS]
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
         (m, n, k), dtype = problem.extents, problem.dtype
@@ -66,16 +69,16 @@ def out_type(dtype: str) -> str:
     return "bf16" if dtype == "fp8" else dtype
 
 
-def cuts(out_bytes: int) -> list[Configuration]:
-    """Every tile and schedule with one and two staging tiles, and the deepest ring that fits, or one slot less."""
+def cuts(in_bytes: int, out_bytes: int, b_is_nk: bool) -> list[Configuration]:
+    """Every tile and schedule with the deepest ring that fits, powers of two also with a slot less, and with one and two staging
+    tiles."""
     found = []
-    for bm, bn, ping_pong, consumers in TILES:
-        for staging in (1, 2):
-            one = Configuration(bm, bn, staging=staging, ping_pong=ping_pong, consumers=consumers)
-            pieces = max(1, bn * out_bytes // RING_BYTES_PER_ROW)
-            stored = min(staging, pieces) * one.consumers * one.rows() * RING_BYTES_PER_ROW
-            most = (target("sm_90a").shared_bytes - BESIDES - stored) // (RING_BYTES_PER_ROW * (bm + bn))
-            found += [replace(one, stages=stages) for stages in (most, most - 1) if stages > 1]
+    for bm, bn, ping_pong, consumers in (*TILES, *ANY_COLUMNS):
+        for staging in (1, 2) if (bm, bn, ping_pong, consumers) in TILES else (1, ):
+            one = Configuration(bm, bn, stages=2 * MOST_STAGES, staging=staging, ping_pong=ping_pong, consumers=consumers)
+            one = one.fitted(in_bytes, out_bytes, b_is_nk)
+            fewer = [replace(one, stages=one.stages - 1)] if (bm, bn, ping_pong, consumers) in TILES and one.stages > 2 else []
+            found += [one, *fewer]
     return found
 
 

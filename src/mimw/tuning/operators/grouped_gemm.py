@@ -35,7 +35,8 @@ class GroupedGemm(Operator):
         return grouped_gemm.configuration(groups * rows, groups)
 
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
-        return [replace(one, group_m=group) for one in cuts(2) if one.staging == 1 for group in GROUPS]
+        return [replace(one, group_m=group) for one in cuts(2, 2, True) if one.staging == 1
+                for group in GROUPS]
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
         groups, rows, n, k = problem.extents

@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir.core import Op
-from ....ir.layouts import Blocked, Slice, TensorMemoryTile
+from ....ir.layouts import Blocked, Mma, Slice, TensorMemoryTile
 from ....ir.linear import coordinates, linear_of, positions
 from ....ir.types import Tensor
 from ..explain import at
 from ..tiles import Tiles
 from .memory import memory
 from .registry import rule
+
+_COLUMNS = 8    # of the narrowest product
 
 
 @rule("expand")
@@ -62,6 +64,31 @@ def moved(op: Op, tiles: Tiles) -> None:
     layout = TensorMemoryTile(there(known.registers), there(known.lanes), there(known.warps), shape)
     tiles.want_named(op, "value", tiles[value].layout)
     tiles.give(op.result, tiles[value].becomes(layout))
+
+
+@rule("cut")
+def cut(op: Op, tiles: Tiles) -> None:
+    """`cut`: columns of a tensor core's sums are those of a narrower product, in the registers in which they are; else each part
+    has registers of its own."""
+    layout, (rows, columns) = tiles[op.value].layout, op.shape[-2:] if len(op.shape) > 1 else (0, 0)
+    if not isinstance(layout, Mma) or columns < _COLUMNS or layout.warps[1] > 1 or rows != op.value.type.shape[-2]:
+        tiles.want_named(op, "value", _whole_parts(op.value.type.shape, op.shape, tiles))
+        tiles.give(op.result, tiles.default(op.shape))
+        return
+    height, _, depth = layout.instruction
+    tiles.want_named(op, "value", layout)
+    tiles.give(op.result, tiles[op.value].becomes(replace(layout, instruction=(height, columns, depth))))
+
+
+def _whole_parts(shape: tuple[int, ...], part: tuple[int, ...], tiles: Tiles) -> Blocked:
+    """A layout of the tile in which each part lies alike over the threads, and so in registers of its own; of parts that are less
+    than the threads, each thread has all."""
+    layout = tiles.default(part).layout
+    reach = (size * lanes * warps for size, lanes, warps in zip(layout.size_per_thread, layout.threads_per_warp, layout.warps))
+    if all(over <= extent or extent == whole for over, extent, whole in zip(reach, part, shape)):
+        return layout
+    ones = (1, ) * (len(shape) - 1)
+    return replace(layout, size_per_thread=tuple(shape), threads_per_warp=(tiles.warp_size, *ones), warps=(tiles.num_warps, *ones))
 
 
 @rule("pairs")

@@ -76,6 +76,20 @@ def broadcast(emitter: Emitter, op):
     return emitter.builder.create_broadcast(emitter.operand(op, "value"), emitter.mlir_type(op.result))
 
 
+@emits("cut")
+def cut(emitter: Emitter, op):
+    """The half of the tile in which the part lies, and so on. A thread has the columns of a tensor core's sums by powers of two in
+    its registers, so no element changes its thread."""
+    part, shape, builder = emitter.operand(op, "value"), list(op.value.type.shape), emitter.builder
+    for axis, (first, extent) in enumerate(zip(op.start, op.shape)):
+        order = [*(number for number in range(len(shape) + 1) if number != axis), axis]
+        while shape[axis] > extent:
+            shape[axis] //= 2
+            halves = builder.create_reshape(part, [*shape[:axis], 2, *shape[axis:]], False)
+            part = builder.create_split(builder.create_trans(halves, order))[first // shape[axis] % 2]
+    return _normalised(emitter, op.result, part)
+
+
 @emits("histogram")
 def histogram(emitter: Emitter, op):
     value, mask = emitter.operand(op, "value"), emitter.operand(op, "mask")
