@@ -196,6 +196,15 @@ def test_a_residual_takes_a_stage_where_it_must():
     assert found.stack_bytes == 0
 
 
+def test_an_activation_ends_the_turns_of_wide_sums():
+    turns = Configuration(bm=128, bn=176, stages=8, staging=1, ping_pong=True)
+    assert turns.fitted(2, 2, True).ping_pong and not turns.fitted(2, 2, True, activated=True).ping_pong
+    assert Configuration(bm=128, bn=128, ping_pong=True).fitted(2, 2, True, activated=True).ping_pong
+    for more in ({"activation": "gelu"}, {"residual": np.zeros((256, 512), BF16)}):
+        found, _ = compiled(turns.fitted(2, 2, True, "residual" in more, "activation" in more), True, **more)
+        assert found.stack_bytes == 0
+
+
 @pytest.mark.parametrize("kernel, said", odd_parts.REFUSED.items())
 def test_a_part_is_for_products(kernel, said):
     with pytest.raises(KernelError, match=said) as refused:

@@ -96,14 +96,15 @@ class Configuration:
         return (self.stages * (self.bm + columns) * RING_BYTES_PER_ROW
                 + self.consumers * self.rows() * staging * out_bytes)
 
-    def fitted(self, in_bytes: int, out_bytes: int, b_is_nk: bool, residual: bool = False) -> Configuration:
-        """The same with as many stages as fit, never more than it has; a residual has tiles beside those of a tile as wide as no
-        power of two."""
+    def fitted(self, in_bytes: int, out_bytes: int, b_is_nk: bool, residual: bool = False,
+               activated: bool = False) -> Configuration:
+        """The same with as many stages as fit, never more than it has. A tile as wide as no power of two has a residual's tiles
+        beside its own, and an activation takes registers that its consumers lack when they take turns."""
         most = SHARED_BYTES - BESIDES
         if residual and self.bn & (self.bn - 1):
             tiles = self.tiles(in_bytes, out_bytes, b_is_nk, cut=True)
             most -= tiles.STAGING.value * self.consumers * self.rows() * RING_BYTES_PER_ROW
-        of = self
+        of = replace(self, ping_pong=self.ping_pong and not (activated and self.bn & (self.bn - 1)))
         while of.stages > 2 and of.shared_bytes(in_bytes, out_bytes, b_is_nk) > most:
             of = replace(of, stages=of.stages - 1)
         return of
