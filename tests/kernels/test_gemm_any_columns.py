@@ -12,9 +12,9 @@ from mimw.errors import KernelError
 from mimw.kernels import batched_gemm, gemm
 from mimw.kernels.descriptors import Maps
 from mimw.kernels.gemm import Configuration
-from mimw.kernels.gemm.configs import BESIDES, SHARED_BYTES, configuration
+from mimw.kernels.gemm.configs import BESIDES, SHARED_BYTES, as_row, configuration
 from mimw.kernels.gemm.pieces import begin, kind, pending, slot, width, widths
-from mimw.kernels.gemm.rounds import COLUMNS, MOST_STAGES, microseconds
+from mimw.kernels.gemm.rounds import COLUMNS, IN_TURN, MOST_SHARED, MOST_STAGES, microseconds
 from mimw.tuning.operators.gemm import cuts
 from tests.kernels import odd_parts
 
@@ -163,16 +163,17 @@ def fitting(columns, turns, in_bytes=2):
     return Configuration(bm=128, bn=columns, stages=2 * MOST_STAGES, staging=1, ping_pong=turns).fitted(in_bytes, 2, in_bytes == 1)
 
 
-@pytest.mark.parametrize("columns", COLUMNS)
-def test_what_the_rule_may_choose_fits_and_spills_nothing(columns):
-    """In shared memory with a residual, and in registers with sums of other programs."""
-    chosen = fitting(columns, False)
+@pytest.mark.parametrize("columns, turns", [*((columns, False) for columns in COLUMNS), *((columns, True) for columns in IN_TURN)])
+def test_what_the_rule_may_choose_fits_and_spills_nothing(columns, turns):
+    """In registers, with sums of other programs where it may have them, and in shared memory."""
+    chosen = fitting(columns, turns)
     assert chosen.shared_bytes(2, 2, False) <= SHARED_BYTES - BESIDES and chosen.stages >= 3
-    room, flags = np.zeros(132 * 128 * columns, np.float32), np.zeros(264, np.int32)
+    rooms = dict(room=np.zeros(132 * 128 * columns, np.float32), flags=np.zeros(264, np.int32))
+    rooms = {} if turns and columns > MOST_SHARED else rooms
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
         patch.setattr(gemm.configs, "CHUNK", 1000.0)
-        found, _ = compiled(chosen, False, room=room, flags=flags)
+        found, _ = compiled(chosen, False, **rooms)
     assert found.stack_bytes == 0
 
 
@@ -195,6 +196,15 @@ def test_a_residual_takes_a_stage_where_it_must():
     assert found.stack_bytes == 0
 
 
+def test_an_activation_ends_the_turns_of_wide_sums():
+    turns = Configuration(bm=128, bn=176, stages=8, staging=1, ping_pong=True)
+    assert turns.fitted(2, 2, True).ping_pong and not turns.fitted(2, 2, True, activated=True).ping_pong
+    assert Configuration(bm=128, bn=128, ping_pong=True).fitted(2, 2, True, activated=True).ping_pong
+    for more in ({"activation": "gelu"}, {"residual": np.zeros((256, 512), BF16)}):
+        found, _ = compiled(turns.fitted(2, 2, True, "residual" in more, "activation" in more), True, **more)
+        assert found.stack_bytes == 0
+
+
 @pytest.mark.parametrize("kernel, said", odd_parts.REFUSED.items())
 def test_a_part_is_for_products(kernel, said):
     with pytest.raises(KernelError, match=said) as refused:
@@ -205,27 +215,42 @@ def test_a_part_is_for_products(kernel, said):
 # ---- which tile is chosen -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape, columns", [
-    ((4096, 2112, 7168), 176), ((4096, 5808, 4096), 176), ((512, 5760, 2880), 176), ((512, 2880, 2880), 96)])
-def test_the_rule_by_rounds(shape, columns):
+@pytest.mark.parametrize("shape, columns, in_turn", [
+    ((4096, 2112, 7168), 176, True), ((4096, 5808, 4096), 176, True), ((4096, 7168, 2048), 176, True),
+    ((512, 5760, 2880), 176, False), ((512, 2880, 2880), 96, False)])
+def test_the_rule_by_rounds(shape, columns, in_turn):
+    """Consumers take turns where a program has tiles for both."""
     chosen = configuration(*shape, programs=132)
-    assert (chosen.bm, chosen.bn) == (128, columns)
+    assert (chosen.bm, chosen.bn, chosen.ping_pong) == (128, columns, in_turn)
     assert microseconds(chosen, *shape, 2, 132) < microseconds(configuration(*shape), *shape, 2, 132)
 
 
-@pytest.mark.parametrize("shape", [(8192, 8192, 4096), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024),
+@pytest.mark.parametrize("shape, in_bytes", [((4096, 5120, 8192), 2), ((4096, 4096, 7168), 2), ((4096, 10240, 8192), 1),
+                                             ((4096, 5120, 8192), 1), ((4096, 32768, 512), 2)])
+def test_where_nothing_is_quicker_the_nearest_row_stands(shape, in_bytes):
+    assert configuration(*shape, in_bytes, 132) == configuration(*shape, in_bytes)
+
+
+@pytest.mark.parametrize("shape", [(8192, 8192, 1024), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024),
                                    (2285568, 256, 256)])
 def test_what_was_measured_stands(shape):
     assert configuration(*shape, programs=132) == configuration(*shape)
 
 
+def test_measured_rows_of_any_columns_are_for_their_very_shapes():
+    """Other shapes have the nearest row of powers of two, and so have kernels that know no other tiles."""
+    assert configuration(8192, 8192, 4096, programs=132).bn == 192 and configuration(8192, 8192, 4096).bn == 128
+    assert configuration(8192, 8192, 4104).bn == 128
+    assert as_row((8, 8, 8), 2, SCHEDULES["176"])["columns"] == "any" and "columns" not in as_row((8, 8, 8), 2, Configuration())
+
+
 def test_a_rounds_sum_is_what_it_says():
     """384 tiles of 176 columns on 132 programs are three rounds of 112 chunks, 544 of 128 are five."""
     wide = Configuration(bm=128, bn=176)
-    assert microseconds(wide, 4096, 2112, 7168, 2, 132) == pytest.approx(3 * (112 * 0.34 * 176 / 128 + 1.0))
+    assert microseconds(wide, 4096, 2112, 7168, 2, 132) == pytest.approx(3 * (112 * 0.34 * 182 / 128 + 1.0))
     turns = Configuration(bm=128, bn=128, ping_pong=True)
     assert microseconds(turns, 4096, 2112, 7168, 2, 132) == pytest.approx(
-        4 * 112 * 0.34 + turns.last_round(4096, 2112, 7168, 2, 132)[0])
+        (4 * 112 * 0.34 + turns.last_round(4096, 2112, 7168, 2, 132)[0]) * 134 / 128)
 
 
 def test_the_search_knows_such_tiles():
@@ -237,9 +262,9 @@ def test_the_search_knows_such_tiles():
 @pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
 @pytest.mark.parametrize("nk", [True, False], ids=["B (N, K)", "B (K, N)"])
 def test_operators_give_one_tensor_for_all_maps(nk):
-    a, b, d = torch.randn(264, 64).bfloat16(), torch.randn(400, 64).bfloat16().T, torch.randn(264, 400).bfloat16()
+    a, b, d = torch.randn(136, 1024).bfloat16(), torch.randn(400, 1024).bfloat16().T, torch.randn(136, 400).bfloat16()
     b = b if nk else b.contiguous()
-    assert configuration(264, 400, 64, 2, 4).bn not in (64, 128, 256), "this is about other tiles"
+    assert configuration(136, 400, 1024, 2, 4).bn not in (64, 128, 256), "this is about other tiles"
     want = a.float() @ b.float()
     for _ in range(2):
         torch.testing.assert_close(ops.matmul(a, b).float(), want, atol=0.15, rtol=0.01)

@@ -219,9 +219,9 @@ def test_plans_are_bounded(monkeypatch):
 
 
 def test_last_round_is_shared_out(monkeypatch):
-    """Three tiles on the simulator's four programs are cut."""
+    """Ten tiles on the simulator's four programs: the last two are cut."""
     monkeypatch.setattr(MODULE.gemm.configs, "CHUNK", 1000.0)
-    a, b = normal(264, 264), normal(264, 136, seed=1)
-    assert MODULE.gemm.room_for(264, 136, 264, 2, MODULE.programs(a))[0]
+    a, b = normal(264, 136), normal(136, 136, seed=1)
+    assert MODULE.gemm.room_for(264, 136, 136, 2, MODULE.programs(a))[0]
     for _ in range(2):
         close(ops.matmul(a, b), a, b)

@@ -55,7 +55,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     m, n, k, in_bytes, out_bytes = of.M, of.N, of.K, a.dtype.itemsize, c.dtype.itemsize
     b, b_is_nk = lying(b)
     chosen = chosen or chosen_for(m, n, k, in_bytes, promoted, programs).fitted(in_bytes, out_bytes, b_is_nk,
-                                                                               residual is not None and beta != 0)
+                                                                               residual is not None and beta != 0, bool(activation))
     if promoted and (in_bytes != 1 or chosen.ping_pong):
         kind = "ping-pong" if chosen.ping_pong else "cooperative"
         raise ValueError(f"sums of {a.dtype} by a {kind} configuration cannot be promoted: that is for fp8, and for consumers that "

@@ -96,14 +96,15 @@ class Configuration:
         return (self.stages * (self.bm + columns) * RING_BYTES_PER_ROW
                 + self.consumers * self.rows() * staging * out_bytes)
 
-    def fitted(self, in_bytes: int, out_bytes: int, b_is_nk: bool, residual: bool = False) -> Configuration:
-        """The same with as many stages as fit, never more than it has; a residual has tiles beside those of a tile as wide as no
-        power of two."""
+    def fitted(self, in_bytes: int, out_bytes: int, b_is_nk: bool, residual: bool = False,
+               activated: bool = False) -> Configuration:
+        """The same with as many stages as fit, never more than it has. A tile as wide as no power of two has a residual's tiles
+        beside its own, and an activation takes registers that its consumers lack when they take turns."""
         most = SHARED_BYTES - BESIDES
         if residual and self.bn & (self.bn - 1):
             tiles = self.tiles(in_bytes, out_bytes, b_is_nk, cut=True)
             most -= tiles.STAGING.value * self.consumers * self.rows() * RING_BYTES_PER_ROW
-        of = self
+        of = replace(self, ping_pong=self.ping_pong and not (activated and self.bn & (self.bn - 1)))
         while of.stages > 2 and of.shared_bytes(in_bytes, out_bytes, b_is_nk) > most:
             of = replace(of, stages=of.stages - 1)
         return of
@@ -145,8 +146,19 @@ ON_AMD = {"gfx942": Configuration(bm=64, bn=64, stages=3, consumers=1, staging=1
 
 @by_chip(Path(__file__).parent / "configs.json")
 def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration]:
-    """(M, N, K, bytes per input element) -> the fastest configuration found on the chip that the file names."""
-    return {tuple(row["shape"]) + (row["in_bytes"], ): Configuration(**row["configuration"]) for row in rows}
+    """(M, N, K, bytes per input element) -> the fastest configuration found on the chip that the file names, of powers of two."""
+    return {_key(row): Configuration(**row["configuration"]) for row in rows if "columns" not in row}
+
+
+@by_chip(Path(__file__).parent / "configs.json")
+def _of_any_columns(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration]:
+    """The same of tiles as wide as no power of two, which rounds decide: they hold for their very shapes."""
+    return {_key(row): Configuration(**row["configuration"]) for row in rows if "columns" in row}
+
+
+def _key(row: dict) -> tuple[int, int, int, int]:
+    m, n, k = row["shape"]
+    return m, n, k, row["in_bytes"]
 
 
 def configuration(m: int, n: int, k: int, in_bytes: int = 2, programs: int | None = None) -> Configuration:
@@ -156,10 +168,10 @@ def configuration(m: int, n: int, k: int, in_bytes: int = 2, programs: int | Non
     Nearness counts factors of two in each extent; other element sizes fall back on the 16-bit rows. Problems of FEW tiles have
     rows of their own, if there are any: what is best for them, small tiles, is not for a long matrix that is as narrow.
     """
-    chosen = _nearest(m, n, k, in_bytes)
-    if programs is None or (m, n, k, in_bytes) in _measured():
+    chosen, key = _nearest(m, n, k, in_bytes), (m, n, k, in_bytes)
+    if programs is None or key in _measured() and key not in _of_any_columns():
         return chosen
-    return by_rounds(chosen, m, n, k, in_bytes, programs)
+    return _of_any_columns().get(key) or by_rounds(chosen, m, n, k, in_bytes, programs)
 
 
 def _nearest(m: int, n: int, k: int, in_bytes: int) -> Configuration:
@@ -183,8 +195,9 @@ def _log2(extent: int) -> int:
 
 
 def as_row(shape: tuple[int, int, int], in_bytes: int, chosen: Configuration) -> dict:
-    """One row of `configs.json`."""
-    return {"shape": list(shape), "in_bytes": in_bytes, "configuration": asdict(chosen)}
+    """One row of `configs.json`; one of a tile as wide as no power of two stands beside that of powers of two."""
+    columns = {"columns": "any"} if chosen.bn & (chosen.bn - 1) else {}
+    return {"shape": list(shape), "in_bytes": in_bytes, **columns, "configuration": asdict(chosen)}
 
 
 __all__ = ["ON_AMD", "Configuration", "as_row", "configuration", "replace"]
