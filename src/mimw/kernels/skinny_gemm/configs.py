@@ -27,11 +27,12 @@ class Configuration:
     tm: int = 16
     stages: int = 11
     consumers: int = 2
+    streamed: bool = False
 
     def meta(self, in_bytes: int, w_is_nk: bool) -> dict:
         """The kernel's constants for elements of so many bytes."""
         return dict(TILES=Tiles(64 * self.consumers, self.tm, LINE_BYTES // in_bytes, self.stages, max(1, self.tm // PIECE),
-                                self.consumers, w_is_nk))
+                                self.consumers, w_is_nk, self.streamed))
 
 
 def configuration(m: int, n: int, programs: int) -> Configuration:
