@@ -13,9 +13,7 @@ from ..contract.memory import strides
 from ..descriptors import described
 from ..products import TYPES, lying
 from .configs import Configuration, configuration, fits, tiles
-from .columns import Columns, deepest, even
 from .kernel import skinny_gemm as kernel
-from .whole import whole_columns
 
 CONTRACT = Contract(f"x: {TYPES} (M, K) tma", "w: =x|fp8 (K, N)", f"c: {TYPES} (M, N) rows", "room: fp32 (numbers)",
                     "flags: i32 (words)", PROGRAMS)
@@ -58,18 +56,3 @@ def arguments(x, w, c, room, flags, programs: int, chosen: Configuration | None 
     args = described(x, [chosen.tm, bk]), described(w, w_block), c, room, flags, chunks, m, n, k, strides(c)[0]
     return (programs, ), args, {**meta, "num_warps": 4}
 
-
-
-def whole_arguments(x, w, c, programs: int, chosen: Columns, *, row_scale=None, column_scale=None,
-                    bias=None) -> tuple[tuple[int], tuple, dict]:
-    """(grid, args, meta) that compute c = row_scale column_scale x w + bias by whole columns."""
-    (m, k), n = x.shape, w.shape[1]
-    w, w_is_nk = lying(w, "w")
-    in_bytes, out_bytes = x.dtype.itemsize, c.dtype.itemsize
-    form = chosen.form(in_bytes, out_bytes,
-                       EACH_ROW=row_scale is not None and row_scale.shape[0] == m,
-                       EACH_COLUMN=column_scale is not None and column_scale.shape[0] == n)
-    args = *map(described, (x, w, c), chosen.blocks(in_bytes, out_bytes)), m, n, k
-    more = dict(row_scale=row_scale, column_scale=column_scale, bias=bias)
-    return (min(programs, -(-n // chosen.tn)), ), args, {"FORM": form, "num_warps": 4,
-                                                         **{name: one for name, one in more.items() if one is not None}}
