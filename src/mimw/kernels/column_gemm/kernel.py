@@ -78,8 +78,10 @@ def scaled(sums, scales, FORM):
 
 @tle.struct
 class Share:
-    """The tiles of a program: columns from `n` on, `apart` from one tile to the next, and the chunks `begin` to `end` of K of each."""
+    """The tiles of a program: columns from `n` to `stop`, `apart` from one tile to the next, and of each the chunks `begin` to `end`
+    of K."""
     n: Any
+    stop: Any
     apart: Any
     begin: Any
     end: Any
@@ -87,11 +89,14 @@ class Share:
 
 @mimw.jit
 def share_of(problem, FORM):
-    """All of K, or the part of it that this CTA of a cluster has."""
+    """Tiles over all of K; or a part of K, one in SPLIT, of the one tile of a cluster."""
+    BN: tl.constexpr = FORM.tiles.BN
     SPLIT: tl.constexpr = FORM.SPLIT
-    steps, part = tl.cdiv(problem.K, FORM.tiles.BK), tl.program_id(0) % SPLIT
-    return Share(tl.program_id(0) // SPLIT * FORM.tiles.BN, tl.num_programs(0) // SPLIT * FORM.tiles.BN, steps * part // SPLIT,
-                 steps * (part + 1) // SPLIT)
+    steps = tl.cdiv(problem.K, FORM.tiles.BK)
+    if SPLIT == 1:
+        return Share(tl.program_id(0) * BN, problem.N, tl.num_programs(0) * BN, 0, steps)
+    n, part = tl.program_id(0) // SPLIT * BN, tl.program_id(0) % SPLIT
+    return Share(n, min(problem.N, n + BN), BN, steps * part // SPLIT, steps * (part + 1) // SPLIT)
 
 
 @mimw.jit
@@ -100,7 +105,7 @@ def load(inputs, x_desc, w_desc, problem, FORM):
     HINT: tl.constexpr = "evict_first" if FORM.STREAMED else ""
     share = share_of(problem, FORM)
     chunk = 0
-    for n in range(share.n, problem.N, share.apart):
+    for n in range(share.n, share.stop, share.apart):
         for step in range(share.begin, share.end):
             slot = inputs.acquire(chunk)
             tle.gpu.copy(w_desc, slot.b, w_desc.block_shape, [n, step * FORM.tiles.BK], eviction_policy=HINT)
@@ -119,7 +124,7 @@ def compute(inputs, out, exchange, scales, problem, FORM, me: tl.constexpr):
     tlx.prefetch(out.c_desc, tensormap=True)
     if part.PING_PONG:
         open_turns(me, part.CONSUMERS)
-    for n in range(share.n + part.TURN * share.apart, problem.N, part.TURNS * share.apart):
+    for n in range(share.n + part.TURN * share.apart, share.stop, part.TURNS * share.apart):
         at = Place(part.ROW, n + tl.program_id(0) % FORM.SPLIT * WIDTH)
         here = scales_of_tile(scales, at, part.ROWS, WIDTH, problem, FORM)
         acc = multiply(inputs, chunk, steps, part)

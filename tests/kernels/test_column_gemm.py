@@ -1,0 +1,115 @@
+"""Products of few rows by whole columns: tiles of any extent, ragged sizes, scales, clusters that divide K."""
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mimw
+from mimw.kernels import column_gemm
+from mimw.kernels.column_gemm import Configuration, configuration
+from tests.lowering.assembly import assembled
+from tests.lowering.launches import ptx_of
+
+BF16, FP8 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+TYPES = {  # inputs, output, error against fp64 relative to the largest value
+    "bf16": (BF16, BF16, 4e-3),
+    "fp16": (np.float16, np.float16, 1e-3),
+    "tf32": (np.float32, np.float32, 2e-3),
+    "fp8": (FP8, BF16, 4e-3),
+    "fp8 alone": (FP8, FP8, 5e-2),
+}
+
+
+def problem(shape, dtype="bf16", rows=False, columns=False, bias=False):
+    """((x, w, c), what is added to a launch, the result in fp64); scales are of each row or column, or one of all."""
+    (inputs, output, _), (m, n, k), random = TYPES[dtype], shape, np.random.default_rng(0)
+    x, w = random.standard_normal((m, k)).astype(inputs), random.standard_normal((n, k)).astype(inputs)
+    wanted, more = x.astype(np.float64) @ w.astype(np.float64).T, {}
+    for name, each, length in (("row_scale", rows, m), ("column_scale", columns, n)):
+        if each is not None:
+            more[name] = (random.random(length if each else 1) + 0.5).astype(np.float32)
+    if "row_scale" in more:
+        wanted *= more["row_scale"][:, None]
+    if "column_scale" in more:
+        wanted *= more["column_scale"][None, :]
+    if bias:
+        more["bias"] = random.standard_normal(n).astype(BF16)
+        wanted += more["bias"].astype(np.float64)
+    return (x, w.T, np.full((m, n), np.nan, output)), more, wanted
+
+
+def holds(machine, shape, chosen=None, programs=3, dtype="bf16", rows=None, columns=None, bias=False):
+    arrays, more, wanted = problem(shape, dtype, rows, columns, bias)
+    grid, args, meta = column_gemm.arguments(*arrays, programs, chosen, **more)
+    machine.launch(column_gemm.kernel, grid, *args, **meta)
+    np.testing.assert_allclose(arrays[2].astype(np.float64), wanted, rtol=0, atol=TYPES[dtype][2] * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_types(machine, dtype):
+    holds(machine, (5, 224, 400), dtype=dtype)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (16, 200, 320), (64, 72, 1000), (65, 1000, 200), (128, 136, 136)])
+def test_shapes(machine, shape):
+    holds(machine, shape)
+
+
+@pytest.mark.parametrize("chosen", [
+    Configuration(48, 4), Configuration(80, 2), Configuration(112, 2, lines=2), Configuration(32, 3, lines=4),
+    Configuration(256, 2, streamed=False), Configuration(96, 3, rows=128), Configuration(64, 3, rows=128, ping_pong=True),
+    Configuration(48, 2, ping_pong=True)], ids=str)
+def test_tiles(machine, chosen):
+    """Several tiles of a program, the last one of which sticks out."""
+    holds(machine, (chosen.rows - 3, 600, 328), chosen, programs=2)
+
+
+@pytest.mark.parametrize("rows, columns, bias", [(True, True, False), (False, True, True), (True, None, False), (None, None, True),
+                                                 (False, False, False)])
+def test_scales(machine, rows, columns, bias):
+    """Of each row and column, one of all, none; a bias."""
+    holds(machine, (20, 200, 320), Configuration(48, 3), dtype="fp8", rows=rows, columns=columns, bias=bias)
+
+
+@pytest.mark.parametrize("chosen", [Configuration(64, 3, rows=128, split=4), Configuration(32, 3, split=2), Configuration(128, 2, split=8)],
+                         ids=str)
+def test_clusters_divide_k(machine, chosen):
+    holds(machine, (chosen.rows - 3, 200, 656), chosen, dtype="fp8", rows=True, columns=True, bias=True)
+
+
+@pytest.mark.parametrize("chosen", [Configuration(48, 2), Configuration(32, 2, split=2)], ids=str)
+def test_no_interleaving_is_wrong(chosen):
+    arrays, more, _ = problem((3, 136, 200))
+    grid, args, meta = column_gemm.arguments(*arrays, 2, chosen, **more)
+    assert mimw.check(column_gemm.kernel, grid, *args, seeds=5, **meta).ok
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict(x=np.zeros((129, 64), np.float16), c=np.zeros((129, 64), np.float16)), "more rows are for `gemm`"),
+    (dict(w=np.zeros((64, 64), np.float16)), "w must be contiguous along K"),
+    (dict(chosen=Configuration(48, 2), x=np.zeros((65, 64), np.float16), c=np.zeros((65, 64), np.float16)), "x has 65 rows"),
+    (dict(row_scale=np.zeros(3, np.float32)), "row_scale is 3"),
+])
+def test_refusals(change, text):
+    square = np.zeros((64, 64), np.float16)
+    with pytest.raises(ValueError, match=text):
+        column_gemm.arguments(**dict(x=square, w=square.T, c=square, programs=1) | change)
+
+
+def test_weights_leave_l2_first():
+    arrays, _, _ = problem((16, 512, 512))
+    for streamed in (True, False):
+        chosen = replace(configuration(16, 512, 512, 2, 2, 132), streamed=streamed)
+        _, args, meta = column_gemm.arguments(*arrays, 132, chosen)
+        assert ("L2::evict_first" in ptx_of(column_gemm.kernel, args, meta)) == streamed
+
+
+@pytest.mark.parametrize("shape, dtype", [((64, 10240, 512), "fp8"), ((16, 6144, 512), "bf16"), ((128, 24576, 512), "bf16"),
+                                          ((128, 32768, 512), "fp8")])
+def test_nothing_spills(tmp_path, shape, dtype):
+    arrays, more, _ = problem(shape, dtype, *((True, True) if dtype == "fp8" else (None, None)))
+    _, args, meta = column_gemm.arguments(*arrays, 132, **more)
+    said = assembled(ptx_of(column_gemm.kernel, args, meta), tmp_path)
+    assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said
