@@ -74,5 +74,5 @@ def configuration(m: int, n: int, k: int, in_bytes: int, out_bytes: int, program
     return replace(chosen, stages=chosen.deepest(out_bytes))
 
 
-def suits(m: int, n: int, k: int) -> bool:
-    return True
+def suits(m: int, n: int, k: int, in_bytes: int, programs: int) -> bool:
+    return m <= 128 and n * k * in_bytes >= 1 << 22
