@@ -73,8 +73,8 @@ def test_scales(machine, rows, columns, bias):
     holds(machine, (20, 200, 320), Configuration(48, 3), dtype="fp8", rows=rows, columns=columns, bias=bias)
 
 
-@pytest.mark.parametrize("chosen", [Configuration(64, 3, rows=128, split=4), Configuration(32, 3, split=2), Configuration(128, 2, split=8)],
-                         ids=str)
+@pytest.mark.parametrize("chosen", [Configuration(64, 3, rows=128, split=4), Configuration(32, 3, split=2),
+                                    Configuration(128, 2, split=8)], ids=str)
 def test_clusters_divide_k(machine, chosen):
     holds(machine, (chosen.rows - 3, 200, 656), chosen, dtype="fp8", rows=True, columns=True, bias=True)
 

@@ -39,11 +39,11 @@ def matmul(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor
                b          (..., K, N) or (K), of a's type (of fp8 the two may differ); the dimensions in front are broadcast
                out_dtype  of the result: any of these types, by default a's; bf16 for fp8
     returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
-    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, few rows of large
-               b by `mimw.kernels.column_gemm` or `skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; on gfx942,
-               gfx950 and gfx1250 by `mimw.kernels.mfma_gemm` matrices of 16 and 8 bits whose rows and K are multiples of 16 bytes;
-               else by `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
-               products (the plain kernel), the others are tf32
+    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, few rows of
+               large b by `mimw.kernels.column_gemm` or `skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read
+               them; on gfx942, gfx950 and gfx1250 by `mimw.kernels.mfma_gemm` matrices of 16 and 8 bits whose rows and K are
+               multiples of 16 bytes; else by `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision():
+               "highest" is exact fp32 products (the plain kernel), the others are tf32
     gradients  of both operands; none of fp8
     errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
                types (fp64, integers, complex: torch.matmul)

@@ -39,7 +39,7 @@ def arguments(x, w, c, programs: int, chosen: Configuration | None = None, *, ro
     m, n, k, in_bytes, out_bytes = of.M, of.N, of.K, x.dtype.itemsize, c.dtype.itemsize
     w, w_is_nk = lying(w, "w")
     if not w_is_nk:
-        raise ValueError("w must be contiguous along K: pass the transpose of an (N, K) row-major matrix; `skinny_gemm` takes others")
+        raise ValueError("w must be contiguous along K: pass the transpose of an (N, K) row-major matrix, or take `skinny_gemm`")
     chosen = chosen or configuration(m, n, k, in_bytes, out_bytes, programs)
     if m > chosen.rows:
         raise ValueError(f"x has {m} rows, the tiles of {chosen} have {chosen.rows}")

@@ -40,7 +40,8 @@ class Configuration:
 
     def form(self, in_bytes: int, out_bytes: int, **scales: bool) -> ColumnForm:
         """The kernel's constants."""
-        tiles = Tiles(self.rows, self.tn, 1, self._depth(in_bytes), self.consumers, self._pieces(out_bytes), 1, self.ping_pong, True)
+        depth, pieces = self._depth(in_bytes), self._pieces(out_bytes)
+        tiles = Tiles(self.rows, self.tn, 1, depth, self.consumers, pieces, 1, self.ping_pong, True)
         return ColumnForm(tiles, self.stages, self.streamed, self.split, **scales)
 
     def blocks(self, in_bytes: int, out_bytes: int) -> tuple[list[int], list[int], list[int]]:

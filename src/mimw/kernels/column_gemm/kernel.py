@@ -78,8 +78,7 @@ def scaled(sums, scales, FORM):
 
 @tle.struct
 class Share:
-    """The tiles of a program: columns from `n` to `stop`, `apart` from one tile to the next, and of each the chunks `begin` to `end`
-    of K."""
+    """The tiles of a program, from column `n` to `stop`, each `apart` from the one before, and the chunks `begin` to `end` of K."""
     n: Any
     stop: Any
     apart: Any

@@ -8,8 +8,6 @@ Input: a CTA's sums of all columns of a tile. Output: the tile's sums of the CTA
 The sums go from shared memory to shared memory by bulk copies, whose bytes the receiver counts.
 """
 
-from typing import Any
-
 import triton.language as tl
 
 import mimw
@@ -36,7 +34,8 @@ class Exchange:
             tlx.local_store(self.leaving[me * self.SPLIT + cta], columns(acc, cta, self.SPLIT))
         tlx.fence("async_shared")
         for cta in tl.static_range(self.SPLIT):
-            tlx.async_remote_shmem_copy(self.coming[me * self.SPLIT + rank], self.leaving[me * self.SPLIT + cta], cta, self.arrived[me])
+            there, here = self.coming[me * self.SPLIT + rank], self.leaving[me * self.SPLIT + cta]
+            tlx.async_remote_shmem_copy(there, here, cta, self.arrived[me])
         tlx.barrier_wait(self.arrived[me], 0)
         total = tlx.local_load(self.coming[me * self.SPLIT])
         for cta in tl.static_range(1, self.SPLIT):
