@@ -60,7 +60,7 @@ def test_shapes(machine, shape):
 @pytest.mark.parametrize("chosen", [
     Configuration(48, 4), Configuration(80, 2), Configuration(112, 2, lines=2), Configuration(32, 3, lines=4),
     Configuration(256, 2, streamed=False), Configuration(96, 3, rows=128), Configuration(64, 3, rows=128, ping_pong=True),
-    Configuration(48, 2, ping_pong=True)], ids=str)
+    Configuration(48, 2, ping_pong=True), Configuration(48, 3, rotated=True)], ids=str)
 def test_tiles(machine, chosen):
     """Several tiles of a program, the last one of which sticks out."""
     holds(machine, (chosen.rows - 3, 600, 328), chosen, programs=2)
@@ -73,7 +73,7 @@ def test_scales(machine, rows, columns, bias):
     holds(machine, (20, 200, 320), Configuration(48, 3), dtype="fp8", rows=rows, columns=columns, bias=bias)
 
 
-@pytest.mark.parametrize("chosen", [Configuration(64, 3, rows=128, split=4), Configuration(32, 3, split=2),
+@pytest.mark.parametrize("chosen", [Configuration(64, 3, rows=128, split=4), Configuration(32, 3, split=2, rotated=True),
                                     Configuration(128, 2, split=8)], ids=str)
 def test_clusters_divide_k(machine, chosen):
     holds(machine, (chosen.rows - 3, 200, 656), chosen, dtype="fp8", rows=True, columns=True, bias=True)

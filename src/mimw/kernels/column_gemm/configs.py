@@ -33,6 +33,7 @@ class Configuration:
     ping_pong: bool = False
     streamed: bool = True
     split: int = 1
+    rotated: bool = False
 
     @property
     def consumers(self) -> int:
@@ -42,7 +43,7 @@ class Configuration:
         """The kernel's constants."""
         depth, pieces = self._depth(in_bytes), self._pieces(out_bytes)
         tiles = Tiles(self.rows, self.tn, 1, depth, self.consumers, pieces, 1, self.ping_pong, True)
-        return ColumnForm(tiles, self.stages, self.streamed, self.split, **scales)
+        return ColumnForm(tiles, self.stages, self.streamed, self.split, self.rotated, **scales)
 
     def blocks(self, in_bytes: int, out_bytes: int) -> tuple[list[int], list[int], list[int]]:
         """Blocks of X, W and C that their descriptors copy at a time."""
