@@ -86,6 +86,30 @@ def test_no_interleaving_is_wrong(chosen):
     assert mimw.check(column_gemm.kernel, grid, *args, seeds=5, **meta).ok
 
 
+@pytest.mark.parametrize("shape, out_bytes, tn, lines", [
+    ((16, 6144, 512), 2, 48, 2), ((64, 57344, 512), 2, 224, 1), ((16, 51200, 512), 2, 208, 1), ((64, 10240, 512), 4, 80, 2),
+    ((16, 5120, 512), 4, 40, 2), ((16, 5120, 512), 1, 64, 2), ((128, 24576, 512), 2, 192, 1), ((1, 8, 512), 2, 16, 2)])
+def test_the_sum(shape, out_bytes, tn, lines):
+    """All programs have as many tiles, whose columns can be staged, and a ring of four chunks or more."""
+    chosen = configuration(*shape, 2, out_bytes, 132)
+    assert (chosen.tn, chosen.lines) == (tn, lines) and chosen.rows >= shape[0]
+    assert 4 <= chosen.stages == chosen.deepest(out_bytes)
+
+
+def test_measured_configurations_fit():
+    for (rows, _, _, in_bytes), chosen in column_gemm.configs._measured().items():
+        assert chosen.rows == rows and 2 <= chosen.stages <= chosen.deepest(2) and in_bytes in (1, 2)
+
+
+@pytest.mark.parametrize("shape, suits", [
+    ((16, 6144, 4096), True), ((64, 10240, 8192), True), ((128, 24576, 1536), True), ((16, 4096, 4096), True),
+    ((1, 8192, 8192), True), ((64, 4096, 4096), False), ((128, 7168, 16384), False), ((128, 2112, 7168), False), ((129, 57344, 8192), False),
+    ((16, 1024, 8192), False), ((16, 6144, 512), False)])
+def test_shapes_that_it_suits(shape, suits):
+    """Not those whose tiles have fewer weights than X has rows, nor of few tiles, nor of few weights."""
+    assert column_gemm.suits(*shape, 2, 132) == suits
+
+
 @pytest.mark.parametrize("change, text", [
     (dict(x=np.zeros((129, 64), np.float16), c=np.zeros((129, 64), np.float16)), "more rows are for `gemm`"),
     (dict(w=np.zeros((64, 64), np.float16)), "w must be contiguous along K"),

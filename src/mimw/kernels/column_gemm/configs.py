@@ -10,15 +10,20 @@ kernel's constants and the blocks of its descriptors:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from ..gemm.tiles import Tiles
+from ..measured import by_chip
 from .kernel import ColumnForm
 
 LINE_BYTES = 128            # one swizzle row of a chunk
 ROOM_BYTES = 224 << 10      # of 227 KiB, for the ring and what is staged
-MOST, STEP = 256, 16        # columns of one wgmma; of what a row of a staging tile has, 32 bytes
-DEEPEST = 32                # slots of a ring
+ROWS, MOST = 64, 256        # of X in one wgmma, and columns of it
+STORED_BYTES = 32           # of a row of a staging tile: its columns are a multiple of as many
+AT_LEAST, DEEPEST = 4, 32   # slots of a ring
+MANY_WEIGHTS = 1 << 22      # fewer are read in the time of a launch
+BUSY = 0.75                 # of the programs have to have a tile
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Configuration:
 
     @property
     def consumers(self) -> int:
-        return 2 if self.ping_pong else self.rows // 64
+        return 2 if self.ping_pong else self.rows // ROWS
 
     def form(self, in_bytes: int, out_bytes: int, **scales: bool) -> ColumnForm:
         """The kernel's constants."""
@@ -47,7 +52,7 @@ class Configuration:
 
     def blocks(self, in_bytes: int, out_bytes: int) -> tuple[list[int], list[int], list[int]]:
         """Blocks of X, W and C that their descriptors copy at a time."""
-        depth, rows = self._depth(in_bytes), self.rows if self.ping_pong else 64
+        depth, rows = self._depth(in_bytes), self.rows if self.ping_pong else ROWS
         return [self.rows, depth], [self.tn, depth], [rows, self.tn // self._pieces(out_bytes)]
 
     def deepest(self, out_bytes: int) -> int:
@@ -66,15 +71,49 @@ class Configuration:
         return 1 if self.tn & (self.tn - 1) else max(1, self.tn * out_bytes // LINE_BYTES)
 
 
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration]:
+    """(rows of a tile, N, K, bytes of an element) -> the quickest configuration found on the chip that the file names."""
+    def key(m: int, n: int, k: int, in_bytes: int) -> tuple[int, int, int, int]:
+        return rows_for(m), n, k, in_bytes
+
+    return {key(*row["shape"], row["in_bytes"]): Configuration(**row["configuration"]) for row in rows}
+
+
 def configuration(m: int, n: int, k: int, in_bytes: int, out_bytes: int, programs: int) -> Configuration:
-    """The configuration for these sizes."""
-    rows, step = 64 if m <= 64 else 128, max(8, 32 // out_bytes)
-    rounds = -(-n // (programs * MOST))
-    tn = max(step, -(-n // (programs * rounds * step)) * step)
-    lines = 2
-    chosen = Configuration(tn, 0, rows, lines)
+    """The configuration for these sizes: the measured one, where there is one of just these weights; else by this sum.
+
+    Each program is to have as many tiles as any other. A tile has 256 weights at most, so there are cdiv(N, 256 programs) rounds, and
+    it has cdiv(N, rounds programs) weights, made a multiple of 32 bytes of C: 6144 weights and 132 programs are 128 tiles of 48, and
+    57344 are 256 of 224. The ring takes the shared memory that is left, in chunks of two lines where these are AT_LEAST so many.
+    """
+    found = _measured().get((rows_for(m), n, k, in_bytes))
+    if found is not None and found.stages <= found.deepest(out_bytes):
+        return found
+    chosen = Configuration(_even(n, out_bytes, programs), 0, rows_for(m), lines=2)
+    if chosen.deepest(out_bytes) < AT_LEAST:
+        chosen = replace(chosen, lines=1)
     return replace(chosen, stages=chosen.deepest(out_bytes))
 
 
-def suits(m: int, n: int, k: int, in_bytes: int, programs: int) -> bool:
-    return m <= 128 and n * k * in_bytes >= 1 << 22
+def suits(m: int, n: int, k: int, out_bytes: int, programs: int) -> bool:
+    """True where whole columns are the quicker way: weights that take longer than a launch, tiles for most of the programs, and no
+    more rows than a tile has weights, since each tile reads X anew, from L2."""
+    tn = _even(n, out_bytes, programs)
+    return m <= min(2 * ROWS, tn) and n * k >= MANY_WEIGHTS and -(-n // tn) >= BUSY * programs
+
+
+def rows_for(m: int) -> int:
+    """Rows of a tile that holds M."""
+    return ROWS if m <= ROWS else 2 * ROWS
+
+
+def _even(n: int, out_bytes: int, programs: int) -> int:
+    step = max(8, STORED_BYTES // out_bytes)
+    rounds = -(-n // (programs * MOST))
+    return -(-n // (programs * rounds * step)) * step
+
+
+def as_row(shape: tuple[int, int, int], in_bytes: int, chosen: Configuration) -> dict:
+    """One row of `configs.json`."""
+    return {"shape": list(shape), "in_bytes": in_bytes, "configuration": asdict(chosen)}

@@ -8,9 +8,10 @@ Input: shapes MxNxK, M up to 128. Output: candidates of `mimw.kernels.column_gem
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from ...kernels import column_gemm
-from ...kernels.column_gemm import Configuration
+from ...kernels.column_gemm.configs import Configuration, as_row
 from ..arrays import blank, bytes_of, empty, normal
 from ..operator import Operator, Problem, Trial
 from .gemm import check, out_type
@@ -23,6 +24,7 @@ class ColumnGemm(Operator):
 
     name, names, dtypes = "column_gemm", ("M", "N", "K"), ("bf16", "fp16", "fp8")
     configuration_type = Configuration
+    file = Path(column_gemm.__file__).parent / "configs.json"
 
     def used(self, problem: Problem, sms: int) -> Configuration:
         size = bytes_of(problem.dtype)
@@ -55,6 +57,9 @@ class ColumnGemm(Operator):
         c.fill_(float("nan"))
         torch.cuda.synchronize()
         return Trial(run, lambda: check(x, w, c, baseline()), {name: baseline})
+
+    def row(self, problem: Problem, chosen: Configuration) -> dict:
+        return as_row(problem.extents, bytes_of(problem.dtype), chosen)
 
     def rate(self, problem: Problem, microseconds: float) -> str:
         _, n, k = problem.extents
