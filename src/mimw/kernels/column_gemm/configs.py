@@ -83,9 +83,9 @@ def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration
 def configuration(m: int, n: int, k: int, in_bytes: int, out_bytes: int, programs: int) -> Configuration:
     """The configuration for these sizes: the measured one, where there is one of just these weights; else by this sum.
 
-    Each program is to have as many tiles as any other. A tile has 256 weights at most, so there are cdiv(N, 256 programs) rounds, and
-    it has cdiv(N, rounds programs) weights, made a multiple of 32 bytes of C: 6144 weights and 132 programs are 128 tiles of 48, and
-    57344 are 256 of 224. The ring takes the shared memory that is left, in chunks of two lines where these are AT_LEAST so many.
+    Each program is to have as many tiles as any other. A tile has 256 weights at most: cdiv(N, 256 programs) rounds, and tiles of
+    cdiv(N, rounds programs) weights, made a multiple of 32 bytes of C. 6144 weights and 132 programs are 128 tiles of 48, 57344
+    are 256 of 224. The ring takes the shared memory that is left, in chunks of two lines where these are AT_LEAST so many.
     """
     found = _measured().get((rows_for(m), n, k, in_bytes))
     if found is not None and found.stages <= found.deepest(out_bytes):
