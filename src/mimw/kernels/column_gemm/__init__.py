@@ -39,10 +39,10 @@ def arguments(x, w, c, programs: int, chosen: Configuration | None = None, *, ro
     m, n, k, in_bytes, out_bytes = of.M, of.N, of.K, x.dtype.itemsize, c.dtype.itemsize
     w, w_is_nk = lying(w, "w")
     if not w_is_nk:
-        raise ValueError("w must be contiguous along K: pass the transpose of an (N, K) row-major matrix, or take `skinny_gemm`")
+        CONTRACT.refuse("w must be contiguous along K: pass the transpose of an (N, K) row-major matrix, or take `skinny_gemm`")
     chosen = chosen or configuration(m, n, k, in_bytes, out_bytes, programs)
     if m > chosen.rows:
-        raise ValueError(f"x has {m} rows, the tiles of {chosen} have {chosen.rows}")
+        CONTRACT.refuse(f"x has {m} rows, the tiles of {chosen} have {chosen.rows}")
     each = {f"EACH_{name}": scale.shape[0] == length for name, scale, length in
             (("ROW", row_scale, m), ("COLUMN", column_scale, n)) if scale is not None}
     args = *map(described, (x, w, c), chosen.blocks(in_bytes, out_bytes)), m, n, k, chosen.form(in_bytes, out_bytes, **each)

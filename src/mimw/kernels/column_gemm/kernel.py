@@ -41,7 +41,7 @@ class ColumnForm(Form):
 
 @tle.struct
 class Scales:
-    """What sums are multiplied by, and then added to: in memory, or of one tile in registers; None for what there is not."""
+    """Factors of rows and columns, and a bias: in memory, or of one tile in registers; None for what there is not."""
     row: Any
     column: Any
     bias: Any

@@ -20,7 +20,7 @@ SMALLEST = 32       # weights of a tile
 
 
 class ColumnGemm(Operator):
-    """As many tiles as programs, two and four times as many; clusters of 2 and 4 that divide K; chunks of one and two lines."""
+    """Tiles as many as programs, two and four times as many; clusters of 2 and 4 that divide K; chunks of one and two lines."""
 
     name, names, dtypes = "column_gemm", ("M", "N", "K"), ("bf16", "fp16", "fp8")
     configuration_type = Configuration
