@@ -133,7 +133,7 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
     lies_kn = n > 1 and a.itemsize == 2 and _tma_reads(right, *right.stride())
     copy_b = not (lies_nk or lies_kn)
     copy_c = n * dtype.itemsize % 16 != 0
-    if lies_nk and not (copy_a or copy_c) and column_gemm.suits(m, n, k, dtype.itemsize, programs(a)):
+    if lies_nk and not (copy_a or copy_c) and column_gemm.suits(m, n, k, a.itemsize, dtype.itemsize, programs(a)):
         return _of_columns(a, left, right, shape, dtype)
     if not (copy_a or copy_b) and m <= FEW_ROWS and n * k >= MANY_WEIGHTS:
         return _of_few_rows(a, left, right, shape, dtype)

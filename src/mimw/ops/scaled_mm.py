@@ -122,7 +122,7 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
     given = dict(row_scale=scale_a.reshape(-1), column_scale=scale_b.reshape(-1))
     if bias is not None:
         given["bias"] = bias.contiguous()
-    if fast and column_gemm.suits(*shape, a.shape[1], dtype.itemsize, programs(a)):
+    if fast and column_gemm.suits(*shape, a.shape[1], a.itemsize, dtype.itemsize, programs(a), scaled=True):
         columns = Launch(a, column_gemm.kernel, *column_gemm.arguments(a, b, c, programs(a), **given))
 
         def by_columns(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None) -> Tensor:

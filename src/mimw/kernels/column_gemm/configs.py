@@ -38,7 +38,6 @@ class Configuration:
     ping_pong: bool = False
     streamed: bool = True
     split: int = 1
-    rotated: bool = False
 
     @property
     def consumers(self) -> int:
@@ -48,7 +47,7 @@ class Configuration:
         """The kernel's constants."""
         depth, pieces = self._depth(in_bytes), self._pieces(out_bytes)
         tiles = Tiles(self.rows, self.tn, 1, depth, self.consumers, pieces, 1, self.ping_pong, True)
-        return ColumnForm(tiles, self.stages, self.streamed, self.split, self.rotated, **scales)
+        return ColumnForm(tiles, self.stages, self.streamed, self.split, **scales)
 
     def blocks(self, in_bytes: int, out_bytes: int) -> tuple[list[int], list[int], list[int]]:
         """Blocks of X, W and C that their descriptors copy at a time."""
@@ -73,11 +72,8 @@ class Configuration:
 
 @by_chip(Path(__file__).parent / "configs.json")
 def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration]:
-    """(rows of a tile, N, K, bytes of an element) -> the quickest configuration found on the chip that the file names."""
-    def key(m: int, n: int, k: int, in_bytes: int) -> tuple[int, int, int, int]:
-        return rows_for(m), n, k, in_bytes
-
-    return {key(*row["shape"], row["in_bytes"]): Configuration(**row["configuration"]) for row in rows}
+    """(M up to a power of two, N, K, bytes of an element) -> the quickest configuration found on the chip that the file names."""
+    return {_key(*row["shape"], row["in_bytes"]): Configuration(**row["configuration"]) for row in rows}
 
 
 def configuration(m: int, n: int, k: int, in_bytes: int, out_bytes: int, programs: int) -> Configuration:
@@ -87,7 +83,7 @@ def configuration(m: int, n: int, k: int, in_bytes: int, out_bytes: int, program
     cdiv(N, rounds programs) weights, made a multiple of 32 bytes of C. 6144 weights and 132 programs are 128 tiles of 48, 57344
     are 256 of 224. The ring takes the shared memory that is left, in chunks of two lines where these are AT_LEAST so many.
     """
-    found = _measured().get((rows_for(m), n, k, in_bytes))
+    found = _measured().get(_key(m, n, k, in_bytes))
     if found is not None and found.stages <= found.deepest(out_bytes):
         return found
     chosen = Configuration(_even(n, out_bytes, programs), 0, rows_for(m), lines=2)
@@ -96,11 +92,20 @@ def configuration(m: int, n: int, k: int, in_bytes: int, out_bytes: int, program
     return replace(chosen, stages=chosen.deepest(out_bytes))
 
 
-def suits(m: int, n: int, k: int, out_bytes: int, programs: int) -> bool:
-    """True where whole columns are the quicker way: weights that take longer than a launch, tiles for most of the programs, and no
-    more rows than a tile has weights, since each tile reads X anew, from L2."""
+def suits(m: int, n: int, k: int, in_bytes: int, out_bytes: int, programs: int, scaled: bool = False) -> bool:
+    """True where whole columns are the quicker way: what was measured so; else weights that take longer than a launch, tiles for
+    most of the programs, and no more rows than a tile has weights, since each tile reads X anew, from L2. Of a chunk, TMA takes 5 ns
+    to fill a row of X with zeros, and memory 4 ns to bring a weight's line: so half of a tile's rows have to be there, unless there
+    are scales, which `skinny_gemm` does not take."""
+    if _key(m, n, k, in_bytes) in _measured():
+        return True
     tn = _even(n, out_bytes, programs)
-    return m <= min(2 * ROWS, tn) and n * k >= MANY_WEIGHTS and -(-n // tn) >= BUSY * programs
+    filled = scaled or 2 * m > rows_for(m)
+    return filled and m <= min(2 * ROWS, tn) and n * k >= MANY_WEIGHTS and -(-n // tn) >= BUSY * programs
+
+
+def _key(m: int, n: int, k: int, in_bytes: int) -> tuple[int, int, int, int]:
+    return max(16, 1 << (m - 1).bit_length()), n, k, in_bytes
 
 
 def rows_for(m: int) -> int:

@@ -34,7 +34,6 @@ class ColumnForm(Form):
     """Also STREAMED, and which scales there are one of for EACH_ROW or EACH_COLUMN, not one for all."""
     STREAMED: tl.constexpr = True
     SPLIT: tl.constexpr = 1
-    ROTATED: tl.constexpr = False
     EACH_ROW: tl.constexpr = False
     EACH_COLUMN: tl.constexpr = False
 
@@ -104,13 +103,9 @@ def load(inputs, x_desc, w_desc, problem, FORM):
     """Tiles of weights and of X along K, for one tile of this program after the other."""
     HINT: tl.constexpr = "evict_first" if FORM.STREAMED else ""
     share = share_of(problem, FORM)
-    steps, first = share.end - share.begin, share.begin
-    if FORM.ROTATED:
-        first += tl.program_id(0) // FORM.SPLIT * steps // (tl.num_programs(0) // FORM.SPLIT)
     chunk = 0
     for n in range(share.n, share.stop, share.apart):
-        for step in range(first, first + steps):
-            k = tl.where(step < share.end, step, step - steps) * FORM.tiles.BK
+        for k in range(share.begin * FORM.tiles.BK, share.end * FORM.tiles.BK, FORM.tiles.BK):
             slot = inputs.acquire(chunk)
             tle.gpu.copy(w_desc, slot.b, w_desc.block_shape, [n, k], eviction_policy=HINT)
             tle.gpu.copy(x_desc, slot.a, x_desc.block_shape, [0, k])

@@ -35,7 +35,8 @@ from ..gemm.tiles import Problem
 @tle.struct
 class Tiles:
     """Tiles of WN weights by TM rows of X, in chunks of BK, STAGES of which are in shared memory; CONSUMERS have 64 weights each,
-    whose sums go out in PIECES. W is (K, N), or (N, K) where W_IS_NK."""
+    whose sums go out in PIECES. W is (K, N), or (N, K) where W_IS_NK; STREAMED weights are what L2 drops first, so that what was
+    written before need not go to memory when they come."""
     WN: tl.constexpr
     TM: tl.constexpr
     BK: tl.constexpr
