@@ -94,9 +94,11 @@ def configuration(m: int, n: int, k: int, in_bytes: int, out_bytes: int, program
 
 def suits(m: int, n: int, k: int, in_bytes: int, out_bytes: int, programs: int, scaled: bool = False) -> bool:
     """True where whole columns are the quicker way: what was measured so; else weights that take longer than a launch, tiles for
-    most of the programs, and no more rows than a tile has weights, since each tile reads X anew, from L2. Of a chunk, TMA takes 5 ns
-    to fill a row of X with zeros, and memory 4 ns to bring a weight's line: so half of a tile's rows have to be there, unless there
-    are scales, which `skinny_gemm` does not take."""
+    most of the programs, and no more rows than a tile has weights, since each tile reads X anew, from L2.
+
+    Of a chunk, TMA takes 5 ns to fill a row of X with zeros, and memory 4 ns to bring a weight's line. So half of a tile's rows
+    have to be there, unless there are scales, which `skinny_gemm` does not take.
+    """
     if _key(m, n, k, in_bytes) in _measured():
         return True
     tn = _even(n, out_bytes, programs)
