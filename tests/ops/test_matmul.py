@@ -52,6 +52,34 @@ def test_few_rows_of_many_weights(monkeypatch):
     close(ops.matmul(a[0], b.T), a[0], b.T)
 
 
+def test_few_rows_by_whole_columns(monkeypatch):
+    """Where weights lie along K, C's rows are multiples of 16 bytes, there are tiles for all programs, and half of their rows."""
+    monkeypatch.setattr(MODULE.column_gemm.configs, "MANY_WEIGHTS", 0)
+    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    monkeypatch.setattr(MODULE, "MANY_WEIGHTS", 0)
+    made = []
+    for name in ("column_gemm", "skinny_gemm", "gemm"):
+        module = getattr(MODULE, name)
+
+        def noted(*args, of=module.arguments, name=name, **more):
+            made.append(name)
+            return of(*args, **more)
+
+        monkeypatch.setattr(module, "arguments", noted)
+    a, b = normal(40, 64), normal(256, 64, seed=1)
+    for x in (a, a.view(2, 20, 64)):
+        close(ops.matmul(x, b.T), x, b.T)
+        close(ops.matmul(x, b.T), x, b.T)
+    assert made == 2 * ["column_gemm"]
+    close(ops.matmul(a, b.T.contiguous()), a, b.T)
+    close(ops.matmul(a, b[:200].T), a, b[:200].T)
+    close(ops.matmul(a, b[:132].T), a, b[:132].T)
+    wide = normal(80, 64)
+    close(ops.matmul(wide, b.T), wide, b.T)
+    close(ops.matmul(a[:8], b.T), a[:8], b.T)
+    assert made[2:] == ["skinny_gemm", "column_gemm", "skinny_gemm", "gemm", "skinny_gemm"]
+
+
 def test_batches_by_tma():
     a, b = normal(2, 3, 16, 32), normal(3, 32, 24, seed=1)
     close(ops.matmul(a, b), a, b)

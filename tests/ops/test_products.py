@@ -1,5 +1,7 @@
 """`mimw.ops.addmm`, `scaled_mm` and `grouped_matmul` against torch in fp64: shapes, strides, types, derivatives, opcheck."""
 
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
@@ -121,6 +123,22 @@ def test_a_bias_and_other_results(fast):
     found = ops.scaled_mm(*given, bias, fp32, fast)
     assert found.dtype == fp32
     close(found, expected + bias.double(), 1e-3)
+
+
+@pytest.mark.parametrize("kind, bias", [("rows", False), ("all", True)])
+def test_few_rows_by_whole_columns(monkeypatch, kind, bias):
+    """Where sums may stay in the tensor cores."""
+    module = sys.modules["mimw.ops.scaled_mm"]
+    monkeypatch.setattr(module.column_gemm.configs, "MANY_WEIGHTS", 0)
+    monkeypatch.setattr(module, "_PLANS", type(module._PLANS)(module._plan))
+    made, columns = [], module.column_gemm.arguments
+    monkeypatch.setattr(module.column_gemm, "arguments", lambda *args, **more: (made.append("columns"), columns(*args, **more))[1])
+    *given, expected = scaled(20, 256, 144, kind)
+    added = normal(256, seed=3) if bias else None
+    for fast in (False, True, True):
+        found = ops.scaled_mm(*given, added, fp32, fast)
+        close(found, expected + (added.double() if bias else 0), 1e-3)
+        assert made == fast * ["columns"]
 
 
 def test_refusals_of_scales():

@@ -169,6 +169,46 @@ def test_a_pipe_takes_the_load():
     assert copies[0].descriptor is copies[2].descriptor and copies[1].buffer is not copies[3].buffer
 
 
+@mimw.jit
+def streamed(x, y, POLICY: tl.constexpr):
+    """One block by a pipe, one without, and out again."""
+    one = tle.pipe(capacity=1, x=tle.gpu.alloc([1, 16, 64], x.dtype))
+    other = tle.gpu.alloc([16, 64], x.dtype)
+    writer, reader = one.writer(), one.reader()
+    tle.gpu.copy(x, writer.acquire(0).x, [16, 64], [0, 0], eviction_policy=POLICY)
+    writer.commit(0)
+    tle.gpu.copy(x, other, [16, 64], [16, 0], eviction_policy=POLICY)
+    tle.gpu.copy(reader.wait(0).slot.x, y, [16, 64], [0, 0], eviction_policy=POLICY)
+    reader.release(0)
+    tle.gpu.copy(other, y, [16, 64], [16, 0], eviction_policy=POLICY)
+
+
+@pytest.mark.parametrize("policy", ["", "evict_first", "evict_last"])
+def test_eviction_policies(machine, policy):
+    x = np.arange(32 * 64).astype(np.float16).reshape(32, 64)
+    y, describe = np.zeros_like(x), mimw.TensorDescriptor.from_tensor
+    machine.launch(streamed, (1, ), describe(x, [16, 64]), describe(y, [16, 64]), policy)
+    assert (y == x).all()
+    block = "tensordesc<fp16[16,64]>"
+    ptx = to_assembly(streamed, {"x": block, "y": block}, dict(POLICY=policy), "sm_90a").stages["ptx"]
+    assert ptx.count(".L2::cache_hint") == (4 if policy else 0)
+    assert (f"createpolicy.fractional.L2::{policy}" in ptx) == bool(policy)
+
+
+@pytest.mark.parametrize("policy, by, text", [("evict_normal", "desc", "eviction_policy must be one of"),
+                                              ("evict_first", "pointers", "belongs to a block of a tensor descriptor")])
+def test_refused_policies(policy, by, text):
+    from tests.language.harness import Kernel
+    kernel = Kernel()
+    tile = kernel(tle.gpu.alloc, (16, 32), tl.float16)
+    if by == "desc":
+        given = kernel.descriptor("desc", tl.float16, 16, 32), tile, [16, 32], [0, 0]
+    else:
+        given = kernel.tensor("x", tl.pointer_type(tl.float16), 16, 32), tile, [16, 32]
+    with pytest.raises(ValueError, match=text):
+        kernel(tle.gpu.copy, *given, eviction_policy=policy)
+
+
 def test_no_tma_on_older_chips():
     block = "tensordesc<fp16[16,64]>"
     with pytest.raises(Exception, match="sm_80 cannot do 'tle.gpu.copy from a tensor descriptor'"):

@@ -15,7 +15,8 @@ SHAPES = {"attention": ("1x2x256x192", "1x2x256x64:causal", "1x1x256x256"), "gem
           "attention_decode": ("2x1x8x2x300x128", "2x16x10x1x300x64:paged"), "norm": ("4x16384", "256x16384:rms"),
           "cross_entropy": ("4x16384", "256x16384:forward", "256x20001"),
           "grouped_gemm": ("4x64x256x128", "8x64x256x128:ragged"), "moe": ("9x4x2x128x64", "512x4x2x128x64"),
-          "skinny_gemm": ("1x512x512", "200x512x512"), "simplicial_attention": ("1x64x512x128", "2x128x100x64"),
+          "column_gemm": ("16x6144x512", "100x2112x512"), "skinny_gemm": ("1x512x512", "200x512x512"),
+          "simplicial_attention": ("1x64x512x128", "2x128x100x64"),
           "topk_selector": ("1x131072x2048", "64x8192x256")}
 
 

@@ -373,11 +373,11 @@ def matmul(
                b          (..., K, N) or (K), of a's type (of fp8 the two may differ); the dimensions in front are broadcast
                out_dtype  of the result: any of these types, by default a's; bf16 for fp8
     returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
-    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, up to 64 rows of
-               large b by `mimw.kernels.skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; on gfx942,
-               gfx950 and gfx1250 by `mimw.kernels.mfma_gemm` matrices of 16 and 8 bits whose rows and K are multiples of 16 bytes;
-               else by `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
-               products (the plain kernel), the others are tf32
+    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, few rows of
+               large b by `mimw.kernels.column_gemm` or `skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read
+               them; on gfx942, gfx950 and gfx1250 by `mimw.kernels.mfma_gemm` matrices of 16 and 8 bits whose rows and K are
+               multiples of 16 bytes; else by `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision():
+               "highest" is exact fp32 products (the plain kernel), the others are tf32
     gradients  of both operands; none of fp8
     errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
                types (fp64, integers, complex: torch.matmul)
@@ -525,7 +525,8 @@ def scaled_mm(
                use_fast_accum       leave sums in the tensor cores, which keep about 14 bits of them; without, and with scales of
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
-    computed:  on sm_90 in one launch of `mimw.kernels.gemm` or `block_scaled_gemm` where TMA can read the operands; on gfx950 and
+    computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast) or `block_scaled_gemm` where TMA can
+               read the operands; on gfx950 and
                gfx1250, whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
                except with scales of blocks; mxfp8 on gfx950 in one launch of `mfma_scaled_gemm`, where K is a multiple of 128 and
                rows of a and columns of b are contiguous, a multiple of 16 bytes from one to the next; else by `mimw.ops.matmul` of

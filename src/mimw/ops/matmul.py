@@ -15,7 +15,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from mimw.kernels import batched_gemm, gemm, mfma_gemm, plain_matmul, skinny_gemm
+from mimw.kernels import batched_gemm, column_gemm, gemm, mfma_gemm, plain_matmul, skinny_gemm
 from mimw.kernels.products import TYPES
 
 from .contract import Contract
@@ -39,11 +39,11 @@ def matmul(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor
                b          (..., K, N) or (K), of a's type (of fp8 the two may differ); the dimensions in front are broadcast
                out_dtype  of the result: any of these types, by default a's; bf16 for fp8
     returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
-    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, up to 64 rows of
-               large b by `mimw.kernels.skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; on gfx942,
-               gfx950 and gfx1250 by `mimw.kernels.mfma_gemm` matrices of 16 and 8 bits whose rows and K are multiples of 16 bytes;
-               else by `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
-               products (the plain kernel), the others are tf32
+    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, few rows of
+               large b by `mimw.kernels.column_gemm` or `skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read
+               them; on gfx942, gfx950 and gfx1250 by `mimw.kernels.mfma_gemm` matrices of 16 and 8 bits whose rows and K are
+               multiples of 16 bytes; else by `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision():
+               "highest" is exact fp32 products (the plain kernel), the others are tf32
     gradients  of both operands; none of fp8
     errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
                types (fp64, integers, complex: torch.matmul)
@@ -133,6 +133,8 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
     lies_kn = n > 1 and a.itemsize == 2 and _tma_reads(right, *right.stride())
     copy_b = not (lies_nk or lies_kn)
     copy_c = n * dtype.itemsize % 16 != 0
+    if lies_nk and not (copy_a or copy_c) and column_gemm.suits(m, n, k, a.itemsize, dtype.itemsize, programs(a)):
+        return _of_columns(a, left, right, shape, dtype)
     if not (copy_a or copy_b) and m <= FEW_ROWS and n * k >= MANY_WEIGHTS:
         return _of_few_rows(a, left, right, shape, dtype)
     if (copy_a or copy_b or copy_c) and m * n * k < WORTH_A_COPY:
@@ -172,6 +174,19 @@ def _on_amd(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
     def plan(a: Tensor, b: Tensor) -> Tensor:
         c = a.new_empty_strided(shape, strides, dtype=dtype)
         launch(_left(a, dims), b, c)
+        return c
+
+    return plan
+
+
+def _of_columns(a: Tensor, left: Tensor, right: Tensor, shape: tuple, dtype: torch.dtype) -> Callable:
+    """The plan with the kernel whose programs have columns of their own."""
+    m, n, strides = left.shape[0], right.shape[1], contiguous(shape)
+    launch = Launch(a, column_gemm.kernel, *column_gemm.arguments(left, right, a.new_empty(m, n, dtype=dtype), programs(a)))
+
+    def plan(a: Tensor, b: Tensor) -> Tensor:
+        c = a.new_empty_strided(shape, strides, dtype=dtype)
+        launch(a, b, c)
         return c
 
     return plan

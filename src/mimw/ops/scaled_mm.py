@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mimw.kernels import block_scaled_gemm, gemm, mfma_gemm, mfma_scaled_gemm
+from mimw.kernels import block_scaled_gemm, column_gemm, gemm, mfma_gemm, mfma_scaled_gemm
 
 from .contract import Contract, Extents
 from .launching import Launch, amd_chip, is_hopper, programs, scratch
@@ -41,7 +41,8 @@ def scaled_mm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tens
                use_fast_accum       leave sums in the tensor cores, which keep about 14 bits of them; without, and with scales of
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
-    computed:  on sm_90 in one launch of `mimw.kernels.gemm` or `block_scaled_gemm` where TMA can read the operands; on gfx950 and
+    computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast) or `block_scaled_gemm` where TMA can
+               read the operands; on gfx950 and
                gfx1250, whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
                except with scales of blocks; mxfp8 on gfx950 in one launch of `mfma_scaled_gemm`, where K is a multiple of 128 and
                rows of a and columns of b are contiguous, a multiple of 16 bytes from one to the next; else by `mimw.ops.matmul` of
@@ -118,9 +119,19 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
             return c
 
         return by_blocks
-    given = dict(row_scale=scale_a.reshape(-1), column_scale=scale_b.reshape(-1), promoted=not fast)
+    given = dict(row_scale=scale_a.reshape(-1), column_scale=scale_b.reshape(-1))
     if bias is not None:
         given["bias"] = bias.contiguous()
+    if fast and column_gemm.suits(*shape, a.shape[1], a.itemsize, dtype.itemsize, programs(a), scaled=True):
+        columns = Launch(a, column_gemm.kernel, *column_gemm.arguments(a, b, c, programs(a), **given))
+
+        def by_columns(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None) -> Tensor:
+            c = torch.empty(shape, dtype=dtype, device=a.device)
+            columns(a, b, c, scale_a.reshape(-1), scale_b.reshape(-1), *([] if bias is None else [bias.contiguous()]))
+            return c
+
+        return by_columns
+    given["promoted"] = not fast
     sizes = gemm.room_for(*shape, a.shape[1], a.itemsize, programs(a), promoted=not fast)
     grid, args, meta = gemm.arguments(a, b, c, programs(a), **given, **dict(zip(("room", "flags"), scratch(a, sizes))))
     launch = Launch(a, gemm.kernel, grid, args, meta)

@@ -76,6 +76,7 @@ def copy(
     barrier: Any = None,
     stride: Any = None,
     extents: Any = None,
+    eviction_policy: Any = '',
 ) -> None: ...
 
 class layout:

@@ -2,7 +2,7 @@
 
 Input: M, N, the number of programs. Output: a `Configuration`, whose `meta` gives the kernel's constants:
 
-    configuration(5, 28672, 132)                Configuration(tm=16, stages=11, consumers=2)
+    configuration(5, 28672, 132)                Configuration(tm=16, stages=11, consumers=2, streamed=True)
     Configuration().meta(2, True)               {"TILES": Tiles(WN=128, TM=16, BK=64, STAGES=11, PIECES=1, CONSUMERS=2, ...)}
 """
 
@@ -22,16 +22,18 @@ AHEAD = 10                  # chunks of a program that has one tile of 64 weight
 
 @dataclass(frozen=True)
 class Configuration:
-    """Tiles of 64 weights for each of `consumers` warpgroups, by `tm` rows of X; a ring of `stages` chunks."""
+    """Tiles of 64 weights for each of `consumers` warpgroups, by `tm` rows of X; a ring of `stages` chunks. `streamed` weights,
+    which only one tile reads, leave L2 first."""
 
     tm: int = 16
     stages: int = 11
     consumers: int = 2
+    streamed: bool = False
 
     def meta(self, in_bytes: int, w_is_nk: bool) -> dict:
         """The kernel's constants for elements of so many bytes."""
         return dict(TILES=Tiles(64 * self.consumers, self.tm, LINE_BYTES // in_bytes, self.stages, max(1, self.tm // PIECE),
-                                self.consumers, w_is_nk))
+                                self.consumers, w_is_nk, self.streamed))
 
 
 def configuration(m: int, n: int, programs: int) -> Configuration:
@@ -41,7 +43,8 @@ def configuration(m: int, n: int, programs: int) -> Configuration:
     sizes = [(tm, consumers) for consumers in (2, 1)] + ([(tm // 2, 2)] if tm >= 128 else [])
     whole = [size for size in sizes if fits(tiles(m, n, *size), programs)]
     tm, consumers = whole[-1] if whole else sizes[0]
-    return Configuration(tm, min(AHEAD if consumers == 1 else 20, RING_BYTES // (LINE_BYTES * (64 * consumers + tm))), consumers)
+    stages = min(AHEAD if consumers == 1 else 20, RING_BYTES // (LINE_BYTES * (64 * consumers + tm)))
+    return Configuration(tm, stages, consumers, streamed=m <= tm)
 
 
 def tiles(m: int, n: int, tm: int, consumers: int) -> int:

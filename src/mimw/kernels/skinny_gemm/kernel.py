@@ -35,7 +35,8 @@ from ..gemm.tiles import Problem
 @tle.struct
 class Tiles:
     """Tiles of WN weights by TM rows of X, in chunks of BK, STAGES of which are in shared memory; CONSUMERS have 64 weights each,
-    whose sums go out in PIECES. W is (K, N), or (N, K) where W_IS_NK."""
+    whose sums go out in PIECES. W is (K, N), or (N, K) where W_IS_NK; STREAMED weights are what L2 drops first, so that what was
+    written before need not go to memory when they come."""
     WN: tl.constexpr
     TM: tl.constexpr
     BK: tl.constexpr
@@ -43,6 +44,7 @@ class Tiles:
     PIECES: tl.constexpr
     CONSUMERS: tl.constexpr
     W_IS_NK: tl.constexpr
+    STREAMED: tl.constexpr = False
 
 
 @tle.struct
@@ -85,6 +87,7 @@ def load(inputs, x_desc, w_desc, work):
     """Tiles of weights and of X for the chunks of this program, the last tile first."""
     tiles = work.tiles
     BK: tl.constexpr = tiles.BK
+    HINT: tl.constexpr = "evict_first" if tiles.STREAMED else ""
     steps, tiles_m = tl.cdiv(work.problem.K, tiles.BK), tl.cdiv(work.problem.M, tiles.TM)
     first = first_chunk(tl.program_id(0), work.chunks)
     end = first_chunk(tl.program_id(0) + 1, work.chunks)
@@ -95,7 +98,8 @@ def load(inputs, x_desc, w_desc, work):
         n, m = tile // tiles_m * tiles.WN, tile % tiles_m * tiles.TM
         for step in range(begin - tile * steps, end - tile * steps):
             slot = inputs.acquire(chunk)
-            tle.gpu.copy(w_desc, slot.w, w_desc.block_shape, [n, step * BK] if tiles.W_IS_NK else [step * BK, n])
+            tle.gpu.copy(w_desc, slot.w, w_desc.block_shape, [n, step * BK] if tiles.W_IS_NK else [step * BK, n],
+                         eviction_policy=HINT)
             tle.gpu.copy(x_desc, slot.x, x_desc.block_shape, [m, step * BK])
             inputs.commit(chunk)
             chunk += 1

@@ -16,7 +16,8 @@ from ...errors import TuningError
 from ..operator import Operator
 
 LIBRARY = {"attention": "Attention", "attention_backward": "AttentionBackward",
-           "attention_decode": "AttentionDecode", "cross_entropy": "CrossEntropy", "gemm": "Gemm", "grouped_gemm": "GroupedGemm",
+           "attention_decode": "AttentionDecode", "column_gemm": "ColumnGemm", "cross_entropy": "CrossEntropy", "gemm": "Gemm",
+           "grouped_gemm": "GroupedGemm",
            "moe": "Moe", "norm": "Norm", "simplicial_attention": "SimplicialAttention", "skinny_gemm": "SkinnyGemm",
            "topk": "TopK", "topk_selector": "TopKSelector"}
 

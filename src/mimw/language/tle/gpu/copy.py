@@ -20,13 +20,14 @@ from ....ir.extents import padded
 from ...core import word
 from ...refuse import refuse
 from ...tlx import types as tlx
-from ...tlx.arguments import is_int
+from ...tlx.arguments import EVICTION_POLICIES, cache_policy, is_int
 from . import copy_rows as rows
 from .pointers import local_ptr, logical_shape
 
 
 @word
-def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None, extents=None, _semantic=None) -> None:
+def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None, extents=None, eviction_policy: tl.constexpr = "",
+         _semantic=None) -> None:
     """Copy the box [0:shape] of a buffer to or from global memory; which way, the operands say.
 
     args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape
@@ -46,6 +47,7 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None,
                extents  - (opt) with rows and a pointer: [rows, columns] of the matrix, either may be None. What is outside reads
                           zeros, and is not stored; without, nothing may be outside. A descriptor knows its extents, and stores
                           by it take no negative numbers (`tlx.async_descriptor_scatter`)
+               eviction_policy - "", or with a descriptor and a block "evict_first" or "evict_last": what L2 drops first, and last
     orders:    as if done at the call: what is read or written after it, in this partition, sees it. Between a pipe's acquire and
                commit a load into the slot is complete when the reader's wait returns.
     errors:    ValueError; with a descriptor IllegalCopy, as for `tlx.async_descriptor_load`, `_store`, `_gather` and `_scatter`
@@ -62,12 +64,14 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None,
     if (stride is not None) != (picked and not described) or extents is not None and stride is None:
         refuse(ValueError, "tle.gpu.copy: `stride`, and `extents` if need be, belong to rows that are picked from a pointer; a "
                            "descriptor knows them")
+    if eviction_policy and (picked or not described):
+        refuse(ValueError, "tle.gpu.copy: an `eviction_policy` belongs to a block of a tensor descriptor")
     if picked and described:
         rows.by_descriptor(loads, buffer, other, box, offsets, _semantic)
     elif picked:
         rows.by_base(loads, buffer, other, box, offsets, stride, extents, _start_and_wait, _semantic)
     elif described:
-        _by_descriptor(loads, buffer, other, box, offsets, _semantic)
+        _by_descriptor(loads, buffer, other, box, offsets, eviction_policy, _semantic)
     elif offsets is not None:
         refuse(ValueError, "tle.gpu.copy: `offsets` belong to a tensor descriptor; pointers say themselves where they point")
     else:
@@ -112,7 +116,7 @@ def _checked_box(shape, buffer, rank: int) -> tuple[int, ...]:
 
 # ---- tensor descriptors ---------------------------------------------------------------------------------------------------
 
-def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, semantic) -> None:
+def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, eviction: str, semantic) -> None:
     block, whole = tuple(desc.block_shape), logical_shape(buffer)
     if offsets is None:
         refuse(ValueError, "tle.gpu.copy: a tensor descriptor needs `offsets`, one a dimension")
@@ -126,7 +130,9 @@ def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, sem
         refuse(ValueError, f"tle.gpu.copy: the descriptor is of {desc.dtype}, the buffer of {buffer.dtype}")
     places = tuple(_offset(offset, semantic) for offset in offsets)
     builder = semantic.builder
-    policy = builder.get_cache_policy("none", "evict_normal")
+    if eviction not in EVICTION_POLICIES:
+        refuse(ValueError, f"tle.gpu.copy: eviction_policy must be one of {EVICTION_POLICIES}, got {eviction!r}")
+    policy = cache_policy("tle.gpu.copy", "", eviction, ("", ), semantic)
     if not loads:
         builder.record("fence", "async_shared")
         builder.record("tma_store", desc.handle, places, buffer.handle, policy, "")
