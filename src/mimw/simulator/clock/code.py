@@ -20,6 +20,7 @@ from ..machine.table import HANDLERS
 from . import atomics, copies, dots, tensor_memory  # noqa: F401  they put their handlers into the table
 from .engine_ops import engine_step
 from .halves import HALVES, run_stages, step
+from .pipelined import run_pipelined
 from .table import BEFORE, TIMED, assumed_if, skip
 
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
@@ -123,6 +124,8 @@ def _own_step(machine, op: Op, num_warps: int, parts: int) -> tuple:
         return op, run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
     if op in machine.stages.loops:
         return op, run_stages, GENERATOR, 0.0
+    if op in machine.pipelined.stages:
+        return op, run_pipelined, GENERATOR, 0.0
     if op.name == "if":
         return op, assumed_if if op in machine.needed.unknown else HANDLERS["if"].run, GENERATOR, model["issue.scalar"]
     if op.row.hands_over:
@@ -145,15 +148,16 @@ def _arithmetic(machine, op: Op, run, num_warps: int, parts: int) -> tuple:
     """An op on tiles: the time of its units, and its value only if that is needed."""
     users = machine.uses[op.results[0]] if op.results else ()
     fused = op.name == "fmul" and len(users) == 1 and "fuses" in users[0].row.traits
-    slowdown = machine.model.slowdown(num_warps)
-    cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused, parts).items()}
+    slowdown, cost = machine.model.slowdown(num_warps), machine.model.tile(op, fused, parts)
     ends_stretch = "combines" in op.row.traits     # what follows needs every element
     if op.name == "addptr" and users and all(_takes_offsets(user, op) for user in users):
         cost = {}
+    elif op.results and op.results[0] in machine.addresses:
+        cost = {unit: cycles / machine.vector for unit, cycles in cost.items()}
 
     def work(task, op):
         task.arrive(op)
-        machine.work(task, cost)
+        machine.work(task, cost, slowdown)
         if ends_stretch:
             task.floor = task.clock
         run(task, op)

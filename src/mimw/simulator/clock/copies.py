@@ -23,6 +23,8 @@ from ..memory.mbarriers import single
 from ..memory.peers import barrier_of, peer
 from ..words.copies import check_corner
 from .dots import WIDEST
+from .pipelined import there
+from .sectors import SECTOR, sectors
 from .table import skip, timed
 
 
@@ -252,19 +254,35 @@ def load(task, op):
     tile = isinstance(op.result.type, Tensor)
     task.come_behind()
     size = _tile_bytes(op) // task.parts if tile else 32
-    where = _begins(task, op) if "offsets" in op.row.places else None
-    what = (task.env[op.descriptor].address, where) if where else object()
-    peer_gpu = _peer(task, op)
+    what, size = _asked_for(task, op, size)
+    peer_gpu, by_tma = _peer(task, op), "descriptor" in op.row.places
     if peer_gpu is not None:
         _, end = machine.ways.get(task, op, peer_gpu, size)
+    elif op in machine.pipelined.loads:
+        near, far = ("tma.load_ns", "tma.load_dram_ns") if by_tma else ("copy.ns", "copy.dram_ns")
+        end = there(task, op, lambda at: machine.load(task, size, what, machine.cycles(near), machine.cycles(far), at)[1])
     else:
         _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
-    machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
+    machine.advance(task, task.clock + (model.get("tma.issue", 0.0) if by_tma else
+                                        size / model["copy.issue_bytes"] * model.slowdown(task.num_warps)))
     if tile:
         task.arrivals[op.result] = end, "a load"
     else:
         task.wait_until(end, op, "a load")
         task.floor = task.clock
+
+
+def _asked_for(task, op, size: float) -> tuple[object, float]:
+    """(which bytes a load asks for, if that is known, how many move): whole sectors, where pointers say which."""
+    machine = task.machine
+    if "offsets" in op.row.places:
+        return (task.env[op.descriptor].address, _begins(task, op)), size
+    if machine.counts_sectors(op):
+        mask = task.env.get(op.mask) if "mask" in op.row.places else None
+        found = sectors(task.env[op.pointer], mask)
+        machine.moved[op].append(SECTOR * len(found) / size)
+        return found, SECTOR * len(found)
+    return object(), size * machine.spread.get(op, 1.0)
 
 
 @timed("store", "masked_store", "buffer_store", "descriptor_store", "descriptor_reduce", "descriptor_scatter")

@@ -15,7 +15,7 @@ are those SMs of each (`links` has what goes between).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import ceil, inf
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.analysis.needed import Needed
-from ...ir import Block, Op, Program, Value
+from ...ir import Block, Op, Program, Tensor, Value
 from ...ir.trace import Trace
 from ..costs import Model
 from ..machine.clusters import Cluster
@@ -40,6 +40,7 @@ from .conditions import Conditions
 from .engines import SCALAR, Engines
 from .links import Ways
 from .operands import operand_sources, taken_with_products
+from .pipelined import Pipelined
 from .queue import Gaps, Queue
 from .stages import find_stages
 from .tasks import Sm, TimedCta, TimedTask
@@ -60,6 +61,10 @@ class TimedMachine(Machine):
     computes_all = False
     most_steps: float = float("inf")
     turns: Mapping[Op, float] = MappingProxyType({})   # of reads and writes of shared memory: turns for one, by bank conflicts
+    pipelined = Pipelined()                 # the loops whose loads Triton asks for ahead
+    addresses: Collection[Value] = ()       # values of which pointers are made, by one instruction for so many elements (`vector`)
+    vector = 1
+    spread: Mapping[Op, float] = MappingProxyType({})  # of loads by pointers: bytes moved for one that the tile holds
     task_class, cta_class = TimedTask, TimedCta
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
@@ -73,9 +78,12 @@ class TimedMachine(Machine):
         self._sms = [[[Sm() for _ in range(program.cluster_size)] for _ in range(groups if most_loads == 0 else slots)]
                      for _ in self.gpus]
         self._placed = [0] * len(self.gpus)
+        self._freed = 0                                 # the SMs of the cluster that has ended last
+        self.ends: dict[Cluster, float] = {}
         self.sms = self._sms[0]
         self.ways = Ways(self, min(1.0, groups * program.cluster_size / conditions.sms)) if len(self.gpus) > 1 else None
-        self.loads: list[tuple[Any, int]] = []          # (which bytes, how many) of each load from global memory
+        self.loads: list[tuple[Any, float]] = []        # (which bytes, or sectors, how many bytes) of each load from global memory
+        self.moved: dict[Op, list[float]] = defaultdict(list)       # of loads by pointers: bytes moved for one that the tile holds
         self.loaded = self.stored = 0
         self.operands = operand_sources(program) if model.reads_operands else {}
         self.engines = Engines(program, model.target) if model.engines else None
@@ -126,11 +134,14 @@ class TimedMachine(Machine):
         cluster = self._placed[gpu] // self.program.cluster_size
         self._placed[gpu] += 1
         first = cluster < self._slots
-        cta.sm = self._sms[gpu][cluster % len(self.sms)][cta.rank]
+        cta.group = cluster % len(self.sms) if first else self._freed
+        cta.sm = self._sms[gpu][cta.group][cta.rank]
         return self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
 
     def leave(self, cluster: Cluster) -> None:
-        """All CTAs are kept: the timeline names them."""
+        """All CTAs are kept: the timeline names them. The next cluster starts where this one was."""
+        self._freed = cluster.ctas[0].group
+        self.ends[cluster] = max(task.clock for cta in cluster.ctas for task in cta.tasks)
 
     def code(self, block: Block, num_warps: int) -> Code:
         found = self._codes.get(block)
@@ -229,11 +240,11 @@ class TimedMachine(Machine):
         task.clock = max(task.clock, time)
         task.floor = task.clock
 
-    def work(self, task: TimedTask, cost: dict[str, float]) -> None:
+    def work(self, task: TimedTask, cost: dict[str, float], slowdown: float = 1.0) -> None:
         """Arithmetic of `task`: units of its SM for so many cycles. Units work side by side within a stretch of arithmetic, as
-        the instructions of neighbouring ops do."""
+        the instructions of neighbouring ops do. A task that reaches a part of each takes so much longer, beside others."""
         for name, cycles in cost.items():
-            end = self.unit(task, name).take(max(task.floor, task.unit_ends.get(name, 0.0)), cycles)
+            end = self.unit(task, name).take(max(task.floor, task.unit_ends.get(name, 0.0)), cycles) + cycles * (slowdown - 1)
             task.unit_ends[name] = end
             task.clock = max(task.clock, end)
 
@@ -246,7 +257,12 @@ class TimedMachine(Machine):
         end = self.unit(task, "shared").take(task.clock, cycles)
         return max(end, self.unit(task, "banks").take(task.clock, cycles * turns)) if self.turns else end
 
-    def load(self, task: TimedTask, size: int, what: Any, latency: float, far: float, at: float = 0.0) -> tuple[float, float]:
+    def counts_sectors(self, op: Op) -> bool:
+        """True of a load through pointers that are computed, in a run that looks at which bytes are asked for."""
+        return bool(self._most_loads) and "pointer" in op.row.places and op.pointer in self.needed.values \
+            and isinstance(op.pointer.type, Tensor)
+
+    def load(self, task: TimedTask, size: float, what: Any, latency: float, far: float, at: float = 0.0) -> tuple[float, float]:
         """(when the last of `size` bytes has left global memory, when it is there), asked for now, or at a later time; `far` is
         the latency from DRAM."""
         self.loaded += size
@@ -257,6 +273,7 @@ class TimedMachine(Machine):
         share, at = self.conditions.from_dram, max(at, task.clock)
         ends = [self.unit(task, name).take(at, size * part / self.rates[name])
                 for name, part in (("inbound", 1.0), ("L2", 1.0), ("DRAM", share))]
+        self.end = max(self.end, *ends)         # a CTA does not leave before what it has asked for has come
         return max(ends), max(ends) + latency + share * (far - latency)
 
     def store(self, task: TimedTask, size: int, at: float = 0.0) -> float:
