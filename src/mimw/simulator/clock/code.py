@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 
+from ...compiler.analysis import constant_of, uses_of
 from ...compiler.analysis.warp_stages import waits_for_own
 from ...ir import Block, Op, Tensor
 from ...ir.flow import handed_to
@@ -23,6 +24,7 @@ from .halves import HALVES, run_stages, step
 from .pipelined import run_pipelined
 from .table import BEFORE, TIMED, assumed_if, skip
 
+_BY_CONSTANT = 4                # instructions of a division by one (benchmarks/notes/attention-backward.md)
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
 
 
@@ -139,9 +141,15 @@ def _own_step(machine, op: Op, num_warps: int, parts: int) -> tuple:
             return op, run, PLAIN, 0.0
         if any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)):
             return _arithmetic(machine, op, run, num_warps, parts)
-        return op, run, PLAIN, model.scalar(op)
+        return op, run, PLAIN, _scalar(machine, op)
     mode = GENERATOR if handler.generator else SWITCHING if handler.switches(op) else PLAIN
     return op, handler.run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
+
+
+def _scalar(machine, op: Op) -> float:
+    """Cycles of an op on single numbers; a division by a constant is a multiplication, and shifts around it."""
+    by_constant = op.row.cost == "division" and constant_of(uses_of(machine.program), op.operands[1]) is not None
+    return _BY_CONSTANT * machine.model["issue.scalar"] if by_constant else machine.model.scalar(op)
 
 
 def _arithmetic(machine, op: Op, run, num_warps: int, parts: int) -> tuple:

@@ -107,6 +107,8 @@ class TimedMachine(Machine):
         self._last: Task | None = None
         self.now = 0.0
         self.written_back = footprint(memory) > model["chip.l2_bytes"]
+        merged = model["memory.l2_gb_per_s"] / model.get("memory.l2_shared_gb_per_s", model["memory.l2_gb_per_s"])
+        self.served = conditions.alone + (1 - conditions.alone) * merged        # L2's work for a byte that an SM asks for
         self.rates = {"inbound": self._rate("sm", 1), "outbound": self._rate("sm_store", 1), "L2": self._rate("l2"),
                       "L2 stores": self._rate("l2_store"), "DRAM": self._rate("dram")}
 
@@ -271,10 +273,14 @@ class TimedMachine(Machine):
             if len(self.loads) >= self._most_loads:
                 raise Enough
         share, at = self.conditions.from_dram, max(at, task.clock)
-        ends = [self.unit(task, name).take(at, size * part / self.rates[name])
-                for name, part in (("inbound", 1.0), ("L2", 1.0), ("DRAM", share))]
-        self.end = max(self.end, *ends)         # a CTA does not leave before what it has asked for has come
-        return max(ends), max(ends) + latency + share * (far - latency)
+        left = max(self.unit(task, "inbound").take(at, size / self.rates["inbound"]),
+                   self.unit(task, "L2").take(at, size * self.served / self.rates["L2"]))
+        there = left + latency + self.conditions.far * (far - latency)
+        if share:
+            dram = self.unit(task, "DRAM").take(at, size * share / self.rates["DRAM"])
+            left, there = max(left, dram), max(there, dram + latency)
+        self.end = max(self.end, left)          # a CTA does not leave before what it has asked for has come
+        return left, there
 
     def store(self, task: TimedTask, size: int, at: float = 0.0) -> float:
         """The time at which `size` bytes have left the SM, from now, or from a later time, on. The launch does not end before they

@@ -23,7 +23,7 @@ from ...compiler.analysis.addressed import accesses, addressed
 from ...compiler.analysis.needed import needed
 from ...compiler.passes.place_tensor_memory import columns_taken
 from ...compiler.storage import shared_plan
-from ...errors import Deadlock, SimulatorMisuse
+from ...errors import Deadlock, Livelock, SimulatorMisuse
 from ...ir.trace import LINKS, Trace
 from ...ir.types import element_of
 from ...runtime.call import tool
@@ -65,10 +65,10 @@ def predict(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
     chip = wanted(target)
     costs = model(chip)
     launch = prepare(kernel, grid, args, dict(meta), chip.name, gpus, memory)
-    return _Predictor(launch, costs, chip, ctas).prediction(megahertz)
+    return Predictor(launch, costs, chip, ctas).prediction(megahertz)
 
 
-class _Predictor:
+class Predictor:
     """The runs of one launch."""
 
     def __init__(self, launch: Launch, costs: Model, chip, most: int):
@@ -85,7 +85,7 @@ class _Predictor:
         self.grid = (*launch.grid, 1, 1)[:3]
         bound = bind_launch(program, launch.values, launch.gpus, launch.memory)
         self.turns = bank_turns(program, launch.specialisation, chip)
-        self.spread: dict = {}
+        self.spread, self.alone = {}, 1.0
         self.addresses, self.vector, self.pipelined = frozenset(), 1, Pipelined()
         if chip.backend == "cuda":
             reached = accesses(program)
@@ -106,12 +106,13 @@ class _Predictor:
         self.slots = min(self.residency[0], -(-len(self.order) // self.groups))
         self.sms = min(cores, len(self.order) * size)
         works = works_of(program, costs, bound.arguments, self.grid, self.order) if launch.gpus == 1 and not costs.engines else None
-        self.sample = (even(self.order, self.groups, self.slots, most) if works is None
-                       else stratified(self.order, works, self.groups, self.slots, most))
+        self.of_first = even(self.order, self.groups, self.slots, most)
+        self.sample = self.of_first if works is None else stratified(self.order, works, self.groups, self.slots, most)
         self.side_by_side = 1           # of the clusters of each GPU that start together, how many are simulated
 
     def run(self, megahertz: float, from_dram: float, order, slots: int, most_loads: int = 0) -> TimedMachine:
-        conditions = Conditions(megahertz, self.sms, from_dram, self.chip.warp_size)
+        far = min(1.0, from_dram / self.alone) if self.alone else 0.0
+        conditions = Conditions(megahertz, self.sms, from_dram, self.chip.warp_size, self.alone, far)
         wanted = replace(self.needed, values=self.needed.values | self.addresses) if most_loads else self.needed
         machine = TimedMachine(self.launch.program, self.grid, self.arguments, self.memory, self.costs, conditions, wanted,
                                order, slots, most_loads, self.gpus, self.side_by_side if most_loads == 0 else 1)
@@ -137,7 +138,8 @@ class _Predictor:
                          LOADS_A_CTA * len(first) * self.launch.program.cluster_size * self.launch.gpus)
         self.spread = {op: sum(each) / len(each) for op, each in probe.moved.items()}
         total = sum(size for _, size in probe.loads)
-        return _asked_first(probe.loads) / total if total else 0.0
+        self.alone = _asked_first(probe.loads) / total if total else 0.0
+        return self.alone
 
     def prediction(self, megahertz: float | None) -> Prediction:
         clock, size = megahertz or self.costs["chip.boost_mhz"], self.launch.program.cluster_size
@@ -148,7 +150,8 @@ class _Predictor:
         if arrays <= self.costs["chip.l2_bytes"] and loaded:
             from_dram = min(from_dram, arrays / loaded)
         for _ in range(CLOCK_ROUNDS):
-            before, clock = clock, megahertz or self.clock(self.units(machine).get("tensor", 0.0))
+            loads = machine.loaded / size / machine.end if machine.end else 0.0
+            before, clock = clock, megahertz or self.clock(self.units(machine).get("tensor", 0.0), loads)
             machine = self.run(clock, from_dram, self.sample.chosen, self.slots)
             if abs(clock - before) < 0.02 * clock:
                 break
@@ -168,10 +171,14 @@ class _Predictor:
         return replace(found, bound=bound_of(found))
 
     def first_run(self, clock: float, from_dram: float) -> TimedMachine:
-        """The CTAs of one SM of each GPU; or, where these wait for signals of others, all CTAs."""
+        """A sample of the CTAs; where these wait for others, those of the first SM, which begin what others wait for; and on several
+        GPUs, where these do as well, all CTAs."""
         try:
             return self.run(clock, from_dram, self.sample.chosen, self.slots)
-        except Deadlock:
+        except (Deadlock, Livelock):
+            if self.sample is not self.of_first:
+                self.sample = self.of_first
+                return self.first_run(clock, from_dram)
             if self.launch.gpus == 1 or self.side_by_side > 1 or len(self.order) == 1:
                 raise
             self.simulate_all()
@@ -196,10 +203,12 @@ class _Predictor:
             found |= {"link out": machine.ways.out[0].busy / machine.end, "link in": machine.ways.into[0].busy / machine.end}
         return found
 
-    def clock(self, tensor: float) -> float:
-        """The clock under the power limit: tensor cores that work `tensor` of the time hold it down."""
-        boost, share = self.costs["chip.boost_mhz"], self.costs.get("power.tensor_share", 1.0)
-        return max(self.costs.get("power.least_mhz", 0.0), boost * min(1.0, share / tensor if tensor else 1.0))
+    def clock(self, tensor: float, loads: float) -> float:
+        """The clock under the power limit, which tensor cores that work for that share of the time hold down, and so many bytes that
+        come into each SM a cycle."""
+        costs = self.costs
+        slower = (costs.get("power.base", 0.0) + costs.get("power.tensor", 0.0) * tensor + costs.get("power.loads", 0.0) * loads)
+        return costs["chip.boost_mhz"] / max(1.0, slower)
 
 
 def _asked_first(loads) -> float:

@@ -1,0 +1,93 @@
+"""Samples of grids: programs that differ in work are told apart, and stand for the others as all of them simulated say."""
+
+from importlib import import_module
+
+import ml_dtypes
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+from mimw.simulator.costs import Figure, Model, model
+from mimw.tools.timing.sampling import Sample, even, longest, stratified
+
+SMS = 4
+_OF_ALL = ("memory.l2_gb_per_s", "memory.l2_store_gb_per_s", "memory.dram_gb_per_s")
+
+
+@pytest.fixture
+def few_sms(monkeypatch):
+    """An H200 of four SMs, with their part of L2 and DRAM."""
+    whole = model("sm_90a")
+    changed = {"chip.sms": SMS} | {name: whole[name] * SMS / whole.sms for name in _OF_ALL}
+    made = Model("sm_90a", "four SMs", {**whole.figures, **{name: Figure(value, "", "") for name, value in changed.items()}})
+    monkeypatch.setattr(import_module("mimw.tools.timing.predict"), "model", lambda target: made)
+
+
+@mimw.jit
+def attention(q, k, v, o, SEQ, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, HEADS_FIRST: tl.constexpr):
+    """Causal, of plain Triton: a program looks at the keys up to its last row, without a mask up to the diagonal."""
+    block, head = tl.program_id(0), tl.program_id(1)
+    if HEADS_FIRST:
+        block, head = tl.program_id(1), tl.program_id(0)
+    rows, dims = block * BM + tl.arange(0, BM), tl.arange(0, D)
+    base = head * SEQ * D
+    mine = tl.load(q + base + rows[:, None] * D + dims[None, :])
+    high, total = tl.full([BM], float("-inf"), tl.float32), tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    for first in range(0, (block + 1) * BM, BN):
+        keys = first + tl.arange(0, BN)
+        scores = tl.dot(mine, tl.load(k + base + keys[None, :] * D + dims[:, None]))
+        scores = tl.where(rows[:, None] >= keys[None, :], scores, float("-inf"))
+        new = tl.maximum(high, tl.max(scores, 1))
+        weights, scale = tl.exp2(scores - new[:, None]), tl.exp2(high - new)
+        total = total * scale + tl.sum(weights, 1)
+        acc = tl.dot(weights.to(tl.bfloat16), tl.load(v + base + keys[:, None] * D + dims[None, :]), acc * scale[:, None])
+        high = new
+    tl.store(o + base + rows[:, None] * D + dims[None, :], (acc / total[:, None]).to(tl.bfloat16))
+
+
+def whole_and_sampled(blocks, heads, heads_first, bm=64):
+    q, k, v, o = (np.empty((heads, blocks * bm, 64), ml_dtypes.bfloat16) for _ in range(4))
+    grid, meta = (heads, blocks) if heads_first else (blocks, heads), dict(BM=bm, BN=64, D=64, HEADS_FIRST=heads_first, num_warps=4)
+    predicting = import_module("mimw.tools.timing.predict")
+    launch = predicting.prepare(attention, grid, (q, k, v, o, blocks * bm), meta, "sm_90a")
+    found = []
+    for everything in (True, False):
+        one = predicting.Predictor(launch, predicting.model("sm_90a"), predicting.wanted("sm_90a"), predicting.MOST_CTAS)
+        if everything:
+            one.simulate_all()
+        found.append(one.prediction(1980))
+    return found
+
+
+@pytest.mark.parametrize("blocks, heads, heads_first", [(16, 12, False), (16, 12, True), (8, 9, False)])
+def test_a_causal_grid_takes_as_long_sampled_as_whole(few_sms, blocks, heads, heads_first):
+    whole, sampled = whole_and_sampled(blocks, heads, heads_first)
+    print(whole.cycles, sampled.cycles, sampled.cycles / whole.cycles, sampled.simulated, sampled.residency)
+    assert sampled.simulated[0] < blocks * heads / SMS <= sampled.simulated[1]
+    assert sampled.cycles == pytest.approx(whole.cycles, rel=0.03)
+
+
+def test_programs_go_to_the_sm_that_is_free_first():
+    assert longest([4, 1, 1, 1, 1], 2) == 4 and longest([1, 1, 1, 1, 4], 2) == 6
+
+
+def test_the_middle_of_each_part_stands_for_it():
+    order, works = [[number] for number in range(64)], [100.0 * (number % 8) for number in range(64)]
+    found = stratified(order, works, 2, 1, 4)
+    assert sorted(found.works) == [0, 200, 400, 600] or sorted(found.works) == [100, 300, 500, 700]
+    assert found.chosen == sorted(found.chosen) and found.total == longest(works, 2)
+
+
+def test_the_launch_lasts_as_long_as_the_program_with_the_most_work_if_all_start_together():
+    found = stratified([[0], [1], [2]], [1.0, 5.0, 2.0], 4, 1, 8)
+    assert (found.chosen, found.total) == ([[1]], 5.0)
+
+
+def test_one_more_takes_what_the_later_ones_took():
+    """Two at a time: the first two end at 100, the next two at 160, so of six the last two at 220."""
+    four = Sample([[0], [1], [2], [3]], [1.0] * 4, 6.0, 2)
+    assert four.cycles(165.0, [100.0, 100.0, 160.0, 160.0], 10.0) == pytest.approx(165 + 60)
+    assert four.cycles(165.0, [100.0, 100.0, 160.0, 160.0], 150.0) == pytest.approx(165 + 75)     # a unit that is busy for longer
+    assert len(even([[n] for n in range(40)], 2, 2, 4).chosen) == 6
