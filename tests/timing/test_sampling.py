@@ -9,7 +9,7 @@ import triton.language as tl
 
 import mimw
 from mimw.simulator.costs import Figure, Model, model
-from mimw.tools.timing.sampling import Sample, even, longest, stratified
+from mimw.tools.timing.sampling import even, last_end, stratified
 
 SMS = 4
 _OF_ALL = ("memory.l2_gb_per_s", "memory.l2_store_gb_per_s", "memory.dram_gb_per_s")
@@ -70,24 +70,42 @@ def test_a_causal_grid_takes_as_long_sampled_as_whole(few_sms, blocks, heads, he
 
 
 def test_programs_go_to_the_sm_that_is_free_first():
-    assert longest([4, 1, 1, 1, 1], 2) == 4 and longest([1, 1, 1, 1, 4], 2) == 6
+    assert last_end([4, 1, 1, 1, 1], 2, 1, 1) == 4 and last_end([1, 1, 1, 1, 4], 2, 1, 1) == 6
+
+
+@pytest.mark.parametrize("at_once, end", [(1, 8), (2, 4), (4 / 3, 6)])
+def test_programs_of_an_sm_share_what_it_does_at_once(at_once, end):
+    assert last_end([2, 2, 2, 2], 1, 2, at_once) == pytest.approx(end)
+
+
+def test_a_program_that_is_left_alone_goes_on_as_fast_as_one():
+    """Both at half the speed until the short one ends at 2, then the other one's last 2 at full speed."""
+    assert last_end([1, 3], 1, 2, 1) == pytest.approx(4)
 
 
 def test_the_middle_of_each_part_stands_for_it():
     order, works = [[number] for number in range(64)], [100.0 * (number % 8) for number in range(64)]
     found = stratified(order, works, 2, 1, 4)
-    assert sorted(found.works) == [0, 200, 400, 600] or sorted(found.works) == [100, 300, 500, 700]
-    assert found.chosen == sorted(found.chosen) and found.total == longest(works, 2)
+    assert sorted(found.works) in ([0, 200, 400, 600], [100, 300, 500, 700]) and found.chosen == sorted(found.chosen)
 
 
 def test_the_launch_lasts_as_long_as_the_program_with_the_most_work_if_all_start_together():
     found = stratified([[0], [1], [2]], [1.0, 5.0, 2.0], 4, 1, 8)
-    assert (found.chosen, found.total) == ([[1]], 5.0)
+    assert found.chosen == [[1]] and not found.differs and found.of_alike(7.0, [7.0], 1.0) == 7.0
+
+
+def test_others_take_what_their_work_says():
+    """One at a time: 10 cycles and one more for each unit of work; two SMs share 8 of works 10 to 80, the largest last."""
+    works = [10.0 * number for number in range(1, 9)]
+    found = stratified([[number] for number in range(8)], works, 2, 1, 2)
+    alone = [10 + work for work in found.works]
+    assert found.of_others(sum(alone), alone) == pytest.approx(last_end([10 + work for work in works], 2, 1, 1))
 
 
 def test_one_more_takes_what_the_later_ones_took():
-    """Two at a time: the first two end at 100, the next two at 160, so of six the last two at 220."""
-    four = Sample([[0], [1], [2], [3]], [1.0] * 4, 6.0, 2)
-    assert four.cycles(165.0, [100.0, 100.0, 160.0, 160.0], 10.0) == pytest.approx(165 + 60)
-    assert four.cycles(165.0, [100.0, 100.0, 160.0, 160.0], 150.0) == pytest.approx(165 + 75)     # a unit that is busy for longer
-    assert len(even([[n] for n in range(40)], 2, 2, 4).chosen) == 6
+    """Two at a time: the first two end at 100, the next ones 60 later each, and so do those that are left out."""
+    found = even([[number] for number in range(20)], 2, 2, 4)
+    ends = [100.0, 100.0, 160.0, 160.0, 220.0, 220.0]
+    assert (len(found.chosen), found.number) == (6, 10)
+    assert found.of_alike(225.0, ends, 10.0) == pytest.approx(225 + 4 * 30)
+    assert found.of_alike(225.0, ends, 240.0) == pytest.approx(225 + 4 * 40)      # a unit that works for longer

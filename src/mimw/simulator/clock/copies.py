@@ -12,10 +12,13 @@ shared memory or global memory.
 
 from __future__ import annotations
 
+from math import inf, prod
+
 import numpy as np
 
 from ...ir import Op, Tensor
 from ...ir.types import Buffer, element_of
+from ..costs.model import SWIZZLE
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task
@@ -69,7 +72,15 @@ def _loaded(task: Task, size: int, what, op: Op | None = None) -> tuple[float, f
     machine, peer = task.machine, _peer(task, op)
     if peer is not None:
         return machine.ways.get(task, op, peer, size)
-    return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"))
+    return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"), piece=_box(op))
+
+
+def _box(op: Op | None) -> float:
+    """Bytes of one of the boxes that a copy of a block consists of: a swizzle's width of each row."""
+    if op is None or "buffer" not in op.row.places or len(op.buffer.type.shape) < 2:
+        return inf
+    *rows, columns = op.buffer.type.shape
+    return prod(rows) * min(columns * op.buffer.type.element.bytes, SWIZZLE)
 
 
 def _rows_copied(task: Task, op: Op) -> float:
@@ -113,7 +124,7 @@ def tma_load_pair(task, op):
     """Into this CTA; the bytes count on the barrier of one CTA of the pair."""
     if enabled(task, op, op.predicate):
         size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
-        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
         barrier = barrier_of(peer(task, op, op.leader), single(task, op, op.barrier), task, op)
         _on_barrier(task, op, f"load {offsets}", end, size, barrier)
         task.machine.advance(task, task.clock)
@@ -124,7 +135,7 @@ def tma_load_pair_multicast(task, op):
     """One read of L2, delivered to each target; the bytes of each count on the barrier of its pair's even CTA."""
     if enabled(task, op, op.predicate):
         size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
-        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
         for rank in sorted({position(task, op, target) for target in op.targets}):
             there = barrier_of(peer(task, op, rank - rank % 2), single(task, op, op.barrier), task, op)
             _on_barrier(task, op, f"multicast {offsets}", end, size, there)
@@ -150,7 +161,7 @@ def tma_load_multicast(task, op):
     """One read of L2, delivered to each target."""
     if enabled(task, op, op.predicate):
         size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
-        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
         for rank in sorted({position(task, op, target) for target in op.targets}):
             there = barrier_of(peer(task, op, rank), single(task, op, op.barrier), task, op)
             _on_barrier(task, op, f"multicast {offsets}", end, size, there)

@@ -45,6 +45,8 @@ from .queue import Gaps, Queue
 from .stages import find_stages
 from .tasks import Sm, TimedCta, TimedTask
 
+MOST_CROWDED = 0.95     # of the time: where a way is always busy its own queue holds loads up
+
 
 def footprint(memory: GlobalMemory) -> int:
     """The bytes of all arrays of a launch on one GPU."""
@@ -79,7 +81,7 @@ class TimedMachine(Machine):
                      for _ in self.gpus]
         self._placed = [0] * len(self.gpus)
         self._freed = 0                                 # the SMs of the cluster that has ended last
-        self.ends: dict[Cluster, float] = {}
+        self.stays: dict[Cluster, tuple[float, float]] = {}     # from when to when each is there, in the order of their starts
         self.sms = self._sms[0]
         self.ways = Ways(self, min(1.0, groups * program.cluster_size / conditions.sms)) if len(self.gpus) > 1 else None
         self.loads: list[tuple[Any, float]] = []        # (which bytes, or sectors, how many bytes) of each load from global memory
@@ -109,6 +111,7 @@ class TimedMachine(Machine):
         self.written_back = footprint(memory) > model["chip.l2_bytes"]
         merged = model["memory.l2_gb_per_s"] / model.get("memory.l2_shared_gb_per_s", model["memory.l2_gb_per_s"])
         self.served = conditions.alone + (1 - conditions.alone) * merged        # L2's work for a byte that an SM asks for
+        self.others = 1 - 1 / conditions.sms            # of all requests, those of other SMs
         self.rates = {"inbound": self._rate("sm", 1), "outbound": self._rate("sm_store", 1), "L2": self._rate("l2"),
                       "L2 stores": self._rate("l2_store"), "DRAM": self._rate("dram")}
 
@@ -138,12 +141,14 @@ class TimedMachine(Machine):
         first = cluster < self._slots
         cta.group = cluster % len(self.sms) if first else self._freed
         cta.sm = self._sms[gpu][cta.group][cta.rank]
-        return self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
+        start = self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
+        self.stays[cta.cluster] = start, start
+        return start
 
     def leave(self, cluster: Cluster) -> None:
         """All CTAs are kept: the timeline names them. The next cluster starts where this one was."""
         self._freed = cluster.ctas[0].group
-        self.ends[cluster] = max(task.clock for cta in cluster.ctas for task in cta.tasks)
+        self.stays[cluster] = self.stays[cluster][0], max(task.clock for cta in cluster.ctas for task in cta.tasks)
 
     def code(self, block: Block, num_warps: int) -> Code:
         found = self._codes.get(block)
@@ -264,9 +269,10 @@ class TimedMachine(Machine):
         return bool(self._most_loads) and "pointer" in op.row.places and op.pointer in self.needed.values \
             and isinstance(op.pointer.type, Tensor)
 
-    def load(self, task: TimedTask, size: float, what: Any, latency: float, far: float, at: float = 0.0) -> tuple[float, float]:
+    def load(self, task: TimedTask, size: float, what: Any, latency: float, far: float, at: float = 0.0,
+             piece: float = inf) -> tuple[float, float]:
         """(when the last of `size` bytes has left global memory, when it is there), asked for now, or at a later time; `far` is
-        the latency from DRAM."""
+        the latency from DRAM, `piece` the bytes that are one request, as a box of TMA's."""
         self.loaded += size
         if self._most_loads:
             self.loads.append((what, size))
@@ -275,12 +281,19 @@ class TimedMachine(Machine):
         share, at = self.conditions.from_dram, max(at, task.clock)
         left = max(self.unit(task, "inbound").take(at, size / self.rates["inbound"]),
                    self.unit(task, "L2").take(at, size * self.served / self.rates["L2"]))
-        there = left + latency + self.conditions.far * (far - latency)
+        there = left + latency + self.conditions.far * (far - latency) + self._crowded(task, at, min(size, piece))
         if share:
             dram = self.unit(task, "DRAM").take(at, size * share / self.rates["DRAM"])
             left, there = max(left, dram), max(there, dram + latency)
         self.end = max(self.end, left)          # a CTA does not leave before what it has asked for has come
         return left, there
+
+    def _crowded(self, task: TimedTask, at: float, size: float) -> float:
+        """The wait of a load among those of other SMs, which come when they do: as of a queue with random arrivals and equal service
+        (M/D/1), for the share of the time in which the way to the SM was busy so far."""
+        busy = max(self.unit(task, name).busy for name in ("inbound", "L2"))
+        share = min(MOST_CROWDED, busy / at) if at > 0 else 0.0
+        return self.others * size / self.rates["inbound"] * share / (2 * (1 - share))
 
     def store(self, task: TimedTask, size: int, at: float = 0.0) -> float:
         """The time at which `size` bytes have left the SM, from now, or from a later time, on. The launch does not end before they

@@ -145,7 +145,7 @@ class Predictor:
         clock, size = megahertz or self.costs["chip.boost_mhz"], self.launch.program.cluster_size
         from_dram = self.traffic()
         machine = self.first_run(clock, from_dram)
-        loaded = machine.loaded * self.sample.total / sum(self.sample.works) / size * self.sms
+        loaded = machine.loaded * self.sample.number / len(self.sample.chosen) * self.sms / (size * self.side_by_side)
         arrays = footprint(self.memory)
         if arrays <= self.costs["chip.l2_bytes"] and loaded:
             from_dram = min(from_dram, arrays / loaded)
@@ -155,8 +155,7 @@ class Predictor:
             machine = self.run(clock, from_dram, self.sample.chosen, self.slots)
             if abs(clock - before) < 0.02 * clock:
                 break
-        busy = max((unit.busy for unit in machine.sms[0][0].units.values()), default=0.0)
-        cycles = self.sample.cycles(machine.end, list(machine.ends.values()), busy)
+        cycles = self.of_all(machine, clock, from_dram)
         launch = self.costs["launch.microseconds"]
         trace = Trace([replace(event, start=event.start / clock, end=event.end / clock, cta=self.number(machine, event.cta))
                        for event in machine.trace.events], "us",
@@ -169,6 +168,14 @@ class Predictor:
                            (len(self.sample.chosen), mine), self.costs.chip, self.costs.core, self.costs.programs, launch,
                            self.costs.note, self.costs.names, program=self.launch.program, target=self.chip)
         return replace(found, bound=bound_of(found))
+
+    def of_all(self, machine: TimedMachine, clock: float, from_dram: float) -> float:
+        """The cycles of the launch, of which the machine has run a sample."""
+        if not self.sample.differs:
+            busy = max((unit.busy for unit in machine.sms[0][0].units.values()), default=0.0)
+            return self.sample.of_alike(machine.end, [end for _, end in machine.stays.values()], busy)
+        alone = machine if self.slots == 1 else self.run(clock, from_dram, self.sample.chosen, 1)
+        return self.sample.of_others(machine.end, [end - start for start, end in alone.stays.values()])
 
     def first_run(self, clock: float, from_dram: float) -> TimedMachine:
         """A sample of the CTAs; where these wait for others, those of the first SM, which begin what others wait for; and on several
