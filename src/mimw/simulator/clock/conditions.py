@@ -15,7 +15,7 @@ class Conditions:
     """The clock, how many SMs share L2 and DRAM, which share of what is loaded comes from DRAM, and the lanes of a warp.
 
     alone   share of the loaded bytes that no other SM asks for at the same time; L2 serves requests for the same bytes together
-    far     share of the loads that wait for DRAM: theirs are the bytes that come from there, or the same ones asked for a little later
+    far     share of the loads that wait for DRAM: they ask for bytes that come from there, or for the same ones a little later
     """
 
     megahertz: float

@@ -45,8 +45,6 @@ from .queue import Gaps, Queue
 from .stages import find_stages
 from .tasks import Sm, TimedCta, TimedTask
 
-MOST_CROWDED = 0.95     # of the time: where a way is always busy its own queue holds loads up
-
 
 def footprint(memory: GlobalMemory) -> int:
     """The bytes of all arrays of a launch on one GPU."""
@@ -111,7 +109,8 @@ class TimedMachine(Machine):
         self.written_back = footprint(memory) > model["chip.l2_bytes"]
         merged = model["memory.l2_gb_per_s"] / model.get("memory.l2_shared_gb_per_s", model["memory.l2_gb_per_s"])
         self.served = conditions.alone + (1 - conditions.alone) * merged        # L2's work for a byte that an SM asks for
-        self.others = 1 - 1 / conditions.sms            # of all requests, those of other SMs
+        self.crowd = model.get("memory.dram_crowd_ns", 0.0) * conditions.megahertz / 1e3 * conditions.sms / model["chip.sms"]
+        self.others, self.most_crowded = 1 - 1 / conditions.sms, model.get("memory.crowded", 0.0)
         self.rates = {"inbound": self._rate("sm", 1), "outbound": self._rate("sm_store", 1), "L2": self._rate("l2"),
                       "L2 stores": self._rate("l2_store"), "DRAM": self._rate("dram")}
 
@@ -278,7 +277,7 @@ class TimedMachine(Machine):
             self.loads.append((what, size))
             if len(self.loads) >= self._most_loads:
                 raise Enough
-        share, at = self.conditions.from_dram, max(at, task.clock)
+        share, at, far = self.conditions.from_dram, max(at, task.clock), far + self.crowd
         left = max(self.unit(task, "inbound").take(at, size / self.rates["inbound"]),
                    self.unit(task, "L2").take(at, size * self.served / self.rates["L2"]))
         there = left + latency + self.conditions.far * (far - latency) + self._crowded(task, at, min(size, piece))
@@ -289,10 +288,12 @@ class TimedMachine(Machine):
         return left, there
 
     def _crowded(self, task: TimedTask, at: float, size: float) -> float:
-        """The wait of a load among those of other SMs, which come when they do: as of a queue with random arrivals and equal service
-        (M/D/1), for the share of the time in which the way to the SM was busy so far."""
-        busy = max(self.unit(task, name).busy for name in ("inbound", "L2"))
-        share = min(MOST_CROWDED, busy / at) if at > 0 else 0.0
+        """The wait of a load among those of other SMs, which come when they do: as in a queue with random arrivals and equal
+        service (M/D/1), by the share of the time in which the way to the SM was busy so far. Where that is always busy its own
+        queue holds loads up."""
+        if not self.most_crowded or at <= 0:
+            return 0.0
+        share = min(self.most_crowded, max(self.unit(task, name).busy for name in ("inbound", "L2")) / at)
         return self.others * size / self.rates["inbound"] * share / (2 * (1 - share))
 
     def store(self, task: TimedTask, size: int, at: float = 0.0) -> float:

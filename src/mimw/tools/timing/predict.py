@@ -150,8 +150,7 @@ class Predictor:
         if arrays <= self.costs["chip.l2_bytes"] and loaded:
             from_dram = min(from_dram, arrays / loaded)
         for _ in range(CLOCK_ROUNDS):
-            loads = machine.loaded / size / machine.end if machine.end else 0.0
-            before, clock = clock, megahertz or self.clock(self.units(machine).get("tensor", 0.0), loads)
+            before, clock = clock, megahertz or self.clock(self.units(machine).get("tensor", 0.0))
             machine = self.run(clock, from_dram, self.sample.chosen, self.slots)
             if abs(clock - before) < 0.02 * clock:
                 break
@@ -178,8 +177,8 @@ class Predictor:
         return self.sample.of_others(machine.end, [end - start for start, end in alone.stays.values()])
 
     def first_run(self, clock: float, from_dram: float) -> TimedMachine:
-        """A sample of the CTAs; where these wait for others, those of the first SM, which begin what others wait for; and on several
-        GPUs, where these do as well, all CTAs."""
+        """A sample of the CTAs; where these wait for others, those of the first SM, which begin what others wait for; and on
+        several GPUs, where these do as well, all CTAs."""
         try:
             return self.run(clock, from_dram, self.sample.chosen, self.slots)
         except (Deadlock, Livelock):
@@ -210,12 +209,10 @@ class Predictor:
             found |= {"link out": machine.ways.out[0].busy / machine.end, "link in": machine.ways.into[0].busy / machine.end}
         return found
 
-    def clock(self, tensor: float, loads: float) -> float:
-        """The clock under the power limit, which tensor cores that work for that share of the time hold down, and so many bytes that
-        come into each SM a cycle."""
-        costs = self.costs
-        slower = (costs.get("power.base", 0.0) + costs.get("power.tensor", 0.0) * tensor + costs.get("power.loads", 0.0) * loads)
-        return costs["chip.boost_mhz"] / max(1.0, slower)
+    def clock(self, tensor: float) -> float:
+        """The clock under the power limit, which tensor cores hold down that work for that share of the time."""
+        slower = self.costs.get("power.base", 0.0) + self.costs.get("power.tensor", 0.0) * tensor
+        return self.costs["chip.boost_mhz"] / max(1.0, slower)
 
 
 def _asked_first(loads) -> float:

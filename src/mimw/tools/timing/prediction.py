@@ -18,6 +18,7 @@ from .result import Timeline
 
 BUSY = 0.75             # a unit that works so much of the time is what bounds a kernel
 AT_WORK = 0.9           # and so is a task, if no unit does
+MORE = 0.1              # or none does nearly as much of it
 
 _UNITS = {"tensor": "tensor cores", "inbound": "loads into the SM", "outbound": "stores out of the SM", "L2": "L2 bandwidth",
           "DRAM": "DRAM bandwidth", "shared": "shared memory", "issue": "arithmetic", "special": "special functions",
@@ -116,18 +117,18 @@ def bound_of(found: Prediction) -> str:
     if not found.cycles:
         return "the launch: the kernel itself takes no cycles"
     unit, share = max(found.units.items(), key=lambda item: item[1], default=("", 0.0))
-    what = f"{found.name_of(unit)}, busy {100 * share:.0f} % of the time"
-    if share >= BUSY:
-        return what
+    always, busy = _always_at_work(found)
+    if share >= BUSY and busy < share + MORE:
+        return f"{found.name_of(unit)}, busy {100 * share:.0f} % of the time"
     worst = next((bubble for bubble in found.bubbles() if bubble.lane[1] != "default" and bubble.site), None)
     waited = f"; the longest waits are of {worst.lane[1]!r} for {worst.what} at {worst.site}" if worst else ""
-    always = _always_at_work(found)
     worked = f"; {always!r} never waits for long: what it starts takes that long to start" if always else ""
     return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({found.name_of(unit)}){waited}{worked}"
 
 
-def _always_at_work(found: Prediction) -> str | None:
-    """The task, if there is one, that works nearly all of the time: one warp that issues more than it can is such a bound."""
+def _always_at_work(found: Prediction) -> tuple[str | None, float]:
+    """(the task, how much of the time), if there is one that works nearly all of it: one warp that issues more than it can is
+    such a bound."""
     tasks = {(event.cta, event.lane) for event in found.trace.events if event.kind == "run"}
-    return next((lane[1] for lane, row in all_shares(found.trace).items()
-                 if lane in tasks and lane[1] != "default" and busy_share(row) > AT_WORK), None)
+    return next(((lane[1], busy) for lane, row in all_shares(found.trace).items()
+                 if lane in tasks and lane[1] != "default" and (busy := busy_share(row)) > AT_WORK), (None, 0.0))

@@ -32,8 +32,8 @@ _START = 1000.0             # cycles of a program without its loops' work: to st
 
 @dataclass(frozen=True)
 class Sample:
-    """`chosen` clusters that are simulated in that order on one SM, `slots` at a time, and how many there are for an SM. Of clusters
-    that differ, the `works` of these and of `all` of the launch, which `groups` SMs run."""
+    """`chosen` clusters that are simulated in that order on one SM, `slots` at a time, and how many there are for an SM. Of
+    clusters that differ, the `works` of these and of `all` of the launch, which `groups` SMs run."""
 
     chosen: list
     number: int
@@ -48,14 +48,15 @@ class Sample:
         return len(self.all) > self.groups * self.slots
 
     def of_alike(self, end: float, ends: Sequence[float], busy: float) -> float:
-        """What the SM takes for all, if the chosen ones end at `ends`, all that they have stored has left at `end`, and the unit with
-        the most to do worked for `busy`. Those behind the first ones, when the SM is full, say what one more takes; less than the
-        busiest unit's time it is not."""
-        if len(self.chosen) == self.number or self.works:
+        """What the SM takes for all, if the chosen ones end at `ends`, all that they have stored has left at `end`, and the unit
+        with the most to do worked for `busy`. Those behind the first ones, when the SM is full, say what one more takes; less than
+        the busiest unit's time it is not."""
+        count = len(self.chosen)
+        if count == self.number or self.works:
             return end                  # of clusters that all start together the one with the most work is among the chosen
-        ends, left, later = sorted(ends), self.number - len(ends), len(ends) - self.slots
-        if later <= 0:
-            return end * self.number / len(ends)
+        ends, left, later = sorted(ends), self.number - count, count - self.slots
+        if later <= 0 or len(ends) < count:     # or running clusters have taken over the work of others
+            return end * self.number / count
         return end + left * max((ends[-1] - ends[self.slots - 1]) / later, busy / len(ends))
 
     def of_others(self, end: float, alone: Sequence[float]) -> float:
