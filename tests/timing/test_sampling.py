@@ -61,11 +61,10 @@ def whole_and_sampled(blocks, heads, heads_first, bm=64):
     return found
 
 
-@pytest.mark.parametrize("blocks, heads, heads_first", [(16, 12, False), (16, 12, True), (8, 9, False)])
+@pytest.mark.parametrize("blocks, heads, heads_first", [(16, 12, True), (16, 8, False)])
 def test_a_causal_grid_takes_as_long_sampled_as_whole(few_sms, blocks, heads, heads_first):
     whole, sampled = whole_and_sampled(blocks, heads, heads_first)
-    print(whole.cycles, sampled.cycles, sampled.cycles / whole.cycles, sampled.simulated, sampled.residency)
-    assert sampled.simulated[0] < blocks * heads / SMS <= sampled.simulated[1]
+    assert sampled.simulated[0] <= blocks * heads / SMS <= sampled.simulated[1] and whole.simulated[0] == blocks * heads
     assert sampled.cycles == pytest.approx(whole.cycles, rel=0.03)
 
 
@@ -85,8 +84,8 @@ def test_a_program_that_is_left_alone_goes_on_as_fast_as_one():
 
 def test_the_middle_of_each_part_stands_for_it():
     order, works = [[number] for number in range(64)], [100.0 * (number % 8) for number in range(64)]
-    found = stratified(order, works, 2, 1, 4)
-    assert sorted(found.works) in ([0, 200, 400, 600], [100, 300, 500, 700]) and found.chosen == sorted(found.chosen)
+    found = stratified(order, works, 2, 1, 8)
+    assert sorted(found.works) == [100 * number for number in range(8)] and found.chosen == sorted(found.chosen)
 
 
 def test_the_launch_lasts_as_long_as_the_program_with_the_most_work_if_all_start_together():

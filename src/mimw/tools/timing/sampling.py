@@ -24,7 +24,7 @@ from ...ir import Block, Op, Program, Tensor, Value
 from ...simulator.costs import Model
 
 MOST_CLUSTERS = 1 << 14     # of a grid whose work is looked at
-ROUNDS = 3                  # of what an SM holds at once that are simulated at least, if there are so many
+ROUNDS, OF_OTHERS = 3, 5    # of what an SM holds at once: simulated at least, if there are so many; of programs that differ
 HALVINGS = 20               # of the range of how many clusters an SM runs as fast as one
 ALIKE = 0.02                # works that differ by less are one
 _START = 1000.0             # cycles of a program without its loops' work: to start, to load its first tile, to store its last one
@@ -110,7 +110,7 @@ def stratified(order: Sequence[list], works: Sequence[float], groups: int, slots
     """Of clusters that differ the middle one of each of so many equal parts, by work. Where all start at once, the launch lasts as
     long as the one with the most."""
     by_work, number = sorted(range(len(order)), key=works.__getitem__), -(-len(order) // groups)
-    count = min(number, max(most, ROUNDS * slots))
+    count = min(number, max(most, OF_OTHERS * slots))
     picked = {by_work[int((i + 0.5) * len(order) / count)] for i in range(count)}
     if len(order) <= groups * slots:
         picked = {by_work[-1], *sorted(picked, key=works.__getitem__)[:slots - 1]}
