@@ -45,7 +45,7 @@ def find_pipelined(program: Program, num_stages: int) -> Pipelined:
     stages, loads, products = {}, {}, set()
     for loop in _loops(program):
         count = int(loop.attrs.get(STAGES) or num_stages)
-        dots = [op for op in loop.blocks[0].ops if op.name in ("dot", "dot_scaled")]
+        dots = [op for op in loop.blocks[0].ops if "dot" in op.row.traits and not op.row.ours]
         found = _loads(loop, dots)
         if count > 1 and found:
             stages[loop] = count

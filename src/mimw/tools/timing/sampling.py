@@ -48,7 +48,7 @@ class Sample:
         return len(self.all) > self.groups * self.slots
 
     def of_alike(self, end: float, ends: Sequence[float], busy: float) -> float:
-        """What the SM takes for all, if the chosen ones end at `ends`, all that they have stored has left at `end`, and the unit
+        """The time of the SM for all, if the chosen ones end at `ends`, all that they have stored has left at `end`, and the unit
         with the most to do worked for `busy`. Those behind the first ones, when the SM is full, say what one more takes; less than
         the busiest unit's time it is not."""
         count = len(self.chosen)
@@ -60,7 +60,7 @@ class Sample:
         return end + left * max((ends[-1] - ends[self.slots - 1]) / later, busy / len(ends))
 
     def of_others(self, end: float, alone: Sequence[float]) -> float:
-        """What the launch takes, if the chosen ones end at `end` and each would take so long with the SM to itself: others take so
+        """The time of the launch, if the chosen ones end at `end` and each would take so long with the SM to itself: others take so
         long, and so much longer for more work. How many the SM runs as fast as one alone follows from `end`."""
         slope, start = _line(self.works, alone)
         times, low, high = [start + slope * work for work in self.works], 1.0, float(self.slots)
@@ -156,7 +156,7 @@ class _Body:
         return own + sum(times(self.loops[op]) * self.work(op.blocks[0], times) for op in inside)
 
     def _own(self, block: Block) -> tuple[float, list[Op]]:
-        """What does not depend on rounds, and the loops that do."""
+        """The work that does not depend on rounds, and the loops that do."""
         if block not in self.own:
             inside = [op for op in block.ops if op in self.loops]
             plain = [op for op in block.ops if op not in self.loops]
