@@ -197,7 +197,7 @@ def async_load(task, op):
     machine, size = task.machine, _buffer_bytes(op.buffer) // task.parts
     task.come_behind()
     machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
-    ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"))
+    ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"), by_lanes=True)
     task.copies.append(_copy(task, op, "cp.async", "cp.async", *ends, size, lambda copy: None))
     task.env[op.result] = None
 
@@ -271,9 +271,11 @@ def load(task, op):
         _, end = machine.ways.get(task, op, peer_gpu, size)
     elif op in machine.pipelined.loads:
         near, far = ("tma.load_ns", "tma.load_dram_ns") if by_tma else ("copy.ns", "copy.dram_ns")
-        end = there(task, op, lambda at: machine.load(task, size, what, machine.cycles(near), machine.cycles(far), at)[1])
+        end = there(task, op, lambda at: machine.load(task, size, what, machine.cycles(near), machine.cycles(far), at,
+                                                            by_lanes=not by_tma)[1])
     else:
-        _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
+        _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"),
+                              by_lanes=not by_tma)
     machine.advance(task, task.clock + (model.get("tma.issue", 0.0) if by_tma else
                                         size / model["copy.issue_bytes"] * model.slowdown(task.num_warps)))
     if tile:
@@ -290,7 +292,8 @@ def _asked_for(task, op, size: float) -> tuple[object, float]:
         return (task.env[op.descriptor].address, _begins(task, op)), size
     if machine.counts_sectors(op):
         mask = task.env.get(op.mask) if "mask" in op.row.places else None
-        found = sectors(task.env[op.pointer], mask)
+        pointers = np.asarray(task.env[op.pointer], np.uint64)
+        found = sectors(pointers - np.uint64(machine.array_at(int(pointers.flat[0])) % SECTOR), mask)
         machine.moved[op].append(SECTOR * len(found) / size)
         return found, SECTOR * len(found)
     return object(), size * machine.spread.get(op, 1.0)

@@ -113,6 +113,8 @@ class TimedMachine(Machine):
         self.others, self.most_crowded = 1 - 1 / conditions.sms, model.get("memory.crowded", 0.0)
         self.rates = {"inbound": self._rate("sm", 1), "outbound": self._rate("sm_store", 1), "L2": self._rate("l2"),
                       "L2 stores": self._rate("l2_store"), "DRAM": self._rate("dram")}
+        by_lanes = model.get("memory.sm_lanes_gb_per_s", model["memory.sm_gb_per_s"]) / model["memory.sm_gb_per_s"]
+        self.rates["inbound by lanes"] = self.rates["inbound"] * by_lanes
 
     def _rate(self, what: str, sms: int | None = None) -> float:
         """Bytes a cycle of an SM, where `sms` share what there is."""
@@ -220,6 +222,11 @@ class TimedMachine(Machine):
         if part is not None:
             self._changed.append((part, part.copy()))
 
+    def array_at(self, address: int) -> int:
+        """The start of the argument that has this address, which on a GPU is aligned, whatever it is here; 0 if none has it."""
+        found = (gpu.memory.region(address, address + 1) for gpu in self.gpus)
+        return next((region.start for region in found if region is not None), 0)
+
     def bytes_at(self, address: int, size: int) -> np.ndarray | None:
         """The bytes of an argument, of whichever GPU; None if none has them."""
         found = (gpu.memory.region(address, address + size, "writes") for gpu in self.gpus)
@@ -269,17 +276,18 @@ class TimedMachine(Machine):
             and isinstance(op.pointer.type, Tensor)
 
     def load(self, task: TimedTask, size: float, what: Any, latency: float, far: float, at: float = 0.0,
-             piece: float = inf) -> tuple[float, float]:
+             piece: float = inf, by_lanes: bool = False) -> tuple[float, float]:
         """(when the last of `size` bytes has left global memory, when it is there), asked for now, or at a later time; `far` is
-        the latency from DRAM, `piece` the bytes that are one request, as a box of TMA's."""
+        the latency from DRAM, `piece` the bytes that are one request, as a box of TMA's; what lanes ask for takes longer
+        than what TMA does."""
         self.loaded += size
         if self._most_loads:
             self.loads.append((what, size))
             if len(self.loads) >= self._most_loads:
                 raise Enough
         share, at, far = self.conditions.from_dram, max(at, task.clock), far + self.crowd
-        left = max(self.unit(task, "inbound").take(at, size / self.rates["inbound"]),
-                   self.unit(task, "L2").take(at, size * self.served / self.rates["L2"]))
+        inbound = self.unit(task, "inbound").take(at, size / self.rates["inbound by lanes" if by_lanes else "inbound"])
+        left = max(inbound, self.unit(task, "L2").take(at, size * self.served / self.rates["L2"]))
         there = left + latency + self.conditions.far * (far - latency) + self._crowded(task, at, min(size, piece))
         if share:
             dram = self.unit(task, "DRAM").take(at, size * share / self.rates["DRAM"])

@@ -57,7 +57,8 @@ def predict(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
                           they are, and read only where the kernel's course depends on them, so `numpy.empty` will do, also for
                           gigabytes
                megahertz  the SM clock, by default what the power limit leaves for the predicted load
-               ctas       how many CTAs of an SM are simulated at most; its other CTAs are taken to be like these on average
+               ctas       how many CTAs of an SM are simulated at most, or a few for each that it holds at once; its other CTAs are
+                          taken to be like these, by their work
     returns:   Prediction
     errors:    TargetError for a chip without a cost model; SimulatorMisuse where a loop's bounds depend on data; SimulationError
                and its kinds where the kernel gets stuck
