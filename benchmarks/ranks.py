@@ -48,12 +48,12 @@ def groups() -> dict[str, list[Candidate]]:
     """The candidates of each group by its name."""
     found: dict[str, list[Candidate]] = {}
     for row in _rows("ranks.jsonl"):
-        made = _plain if row["name"] == "plain-gemm" else _gemm
+        made = _plain if row["name"] == "plain-gemm" else _gemm if row["name"].startswith("gemm") else _attention
         shape = "x".join(map(str, row["shape"]))
         found.setdefault(f"{row['name'].split()[0].split('-' + shape)[0]}-{shape}", []).append(made(row))
     for row in _rows("attention-variants.jsonl"):
         if row["run"] == _VARIANTS_RUN and row["shape"]["seq"] <= _LONGEST:
-            found[f"attention-{row['shape']['seq']}"] = list(_attention(row))
+            found[f"attention-{row['shape']['seq']}"] = list(_variants(row))
     return found
 
 
@@ -92,7 +92,14 @@ def _plain(row: dict) -> Candidate:
     return Candidate(name, (by_pointers, grid, (a, b, c, m, n, k), chosen), row["microseconds"])
 
 
-def _attention(row: dict) -> Iterator[Candidate]:
+def _attention(row: dict) -> Candidate:
+    chosen, words = Attention(**row["configuration"]), ("causal", ) if row["name"].endswith("causal") else ()
+    (launch, ) = attention.Attention().launches(Problem("attention", tuple(row["shape"]), "bf16", words), chosen, SMS)
+    how = f"{chosen.bm} queries x {chosen.bn} keys, {chosen.k_stages} and {chosen.v_stages} slots"
+    return Candidate(how + ", in turns" * chosen.ping_pong + ", late casts" * chosen.late, launch, row["microseconds"])
+
+
+def _variants(row: dict) -> Iterator[Candidate]:
     extents = tuple(row["shape"][name] for name in ("batch", "heads", "seq", "dim"))
     operations = 4 * extents[0] * extents[1] * extents[2] ** 2 * extents[3]
     for name, chosen in VARIANTS.items():
