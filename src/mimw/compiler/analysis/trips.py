@@ -47,6 +47,12 @@ def loops_of(program: Program) -> tuple[Loop, ...]:
                  and not takes_over(op, uses))
 
 
+def known_loops(program: Program) -> tuple[Loop, ...]:
+    """The `for` loops, whatever they hold, whose rounds arguments, the grid and the program's number decide."""
+    uses = uses_of(program)
+    return tuple(loop for loop in (_describe(op, uses) for op in program.named("for")) if loop.known)
+
+
 def takes_over(loop: Op, uses: Uses) -> bool:
     """True if a `while` loop runs over tiles that requests of launch control bring: its number of rounds differs from run to
     run."""

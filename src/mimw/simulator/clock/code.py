@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 
+from ...compiler.analysis import constant_of, uses_of
 from ...compiler.analysis.warp_stages import waits_for_own
 from ...ir import Block, Op, Tensor
 from ...ir.flow import handed_to
@@ -20,8 +21,10 @@ from ..machine.table import HANDLERS
 from . import atomics, copies, dots, tensor_memory  # noqa: F401  they put their handlers into the table
 from .engine_ops import engine_step
 from .halves import HALVES, run_stages, step
+from .pipelined import run_pipelined
 from .table import BEFORE, TIMED, assumed_if, skip
 
+_BY_CONSTANT = 4                # instructions of a division by one (benchmarks/notes/attention-backward.md)
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
 
 
@@ -123,6 +126,8 @@ def _own_step(machine, op: Op, num_warps: int, parts: int) -> tuple:
         return op, run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
     if op in machine.stages.loops:
         return op, run_stages, GENERATOR, 0.0
+    if op in machine.pipelined.stages:
+        return op, run_pipelined, GENERATOR, 0.0
     if op.name == "if":
         return op, assumed_if if op in machine.needed.unknown else HANDLERS["if"].run, GENERATOR, model["issue.scalar"]
     if op.row.hands_over:
@@ -136,24 +141,31 @@ def _own_step(machine, op: Op, num_warps: int, parts: int) -> tuple:
             return op, run, PLAIN, 0.0
         if any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)):
             return _arithmetic(machine, op, run, num_warps, parts)
-        return op, run, PLAIN, model.scalar(op)
+        return op, run, PLAIN, _scalar(machine, op)
     mode = GENERATOR if handler.generator else SWITCHING if handler.switches(op) else PLAIN
     return op, handler.run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
+
+
+def _scalar(machine, op: Op) -> float:
+    """Cycles of an op on single numbers; a division by a constant is a multiplication, and shifts around it."""
+    by_constant = op.row.cost == "division" and constant_of(uses_of(machine.program), op.operands[1]) is not None
+    return _BY_CONSTANT * machine.model["issue.scalar"] if by_constant else machine.model.scalar(op)
 
 
 def _arithmetic(machine, op: Op, run, num_warps: int, parts: int) -> tuple:
     """An op on tiles: the time of its units, and its value only if that is needed."""
     users = machine.uses[op.results[0]] if op.results else ()
     fused = op.name == "fmul" and len(users) == 1 and "fuses" in users[0].row.traits
-    slowdown = machine.model.slowdown(num_warps)
-    cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused, parts).items()}
+    slowdown, cost = machine.model.slowdown(num_warps), machine.model.tile(op, fused, parts)
     ends_stretch = "combines" in op.row.traits     # what follows needs every element
     if op.name == "addptr" and users and all(_takes_offsets(user, op) for user in users):
         cost = {}
+    elif op.results and op.results[0] in machine.addresses:
+        cost = {unit: cycles / machine.vector for unit, cycles in cost.items()}
 
     def work(task, op):
         task.arrive(op)
-        machine.work(task, cost)
+        machine.work(task, cost, slowdown)
         if ends_stretch:
             task.floor = task.clock
         run(task, op)

@@ -12,10 +12,13 @@ shared memory or global memory.
 
 from __future__ import annotations
 
+from math import inf, prod
+
 import numpy as np
 
 from ...ir import Op, Tensor
 from ...ir.types import Buffer, element_of
+from ..costs.model import SWIZZLE
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task
@@ -23,6 +26,8 @@ from ..memory.mbarriers import single
 from ..memory.peers import barrier_of, peer
 from ..words.copies import check_corner
 from .dots import WIDEST
+from .pipelined import there
+from .sectors import SECTOR, sectors
 from .table import skip, timed
 
 
@@ -67,7 +72,15 @@ def _loaded(task: Task, size: int, what, op: Op | None = None) -> tuple[float, f
     machine, peer = task.machine, _peer(task, op)
     if peer is not None:
         return machine.ways.get(task, op, peer, size)
-    return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"))
+    return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"), piece=_box(op))
+
+
+def _box(op: Op | None) -> float:
+    """Bytes of one of the boxes that a copy of a block consists of: a swizzle's width of each row."""
+    if op is None or "buffer" not in op.row.places or len(op.buffer.type.shape) < 2:
+        return inf
+    *rows, columns = op.buffer.type.shape
+    return prod(rows) * min(columns * op.buffer.type.element.bytes, SWIZZLE)
 
 
 def _rows_copied(task: Task, op: Op) -> float:
@@ -111,7 +124,7 @@ def tma_load_pair(task, op):
     """Into this CTA; the bytes count on the barrier of one CTA of the pair."""
     if enabled(task, op, op.predicate):
         size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
-        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
         barrier = barrier_of(peer(task, op, op.leader), single(task, op, op.barrier), task, op)
         _on_barrier(task, op, f"load {offsets}", end, size, barrier)
         task.machine.advance(task, task.clock)
@@ -122,7 +135,7 @@ def tma_load_pair_multicast(task, op):
     """One read of L2, delivered to each target; the bytes of each count on the barrier of its pair's even CTA."""
     if enabled(task, op, op.predicate):
         size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
-        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
         for rank in sorted({position(task, op, target) for target in op.targets}):
             there = barrier_of(peer(task, op, rank - rank % 2), single(task, op, op.barrier), task, op)
             _on_barrier(task, op, f"multicast {offsets}", end, size, there)
@@ -148,7 +161,7 @@ def tma_load_multicast(task, op):
     """One read of L2, delivered to each target."""
     if enabled(task, op, op.predicate):
         size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
-        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
         for rank in sorted({position(task, op, target) for target in op.targets}):
             there = barrier_of(peer(task, op, rank), single(task, op, op.barrier), task, op)
             _on_barrier(task, op, f"multicast {offsets}", end, size, there)
@@ -184,7 +197,7 @@ def async_load(task, op):
     machine, size = task.machine, _buffer_bytes(op.buffer) // task.parts
     task.come_behind()
     machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
-    ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"))
+    ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"), by_lanes=True)
     task.copies.append(_copy(task, op, "cp.async", "cp.async", *ends, size, lambda copy: None))
     task.env[op.result] = None
 
@@ -252,19 +265,38 @@ def load(task, op):
     tile = isinstance(op.result.type, Tensor)
     task.come_behind()
     size = _tile_bytes(op) // task.parts if tile else 32
-    where = _begins(task, op) if "offsets" in op.row.places else None
-    what = (task.env[op.descriptor].address, where) if where else object()
-    peer_gpu = _peer(task, op)
+    what, size = _asked_for(task, op, size)
+    peer_gpu, by_tma = _peer(task, op), "descriptor" in op.row.places
     if peer_gpu is not None:
         _, end = machine.ways.get(task, op, peer_gpu, size)
+    elif op in machine.pipelined.loads:
+        near, far = ("tma.load_ns", "tma.load_dram_ns") if by_tma else ("copy.ns", "copy.dram_ns")
+        end = there(task, op, lambda at: machine.load(task, size, what, machine.cycles(near), machine.cycles(far), at,
+                                                            by_lanes=not by_tma)[1])
     else:
-        _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
-    machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
+        _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"),
+                              by_lanes=not by_tma)
+    machine.advance(task, task.clock + (model.get("tma.issue", 0.0) if by_tma else
+                                        size / model["copy.issue_bytes"] * model.slowdown(task.num_warps)))
     if tile:
         task.arrivals[op.result] = end, "a load"
     else:
         task.wait_until(end, op, "a load")
         task.floor = task.clock
+
+
+def _asked_for(task, op, size: float) -> tuple[object, float]:
+    """(which bytes a load asks for, if that is known, how many move): whole sectors, where pointers say which."""
+    machine = task.machine
+    if "offsets" in op.row.places:
+        return (task.env[op.descriptor].address, _begins(task, op)), size
+    if machine.counts_sectors(op):
+        mask = task.env.get(op.mask) if "mask" in op.row.places else None
+        pointers = np.asarray(task.env[op.pointer], np.uint64)
+        found = sectors(pointers - np.uint64(machine.array_at(int(pointers.flat[0])) % SECTOR), mask)
+        machine.moved[op].append(SECTOR * len(found) / size)
+        return found, SECTOR * len(found)
+    return object(), size * machine.spread.get(op, 1.0)
 
 
 @timed("store", "masked_store", "buffer_store", "descriptor_store", "descriptor_reduce", "descriptor_scatter")

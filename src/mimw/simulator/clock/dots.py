@@ -15,9 +15,11 @@ from ...ir import Op, Tensor
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task, Wait, all_but
 from ..words.assembly import plain_instructions
+from .pipelined import by_warpgroups
 from .table import TIMED, skip, timed
 from .tasks import Pending, TimedTask
 
+PRODUCT = "a product"   # what a task waits for whose tile is the sum of one
 WIDEST = 16     # bytes of a lane: operands of matrix instructions are read so, or by reads of 8 that turn them, which are as fast
 
 
@@ -25,10 +27,16 @@ def _dot(task: Task, op: Op) -> tuple[float, float]:
     """(start, end) on the tensor cores."""
     machine, (m, n), k = task.machine, op.results[0].type.shape[-2:], op.a.type.shape[-1]
     found = machine.model.product(op, task.num_warps)
-    duration = found.cycles * found.share
+    duration = found.cycles * found.share / _rate(task, op)
     end = machine.unit(task, "tensor").take(task.clock, duration)
     machine.record(task.cta, "tensor core", "dot", end - duration, end, f"{m} x {n} x {k}", op)
-    return end - duration, end - duration + found.cycles
+    return end - duration, end - duration + found.cycles / _rate(task, op)
+
+
+def _rate(task: Task, op: Op) -> float:
+    """The share of the tensor cores' rate that an instruction of single warps reaches."""
+    by_warps = op.name == "dot" and not by_warpgroups(op, task.num_warps)
+    return task.machine.model.get("tensor.warp_share", 1.0) if by_warps else 1.0
 
 
 def _operands_read(task: Task, op: Op) -> float:
@@ -84,7 +92,7 @@ def foreign(task, op):
                    default=1)
     task.arrive(op)
     cost = {"issue": plain * elements / op.pack / model["rate.int"]} if plain else {"special": elements / model["rate.special"]}
-    machine.work(task, {unit: cycles * model.slowdown(task.num_warps) for unit, cycles in cost.items()})
+    machine.work(task, cost, model.slowdown(task.num_warps))
     skip(task, op)
 
 
@@ -98,8 +106,7 @@ def vote_ballot(task, op):
 def dot(task, op):
     machine = task.machine
     if op not in machine.operands:
-        _, end = _dot(task, op)
-        machine.advance(task, end + machine.model["tensor.latency"])
+        _by_tensor_core(task, op)
         skip(task, op)
         return
     task.arrivals.pop(op.acc, None)         # the matrix core adds in the order in which it is asked
@@ -112,7 +119,34 @@ def dot(task, op):
     start, end = _dot(task, op)
     machine.advance(task, start)            # what does not need the result goes on between the instructions of the product
     task.issued = end - machine.model.product(op, task.num_warps).instruction
-    task.arrivals[op.result] = max(read, end) + machine.model["tensor.latency"], "a product"
+    task.arrivals[op.result] = max(read, end) + machine.model["tensor.latency"], PRODUCT
+
+
+def _by_tensor_core(task: TimedTask, op: Op) -> None:
+    """A product of an SM's tensor cores. What has just been loaded goes through shared memory first. In a loop that Triton
+    pipelines the product of warpgroups is under way while the next trip begins, which waits for the one before it."""
+    machine, model = task.machine, task.machine.model
+    ahead = op in machine.pipelined.products
+    through = 0 if ahead else sum(value.type.numel * value.type.element.bytes for value in (op.a, op.b) if value in task.arrivals)
+    before = task.arrivals.get(op.acc)
+    if before is not None and before[1] == PRODUCT:
+        del task.arrivals[op.acc]               # tensor cores add in the order in which they are asked
+    task.arrive(op)
+    if through:
+        machine.advance(task, machine.through_shared(task, through / model["shared.bytes"]) + model["shared.store_latency"])
+    if ahead:
+        machine.advance(task, task.clock + model["copy.wait"] + model["barrier.named"])
+    if not (ahead and by_warpgroups(op, task.num_warps)):
+        _, end = _dot(task, op)
+        machine.advance(task, end + model["tensor.latency"])
+    else:
+        machine.advance(task, task.clock + model["tensor.issue"])
+        _, end = _dot(task, op)
+        if before is not None and before[0] > task.clock:
+            task.wait_until(before[0], op, "the product before it")
+            task.floor = task.clock
+        task.arrivals[op.result] = end + model["tensor.latency"], PRODUCT
+    task.product_end = end
 
 
 def issued(task: TimedTask) -> Iterator:
@@ -140,7 +174,7 @@ def issued(task: TimedTask) -> Iterator:
         (m, n), k = op.results[0].type.shape[-2:], op.a.type.shape[-1]
         for begin, end in runs:
             machine.record(task.cta, "tensor core", "dot", begin, end, f"{m} x {n} x {k}, {task.name}", op)
-        task.arrivals[op.result] = max(pending.read, at) + machine.model["tensor.latency"], "a product"
+        task.arrivals[op.result] = max(pending.read, at) + machine.model["tensor.latency"], PRODUCT
     task.floor = max(task.floor, task.clock)
 
 

@@ -15,7 +15,7 @@ are those SMs of each (`links` has what goes between).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import ceil, inf
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.analysis.needed import Needed
-from ...ir import Block, Op, Program, Value
+from ...ir import Block, Op, Program, Tensor, Value
 from ...ir.trace import Trace
 from ..costs import Model
 from ..machine.clusters import Cluster
@@ -40,6 +40,7 @@ from .conditions import Conditions
 from .engines import SCALAR, Engines
 from .links import Ways
 from .operands import operand_sources, taken_with_products
+from .pipelined import Pipelined
 from .queue import Gaps, Queue
 from .stages import find_stages
 from .tasks import Sm, TimedCta, TimedTask
@@ -60,6 +61,10 @@ class TimedMachine(Machine):
     computes_all = False
     most_steps: float = float("inf")
     turns: Mapping[Op, float] = MappingProxyType({})   # of reads and writes of shared memory: turns for one, by bank conflicts
+    pipelined = Pipelined()                 # the loops whose loads Triton asks for ahead
+    addresses: Collection[Value] = ()       # values of which pointers are made, by one instruction for so many elements (`vector`)
+    vector = 1
+    spread: Mapping[Op, float] = MappingProxyType({})  # of loads by pointers: bytes moved for one that the tile holds
     task_class, cta_class = TimedTask, TimedCta
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
@@ -73,9 +78,12 @@ class TimedMachine(Machine):
         self._sms = [[[Sm() for _ in range(program.cluster_size)] for _ in range(groups if most_loads == 0 else slots)]
                      for _ in self.gpus]
         self._placed = [0] * len(self.gpus)
+        self._freed = 0                                 # the SMs of the cluster that has ended last
+        self.stays: dict[Cluster, tuple[float, float]] = {}     # from when to when each is there, in the order of their starts
         self.sms = self._sms[0]
         self.ways = Ways(self, min(1.0, groups * program.cluster_size / conditions.sms)) if len(self.gpus) > 1 else None
-        self.loads: list[tuple[Any, int]] = []          # (which bytes, how many) of each load from global memory
+        self.loads: list[tuple[Any, float]] = []        # (which bytes, or sectors, how many bytes) of each load from global memory
+        self.moved: dict[Op, list[float]] = defaultdict(list)       # of loads by pointers: bytes moved for one that the tile holds
         self.loaded = self.stored = 0
         self.operands = operand_sources(program) if model.reads_operands else {}
         self.engines = Engines(program, model.target) if model.engines else None
@@ -99,8 +107,14 @@ class TimedMachine(Machine):
         self._last: Task | None = None
         self.now = 0.0
         self.written_back = footprint(memory) > model["chip.l2_bytes"]
+        merged = model["memory.l2_gb_per_s"] / model.get("memory.l2_shared_gb_per_s", model["memory.l2_gb_per_s"])
+        self.served = conditions.alone + (1 - conditions.alone) * merged        # L2's work for a byte that an SM asks for
+        self.crowd = model.get("memory.dram_crowd_ns", 0.0) * conditions.megahertz / 1e3 * conditions.sms / model["chip.sms"]
+        self.others, self.most_crowded = 1 - 1 / conditions.sms, model.get("memory.crowded", 0.0)
         self.rates = {"inbound": self._rate("sm", 1), "outbound": self._rate("sm_store", 1), "L2": self._rate("l2"),
                       "L2 stores": self._rate("l2_store"), "DRAM": self._rate("dram")}
+        by_lanes = model.get("memory.sm_lanes_gb_per_s", model["memory.sm_gb_per_s"]) / model["memory.sm_gb_per_s"]
+        self.rates["inbound by lanes"] = self.rates["inbound"] * by_lanes
 
     def _rate(self, what: str, sms: int | None = None) -> float:
         """Bytes a cycle of an SM, where `sms` share what there is."""
@@ -126,11 +140,16 @@ class TimedMachine(Machine):
         cluster = self._placed[gpu] // self.program.cluster_size
         self._placed[gpu] += 1
         first = cluster < self._slots
-        cta.sm = self._sms[gpu][cluster % len(self.sms)][cta.rank]
-        return self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
+        cta.group = cluster % len(self.sms) if first else self._freed
+        cta.sm = self._sms[gpu][cta.group][cta.rank]
+        start = self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
+        self.stays[cta.cluster] = start, start
+        return start
 
     def leave(self, cluster: Cluster) -> None:
-        """All CTAs are kept: the timeline names them."""
+        """All CTAs are kept: the timeline names them. The next cluster starts where this one was."""
+        self._freed = cluster.ctas[0].group
+        self.stays[cluster] = self.stays[cluster][0], max(task.clock for cta in cluster.ctas for task in cta.tasks)
 
     def code(self, block: Block, num_warps: int) -> Code:
         found = self._codes.get(block)
@@ -203,6 +222,11 @@ class TimedMachine(Machine):
         if part is not None:
             self._changed.append((part, part.copy()))
 
+    def array_at(self, address: int) -> int:
+        """The start of the argument that has this address, which on a GPU is aligned, whatever it is here; 0 if none has it."""
+        found = (gpu.memory.region(address, address + 1) for gpu in self.gpus)
+        return next((region.start for region in found if region is not None), 0)
+
     def bytes_at(self, address: int, size: int) -> np.ndarray | None:
         """The bytes of an argument, of whichever GPU; None if none has them."""
         found = (gpu.memory.region(address, address + size, "writes") for gpu in self.gpus)
@@ -229,11 +253,11 @@ class TimedMachine(Machine):
         task.clock = max(task.clock, time)
         task.floor = task.clock
 
-    def work(self, task: TimedTask, cost: dict[str, float]) -> None:
+    def work(self, task: TimedTask, cost: dict[str, float], slowdown: float = 1.0) -> None:
         """Arithmetic of `task`: units of its SM for so many cycles. Units work side by side within a stretch of arithmetic, as
-        the instructions of neighbouring ops do."""
+        the instructions of neighbouring ops do. A task that reaches a part of each takes so much longer, beside others."""
         for name, cycles in cost.items():
-            end = self.unit(task, name).take(max(task.floor, task.unit_ends.get(name, 0.0)), cycles)
+            end = self.unit(task, name).take(max(task.floor, task.unit_ends.get(name, 0.0)), cycles) + cycles * (slowdown - 1)
             task.unit_ends[name] = end
             task.clock = max(task.clock, end)
 
@@ -246,18 +270,39 @@ class TimedMachine(Machine):
         end = self.unit(task, "shared").take(task.clock, cycles)
         return max(end, self.unit(task, "banks").take(task.clock, cycles * turns)) if self.turns else end
 
-    def load(self, task: TimedTask, size: int, what: Any, latency: float, far: float, at: float = 0.0) -> tuple[float, float]:
+    def counts_sectors(self, op: Op) -> bool:
+        """True of a load through pointers that are computed, in a run that looks at which bytes are asked for."""
+        return bool(self._most_loads) and "pointer" in op.row.places and op.pointer in self.needed.values \
+            and isinstance(op.pointer.type, Tensor)
+
+    def load(self, task: TimedTask, size: float, what: Any, latency: float, far: float, at: float = 0.0,
+             piece: float = inf, by_lanes: bool = False) -> tuple[float, float]:
         """(when the last of `size` bytes has left global memory, when it is there), asked for now, or at a later time; `far` is
-        the latency from DRAM."""
+        the latency from DRAM, `piece` the bytes that are one request, as a box of TMA's; what lanes ask for takes longer
+        than what TMA does."""
         self.loaded += size
         if self._most_loads:
             self.loads.append((what, size))
             if len(self.loads) >= self._most_loads:
                 raise Enough
-        share, at = self.conditions.from_dram, max(at, task.clock)
-        ends = [self.unit(task, name).take(at, size * part / self.rates[name])
-                for name, part in (("inbound", 1.0), ("L2", 1.0), ("DRAM", share))]
-        return max(ends), max(ends) + latency + share * (far - latency)
+        share, at, far = self.conditions.from_dram, max(at, task.clock), far + self.crowd
+        inbound = self.unit(task, "inbound").take(at, size / self.rates["inbound by lanes" if by_lanes else "inbound"])
+        left = max(inbound, self.unit(task, "L2").take(at, size * self.served / self.rates["L2"]))
+        there = left + latency + self.conditions.far * (far - latency) + self._crowded(task, at, min(size, piece))
+        if share:
+            dram = self.unit(task, "DRAM").take(at, size * share / self.rates["DRAM"])
+            left, there = max(left, dram), max(there, dram + latency)
+        self.end = max(self.end, left)          # a CTA does not leave before what it has asked for has come
+        return left, there
+
+    def _crowded(self, task: TimedTask, at: float, size: float) -> float:
+        """The wait of a load among those of other SMs, which come when they do: as in a queue with random arrivals and equal
+        service (M/D/1), by the share of the time in which the way to the SM was busy so far. Where that is always busy its own
+        queue holds loads up."""
+        if not self.most_crowded or at <= 0:
+            return 0.0
+        share = min(self.most_crowded, max(self.unit(task, name).busy for name in ("inbound", "L2")) / at)
+        return self.others * size / self.rates["inbound"] * share / (2 * (1 - share))
 
     def store(self, task: TimedTask, size: int, at: float = 0.0) -> float:
         """The time at which `size` bytes have left the SM, from now, or from a later time, on. The launch does not end before they

@@ -42,9 +42,10 @@ class Pending:
 
 @dataclass(eq=False)
 class TimedCta(Cta):
-    """A CTA on an SM, which it may share with others."""
+    """A CTA on an SM, which it may share with others; `group` is the number of its cluster's SMs."""
 
     sm: Sm = field(default_factory=Sm)
+    group: int = 0
 
 
 class TimedTask(Task):
@@ -56,6 +57,8 @@ class TimedTask(Task):
     needed      what decides the course of the kernel, and so is computed by this task
     issued      when all instructions of its products so far have been issued
     behind      that time, of the products of earlier trips of a loop: what it asks memory for comes later
+    ahead       of loads in a loop that Triton pipelines: what is asked for (`pipelined`)
+    product_end when its last product in such a loop is done
     rank        of tasks that go on at the same time the lowest does first: a priority, negated, then when it had its last turn
 
     Of half of a task's waves in a loop of stages (`halves`):
@@ -73,6 +76,8 @@ class TimedTask(Task):
         self.arrivals: dict[Value, tuple[float, str]] = {}
         self.needed = self.machine.needed
         self.issued = self.behind = self.reads_end = 0.0
+        self.ahead: dict[Op, Any] = {}
+        self.product_end = 0.0
         self.rank, self.parts = (0, 0), 1
         self.halves: Any = None
         self.products: list[Pending] = []

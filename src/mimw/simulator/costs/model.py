@@ -25,7 +25,7 @@ from ...ir.types import Buffer
 
 _QUARTERS = 4                            # of an SM: a task of fewer warps reaches only that many of them
 _WARPGROUP_ROWS = 64                    # of an instruction of a Hopper warpgroup (PTX ISA, wgmma.mma_async)
-_SWIZZLE = 128                          # bytes of a row that one copy into a swizzled buffer takes at most
+SWIZZLE = 128                          # bytes of a row that one copy into a swizzled buffer takes at most
 _COLUMNS, _K_BITS = 256, 256            # the most columns, and the bits along K, of an instruction (PTX ISA, tcgen05.mma)
 # Kinds of work, as the rows of the op table name them: those that take no unit of the SM, and those with a rate of their own.
 _FREE, _RATES = ("free", "move"), ("float", "compare", "convert")
@@ -147,7 +147,7 @@ class Model:
 
     def row_copies(self, rows: int, row_bytes: int) -> int:
         """The number of instructions that copy single rows by TMA: one takes so many of them, and a swizzle's width of each."""
-        return ceil(rows / self["tma.rows"]) * ceil(row_bytes / _SWIZZLE)
+        return ceil(rows / self["tma.rows"]) * ceil(row_bytes / SWIZZLE)
 
     # ---- the chip ---------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ Input: a kernel, a grid and arguments. Output: a `Prediction` or a `Profile`, bo
     print(mimw.predict(gemm, (132, ), a, b, c, 4096))
 """
 
-from .predict import Prediction, predict
+from .predict import predict
+from .prediction import Prediction
 from .profile import Profile, profile
 from .result import Timeline
 
