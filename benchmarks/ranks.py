@@ -26,6 +26,7 @@ from mimw.tuning.operators import attention, gemm
 
 from .driver import RESULTS, command, some_of
 from .plain_gemm import by_pointers
+from .progress import each
 
 CHIP, SMS = "sm_90a", 132
 # What the rows of attention-variants.jsonl call the forms that there still are: tiles of 128 x 128, two consumers.
@@ -113,7 +114,7 @@ def main() -> None:
     some_of(parser, "groups", known)
     chosen, taus = parser.parse_args().groups or known, {}
     print("| candidate | measured, us | predicted, us | predicted / measured | bound by, as predicted |\n|---|---|---|---|---|")
-    for group in chosen:
+    for group in each(chosen):
         pairs = []
         for one in sorted(known[group], key=lambda one: one.microseconds):
             found = predicted(one)

@@ -14,6 +14,7 @@ import mimw
 from mimw.kernels import (
     batched_gemm,
     block_scaled_gemm,
+    column_gemm,
     gather_matmul_scatter,
     gemm,
     grouped_gemm,
@@ -113,6 +114,13 @@ def _library_skinny() -> tuple:
     return skinny_gemm.kernel, *made
 
 
+def _library_columns(split: int) -> tuple:
+    """Three tiles of four chunks by two programs, the last tile ragged; or two tiles, each of a cluster whose CTAs divide K."""
+    chosen = column_gemm.Configuration(48, 2, 64) if split == 1 else column_gemm.Configuration(64, 2, 64, split=split)
+    x, w = numbers((9, 256), (128, 256), dtype=ml_dtypes.bfloat16)
+    return column_gemm.kernel, *column_gemm.arguments(x, w.T, np.zeros((9, 128), ml_dtypes.bfloat16), 2, chosen)
+
+
 def _library_microscaled(form: str) -> tuple:
     """fp4 by fp4, four steps along K and the half of one."""
     random = np.random.default_rng(0)
@@ -179,6 +187,8 @@ CASES = (
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
+    Case("Product by columns", "src/mimw/kernels/column_gemm/kernel.py", lambda: _library_columns(1)),
+    Case("Product by columns, clusters", "src/mimw/kernels/column_gemm/kernel.py", lambda: _library_columns(2)),
     Case("Product in microscaling formats, ping-pong", "src/mimw/kernels/mfma_scaled_gemm/kernel.py",
          lambda: _library_microscaled("ping-pong"), target="gfx950"),
     Case("Product in microscaling formats, interleave", "src/mimw/kernels/mfma_scaled_gemm/kernel.py",

@@ -10,7 +10,6 @@ import re
 
 import numpy as np
 import pytest
-import triton
 import triton.language as tl
 
 import mimw
@@ -161,7 +160,7 @@ def test_the_order_in_one_task(writer, reader):
 
 
 def test_the_order_is_another_one_without_what_the_instruction_brings(monkeypatch, tmp_path):
-    monkeypatch.setattr(triton.knobs.cache, "dir", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(any_columns, "sync", lambda emitter: None)
     done = steps(assembly("threads", "product"))
     assert not is_ordered(done, "threads", "product"), done

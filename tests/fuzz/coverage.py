@@ -83,6 +83,7 @@ OPS_NOT_HERE = {
         ("tcgen05_mma_pair_scaled", "tmem_copy_pair"),
         "the fuzzer's products of pairs have no scales; tests/check/test_truth_tables_pairs_scaled.py has them",
     ),
+    "cut": "what `tle.extract_tile` makes of tiles of odd extents, which no fixed seed has; tests/extents, `parts`, has it",
     "warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
     **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),
     "time_base": "put in by mimw.profile",

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 import mimw
 from mimw.ir.tuples import like
@@ -34,4 +33,4 @@ def test_arrays_on_their_way_to_a_gpu_keep_the_tuples_around_them():
     moved = with_arrays((Part(array, 16), 3, None), move)
     assert moved[0].step == 16 and moved[0].array.shape == (8, 16) and moved[1:] == (3, None)
     described = with_arrays(Part(mimw.TensorDescriptor.from_tensor(array, [8, 16]), 1), move).array
-    assert type(described) is TensorDescriptor and described.shape == [8, 16] and described.block_shape == [8, 16]
+    assert type(described) is mimw.TensorDescriptor and described.shape == [8, 16] and described.block_shape == [8, 16]

@@ -27,7 +27,8 @@ def instead(word, args: list):
 def _axis(dim, shape):
     dim = len(shape) - 1 if dim is None else dim
     axis = dim + len(shape) if dim < 0 else dim
-    assert 0 <= axis < len(shape), f"dim must be None or in [-{len(shape)}, {len(shape)}), got {dim}"
+    if not 0 <= axis < len(shape):
+        raise ValueError(f"dim must be None or in [-{len(shape)}, {len(shape)}), got {dim}")
     return axis
 
 

@@ -83,7 +83,8 @@ define("reshape", "value:num~ shape:#shape can_reorder:const", reshaped, "inferr
 define("trans", "value:num[] order:#shape", transposed, "inferred", "pure", elements_of="value", cost="move", rule="moved")
 define("join", "lhs:num~ rhs:num~", joined, "inferred", "pure", elements_of="lhs rhs", cost="move")
 define("split", "value:num[]", halves, "inferred", "pure", elements_of="value", cost="move", rule="pairs")
-define("cut", "value:num[] start:#shape shape:#shape", cut_out, "inferred", "pure", elements_of="value", cost="move", rule="cut",
+define("cut", "value:num[] start:#shape shape:#shape", cut_out, "inferred", "pure", ours=True, elements_of="value", cost="move",
+       rule="cut",
        doc="The part of a tile of these extents, powers of two, from element `start` on, a multiple of them.")
 define("gather", "source:num[] indices:int[] axis:#int", gathered, "inferred", "pure", elements_of="source",
        traits="collective")
