@@ -2,9 +2,9 @@
 
 Input: a program before `pad_tiles`. Output: what each buffer with odd extents becomes. For example:
 
-    buffer<fp16[176, 64] x 4>       pieces: buffer<fp16[8, 64] x 88>        22 pieces of 8 rows, if TMA or the tensor cores know it
+    buffer<fp16[176, 64] x 4>       pieces: buffer<fp16[16, 64] x 44>       11 pieces of 16 rows, if TMA or the tensor cores know it
     buffer<fp16[64, 176] x 2>       pieces: buffer<fp16[64, 16] x 22>       11 stripes as wide as the swizzle
-    buffer<fp32[48]>                padded: buffer<fp32[64]>                if only threads read and write it
+    buffer<fp32[48]>                padded: buffer<fp32[64]>                if it is one row, or only threads read and write it
 
 Pieces lie one behind the other just as the rows and stripes of the whole tile would: the NV-MMA layout of a tile is stripes as
 wide as its swizzle, and in each of them groups of 8 rows (PTX ISA, "Shared Memory Matrix Layout"). So a piece's address is where
@@ -20,7 +20,6 @@ from ...errors import KernelError
 from ...ir import Buffer, Op, Program, Value
 from ...ir.extents import is_odd, padded
 from ..constraints.defaults import holds_nvmma, nvmma_shared
-from ..constraints.views import find_views
 
 _ATOM = 8       # rows of a group, in which the swizzle repeats
 
@@ -45,7 +44,7 @@ def pieces_of(type_: Buffer, op: Op) -> Pieces:
             f"{type_}: rows of {columns} elements x {type_.element.bytes} bytes = {columns * type_.element.bytes} bytes; TMA "
             "and the tensor cores know tiles of rows of a multiple of 32 bytes, and of a number of rows that is a multiple of "
             f"{_ATOM}.", op.site, hint="make the last extent a multiple of 32 bytes and the other a multiple of 8.")
-    height = rows if whole else _ATOM
+    height = rows & -rows
     return Pieces((height, stripe), rows // height * (columns // stripe), prod(type_.shape[:-2]))
 
 
@@ -73,18 +72,6 @@ def _odd_arrays(program: Program) -> dict[Value, Pieces | None]:
             roots[op.result] = roots[op.viewed]
         for name, way in op.row.lies.items():
             buffer = getattr(op, name)
-            if buffer in roots and way in ("lhs", "rhs", "block"):
+            if buffer in roots and way in ("lhs", "rhs", "block") and max(buffer.type.shape[:-1], default=1) > 1:
                 known[roots[buffer]] = True
     return {op.result: pieces_of(op.result.type, op) if by_hardware else None for op, by_hardware in known.items()}
-
-
-def written_by_threads(program: Program) -> frozenset[Value]:
-    """The buffers, and views of them, into memory of which an op writes through the generic proxy."""
-    return program.kept(_written_by_threads)
-
-
-def _written_by_threads(program: Program) -> frozenset[Value]:
-    views = find_views(program)
-    written = {view.alloc for op in program.walk() for name, access in op.row.touches if access == "write" and name in op.row.writes
-               for view in views.get(getattr(op, name), ())}
-    return frozenset(value for value, found in views.items() if any(view.alloc in written for view in found))

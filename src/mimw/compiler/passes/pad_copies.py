@@ -3,15 +3,15 @@
 Input: an op of the program as the author has it. Output: the op on pieces of the buffer, or on a buffer of padded extents
 (`pad_buffers`). For example:
 
-    %b = local_alloc buffer<fp16[176, 64] x 4>      %b = local_alloc buffer<fp16[8, 64] x 88>
-    %t = buffer_index %b %slot                      %t = buffer_index %b (%slot * 22)               its address is the tile's
+    %b = local_alloc buffer<fp16[176, 64] x 4>      %b = local_alloc buffer<fp16[16, 64] x 44>
+    %t = buffer_index %b %slot                      %t = buffer_index %b (%slot * 11)               its address is the tile's
     async_dot %a (buffer_trans %t) %acc             the same, with the author's types in `exact`
 """
 
 from __future__ import annotations
 
 from ...ir import I32, Buffer, Op, Value
-from ...ir.extents import is_odd, padded_type
+from ...ir.extents import is_odd, padded, padded_type
 from .pad_buffers import Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
 
@@ -42,7 +42,7 @@ def local_free(padding: Padding, op: Op) -> None:
 def buffer_index(padding: Padding, op: Op) -> None:
     pieces = padding.made_of[op.result] = padding.made_of[op.buffer]
     array, index = padding.writer.now((op.buffer, op.index))
-    if _is_single(op.buffer.type) or pieces is not None and not array.type.count:
+    if pieces is not None and (_is_single(op.buffer.type) or not array.type.count):
         raise refusal(op, "a row of a single buffer,", "index an array of buffers.")
     if pieces is None:
         padding.writer.env[op.result] = padding.writer.emit("buffer_index", (array, index))
@@ -58,11 +58,12 @@ def buffer_trans(padding: Padding, op: Op) -> None:
 
 @end("buffer_reinterpret")
 def buffer_reinterpret(padding: Padding, op: Op) -> None:
-    """Another number of outermost extents of 1: the same bytes at the same place."""
+    """Another number of outermost extents of 1: the same bytes at the same place. A row may be seen with its padding, or without."""
     have, want = op.buffer.type, op.type
-    if have.element != want.element or op.attrs.get("layout") is not None or _without_ones(have.shape) != _without_ones(want.shape):
+    pieces = padding.made_of[op.result] = padding.made_of.get(op.buffer)
+    shapes = [_without_ones(type_.shape if pieces else padded(type_.shape)) for type_ in (have, want)]
+    if have.element != want.element or op.attrs.get("layout") is not None or shapes[0] != shapes[1]:
         raise refusal(op, "seen as another type or with other extents,", "add or leave out outermost extents of 1 only.")
-    pieces = padding.made_of[op.result] = padding.made_of[op.buffer]
     if pieces is None:
         padding.again(op, type=padded_buffer(want))
     else:
@@ -70,7 +71,7 @@ def buffer_reinterpret(padding: Padding, op: Op) -> None:
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    first = next((at for at, extent in enumerate(shape[:-2]) if extent != 1), max(0, len(shape) - 2))
+    first = next((at for at, extent in enumerate(shape[:-1]) if extent != 1), len(shape) - 1)
     return shape[first:]
 
 
@@ -99,11 +100,12 @@ def local_store(padding: Padding, op: Op) -> None:
     pieces = padding.made_of[op.buffer]
     if pieces is None:
         padding.again(op)
-    elif op.mask is not None or is_odd(op.buffer.type.shape[:1]):
-        raise refusal(op, "stored by threads under a mask, or with an odd number of rows,",
-                      "store through a buffer whose first extent is a power of two, and without a mask.")
+    elif op.mask is not None:
+        raise refusal(op, "stored by threads under a mask,", "store without a mask.")
     else:
-        padding.writer.ops.append(Op(op.name, padding.writer.now(op.args), (), (), {**op.attrs, "pieces": pieces.count}, op.site))
+        down = op.buffer.type.shape[0] // pieces.shape[0]
+        count = down, pieces.count // down
+        padding.writer.ops.append(Op(op.name, padding.writer.now(op.args), (), (), {**op.attrs, "pieces": count}, op.site))
 
 
 @end("local_load")
@@ -122,7 +124,7 @@ def async_dot(padding: Padding, op: Op) -> None:
     if op.result.type.element.name not in ("fp32", "i32"):
         raise refusal(op, f"with sums of {op.result.type.element},", "sum up in fp32, and convert what is stored.")
     exact = (op.a.type, op.b.type, op.result.type)
-    written = {"written": True} if {op.a, op.b} & padding.written else {}
+    written = {"written": True} if op in padding.unfenced else {}
     padding.again(op.with_attrs(exact=exact, type=padded_type(op.result.type), **written))
 
 

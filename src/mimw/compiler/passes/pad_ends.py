@@ -61,11 +61,11 @@ class Padding:
              flattened  of a flat tile that only reductions may take, the reshape that makes it
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
-             written    the buffers into which threads write
+             unfenced   the products that read what their own task has written, and not fenced
     """
 
-    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset()):
-        self.writer, self.arrays, self.written = writer, arrays, written
+    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], unfenced: frozenset[Op] = frozenset()):
+        self.writer, self.arrays, self.unfenced = writer, arrays, unfenced
         self.made_of: dict[Value, Pieces | None] = {}
         self.flattened: dict[Value, Op] = {}
 

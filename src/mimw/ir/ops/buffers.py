@@ -79,9 +79,9 @@ define("local_atomic_cas", "buffer:Buffer compare:num[] value:num[] indices:int[
        "read write", ours=True, touches="buffer=write", traits="atomic collective", time="work", cost="shared",
        lies="buffer=flat",
        doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.")
-define("local_store", "buffer:Buffer value:num[] mask:i1[]?", None, "none", "write", ours=True, attrs="run:#int? pieces:#int?",
+define("local_store", "buffer:Buffer value:num[] mask:i1[]?", None, "none", "write", ours=True, attrs="run:#int? pieces:#shape?",
        touches="buffer=write", traits="whole collective", time="store", cost="shared",
        lies="buffer=free", rule="stored",
        doc="Registers into a buffer, through the generic proxy; with a mask, only where it is true. attrs: run, if there is a "
        "mask, as many neighbours along the last dimension are surely masked together; pieces, into how many buffers from "
-       "this one on the columns go.")
+       "this one on the rows and the columns go.")

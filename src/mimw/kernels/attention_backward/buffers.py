@@ -6,6 +6,7 @@ Input: extents and a type. Output: tiles with their barriers (nouns.py), and pip
     pipes = pipes_of(memory, me, form)                                          a consumer's ends of its pipes
 """
 
+import triton
 import triton.language as tl
 
 import mimw
@@ -17,6 +18,13 @@ from .nouns import Memory, Pipes, Streams, Tiles
 from .sums import BLOCK_COLUMNS
 
 SLOTS = tl.constexpr(3)   # of dS^T: one is written, one read; of the third a slower consumer may still read the block before
+TURNED_SLOTS = tl.constexpr(2)   # where dQ is made at a step's begin (turned.py): nobody reads the block before when one is written
+
+
+@triton.constexpr_function
+def is_turned(form):
+    """True if consumers make dQ^T, each some of its rows, and not dQ (turned.py): of blocks that are not whole 64 queries."""
+    return form.BM % 64 != 0
 
 
 @mimw.jit
@@ -43,8 +51,11 @@ def numbered_pipe(NAME: tl.constexpr, STAGES: tl.constexpr, ROWS: tl.constexpr, 
 @mimw.jit
 def exchange(form, DTYPE: tl.constexpr):
     """The slots of dS^T, of all consumers' keys, or None where dQ is not made."""
-    if form.DQ == "tma":
-        return Tiles(tlx.local_alloc((form.BN, form.BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, form.BN // 64))
+    CONSUMERS: tl.constexpr = form.BN // 64
+    if form.DQ == "tma" and is_turned(form):
+        return Tiles(tlx.local_alloc((64, form.BM), DTYPE, TURNED_SLOTS * CONSUMERS), tlx.alloc_barriers(TURNED_SLOTS, CONSUMERS))
+    elif form.DQ == "tma":
+        return Tiles(tlx.local_alloc((form.BN, form.BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
     else:
         return None
 
@@ -53,7 +64,7 @@ def exchange(form, DTYPE: tl.constexpr):
 def share_pipes(form):
     """A pipe of shares of dQ for each consumer, none where dQ is not made."""
     CONSUMERS: tl.constexpr = form.BN // 64
-    COLUMNS: tl.constexpr = form.D if form.BM == form.BN else form.D // CONSUMERS
+    COLUMNS: tl.constexpr = form.BM if is_turned(form) else form.D if form.BM == form.BN else form.D // CONSUMERS
     shares = ()
     for c in tl.static_range(CONSUMERS if form.DQ == "tma" else 0):
         shares = shares + (tle.pipe(capacity=1, name="shares",

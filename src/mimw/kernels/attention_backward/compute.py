@@ -16,12 +16,13 @@ the same block: they may be half a block apart, and one's exponentials run besid
 a dS of zeros, which goes nowhere.
 """
 
+import triton
 import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
 
-from .buffers import SLOTS
+from .buffers import SLOTS, TURNED_SLOTS, is_turned
 from .order import program_of
 from .schedule import span
 from .scores import rules_of, weights
@@ -30,31 +31,46 @@ from .sums import share_of
 FINISHED = tl.constexpr(8)  # named barrier of all consumers: their last shares of dQ are made
 
 
+@triton.constexpr_function
+def slots(form):
+    """The slots of dS^T."""
+    return TURNED_SLOTS if is_turned(form) else SLOTS
+
+
 @mimw.jit
-def place_of(ds, chunk, me: tl.constexpr):
+def place_of(ds, chunk, me: tl.constexpr, form):
     """The consumer's rows of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
-    tile = ds.rows[chunk % SLOTS]
-    return tlx.local_slice(tile, [me * 64, 0], [64, tile.shape[1]])
+    if is_turned(form):
+        return ds.rows[chunk % TURNED_SLOTS * (form.BN // 64) + me]
+    else:
+        return tlx.local_slice(ds.rows[chunk % SLOTS], [me * 64, 0], [64, form.BM])
 
 
 @mimw.jit
-def signal(ds, chunk):
+def signal(ds, chunk, form):
     """Announce to all consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
-    tlx.barrier_arrive(ds.full[chunk % SLOTS])
+    tlx.barrier_arrive(ds.full[chunk % slots(form)])
 
 
 @mimw.jit
-def wait(ds, chunk):
+def wait(ds, chunk, form):
     """Wait until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so
     this is also the time from which on the slot of chunk n + 2 may be written."""
-    tlx.barrier_wait(ds.full[chunk % SLOTS], (chunk // SLOTS) & 1)
+    tlx.barrier_wait(ds.full[chunk % slots(form)], (chunk // slots(form)) & 1)
 
 
 @mimw.jit
-def share(ds, chunk, keys, me: tl.constexpr):
-    """The product of a chunk of dS with K: 64 rows of dQ for all columns, or where a block has no more, some of the columns."""
+def share(ds, chunk, keys, me: tl.constexpr, form):
+    """The product of a chunk of dS with K: 64 rows of dQ for all columns, or where a block has no more, some of the columns; or of
+    dQ^T 64 rows."""
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     COLUMNS: tl.constexpr = keys.shape[1] // CONSUMERS
+    if is_turned(form):
+        dq = None
+        for c in tl.static_range(CONSUMERS):
+            k = tlx.local_slice(keys, [c * 64, me * 64], [64, 64])
+            dq = tlx.async_dot(tlx.local_trans(k), place_of(ds, chunk, c, form), dq)
+        return dq
     tile = ds.rows[chunk % SLOTS]
     if tile.shape[1] == 64 * CONSUMERS:
         return tlx.async_dot(tlx.local_trans(tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64])), keys)
@@ -94,9 +110,57 @@ def begin(keys, queries, rules, query, key, problem, me: tl.constexpr, MASKED: t
 
 
 @mimw.jit
+def early_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
+               form):
+    """The same as `step`, in another order: the share of dQ of the block before comes first, and is gone before there are scores.
+    Blocks of 80 queries have no room in registers for both."""
+    keys, values, ds = tiles
+    queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
+    p, dk, dv = state
+    DTYPE: tl.constexpr = keys.dtype
+    D: tl.constexpr = dk.shape[1]
+    SHARED: tl.constexpr = form.DQ == "tma"
+    zero = block & problem.opaque_zero      # 0: `step` says what for
+    k, v = tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D])
+    slope = slopes.wait(block).slot
+    if SHARED:
+        wait(ds, block, form)
+        dq = share(ds, block, keys[zero], me, form)
+    dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
+    dv = tlx.async_dot(p[0], slope.rows, dv)
+    if SHARED:
+        dq = tlx.async_dot_wait(2, dq)
+        if block > 0:
+            hand_over(shares, block - 1, dq)
+    dp = tlx.async_dot_wait(1, dp)
+    delta = tlx.local_load(slope.numbers)
+    tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
+    if SHARED:
+        tlx.local_store(place_of(ds, block + 1, me, form), tile)
+        tlx.fence("async_shared")
+        signal(ds, block + 1, form)
+    if not LAST:
+        following = queries.wait(block + 1).slot
+        scores = tlx.async_dot(k, tlx.local_trans(following.rows))
+    dv = tlx.async_dot_wait(0 if LAST else 1, dv)
+    slopes.release(block)
+    dk = tlx.async_dot(tile, queries.held(block).rows, dk)
+    if not LAST:
+        scores = tlx.async_dot_wait(1, scores)
+        lse = tlx.local_load(following.numbers)
+        p = probabilities(scores, lse, query, key, rules, problem, DTYPE, MASKED, form)
+        slopes.wait(block + 1)      # needed next anyway: it keeps the wait for dK behind the exponentials
+    dk = tlx.async_dot_wait(0, dk)
+    queries.release(block)
+    return p, dk, dv
+
+
+@mimw.jit
 def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
          form):
     """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
+    if is_turned(form):
+        return early_step(tiles, pipes, block, state, query, key, rules, problem, me, LAST, MASKED, form)
     keys, values, ds = tiles
     queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
     p, dk, dv = state
@@ -114,10 +178,10 @@ def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexp
     delta = tlx.local_load(slope.numbers)
     tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
     if SHARED:
-        wait(ds, block)
-        tlx.local_store(place_of(ds, block + 1, me), tile)
+        wait(ds, block, form)
+        tlx.local_store(place_of(ds, block + 1, me, form), tile)
         tlx.fence("async_shared")
-        signal(ds, block + 1)
+        signal(ds, block + 1, form)
     # Behind the store, since in front of it the assembler would start the product before the registers of dP^T are free.
     if not LAST:
         following = queries.wait(block + 1).slot
@@ -125,7 +189,7 @@ def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexp
     dv = tlx.async_dot_wait(0 if LAST else 1, dv)  # so that the registers of P^T are free
     slopes.release(block)
     if SHARED:
-        dq = share(ds, block, keys[zero], me)
+        dq = share(ds, block, keys[zero], me, form)
     dk = tlx.async_dot(tile, queries.held(block).rows, dk)
     if not LAST:
         scores = tlx.async_dot_wait(2 if SHARED else 1, scores)
@@ -144,19 +208,19 @@ def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexp
 
 
 @mimw.jit
-def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexpr):
+def finish(tiles, shares, block, state, scale, me: tl.constexpr, form):
     """The share of dQ of the last block, number `block`; dK and dV, as they go to memory, over the consumer's rows of K and V."""
     keys, values, ds = tiles
     _, dk, dv = state
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     D: tl.constexpr = dk.shape[1]
-    if DQ == "tma":
-        wait(ds, block + 1)
-        hand_over(shares, block, tlx.async_dot_wait(0, share(ds, block + 1, keys[0], me)))
+    if form.DQ == "tma":
+        wait(ds, block + 1, form)
+        hand_over(shares, block, tlx.async_dot_wait(0, share(ds, block + 1, keys[0], me, form)))
     # Nobody else reads these rows of V; those of K when all consumers have made their last shares of dQ.
     k, v = tlx.local_slice(keys[0], [me * 64, 0], [64, D]), tlx.local_slice(values[0], [me * 64, 0], [64, D])
     tlx.local_store(v, dv.to(v.dtype))
-    if DQ == "tma":
+    if form.DQ == "tma":
         tlx.named_barrier_wait(FINISHED, CONSUMERS * 128)
     tlx.local_store(k, (dk * scale).to(k.dtype))
     tlx.fence("async_shared")
@@ -175,9 +239,9 @@ def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.c
     first, blocks, early, late = queries
     key += me * 64
     if form.DQ == "tma":
-        tlx.local_store(place_of(ds, 0, me), tl.zeros((64, BM), keys.rows.dtype))
+        tlx.local_store(place_of(ds, 0, me, form), tl.zeros((64, BM), keys.rows.dtype))
         tlx.fence("async_shared")
-        signal(ds, 0)
+        signal(ds, 0, form)
     tlx.barrier_wait(keys.full[0], 0)
     of_head = rules_of(rules, batch, head * GROUP)
     p = begin(keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
@@ -201,7 +265,7 @@ def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.c
                 state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
                 block += 1
     state = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
-    k, v = finish(tiles, pipes.shares, block, state, rules.scale, me, form.DQ)
+    k, v = finish(tiles, pipes.shares, block, state, rules.scale, me, form)
     return k, v, key
 
 

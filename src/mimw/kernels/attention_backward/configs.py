@@ -44,9 +44,14 @@ class Configuration:
         form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands)
         return dict(FORM=KeysForm(form, head_dim, self.q_stages, self.do_stages), num_warps=4)
 
+    @property
+    def turned(self) -> bool:
+        """True if consumers make dQ^T, each 64 of its rows (turned.py)."""
+        return self.bm % 64 != 0
+
     def share_columns(self, head_dim: int) -> int:
-        """Columns of dQ that a consumer computes, of 64 rows."""
-        return head_dim if self.bm == self.bn else head_dim * 64 // self.bn
+        """Columns that a consumer computes of dQ, or if `turned` of dQ^T, of 64 rows."""
+        return self.bm if self.turned else head_dim if self.bm == self.bn else head_dim * 64 // self.bn
 
 
 @by_chip(Path(__file__).parent / "configs.json")

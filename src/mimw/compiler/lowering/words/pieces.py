@@ -1,9 +1,10 @@
-"""Stores of tiles into the pieces of a buffer: stripes of its columns, each a buffer of its own.
+"""Stores of tiles into the pieces of a buffer: stripes of its columns, and rows of these, each a buffer of its own.
 
-Input: a `local_store` with the attribute `pieces`, of a tile whose idle columns go nowhere. Output: as many stores, each of the
-columns of one piece:
+Input: a `local_store` with the attribute `pieces`, how many lie below and beside each other, of a tile of which what is idle goes
+nowhere. Output: as many stores, each of one piece:
 
-    local_store %c pieces=11, %x : fp16[64, 256]        11 stores of 16 columns; what is idle, 80 columns, is never stored
+    local_store %c pieces=(1, 11), %x : fp16[64, 256]       11 stores of 16 columns; what is idle, 80 columns, is never stored
+    local_store %c pieces=(5, 1), %x : fp32[256, 32]        5 stores of 32 rows
 
 The tile is cut in halves again and again (`reshape`, `trans`, `split`). In the layout of a tensor core's sums the columns of a
 thread lie in its registers by powers of two, so no element changes its thread.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ....ir import Op, Tensor, Value
-from ....ir.layouts import Mma
+from ....ir.layouts import Blocked, Mma
 from ..emitter import Emitter
 
 
@@ -27,12 +28,22 @@ class Array:
 
 
 def store(emitter: Emitter, op: Op) -> None:
-    value, count = op.value, op.attrs["pieces"]
-    rows, columns = value.type.shape
-    width = op.buffer.type.shape[1]
-    parts = _cut(emitter, emitter.operand(op, "value"), rows, columns, width, count)
-    for number, part in enumerate(parts):
-        emitter.builder.create_local_store(_piece(emitter, op.buffer, number), _in_columns(emitter, op, part, width))
+    down, across = op.attrs["pieces"]
+    height, width = op.buffer.type.shape
+    for row, rows in enumerate(_cut(emitter, _cuttable(emitter, op, across > 1), op.value.type.shape, height, down, 0)):
+        shape = (height, op.value.type.shape[1])
+        for column, part in enumerate(_cut(emitter, rows, shape, width, across, 1)):
+            piece = _piece(emitter, op.buffer, column * down + row)
+            emitter.builder.create_local_store(piece, _in_columns(emitter, op, part, width))
+
+
+def _cuttable(emitter: Emitter, op: Op, by_columns: bool):
+    """The value, of which each thread has whole rows, or whole columns, if threads lay over the tile by blocks."""
+    layout, (rows, columns), lanes, warps = emitter.wanted(op, "value"), op.value.type.shape, emitter.target.warp_size, emitter.num_warps
+    if not isinstance(layout, Blocked):
+        return emitter.operand(op, "value")
+    whole = Blocked((1, columns), (lanes, 1), (warps, 1), (1, 0)) if by_columns else Blocked((rows, 1), (1, lanes), (1, warps), (0, 1))
+    return emitter.converted(emitter.operand(op, "value"), op.value.type, layout, whole)
 
 
 def _piece(emitter: Emitter, buffer: Value, number: int):
@@ -52,12 +63,13 @@ def _in_columns(emitter: Emitter, op: Op, part, width: int):
     return emitter.builder.create_convert_layout(narrow, part)
 
 
-def _cut(emitter: Emitter, value, rows: int, columns: int, width: int, count: int) -> list:
-    """The first `count` parts, each `width` wide, of a tile of `columns`."""
-    if columns == width:
+def _cut(emitter: Emitter, value, shape: tuple[int, int], size: int, count: int, axis: int) -> list:
+    """The first `count` parts, each of `size` rows (axis 0) or columns (axis 1), of a tile."""
+    if shape[axis] == size:
         return [value]
-    builder, half = emitter.builder, columns // 2
-    left, right = builder.create_split(builder.create_trans(builder.create_reshape(value, [rows, 2, half], False), [0, 2, 1]))
-    inside = half // width
-    return (_cut(emitter, left, rows, half, width, min(count, inside))
-            + (_cut(emitter, right, rows, half, width, count - inside) if count > inside else []))
+    builder, half = emitter.builder, shape[axis] // 2
+    apart, order = ([2, half, shape[1]], [1, 2, 0]) if axis == 0 else ([shape[0], 2, half], [0, 2, 1])
+    left, right = builder.create_split(builder.create_trans(builder.create_reshape(value, apart, False), order))
+    inside, halved = half // size, (half, shape[1]) if axis == 0 else (shape[0], half)
+    return (_cut(emitter, left, halved, size, min(count, inside), axis)
+            + (_cut(emitter, right, halved, size, count - inside, axis) if count > inside else []))
