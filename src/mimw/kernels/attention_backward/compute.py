@@ -110,57 +110,52 @@ def begin(keys, queries, rules, query, key, problem, me: tl.constexpr, MASKED: t
 
 
 @mimw.jit
-def early_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
-               form):
-    """The same as `step`, in another order: the share of dQ of the block before comes first, and is gone before there are scores.
-    Blocks of 80 queries have no room in registers for both."""
+def whole_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
+    """The gradients of block number `block`, whose first query is `query`, from its probabilities on. Beside the share of dQ of the
+    block before there are no scores: blocks of 80 queries have no room in registers for both."""
     keys, values, ds = tiles
     queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
-    p, dk, dv = state
+    dk, dv = state
     DTYPE: tl.constexpr = keys.dtype
     D: tl.constexpr = dk.shape[1]
     SHARED: tl.constexpr = form.DQ == "tma"
     zero = block & problem.opaque_zero      # 0: `step` says what for
     k, v = tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D])
+    seen = queries.wait(block).slot
+    scores = tlx.async_dot(k, tlx.local_trans(seen.rows))
     slope = slopes.wait(block).slot
-    if SHARED:
-        wait(ds, block, form)
-        dq = share(ds, block, keys[zero], me, form)
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
+    scores = tlx.async_dot_wait(1, scores)
+    p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, DTYPE, MASKED, form)
+    dp = tlx.async_dot_wait(0, dp)
     dv = tlx.async_dot(p[0], slope.rows, dv)
-    if SHARED:
-        dq = tlx.async_dot_wait(2, dq)
-        if block > 0:
-            hand_over(shares, block - 1, dq)
-    dp = tlx.async_dot_wait(1, dp)
     delta = tlx.local_load(slope.numbers)
     tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
     if SHARED:
+        wait(ds, block, form)
+        dq = share(ds, block, keys[zero], me, form)
+    dk = tlx.async_dot(tile, seen.rows, dk)
+    if SHARED:
+        dq = tlx.async_dot_wait(1, dq)
+        slopes.release(block)
+        # Behind the wait: the slot is that of the block before last, which others have read when they have put in the last one's.
         tlx.local_store(place_of(ds, block + 1, me, form), tile)
         tlx.fence("async_shared")
         signal(ds, block + 1, form)
-    if not LAST:
-        following = queries.wait(block + 1).slot
-        scores = tlx.async_dot(k, tlx.local_trans(following.rows))
-    dv = tlx.async_dot_wait(0 if LAST else 1, dv)
-    slopes.release(block)
-    dk = tlx.async_dot(tile, queries.held(block).rows, dk)
-    if not LAST:
-        scores = tlx.async_dot_wait(1, scores)
-        lse = tlx.local_load(following.numbers)
-        p = probabilities(scores, lse, query, key, rules, problem, DTYPE, MASKED, form)
-        slopes.wait(block + 1)      # needed next anyway: it keeps the wait for dK behind the exponentials
+        if block > 0:
+            hand_over(shares, block - 1, dq)
+    dv = tlx.async_dot_wait(0, dv)
     dk = tlx.async_dot_wait(0, dk)
+    if not SHARED:
+        slopes.release(block)
     queries.release(block)
-    return p, dk, dv
+    return dk, dv
 
 
 @mimw.jit
 def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
          form):
     """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
-    if is_turned(form):
-        return early_step(tiles, pipes, block, state, query, key, rules, problem, me, LAST, MASKED, form)
     keys, values, ds = tiles
     queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
     p, dk, dv = state
@@ -208,10 +203,10 @@ def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexp
 
 
 @mimw.jit
-def finish(tiles, shares, block, state, scale, me: tl.constexpr, form):
+def finish(tiles, shares, block, sums, scale, me: tl.constexpr, form):
     """The share of dQ of the last block, number `block`; dK and dV, as they go to memory, over the consumer's rows of K and V."""
     keys, values, ds = tiles
-    _, dk, dv = state
+    dk, dv = sums
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     D: tl.constexpr = dk.shape[1]
     if form.DQ == "tma":
@@ -228,25 +223,16 @@ def finish(tiles, shares, block, state, scale, me: tl.constexpr, form):
 
 
 @mimw.jit
-def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
-    """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
-    `queries` is what `span` says of them."""
+def sums_of_steps(tiles, memory, pipes, at, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
+    """(the number of the last block, (dK, dV)) of the keys at `at`: (batch, head, first key, what `span` says of their queries)."""
+    batch, head, key, queries = at
+    first, blocks, early, late = queries
     D: tl.constexpr = form.D
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
-    MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
-    keys, values, ds = memory.keys, memory.values, memory.ds
-    first, blocks, early, late = queries
-    key += me * 64
-    if form.DQ == "tma":
-        tlx.local_store(place_of(ds, 0, me, form), tl.zeros((64, BM), keys.rows.dtype))
-        tlx.fence("async_shared")
-        signal(ds, 0, form)
-    tlx.barrier_wait(keys.full[0], 0)
     of_head = rules_of(rules, batch, head * GROUP)
-    p = begin(keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
-    tlx.barrier_wait(values.full[0], 0)
-    tiles = keys.rows, values.rows, ds
+    p = begin(memory.keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
+    tlx.barrier_wait(memory.values.full[0], 0)
     state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
     block = 0
     # Not known to be one round, the loops inside stay loops, and need fewer registers.
@@ -264,8 +250,58 @@ def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.c
             for i in range(tl.maximum(begun, late), blocks):
                 state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
                 block += 1
-    state = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
-    k, v = finish(tiles, pipes.shares, block, state, rules.scale, me, form)
+    _, dk, dv = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
+    return block, (dk, dv)
+
+
+@mimw.jit
+def sums_of_whole_steps(tiles, pipes, at, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
+    """The same by steps that begin with a block's own probabilities."""
+    batch, head, key, queries = at
+    first, blocks, early, late = queries
+    BM: tl.constexpr = form.BM
+    GROUP: tl.constexpr = form.GROUP
+    state = tl.zeros((64, form.D), tl.float32), tl.zeros((64, form.D), tl.float32)
+    block = 0
+    for g in range(GROUP + problem.opaque_zero):
+        of_head = rules_of(rules, batch, head * GROUP + g)
+        if MASKED:
+            for i in range(0, early):
+                state = whole_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
+                block += 1
+        for i in range(early, late):
+            state = whole_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, form)
+            block += 1
+        if problem.left is not None:
+            for i in range(late, blocks):
+                state = whole_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
+                block += 1
+    return block - 1, state
+
+
+@mimw.jit
+def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
+    """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
+    `queries` is what `span` says of them."""
+    D: tl.constexpr = form.D
+    BM: tl.constexpr = form.BM
+    GROUP: tl.constexpr = form.GROUP
+    MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
+    keys, values, ds = memory.keys, memory.values, memory.ds
+    key += me * 64
+    if form.DQ == "tma":
+        tlx.local_store(place_of(ds, 0, me, form), tl.zeros((64, BM), keys.rows.dtype))
+        tlx.fence("async_shared")
+        signal(ds, 0, form)
+    tlx.barrier_wait(keys.full[0], 0)
+    tiles = keys.rows, values.rows, ds
+    at = batch, head, key, queries
+    if is_turned(form):
+        tlx.barrier_wait(values.full[0], 0)
+        block, sums = sums_of_whole_steps(tiles, pipes, at, rules, problem, me, MASKED, form)
+    else:
+        block, sums = sums_of_steps(tiles, memory, pipes, at, rules, problem, me, MASKED, form)
+    k, v = finish(tiles, pipes.shares, block, sums, rules.scale, me, form)
     return k, v, key
 
 
