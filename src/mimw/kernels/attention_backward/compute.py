@@ -127,8 +127,8 @@ def whole_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.co
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
     scores = tlx.async_dot_wait(1, scores)
     p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, DTYPE, MASKED, form)
-    dp = tlx.async_dot_wait(0, dp)
     dv = tlx.async_dot(p[0], slope.rows, dv)
+    dp = tlx.async_dot_wait(1, dp)
     delta = tlx.local_load(slope.numbers)
     tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
     if SHARED:
@@ -137,13 +137,13 @@ def whole_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.co
     dk = tlx.async_dot(tile, seen.rows, dk)
     if SHARED:
         dq = tlx.async_dot_wait(1, dq)
-        slopes.release(block)
         # Behind the wait: the slot is that of the block before last, which others have read when they have put in the last one's.
         tlx.local_store(place_of(ds, block + 1, me, form), tile)
-        tlx.fence("async_shared")
-        signal(ds, block + 1, form)
         if block > 0:
             hand_over(shares, block - 1, dq)
+        tlx.fence("async_shared")
+        signal(ds, block + 1, form)
+        slopes.release(block)
     dv = tlx.async_dot_wait(0, dv)
     dk = tlx.async_dot_wait(0, dk)
     if not SHARED:
