@@ -18,13 +18,19 @@ from .nouns import Memory, Pipes, Streams, Tiles
 from .sums import BLOCK_COLUMNS
 
 SLOTS = tl.constexpr(3)   # of dS^T: one is written, one read; of the third a slower consumer may still read the block before
-TURNED_SLOTS = tl.constexpr(2)   # where dQ is made at a step's begin (turned.py): nobody reads the block before when one is written
+WHOLE_SLOTS = tl.constexpr(2)   # of whole steps, which read the block before first, and then write
 
 
 @triton.constexpr_function
 def is_turned(form):
-    """True if consumers make dQ^T, each some of its rows, and not dQ (turned.py): of blocks that are not whole 64 queries."""
+    """True if consumers make dQ^T, each some of its rows, and not dQ: of blocks that are not whole 64 queries."""
     return form.BM % 64 != 0
+
+
+@triton.constexpr_function
+def slots_of(form):
+    """The slots of dS^T."""
+    return WHOLE_SLOTS if form.WHOLE else SLOTS
 
 
 @mimw.jit
@@ -53,9 +59,9 @@ def exchange(form, DTYPE: tl.constexpr):
     """The slots of dS^T, of all consumers' keys, or None where dQ is not made."""
     CONSUMERS: tl.constexpr = form.BN // 64
     if form.DQ == "tma" and is_turned(form):
-        return Tiles(tlx.local_alloc((64, form.BM), DTYPE, TURNED_SLOTS * CONSUMERS), tlx.alloc_barriers(TURNED_SLOTS, CONSUMERS))
+        return Tiles(tlx.local_alloc((64, form.BM), DTYPE, slots_of(form) * CONSUMERS), tlx.alloc_barriers(slots_of(form), CONSUMERS))
     elif form.DQ == "tma":
-        return Tiles(tlx.local_alloc((form.BN, form.BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
+        return Tiles(tlx.local_alloc((form.BN, form.BM), DTYPE, slots_of(form)), tlx.alloc_barriers(slots_of(form), CONSUMERS))
     else:
         return None
 

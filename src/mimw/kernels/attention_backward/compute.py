@@ -16,13 +16,12 @@ the same block: they may be half a block apart, and one's exponentials run besid
 a dS of zeros, which goes nowhere.
 """
 
-import triton
 import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
 
-from .buffers import SLOTS, TURNED_SLOTS, is_turned
+from .buffers import is_turned, slots_of
 from .order import program_of
 from .schedule import span
 from .scores import rules_of, weights
@@ -31,32 +30,26 @@ from .sums import share_of
 FINISHED = tl.constexpr(8)  # named barrier of all consumers: their last shares of dQ are made
 
 
-@triton.constexpr_function
-def slots(form):
-    """The slots of dS^T."""
-    return TURNED_SLOTS if is_turned(form) else SLOTS
-
-
 @mimw.jit
 def place_of(ds, chunk, me: tl.constexpr, form):
     """The consumer's rows of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
     if is_turned(form):
-        return ds.rows[chunk % TURNED_SLOTS * (form.BN // 64) + me]
+        return ds.rows[chunk % slots_of(form) * (form.BN // 64) + me]
     else:
-        return tlx.local_slice(ds.rows[chunk % SLOTS], [me * 64, 0], [64, form.BM])
+        return tlx.local_slice(ds.rows[chunk % slots_of(form)], [me * 64, 0], [64, form.BM])
 
 
 @mimw.jit
 def signal(ds, chunk, form):
     """Announce to all consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
-    tlx.barrier_arrive(ds.full[chunk % slots(form)])
+    tlx.barrier_arrive(ds.full[chunk % slots_of(form)])
 
 
 @mimw.jit
 def wait(ds, chunk, form):
     """Wait until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so
     this is also the time from which on the slot of chunk n + 2 may be written."""
-    tlx.barrier_wait(ds.full[chunk % slots(form)], (chunk // slots(form)) & 1)
+    tlx.barrier_wait(ds.full[chunk % slots_of(form)], (chunk // slots_of(form)) & 1)
 
 
 @mimw.jit
@@ -71,7 +64,7 @@ def share(ds, chunk, keys, me: tl.constexpr, form):
             k = tlx.local_slice(keys, [c * 64, me * 64], [64, 64])
             dq = tlx.async_dot(tlx.local_trans(k), place_of(ds, chunk, c, form), dq)
         return dq
-    tile = ds.rows[chunk % SLOTS]
+    tile = ds.rows[chunk % slots_of(form)]
     if tile.shape[1] == 64 * CONSUMERS:
         return tlx.async_dot(tlx.local_trans(tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64])), keys)
     else:
@@ -296,7 +289,7 @@ def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.c
     tlx.barrier_wait(keys.full[0], 0)
     tiles = keys.rows, values.rows, ds
     at = batch, head, key, queries
-    if is_turned(form):
+    if form.WHOLE:
         tlx.barrier_wait(values.full[0], 0)
         block, sums = sums_of_whole_steps(tiles, pipes, at, rules, problem, me, MASKED, form)
     else:

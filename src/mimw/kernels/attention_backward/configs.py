@@ -28,6 +28,7 @@ class Configuration:
     q_stages: int = 2
     do_stages: int = 2
     dq: str = "tma"  # how shares of dQ are added to memory: by "tma", or "not" at all
+    steps: str = "ahead"  # "ahead": a step makes the probabilities of the next block, too; "whole": those of its own
     order: str = "auto"  # of programs: by "heads", by "lengths" (a causal mask without a window makes them differ), the faster
 
     def __post_init__(self) -> None:
@@ -35,13 +36,20 @@ class Configuration:
             raise ValueError(f'dq is {self.dq!r}; it may be "tma" or "not"')
         if self.order not in ORDERS:
             raise ValueError(f'order is {self.order!r}; it may be "auto", "heads" or "lengths"')
+        if self.steps not in ("ahead", "whole"):
+            raise ValueError(f'steps is {self.steps!r}; it may be "ahead" or "whole"')
+        if self.turned and self.steps != "whole":
+            raise ValueError(f'blocks of {self.bm} queries, which are no multiple of 64, go with steps="whole" only')
         if min(self.q_stages, self.do_stages) < 2:
             raise ValueError(f"{self.q_stages} slots of queries and {self.do_stages} of dO: a consumer holds a block and waits for "
                              "the next, so there must be 2 of each at least")
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_k: int, bands: int = 0) -> dict:
         """The kernel's constants and warps; order.py says what bands are."""
-        form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands)
+        if self.turned and head_dim != self.bn:
+            raise ValueError(f"blocks of {self.bm} queries: each of {self.bn // 64} consumers makes 64 rows of dQ^T, of heads of "
+                             f"{self.bn} columns; these have {head_dim}")
+        form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands, self.steps == "whole")
         return dict(FORM=KeysForm(form, head_dim, self.q_stages, self.do_stages), num_warps=4)
 
     @property
