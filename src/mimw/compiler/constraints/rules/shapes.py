@@ -69,7 +69,7 @@ def moved(op: Op, tiles: Tiles) -> None:
 
 def _in_assembly(origin: Op | None) -> bool:
     """True of a product with as many columns as the author has (`lowering.hopper.any_columns`)."""
-    return origin is not None and origin.name in ("async_dot", "async_dot_wait") and "exact" in origin.attrs
+    return origin is not None and origin.attrs.get("exact") is not None
 
 
 @rule("pairs")
