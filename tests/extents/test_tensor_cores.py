@@ -121,7 +121,6 @@ REFUSED = {
     "more than 256 columns": (any_columns.accumulated, dict(BN=264), "between 8 and 256"),
     "columns of 4": (any_columns.accumulated, dict(BN=180), "multiple of 8"),
     "read by threads": (any_columns.read_again, dict(BN=176), "read by threads"),
-    "stored as rows": (any_columns.stored_rows, dict(BN=176), "odd number of rows"),
 }
 
 
