@@ -123,6 +123,8 @@ def test_refused_configurations():
             Configuration(**options)
     with pytest.raises(ValueError, match="64 rows of dQ.T, of heads of 128 columns; these have 64"):
         OF_80.meta(64, 1, False, 128)
+    with pytest.raises(ValueError, match='steps is "whole"; packed sequences go with "ahead" only'):
+        OF_80.refuse_whole("packed sequences")
 
 
 SLOPES, SINKS = np.array([0.5, 0.03], np.float32), np.array([1.0, -2.0], np.float32)

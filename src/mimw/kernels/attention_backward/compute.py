@@ -14,6 +14,13 @@ registers. dS^T goes to shared memory as well, since all consumers' keys make dQ
 The share of dQ that a consumer makes beside block number n is that of block n - 1, so no consumer waits for what the others do with
 the same block: they may be half a block apart, and one's exponentials run beside the others' products. Beside block 0 it is that of
 a dS of zeros, which goes nowhere.
+
+Whole steps make a block's own probabilities first, and hold less at a time: two of three tiles of sums, 64 keys by BM queries, where
+the others hold all three. So they have room for blocks of 80 queries. Of these each consumer makes 64 rows of dQ^T = K^T dS^T, since
+80 queries are no rows of a product's sums:
+
+    dk, dv = state
+    state = whole_step(..., block, state, ...)  dV and dK of block number `block`, the share of dQ of the last one
 """
 
 import triton.language as tl

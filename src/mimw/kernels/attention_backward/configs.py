@@ -52,9 +52,14 @@ class Configuration:
         form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands, self.steps == "whole")
         return dict(FORM=KeysForm(form, head_dim, self.q_stages, self.do_stages), num_warps=4)
 
+    def refuse_whole(self, of: str) -> None:
+        """Raise ValueError for whole steps, which launches `of` some kind do not have."""
+        if self.steps == "whole":
+            raise ValueError(f'steps is "whole"; {of} go with "ahead" only')
+
     @property
     def turned(self) -> bool:
-        """True if consumers make dQ^T, each 64 of its rows (turned.py)."""
+        """True if consumers make dQ^T, each 64 of its rows, and not dQ."""
         return self.bm % 64 != 0
 
     def share_columns(self, head_dim: int) -> int:

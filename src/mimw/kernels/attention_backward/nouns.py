@@ -105,7 +105,7 @@ class Changes(NamedTuple):
 @tle.struct
 class RowsForm:
     """Constants of the launches before and after the products: BM queries of heads of D columns, in tiles of COLUMNS, and the
-    columns of a consumer's share of dQ, 0 where no sums are made; TURNED if it is one of dQ^T (turned.py)."""
+    columns of a consumer's share of dQ, 0 where no sums are made; TURNED if it is one of dQ^T."""
 
     D: tl.constexpr
     COLUMNS: tl.constexpr

@@ -54,6 +54,7 @@ def _chosen(dim: int, value_dim: int, causal: bool, chosen: Configuration | None
     if dim != value_dim or dim > max(HEAD_DIMS):
         return WIDE
     chosen = chosen or configuration(tile_columns(dim), causal)
+    chosen.refuse_whole("packed sequences")
     return replace(chosen, dq="not") if one_order else chosen
 
 

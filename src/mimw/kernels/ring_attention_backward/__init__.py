@@ -75,6 +75,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     of = CONTRACT.check(q=q, k=k, v=v, dk=dk, dv=dv, parts=parts, programs=programs)
     batch, heads, length, dim, kv_heads, size = of.batch, of.heads, of.length, of.dim, of.kv_heads, work.gathered.size
     chosen = chosen or configuration(dim, causal)
+    chosen.refuse_whole("rings of GPUs")
     first, (_, _, (*args, measures, _), _), last = attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal,
                                                                                scale, chosen, dlse)
     if length // parts % chosen.bm or length // parts % chosen.bn:
