@@ -9,6 +9,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from triton.compiler.errors import CompilationError
 
 import mimw
 from benchmarks.loops import loops
@@ -100,7 +101,8 @@ def test_configurations(machine, chosen):
 OF_80 = Configuration(bm=80, steps="whole")
 
 
-@pytest.mark.parametrize("shape, options", [((2, 4, 2, 100, 130, 128), {}), ((1, 2, 1, 250, 300, 128), dict(causal=True)),
+@pytest.mark.parametrize("shape, options", [((2, 4, 2, 100, 130, 128), {}),
+                                            ((1, 2, 1, 250, 300, 128), dict(causal=True)),
                                             ((1, 2, 2, 80, 128, 120), dict(dtype=BF16)),
                                             ((1, 2, 1, 200, 420, 128), dict(window=(90, 30))),
                                             ((1, 2, 1, 90, 70, 128), dict(softcap=2.0, scale=0.3))],
@@ -118,13 +120,14 @@ def test_whole_steps(machine, dim, chosen):
 
 def test_refused_configurations():
     for options, text in ((dict(do_stages=1), "2 slots of queries and 1 of dO"), (dict(dq="direct"), "dq is 'direct'"),
-                          (dict(steps="half"), "steps is 'half'"), (dict(bm=80), "blocks of 80 queries, which are no multiple of 64")):
+                          (dict(steps="half"), "steps is 'half'; it may be \"ahead\" or \"whole\""),
+                          (dict(bm=80), "blocks of 80 queries, which are no multiple of 64")):
         with pytest.raises(ValueError, match=text):
             Configuration(**options)
-    with pytest.raises(ValueError, match="64 rows of dQ.T, of heads of 128 columns; these have 64"):
-        OF_80.meta(64, 1, False, 128)
-    with pytest.raises(ValueError, match='steps is "whole"; packed sequences go with "ahead" only'):
-        OF_80.refuse_whole("packed sequences")
+    arrays, _ = problem(1, 1, 1, 80, 128, 64, chosen=OF_80)
+    kernel, grid, args, meta = backward.launches(*arrays, chosen=OF_80)[1]
+    with pytest.raises(CompilationError, match="64 rows of dQ.T a consumer"):
+        mimw.simulate(kernel, grid, *args, **meta)
 
 
 SLOPES, SINKS = np.array([0.5, 0.03], np.float32), np.array([1.0, -2.0], np.float32)
@@ -234,7 +237,8 @@ def test_products_of_80_queries_overlap(causal):
     compiled = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
     for loop in loops(compiled.sass):
         assert loop.products == 8 + 8 + 5 + 8 + 5 and loop.exponentials() == (40, 40)
-        assert loop.count("STSM") == 5 and loop.count("STS\\.128") == 10 and loop.count("MEMBAR.*") == 2, "what threads store, fenced"
+        assert loop.count("STSM") == 5 and loop.count("STS\\.128") == 10, "dS^T and a share of dQ^T, as they lie"
+        assert loop.count("MEMBAR.*") == 2
         assert loop.count("LDL.*") < 20
     assert compiled.shared_bytes < 232448 and compiled.stack_bytes < 128
 

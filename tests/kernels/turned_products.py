@@ -1,8 +1,8 @@
 """A product of which threads write B and TMA writes what they write it of: the shares of dQ^T of attention's gradients, made small.
 
-Shapes: K (64, 64), X (64, N), numbers (2, N), the sums K^T (X numbers[0]) + K^T (X numbers[1]) turned, as rows of 32 (2 N, 32); one
-program. The mistake that WAITS=False makes is to read numbers that have not come. With FENCED=False the task leaves the fence behind
-its stores to the compiler.
+Shapes: K (64, 64), X (64, N), numbers (2, N), the sums K^T (X numbers[0]) + K^T (X numbers[1]) turned, as rows of 32
+(2 N, 32); one program. The mistake that WAITS=False makes is to read numbers that have not come. With FENCED=False the task leaves
+the fence behind its stores to the compiler.
 
 Input: N. Output: what `mimw.simulate`, `mimw.compile` and a launch take. For example:
 

@@ -31,8 +31,8 @@ def _unfenced_products(program: Program) -> frozenset[Op]:
 
 
 class _Products(Fencer):
-    """Finds products, and keeps nothing of the fences that it puts in. A fence of the author's does where an op that lets other tasks
-    go on stands right behind it: that op holds the task's warps until all have come."""
+    """Finds products, and keeps nothing of the fences that it puts in. A fence of the author's does where an op that lets other
+    tasks go on stands right behind it: that op holds the task's warps until all have come."""
 
     SCOPE, SCOPES = "product", ("async_shared", "delivery", "product")
 

@@ -58,7 +58,7 @@ def buffer_trans(padding: Padding, op: Op) -> None:
 
 @end("buffer_reinterpret")
 def buffer_reinterpret(padding: Padding, op: Op) -> None:
-    """Another number of outermost extents of 1: the same bytes at the same place. A row may be seen with its padding, or without."""
+    """Another number of outermost extents of 1: the same bytes at the same place. A row is seen with or without its padding."""
     have, want = op.buffer.type, op.type
     pieces = padding.made_of[op.result] = padding.made_of.get(op.buffer)
     shapes = [_without_ones(type_.shape if pieces else padded(type_.shape)) for type_ in (have, want)]

@@ -59,7 +59,9 @@ def exchange(form, DTYPE: tl.constexpr):
     """The slots of dS^T, of all consumers' keys, or None where dQ is not made."""
     CONSUMERS: tl.constexpr = form.BN // 64
     if form.DQ == "tma" and is_turned(form):
-        return Tiles(tlx.local_alloc((64, form.BM), DTYPE, slots_of(form) * CONSUMERS), tlx.alloc_barriers(slots_of(form), CONSUMERS))
+        tl.static_assert(form.D == form.BN, "blocks of these many queries make 64 rows of dQ^T a consumer: heads of 64 columns")
+        return Tiles(tlx.local_alloc((64, form.BM), DTYPE, slots_of(form) * CONSUMERS),
+                     tlx.alloc_barriers(slots_of(form), CONSUMERS))
     elif form.DQ == "tma":
         return Tiles(tlx.local_alloc((form.BN, form.BM), DTYPE, slots_of(form)), tlx.alloc_barriers(slots_of(form), CONSUMERS))
     else:

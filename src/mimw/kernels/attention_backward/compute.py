@@ -15,9 +15,9 @@ The share of dQ that a consumer makes beside block number n is that of block n -
 the same block: they may be half a block apart, and one's exponentials run beside the others' products. Beside block 0 it is that of
 a dS of zeros, which goes nowhere.
 
-Whole steps make a block's own probabilities first, and hold less at a time: two of three tiles of sums, 64 keys by BM queries, where
-the others hold all three. So they have room for blocks of 80 queries. Of these each consumer makes 64 rows of dQ^T = K^T dS^T, since
-80 queries are no rows of a product's sums:
+Whole steps make a block's own probabilities first, and hold less at a time: two of three tiles of sums, 64 keys by BM queries,
+where the others hold all three. So they have room for blocks of 80 queries. Of these each consumer makes 64 rows of
+dQ^T = K^T dS^T, since 80 queries are no rows of a product's sums:
 
     dk, dv = state
     state = whole_step(..., block, state, ...)  dV and dK of block number `block`, the share of dQ of the last one
@@ -99,6 +99,13 @@ def probabilities(scores, lse, query, key, rules, problem, TYPE: tl.constexpr, M
 
 
 @mimw.jit
+def gradients_of_scores(p, dp, slope):
+    """dS^T of a block of queries, whose deltas come with their dO."""
+    delta = tlx.local_load(slope.numbers)
+    return (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(slope.rows.dtype)
+
+
+@mimw.jit
 def begin(keys, queries, rules, query, key, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
     """P^T of the first block, with nothing beside it."""
     k = tlx.local_slice(keys.rows[0], [me * 64, 0], [64, keys.rows.shape[1]])
@@ -110,30 +117,37 @@ def begin(keys, queries, rules, query, key, problem, me: tl.constexpr, MASKED: t
 
 
 @mimw.jit
+def rows_of(tiles, block, problem, me: tl.constexpr):
+    """(the consumer's rows of K and of V, all of K), for the products of a block."""
+    keys, values, _ = tiles
+    # Always 0, but a compiler that does not know makes the addresses of K and V anew for each block. One that knows keeps them,
+    # twenty-four descriptors of 64 bits, in registers over the whole loop, and there is no room for them.
+    zero = block & problem.opaque_zero
+    D: tl.constexpr = keys.shape[1]
+    return (tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D]), keys[zero])
+
+
+@mimw.jit
 def whole_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
     """The gradients of block number `block`, whose first query is `query`, from its probabilities on. Beside the share of dQ of the
     block before there are no scores: blocks of 80 queries have no room in registers for both."""
-    keys, values, ds = tiles
+    _, _, ds = tiles
     queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
     dk, dv = state
-    DTYPE: tl.constexpr = keys.dtype
-    D: tl.constexpr = dk.shape[1]
     SHARED: tl.constexpr = form.DQ == "tma"
-    zero = block & problem.opaque_zero      # 0: `step` says what for
-    k, v = tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D])
+    k, v, all_keys = rows_of(tiles, block, problem, me)
     seen = queries.wait(block).slot
     scores = tlx.async_dot(k, tlx.local_trans(seen.rows))
     slope = slopes.wait(block).slot
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
     scores = tlx.async_dot_wait(1, scores)
-    p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, DTYPE, MASKED, form)
+    p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, k.dtype, MASKED, form)
     dv = tlx.async_dot(p[0], slope.rows, dv)
     dp = tlx.async_dot_wait(1, dp)
-    delta = tlx.local_load(slope.numbers)
-    tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
+    tile = gradients_of_scores(p, dp, slope)
     if SHARED:
         wait(ds, block, form)
-        dq = share(ds, block, keys[zero], me, form)
+        dq = share(ds, block, all_keys, me, form)
     dk = tlx.async_dot(tile, seen.rows, dk)
     if SHARED:
         dq = tlx.async_dot_wait(1, dq)
@@ -156,22 +170,17 @@ def whole_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.co
 def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
          form):
     """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
-    keys, values, ds = tiles
+    keys, _, ds = tiles
     queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
     p, dk, dv = state
     DTYPE: tl.constexpr = keys.dtype
-    D: tl.constexpr = dk.shape[1]
     SHARED: tl.constexpr = form.DQ == "tma"
-    # Always 0, but a compiler that does not know makes the addresses of K and V anew for each block. One that knows keeps them,
-    # twenty-four descriptors of 64 bits, in registers over the whole loop, and there is no room for them.
-    zero = block & problem.opaque_zero
-    k, v = tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D])
+    k, v, all_keys = rows_of(tiles, block, problem, me)
     slope = slopes.wait(block).slot
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
     dv = tlx.async_dot(p[0], slope.rows, dv)
     dp = tlx.async_dot_wait(1, dp)
-    delta = tlx.local_load(slope.numbers)
-    tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
+    tile = gradients_of_scores(p, dp, slope)
     if SHARED:
         wait(ds, block, form)
         tlx.local_store(place_of(ds, block + 1, me, form), tile)
@@ -184,7 +193,7 @@ def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexp
     dv = tlx.async_dot_wait(0 if LAST else 1, dv)  # so that the registers of P^T are free
     slopes.release(block)
     if SHARED:
-        dq = share(ds, block, keys[zero], me, form)
+        dq = share(ds, block, all_keys, me, form)
     dk = tlx.async_dot(tile, queries.held(block).rows, dk)
     if not LAST:
         scores = tlx.async_dot_wait(2 if SHARED else 1, scores)
@@ -283,9 +292,7 @@ def sums_of_whole_steps(tiles, pipes, at, rules, problem, me: tl.constexpr, MASK
 def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
     """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
     `queries` is what `span` says of them."""
-    D: tl.constexpr = form.D
     BM: tl.constexpr = form.BM
-    GROUP: tl.constexpr = form.GROUP
     MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
     keys, values, ds = memory.keys, memory.values, memory.ds
     key += me * 64

@@ -17,6 +17,7 @@ from .nouns import Form, KeysForm
 from .order import ORDERS
 
 HEAD_DIMS = (64, 128)
+CHOICES = {"dq": ("tma", "not"), "steps": ("ahead", "whole"), "order": ORDERS}
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,10 @@ class Configuration:
     order: str = "auto"  # of programs: by "heads", by "lengths" (a causal mask without a window makes them differ), the faster
 
     def __post_init__(self) -> None:
-        if self.dq not in ("tma", "not"):
-            raise ValueError(f'dq is {self.dq!r}; it may be "tma" or "not"')
-        if self.order not in ORDERS:
-            raise ValueError(f'order is {self.order!r}; it may be "auto", "heads" or "lengths"')
-        if self.steps not in ("ahead", "whole"):
-            raise ValueError(f'steps is {self.steps!r}; it may be "ahead" or "whole"')
+        for name, choices in CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                *first, last = (f'"{choice}"' for choice in choices)
+                raise ValueError(f"{name} is {value!r}; it may be {', '.join(first)} or {last}")
         if self.turned and self.steps != "whole":
             raise ValueError(f'blocks of {self.bm} queries, which are no multiple of 64, go with steps="whole" only')
         if min(self.q_stages, self.do_stages) < 2:
@@ -46,16 +45,8 @@ class Configuration:
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_k: int, bands: int = 0) -> dict:
         """The kernel's constants and warps; order.py says what bands are."""
-        if self.turned and head_dim != self.bn:
-            raise ValueError(f"blocks of {self.bm} queries: each of {self.bn // 64} consumers makes 64 rows of dQ^T, of heads of "
-                             f"{self.bn} columns; these have {head_dim}")
         form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands, self.steps == "whole")
         return dict(FORM=KeysForm(form, head_dim, self.q_stages, self.do_stages), num_warps=4)
-
-    def refuse_whole(self, of: str) -> None:
-        """Raise ValueError for whole steps, which launches `of` some kind do not have."""
-        if self.steps == "whole":
-            raise ValueError(f'steps is "whole"; {of} go with "ahead" only')
 
     @property
     def turned(self) -> bool:

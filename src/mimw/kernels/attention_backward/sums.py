@@ -40,7 +40,7 @@ def tile_of(share, COLUMNS: tl.constexpr):
 
 @mimw.jit
 def turned_tile_of(share, COLUMNS: tl.constexpr):
-    """That tile the other way round, (COLUMNS, 64)."""
+    """The same tile turned, (COLUMNS, 64)."""
     parts = tl.permute(tl.reshape(share, (COLUMNS // 8, 4, 8, 4, 2, 2)), 0, 3, 5, 1, 4, 2)
     return tl.reshape(parts, (COLUMNS, 64))
 

@@ -53,8 +53,7 @@ CONTRACT = Contract(
 def _chosen(dim: int, value_dim: int, causal: bool, chosen: Configuration | None, one_order: bool) -> Configuration:
     if dim != value_dim or dim > max(HEAD_DIMS):
         return WIDE
-    chosen = chosen or configuration(tile_columns(dim), causal)
-    chosen.refuse_whole("packed sequences")
+    chosen = replace(chosen or configuration(tile_columns(dim), causal), steps="ahead")
     return replace(chosen, dq="not") if one_order else chosen
 
 

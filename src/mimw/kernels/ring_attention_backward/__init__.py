@@ -14,7 +14,7 @@ the computation: each rank adds up the shares that it has been given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mimw
@@ -74,8 +74,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     parts = 2 if causal and balanced else 1
     of = CONTRACT.check(q=q, k=k, v=v, dk=dk, dv=dv, parts=parts, programs=programs)
     batch, heads, length, dim, kv_heads, size = of.batch, of.heads, of.length, of.dim, of.kv_heads, work.gathered.size
-    chosen = chosen or configuration(dim, causal)
-    chosen.refuse_whole("rings of GPUs")
+    chosen = replace(chosen or configuration(dim, causal), steps="ahead")
     first, (_, _, (*args, measures, _), _), last = attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal,
                                                                                scale, chosen, dlse)
     if length // parts % chosen.bm or length // parts % chosen.bn:

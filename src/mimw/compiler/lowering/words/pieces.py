@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ....errors import KernelError
 from ....ir import Op, Tensor, Value
 from ....ir.layouts import Blocked, Mma
 from ..emitter import Emitter
@@ -30,19 +31,26 @@ class Array:
 def store(emitter: Emitter, op: Op) -> None:
     down, across = op.attrs["pieces"]
     height, width = op.buffer.type.shape
-    for row, rows in enumerate(_cut(emitter, _cuttable(emitter, op, across > 1), op.value.type.shape, height, down, 0)):
+    for row, rows in enumerate(_cut(emitter, _cuttable(emitter, op), op.value.type.shape, height, down, 0)):
         shape = (height, op.value.type.shape[1])
         for column, part in enumerate(_cut(emitter, rows, shape, width, across, 1)):
             piece = _piece(emitter, op.buffer, column * down + row)
             emitter.builder.create_local_store(piece, _in_columns(emitter, op, part, width))
 
 
-def _cuttable(emitter: Emitter, op: Op, by_columns: bool):
-    """The value, of which each thread has whole rows, or whole columns, if threads lay over the tile by blocks."""
-    layout, (rows, columns), lanes, warps = emitter.wanted(op, "value"), op.value.type.shape, emitter.target.warp_size, emitter.num_warps
+def _cuttable(emitter: Emitter, op: Op):
+    """The value, in registers from one piece to the next: if it lies over the threads by blocks, these tile one piece."""
+    layout = emitter.wanted(op, "value")
     if not isinstance(layout, Blocked):
         return emitter.operand(op, "value")
-    whole = Blocked((1, columns), (lanes, 1), (warps, 1), (1, 0)) if by_columns else Blocked((rows, 1), (1, lanes), (1, warps), (0, 1))
+    (height, width), lanes, warps = op.buffer.type.shape, emitter.target.warp_size, emitter.num_warps
+    each = max(1, min(width, height * width // (lanes * warps)))
+    beside = min(lanes, width // each)
+    below = max(1, min(warps, height * beside // lanes))
+    if lanes // beside * below > height or each * beside * (warps // below) > width:
+        raise KernelError(f"local_store of {op.value.type} by {warps} warps: the tile is stored in pieces of {height} x {width}, "
+                          "of fewer elements than there are threads.", op.site, hint="store it by a task of fewer warps.")
+    whole = Blocked((1, each), (lanes // beside, beside), (below, warps // below), (1, 0))
     return emitter.converted(emitter.operand(op, "value"), op.value.type, layout, whole)
 
 

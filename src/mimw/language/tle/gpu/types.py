@@ -65,7 +65,7 @@ class storage_kind:
 
 def backing(shape: tuple[int, ...], element_bits: int = 0) -> tuple[int, ...]:
     """The extents of the memory behind a logical array: rounded up to powers of two, but for the first of several, which may
-    count slots, and for what TMA and the tensor cores know: rows of a multiple of 32 bytes, one a slot or a multiple of 8 of them."""
+    count slots, and for what TMA and the tensor cores know: rows of a multiple of 32 bytes, one a slot or a multiple of 8."""
     if not shape:
         return (1, )
     if len(shape) > 1 and (shape[-2] % 8 == 0 or len(shape) == 2) and shape[-1] * element_bits % 256 == 0 and element_bits:
