@@ -105,13 +105,12 @@ class Changes(NamedTuple):
 @tle.struct
 class RowsForm:
     """Constants of the launches before and after the products: BM queries of heads of D columns, in tiles of COLUMNS, and the
-    columns of a consumer's share of dQ, 0 where no sums are made; TURNED if it is one of dQ^T."""
+    columns of a consumer's share of dQ, 0 where no sums are made."""
 
     D: tl.constexpr
     COLUMNS: tl.constexpr
     BM: tl.constexpr
     SHARE_COLUMNS: tl.constexpr
-    TURNED: tl.constexpr
 
 
 class Steps(NamedTuple):

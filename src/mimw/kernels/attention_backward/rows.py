@@ -62,7 +62,7 @@ def after(sums, dq, scale, of_dq, numbers, FORM: tl.constexpr):
     start = sums + ((batch * numbers.heads + head) * numbers.padded + block * BM) * COLUMNS
     for number in tl.static_range(BM * COLUMNS // SIZE):
         share = tl.load(start + number * SIZE + tl.arange(0, SIZE))
-        if FORM.TURNED:
+        if BM % 64 != 0:        # shares of dQ^T
             tile = turned_tile_of(share, SHARE_COLUMNS)
             queries = (block * BM + tl.arange(0, BM))[:, None]
             columns = (number * 64 + tl.arange(0, 64))[None, :]

@@ -69,7 +69,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
     padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)
     of_rows = *(Steps(*strides(x)[:3]) for x in (o, do)), Numbers(heads, seq_q, padded)
     first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, *of_rows),
-             dict(FORM=RowsForm(of_values, value_columns, BM, 0, False), num_warps=8))
+             dict(FORM=RowsForm(of_values, value_columns, BM, 0), num_warps=8))
     describe = mimw.TensorDescriptor.from_tensor
     of_q, of_k, of_do, of_v = ([1, 1, rows_, width] for rows_, width in ((BM, columns), (BN, columns), (BM, value_columns),
                                                                        (BN, value_columns)))
