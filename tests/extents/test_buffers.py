@@ -5,9 +5,12 @@ import re
 
 import numpy as np
 import pytest
+import triton.language as tl
 from triton import CompilationError
 
 import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
 from mimw.errors import KernelError, MimwError, OutOfSharedMemory
 from mimw.testing.machines import Gpu
 from tests.compiling import stopping
@@ -133,3 +136,21 @@ def test_what_there_is_not_yet_says_so_with_its_line(name):
     with pytest.raises((MimwError, CompilationError), match=said) as refused, stopping(("ttgir", )):
         mimw.compile(kernel, (1, ), *args, target="sm_90a", **meta)
     assert "Mend:" in str(refused.value) and "odd_buffers_refused.py" in str(refused.value)
+
+
+@mimw.jit
+def rows_of_tle(x, out):
+    """Rows of 48 elements: written by pointers, read whole one by one."""
+    rows = tle.gpu.alloc([5, 48], tl.float32)
+    for i in range(15):
+        column = i % 3 * 16 + tl.arange(0, 16)
+        tl.store(tle.gpu.local_ptr(rows, (tl.full((16, ), i // 3, tl.int32), column)), tl.load(x + i // 3 * 48 + column))
+    for i in range(5):
+        tl.store(out + i * 48 + tl.arange(0, 48), tlx.local_load(rows.slot(i)) + 1)
+
+
+def test_pointers_and_words_agree_on_rows_with_padding():
+    x, out = np.arange(240, dtype=np.float32), np.zeros(240, np.float32)
+    mimw.simulate(rows_of_tle, (1, ), x, out, target="sm_90a")
+    np.testing.assert_array_equal(out, x + 1)
+    assert mimw.compile(rows_of_tle, (1, ), x, out, target="sm_90a").shared_bytes == 8 * 64 * 4

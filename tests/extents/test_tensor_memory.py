@@ -55,6 +55,20 @@ def test_the_instruction_is_tritons_but_for_its_columns():
     assert told >> 17 & 63 == 128 // 8 and told & ~(63 << 17) == ours & ~(63 << 17)
 
 
+@pytest.mark.parametrize("fenced, met, fences", [(False, True, 1), (True, True, 1), (True, False, 2)])
+def test_what_threads_store_is_fenced(fenced, met, fences):
+    """By the author, if all warps meet behind it, or by the compiler in front of the product."""
+    out = np.zeros((128, 176), np.float32)
+    mimw.simulate(odd_tensor_memory.written, (1, ), out, target="sm_100a", M=128, N=176, FENCED=fenced, MET=met)
+    assert (out == 64 * 6).all()
+    ptx = mimw.compile(odd_tensor_memory.written, (1, ), out, target="sm_100a", M=128, N=176, FENCED=fenced, MET=met).ptx
+    steps = re.findall(r"st\.shared|stmatrix|fence\.proxy\.async|bar\.sync|tcgen05\.mma\.", ptx)
+    between = steps[:steps.index("tcgen05.mma.")]
+    between = between[max(at for at, step in enumerate(between) if step in ("st.shared", "stmatrix")):]
+    assert between.count("fence.proxy.async") == fences, steps
+    assert "bar.sync" in between[between.index("fence.proxy.async"):], "every thread's writes, then the product"
+
+
 def test_a_wait_left_out_is_found():
     args, meta, *_ = odd_tensor_memory.launch()
     report = mimw.check(odd_tensor_memory.product, (1, ), *args, seeds=2, target="sm_100a", **meta, WAITS=False)

@@ -65,6 +65,23 @@ def launch(n=176, bk=64, element="fp16", nk=True, steps=3):
 
 
 @mimw.jit
+def written(out, M: tl.constexpr, N: tl.constexpr, FENCED: tl.constexpr, MET: tl.constexpr = True):
+    """Each element of out is 64 * 6: the product of what the task itself has stored. With FENCED=False the compiler fences; with
+    MET=False each thread goes on behind its fence."""
+    a, b = tlx.local_alloc((M, 64), tl.float16, 1), tlx.local_alloc((N, 64), tl.float16, 1)
+    sums = tlx.local_alloc((M, N), tl.float32, 1, tlx.storage_kind.tmem)
+    done, met = tlx.alloc_barriers(1), tlx.alloc_barriers(1) if MET else tlx.alloc_warp_barrier(1, num_warps=4)
+    tlx.local_store(a[0], tl.full((M, 64), 2.0, tl.float16))
+    tlx.local_store(b[0], tl.full((N, 64), 3.0, tl.float16))
+    if FENCED:
+        tlx.fence("async_shared")
+        tlx.barrier_arrive(met[0])
+    tlx.async_dot(a[0], tlx.local_trans(b[0]), sums[0], use_acc=False, mBarriers=[done[0]])
+    tlx.barrier_wait(done[0], 0)
+    tl.store(out + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], tlx.local_load(sums[0]))
+
+
+@mimw.jit
 def waited_for(out, M: tl.constexpr, N: tl.constexpr):
     a, b = tlx.local_alloc((M, 64), tl.float16, 1), tlx.local_alloc((N, 64), tl.float16, 1)
     sums = tlx.local_alloc((M, N), tl.float32, 1, tlx.storage_kind.tmem)

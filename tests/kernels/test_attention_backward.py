@@ -9,8 +9,10 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from triton.compiler.errors import CompilationError
 
 import mimw
+from benchmarks.loops import loops
 from mimw.kernels import attention_backward as backward
 from mimw.kernels.attention_backward import Configuration
 from mimw.runtime.simulate import prepare
@@ -99,10 +101,36 @@ def test_configurations(machine, chosen):
     check(machine, 2, 4, 2, 300, 300, 64, causal=chosen.q_stages == 2, chosen=chosen)
 
 
+OF_80 = Configuration(bm=80, steps="whole")
+
+
+@pytest.mark.parametrize("shape, options", [((2, 4, 2, 100, 130, 128), {}),
+                                            ((1, 2, 1, 250, 300, 128), dict(causal=True)),
+                                            ((1, 2, 2, 80, 128, 120), dict(dtype=BF16)),
+                                            ((1, 2, 1, 200, 420, 128), dict(window=(90, 30))),
+                                            ((1, 2, 1, 90, 70, 128), dict(softcap=2.0, scale=0.3))],
+                         ids=["grouped", "causal", "one block", "window", "soft cap"])
+def test_blocks_of_80_queries(machine, shape, options):
+    """80 divides no length here but one; each consumer makes 64 rows of dQ^T."""
+    check(machine, *shape, chosen=OF_80, **options)
+
+
+@pytest.mark.parametrize("dim, chosen", [(64, Configuration(bm=128, steps="whole")),
+                                         (128, Configuration(q_stages=3, do_stages=3, steps="whole"))], ids=["64", "128"])
+def test_whole_steps(machine, dim, chosen):
+    check(machine, 1, 2, 1, 300, 200, dim, chosen=chosen)
+
+
 def test_refused_configurations():
-    for options, text in ((dict(do_stages=1), "2 slots of queries and 1 of dO"), (dict(dq="direct"), "dq is 'direct'")):
+    for options, text in ((dict(do_stages=1), "2 slots of queries and 1 of dO"), (dict(dq="direct"), "dq is 'direct'"),
+                          (dict(steps="half"), "steps is 'half'; it may be \"ahead\" or \"whole\""),
+                          (dict(bm=80), "blocks of 80 queries, which are no multiple of 64")):
         with pytest.raises(ValueError, match=text):
             Configuration(**options)
+    arrays, _ = problem(1, 1, 1, 80, 128, 64, chosen=OF_80)
+    kernel, grid, args, meta = backward.launches(*arrays, chosen=OF_80)[1]
+    with pytest.raises(CompilationError, match="64 rows of dQ.T a consumer"):
+        mimw.simulate(kernel, grid, *args, **meta)
 
 
 SLOPES, SINKS = np.array([0.5, 0.03], np.float32), np.array([1.0, -2.0], np.float32)
@@ -179,6 +207,14 @@ def test_every_interleaving_is_right(causal, dim):
     assert report.ok, str(report)
 
 
+def test_every_interleaving_of_blocks_of_80_is_right():
+    arrays, _ = problem(1, 2, 1, 170, 130, 128, chosen=OF_80)
+    kernel, grid, args, meta = backward.launches(*arrays, chosen=OF_80)[1]
+    arrays[9][:], arrays[10][:] = 0, 0
+    report = mimw.check(kernel, grid, *args, seeds=2, **meta)
+    assert report.ok, str(report)
+
+
 def assembly_of(launch, tmp_path):
     """What ptxas says of a launch, compiled for any numbers."""
     kernel, grid, args, meta = launch
@@ -196,6 +232,20 @@ def test_products_overlap_and_nothing_spills(tmp_path):
     """At D = 128 a consumer has 240 registers and needs all of them."""
     arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16, chosen=Configuration())
     assert_overlap(assembly_of(backward.launches(*arrays, chosen=Configuration())[1], tmp_path))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_products_of_80_queries_overlap(causal):
+    """An instruction a step of each of the five products, exponentials beside products, and few words in local memory."""
+    arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16, chosen=OF_80)
+    kernel, grid, args, meta = backward.launches(*arrays, causal=causal, chosen=OF_80)[1]
+    compiled = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+    for loop in loops(compiled.sass):
+        assert loop.products == 8 + 8 + 5 + 8 + 5 and loop.exponentials() == (40, 40)
+        assert loop.count("STSM") == 5 and loop.count("STS\\.128") == 10, "dS^T and a share of dQ^T, as they lie"
+        assert loop.count("MEMBAR.*") == 2
+        assert loop.count("LDL.*") < 20
+    assert compiled.shared_bytes < 232448 and compiled.stack_bytes < 128
 
 
 def test_products_for_one_order_overlap_and_nothing_spills(tmp_path):

@@ -52,6 +52,10 @@ class Fencer:
         """True if a fence has to stand before the op."""
         raise NotImplementedError
 
+    def fences(self, op: Op) -> bool:
+        """True of a fence after which nothing that was touched before needs one."""
+        return op.name == "fence" and op.scope in self.SCOPES
+
     def is_over(self, op: Op) -> bool:
         """True if the op may need a fence; no fence is put behind the last such op of the kernel's body."""
         raise NotImplementedError
@@ -80,7 +84,7 @@ class Fencer:
                 touched = NONE
             if op.blocks:
                 op, touched = self._regions(op, touched, outermost and index == len(block.ops) - 1)
-            elif op.name == "fence" and op.scope in self.SCOPES:
+            elif self.fences(op):
                 touched = NONE
             else:
                 touched |= self.touches(op)

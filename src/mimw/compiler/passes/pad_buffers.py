@@ -4,7 +4,7 @@ Input: a program before `pad_tiles`. Output: what each buffer with odd extents b
 
     buffer<fp16[176, 64] x 4>       pieces: buffer<fp16[16, 64] x 44>       11 of 16 rows, if TMA or the tensor cores know it
     buffer<fp16[64, 176] x 2>       pieces: buffer<fp16[64, 16] x 22>       11 stripes as wide as the swizzle
-    buffer<fp32[48]>                padded: buffer<fp32[64]>                if only threads read and write it
+    buffer<fp32[48]>                padded: buffer<fp32[64]>                if it is one row, or only threads read and write it
 
 Pieces lie one behind the other just as the rows and stripes of the whole tile would: the NV-MMA layout of a tile is stripes as
 wide as its swizzle, and in each of them groups of 8 rows (PTX ISA, "Shared Memory Matrix Layout"). So a piece's address is where
@@ -112,27 +112,34 @@ def is_odd_buffer(type_: object) -> bool:
     return isinstance(type_, Buffer) and is_odd(type_.shape)
 
 
+def is_row(type_: Buffer) -> bool:
+    """True of a buffer that is a single row, which lies the same with padding behind it."""
+    return max(type_.shape[:-1], default=1) == 1
+
+
 def padded_buffer(type_: Buffer) -> Buffer:
     """The buffer that holds one of this type, of which only threads read and write elements."""
     return Buffer(type_.element, padded(type_.shape), type_.count, type_.space)
 
 
 def _odd_arrays(program: Program) -> dict[Value, Pieces | None]:
-    """Pieces of what TMA or the tensor cores know, and of what is cut or shares its memory, if it can be in pieces."""
+    """Pieces of what TMA or the tensor cores know, single rows left out, and of what is cut or shares its memory, if it can be in
+    pieces."""
     views = find_views(program)
     known = {view.alloc for op in program.walk() for name, way in op.row.lies.items() if way in _BY_HARDWARE
-             for view in views.get(getattr(op, name), ())}
-    odd = {view.alloc for value, found in views.items() if is_odd_buffer(value.type) for view in found}
+             for view in views.get(getattr(op, name), ()) if not is_row(getattr(op, name).type)}
+    odd = {view.alloc for value, found in views.items() if is_odd_buffer(value.type) for view in found
+           if not (view.slices and len(value.type.shape) == 1)}
     boxes: dict[Value, set[Op]] = {}
     for view in (view for found in views.values() for view in found):
-        boxes.setdefault(view.alloc, set()).update(cut for cut, _ in view.slices)
+        boxes.setdefault(view.alloc, set()).update(cut for cut, _ in view.slices if len(cut.shape) > 1)
     made = {}
     for op in program.where(lambda row: row.allocates == "buffer"):
         if op.result in odd and op.type.space == "tmem":
             made[op.result] = None
         elif op.result in odd:
             cuts = boxes.get(op.result, ())
-            rows = gcd(*(cut.shape[-2] for cut in cuts if len(cut.shape) > 1))
+            rows = gcd(*(cut.shape[-2] for cut in cuts))
             made[op.result] = _pieces(op, rows, op.result in known, bool(cuts) or op.reuse is not None)
     return made
 
@@ -145,18 +152,6 @@ def _pieces(op: Op, rows_together: int, known: bool, inside: bool) -> Pieces | N
         if known:
             raise
         return None
-
-
-def written_by_threads(program: Program) -> frozenset[Value]:
-    """The buffers, and views of them, into memory of which an op writes through the generic proxy."""
-    return program.kept(_written_by_threads)
-
-
-def _written_by_threads(program: Program) -> frozenset[Value]:
-    views = find_views(program)
-    written = {view.alloc for op in program.walk() for name, access in op.row.touches if access == "write" and name in op.row.writes
-               for view in views.get(getattr(op, name), ())}
-    return frozenset(value for value, found in views.items() if any(view.alloc in written for view in found))
 
 
 def reused_operands(program: Program) -> frozenset[Op]:

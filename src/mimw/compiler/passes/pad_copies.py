@@ -14,6 +14,7 @@ from __future__ import annotations
 from ...ir import Op
 from ...ir.extents import is_odd, padded_type
 from . import pad_descriptors, pad_elements, pad_views  # noqa: F401
+from .pad_buffers import is_row
 from .pad_ends import Padding, end, refusal
 
 _MOST_ROWS = 256    # of a box: CUDA Driver API, cuTensorMapEncodeTiled
@@ -22,7 +23,8 @@ _MOST_ROWS = 256    # of a box: CUDA Driver API, cuTensorMapEncodeTiled
 @end("tma_load", "tma_load_multicast", "tma_fetch", "tma_store")
 def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""
-    if padding.pieces(op, op.buffer) is None or padding.in_pieces(op.buffer) and not is_odd(op.descriptor.type.shape):
+    apart = padding.pieces(op, op.buffer) is None and not is_row(op.buffer.type)
+    if apart or padding.in_pieces(op.buffer) and not is_odd(op.descriptor.type.shape):
         raise refusal(op, "whose pieces lie apart,", "give it a buffer of its own.")
     block, tile = op.descriptor.type.shape, op.buffer.type.shape
     if block[len(block) - len(tile):] != tile or set(block[:len(block) - len(tile)]) - {1}:
@@ -95,7 +97,7 @@ def async_dot(padding: Padding, op: Op) -> None:
     if op.result.type.element.name not in ("fp32", "i32"):
         raise refusal(op, f"with sums of {op.result.type.element},", "sum up in fp32, and convert what is stored.")
     exact = (op.a.type, op.b.type, op.result.type)
-    written = {"written": True} if {op.a, op.b} & padding.written else {}
+    written = {"written": True} if op in padding.unfenced else {}
     padding.again(op.with_attrs(exact=exact, type=padded_type(op.result.type), **written))
 
 

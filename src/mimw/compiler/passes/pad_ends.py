@@ -63,13 +63,13 @@ class Padding:
              made_of    the same of views of them
              lies       how each view of pieces lies there (`pad_views`)
              parts      the first columns of a tile, which only products may take
-             written    the buffers into which threads write
+             unfenced   the products that read what their own task has written, and not fenced
              reusing    the waits for products whose operands the task overwrites itself
     """
 
-    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], written: frozenset[Value] = frozenset(),
+    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], unfenced: frozenset[Op] = frozenset(),
                  reusing: frozenset[Op] = frozenset()):
-        self.writer, self.arrays, self.written, self.reusing = writer, arrays, written, reusing
+        self.writer, self.arrays, self.unfenced, self.reusing = writer, arrays, unfenced, reusing
         self.made_of: dict[Value, Pieces | None] = {}
         self.lies: dict[Value, Lies] = {}
         self.parts: set[Value] = set()

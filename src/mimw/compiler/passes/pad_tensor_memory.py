@@ -55,5 +55,5 @@ def multiply(padding: Padding, op: Op) -> None:
         raise refusal(op, f"with {width} columns,", f"take a multiple of {_STEP} columns.")
     if op.attrs.get("waits"):
         raise refusal(op, "that is waited for at once,", "give it mBarriers=, and wait for them.")
-    fences = {"fences": True} if {op.a, op.b} & padding.written else {}
+    fences = {"fences": True} if op in padding.unfenced else {}
     padding.again(op.with_attrs(exact=(op.a.type, op.b.type, op.acc.type), **fences))

@@ -23,7 +23,8 @@ from typing import Any
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
 from . import pad_copies  # noqa: F401
-from .pad_buffers import is_odd_buffer, odd_arrays, reused_operands, written_by_threads
+from .fence_products import unfenced_products
+from .pad_buffers import is_odd_buffer, odd_arrays, reused_operands
 from .pad_ends import ENDS, Padding, odd_inside, refusal
 
 
@@ -40,7 +41,7 @@ class _Padder:
 
     def __init__(self, program: Program):
         self.writer = Builder()
-        self.padding = Padding(self.writer, odd_arrays(program), written_by_threads(program), reused_operands(program))
+        self.padding = Padding(self.writer, odd_arrays(program), unfenced_products(program), reused_operands(program))
 
     def block(self, block: Block) -> Block:
         args = tuple(map(self.defined, block.args))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import prod
 
 from ...ir import I32, Buffer, Builder, Op, Place, Value
-from ...ir.extents import is_odd
+from ...ir.extents import is_odd, padded
 from . import pad_tensor_memory
 from .pad_buffers import Lies, Pieces, padded_buffer
 from .pad_ends import Padding, end, refusal
@@ -90,11 +90,11 @@ def local_free(padding: Padding, op: Op) -> None:
 def buffer_index(padding: Padding, op: Op) -> None:
     pieces = padding.pieces(op, op.buffer)
     padding.made_of[op.result] = pieces
-    if not op.buffer.type.count and len(op.buffer.type.shape) < 3:
-        raise refusal(op, "a row of a single buffer,", "index an array of buffers.")
     if pieces is None:
         padding.writer.env[op.result] = padding.writer.emit("buffer_index", padding.writer.now((op.buffer, op.index)))
         return
+    if not op.buffer.type.count and len(op.buffer.type.shape) < 3:
+        raise refusal(op, "a row of a single buffer,", "index an array of buffers.")
     lies, writer = padding.lies[op.buffer], padding.writer
     index, shape = writer.now(op.index), lies.shape[1:]
     if lies.place is not None:
@@ -132,8 +132,11 @@ def buffer_slice(padding: Padding, op: Op) -> None:
     if op.buffer.type.space == "tmem":
         pad_tensor_memory.columns(padding, op)
         return
-    pieces = padding.pieces(op, op.buffer)
-    padding.made_of[op.result] = pieces
+    if len(op.shape) == 1 and op.offsets == (0, ) and op.buffer.type.shape == padded(op.shape):    # a row without its padding
+        padding.made_of[op.result] = None
+        padding.writer.env[op.result] = padding.writer.now(op.buffer)
+        return
+    pieces = padding.made_of[op.result] = padding.pieces(op, op.buffer) if len(op.shape) > 1 else None
     lies, shape = padding.lies.get(op.buffer), op.shape
     if lies is not None and _is_for_products(op, lies):
         padding.parts.add(op.result)
@@ -201,8 +204,8 @@ def buffer_reinterpret(padding: Padding, op: Op) -> None:
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The extents without those of 1 in front of the last two."""
-    first = next((at for at, extent in enumerate(shape[:-2]) if extent != 1), max(0, len(shape) - 2))
+    """The extents without outermost ones."""
+    first = next((at for at, extent in enumerate(shape[:-1]) if extent != 1), len(shape) - 1)
     return shape[first:]
 
 

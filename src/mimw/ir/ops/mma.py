@@ -27,7 +27,7 @@ define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_P
        doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, if it is "
        "more precise than the tensor core: then a and b are tiles, and it is done at once; fresh, if acc only lends "
        "its registers and is not added; exact, the author's types of a, b and the result, if an extent is no power of two "
-       "(`passes.pad_tiles`); written, if threads write a or b at all.")
+       "(`passes.pad_tiles`); written, if the task has written a or b, and not fenced (`passes.fence_products`).")
 define("async_dot_wait", "pending:#int value:num[]", as_operand(1), "mma_wait", "sync wait", ours=True, time="wait",
        needs="wgmma", cost="sync", becomes="nothing: the product is done", attrs="exact:const? meets:#bool?",
        doc="Until at most `pending` newest wgmma groups of this task are unfinished. attrs: exact, the author's type of "

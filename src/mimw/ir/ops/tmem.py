@@ -25,7 +25,8 @@ define("tcgen05_mma", "a:Buffer b:Buffer acc:Buffer use_acc:i1|#bool predicate:i
        word="async_dot", cost="sync", lies="a=left b=right acc=columns",
        doc="a (shared or tensor memory) x b (shared memory), added to acc (tensor memory), or in its place where `use_acc` is "
        "false. In the order of issue with all tcgen05 ops of the task. attrs: waits, if the task goes on when it is done; exact, "
-       "the author's types of a, b and acc, if an extent is no power of two; fences, if threads write a or b at all.")
+       "the author's types of a, b and acc, if an extent is no power of two; fences, if the task has written a or b, and not fenced"
+       " (`passes.fence_products`).")
 define("tcgen05_commit", "barrier:Barrier predicate:i1?", None, "none", "async", ours=True, barrier="commit",
        time="work", needs="tensor_memory", cost="sync", attrs="of_dot:#bool?",
        doc="One arrival, when all tcgen05 ops that the task issued before are done; releases these, and nothing else of the task. "

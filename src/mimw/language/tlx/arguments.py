@@ -19,7 +19,7 @@ from ..core import capability, maps, tensor_memory_columns
 from ..numbers import index_handle as index_handle
 from ..numbers import is_int
 from ..refuse import refuse
-from .types import buffered_tensor, mbarrier, storage_kind
+from .types import buffered_tensor, buffered_tensor_type, mbarrier, storage_kind
 
 ONE_GROUP = "a program there is one work-group, without a cluster: hand on what others need through global memory"
 EVICTION_POLICIES = ("", "evict_first", "evict_last")
@@ -55,6 +55,16 @@ def single_buffer(name: str, parameter: str, buffer: Any, semantic) -> buffered_
         refuse(AssertionError, f"{name}: `{parameter}` must lie in shared memory, got {buffer}",
                mend="tlx.local_load brings tensor memory into registers, tlx.local_store takes these to shared memory")
     return buffer
+
+
+def row_as_it_is(buffer: Any, semantic) -> Any:
+    """A row of tle.gpu.alloc without its padding, which lies behind it; anything else as it is."""
+    stored = getattr(buffer.type, "stored", None) if isinstance(buffer, buffered_tensor) else None
+    if stored is None or len(buffer.shape) != 1 or tuple(stored) == tuple(buffer.shape):
+        return buffer
+    shape = tuple(buffer.shape)
+    type_ = buffered_tensor_type(buffer.dtype, shape, 0, storage_kind.smem)
+    return type_.value(semantic.builder.record("buffer_slice", buffer.handle, (0, ), shape).results[0])
 
 
 def one_buffer(name: str, parameter: str, buffer: Any) -> buffered_tensor:

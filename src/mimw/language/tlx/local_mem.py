@@ -16,7 +16,7 @@ from ..core import not_yet, word
 from ..refuse import refuse
 from . import tmem
 from .alias import storage_alias_spec_type_class
-from .arguments import handle_of, index_handle, is_int, one_buffer, positive_int, single_buffer
+from .arguments import handle_of, index_handle, is_int, one_buffer, positive_int, row_as_it_is, single_buffer
 from .layouts import permuted, shared_layout_encoding
 from .require import register_layout
 from .types import async_token, buffered_tensor, buffered_tensor_type, clc_response, mbarrier, storage_kind
@@ -180,7 +180,7 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     lowers to: ttg.local_load; ttng.tmem_load and its wait
     example:   x = tlx.local_load(A[slot])
     """
-    src = one_buffer("local_load", "src", src)
+    src = one_buffer("local_load", "src", row_as_it_is(src, _semantic))
     if token is not None and not isinstance(token, async_token):
         refuse(KernelError, f"local_load: `token` must be an async_token, got {token}")
     pinned = None if layout is None else register_layout("local_load", layout, _semantic)

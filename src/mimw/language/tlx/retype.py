@@ -16,7 +16,7 @@ import triton.language.core as tl
 from ...errors import KernelError
 from ..core import not_yet, word
 from ..refuse import refuse
-from .arguments import is_int, positive_int
+from .arguments import is_int, positive_int, row_as_it_is
 from .layouts import row_major, shared_layout_encoding
 from .types import buffered_tensor, buffered_tensor_type, storage_kind
 
@@ -129,7 +129,7 @@ def _in_shared_memory(name: str, buf, semantic) -> buffered_tensor:
         refuse(KernelError, f"{name} takes a buffered_tensor, got {buf}")
     if buf.type.storage is not storage_kind.smem:
         refuse(AssertionError, f"{name} views buffers in shared memory, got {buf}")
-    return buf
+    return row_as_it_is(buf, semantic)
 
 
 def _extents(name: str, shape) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir.core import Op
-from ....ir.layouts import Blocked, Mma, Slice, TensorMemoryTile
+from ....ir.layouts import Blocked, Linear, Mma, Slice, TensorMemoryTile
 from ....ir.linear import coordinates, linear_of, positions
 from ....ir.types import Tensor
 from ..explain import at
@@ -48,10 +48,12 @@ def reduce(op: Op, tiles: Tiles) -> None:
 @rule("moved")
 def moved(op: Op, tiles: Tiles) -> None:
     """`reshape`, `trans`: as `inferred`, but a tile from tensor memory stays where it is: its rows are the lanes of a warp, which
-    reductions over a warp rely on, and to move it would take shared memory."""
+    reductions over a warp rely on, and to move it would take shared memory. So does a tile from a product in assembly, of which
+    Triton's passes do not know that it lies well."""
     value = op.value
     known = linear_of(tiles[value].layout, value.type.shape) if isinstance(value.type, Tensor) else None
-    if known is None or not isinstance(tiles[value].layout, TensorMemoryTile):
+    stays = isinstance(tiles[value].layout, TensorMemoryTile) or _in_assembly(tiles[value].origin)
+    if known is None or not stays:
         memory(op, tiles)
         return
     shape, order = op.result.type.shape, getattr(op, "order", None) if "order" in op.row.places else None
@@ -61,9 +63,15 @@ def moved(op: Op, tiles: Tiles) -> None:
             return tuple(tuple(basis[axis] for axis in order) for basis in bases)
         return tuple(coordinates(position, shape) for position in positions(bases, value.type.shape))
 
-    layout = TensorMemoryTile(there(known.registers), there(known.lanes), there(known.warps), shape)
+    kind = TensorMemoryTile if isinstance(tiles[value].layout, TensorMemoryTile) else Linear
+    layout = kind(there(known.registers), there(known.lanes), there(known.warps), shape)
     tiles.want_named(op, "value", tiles[value].layout)
     tiles.give(op.result, tiles[value].becomes(layout))
+
+
+def _in_assembly(origin: Op | None) -> bool:
+    """True of a product with as many columns as the author has (`lowering.hopper.any_columns`)."""
+    return origin is not None and origin.attrs.get("exact") is not None
 
 
 @rule("cut")

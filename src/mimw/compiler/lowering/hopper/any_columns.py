@@ -12,8 +12,9 @@ of a narrower accumulator are the first ones of a wider: register 4 j + 2 h + e 
 j + 2 (lane % 4) + e of its warp's 16 rows. So those of 176 columns are the first 88 of the 128 of a tile of 256, for each 64
 rows; the others are idle, and no instruction touches them.
 
-Triton does not see what assembly reads. An operand that threads have written (`passes.pad_buffers`) is fenced here, as Triton's
-own pass does it for its own products: each thread's writes by a proxy fence, then all threads of the task by a barrier.
+Triton does not see what assembly reads. An operand that threads of the task have written, and not fenced
+(`passes.fence_products`), is fenced here, as Triton's own pass does it for its own products: each thread's writes by a proxy fence,
+then all threads of the task by a barrier.
 
 A from registers (`fragments`) has the order of such sums if its elements have 16 bits: weights that are computed from sums are an
 operand where they are.
