@@ -30,6 +30,13 @@ def prints(x, N: tl.constexpr):
 
 
 @mimw.jit
+def points(x, M: tl.constexpr, N: tl.constexpr):
+    rows, columns = tl.arange(0, M)[:, None] + tl.zeros((M, N), tl.int32), tl.arange(0, N)[None, :] + tl.zeros((M, N), tl.int32)
+    buffer = tle.gpu.alloc([M, N], tl.float32)
+    tl.store(tle.gpu.local_ptr(buffer, (rows, columns)), tl.load(x + rows * N + columns))
+
+
+@mimw.jit
 def leaves_some(x, at, N: tl.constexpr):
     tl.store(x + tl.arange(0, 8), tle.extract_tile(tl.load(x + tl.arange(0, N)), at, [8]))
 
@@ -38,5 +45,6 @@ _X = np.zeros(4096, np.float32)
 REFUSED = {
     "cuts": (cuts, (_X, ), dict(M=8, N=12), "reshape"),
     "turns_over": (turns_over, (_X, ), dict(M=8, N=12), "reshape"),
+    "points": (points, (_X, ), dict(M=5, N=12), r"(?s)reshape.*give such a tile one dimension"),
     "prints": (prints, (_X, ), dict(N=12), "print"),
 }

@@ -51,7 +51,9 @@ def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
 def odd_inside(op: Op) -> KernelError:
     """The error of a reshape of which an extent that is not the outermost one is odd."""
     return refusal(op, "where another extent than the outermost is odd,",
-                   "keep the odd extent outermost on both sides of the reshape, or reduce along one axis after the other.")
+                   "keep the odd extent outermost on both sides of the reshape, or reduce along one axis after the other. A word "
+                   "makes tiles of indices and pointers into shared memory flat by itself: give such a tile one dimension, or an "
+                   "innermost extent that is a power of two.")
 
 
 class Padding:
