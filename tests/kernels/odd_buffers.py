@@ -17,15 +17,21 @@ from mimw import TensorDescriptor
 
 
 @mimw.jit
+def bring(x_desc, tiles, full):
+    """Two tiles, by TMA."""
+    for i in range(2):
+        tlx.barrier_expect_bytes(full[i], tiles.shape[0] * tiles.shape[1] * tlx.size_of(tlx.dtype_of(x_desc)))
+        tlx.async_descriptor_load(x_desc, tiles[i], [i * tiles.shape[0], 0], full[i])
+
+
+@mimw.jit
 def doubled(x_desc, y_desc, R: tl.constexpr, C: tl.constexpr, WARPS: tl.constexpr, TURNED: tl.constexpr):
     """TMA brings tiles; threads double them, as they lie or transposed; TMA sends them off."""
     a, b = tlx.local_alloc((R, C), tlx.dtype_of(x_desc), 2), tlx.local_alloc((R, C), tlx.dtype_of(x_desc), 2)
     full = tlx.alloc_barriers(2)
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            for i in range(2):
-                tlx.barrier_expect_bytes(full[i], R * C * tlx.size_of(tlx.dtype_of(x_desc)))
-                tlx.async_descriptor_load(x_desc, a[i], [i * R, 0], full[i])
+            bring(x_desc, a, full)
         with tlx.async_task(num_warps=WARPS):
             for i in range(2):
                 tlx.barrier_wait(full[i], 0)
@@ -70,9 +76,7 @@ def in_shared_storage(x_desc, y_desc, R: tl.constexpr, C: tl.constexpr):
     full = tlx.alloc_barriers(2)
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            for i in range(2):
-                tlx.barrier_expect_bytes(full[i], R * C * tlx.size_of(tlx.dtype_of(x_desc)))
-                tlx.async_descriptor_load(x_desc, a[i], [i * R, 0], full[i])
+            bring(x_desc, a, full)
         with tlx.async_task(num_warps=4):
             for i in range(2):
                 tlx.barrier_wait(full[i], 0)

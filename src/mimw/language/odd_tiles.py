@@ -11,6 +11,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from ..ir.extents import is_odd, padded
+
 
 def instead(word, args: list):
     """(function, arguments) of a call of `word`, which may be a method: those of the call, but for a tile with odd extents."""
@@ -20,7 +22,7 @@ def instead(word, args: list):
     if ours is None or not given:
         return word, args
     shape = getattr(given[0].type, "shape", ())
-    return (ours, given) if any(extent & (extent - 1) for extent in shape) else (word, args)
+    return (ours, given) if is_odd(shape) else (word, args)
 
 
 @triton.constexpr_function
@@ -39,7 +41,7 @@ def _with(shape, axis, extent):
 
 @triton.constexpr_function
 def _power(extent):
-    return 1 << (extent - 1).bit_length()
+    return padded((extent, ))[0]
 
 
 @triton.constexpr_function

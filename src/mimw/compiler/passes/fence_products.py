@@ -42,7 +42,8 @@ class _Products(Fencer):
         self.found: set[Op] = set()
         copies = program.where(lambda row: row.copy == "in" and "async" in row.effects)
         self.copied = frozenset((root, False) for op in copies for root in self.buffers(op, "write"))
-        pairs = (pair for block in _blocks(program.body) for pair in _pairs(block))
+        blocks = program.body, *(block for op in program.walk() for block in op.blocks)
+        pairs = (pair for block in blocks for pair in _pairs(block))
         self.met = {op for op, after in pairs if op.name == "fence" and _holds_all(after)}
 
     def touches(self, op: Op) -> Touched:
@@ -79,10 +80,3 @@ def _may_be_assembly(op: Op) -> bool:
 def _pairs(block: Block) -> Iterator[tuple[Op, Op]]:
     """Each op that does more than compute, and the next such op."""
     return pairwise(op for op in block.ops if "pure" not in op.row.effects)
-
-
-def _blocks(block: Block) -> Iterator[Block]:
-    yield block
-    for op in block.ops:
-        for inner in op.blocks:
-            yield from _blocks(inner)

@@ -10,7 +10,6 @@ elements in a tile of 32:
 from __future__ import annotations
 
 from ...ir import Op
-from ...ir.extents import is_odd
 from .pad_ends import Padding, end, refusal
 
 
@@ -33,8 +32,7 @@ def buffer_flat(padding: Padding, op: Op) -> None:
 @end("local_gather")
 def local_gather(padding: Padding, op: Op) -> None:
     _check(padding, op)
-    odd = is_odd(op.indices.type.shape)
-    padding.again(op, indices=padding.chosen(op.indices, 0) if odd else padding.writer.now(op.indices))
+    padding.again(op, indices=padding.indices(op.indices))
 
 
 @end("local_scatter")
@@ -48,5 +46,4 @@ def local_scatter(padding: Padding, op: Op) -> None:
 @end("local_masked_scatter", "local_atomic_rmw")
 def masked(padding: Padding, op: Op) -> None:
     _check(padding, op)
-    shape = op.indices.type.shape
-    padding.again(op, mask=padding.both(op.mask, shape) if is_odd(shape) else padding.writer.now(op.mask))
+    padding.again(op, mask=padding.both(op.mask, op.indices.type.shape))

@@ -124,7 +124,9 @@ class Padding:
         return tile
 
     def both(self, mask: Value | None, shape: tuple[int, ...]) -> Value:
-        """A mask of the old program, or none, and the elements of `shape`."""
+        """A mask of the old program, or none, and the elements of `shape`; the mask alone if none of these is idle."""
+        if not is_odd(shape):
+            return self.writer.now(mask)
         within = self.within(shape)
         return within if mask is None else self.writer.emit("and", (self.writer.now(mask), within))
 
@@ -132,6 +134,10 @@ class Padding:
         """The tile `value` of the old program, with `number` in its idle elements, along `axes`."""
         now = self.writer.now(value)
         return self.writer.emit("select", (self.within(value.type.shape, axes), now, self.writer.constant(number, now.type)))
+
+    def indices(self, value: Value) -> Value:
+        """Indices of the old program; idle ones point to the first element: any other could lie outside."""
+        return self.chosen(value, 0) if is_odd(value.type.shape) else self.writer.now(value)
 
     # ---- ops ----------------------------------------------------------------------------------------------------------
 
@@ -199,9 +205,7 @@ def reshape(padding: Padding, op: Op) -> None:
 
 @end("gather")
 def gather(padding: Padding, op: Op) -> None:
-    """Idle indices point to the first element: any other could lie outside."""
-    odd = is_odd(op.indices.type.shape)
-    padding.again(op, indices=padding.chosen(op.indices, 0) if odd else padding.writer.now(op.indices))
+    padding.again(op, indices=padding.indices(op.indices))
 
 
 @end("atomic_cas")
@@ -216,9 +220,7 @@ def atomic_cas(padding: Padding, op: Op) -> None:
 
 @end("histogram")
 def histogram(padding: Padding, op: Op) -> None:
-    value = op.value.type.shape
-    mask = padding.both(op.mask, value) if is_odd(value) else padding.writer.now(op.mask)
-    padding.again(op, bins=padded((op.bins, ))[0], mask=mask)
+    padding.again(op, bins=padded((op.bins, ))[0], mask=padding.both(op.mask, op.value.type.shape))
 
 
 @end("assert", "assume")

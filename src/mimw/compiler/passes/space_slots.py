@@ -22,6 +22,7 @@ from ...target import Target
 from ..analysis import Uses, uses_of
 from ..constraints.views import View, find_views
 from ..storage.aliases import SMEM_ALIGNMENT, round_up
+from .pad_buffers import is_row
 
 
 def space_slots(program: Program, target: Target) -> Program:
@@ -54,7 +55,7 @@ def copied(op: Op) -> tuple[Value, ...]:
 def _step(alloc: Op, view: View) -> int:
     """The bytes of which the start of the view is surely a multiple; 0 if it can only be the allocation's start."""
     type_, place = alloc.result.type, alloc.attrs.get("place")
-    if max(type_.shape[:-1], default=1) == 1 and type_.count:
+    if is_row(type_) and type_.count:
         type_ = replace(type_, shape=padded(type_.shape))       # as `pad_tiles` leaves rows
     if len(view.dims) < len(type_.shape):  # a slot of one buffer
         return prod(type_.shape[len(type_.shape) - len(view.dims):]) * type_.element.bytes

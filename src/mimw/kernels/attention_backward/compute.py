@@ -232,6 +232,15 @@ def finish(tiles, shares, block, sums, scale, me: tl.constexpr, form):
 
 
 @mimw.jit
+def any_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
+    """A step that is not the last, of either kind."""
+    if form.WHOLE:
+        return whole_step(tiles, pipes, block, state, query, key, rules, problem, me, MASKED, form)
+    else:
+        return step(tiles, pipes, block, state, query, key, rules, problem, me, False, MASKED, form)
+
+
+@mimw.jit
 def sums_of_steps(tiles, memory, pipes, at, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
     """(the number of the last block, (dK, dV)) of the keys at `at`: (batch, head, first key, what `span` says of their queries)."""
     batch, head, key, queries = at
@@ -239,53 +248,36 @@ def sums_of_steps(tiles, memory, pipes, at, rules, problem, me: tl.constexpr, MA
     D: tl.constexpr = form.D
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
-    of_head = rules_of(rules, batch, head * GROUP)
-    p = begin(memory.keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
-    tlx.barrier_wait(memory.values.full[0], 0)
-    state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
+    if form.WHOLE:
+        tlx.barrier_wait(memory.values.full[0], 0)
+        state = tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
+    else:
+        of_head = rules_of(rules, batch, head * GROUP)
+        p = begin(memory.keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
+        tlx.barrier_wait(memory.values.full[0], 0)
+        state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
     block = 0
     # Not known to be one round, the loops inside stay loops, and need fewer registers.
     for g in range(GROUP + problem.opaque_zero):
         of_head = rules_of(rules, batch, head * GROUP + g)
-        begun = tl.where(g == 0, 1, 0)  # of the first head, whose first probabilities are there already
+        # of the first head, whose first probabilities are there already
+        begun = 0 if form.WHOLE else tl.where(g == 0, 1, 0)
         if MASKED:
             for i in range(begun, early):
-                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
+                state = any_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
                 block += 1
-        for i in range(tl.maximum(begun, early), late):
-            state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, False, form)
+        for i in range(early if form.WHOLE else tl.maximum(begun, early), late):
+            state = any_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, form)
             block += 1
         if problem.left is not None:
-            for i in range(tl.maximum(begun, late), blocks):
-                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
+            for i in range(late if form.WHOLE else tl.maximum(begun, late), blocks):
+                state = any_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
                 block += 1
-    _, dk, dv = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
-    return block, (dk, dv)
-
-
-@mimw.jit
-def sums_of_whole_steps(tiles, pipes, at, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
-    """The same by steps that begin with a block's own probabilities."""
-    batch, head, key, queries = at
-    first, blocks, early, late = queries
-    BM: tl.constexpr = form.BM
-    GROUP: tl.constexpr = form.GROUP
-    state = tl.zeros((64, form.D), tl.float32), tl.zeros((64, form.D), tl.float32)
-    block = 0
-    for g in range(GROUP + problem.opaque_zero):
-        of_head = rules_of(rules, batch, head * GROUP + g)
-        if MASKED:
-            for i in range(0, early):
-                state = whole_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
-                block += 1
-        for i in range(early, late):
-            state = whole_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, form)
-            block += 1
-        if problem.left is not None:
-            for i in range(late, blocks):
-                state = whole_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
-                block += 1
-    return block - 1, state
+    if form.WHOLE:
+        return block - 1, state
+    else:
+        _, dk, dv = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
+        return block, (dk, dv)
 
 
 @mimw.jit
@@ -303,11 +295,7 @@ def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.c
     tlx.barrier_wait(keys.full[0], 0)
     tiles = keys.rows, values.rows, ds
     at = batch, head, key, queries
-    if form.WHOLE:
-        tlx.barrier_wait(values.full[0], 0)
-        block, sums = sums_of_whole_steps(tiles, pipes, at, rules, problem, me, MASKED, form)
-    else:
-        block, sums = sums_of_steps(tiles, memory, pipes, at, rules, problem, me, MASKED, form)
+    block, sums = sums_of_steps(tiles, memory, pipes, at, rules, problem, me, MASKED, form)
     k, v = finish(tiles, pipes.shares, block, sums, rules.scale, me, form)
     return k, v, key
 

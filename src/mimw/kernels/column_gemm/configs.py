@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..gemm.tiles import Tiles
+from ..gemm.tiles import Tiles, is_between
 from ..measured import by_chip
 from .kernel import ColumnForm
 
@@ -67,7 +67,7 @@ class Configuration:
         """Pieces, a line wide, in which a tile is stored; one, of stripes, where no power of two is that wide."""
         if self.split > 1:
             return self.split
-        return 1 if self.tn & (self.tn - 1) else max(1, self.tn * out_bytes // LINE_BYTES)
+        return 1 if is_between(self.tn) else max(1, self.tn * out_bytes // LINE_BYTES)
 
 
 @by_chip(Path(__file__).parent / "configs.json")

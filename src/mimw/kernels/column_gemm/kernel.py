@@ -22,6 +22,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers, one_of_consumers, open_turns
+from ..gemm.epilogue import numbers
 from ..gemm.output import output, send, staging_tile
 from ..gemm.product import multiply
 from ..gemm.sources import Place
@@ -44,16 +45,6 @@ class Scales:
     row: Any
     column: Any
     bias: Any
-
-
-@mimw.jit
-def numbers(pointer, at, extent, EACH: tl.constexpr):
-    """The numbers at these places, or one for all unless there is one for EACH; None for no pointer."""
-    if pointer is None:
-        return None
-    if EACH:
-        return tl.load(pointer + at, mask=at < extent, other=0.0).to(tl.float32)
-    return tl.load(pointer)
 
 
 @mimw.jit

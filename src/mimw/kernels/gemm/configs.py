@@ -23,7 +23,7 @@ from ..descriptors import Maps, described
 from ..measured import by_chip
 from .pieces import widths
 from .rounds import by_rounds
-from .tiles import Form, LoadedForm, Tiles, whole_lines
+from .tiles import Form, LoadedForm, Tiles, is_between, whole_lines
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
@@ -79,12 +79,12 @@ class Configuration:
     def output(self, c: Any, describe: Callable[[Any, list[int]], TensorDescriptor] = described) -> TensorDescriptor | Maps:
         """C as such a kernel takes it: a descriptor, or one for each width, made by `describe` of C and a block."""
         made = [describe(c, [self.rows(), columns]) for columns in self.stored(c.dtype.itemsize)]
-        return Maps(made) if self.bn & (self.bn - 1) else made[0]
+        return Maps(made) if is_between(self.bn) else made[0]
 
     def pieces(self, out_bytes: int, cut: bool = False) -> int | tuple[int, ...]:
         """Pieces, a line wide, in which a tile is stored. Of a tile as wide as no power of two one, of stripes as TMA swizzles it,
         or `cut` the widths of several."""
-        if self.bn & (self.bn - 1):
+        if is_between(self.bn):
             return widths(self.bn, RING_BYTES_PER_ROW // out_bytes) if cut else 1
         return max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
 
@@ -101,10 +101,10 @@ class Configuration:
         """The same with as many stages as fit, never more than it has. A tile as wide as no power of two has a residual's tiles
         beside its own, and an activation takes registers that its consumers lack when they take turns."""
         most = SHARED_BYTES - BESIDES
-        if residual and self.bn & (self.bn - 1):
+        if residual and is_between(self.bn):
             tiles = self.tiles(in_bytes, out_bytes, b_is_nk, cut=True)
             most -= tiles.STAGING.value * self.consumers * self.rows() * RING_BYTES_PER_ROW
-        of = replace(self, ping_pong=self.ping_pong and not (activated and self.bn & (self.bn - 1)))
+        of = replace(self, ping_pong=self.ping_pong and not (activated and is_between(self.bn)))
         while of.stages > 2 and of.shared_bytes(in_bytes, out_bytes, b_is_nk) > most:
             of = replace(of, stages=of.stages - 1)
         return of
@@ -169,9 +169,9 @@ def configuration(m: int, n: int, k: int, in_bytes: int = 2, programs: int | Non
     rows of their own, if there are any: what is best for them, small tiles, is not for a long matrix that is as narrow.
     """
     chosen, key = _nearest(m, n, k, in_bytes), (m, n, k, in_bytes)
-    if programs is None or key in _measured() and key not in _of_any_columns():
-        return chosen
-    return _of_any_columns().get(key) or by_rounds(chosen, m, n, k, in_bytes, programs)
+    if programs is not None and key in _of_any_columns():
+        return _of_any_columns()[key]
+    return chosen if programs is None or key in _measured() else by_rounds(chosen, m, n, k, in_bytes, programs)
 
 
 def _nearest(m: int, n: int, k: int, in_bytes: int) -> Configuration:
@@ -196,7 +196,7 @@ def _log2(extent: int) -> int:
 
 def as_row(shape: tuple[int, int, int], in_bytes: int, chosen: Configuration) -> dict:
     """One row of `configs.json`; one of a tile as wide as no power of two stands beside that of powers of two."""
-    columns = {"columns": "any"} if chosen.bn & (chosen.bn - 1) else {}
+    columns = {"columns": "any"} if is_between(chosen.bn) else {}
     return {"shape": list(shape), "in_bytes": in_bytes, **columns, "configuration": asdict(chosen)}
 
 

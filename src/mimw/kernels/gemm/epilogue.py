@@ -58,23 +58,29 @@ def activated(x, ACTIVATION: tl.constexpr):
 
 
 @mimw.jit
+def numbers(pointer, at, extent, EACH: tl.constexpr):
+    """The numbers at these places in fp32, or one for all unless there is one for EACH; None for no pointer."""
+    if pointer is None:
+        return None
+    if EACH:
+        return tl.load(pointer + at, mask=at < extent, other=0.0).to(tl.float32)
+    return tl.load(pointer)
+
+
+@mimw.jit
 def finished(sums, epilogue, m, n, problem):
     """alpha row_scale[m] column_scale[n] sums + bias[n], for sums of the rows from m and the columns from n on."""
     rows, columns = m + tl.arange(0, sums.shape[0]), n + tl.arange(0, sums.shape[1])
     if epilogue.row_scale is not None:
-        if epilogue.EACH_ROW:
-            sums *= tl.load(epilogue.row_scale + rows, mask=rows < problem.M, other=0.0)[:, None]
-        else:
-            sums *= tl.load(epilogue.row_scale)
+        scale = numbers(epilogue.row_scale, rows, problem.M, epilogue.EACH_ROW)
+        sums *= scale[:, None] if epilogue.EACH_ROW else scale
     if epilogue.column_scale is not None:
-        if epilogue.EACH_COLUMN:
-            sums *= tl.load(epilogue.column_scale + columns, mask=columns < problem.N, other=0.0)[None, :]
-        else:
-            sums *= tl.load(epilogue.column_scale)
+        scale = numbers(epilogue.column_scale, columns, problem.N, epilogue.EACH_COLUMN)
+        sums *= scale[None, :] if epilogue.EACH_COLUMN else scale
     if epilogue.alpha is not None:
         sums *= epilogue.alpha
     if epilogue.bias is not None:
-        sums += tl.load(epilogue.bias + columns, mask=columns < problem.N, other=0.0).to(tl.float32)[None, :]
+        sums += numbers(epilogue.bias, columns, problem.N, True)[None, :]
     return sums
 
 

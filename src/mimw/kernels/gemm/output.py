@@ -58,28 +58,25 @@ def tiles_for(c_desc, tiles, COUNT: tl.constexpr):
 @mimw.jit
 def staging_tile(out, me: tl.constexpr, piece: tl.constexpr):
     """The staging tile for a piece, as soon as the store that last used it has read it."""
-    if is_cut(out.PIECES):
-        KIND: tl.constexpr = kind(out.PIECES, piece)
-        EACH: tl.constexpr = out.STAGING if KIND == 0 else 1
-        tile = out.staging[KIND][EACH * me + slot(out.PIECES, piece, out.STAGING)]
-    else:
-        tile = out.staging[out.STAGING * me + slot(out.PIECES, piece, out.STAGING)]
+    EACH: tl.constexpr = out.STAGING if kind(out.PIECES, piece) == 0 else 1
+    tile = of_width(out, out.staging, piece)[EACH * me + slot(out.PIECES, piece, out.STAGING)]
     tlx.async_descriptor_store_wait(pending(out.PIECES, piece, out.STAGING))
     return tile
 
 
 @mimw.jit
-def map_of(out, piece: tl.constexpr):
-    """The descriptor by which a piece is stored."""
+def of_width(out, each, piece: tl.constexpr):
+    """The one that is for a piece among `c_desc` or `staging`."""
     if is_cut(out.PIECES):
-        return out.c_desc[kind(out.PIECES, piece)]
-    return out.c_desc
+        return each[kind(out.PIECES, piece)]
+    return each
 
 
 @mimw.jit
 def send(out, tile, sums, at, right: tl.constexpr, piece: tl.constexpr = 0):
     """Store sums by way of a staging tile, so many columns to the right of a place; `piece` is their number where pieces are of
     several widths."""
-    tlx.local_store(tile, sums.to(tlx.dtype_of(map_of(out, piece))))
+    c_desc = of_width(out, out.c_desc, piece)
+    tlx.local_store(tile, sums.to(tlx.dtype_of(c_desc)))
     tlx.fence("async_shared")
-    tlx.async_descriptor_store(map_of(out, piece), tile, at.box(right))
+    tlx.async_descriptor_store(c_desc, tile, at.box(right))

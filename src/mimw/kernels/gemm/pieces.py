@@ -58,30 +58,21 @@ def begin(PIECES, piece, COLUMNS):
 @triton.constexpr_function
 def kind(PIECES, piece):
     """The number of a piece's width, 0 for the widest."""
-    return _kind(PIECES, piece)
+    each = _each(PIECES)
+    return 0 if each is None else sorted(set(each), reverse=True).index(each[piece])
 
 
 @triton.constexpr_function
 def slot(PIECES, piece, STAGING):
     """The staging tile of a piece, among those of its width."""
-    return _slot(PIECES, piece, STAGING)
+    return piece % STAGING if kind(PIECES, piece) == 0 else 0
 
 
 @triton.constexpr_function
 def pending(PIECES, piece, STAGING):
     """The number of stores that have begun since the last one from the staging tile of a piece."""
-    total = PIECES if _each(PIECES) is None else len(_each(PIECES))
-    tiles = [(_kind(PIECES, each), _slot(PIECES, each, STAGING)) for each in range(total)]
-    return next(behind for behind in range(total) if tiles[piece - 1 - behind] == tiles[piece])
-
-
-def _kind(PIECES, piece: int) -> int:
-    each = _each(PIECES)
-    return 0 if each is None else sorted(set(each), reverse=True).index(each[piece])
-
-
-def _slot(PIECES, piece: int, STAGING: int) -> int:
-    return piece % STAGING if _kind(PIECES, piece) == 0 else 0
+    tiles = [(kind(PIECES, each), slot(PIECES, each, STAGING)) for each in range(count(PIECES))]
+    return next(behind for behind in range(len(tiles)) if tiles[piece - 1 - behind] == tiles[piece])
 
 
 @mimw.jit

@@ -19,9 +19,14 @@ import mimw
 import mimw.tle as tle
 
 
+def is_between(columns: int) -> bool:
+    """True of a number of columns between two powers of two."""
+    return columns & (columns - 1) != 0
+
+
 def whole_lines(columns: int, line: int) -> int:
     """So many columns; of a tile as wide as no power of two, the columns of its lines."""
-    return -(-columns // line) * line if columns & (columns - 1) else columns
+    return -(-columns // line) * line if is_between(columns) else columns
 
 
 @tle.struct

@@ -134,3 +134,10 @@ def cache_policy(name: str, modifier: str, eviction: str, modifiers: tuple[str, 
     if modifier not in modifiers:
         refuse(ValueError, f"{name}: cache_modifier must be one of {modifiers}, got {modifier!r}")
     return semantic.builder.get_cache_policy(modifier.removeprefix(".") or "none", eviction or "evict_normal")
+
+
+def bulk_policy(name: str, modifier: str, eviction: str, semantic) -> tuple:
+    """The same of a copy by TMA, which has eviction policies of L2 only."""
+    if eviction not in EVICTION_POLICIES:
+        refuse(ValueError, f"{name}: eviction_policy must be one of {EVICTION_POLICIES}, got {eviction!r}")
+    return cache_policy(name, modifier, eviction, ("", ), semantic)

@@ -18,7 +18,7 @@ from ...errors import KernelError
 from ...ir.tensor_map import bulk_problem
 from ..core import word
 from ..refuse import refuse
-from .arguments import EVICTION_POLICIES, cache_policy, is_int, needs_hopper, single_barrier, single_buffer
+from .arguments import bulk_policy, is_int, needs_hopper, single_barrier, single_buffer
 from .types import mbarrier
 
 __all__ = ["async_store"]
@@ -69,9 +69,7 @@ def bulk_load(src, result, bulk_size, barrier, modifier: str, eviction: str, sem
 
 def _policy(name: str, modifier: str, eviction: str, semantic):
     """The recorded cache hint; None where none is asked for."""
-    if eviction not in EVICTION_POLICIES:
-        refuse(ValueError, f"{name}: eviction_policy must be one of {EVICTION_POLICIES}, got {eviction!r}")
-    policy = cache_policy(name, modifier, eviction, ("", ), semantic)
+    policy = bulk_policy(name, modifier, eviction, semantic)
     return policy if eviction else None
 
 

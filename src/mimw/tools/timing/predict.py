@@ -47,6 +47,7 @@ LOADS_A_CTA = 12        # looked at to see which bytes the CTAs of a wave share
 PLAIN_REGISTERS = 128   # a thread of a kernel whose tasks ask for none, where it is not compiled: the IR does not tell
 STAGES, VECTOR = 3, 16  # Triton's own of a loop; bytes of a lane's access, for which one address is computed
 
+
 @tool
 def predict(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
             gpus: int | Any = None, megahertz: float | Any = None, ctas: int | Any = MOST_CTAS, memory: Sequence[Any] | Any = (),

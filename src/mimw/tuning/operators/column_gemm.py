@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ...kernels import column_gemm
 from ...kernels.column_gemm.configs import Configuration, as_row
-from ..arrays import blank, bytes_of, empty, normal
+from ..arrays import bytes_of, empty
 from ..operator import Operator, Problem, Trial
-from .gemm import check, out_type
+from .gemm import check, out_type, tensors
 
 SMALLEST = 32       # weights of a tile
 
@@ -46,14 +46,10 @@ class ColumnGemm(Operator):
 
     def trial(self, problem: Problem, chosen: Configuration) -> Trial:
         import torch
-        (m, n, k), dtype = problem.extents, problem.dtype
-        torch.manual_seed(0)
-        x, w, c = normal((m, k), dtype), normal((n, k), dtype).T, blank((m, n), out_type(dtype))
+        x, w, c, baseline = tensors(problem.extents, problem.dtype, b_is_nk=True)
         grid, args, meta = column_gemm.arguments(x, w, c, torch.cuda.get_device_properties(0).multi_processor_count, chosen)
         run = column_gemm.kernel.freeze(grid, *args, **meta)
-        one = torch.ones((), device="cuda")
-        name, baseline = {2: ("cuBLAS", lambda: x @ w), 1: ("torch._scaled_mm", lambda: torch._scaled_mm(
-            x, w, one, one, out_dtype=torch.bfloat16, use_fast_accum=True))}[x.dtype.itemsize]
+        name = "torch._scaled_mm" if x.dtype.itemsize == 1 else "cuBLAS"
         c.fill_(float("nan"))
         torch.cuda.synchronize()
         return Trial(run, lambda: check(x, w, c, baseline()), {name: baseline})

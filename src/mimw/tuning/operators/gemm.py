@@ -82,13 +82,14 @@ def cuts(in_bytes: int, out_bytes: int, b_is_nk: bool) -> list[Configuration]:
     return found
 
 
-def tensors(shape: tuple[int, int, int], dtype: str):
-    """(a, b, c, baseline) of standard normal inputs on the GPU; 8-bit and 32-bit b's are contiguous along K."""
+def tensors(shape: tuple[int, int, int], dtype: str, b_is_nk: bool = False):
+    """(a, b, c, baseline) of standard normal inputs on the GPU; 8-bit and 32-bit b's are contiguous along K, 16-bit ones if
+    `b_is_nk`."""
     import torch
     m, n, k = shape
     torch.manual_seed(0)
     a, size = normal((m, k), dtype), bytes_of(dtype)
-    b = normal((k, n), dtype) if size == 2 else normal((n, k), dtype).T
+    b = normal((k, n), dtype) if size == 2 and not b_is_nk else normal((n, k), dtype).T
     if size == 1:
         one = torch.ones((), device="cuda")
         return (a, b, torch.empty(m, n, device="cuda", dtype=torch.bfloat16),

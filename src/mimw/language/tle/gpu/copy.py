@@ -20,7 +20,7 @@ from ....ir.extents import padded
 from ...core import word
 from ...refuse import refuse
 from ...tlx import types as tlx
-from ...tlx.arguments import EVICTION_POLICIES, cache_policy, is_int
+from ...tlx.arguments import bulk_policy, is_int
 from . import copy_rows as rows
 from .pointers import local_ptr, logical_shape
 
@@ -130,9 +130,7 @@ def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, evi
         refuse(ValueError, f"tle.gpu.copy: the descriptor is of {desc.dtype}, the buffer of {buffer.dtype}")
     places = tuple(_offset(offset, semantic) for offset in offsets)
     builder = semantic.builder
-    if eviction not in EVICTION_POLICIES:
-        refuse(ValueError, f"tle.gpu.copy: eviction_policy must be one of {EVICTION_POLICIES}, got {eviction!r}")
-    policy = cache_policy("tle.gpu.copy", "", eviction, ("", ), semantic)
+    policy = bulk_policy("tle.gpu.copy", "", eviction, semantic)
     if not loads:
         builder.record("fence", "async_shared")
         builder.record("tma_store", desc.handle, places, buffer.handle, policy, "")
