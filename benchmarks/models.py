@@ -11,9 +11,9 @@ with a cold L2; each result is checked against fp64 on some of its rows, by what
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
 
+import mimw
 from mimw import ops
 from mimw.testing.benchmark import Row, alternate
 
@@ -64,21 +64,10 @@ def line(row: Row) -> str:
             f"{row.baselines['torch']:8.1f} us  ratio {row.ratios()['torch']:.3f}  error {row.error:.1e}")
 
 
-def compile_some(names: list[str]) -> None:
-    """Launch each product once: a process of its own fills the cache of compiled kernels."""
+def launch_all(names: list[str]) -> None:
+    """Each product once."""
     for name in names:
         problem(SHAPES[name])[0]()
-    torch.cuda.synchronize()
-
-
-def compiled_before(names: list[str], jobs: int) -> None:
-    """Every kernel compiled, by `jobs` processes."""
-    spawn = multiprocessing.get_context("spawn")
-    begun = [spawn.Process(target=compile_some, args=(names[at::jobs], )) for at in range(jobs)]
-    for one in begun:
-        one.start()
-    for one in begun:
-        one.join()
 
 
 def summaries(ratios: dict[str, float]) -> list[str]:
@@ -101,7 +90,7 @@ def main() -> None:
     if not names:
         parser.error(f"no row has all of {', '.join(options.only)} in its name; names are like {next(iter(SHAPES))!r}")
     if options.jobs:
-        compiled_before(names, options.jobs)
+        mimw.compile_ahead(launch_all, names, jobs=options.jobs)
     ratios = {}
     for name in each(names):
         row = measure(name, options.ms)
