@@ -23,7 +23,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from . import attention_backward, attention_varlen
 from .driver import command
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, summary, torch, tried
 from .progress import each
 
 SEQS = (1024, 2048, 4096, 8192, 16384)
@@ -172,7 +172,7 @@ def candidates_of(options, dim: int, causal: bool) -> list:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0, jobs=True)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--dims", "--dim", type=int, nargs="*", choices=CANDIDATES, default=[128])
     parser.add_argument("--seq", type=int, nargs="*", default=SEQS)
@@ -188,7 +188,9 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     masks = {"full": [False], "causal": [True], "both": [False, True]}[options.mask]
     cases = (options.varlen or attention_varlen.CASES) if options.varlen is not None else options.seq
-    every = product(options.dims, masks, cases)
+    every = list(product(options.dims, masks, cases))
+    compiled_before(options.jobs, one, [(case, dim, options, causal, chosen) for dim, causal, case in every
+                                        for chosen in candidates_of(options, dim, causal)])
     for dim, causal, case in each(every, lambda it: f"{it[0]} {'causal' if it[1] else 'full'} {it[2]}"):
         rows = []
         for row in tried(f"{case}", candidates_of(options, dim, causal), lambda chosen: one(case, dim, options, causal, chosen),

@@ -16,7 +16,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
 from .gemm_error import allowed
-from .gpu import multiprocessors, parsed, row_of, table, torch
+from .gpu import compiled_before, multiprocessors, parsed, row_of, table, torch
 from .progress import each
 
 CASES = {"16x2048": (16, 2048, 2048, 2048), "64x1024": (64, 1024, 1024, 1024), "256x512": (256, 512, 512, 512),
@@ -51,9 +51,10 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, ms=200.0)
+    parser = command(__doc__, ms=200.0, jobs=True)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
+    compiled_before(options.jobs, measure, [(name, options.ms) for name in options.cases or CASES])
     rows = (measure(name, options.ms) for name in each(options.cases or CASES))
     table(rows, options.results / "batched_gemm.jsonl", line, lambda row: "torch", "torch.bmm")
 
