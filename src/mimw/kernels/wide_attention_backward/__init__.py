@@ -75,7 +75,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                                                                        (BN, value_columns)))
     args = (describe(q, of_q), describe(k, of_k), describe(v, of_v), describe(do, of_do), describe(rows[0], [1, BM]),
             describe(rows[1], [1, BM]), describe(dk, of_k), describe(dv, of_v), *numbers)
-    form = Form(BM, BN, heads // kv_heads, causal, columns, seq_k % BN != 0, None, bands, False)
+    form = Form(BM, BN, heads // kv_heads, causal, columns, seq_k % BN != 0, None, bands)
     meta = dict(FORM=KeysForm(form, value_columns, 2, 2), num_warps=4)
     slots = dict(k_stages=2, v_stages=1) if value_columns == WIDEST else dict(k_stages=3, v_stages=2)
     return [first, (kernel, grid_of(blocks, kv_heads, batch, bands), args, meta),
