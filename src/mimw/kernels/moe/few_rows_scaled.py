@@ -21,7 +21,7 @@ from ..gemm.epilogue import activated
 from .blocks import BlockTiles, ExpertOperands, blocks
 from .few_rows import HEIGHT, store
 from .scaled import BLOCK, Loader, ScalesAt, Weights
-from .stolen import load_stolen
+from ..stolen import load_stolen
 
 LEAST = tl.constexpr(32)        # scales of a slot: TMA starts at multiples of 128 bytes
 
