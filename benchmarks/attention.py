@@ -31,11 +31,13 @@ DTYPES = {"bf16": "bfloat16", "fp16": "float16"}  # -> their names in torch
 CANDIDATES = {
     64: [Configuration(k_stages=4, v_stages=4, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, consumers=3, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
-        Configuration(bm=192, bn=112, consumers=3, k_stages=3, v_stages=3), Configuration(bn=160, k_stages=3, v_stages=3),
-        Configuration(bn=176, k_stages=3, v_stages=3), Configuration(bn=192)],
+        *(Configuration(bm=192, bn=bn, consumers=3, k_stages=3, v_stages=3) for bn in (96, 112)),
+        Configuration(bn=160, k_stages=3, v_stages=3), Configuration(bn=176, k_stages=3, v_stages=3), Configuration(bn=192)],
     96: [Configuration(k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, bn=64, consumers=3, k_stages=4, v_stages=4), Configuration(k_stages=2, v_stages=3)] + [
-        Configuration(bn=bn, k_stages=k, v_stages=k, whole=True) for bn, k in ((128, 3), (144, 3), (160, 2), (176, 2))],
+        Configuration(bn=bn, k_stages=k, v_stages=k, whole=True) for bn, k in ((128, 3), (144, 3), (160, 2), (176, 2))] + [
+        Configuration(k_stages=3, v_stages=3, whole=True, ping_pong=True),
+        Configuration(bm=192, bn=96, consumers=3, k_stages=3, v_stages=3, whole=True)],
     128: [Configuration(k_stages=k, v_stages=v, ping_pong=turns)
           for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)] + [
         Configuration(bn=bn, ahead=bn < 176, ping_pong=turns) for bn in (144, 160, 176) for turns in (False, True)],
@@ -132,7 +134,7 @@ def measure(shape: dict[str, int], dtype_name: str, causal: bool, chosen: Config
     torch.cuda.synchronize()
     error = check(q, k, v, o, lse, causal)
     times = alternate({"mimw": run, **baselines(q, k, v, causal)}, at_least_ms)
-    used = chosen or attention.configuration(shape["dim"], causal)
+    used = chosen or attention.configuration(shape["dim"], causal, seq_q=shape["seq"])
     return row_of(f"attention-{dtype_name}-{'causal' if causal else 'full'}", shape, vars(used), times, error, "standard normal")
 
 

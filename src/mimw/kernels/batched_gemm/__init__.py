@@ -25,8 +25,8 @@ __all__ = ["CONTRACT", "SHORT", "Configuration", "arguments", "chosen_for", "ker
 
 
 def chosen_for(m: int, n: int, k: int, in_bytes: int) -> Configuration:
-    """The configuration that `arguments` takes by itself: SHORT for rows of A of up to SHORT_BYTES, else the GEMM's for one of the matrices, as if
-    it had MANY rows and columns."""
+    """The configuration that `arguments` takes by itself: SHORT for rows of A of up to SHORT_BYTES, else the GEMM's for one of
+    the matrices, as if it had MANY rows and columns."""
     return SHORT if k * in_bytes <= SHORT_BYTES else configuration(max(m, MANY), max(n, MANY), k, in_bytes)
 
 

@@ -6,8 +6,9 @@ Input: three nouns (sources.py, operands.py, output.py) and `Tiles`. Output: C i
     inputs = input_pipe(operands, tiles, STAGES)
     run_roles(inputs, OneMatrix(problem, tiles), operands, output(c_desc, tiles))
 
-Program p computes the tiles p, p + programs, ... of the source, or with a counter those that it steals (stolen.py). A kernel with another order has loops of its own (the last round's
-tiles cut along K in kernel.py, groups whose sizes only the device knows), and takes from here what is the same.
+Program p computes the tiles p, p + programs, ... of the source, or with a counter those that it steals (stolen.py). A kernel with
+another order has loops of its own (the last round's tiles cut along K in kernel.py, groups whose sizes only the device knows), and
+takes from here what is the same.
 """
 
 from typing import Any
