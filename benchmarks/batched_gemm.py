@@ -30,8 +30,7 @@ def measure(name: str, at_least_ms: float = 200.0) -> Row:
     cuda = dict(device="cuda", dtype=torch.bfloat16)
     a, b = torch.randn(batch, m, k, **cuda), torch.randn(1 if name == "one" else batch, k, n, **cuda)
     c, spread = torch.empty(batch, m, n, **cuda), b.expand(batch, k, n)
-    counter = torch.zeros(1, dtype=torch.int32, device="cuda") if batched_gemm.steals(k, a.itemsize) else None
-    grid, args, meta = batched_gemm.arguments(a, b, c, multiprocessors(), counter=counter)
+    grid, args, meta = batched_gemm.arguments(a, b, c, multiprocessors())
     launch = batched_gemm.kernel.freeze(grid, *args, **meta)
     launch()
     some, last = torch.randperm(m, device="cuda")[:64], batch - 1

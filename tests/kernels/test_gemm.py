@@ -67,6 +67,52 @@ def test_columns_contiguous_in_16_bit(machine):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
 
 
+# ---- stolen tiles -----------------------------------------------------------------------------------------------------------
+
+STOLEN = {"cooperative": Configuration(bm=128, bn=64, stages=3, staging=1),
+          "ping_pong": Configuration(bm=64, bn=64, stages=3, staging=1, ping_pong=True)}
+
+
+def stolen(shape, chosen, programs, **more):
+    """(arrays, launch) of an fp8 product whose programs steal tiles."""
+    (m, n, k), random = shape, np.random.default_rng(0)
+    a, b = (random.standard_normal(extents).astype(ml_dtypes.float8_e4m3fn) for extents in ((m, k), (n, k)))
+    c, counter = np.full((m, n), np.nan, ml_dtypes.bfloat16), np.zeros(1, np.int32)
+    return (a, b.T, c, counter), gemm.arguments(a, b.T, c, programs, chosen, flags=counter, **more)
+
+
+@pytest.mark.parametrize("schedule", STOLEN)
+@pytest.mark.parametrize("programs", [1, 2])
+def test_stolen_tiles(machine, schedule, programs):
+    """An odd number of tiles, so that the last draw of two consumers has one alone, with a bias; twice, by one counter."""
+    bias = np.arange(80, dtype=np.float32)
+    (a, b, c, counter), (grid, args, meta) = stolen((2100, 80, 144), STOLEN[schedule], programs, bias=bias)
+    assert grid == (programs, ) and any(one is counter for one in args)
+    expected = a.astype(np.float32) @ b.astype(np.float32) + bias
+    for _ in range(2):
+        c[:] = np.nan
+        machine.launch(gemm.kernel, grid, *args, **meta)
+        np.testing.assert_allclose(c.astype(np.float32), expected, rtol=0, atol=5e-3 * np.abs(expected).max())
+        assert counter[0] == 0
+
+
+@pytest.mark.parametrize("schedule", STOLEN)
+def test_no_interleaving_of_stolen_tiles_is_wrong(schedule):
+    _, (grid, args, meta) = stolen((2100, 80, 144), STOLEN[schedule], 2)
+    assert mimw.check(gemm.kernel, grid, *args, seeds=3, **meta).ok
+
+
+def test_which_products_steal():
+    """8-bit ones of few chunks and many tiles; with a residual, promoted or without a counter tiles are in equal shares."""
+    turns = SCHEDULES["ping_pong_wide"]
+    assert turns.steals(2285568, 256, 256, 1, 132) and gemm.room_for(2285568, 256, 256, 1, 132, turns) == (0, 1)
+    assert not any(turns.steals(*shape, 132) for shape in ((2285568, 256, 256, 2), (2285568, 256, 512, 1), (65536, 256, 256, 1)))
+    (a, b, c, counter), _ = stolen((2100, 80, 144), STOLEN["cooperative"], 2)
+    for more in (dict(residual=c, flags=counter), dict(promoted=True, flags=counter), {}):
+        _, args, _ = gemm.arguments(a, b, c, 2, STOLEN["cooperative"], **more)
+        assert not any(one is counter for one in args)
+
+
 # ---- the last round's tiles, cut along K -----------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from torch.nn.functional import gelu, silu
 from mimw.kernels import gemm
 
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper, programs, scratch
+from .launching import Launch, is_exact, is_hopper, named_scratch, programs, scratch
 from .matmul import FP8, MATMUL, TYPES
 from .operator import LOWER, Operator
 from .planned import Planned
@@ -64,7 +64,7 @@ def _plan(of: Extents, added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: 
     first, c = ready(added), a.new_empty(shape, dtype=dtype)
     more = {} if beta == 0 else {"bias": first} if vector else {"residual": first, "beta": beta}
     sizes = gemm.room_for(*shape, a.shape[1], a.itemsize, programs(a), residual="residual" in more)
-    more |= dict(zip(("room", "flags"), scratch(a, sizes)))
+    more |= named_scratch(a, sizes)
     launch = Launch(a, gemm.kernel, *gemm.arguments(a, b, c, programs(a), alpha=alpha, activation=activation, **more))
 
     def plan(added: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -257,7 +257,13 @@ def zeros(on: Tensor, count: int = 1) -> Tensor:
 
 def scratch(on: Tensor, sizes: tuple[int, int]) -> list[Tensor]:
     """Room and flags for a kernel whose programs hand sums to each other, as its `room_for` says; none where it wants none."""
-    return [on.new_empty(sizes[0], dtype=torch.float32), zeros(on, sizes[1])] if sizes[1] else []
+    made = [on.new_empty(sizes[0], dtype=torch.float32)] if sizes[0] else []
+    return made + [zeros(on, sizes[1])] if sizes[1] else made
+
+
+def named_scratch(on: Tensor, sizes: tuple[int, int]) -> dict[str, Tensor]:
+    """The same by name, as `arguments` of such kernels take it."""
+    return dict(zip([name for name, size in zip(("room", "flags"), sizes) if size], scratch(on, sizes)))
 
 
 def _kept_zeros(device: torch.device) -> Tensor:
@@ -270,4 +276,4 @@ def _kept_zeros(device: torch.device) -> Tensor:
 
 
 __all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "amd_chip", "contiguous", "has_e4m3", "is_amd", "is_exact",
-           "is_hopper", "note_simulation", "programs", "scratch", "zeros"]
+           "is_hopper", "named_scratch", "note_simulation", "programs", "scratch", "zeros"]

@@ -19,7 +19,7 @@ from mimw.kernels import batched_gemm, column_gemm, gemm, mfma_gemm, plain_matmu
 from mimw.kernels.products import TYPES
 
 from .contract import Contract
-from .launching import Launch, amd_chip, contiguous, has_e4m3, is_exact, is_hopper, programs, scratch, zeros
+from .launching import Launch, amd_chip, contiguous, has_e4m3, is_exact, is_hopper, named_scratch, programs, scratch, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 from .products import matrix_for_mfma
@@ -76,11 +76,8 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
     left, right = _batched(left, batch), _batched(right, batch)
     c = c.view(left.shape[0], left.shape[1], right.shape[2])
     if batch and is_hopper(a) and not exact and _batches_for_tma(left, right, c):
-        stolen = batched_gemm.steals(left.shape[2], a.itemsize)
-        counter = zeros(a) if stolen else None
-        kernel, (grid, args, meta) = batched_gemm.kernel, batched_gemm.arguments(left, right, c, programs(a), counter=counter)
+        kernel, (grid, args, meta) = batched_gemm.kernel, batched_gemm.arguments(left, right, c, programs(a))
     else:
-        stolen = False
         kernel, (grid, args, meta) = plain_matmul.kernel, plain_matmul.arguments(left, right, c, exact)
     launch = Launch(a, kernel, grid, args, meta)
     a_views, b_views = left.data_ptr() == a.data_ptr(), right.data_ptr() == b.data_ptr()
@@ -88,8 +85,7 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
 
     def plan(a: Tensor, b: Tensor) -> Tensor:
         c = a.new_empty_strided(shape, strides, dtype=of_its_own)
-        launch(a if a_views else _batched(_left(a, dims), batch), b if b_views else _batched(_right(b), batch), c,
-               *([zeros(a)] if stolen else []))
+        launch(a if a_views else _batched(_left(a, dims), batch), b if b_views else _batched(_right(b), batch), c)
         return c
 
     return plan
@@ -149,7 +145,7 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
         right = copied(right.T).T
     c = _rows(m, n, dtype, a.device)
     sizes = gemm.room_for(m, n, k, a.itemsize, programs(a))
-    grid, args, meta = gemm.arguments(left, right, c, programs(a), **dict(zip(("room", "flags"), scratch(a, sizes))))
+    grid, args, meta = gemm.arguments(left, right, c, programs(a), **named_scratch(a, sizes))
     launch = Launch(a, gemm.kernel, grid, args, meta)
     dims, strides, of_its_own = b.dim(), contiguous(shape), None if dtype == a.dtype else dtype
 

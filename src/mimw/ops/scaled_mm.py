@@ -18,7 +18,7 @@ from torch import Tensor
 from mimw.kernels import block_scaled_gemm, column_gemm, gemm, mfma_gemm, mfma_scaled_gemm
 
 from .contract import Contract, Extents
-from .launching import Launch, amd_chip, is_hopper, programs, scratch
+from .launching import Launch, amd_chip, is_hopper, named_scratch, programs, scratch
 from .matmul import MATMUL
 from .operator import Operator
 from .plans import Plans, look
@@ -133,7 +133,7 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
         return by_columns
     given["promoted"] = not fast
     sizes = gemm.room_for(*shape, a.shape[1], a.itemsize, programs(a), promoted=not fast)
-    grid, args, meta = gemm.arguments(a, b, c, programs(a), **given, **dict(zip(("room", "flags"), scratch(a, sizes))))
+    grid, args, meta = gemm.arguments(a, b, c, programs(a), **given, **named_scratch(a, sizes))
     launch = Launch(a, gemm.kernel, grid, args, meta)
 
     def plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None) -> Tensor:

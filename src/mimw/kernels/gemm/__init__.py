@@ -44,8 +44,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                residual  (M, N), rows contiguous, of c's type; it may be c itself. Left unread where beta is 0
                row_scale, column_scale     fp32, (M, ) and (N, ), or one element for all rows, or columns
                alpha, beta, activation     numbers; None, relu, gelu (by erf), gelu_tanh or silu; all is computed in fp32
-               room, flags     fp32 and int32, as many as `room_for` says: tiles of the last round are cut along K, if there is no
-                         residual and nothing promoted. What is in `room` does not
+               room, flags     fp32 and int32, as many as `room_for` says: tiles of the last round are cut along K, or programs
+                         steal tiles, if there is no residual and nothing promoted. What is in `room` does not
                          matter, `flags` are 0 before and after a launch; launches that may run at the same time need their own
                promoted  add sums of 8-bit products up in fp32 after every 128 of K, not in the tensor cores, which keep 14 bits
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
@@ -72,6 +72,9 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         enough(room=(room, programs * chosen.bm * chosen.bn), flags=(flags, programs * chosen.consumers))
         more |= {"room": room, "flags": flags, "sharers": sharers}
         count = programs
+    elif flags is not None and not promoted and "residual_desc" not in more and chosen.steals(m, n, k, in_bytes, programs):
+        enough(flags=(flags, 1))
+        more |= {"counter": flags}
     constants |= {"PROMOTED": chosen.together} if promoted else {}
     form = GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk, cut=True), chosen.stages, chosen.load_warps, **constants)
     meta = {"FORM": form, "num_warps": 4}
@@ -87,15 +90,18 @@ def room_for(m: int, n: int, k: int, in_bytes: int, programs: int, chosen: Confi
              residual: bool = False) -> tuple[int, int]:
     """(fp32 numbers of room, flags) that make a launch of so many programs quicker; (0, 0) where they would not."""
     chosen = chosen or chosen_for(m, n, k, in_bytes, promoted, programs)
-    if promoted or residual or chosen.sharers(m, n, k, in_bytes, programs) is None:
+    if promoted or residual:
         return 0, 0
+    if chosen.sharers(m, n, k, in_bytes, programs) is None:
+        return 0, int(chosen.steals(m, n, k, in_bytes, programs))
     return programs * chosen.bm * chosen.bn, programs * chosen.consumers
 
 
 def _by_position(args: tuple, meta: dict, more: dict) -> tuple[tuple, dict]:
     """(args, meta) with what an epilogue needs, up to the last array of it by position, as launches that count arrays want it."""
     names = kernel.arg_names
-    arrays = [names.index(name) for name in ("bias", "residual_desc", "row_scale", "column_scale", "room", "flags") if name in more]
+    arrays = [names.index(name) for name in ("bias", "residual_desc", "row_scale", "column_scale", "room", "flags", "counter")
+              if name in more]
     count = max([len(args), *(at + 1 for at in arrays)])
     named = meta | more
     given = {name: parameter.default for name, parameter in kernel.signature.parameters.items()} | dict(zip(names, args)) | named

@@ -29,6 +29,7 @@ RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
 PARTS = (2, 3, 4, 6, 8, 16)                 # programs a tile
 SHARED_BYTES, BESIDES = 227 << 10, 2048     # of a CTA on sm_90; of them barriers, and what Triton's ops take besides
+STOLEN_K, STOLEN_ROUNDS = 256, 16           # bytes of a row of A, and tiles a program: where stealing tiles is quicker (`steals`)
 FEW = 66    # tiles of 128 x 128 that leave half of the chip's programs without work
 
 
@@ -112,6 +113,13 @@ class Configuration:
     def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
         """The number of programs that best share out the tiles of the last round (tail.py); None where whole tiles are as good."""
         return self.last_round(m, n, k, in_bytes, programs)[1]
+
+    def steals(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> bool:
+        """True where programs are to steal tiles: of 8-bit inputs with few chunks, whose stores bound a launch. SMs get unequal
+        shares of the memory then, and with as many tiles each the first one ends after 71 % of the time. Of 16-bit inputs equal
+        shares were quicker (benchmarks/notes/gemm.md, "Stolen tiles")."""
+        tiles = -(-m // self.bm) * -(-n // self.bn)
+        return in_bytes == 1 and k <= STOLEN_K and tiles >= STOLEN_ROUNDS * programs
 
     def tile_time(self, k: int, in_bytes: int) -> float:
         """Microseconds of a tile: a chunk takes the tensor cores 512 cycles for each 128 x 128."""

@@ -15,7 +15,8 @@ Two schedules share the roles:
     ping-pong     each consumer has output tiles of its own, in turn: while one stores, another multiplies
 
 The grid is persistent: program p computes the output tiles p, p + programs, ... in an order that keeps a band of GROUP_M tile rows
-in the L2 cache. The tiles of the last round may be cut along K and shared out (tail.py). Tiles that stick out of the matrices are
+in the L2 cache. The tiles of the last round may be cut along K and shared out (tail.py), or programs steal their tiles from a
+counter (roles.py). Tiles that stick out of the matrices are
 TMA's business: reads give zeros, writes are dropped.
 """
 
@@ -26,13 +27,14 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, one_of_consumers, open_turns
+from ..stolen import load_stolen, order_pipe
 from .epilogue import Epilogue, activated, finished, load_residual, plus_residual
 from .operands import Operands
 from .output import Output, output, send, staging_tile
 from .pieces import begin, count, is_cut, piece_of, width
 from .product import multiply
 from .promoted import multiply_promoted
-from .roles import input_pipe
+from .roles import Loader, compute_stolen, input_pipe
 from .sources import OneMatrix, Place
 from .tail import Room, hand_on, item, items, others_in, plus_others, split_of
 from .tiles import LoadedForm, Problem, part_of, tile_origin
@@ -45,6 +47,11 @@ class Finish:
     epilogue: Epilogue
     out: Output
     residual: tle.pipe_reader | None
+
+    @mimw.jit
+    def store(self, acc, at, part):
+        """Write an output tile to which nothing is added."""
+        store(self, acc, at, 0, part, None)
 
 
 @mimw.jit
@@ -144,14 +151,16 @@ class GemmForm(LoadedForm):
 
 @mimw.jit(do_not_specialize=("sharers", ))
 def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residual_desc=None, row_scale=None, column_scale=None,
-         alpha=None, beta=None, room=None, flags=None, sharers=None):
+         alpha=None, beta=None, room=None, flags=None, sharers=None, counter=None):
     """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
     (8-bit and tf32 inputs need that); what is None is left out. FORM is a `GemmForm`. `sharers` programs split out the last
     round's tiles (tail.py), None: nobody does: `room` has BM BN fp32 numbers for each program, `flags` an int32 0 for each of its
-    consumers."""
+    consumers. With a `counter`, an int32 that is 0 before and after a launch, programs steal tiles."""
     tiles = FORM.tiles
     tl.static_assert(not (FORM.PROMOTED and tiles.PING_PONG), "consumers that take turns cannot add while another one multiplies")
     tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")
+    tl.static_assert(counter is None or (residual_desc is None and room is None and not FORM.PROMOTED),
+                     "stolen tiles are whole ones, with no residual and sums that stay in the tensor cores")
     problem, operands = Problem(M, N, K), Operands(a_desc, b_desc, tiles.B_IS_NK)
     epilogue = Epilogue(bias, row_scale, column_scale, alpha, beta, FORM.EACH_ROW, FORM.EACH_COLUMN, FORM.ACTIVATION)
     inputs = input_pipe(operands, tiles, FORM.STAGES)
@@ -161,14 +170,21 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
     else:
         out = Output(c_desc, None, tiles.PIECES, tiles.STAGING)
 
+    source, order = OneMatrix(problem, tiles), order_pipe(counter, tiles.CONSUMERS)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             added = None if residual is None else residual.reader(consumer(me))
             finish = Finish(problem, epilogue, out, added)
-            compute(inputs.reader(consumer(me)), finish, tiles, room, flags, sharers, me, FORM.PROMOTED)
+            if order is None:
+                compute(inputs.reader(consumer(me)), finish, tiles, room, flags, sharers, me, FORM.PROMOTED)
+            else:
+                compute_stolen(inputs.reader(consumer(me)), source, finish, part_of(tiles, me), order.reader(consumer(me)))
         with tlx.async_task(num_warps=FORM.LOAD_WARPS, num_regs=24):  # producer
-            load(inputs.writer(), operands, problem, tiles, sharers)
+            if order is None:
+                load(inputs.writer(), operands, problem, tiles, sharers)
+            else:
+                load_stolen(Loader(inputs.writer(), source, operands), source, order.writer(), counter, tiles.turns())
         if residual is not None:
             with tlx.async_task(num_warps=1, num_regs=24):  # residual
-                load_residual(residual.writer(), residual_desc, OneMatrix(problem, tiles))
+                load_residual(residual.writer(), residual_desc, source)

@@ -6,9 +6,9 @@ Input: three nouns (sources.py, operands.py, output.py) and `Tiles`. Output: C i
     inputs = input_pipe(operands, tiles, STAGES)
     run_roles(inputs, OneMatrix(problem, tiles), operands, output(c_desc, tiles))
 
-Program p computes the tiles p, p + programs, ... of the source, or with a counter those that it steals (stolen.py). A kernel with
-another order has loops of its own (the last round's tiles cut along K in kernel.py, groups whose sizes only the device knows), and
-takes from here what is the same.
+Program p computes the tiles p, p + programs, ... of the source; `load_stolen` (stolen.py) and `compute_stolen` those that it steals
+from a counter. A kernel with another order has loops of its own (the last round's tiles cut along K in kernel.py, groups whose
+sizes only the device knows), and takes from here what is the same.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers, one_of_consumers, open_turns
-from ..stolen import draws, first_tile, load_stolen, next_tile, order_pipe
+from ..stolen import draws, first_tile, next_tile
 from .product import multiply
 from .tiles import part_of
 
@@ -86,18 +86,11 @@ def compute_stolen(inputs, source, out, part, order):
 
 
 @mimw.jit
-def run_roles(inputs, source, operands, out, counter=None):
-    """The producer and the consumers of a kernel, side by side. `counter` is an int32, 0 before and after a launch, or None."""
-    order = order_pipe(counter, source.tiles.CONSUMERS)
+def run_roles(inputs, source, operands, out):
+    """The producer and the consumers of a kernel, side by side."""
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=source.tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            if order is None:
-                compute_tiles(inputs.reader(consumer(me)), source, out, part_of(source.tiles, me))
-            else:
-                compute_stolen(inputs.reader(consumer(me)), source, out, part_of(source.tiles, me), order.reader(consumer(me)))
+            compute_tiles(inputs.reader(consumer(me)), source, out, part_of(source.tiles, me))
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            if order is None:
-                load_tiles(inputs.writer(), source, operands)
-            else:
-                load_stolen(Loader(inputs.writer(), source, operands), source, order.writer(), counter, source.tiles.turns())
+            load_tiles(inputs.writer(), source, operands)
