@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import isinf, isnan
 
 from ...errors import KernelError
-from ...ir import I1, I32, I64, Block, Builder, Op, Tensor, Value
+from ...ir import I1, I32, I64, Block, Builder, Op, Pointer, Tensor, Value
 from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
 from .pad_buffers import Lies, Pieces
@@ -48,19 +48,12 @@ def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
         "two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
 
 
-def odd_inside(op: Op) -> KernelError:
-    """The error of a reshape of which an extent that is not the outermost one is odd."""
-    return refusal(op, "where another extent than the outermost is odd,",
-                   "keep the odd extent outermost on both sides of the reshape, or reduce along one axis after the other. A word "
-                   "makes tiles of indices and pointers into shared memory flat by itself: give such a tile one dimension, or an "
-                   "innermost extent that is a power of two.")
-
-
 class Padding:
     """Writes the ops of a padded program.
 
     fields:  writer     the builder; `writer.now` gives the new value of an old one
-             flattened  of a flat tile that only reductions may take, the reshape that makes it
+             reduced    the reshapes of which only reductions take the flat result, one tile each
+             flattened  the tile that such a result is made of, as the author has it
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
              lies       how each view of pieces lies there (`pad_views`)
@@ -70,12 +63,12 @@ class Padding:
     """
 
     def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], unfenced: frozenset[Op] = frozenset(),
-                 reusing: frozenset[Op] = frozenset()):
-        self.writer, self.arrays, self.unfenced, self.reusing = writer, arrays, unfenced, reusing
+                 reusing: frozenset[Op] = frozenset(), reduced: frozenset[Op] = frozenset()):
+        self.writer, self.arrays, self.unfenced, self.reusing, self.reduced = writer, arrays, unfenced, reusing, reduced
         self.made_of: dict[Value, Pieces | None] = {}
         self.lies: dict[Value, Lies] = {}
         self.parts: set[Value] = set()
-        self.flattened: dict[Value, Op] = {}
+        self.flattened: dict[Value, Value] = {}
 
     def pieces(self, op: Op, buffer: Value) -> Pieces | None:
         """The pieces of a buffer; None if it is padded. KernelError, about `op`, for one that a loop or a branch hands on, and for
@@ -101,9 +94,7 @@ class Padding:
                 continue
             line = self.writer.emit("make_range", (Tensor(I32, (most, )), 0, most))
             known = self.writer.emit("icmpSLT", (line, self.writer.constant(extent, line.type)))
-            for other in range(len(full)):
-                known = known if other == axis else self.writer.emit("expand_dims", (known, other))
-            known = known if known.type.shape == full else self.writer.emit("broadcast", (known, Tensor(I1, full)))
+            known = self.along(known, full, axis)
             found = known if found is None else self.writer.emit("and", (found, known))
         return found
 
@@ -111,17 +102,27 @@ class Padding:
         """An i32 tile of the padded shape: the number of each element along an axis, of idle ones that of the author's last one."""
         full = padded(shape)
         line = self.writer.emit("make_range", (Tensor(I32, (full[axis], )), 0, full[axis]))
-        line = self.writer.by_constant("minsi", line, shape[axis] - 1)
-        for other in range(len(full)):
+        return self.along(self.writer.by_constant("minsi", line, shape[axis] - 1), full, axis)
+
+    def along(self, line: Value, shape: tuple[int, ...], axis: int) -> Value:
+        """The numbers of a line along an axis of a tile of that shape."""
+        for other in range(len(shape)):
             line = line if other == axis else self.writer.emit("expand_dims", (line, other))
-        return line if line.type.shape == full else self.writer.emit("broadcast", (line, Tensor(I32, full)))
+        return line if line.type.shape == shape else self.writer.emit("broadcast", (line, Tensor(element_of(line.type), shape)))
 
     def last(self, tile: Value, shape: tuple[int, ...]) -> Value:
         """A tile of the new program, whose idle elements are copies of the author's last ones along each axis."""
         for axis, extent in enumerate(shape):
             if is_odd((extent, )):
-                tile = self.writer.emit("gather", (tile, self.inside(shape, axis), axis))
+                tile = self.gathered(tile, self.inside(shape, axis), axis)
         return tile
+
+    def gathered(self, tile: Value, indices: Value, axis: int) -> Value:
+        """Elements of a tile by their numbers along an axis. Triton gathers no pointers, so these go as numbers."""
+        if not isinstance(element_of(tile.type), Pointer):
+            return self.writer.emit("gather", (tile, indices, axis))
+        numbers = self.writer.emit("gather", (self.writer.emit("ptr_to_int", (tile, like(tile.type, I64))), indices, axis))
+        return self.writer.emit("int_to_ptr", (numbers, like(numbers.type, element_of(tile.type))))
 
     def both(self, mask: Value | None, shape: tuple[int, ...]) -> Value:
         """A mask of the old program, or none, and the elements of `shape`; the mask alone if none of these is idle."""
@@ -190,19 +191,6 @@ def broadcast(padding: Padding, op: Op) -> None:
     padding.again(op, type=Tensor(element_of(op.value.type), padded(op.result.type.shape)))
 
 
-@end("reshape")
-def reshape(padding: Padding, op: Op) -> None:
-    """The elements stay in row-major order if nothing but outermost extents are padded: then what is idle lies behind. A tile
-    with other odd extents can be made flat only to be reduced, as `tl.sum(x)` does: `reduce` takes it as it was."""
-    source, shape = op.value.type.shape, op.result.type.shape
-    if is_odd(source[1:]) and len(shape) == 1:
-        padding.flattened[op.result] = op
-        return
-    if is_odd(source[1:]) or is_odd(shape[1:]):
-        raise odd_inside(op)
-    padding.again(op, shape=padded(op.result.type.shape))
-
-
 @end("gather")
 def gather(padding: Padding, op: Op) -> None:
     padding.again(op, indices=padding.indices(op.indices))
@@ -213,9 +201,7 @@ def atomic_cas(padding: Padding, op: Op) -> None:
     """Idle elements go where the last ones of the author's go, and put there what is there: they compare with what they write."""
     writer, shape = padding.writer, op.pointer.type.shape
     pointer, compare, value = writer.now((op.pointer, op.compare, op.value))
-    places = padding.last(writer.emit("ptr_to_int", (pointer, like(pointer.type, I64))), shape)
-    pointer = writer.emit("int_to_ptr", (places, pointer.type))
-    padding.again(op, pointer=pointer, compare=writer.emit("select", (padding.within(shape), compare, value)))
+    padding.again(op, pointer=padding.last(pointer, shape), compare=writer.emit("select", (padding.within(shape), compare, value)))
 
 
 @end("histogram")
@@ -254,18 +240,16 @@ def map_elementwise(padding: Padding, op: Op) -> None:
 @end("reduce")
 def reduce(padding: Padding, op: Op) -> None:
     """A tile that was made flat is reduced along its last axis until there is none left: in row-major order still."""
-    if not any(value in padding.flattened for value in op.values):
+    value = padding.flattened.get(op.values[0])
+    if value is None:
         _combined(padding, op, is_odd((op.values[0].type.shape[op.axis], )))
         return
-    values = tuple(padding.flattened[value].value if value in padding.flattened else value for value in op.values)
-    if len({value.type.shape for value in values}) > 1:
-        raise odd_inside(next(padding.flattened[value] for value in op.values if value in padding.flattened))
-    for axis in reversed(range(len(values[0].type.shape))):
-        results = op.results if not axis else tuple(Value(Tensor(one.type.element, one.type.shape[:axis])) for one in values)
+    for axis in reversed(range(len(value.type.shape))):
+        result = op.result if not axis else Value(Tensor(value.type.element, value.type.shape[:axis]))
         block = op.blocks[0] if not axis else _copied(op.blocks[0], {})
-        step = Op(op.name, (values, axis), results, (block, ), op.attrs, op.site)
-        _combined(padding, step, is_odd((values[0].type.shape[axis], )))
-        values = results
+        step = Op(op.name, ((value, ), axis), (result, ), (block, ), op.attrs, op.site)
+        _combined(padding, step, is_odd((value.type.shape[axis], )))
+        value = result
 
 
 @end("scan")

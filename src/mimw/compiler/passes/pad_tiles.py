@@ -22,10 +22,10 @@ from typing import Any
 
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
-from . import pad_copies  # noqa: F401
+from . import pad_copies, pad_reshapes  # noqa: F401
 from .fence_products import unfenced_products
 from .pad_buffers import is_odd_buffer, odd_arrays, reused_operands
-from .pad_ends import ENDS, Padding, odd_inside, refusal
+from .pad_ends import ENDS, Padding, refusal
 
 
 def pad_tiles(program: Program) -> Program:
@@ -41,7 +41,8 @@ class _Padder:
 
     def __init__(self, program: Program):
         self.writer = Builder()
-        self.padding = Padding(self.writer, odd_arrays(program), unfenced_products(program), reused_operands(program))
+        self.padding = Padding(self.writer, odd_arrays(program), unfenced_products(program), reused_operands(program),
+                               pad_reshapes.reduced_alone(program))
 
     def block(self, block: Block) -> Block:
         args = tuple(map(self.defined, block.args))
@@ -61,8 +62,6 @@ class _Padder:
         self.writer.site = op.site
         if not any(self.is_odd(value) for value in (*op.operands, *op.results)):
             self.as_it_is(op)
-        elif (flat := self.flattened(op)) and "combines" not in op.row.traits:
-            raise odd_inside(flat)
         elif op.name in ENDS:
             ENDS[op.name](self.padding, op)
         elif "mask" in op.row.places and "pointer" in op.row.places and not op.row.copy:
@@ -75,10 +74,6 @@ class _Padder:
     def is_odd(self, value: Value) -> bool:
         """True of a tile or a buffer with odd extents, and of a buffer that consists of pieces all the same."""
         return is_odd_tile(value.type) or is_odd_buffer(value.type) or value in self.padding.arrays or self.padding.in_pieces(value)
-
-    def flattened(self, op: Op) -> Op | None:
-        """The reshape, if there is one among what makes the operands, of which only reductions can take the result."""
-        return next((self.padding.flattened[value] for value in op.operands if value in self.padding.flattened), None)
 
     def as_it_is(self, op: Op) -> None:
         """The op on the padded tiles."""

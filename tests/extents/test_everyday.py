@@ -1,0 +1,52 @@
+"""Kernels as a stranger writes them, with tiles of odd extents: as they are and padded on the simulator, compiled, and on a GPU."""
+
+import numpy as np
+import pytest
+
+import mimw
+from mimw.compiler.pipeline import stages
+from mimw.testing.machines import Gpu
+from tests.compiling import stopping
+from tests.kernels.everyday import elements, orders, products, rows, staged
+from tests.kernels.odd_extents import arguments
+
+CASES = {f"{room.__name__.rpartition('.')[2]}: {name}": case for room in (rows, elements, orders, products, staged)
+         for name, case in room.CASES.items()}
+CHIPS = ("sm_90a", "gfx942", "sm_100a")
+IN_PIECES = [name for name in CASES if name.startswith("staged") or name == "products: persistent"]
+NVIDIA = ["elements: assembly", *(name for name in CASES if name.startswith("staged"))]
+
+
+def check(name, result, want):
+    loose = 2e-2 if result.dtype != np.float32 or name.startswith(("products", "staged")) else 1e-4
+    np.testing.assert_allclose(result.ravel().astype(np.float64), np.ravel(want).astype(np.float64), atol=loose, rtol=loose)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_numpys(name, monkeypatch):
+    """In the second run also of the padded program; buffers in pieces the simulator knows only as the author has them."""
+    for front in (stages.FRONT, (*stages.FRONT, stages.pad))[:1 if name in IN_PIECES else 2]:
+        monkeypatch.setattr(stages, "FRONT", front)
+        kernel, args, meta, want, result = arguments(CASES[name])
+        kernel.__dict__.pop("_simulated_programs", None)
+        mimw.simulate(kernel, (1, ), *args, target="sm_90a", **meta)
+        kernel.__dict__.pop("_simulated_programs", None)
+        check(name, result, want)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_there_is_a_binary(name):
+    """For one chip after the other."""
+    kernel, args, meta, *_ = arguments(CASES[name])
+    chip = "sm_90a" if name in NVIDIA else CHIPS[list(CASES).index(name) % len(CHIPS)]
+    with stopping():
+        compiled = mimw.compile(kernel, (1, ), *args, target=chip, **meta)
+    assert kernel.__name__ in compiled.asm["ptx" if chip.startswith("sm") else "amdgcn"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CASES)
+def test_the_gpu_agrees(name):
+    kernel, args, meta, want, result = arguments(CASES[name])
+    Gpu().launch(kernel, (1, ), *args, **meta)
+    check(name, result, want)
