@@ -18,10 +18,10 @@ from dataclasses import replace
 from math import isinf, isnan
 
 from ...errors import KernelError
-from ...ir import I1, I32, I64, Block, Builder, Op, Pointer, Tensor, Value
+from ...ir import I1, I32, I64, Block, Builder, Op, Pointer, Program, Tensor, Value
 from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
-from .pad_buffers import Lies, Pieces
+from .pad_buffers import Lies, Pieces, odd_arrays
 
 End = Callable[["Padding", Op], None]
 
@@ -52,21 +52,20 @@ class Padding:
     """Writes the ops of a padded program.
 
     fields:  writer     the builder; `writer.now` gives the new value of an old one
-             reduced    the reshapes of which only reductions take the flat result, one tile each
-             flattened  the tile that such a result is made of, as the author has it
+             program    the one that is written anew
+             flattened  of a flat tile that only reductions take, the tile that it is made of, as the author has it
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
              lies       how each view of pieces lies there (`pad_views`)
+             picked     of flat views, of which threads pick elements, what makes of the author's numbers those in the new one
              parts      the first columns of a tile, which only products may take
-             unfenced   the products that read what their own task has written, and not fenced
-             reusing    the waits for products whose operands the task overwrites itself
     """
 
-    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], unfenced: frozenset[Op] = frozenset(),
-                 reusing: frozenset[Op] = frozenset(), reduced: frozenset[Op] = frozenset()):
-        self.writer, self.arrays, self.unfenced, self.reusing, self.reduced = writer, arrays, unfenced, reusing, reduced
+    def __init__(self, writer: Builder, program: Program):
+        self.writer, self.program, self.arrays = writer, program, odd_arrays(program)
         self.made_of: dict[Value, Pieces | None] = {}
         self.lies: dict[Value, Lies] = {}
+        self.picked: dict[Value, Callable[[Value], Value]] = {}
         self.parts: set[Value] = set()
         self.flattened: dict[Value, Value] = {}
 

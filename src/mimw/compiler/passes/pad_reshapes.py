@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ...ir import I32, Op, Program, Tensor, Value
+from ...ir import I32, Builder, Op, Program, Tensor, Value
 from ...ir.extents import is_odd, padded
 from ..analysis import uses_of
 from .pad_ends import Padding, end
@@ -25,7 +25,7 @@ def reshape(padding: Padding, op: Op) -> None:
     """A flat tile that only reductions of it alone take needs no order: `reduce` takes it as it was."""
     parts = tuple(_parts(op.value.type.shape, op.result.type.shape))
     moved = [axis for axis, part in enumerate(parts) if any(is_odd(extents[1:]) for extents in part)]
-    if moved and op in padding.reduced:
+    if moved and op in reduced_alone(padding.program):
         padding.flattened[op.result] = op.value
         return
     writer = padding.writer
@@ -52,13 +52,13 @@ def _in_order(padding: Padding, tile: Value, axis: int, before: Shape, behind: S
     """The tile of which an axis has the padded extents `before`, in row-major order, with the padded extents `behind` there."""
     writer = padding.writer
     places = writer.emit("make_range", (Tensor(I32, (prod(padded(behind)), )), 0, prod(padded(behind))))
-    number = _renumbered(writer, places, padded(behind), behind)
-    place = _renumbered(writer, writer.by_constant("minsi", number, prod(before) - 1), before, padded(before))
+    number = renumbered(writer, places, padded(behind), behind)
+    place = renumbered(writer, writer.by_constant("minsi", number, prod(before) - 1), before, padded(before))
     shape = (*tile.type.shape[:axis], prod(padded(behind)), *tile.type.shape[axis + 1:])
     return padding.gathered(tile, padding.along(place, shape, axis), axis)
 
 
-def _renumbered(writer, number: Value, extents: Shape, strides_of: Shape) -> Value:
+def renumbered(writer: Builder, number: Value, extents: Shape, strides_of: Shape) -> Value:
     """Row-major numbers in tiles of `extents` as those of the same elements in tiles of the extents `strides_of`."""
     total, inner, stride = None, 1, 1
     for extent, other in reversed(tuple(zip(extents, strides_of))):

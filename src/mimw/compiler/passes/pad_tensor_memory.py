@@ -12,6 +12,7 @@ from __future__ import annotations
 from ...ir import Buffer, Op
 from ...ir.extents import is_odd
 from ...ir.tensor_memory import LANES, columns_of
+from .fence_products import unfenced_products
 from .pad_buffers import padded_buffer
 from .pad_ends import Padding, end, refusal
 
@@ -55,5 +56,5 @@ def multiply(padding: Padding, op: Op) -> None:
         raise refusal(op, f"with {width} columns,", f"take a multiple of {_STEP} columns.")
     if op.attrs.get("waits"):
         raise refusal(op, "that is waited for at once,", "give it mBarriers=, and wait for them.")
-    fences = {"fences": True} if op in padding.unfenced else {}
+    fences = {"fences": True} if op in unfenced_products(padding.program) else {}
     padding.again(op.with_attrs(exact=(op.a.type, op.b.type, op.acc.type), **fences))

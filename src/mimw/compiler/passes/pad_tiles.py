@@ -23,8 +23,7 @@ from typing import Any
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
 from . import pad_copies, pad_reshapes  # noqa: F401
-from .fence_products import unfenced_products
-from .pad_buffers import is_odd_buffer, odd_arrays, reused_operands
+from .pad_buffers import is_odd_buffer, odd_arrays
 from .pad_ends import ENDS, Padding, refusal
 
 
@@ -41,8 +40,7 @@ class _Padder:
 
     def __init__(self, program: Program):
         self.writer = Builder()
-        self.padding = Padding(self.writer, odd_arrays(program), unfenced_products(program), reused_operands(program),
-                               pad_reshapes.reduced_alone(program))
+        self.padding = Padding(self.writer, program)
 
     def block(self, block: Block) -> Block:
         args = tuple(map(self.defined, block.args))
@@ -73,7 +71,9 @@ class _Padder:
 
     def is_odd(self, value: Value) -> bool:
         """True of a tile or a buffer with odd extents, and of a buffer that consists of pieces all the same."""
-        return is_odd_tile(value.type) or is_odd_buffer(value.type) or value in self.padding.arrays or self.padding.in_pieces(value)
+        padding = self.padding
+        pieces = value in padding.arrays or value in padding.picked or padding.in_pieces(value)
+        return pieces or is_odd_tile(value.type) or is_odd_buffer(value.type)
 
     def as_it_is(self, op: Op) -> None:
         """The op on the padded tiles."""

@@ -49,8 +49,12 @@ def free(op: Op, tiles: Tiles) -> None:
 def stored(op: Op, tiles: Tiles) -> None:
     """`local_store`: any layout will do, into pieces one that can be cut. A masked store has value and mask in the layout in which
     Triton's passes would store the tile, else in the stronger one of the two layouts, as long as its map is known."""
-    if op.attrs.get("pieces") and not is_cut_for_free(cut_of(op, op.value.type.shape), tiles[op.value].layout):
-        tiles.want_named(op, "value", _cuttable(op, op.value, tiles))
+    if op.attrs.get("pieces"):
+        have = tiles[op.value].layout
+        chosen = have if is_cut_for_free(cut_of(op, op.value.type.shape), have) else _cuttable(op, op.value, tiles)
+        for name in ("value", ) if op.mask is None else ("value", "mask"):
+            tiles.want_named(op, name, chosen)
+        return
     if op.mask is None:
         return
     chosen = tiles.stored.get(op) or tiles.strongest([op.value, op.mask]).layout
