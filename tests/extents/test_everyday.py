@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compiler.pipeline import stages
+from mimw.compiler.passes.pad_ends import ENDS
 from mimw.testing.machines import Gpu
 from tests.compiling import stopping
-from tests.kernels.everyday import elements, orders, products, rows, staged
-from tests.kernels.odd_extents import arguments
+from tests.extents.idle import spoil
+from tests.kernels.everyday import arguments, elements, orders, products, rows, staged
 
 CASES = {f"{room.__name__.rpartition('.')[2]}: {name}": case for room in (rows, elements, orders, products, staged)
          for name, case in room.CASES.items()}
@@ -24,14 +24,26 @@ def check(name, result, want):
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_numpys(name, monkeypatch):
-    """In the second run also of the padded program; buffers in pieces the simulator knows only as the author has them."""
-    for front in (stages.FRONT, (*stages.FRONT, stages.pad))[:1 if name in IN_PIECES else 2]:
-        monkeypatch.setattr(stages, "FRONT", front)
+    """Of the padded program, too; buffers in pieces the simulator knows only as the author has them."""
+    for form in ("exact", "padded")[:1 if name in IN_PIECES else 2]:
         kernel, args, meta, want, result = arguments(CASES[name])
+        if form == "padded":
+            spoil(monkeypatch)
         kernel.__dict__.pop("_simulated_programs", None)
         mimw.simulate(kernel, (1, ), *args, target="sm_90a", **meta)
         kernel.__dict__.pop("_simulated_programs", None)
         check(name, result, want)
+
+
+def test_idle_elements_would_be_seen(monkeypatch):
+    """The programs above are padded with NaN: a sum that takes all that a tile holds is wrong."""
+    kernel, args, meta, want, result = arguments(CASES["rows: softmax"])
+    spoil(monkeypatch)
+    monkeypatch.setitem(ENDS, "reduce", lambda padding, op: padding.again(op))
+    kernel.__dict__.pop("_simulated_programs", None)
+    mimw.simulate(kernel, (1, ), *args, target="sm_90a", **meta)
+    kernel.__dict__.pop("_simulated_programs", None)
+    assert np.isnan(result).any() and not np.isnan(want).any()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -41,7 +53,7 @@ def test_there_is_a_binary(name):
     chip = "sm_90a" if name in NVIDIA else CHIPS[list(CASES).index(name) % len(CHIPS)]
     with stopping():
         compiled = mimw.compile(kernel, (1, ), *args, target=chip, **meta)
-    assert kernel.__name__ in compiled.asm["ptx" if chip.startswith("sm") else "amdgcn"]
+    assert kernel.__name__ in compiled.stages["ptx" if chip.startswith("sm") else "amdgcn"]
 
 
 @pytest.mark.gpu
