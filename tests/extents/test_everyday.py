@@ -14,7 +14,7 @@ CASES = {f"{room.__name__.rpartition('.')[2]}: {name}": case for room in (rows, 
          for name, case in room.CASES.items()}
 CHIPS = ("sm_90a", "gfx942", "sm_100a")
 IN_PIECES = [name for name in CASES if name.startswith("staged") or name == "products: persistent"]
-NVIDIA = ["elements: assembly", *(name for name in CASES if name.startswith("staged"))]
+NVIDIA = ["elements: assembly", "elements: by_pairs", *(name for name in CASES if name.startswith("staged"))]
 
 
 def check(name, result, want):

@@ -16,6 +16,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 from tests.kernels.odd_extents import numbers
 
@@ -154,6 +155,49 @@ def assembly():
 
 
 @mimw.jit
+def _by_pairs(x, y, N: tl.constexpr):
+    """Two halves in one register, as assembly for conversions has them; of fp8 four."""
+    at = tl.arange(0, N)
+    tile = tl.load(x + at)
+    doubled = tl.inline_asm_elementwise("add.f16x2 $0, $1, $1;", "=r,r", [tile], dtype=tl.float16, is_pure=True, pack=2)
+    tl.store(y + at, doubled.to(tl.float32))
+
+
+def by_pairs():
+    x = numbers(44, dtype=np.float16)
+    return _by_pairs, (x, np.zeros(44, np.float32)), dict(N=44), 2 * x.astype(np.float32)
+
+
+@mimw.jit
+def _printed(x, y, M: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tile = tl.load(x + at)
+    tl.device_print("tile", tile)
+    tl.assume(tile < 1000)
+    tl.store(y + at, tile + 1)
+
+
+def printed():
+    x = numbers(3, 12)
+    return _printed, (x, np.zeros((3, 12), np.float32)), dict(M=3, N=12), x + 1
+
+
+@mimw.jit
+def _turned_in_shared_memory(x, y, M: tl.constexpr, N: tl.constexpr):
+    """Single elements by pointers with two indices."""
+    rows, columns = tl.arange(0, M)[:, None] + tl.zeros((M, N), tl.int32), tl.arange(0, N)[None, :] + tl.zeros((M, N), tl.int32)
+    buffer = tle.gpu.alloc([M, N], tl.float32)
+    tl.store(tle.gpu.local_ptr(buffer, (rows, columns)), tl.load(x + rows * N + columns))
+    tl.debug_barrier()
+    tl.store(y + rows * N + columns, tl.load(tle.gpu.local_ptr(buffer, (M - 1 - rows, (columns + 1) % N))))
+
+
+def turned_in_shared_memory():
+    x = numbers(5, 12)
+    return _turned_in_shared_memory, (x, np.zeros((5, 12), np.float32)), dict(M=5, N=12), np.roll(x[::-1], -1, 1)
+
+
+@mimw.jit
 def _types(x, y, N: tl.constexpr):
     """To fp8, bf16, fp16, int8 and bool, and back."""
     at = tl.arange(0, N)
@@ -249,4 +293,5 @@ def strided():
 
 
 CASES = {case.__name__: case for case in (
-    gelu, adam, bits, asserted, branches, mapped, assembly, types, masked_select, in_shared_memory, two_tasks, strided)}
+    gelu, adam, bits, asserted, branches, mapped, assembly, by_pairs, printed,
+    turned_in_shared_memory, types, masked_select, in_shared_memory, two_tasks, strided)}

@@ -12,6 +12,7 @@ import numpy as np
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 from tests.kernels.odd_extents import numbers
 
 
@@ -247,5 +248,38 @@ def convolved():
     return _convolved, (x, w, np.zeros(100, np.float32), 100), dict(N=104, W=3), acc / (1 + np.exp(-acc))
 
 
+@mimw.jit
+def _rows_moved(x, y, N: tl.constexpr):
+    """Rows by their numbers, there and back, by descriptors; two fall on one."""
+    from_ = tl.make_tensor_descriptor(x, [64, 32], [32, 1], [1, 16])
+    to = tl.make_tensor_descriptor(y, [64, 32], [32, 1], [1, 16])
+    at = tl.arange(0, N)
+    to.scatter(from_.gather(63 - at, 16) * 2, at * 2, 0)
+
+
+def rows_moved():
+    x, want = numbers(64, 32), np.zeros((64, 32), np.float32)
+    want[np.arange(24) * 2, :16] = x[63 - np.arange(24), 16:] * 2
+    return _rows_moved, (x, np.zeros((64, 32), np.float32)), dict(N=24), want
+
+
+@mimw.jit
+def _offsets(x, y, N: tl.constexpr):
+    """Where each of N lists of so many elements begins, and how many there are."""
+    at = tl.arange(0, N)
+    before, total = tle.cumsum(tl.load(x + at))
+    tl.store(y + at, before)
+    tl.store(y + N, total)
+    behind, _ = tle.cumsum(tl.load(x + at).to(tl.float32), reverse=True)
+    tl.store(y + N + 1 + at, behind.to(tl.int32))
+
+
+def offsets():
+    x = np.random.default_rng(0).integers(0, 9, 44).astype(np.int32)
+    ends = np.cumsum(x)
+    return _offsets, (x, np.zeros(89, np.int32)), dict(N=44), np.concatenate([ends - x, ends[-1:], ends[-1] - ends])
+
+
 CASES = {case.__name__.rstrip("_"): case for case in (
-    recurrence, sums_so_far, histogram, votes, dropout, drawn, rotary, joined, turned, distances, looked_up, sorted_, convolved)}
+    recurrence, sums_so_far, histogram, votes, dropout, drawn, rotary, joined, turned, distances, looked_up, sorted_, convolved,
+    rows_moved, offsets)}

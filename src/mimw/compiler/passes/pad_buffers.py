@@ -109,7 +109,7 @@ def odd_arrays(program: Program) -> dict[Value, Pieces | None]:
 
 
 def picked_arrays(program: Program) -> frozenset[Value]:
-    """The arrays of which threads pick single elements."""
+    """The arrays, and the storage that some share, of which threads pick single elements."""
     return program.kept(_picked_arrays)
 
 

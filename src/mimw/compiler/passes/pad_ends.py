@@ -42,7 +42,8 @@ def end(*names: str) -> Callable[[End], End]:
 
 def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
     """The error of an op that a tile with odd extents cannot have."""
-    shapes = dict.fromkeys(str(value.type) for value in (*op.operands, *op.results) if is_odd(getattr(value.type, "shape", ())))
+    shaped = [value.type for value in (*op.operands, *op.results) if getattr(value.type, "shape", ())]
+    shapes = dict.fromkeys(map(str, [type_ for type_ in shaped if is_odd(type_.shape)] or shaped))
     return KernelError(
         f"{op.row.word} of {', '.join(shapes)}, {why or 'which moves elements,'} is not there for extents that are no powers of "
         "two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
@@ -75,9 +76,12 @@ class Padding:
         if buffer in self.parts:
             raise refusal(op, "a part of a tile that is not for a product,",
                           "take the whole tile, or a part whose extents are powers of two.")
-        if buffer not in self.made_of:
-            raise refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
-        return self.made_of[buffer]
+        if buffer not in self.made_of and is_odd(buffer.type.shape):
+            raise self.handed_on(op)
+        return self.made_of.get(buffer)
+
+    def handed_on(self, op: Op) -> KernelError:
+        return refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
 
     def in_pieces(self, value: Value) -> bool:
         """True of a view of pieces that is no buffer of its own in the new program."""
@@ -192,7 +196,8 @@ def broadcast(padding: Padding, op: Op) -> None:
 
 @end("gather")
 def gather(padding: Padding, op: Op) -> None:
-    padding.again(op, indices=padding.indices(op.indices))
+    writer = padding.writer
+    writer.env[op.result] = padding.gathered(writer.now(op.source), padding.indices(op.indices), op.axis)
 
 
 @end("atomic_cas")

@@ -64,8 +64,12 @@ class _Padder:
             ENDS[op.name](self.padding, op)
         elif "mask" in op.row.places and "pointer" in op.row.places and not op.row.copy:
             self.padding.masked(op)
+        elif op.row.hands_over and any(map(self.padding.in_pieces, op.operands)):
+            raise self.padding.handed_on(op)
         elif op.row.hands_over or is_elementwise(op):
             self.as_it_is(op)
+        elif "assembly" in op.row.traits:
+            raise refusal(op, "which may do more than give its results,", "is_pure=True, if that is all it does.")
         else:
             raise refusal(op)
 
@@ -87,7 +91,7 @@ def is_elementwise(op: Op) -> bool:
     """True if each element of a result comes from the elements at the same place of the operands, and nothing else happens."""
     row = op.row
     pure = "pure" in row.effects or bool(getattr(op, "is_pure", False))
-    return pure and row.layout in ("same", "free") and "collective" not in row.traits and getattr(op, "pack", 1) in (1, False)
+    return pure and row.layout in ("same", "free") and "collective" not in row.traits
 
 
 def _padded(arg: Any) -> Any:

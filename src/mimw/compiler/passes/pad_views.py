@@ -57,7 +57,7 @@ def _in_pieces(padding: Padding, op: Op, pieces: Pieces) -> Place | None:
     place, size = op.attrs.get("place"), pieces.bytes_of(op.type.element)
     if place is None:
         return None
-    if op.result in picked_arrays(padding.program):
+    if op.reuse in picked_arrays(padding.program):
         raise refusal(op, "of which threads pick elements, in storage that is shared,", "give it storage of its own.")
     if place.offset % size or place.stride % size:
         raise refusal(op, f"in storage that puts it at {place}, no multiples of {size} bytes,", "give it storage of its own.")
