@@ -21,7 +21,7 @@ from .pad_ends import Padding, end, refusal
 _MOST_ROWS = 256    # of a box: CUDA Driver API, cuTensorMapEncodeTiled
 
 
-@end("tma_load", "tma_load_multicast", "tma_fetch", "tma_store")
+@end("tma_load", "tma_load_multicast", "tma_load_pair", "tma_load_pair_multicast", "tma_fetch", "tma_store")
 def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""
     apart = padding.pieces(op, op.buffer) is None and not is_row(op.buffer.type)
