@@ -70,6 +70,19 @@ def test_a_may_lie_in_tensor_memory(n, k):
     assert {int(told) >> 17 & 63 for _, told in found} == {n // 8}
 
 
+@pytest.mark.parametrize("n, m", [(176, 128), (72, 64)])
+def test_a_product_may_be_waited_for_at_once(n, m):
+    args, meta, out, want = odd_tensor_memory.launch(n=n, m=m)
+    assert mimw.check(odd_tensor_memory.waited_for, (1, ), *args, seeds=1, target="sm_100a", **meta).ok
+    mimw.simulate(odd_tensor_memory.waited_for, (1, ), *args, target="sm_100a", **meta)
+    np.testing.assert_array_equal(out, (want - (np.arange(n) < 16)) / 2)
+    with stopping():
+        ptx = mimw.compile(odd_tensor_memory.waited_for, (1, ), *args, target="sm_100a", **meta).ptx
+    assert re.findall(r"tcgen05\.mma|tcgen05\.commit|mbarrier\.try_wait", ptx)[-3:] == [
+        "tcgen05.mma", "tcgen05.commit", "mbarrier.try_wait"]
+    assert len(products(ptx)) == 64 // 16
+
+
 @pytest.mark.parametrize("n, bk", [(160, 64), (96, 48), (64, 48)])
 def test_a_pair_of_ctas_has_the_authors_columns(n, bk):
     (kernel, grid, args, meta), want = pair_gemm.launch(m=256, n=n, k=2 * bk, bn=n, bk=bk)

@@ -88,7 +88,7 @@ def _in_array(padding: Padding, lies: Lies, numbers: Value) -> Value:
     """Row-major numbers in a tile, or an array of tiles, as numbers in the array of pieces."""
     writer = padding.writer
     *tiles, rows, columns = lies.shape
-    column, row = (writer.by_constant(op, numbers, columns) for op in ("urem", "udiv"))
+    column, row = writer.by_constant("urem", numbers, columns), writer.by_constant("udiv", numbers, columns)
     if prod(tiles) == 1:
         return _in_pieces(padding, lies, row, column)
     before = writer.scaled(writer.by_constant("udiv", row, rows), lies.pieces.count * prod(lies.pieces.shape))

@@ -53,7 +53,5 @@ def multiply(padding: Padding, op: Op) -> None:
     step = _OF_PAIR if "pairs" in op.row.traits else _STEP // 2 if few else _STEP
     if width % step:
         raise refusal(op, f"with {width} columns,", f"take a multiple of {step} columns.")
-    if op.attrs.get("waits"):
-        raise refusal(op, "that is waited for at once,", "give it mBarriers=, and wait for them.")
     fences = {"fences": True} if op in unfenced_products(padding.program) else {}
     padding.again(op.with_attrs(exact=(op.a.type, op.b.type, op.acc.type), **fences))
