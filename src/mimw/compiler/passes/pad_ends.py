@@ -237,7 +237,7 @@ def dot(padding: Padding, op: Op) -> None:
 @end("map_elementwise")
 def map_elementwise(padding: Padding, op: Op) -> None:
     if op.pack != 1:
-        raise refusal(op, "whose function takes neighbours,", "pack=1.")
+        raise refusal(op, "whose function takes neighbours in a thread, some of which may be idle,", "pack=1.")
     padding.again(op)
 
 
