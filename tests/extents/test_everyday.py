@@ -1,5 +1,7 @@
 """Kernels as a stranger writes them, with tiles of odd extents: as they are and padded on the simulator, compiled, and on a GPU."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,16 @@ def test_there_is_a_binary(name):
     with stopping():
         compiled = mimw.compile(kernel, (1, ), *args, target=chip, **meta)
     assert kernel.__name__ in compiled.stages["ptx" if chip.startswith("sm") else "amdgcn"]
+
+
+@pytest.mark.parametrize("name, zeros, chosen", [("split_depth", 2, 0), ("gemm", 2, 0), ("batched", 2, 0), ("dequantised", 1, 1)])
+def test_what_a_load_brings_is_multiplied_where_it_lies(name, zeros, chosen):
+    """Idle elements along K are zeros since the load says so, not by a choice behind it, which would need another buffer."""
+    kernel, args, meta, *_ = arguments(products.CASES[name])
+    with stopping(("ttgir", )):
+        text = mimw.compile(kernel, (1, ), *args, target="sm_90a", **meta).ttgir
+    assert text.count("arith.select") == chosen, "of weights that are computed no load could"
+    assert len(re.findall(r"tt\.load %\w\S*, %\w\S*, %cst", text)) == zeros
 
 
 @pytest.mark.gpu

@@ -19,14 +19,16 @@ from math import isinf, isnan
 
 from ...errors import KernelError
 from ...ir import I1, I32, I64, Block, Builder, Op, Pointer, Program, Tensor, Value
+from ...ir.dot_scales import scales_of
 from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
+from ..analysis import uses_of
 from .pad_buffers import Lies, Pieces, odd_arrays
 
 End = Callable[["Padding", Op], None]
 
 ENDS: dict[str, End] = {}
-_MASKED = {"load": "masked_load", "store": "masked_store"}
+_KEEP_ZERO = ("int_cast", "si_to_fp", "ui_to_fp", "fp_ext", "fp_trunc", "fp_to_fp", "bitcast")
 _NO_INFINITY = ("fp8e4nv", "fp8e4b8", "fp8e5b16", "fp8e4b15")
 
 
@@ -139,6 +141,12 @@ class Padding:
         now = self.writer.now(value)
         return self.writer.emit("select", (self.within(value.type.shape, axes), now, self.writer.constant(number, now.type)))
 
+    def zero_behind(self, value: Value, axis: int) -> Value:
+        """The tile `value` of the old program, with zeros in what is idle along an axis."""
+        if not is_odd((value.type.shape[axis], )) or _load_of(self.program, value) is not None:
+            return self.writer.now(value)
+        return self.chosen(value, 0, (axis, ))
+
     def indices(self, value: Value) -> Value:
         """Indices of the old program; idle ones point to the first element: any other could lie outside."""
         return self.chosen(value, 0) if is_odd(value.type.shape) else self.writer.now(value)
@@ -158,16 +166,49 @@ class Padding:
         self.again(op, mask=self.both(op.mask, op.pointer.type.shape))
 
 
-@end("load")
+@end("load", "masked_load")
 def load(padding: Padding, op: Op) -> None:
-    args = (padding.writer.now(op.pointer), padding.within(op.pointer.type.shape), None, op.cache_policy, op.is_volatile)
-    padding.writer.env[op.result] = padding.writer.emit(_MASKED[op.name], args)
+    """Idle elements are masked off. Those of a product's operand are zeros then: what stood between a load and its product would
+    keep Triton from multiplying what the copies of a loop bring where they lie."""
+    writer, args = padding.writer, dict(zip(op.row.params, op.args))
+    mask, other = args.get("mask"), writer.now(args.get("other"))
+    if other is None and op in zeroed_loads(padding.program):
+        other = writer.constant(0, padded_type(op.result.type))
+    args = (writer.now(op.pointer), padding.both(mask, op.pointer.type.shape), other, op.cache_policy, op.is_volatile)
+    writer.env[op.result] = writer.emit("masked_load", args)
+
+
+def zeroed_loads(program: Program) -> frozenset[Op]:
+    """The loads of operands of products whose depth is no power of two, where nothing says what they give behind their mask."""
+    return program.kept(_zeroed_loads)
+
+
+def _zeroed_loads(program: Program) -> frozenset[Op]:
+    products = program.where(lambda row: "dot" in row.traits and row.layout == "dot")
+    loads = {_load_of(program, tile) for op in products if is_odd((op.a.type.shape[-1], )) for tile in (op.a, op.b, *scales_of(op))}
+    return frozenset(loads - {None})
+
+
+def _load_of(program: Program, value: Value) -> Op | None:
+    """The load, behind whose mask are zeros or anything, of which a tile is a cast or has the axes in another order."""
+    uses = uses_of(program)
+    op = uses.definition.get(value)
+    while op is not None and (op.name == "trans" or op.name in _KEEP_ZERO):
+        op = uses.definition.get(op.value)
+    if op is None or op.name not in ("load", "masked_load"):
+        return None
+    other = op.other if op.name == "masked_load" else None
+    while other is not None and (made := uses.definition.get(other)) is not None and made.name != "constant":
+        if made.name not in ("splat", "broadcast", *_KEEP_ZERO):
+            return None
+        other = made.value
+    return op if other is None or made is not None and not made.value else None
 
 
 @end("store")
 def store(padding: Padding, op: Op) -> None:
     pointer, value = padding.writer.now((op.pointer, op.value))
-    padding.writer.emit(_MASKED[op.name], (pointer, value, padding.within(op.pointer.type.shape), op.cache_policy))
+    padding.writer.emit("masked_store", (pointer, value, padding.within(op.pointer.type.shape), op.cache_policy))
 
 
 @end("make_range")
@@ -226,12 +267,8 @@ def observed(padding: Padding, op: Op) -> None:
 @end("dot")
 def dot(padding: Padding, op: Op) -> None:
     """Idle elements along K are zeros on both sides: what is idle may be NaN."""
-    depth = op.a.type.shape[-1]
     last = len(op.a.type.shape) - 1
-    if not is_odd((depth, )):
-        padding.again(op)
-    else:
-        padding.again(op, a=padding.chosen(op.a, 0, (last, )), b=padding.chosen(op.b, 0, (last - 1, )))
+    padding.again(op, a=padding.zero_behind(op.a, last), b=padding.zero_behind(op.b, last - 1))
 
 
 @end("map_elementwise")

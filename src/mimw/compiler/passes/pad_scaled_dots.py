@@ -8,8 +8,7 @@ zeros along K where they are idle: 0 x 0 adds nothing in any format, and what is
 
 from __future__ import annotations
 
-from ...ir import Op, Value
-from ...ir.extents import is_odd
+from ...ir import Op
 from .pad_ends import Padding, end
 
 
@@ -19,9 +18,4 @@ def dot_scaled(padding: Padding, op: Op) -> None:
     deep = len(op.a.type.shape) - 1
     axes = {"a": deep, "a_scale": deep, "b": deep - 1, "b_scale": deep}
     given = {name: getattr(op, name) for name in axes}
-    padding.again(op, **{name: _in_depth(padding, value, axes[name]) for name, value in given.items() if value is not None})
-
-
-def _in_depth(padding: Padding, value: Value, axis: int) -> Value:
-    """The tile with zeros in what is idle along K."""
-    return padding.chosen(value, 0, (axis, )) if is_odd((value.type.shape[axis], )) else padding.writer.now(value)
+    padding.again(op, **{name: padding.zero_behind(value, axes[name]) for name, value in given.items() if value is not None})
