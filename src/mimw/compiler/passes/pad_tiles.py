@@ -22,7 +22,7 @@ from typing import Any
 
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
-from . import pad_copies, pad_prints, pad_reshapes, pad_scaled_dots  # noqa: F401
+from . import pad_copies, pad_prints, pad_reductions, pad_reshapes, pad_scaled_dots  # noqa: F401
 from .pad_buffers import is_odd_buffer, odd_arrays
 from .pad_ends import ENDS, Padding, refusal
 
