@@ -51,12 +51,28 @@ def in_padded_memory(y_desc, n, R: tl.constexpr, C: tl.constexpr):
 
 
 @mimw.jit
-def picked(y_desc, n, R: tl.constexpr, C: tl.constexpr):
-    tile = tlx.local_alloc((R, C), tl.float16, 1)
-    tlx.local_store(tile[0], tl.zeros((R, C), tl.float16))
+def picked_in_storage(y_desc, n, R: tl.constexpr, C: tl.constexpr):
+    """Elements of pieces are found in a power of two of them, for which shared storage has no room."""
+    storage = tlx.storage_alias_spec(storage=tlx.storage_kind.smem)
+    tile = tlx.local_alloc((R, C), tl.float16, 1, reuse=storage)
+    other = tlx.local_alloc((R, C), tl.float16, 1, reuse=storage)
+    storage.set_buffer_overlap(tlx.reuse_group(tile, other, group_type=tlx.reuse_group_type.shared))
     rows = tlx.local_gather(tile[0], tl.zeros((R, C), tl.int32), 1)
-    tlx.local_store(tile[0], rows)
+    tlx.local_store(other[0], rows)
     tlx.async_descriptor_store(y_desc, tile[0], [0, 0])
+    tlx.async_descriptor_store(y_desc, other[0], [0, 0])
+    tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def whole_and_cut(y_desc, n, R: tl.constexpr, C: tl.constexpr):
+    """A buffer of powers of two lies in pieces, since 48 rows of it are copied."""
+    tiles = tlx.local_alloc((2 * C, C), tl.float16, 2)
+    tlx.async_descriptor_store(y_desc, tlx.local_slice(tiles[0], [0, 0], [R, C]), [0, 0])
+    tile = tiles[0]
+    for i in range(n):
+        tlx.local_store(tile, tl.zeros((2 * C, C), tl.float16))
+        tile = tiles[i % 2]
     tlx.async_descriptor_store_wait(0)
 
 
@@ -70,6 +86,7 @@ REFUSED = {
     "a box that cuts pieces": refused(cut_through, "16 rows x 64 columns of which it consists"),
     "rows of four": refused(rows_of_four, "multiple of 8", 12, 64),
     "memory of TLE": refused(in_padded_memory, "in memory of the extents", 12, 40),
-    "elements of pieces": refused(picked, "of which threads pick elements"),
+    "elements in shared storage": refused(picked_in_storage, "of which threads pick elements, in storage that is shared"),
+    "a loop hands all of it on": refused(whole_and_cut, r"fp16\[128, 64\].*a loop or a branch hands on", 48, 64),
     "columns of eight": refused(rows_of_four, "multiple of 32 bytes", 16, 72),
 }

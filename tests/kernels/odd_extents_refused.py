@@ -6,34 +6,33 @@ Input: nothing. Output: `REFUSED`: kernel, arguments, compile-time values and wh
 """
 
 import numpy as np
+import triton
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 
 
-@mimw.jit
-def cuts(x, M: tl.constexpr, N: tl.constexpr):
-    tile = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
-    tl.store(x + tl.arange(0, M * N), tl.reshape(tile, (M * N, )))
+@triton.jit
+def _of_two(one, other):
+    return one + other, one - other
 
 
 @mimw.jit
-def turns_over(x, M: tl.constexpr, N: tl.constexpr):
-    flat = tl.load(x + tl.arange(0, M * N))
-    tl.store(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], tl.reshape(flat, (M, N)))
+def takes_neighbours(x, N: tl.constexpr):
+    tl.store(x + tl.arange(0, N), tl.map_elementwise(_of_two, tl.load(x + tl.arange(0, N)), pack=2)[0])
 
 
 @mimw.jit
-def prints(x, N: tl.constexpr):
-    tl.device_print("x", tl.load(x + tl.arange(0, N)))
+def does_more(x, N: tl.constexpr):
+    tile = tl.load(x + tl.arange(0, N))
+    tl.store(x + tl.arange(0, N), tl.inline_asm_elementwise("add.f32 $0, $1, $1;", "=f,f", [tile], tl.float32, False, 1))
 
 
 @mimw.jit
-def points(x, M: tl.constexpr, N: tl.constexpr):
-    rows, columns = tl.arange(0, M)[:, None] + tl.zeros((M, N), tl.int32), tl.arange(0, N)[None, :] + tl.zeros((M, N), tl.int32)
-    buffer = tle.gpu.alloc([M, N], tl.float32)
-    tl.store(tle.gpu.local_ptr(buffer, (rows, columns)), tl.load(x + rows * N + columns))
+def picks_odd_rows(x, N: tl.constexpr):
+    rows = tl.make_tensor_descriptor(x, [64, 64], [64, 1], [1, 24])
+    tl.store(x + tl.arange(0, N)[:, None] * 24 + tl.arange(0, 24)[None, :], rows.gather(tl.arange(0, N), 0))
 
 
 @mimw.jit
@@ -43,8 +42,7 @@ def leaves_some(x, at, N: tl.constexpr):
 
 _X = np.zeros(4096, np.float32)
 REFUSED = {
-    "cuts": (cuts, (_X, ), dict(M=8, N=12), "reshape"),
-    "turns_over": (turns_over, (_X, ), dict(M=8, N=12), "reshape"),
-    "points": (points, (_X, ), dict(M=5, N=12), r"(?s)reshape.*give such a tile one dimension"),
-    "prints": (prints, (_X, ), dict(N=12), "print"),
+    "takes_neighbours": (takes_neighbours, (_X, ), dict(N=12), "whose function takes neighbours"),
+    "does_more": (does_more, (_X, ), dict(N=12), "may do more than give its results"),
+    "picks_odd_rows": (picks_odd_rows, (_X, ), dict(N=12), "a number of columns that is no power of two"),
 }

@@ -107,9 +107,9 @@ class Thread:
 
 def written(found, on, warps):
     """{offset: (element, byte)} after all threads have run, and the layout that value and mask were in."""
-    assembly, types = re.search(r'ttg\.inline_asm "(.*?)" .*? : \((.*)\) -> \(\)', found.stage("ttgir")).groups()
+    assembly, types = re.search(r'ttg\.inline_asm "([^"]*@on st\.shared[^"]*)" .*? : \((.*)\) -> \(\)', found.ttgir).groups()
     lines = [line.strip() for line in assembly.replace("\\0A", "\n").splitlines() if line.strip() not in "{}"]
-    layout = tile_layouts(ModuleText(found.stage("ttgir")), types)[-1]
+    layout = tile_layouts(ModuleText(found.ttgir), types)[-1]
     shape, size = on.shape, on.itemsize
     linear, memory = linear_of(layout, shape), {}
     held = 1 << len(linear.registers)

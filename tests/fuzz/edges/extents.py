@@ -9,6 +9,8 @@ All numbers are small integers, so every order of sums gives the same.
 
 from __future__ import annotations
 
+from math import prod
+
 from ..draws import Draws
 from ..elements import ELEMENTS
 from . import family
@@ -131,12 +133,12 @@ def stored(s: Sketch, draws: Draws, number: int, shape, element: str) -> None:
 
 
 def turned(s: Sketch, draws: Draws, number: int, shape, element: str) -> None:
-    """The tile with its axes in another order, or with its outermost axis cut in two."""
-    if len(shape) == 2 and draws.chance(60):
+    """The tile with its axes in another order, or its elements in rows of another length."""
+    if len(shape) == 2 and draws.chance(50):
         return out(s, number, shape[::-1], element, "tl.trans(t)", "t.T")
-    if shape[0] % 2 or any(extent & (extent - 1) for extent in shape[1:]):
-        return folded(s, draws, number, shape, element)
-    new = (shape[0] // 2, 2, *shape[1:])
+    size = prod(shape)
+    row = draws.pick([part for part in range(1, size + 1) if size % part == 0])
+    new = draws.pick([(size, ), shape[::-1], (size // row, row), (*shape[:-1], 1, shape[-1])])
     out(s, number, new, element, f"tl.reshape(t, {new})", f"t.reshape({new})")
 
 

@@ -77,6 +77,15 @@ def odd_buffers(draws: Draws):
                      f"tlx.local_store(tlx.local_slice(a[0], [i * {box}, 0], [{box}, {columns}]), tlx.local_load(part) + 1)")
     elif draws.chance(50):
         s.kernel("tlx.local_store(tlx.local_trans(a[0]), tlx.local_load(tlx.local_trans(a[1])) + 1)")
+    elif draws.chance(40):      # a part of it under a mask, then the rest
+        part = draws.pick([f"rows < {draws.integer(0, rows)}", f"columns >= {draws.integer(0, columns)}",
+                           "(rows + columns) % 3 == 0"])
+        s.kernel(f"rows, columns = at // {columns}, at % {columns}", f"part = {part}", "t = tlx.local_load(a[1]) + 1",
+                 "tl.store(tle.gpu.local_ptr(a[0]), t, mask=part)", "tl.store(tle.gpu.local_ptr(a[0]), t, mask=part == 0)")
+    elif draws.chance(40):      # each element by its number, in turns along an axis
+        axis, turn = draws.integer(0, 1), draws.integer(0, 9)
+        s.kernel(f"there = (at // {columns} + {turn}) % {rows}" if axis == 0 else f"there = (at % {columns} + {turn}) % {columns}",
+                 f"tlx.local_scatter(a[0], tlx.local_gather(a[1], there, {axis}) + 1, there, {axis})")
     else:
         s.kernel("tlx.local_store(a[0], tlx.local_load(a[1]) + 1)")
     out = draws.pick(["tma", "descriptor", "pointers"])

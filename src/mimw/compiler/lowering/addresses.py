@@ -8,9 +8,12 @@ are XORed. For bf16[8, 64] in the 128-byte swizzle:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...errors import NotYet
 from ...ir import Op, Value
 from ...ir.byte_maps import byte_map
+from ...ir.extents import padded
 from ...ir.layouts import NvmmaShared, SwizzledShared
 from .emitter import Emitter
 
@@ -18,10 +21,11 @@ from .emitter import Emitter
 def places(emitter: Emitter, source: Value, op: Op) -> list[int]:
     """The bytes by which each bit of an element's row-major number in a buffer or array moves the element; these are XORed."""
     placement, type_ = emitter.placed[source], source.type
-    whole = placement.allocated == type_.shape and type_.count & (type_.count - 1) == 0
+    whole = placement.allocated == type_.shape
     if placement.place is not None or not whole or not isinstance(placement.layout, (NvmmaShared, SwizzledShared)):
         raise NotYet(f"not yet: such pointers into {type_} in {placement.layout}", op.site,
                      hint="take pointers into one whole buffer, and leave its layout to the compiler")
+    type_ = replace(type_, count=padded((type_.count, ))[0] if type_.count else 0)
     return list(byte_map(placement.layout, type_)[(type_.element.bytes - 1).bit_length():])
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ...errors import KernelError
 from ...ir import Block, Program
+from ...ir.extents import padded
 from ...target import Target
 
 _ROWS, _COLUMNS, _WARPS = 128, 16, (4, 8)
@@ -35,7 +36,7 @@ def _visit(block: Block, num_warps: int, default: int, target: Target) -> None:
 
 
 def _check(op, target: Target) -> None:
-    rows, columns = op.acc.type.shape[-2:]
+    rows, columns = padded(op.acc.type.shape[-2:])      # Triton looks at what `pad_tiles` makes of them
     wide = next((name for name in ("a", "b") if getattr(op, name).type.element.bits == 16), None)
     if wide and op.a_scale is not None and op.b_scale is not None and rows % _ROWS == 0 and columns >= _COLUMNS:
         element = getattr(op, wide).type.element

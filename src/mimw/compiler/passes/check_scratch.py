@@ -29,8 +29,9 @@ _MENDS = {
     "reduce": "warps meet in shared memory to reduce: reduce a smaller tile, or the dimension that one warp holds.",
     "scan": "warps meet in shared memory to scan: scan a smaller tile, or fewer columns at a time.",
     "gather": "elements move between warps through shared memory: gather from a smaller tile, or from a buffer.",
-    "local_alloc": "a descriptor's load or store goes through a tile of its own there: copy between the descriptor and a "
-                   "buffer that you have anyway.",
+    "local_alloc": "a product's operand, or what a descriptor loads or stores, goes through a tile of its own there, and where "
+                   "Triton pipelines the loop through several: take fewer num_stages or smaller tiles, or copy between the "
+                   "descriptor and a buffer that you have anyway.",
 }
 _OTHER_MEND = "use smaller tiles there."
 

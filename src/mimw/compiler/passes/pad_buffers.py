@@ -108,6 +108,17 @@ def odd_arrays(program: Program) -> dict[Value, Pieces | None]:
     return program.kept(_odd_arrays)
 
 
+def picked_arrays(program: Program) -> frozenset[Value]:
+    """The arrays, and the storage that some share, of which threads pick single elements."""
+    return program.kept(_picked_arrays)
+
+
+def _picked_arrays(program: Program) -> frozenset[Value]:
+    roots = memory_roots(program)
+    picking = program.where(lambda row: {"buffer", "indices"} <= row.places.keys() and bool(row.touches))
+    return frozenset(root for op in picking for root in roots.get(op.buffer, ()))
+
+
 def is_odd_buffer(type_: object) -> bool:
     return isinstance(type_, Buffer) and is_odd(type_.shape)
 

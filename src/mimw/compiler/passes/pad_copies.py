@@ -14,13 +14,14 @@ from __future__ import annotations
 from ...ir import Op
 from ...ir.extents import is_odd, padded_type
 from . import pad_descriptors, pad_elements, pad_views  # noqa: F401
-from .pad_buffers import is_row
+from .fence_products import unfenced_products
+from .pad_buffers import is_row, reused_operands
 from .pad_ends import Padding, end, refusal
 
 _MOST_ROWS = 256    # of a box: CUDA Driver API, cuTensorMapEncodeTiled
 
 
-@end("tma_load", "tma_load_multicast", "tma_fetch", "tma_store")
+@end("tma_load", "tma_load_multicast", "tma_load_pair", "tma_load_pair_multicast", "tma_fetch", "tma_store")
 def copied(padding: Padding, op: Op) -> None:
     """A copy of a block of the descriptor's: it is the descriptor's type that says how much is moved."""
     apart = padding.pieces(op, op.buffer) is None and not is_row(op.buffer.type)
@@ -68,12 +69,11 @@ def local_store(padding: Padding, op: Op) -> None:
     """A store by threads. Into pieces it goes part by part; idle elements go into padding, or nowhere."""
     if padding.pieces(op, op.buffer) is None:
         padding.again(op)
-    elif op.mask is not None:
-        raise refusal(op, "stored by threads under a mask,", "store the whole tile, with what was there where the mask is false.")
-    else:
-        lies = padding.lies[op.buffer]
-        value = lies.straightened(padding.writer, padding.writer.now(op.value))
-        padding.writer.emit("local_store", (lies.straight, value), **op.attrs, pieces=lies.cut)
+        return
+    lies, writer = padding.lies[op.buffer], padding.writer
+    tiles = (lies.straightened(writer, tile) for tile in writer.now((op.value, op.mask)))
+    attrs = op.attrs | ({"run": 1} if lies.turned and op.mask is not None else {})
+    writer.emit("local_store", (lies.straight, *tiles), **attrs, pieces=lies.cut)
 
 
 @end("local_load")
@@ -97,7 +97,7 @@ def async_dot(padding: Padding, op: Op) -> None:
     if op.result.type.element.name not in ("fp32", "i32"):
         raise refusal(op, f"with sums of {op.result.type.element},", "sum up in fp32, and convert what is stored.")
     exact = (op.a.type, op.b.type, op.result.type)
-    written = {"written": True} if op in padding.unfenced else {}
+    written = {"written": True} if op in unfenced_products(padding.program) else {}
     padding.again(op.with_attrs(exact=exact, type=padded_type(op.result.type), **written))
 
 
@@ -105,5 +105,5 @@ def async_dot(padding: Padding, op: Op) -> None:
 def async_dot_wait(padding: Padding, op: Op) -> None:
     """The wait, and a barrier behind it where the task itself overwrites what its products read: Triton, which puts one in for its
     own products, does not see what assembly reads."""
-    meets = {"meets": True} if op in padding.reusing else {}
+    meets = {"meets": True} if op in reused_operands(padding.program) else {}
     padding.again(op.with_attrs(exact=op.result.type, **meets))

@@ -10,7 +10,7 @@ of the call's own. For example:
 from __future__ import annotations
 
 from ...ir import Buffer, Op, Value
-from ...ir.extents import padded
+from ...ir.extents import is_odd, padded, padded_type
 from .pad_buffers import Lies, pieces_of
 from .pad_ends import Padding, end, refusal
 from .pad_views import view_of
@@ -35,6 +35,26 @@ def descriptor_store(padding: Padding, op: Op) -> None:
     writer.emit("tma_store", writer.now((op.descriptor, op.offsets)) + (lies.straight, None, kind))
     writer.emit("tma_store_wait", (0, ))
     writer.emit("local_free", (lies.array, ))
+
+
+@end("descriptor_gather")
+def descriptor_gather(padding: Padding, op: Op) -> None:
+    """Idle rows are copies of the tensor's first one."""
+    _check_columns(op, op.result)
+    padding.again(op, rows=padding.indices(op.rows), type=padded_type(op.type))
+
+
+@end("descriptor_scatter")
+def descriptor_scatter(padding: Padding, op: Op) -> None:
+    """Idle rows go where the author's last one goes, and are as it is."""
+    _check_columns(op, op.value)
+    rows, value = padding.writer.now((op.rows, op.value))
+    padding.again(op, rows=padding.last(rows, op.rows.type.shape), value=padding.last(value, op.value.type.shape))
+
+
+def _check_columns(op: Op, tile: Value) -> None:
+    if is_odd(tile.type.shape[1:]):
+        raise refusal(op, "by rows of a number of columns that is no power of two,", "pick by rows of a power of two of columns.")
 
 
 def _staging(padding: Padding, op: Op) -> Lies:

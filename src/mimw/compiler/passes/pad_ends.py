@@ -4,30 +4,28 @@ Input: an op of the program as the author has it. Output: ops on padded tiles, i
 tile of 176 elements in one of 256:
 
     store %p, %x            masked_store %p, %x, (make_range 0 256 < 176)
-    reduce %x               of `select within, %x, n`, with n the neutral element of what combines two
-    reduce %x, %i by f      of %x, %i and a flag for each element, with f only where both flags are set
+    histogram %x 12         histogram %x 16 (make_range 0 256 < 176)
+    dot %a %b %acc          of zeros along K, by the load or by `select within, %a, 0`
 
-The flag is what there is for a function without a neutral element, such as that of `tl.argmax`: it is right for any function that
-`tl.reduce` may be given, since a combination with an idle element is the other element.
+The files `pad_*` beside this one have further ends, each those of one kind of op.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from math import isinf, isnan
 
 from ...errors import KernelError
-from ...ir import I1, I32, I64, Block, Builder, Op, Tensor, Value
+from ...ir import I1, I32, I64, Builder, Op, Pointer, Program, Tensor, Value
+from ...ir.dot_scales import scales_of
 from ...ir.extents import is_odd, padded, padded_type
 from ...ir.types import element_of, like
-from .pad_buffers import Lies, Pieces
+from ..analysis import uses_of
+from .pad_buffers import Lies, Pieces, odd_arrays
 
 End = Callable[["Padding", Op], None]
 
 ENDS: dict[str, End] = {}
-_MASKED = {"load": "masked_load", "store": "masked_store"}
-_NO_INFINITY = ("fp8e4nv", "fp8e4b8", "fp8e5b16", "fp8e4b15")
+_KEEP_ZERO = ("int_cast", "si_to_fp", "ui_to_fp", "fp_ext", "fp_trunc", "fp_to_fp", "bitcast")
 
 
 def end(*names: str) -> Callable[[End], End]:
@@ -42,40 +40,33 @@ def end(*names: str) -> Callable[[End], End]:
 
 def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
     """The error of an op that a tile with odd extents cannot have."""
-    shapes = dict.fromkeys(str(value.type) for value in (*op.operands, *op.results) if is_odd(getattr(value.type, "shape", ())))
+    shaped = [value.type for value in (*op.operands, *op.results) if getattr(value.type, "shape", ())]
+    shapes = dict.fromkeys(map(str, [type_ for type_ in shaped if is_odd(type_.shape)] or shaped))
     return KernelError(
         f"{op.row.word} of {', '.join(shapes)}, {why or 'which moves elements,'} is not there for extents that are no powers of "
         "two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
-
-
-def odd_inside(op: Op) -> KernelError:
-    """The error of a reshape of which an extent that is not the outermost one is odd."""
-    return refusal(op, "where another extent than the outermost is odd,",
-                   "keep the odd extent outermost on both sides of the reshape, or reduce along one axis after the other. A word "
-                   "makes tiles of indices and pointers into shared memory flat by itself: give such a tile one dimension, or an "
-                   "innermost extent that is a power of two.")
 
 
 class Padding:
     """Writes the ops of a padded program.
 
     fields:  writer     the builder; `writer.now` gives the new value of an old one
-             flattened  of a flat tile that only reductions may take, the reshape that makes it
+             program    the one that is written anew
+             flattened  of a flat tile that only reductions take, the tile that it is made of, as the author has it
              arrays     of an array of buffers with odd extents its pieces, None where its extents are padded
              made_of    the same of views of them
              lies       how each view of pieces lies there (`pad_views`)
+             picked     of flat views, of which threads pick elements, what makes of the author's numbers those in the new one
              parts      the first columns of a tile, which only products may take
-             unfenced   the products that read what their own task has written, and not fenced
-             reusing    the waits for products whose operands the task overwrites itself
     """
 
-    def __init__(self, writer: Builder, arrays: dict[Value, Pieces | None], unfenced: frozenset[Op] = frozenset(),
-                 reusing: frozenset[Op] = frozenset()):
-        self.writer, self.arrays, self.unfenced, self.reusing = writer, arrays, unfenced, reusing
+    def __init__(self, writer: Builder, program: Program):
+        self.writer, self.program, self.arrays = writer, program, odd_arrays(program)
         self.made_of: dict[Value, Pieces | None] = {}
         self.lies: dict[Value, Lies] = {}
+        self.picked: dict[Value, Callable[[Value], Value]] = {}
         self.parts: set[Value] = set()
-        self.flattened: dict[Value, Op] = {}
+        self.flattened: dict[Value, Value] = {}
 
     def pieces(self, op: Op, buffer: Value) -> Pieces | None:
         """The pieces of a buffer; None if it is padded. KernelError, about `op`, for one that a loop or a branch hands on, and for
@@ -83,9 +74,12 @@ class Padding:
         if buffer in self.parts:
             raise refusal(op, "a part of a tile that is not for a product,",
                           "take the whole tile, or a part whose extents are powers of two.")
-        if buffer not in self.made_of:
-            raise refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
-        return self.made_of[buffer]
+        if buffer not in self.made_of and is_odd(buffer.type.shape):
+            raise self.handed_on(op)
+        return self.made_of.get(buffer)
+
+    def handed_on(self, op: Op) -> KernelError:
+        return refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
 
     def in_pieces(self, value: Value) -> bool:
         """True of a view of pieces that is no buffer of its own in the new program."""
@@ -101,9 +95,7 @@ class Padding:
                 continue
             line = self.writer.emit("make_range", (Tensor(I32, (most, )), 0, most))
             known = self.writer.emit("icmpSLT", (line, self.writer.constant(extent, line.type)))
-            for other in range(len(full)):
-                known = known if other == axis else self.writer.emit("expand_dims", (known, other))
-            known = known if known.type.shape == full else self.writer.emit("broadcast", (known, Tensor(I1, full)))
+            known = self.along(known, full, axis)
             found = known if found is None else self.writer.emit("and", (found, known))
         return found
 
@@ -111,17 +103,27 @@ class Padding:
         """An i32 tile of the padded shape: the number of each element along an axis, of idle ones that of the author's last one."""
         full = padded(shape)
         line = self.writer.emit("make_range", (Tensor(I32, (full[axis], )), 0, full[axis]))
-        line = self.writer.by_constant("minsi", line, shape[axis] - 1)
-        for other in range(len(full)):
+        return self.along(self.writer.by_constant("minsi", line, shape[axis] - 1), full, axis)
+
+    def along(self, line: Value, shape: tuple[int, ...], axis: int) -> Value:
+        """The numbers of a line along an axis of a tile of that shape."""
+        for other in range(len(shape)):
             line = line if other == axis else self.writer.emit("expand_dims", (line, other))
-        return line if line.type.shape == full else self.writer.emit("broadcast", (line, Tensor(I32, full)))
+        return line if line.type.shape == shape else self.writer.emit("broadcast", (line, Tensor(element_of(line.type), shape)))
 
     def last(self, tile: Value, shape: tuple[int, ...]) -> Value:
         """A tile of the new program, whose idle elements are copies of the author's last ones along each axis."""
         for axis, extent in enumerate(shape):
             if is_odd((extent, )):
-                tile = self.writer.emit("gather", (tile, self.inside(shape, axis), axis))
+                tile = self.gathered(tile, self.inside(shape, axis), axis)
         return tile
+
+    def gathered(self, tile: Value, indices: Value, axis: int) -> Value:
+        """Elements of a tile by their numbers along an axis. Triton gathers no pointers, so these go as numbers."""
+        if not isinstance(element_of(tile.type), Pointer):
+            return self.writer.emit("gather", (tile, indices, axis))
+        numbers = self.writer.emit("gather", (self.writer.emit("ptr_to_int", (tile, like(tile.type, I64))), indices, axis))
+        return self.writer.emit("int_to_ptr", (numbers, like(numbers.type, element_of(tile.type))))
 
     def both(self, mask: Value | None, shape: tuple[int, ...]) -> Value:
         """A mask of the old program, or none, and the elements of `shape`; the mask alone if none of these is idle."""
@@ -134,6 +136,12 @@ class Padding:
         """The tile `value` of the old program, with `number` in its idle elements, along `axes`."""
         now = self.writer.now(value)
         return self.writer.emit("select", (self.within(value.type.shape, axes), now, self.writer.constant(number, now.type)))
+
+    def zero_behind(self, value: Value, axis: int) -> Value:
+        """The tile `value` of the old program, with zeros in what is idle along an axis."""
+        if not is_odd((value.type.shape[axis], )) or _load_of(self.program, value) is not None:
+            return self.writer.now(value)
+        return self.chosen(value, 0, (axis, ))
 
     def indices(self, value: Value) -> Value:
         """Indices of the old program; idle ones point to the first element: any other could lie outside."""
@@ -154,16 +162,49 @@ class Padding:
         self.again(op, mask=self.both(op.mask, op.pointer.type.shape))
 
 
-@end("load")
+@end("load", "masked_load")
 def load(padding: Padding, op: Op) -> None:
-    args = (padding.writer.now(op.pointer), padding.within(op.pointer.type.shape), None, op.cache_policy, op.is_volatile)
-    padding.writer.env[op.result] = padding.writer.emit(_MASKED[op.name], args)
+    """Idle elements are masked off. Those of a product's operand are zeros then: what stood between a load and its product would
+    keep Triton from multiplying what the copies of a loop bring where they lie."""
+    writer, args = padding.writer, dict(zip(op.row.params, op.args))
+    mask, other = args.get("mask"), writer.now(args.get("other"))
+    if other is None and op in zeroed_loads(padding.program):
+        other = writer.constant(0, padded_type(op.result.type))
+    args = (writer.now(op.pointer), padding.both(mask, op.pointer.type.shape), other, op.cache_policy, op.is_volatile)
+    writer.env[op.result] = writer.emit("masked_load", args)
+
+
+def zeroed_loads(program: Program) -> frozenset[Op]:
+    """The loads of operands of products whose depth is no power of two, where nothing says what they give behind their mask."""
+    return program.kept(_zeroed_loads)
+
+
+def _zeroed_loads(program: Program) -> frozenset[Op]:
+    products = program.where(lambda row: "dot" in row.traits and row.layout == "dot")
+    loads = {_load_of(program, tile) for op in products if is_odd((op.a.type.shape[-1], )) for tile in (op.a, op.b, *scales_of(op))}
+    return frozenset(loads - {None})
+
+
+def _load_of(program: Program, value: Value) -> Op | None:
+    """The load, behind whose mask are zeros or anything, of which a tile is a cast or has the axes in another order."""
+    uses = uses_of(program)
+    op = uses.definition.get(value)
+    while op is not None and (op.name == "trans" or op.name in _KEEP_ZERO):
+        op = uses.definition.get(op.value)
+    if op is None or op.name not in ("load", "masked_load"):
+        return None
+    other = op.other if op.name == "masked_load" else None
+    while other is not None and (made := uses.definition.get(other)) is not None and made.name != "constant":
+        if made.name not in ("splat", "broadcast", *_KEEP_ZERO):
+            return None
+        other = made.value
+    return op if other is None or made is not None and not made.value else None
 
 
 @end("store")
 def store(padding: Padding, op: Op) -> None:
     pointer, value = padding.writer.now((op.pointer, op.value))
-    padding.writer.emit(_MASKED[op.name], (pointer, value, padding.within(op.pointer.type.shape), op.cache_policy))
+    padding.writer.emit("masked_store", (pointer, value, padding.within(op.pointer.type.shape), op.cache_policy))
 
 
 @end("make_range")
@@ -190,22 +231,10 @@ def broadcast(padding: Padding, op: Op) -> None:
     padding.again(op, type=Tensor(element_of(op.value.type), padded(op.result.type.shape)))
 
 
-@end("reshape")
-def reshape(padding: Padding, op: Op) -> None:
-    """The elements stay in row-major order if nothing but outermost extents are padded: then what is idle lies behind. A tile
-    with other odd extents can be made flat only to be reduced, as `tl.sum(x)` does: `reduce` takes it as it was."""
-    source, shape = op.value.type.shape, op.result.type.shape
-    if is_odd(source[1:]) and len(shape) == 1:
-        padding.flattened[op.result] = op
-        return
-    if is_odd(source[1:]) or is_odd(shape[1:]):
-        raise odd_inside(op)
-    padding.again(op, shape=padded(op.result.type.shape))
-
-
 @end("gather")
 def gather(padding: Padding, op: Op) -> None:
-    padding.again(op, indices=padding.indices(op.indices))
+    writer = padding.writer
+    writer.env[op.result] = padding.gathered(writer.now(op.source), padding.indices(op.indices), op.axis)
 
 
 @end("atomic_cas")
@@ -213,9 +242,7 @@ def atomic_cas(padding: Padding, op: Op) -> None:
     """Idle elements go where the last ones of the author's go, and put there what is there: they compare with what they write."""
     writer, shape = padding.writer, op.pointer.type.shape
     pointer, compare, value = writer.now((op.pointer, op.compare, op.value))
-    places = padding.last(writer.emit("ptr_to_int", (pointer, like(pointer.type, I64))), shape)
-    pointer = writer.emit("int_to_ptr", (places, pointer.type))
-    padding.again(op, pointer=pointer, compare=writer.emit("select", (padding.within(shape), compare, value)))
+    padding.again(op, pointer=padding.last(pointer, shape), compare=writer.emit("select", (padding.within(shape), compare, value)))
 
 
 @end("histogram")
@@ -236,108 +263,12 @@ def observed(padding: Padding, op: Op) -> None:
 @end("dot")
 def dot(padding: Padding, op: Op) -> None:
     """Idle elements along K are zeros on both sides: what is idle may be NaN."""
-    depth = op.a.type.shape[-1]
     last = len(op.a.type.shape) - 1
-    if not is_odd((depth, )):
-        padding.again(op)
-    else:
-        padding.again(op, a=padding.chosen(op.a, 0, (last, )), b=padding.chosen(op.b, 0, (last - 1, )))
+    padding.again(op, a=padding.zero_behind(op.a, last), b=padding.zero_behind(op.b, last - 1))
 
 
 @end("map_elementwise")
 def map_elementwise(padding: Padding, op: Op) -> None:
     if op.pack != 1:
-        raise refusal(op, "whose function takes neighbours,", "pack=1.")
+        raise refusal(op, "whose function takes neighbours in a thread, some of which may be idle,", "pack=1.")
     padding.again(op)
-
-
-@end("reduce")
-def reduce(padding: Padding, op: Op) -> None:
-    """A tile that was made flat is reduced along its last axis until there is none left: in row-major order still."""
-    if not any(value in padding.flattened for value in op.values):
-        _combined(padding, op, is_odd((op.values[0].type.shape[op.axis], )))
-        return
-    values = tuple(padding.flattened[value].value if value in padding.flattened else value for value in op.values)
-    if len({value.type.shape for value in values}) > 1:
-        raise odd_inside(next(padding.flattened[value] for value in op.values if value in padding.flattened))
-    for axis in reversed(range(len(values[0].type.shape))):
-        results = op.results if not axis else tuple(Value(Tensor(one.type.element, one.type.shape[:axis])) for one in values)
-        block = op.blocks[0] if not axis else _copied(op.blocks[0], {})
-        step = Op(op.name, (values, axis), results, (block, ), op.attrs, op.site)
-        _combined(padding, step, is_odd((values[0].type.shape[axis], )))
-        values = results
-
-
-@end("scan")
-def scan(padding: Padding, op: Op) -> None:
-    """Scans from the end alone come by idle elements, which lie behind the author's."""
-    _combined(padding, op, bool(op.reverse) and is_odd((op.values[0].type.shape[op.axis], )))
-
-
-def _combined(padding: Padding, op: Op, idle: bool) -> None:
-    """A reduction or a scan; with `idle`, of which idle elements along the axis must not be part."""
-    if not idle:
-        padding.again(op)
-        return
-    axis = op.axis % len(op.values[0].type.shape)
-    neutral = _neutral(op)
-    if neutral is not None:
-        padding.again(op, values=(padding.chosen(op.values[0], neutral, (axis, )), ))
-    else:
-        _with_flags(padding, op, axis)
-
-
-def _neutral(op: Op) -> float | int | None:
-    """The neutral element of the one op by which a reduction of one tile combines; None where there is none."""
-    (block, ) = op.blocks
-    if len(op.values) != 1 or len(block.ops) != 2 or set(block.ops[0].operands) != set(block.args):
-        return None
-    combining, element = block.ops[0], element_of(op.values[0].type)
-    number = combining.row.neutral
-    if isinstance(number, str):
-        bits = element.bits
-        return {"lowest": -(1 << bits - 1), "highest": (1 << bits - 1) - 1, "unsigned highest": (1 << bits) - 1}[number]
-    if isinstance(number, float) and (isinf(number) or isnan(number)) and element.name in _NO_INFINITY:
-        return None
-    return number if block.yielded == combining.results else None
-
-
-def _with_flags(padding: Padding, op: Op, axis: int) -> None:
-    """The op with one more tile, a number for each element: 1 for the author's, 0 for idle ones."""
-    writer = padding.writer
-    shape = op.values[0].type.shape
-    within = padding.within(shape, (axis, ))
-    flags = writer.emit("int_cast", (within, like(within.type, I32), False))
-    spare = Value(like(op.results[0].type, I32))
-    flagged = replace(op, results=(*op.results, spare), blocks=(_flagged(padding, op.blocks[0]), ))
-    padding.again(flagged, values=(*writer.now(op.values), flags))
-
-
-def _flagged(padding: Padding, block: Block) -> Block:
-    """The body of a reduction on elements with flags: an element whose flag is 0 gives way to the other."""
-    writer, half = padding.writer, len(block.args) // 2
-    left, right = block.args[:half], block.args[half:]
-    here, there = Value(I32), Value(I32)
-    outside = writer.open()
-    for inner in block.ops[:-1]:
-        writer.ops.append(inner)
-    takes_left, takes_right = (writer.by_constant("icmpNE", flag, 0) for flag in (here, there))
-    chosen = tuple(writer.emit("select", (takes_left, writer.emit("select", (takes_right, both, a)), b))
-                   for both, a, b in zip(block.yielded, left, right))
-    writer.emit("yield", ((*chosen, writer.emit("or", (here, there))), ))
-    return Block((*left, here, *right, there), writer.close(outside))
-
-
-def _copied(block: Block, known: dict[Value, Value]) -> Block:
-    """The block with values of its own, for an op that stands twice."""
-
-    def fresh(value: Value) -> Value:
-        return known.setdefault(value, Value(value.type, value.name))
-
-    def now(arg):
-        return tuple(map(now, arg)) if isinstance(arg, tuple) else known.get(arg, arg) if isinstance(arg, Value) else arg
-
-    args = tuple(map(fresh, block.args))
-    ops = tuple(Op(op.name, now(op.args), tuple(map(fresh, op.results)), tuple(_copied(inner, known) for inner in op.blocks),
-                   op.attrs, op.site) for op in block.ops)
-    return Block(args, ops)

@@ -12,15 +12,18 @@ from __future__ import annotations
 from ...ir import Buffer, Op
 from ...ir.extents import is_odd
 from ...ir.tensor_memory import LANES, columns_of
+from .fence_products import unfenced_products
 from .pad_buffers import padded_buffer
 from .pad_ends import Padding, end, refusal
 
-_STEP = 16      # columns: PTX ISA, tcgen05.mma, matrix shapes for M = 128
+_STEP, _OF_PAIR = 16, 32       # columns: PTX ISA, tcgen05.mma, matrix shapes; 8 of one CTA's 64 rows, but for kind i8
 
 
 def allocate(padding: Padding, op: Op) -> None:
     """The array with padded extents. Its place has room for them, unless it shares storage."""
     new, place = padded_buffer(op.type), op.attrs["place"]
+    if op.type.shape[0] != LANES and padding.program.in_pairs:
+        raise refusal(op, "whose rows lie in two halves, one behind the other in lanes,", f"give each CTA of a pair {LANES} rows.")
     if place.size != columns_of(Buffer(new.element, new.shape, 0, new.space)):
         raise refusal(op, "in storage that is shared,", "allocate it in tensor memory of its own.")
     padding.made_of[op.result] = None
@@ -43,17 +46,12 @@ def moved(padding: Padding, op: Op) -> None:
     padding.again(op)
 
 
-@end("tcgen05_mma")
+@end("tcgen05_mma", "tcgen05_mma_pair")
 def multiply(padding: Padding, op: Op) -> None:
     """A product of the author's columns and depth, by assembly."""
-    rows, width = op.acc.type.shape
-    if op.a.type.space == "tmem":
-        raise refusal(op, "with operand A in tensor memory,", "keep A in shared memory.")
-    if rows != LANES:
-        raise refusal(op, f"with {rows} rows, whose halves lie in lanes of their own,", f"multiply {LANES} rows.")
-    if width % _STEP:
-        raise refusal(op, f"with {width} columns,", f"take a multiple of {_STEP} columns.")
-    if op.attrs.get("waits"):
-        raise refusal(op, "that is waited for at once,", "give it mBarriers=, and wait for them.")
-    fences = {"fences": True} if op in padding.unfenced else {}
+    width, few = op.acc.type.shape[1], op.acc.type.shape[0] < LANES and op.b.type.element.name != "i8"
+    step = _OF_PAIR if "pairs" in op.row.traits else _STEP // 2 if few else _STEP
+    if width % step:
+        raise refusal(op, f"with {width} columns,", f"take a multiple of {step} columns.")
+    fences = {"fences": True} if op in unfenced_products(padding.program) else {}
     padding.again(op.with_attrs(exact=(op.a.type, op.b.type, op.acc.type), **fences))

@@ -22,10 +22,9 @@ from typing import Any
 
 from ...ir import Block, Builder, Op, Program, Type, Value
 from ...ir.extents import is_odd_tile, odd_tiles, padded_type
-from . import pad_copies  # noqa: F401
-from .fence_products import unfenced_products
-from .pad_buffers import is_odd_buffer, odd_arrays, reused_operands
-from .pad_ends import ENDS, Padding, odd_inside, refusal
+from . import pad_copies, pad_prints, pad_reductions, pad_reshapes, pad_scaled_dots  # noqa: F401
+from .pad_buffers import is_odd_buffer, odd_arrays
+from .pad_ends import ENDS, Padding, refusal
 
 
 def pad_tiles(program: Program) -> Program:
@@ -41,7 +40,7 @@ class _Padder:
 
     def __init__(self, program: Program):
         self.writer = Builder()
-        self.padding = Padding(self.writer, odd_arrays(program), unfenced_products(program), reused_operands(program))
+        self.padding = Padding(self.writer, program)
 
     def block(self, block: Block) -> Block:
         args = tuple(map(self.defined, block.args))
@@ -61,24 +60,24 @@ class _Padder:
         self.writer.site = op.site
         if not any(self.is_odd(value) for value in (*op.operands, *op.results)):
             self.as_it_is(op)
-        elif (flat := self.flattened(op)) and "combines" not in op.row.traits:
-            raise odd_inside(flat)
         elif op.name in ENDS:
             ENDS[op.name](self.padding, op)
         elif "mask" in op.row.places and "pointer" in op.row.places and not op.row.copy:
             self.padding.masked(op)
+        elif op.row.hands_over and any(map(self.padding.in_pieces, op.operands)):
+            raise self.padding.handed_on(op)
         elif op.row.hands_over or is_elementwise(op):
             self.as_it_is(op)
+        elif "assembly" in op.row.traits:
+            raise refusal(op, "which may do more than give its results,", "is_pure=True, if that is all it does.")
         else:
             raise refusal(op)
 
     def is_odd(self, value: Value) -> bool:
         """True of a tile or a buffer with odd extents, and of a buffer that consists of pieces all the same."""
-        return is_odd_tile(value.type) or is_odd_buffer(value.type) or value in self.padding.arrays or self.padding.in_pieces(value)
-
-    def flattened(self, op: Op) -> Op | None:
-        """The reshape, if there is one among what makes the operands, of which only reductions can take the result."""
-        return next((self.padding.flattened[value] for value in op.operands if value in self.padding.flattened), None)
+        padding = self.padding
+        pieces = value in padding.arrays or value in padding.picked or padding.in_pieces(value)
+        return pieces or is_odd_tile(value.type) or is_odd_buffer(value.type)
 
     def as_it_is(self, op: Op) -> None:
         """The op on the padded tiles."""
@@ -92,7 +91,7 @@ def is_elementwise(op: Op) -> bool:
     """True if each element of a result comes from the elements at the same place of the operands, and nothing else happens."""
     row = op.row
     pure = "pure" in row.effects or bool(getattr(op, "is_pure", False))
-    return pure and row.layout in ("same", "free") and "collective" not in row.traits and getattr(op, "pack", 1) in (1, False)
+    return pure and row.layout in ("same", "free") and "collective" not in row.traits
 
 
 def _padded(arg: Any) -> Any:

@@ -16,7 +16,7 @@ from math import prod
 from ...ir import I32, Buffer, Builder, Op, Place, Value
 from ...ir.extents import is_odd, padded
 from . import pad_tensor_memory
-from .pad_buffers import Lies, Pieces, padded_buffer
+from .pad_buffers import Lies, Pieces, padded_buffer, picked_arrays
 from .pad_ends import Padding, end, refusal
 
 
@@ -36,7 +36,9 @@ def local_alloc(padding: Padding, op: Op) -> None:
         new, place = padded_buffer(type_), None
     else:
         count = max(1, type_.count) * pieces.tiles * pieces.count
-        place = _in_pieces(op, pieces)
+        place = _in_pieces(padding, op, pieces)
+        if op.result in picked_arrays(padding.program):       # a flat view of them has a power of two of elements
+            count = padded((count, ))[0]
         new = Buffer(type_.element, pieces.shape, count if place is None else place.count)
     if place is not None:
         attrs["place"] = place
@@ -50,11 +52,13 @@ def local_alloc(padding: Padding, op: Op) -> None:
         view_of(padding, op.result, Lies(pieces, _extents(type_), array, 0, place=op.attrs.get("place")))
 
 
-def _in_pieces(op: Op, pieces: Pieces) -> Place | None:
+def _in_pieces(padding: Padding, op: Op, pieces: Pieces) -> Place | None:
     """The place of the pieces in shared storage; the gaps between the author's buffers are pieces, too."""
     place, size = op.attrs.get("place"), pieces.bytes_of(op.type.element)
     if place is None:
         return None
+    if op.reuse in picked_arrays(padding.program):
+        raise refusal(op, "of which threads pick elements, in storage that is shared,", "give it storage of its own.")
     if place.offset % size or place.stride % size:
         raise refusal(op, f"in storage that puts it at {place}, no multiples of {size} bytes,", "give it storage of its own.")
     return Place(place.offset, size, size, (place.end - place.offset) // size)

@@ -11,13 +11,13 @@ Sources: PTX ISA, "tcgen05.mma", "tcgen05.commit" and "cp.async.bulk.tensor", ea
 from .table import define
 
 define("tcgen05_mma_pair", "a:Buffer b:Buffer acc:Buffer use_acc:i1|#bool predicate:i1 peer:i32 leader:i32? called:i1?", None,
-       "none", "read write async", ours=True, attrs="fences:#bool? waits:#bool?",
+       "none", "read write async", ours=True, attrs="fences:#bool? waits:#bool? exact:const?",
        touches="a=async-read b=async-read acc=async-write", peers="peer", traits="dot pairs", time="dot",
        needs="tensor_memory", word="async_dot(two_ctas=True)", cost="sync", lies="a=left b=right acc=columns",
        doc="The rows of a here and of a in CTA `peer` x the columns of b here and there; each CTA's acc gets its rows, added or, "
        "where `use_acc` is false, in its place. In the order of issue with all tcgen05 ops of the task. attrs: fences, if the task "
        "may have written operands itself (`passes.fence_pairs`); waits, if the word is over when the product is, in each CTA that "
-       "calls it with `called` (`passes.wait_pairs`).")
+       "calls it with `called` (`passes.wait_pairs`); exact, the author's types, if an extent is no power of two.")
 define("tcgen05_mma_pair_scaled", "a:Buffer b:Buffer acc:Buffer a_scale:Buffer b_scale:Buffer a_format:#str b_format:#str "
        "use_acc:i1|#bool predicate:i1 peer:i32 leader:i32? called:i1?", None, "none", "read write async", ours=True,
        attrs="fences:#bool? waits:#bool?",

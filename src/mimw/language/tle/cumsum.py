@@ -70,6 +70,10 @@ def _sum_type(dtype: tl.dtype) -> tl.dtype:
 
 def _exclusive(values: tl.tensor, reverse: bool, warps: int, lanes: int, semantic) -> tuple[tl.tensor, tl.tensor]:
     numel = int(values.shape[0])
+    if numel & (numel - 1):     # no number of rows: one row, scanned as tl.cumsum scans
+        row = semantic.reshape(values, [1, numel], can_reorder=False)
+        before = _scan_rows(row, reverse, semantic)
+        return semantic.reshape(before, [numel], can_reorder=False), _sum(_sum(row, 1, semantic), 0, semantic)
     each = max(1, min(numel // (lanes * warps), _WIDEST * 8 // values.dtype.primitive_bitwidth))
     length = min(numel, lanes * each)
     count = numel // length

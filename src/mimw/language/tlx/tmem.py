@@ -38,9 +38,8 @@ def check_allocation(shape: tuple[int, ...], dtype: tl.dtype, semantic) -> None:
     if rows not in allowed:
         what = "a table of scales (8-bit integers)" if scales else "a buffer in tensor memory"
         refuse(ValueError, f"local_alloc: {what} has {', '.join(map(str, allowed[:-1]))} or {allowed[-1]} rows, got {rows}")
-    if columns & (columns - 1) and rows != LANES:
-        what = "a table of scales" if scales else f"a buffer of {rows} rows"
-        refuse(ValueError, f"local_alloc: {what} in tensor memory has a power of two of columns, got {columns}",
+    if columns & (columns - 1) and scales and rows != LANES:
+        refuse(ValueError, f"local_alloc: a table of scales in tensor memory has a power of two of columns, got {columns}",
                mend="allocate the next power of two, and take a subslice of it")
 
 

@@ -8,7 +8,7 @@ Input: an op. Output: the layout of its tiles, mostly the default of their shape
 from __future__ import annotations
 
 from ....ir.core import Op, Value
-from ....ir.layouts import Blocked, Linear
+from ....ir.layouts import Blocked, Linear, RegisterLayout
 from ....ir.linear import linear_of
 from ....ir.pieces import cut_of
 from ..explain import at
@@ -49,8 +49,13 @@ def free(op: Op, tiles: Tiles) -> None:
 def stored(op: Op, tiles: Tiles) -> None:
     """`local_store`: any layout will do, into pieces one that can be cut. A masked store has value and mask in the layout in which
     Triton's passes would store the tile, else in the stronger one of the two layouts, as long as its map is known."""
-    if op.attrs.get("pieces") and not is_cut_for_free(cut_of(op, op.value.type.shape), tiles[op.value].layout):
-        tiles.want_named(op, "value", _cuttable(op, op.value, tiles))
+    if op.attrs.get("pieces"):
+        have = tiles[op.value].layout
+        keeps = is_cut_for_free(cut_of(op, op.value.type.shape), have) and (op.mask is None or _is_wide(op, have))
+        chosen = have if keeps else _cuttable(op, op.value, tiles)
+        for name in ("value", ) if op.mask is None else ("value", "mask"):
+            tiles.want_named(op, name, chosen)
+        return
     if op.mask is None:
         return
     chosen = tiles.stored.get(op) or tiles.strongest([op.value, op.mask]).layout
@@ -58,6 +63,11 @@ def stored(op: Op, tiles: Tiles) -> None:
         chosen = tiles.default(op.value.type.shape).layout
     for name in ("value", "mask"):
         tiles.want_named(op, name, chosen)
+
+
+def _is_wide(op: Op, layout: RegisterLayout) -> bool:
+    """True if a thread has neighbours, or neighbours are not surely masked alike: then one by one is all there is."""
+    return op.attrs["run"] == 1 or linear_of(layout, op.value.type.shape).registers[:1] == ((0, 1), )
 
 
 @rule("buffered")

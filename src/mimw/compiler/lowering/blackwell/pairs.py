@@ -30,13 +30,14 @@ _TENSOR_STEP = 8        # columns of tensor memory that hold 32 bytes of K
 
 @emits("tcgen05_mma_pair")
 def tcgen05_mma_pair(emitter: Emitter, op: Op):
-    (rows, columns), b = op.acc.type.shape, op.b.type.element
-    a = b if op.acc.type.element == I32 else op.a.type.element      # where bytes lie as 8-bit floats, `passes/tile_bytes.py`
+    a_type, b_type, acc = op.attrs.get("exact") or (op.a.type, op.b.type, op.acc.type)
+    (rows, columns), b = acc.shape, b_type.element
+    a = b if acc.element == I32 else a_type.element      # where bytes lie as 8-bit floats, `passes/tile_bytes.py`
 
     def instructions(left: bool, right: bool, steps: int) -> list[str]:
         return [str(instruction(a, b, left, right, 2 * rows, columns))] * steps
 
-    multiply(emitter, op, Inputs(), kind(a), instructions)
+    multiply(emitter, op, Inputs(), kind(a), instructions, shapes=(a_type.shape, b_type.shape))
 
 
 def multiply(emitter: Emitter, op: Op, inputs: Inputs, kind: str, instructions: Callable[[bool, bool, int], list[str]],

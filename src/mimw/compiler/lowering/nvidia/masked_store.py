@@ -19,6 +19,7 @@ from operator import xor
 
 from ....errors import InvalidProgram
 from ....ir import I32, Op, like
+from ....ir.layouts import Linear
 from ....ir.linear import linear_of, positions
 from ..addresses import moves, places
 from ..asm import own_address, ptx, registers_of, sync, thread_in_task
@@ -29,17 +30,27 @@ _WIDEST = 16  # bytes: PTX ISA, st.shared.v4.b32
 
 
 def masked_store(emitter: Emitter, op: Op) -> None:
-    size, layout = op.value.type.element.bytes, emitter.wanted(op, "value")
-    linear = linear_of(layout, op.value.type.shape)
-    images = places(emitter, op.buffer, op)
+    bits, flags = registers_and_flags(emitter, op)
+    linear = linear_of(emitter.wanted(op, "value"), op.value.type.shape)
+    sync(emitter)
+    store_where(emitter, op, emitter.of(op.buffer), places(emitter, op.buffer, op), linear, bits, flags)
+    sync(emitter)
+
+
+def registers_and_flags(emitter: Emitter, op: Op):
+    """The value and the mask as tiles of integers, one a register."""
+    integers = emitter.types.tensor(like(op.mask.type, I32), emitter.wanted(op, "value"))
+    return as_registers(emitter, op, "value"), emitter.builder.create_int_cast(emitter.operand(op, "mask"), integers, False)
+
+
+def store_where(emitter: Emitter, op: Op, view, images: Sequence[int], linear: Linear, bits, flags) -> None:
+    """Store the elements of `bits` whose flag is not 0 into a view whose bytes lie by `images`; both tiles lie as `linear` says."""
+    size = op.value.type.element.bytes
     registers = positions(linear.registers, linear.shape)
     threads = positions((*linear.lanes, *linear.warps), linear.shape)
-    integers = emitter.types.tensor(like(op.mask.type, I32), layout)
-    flags = emitter.builder.create_int_cast(emitter.operand(op, "mask"), integers, False)
-    bits = as_registers(emitter, op, "value")
     held = registers_of(emitter, bits)
     if held != 1 << len(registers):
-        raise InvalidProgram(f"a thread holds {held} elements of {layout}, its map says {1 << len(registers)}", op.name, op.site)
+        raise InvalidProgram(f"a thread holds {held} elements of {linear}, its map says {1 << len(registers)}", op.name, op.site)
     lines = [".reg .pred on;", ".reg .b32 at, home, part;", "mov.b32 home, 0;"]
     for shift, chosen in moves([_placed(place, images) for place in threads]).items():
         lines.append(f"and.b32 part, $0, {chosen};")
@@ -56,10 +67,8 @@ def masked_store(emitter: Emitter, op: Op) -> None:
         offset = _placed(sum(place for bit, place in enumerate(registers) if first >> bit & 1), images)
         lines += [*packing, f"xor.b32 at, home, {offset};", "add.u32 at, at, $1;", f"setp.ne.u32 on, ${2 + held + first}, 0;",
                   f"@on st.shared{kind} [at], {words};"]
-    sync(emitter)
     ptx(emitter, "{\n" + "\n".join(lines) + "\n}", ["r", "r", *["l" if size == 8 else "r"] * held, *["r"] * held],
-        [thread_in_task(emitter), own_address(emitter, emitter.of(op.buffer)), bits, flags])
-    sync(emitter)
+        [thread_in_task(emitter), own_address(emitter, view), bits, flags])
 
 
 def _placed(place: int, images: Sequence[int]) -> int:

@@ -15,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ....ir import Buffer, Op, Tensor
+from ....ir import I32, I64, Buffer, Op, Tensor
+from ....ir.byte_maps import byte_map
 from ....ir.layouts import Mma, RegisterLayout
 from ....ir.linear import linear_of
 from ....ir.pieces import Cut, cut_of, part_of
+from ..asm import sync
 from ..emitter import Emitter, Placement
+from ..nvidia.masked_store import registers_and_flags, store_where
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,25 @@ def first(emitter: Emitter, op: Op):
 
 
 def store(emitter: Emitter, op: Op) -> None:
-    put(emitter, op, emitter.operand(op, "value"), op.value.type.shape, emitter.wanted(op, "value"))
+    """Store a tile. A trial lowering stores without the mask, as `local_mem` does."""
+    if op.mask is None or emitter.trial:
+        put(emitter, op, emitter.operand(op, "value"), op.value.type.shape, emitter.wanted(op, "value"))
+    else:
+        _store_where(emitter, op, op.value.type.shape)
+
+
+def _store_where(emitter: Emitter, op: Op, shape: tuple[int, int]) -> None:
+    """Store each piece where its part of the mask is true."""
+    cut, linear = cut_of(op, shape), linear_of(emitter.wanted(op, "value"), shape)
+    piece, size = emitter.arrays[op.buffer].piece, op.value.type.element.bytes
+    images = byte_map(emitter.placed[op.buffer].layout, piece)[(size - 1).bit_length():]
+    tiles, own = registers_and_flags(emitter, op), part_of(linear, piece.shape)
+    sync(emitter)
+    for (part, bits), (_, flags) in zip(*(_cut(emitter, tile, Part(0, 0, *shape), cut) for tile in tiles)):
+        held = (emitter.builder.create_convert_layout(emitter.types.tensor(Tensor(element, piece.shape), own), tile)
+                for element, tile in ((I64 if size == 8 else I32, bits), (I32, flags)))
+        store_where(emitter, op, _view(emitter, op, part), images, own, *held)
+    sync(emitter)
 
 
 def put(emitter: Emitter, op: Op, tile, shape: tuple[int, int], layout: RegisterLayout) -> None:

@@ -102,6 +102,13 @@ def hint(emitter: Emitter, op):
     mlir_value.set_attr(op.attribute, mlir.make_attr(list(op.numbers), mlir_value.get_context()))
 
 
+@emits("assume")
+def assume(emitter: Emitter, op):
+    """LLVM assumes single conditions: of a tile nothing is said."""
+    if not isinstance(op.condition.type, Tensor):
+        emitter.builder.create_assume(emitter.of(op.condition))
+
+
 @emits("extern_elementwise")
 def extern_elementwise(emitter: Emitter, op):
     return emitter.builder.create_extern_elementwise(op.library, op.path, op.symbol, emitter.operands(op, "values"),
