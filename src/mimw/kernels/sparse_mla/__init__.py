@@ -17,6 +17,7 @@ import mimw
 from ..contract import Contract
 from .nouns import Form, Problem
 from .pipe import pipelined
+from .pipe2 import by_halves, listed_ahead, two_producers
 from .seesaw import seesaw
 from .shared import shared
 

@@ -1,0 +1,298 @@
+"""Candidates of the pipe form.
+
+Input: those of the pipe form. Output: the same:
+
+    listed_ahead[(H // BH, S, B)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, ...)
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from .nouns import Descriptors, work_of
+from .pipe import left, right
+from .steps import NO_LOGIT, at, copy_queries, landed, masked, powers, store_half, store_lse
+
+
+@mimw.jit
+def named(work, first, form):
+    """Entries first .. first + BK of the list; -1 behind its end."""
+    entry = first + tl.arange(0, form.BK)
+    return tl.load(work.indices + entry, mask=entry < work.length, other=-1)
+
+
+@mimw.jit
+def counted(row, work, form):
+    ok = (row >= 0) & (row < work.count)
+    if form.CAUSAL:
+        ok = ok & (row <= work.query)
+    return ok
+
+
+@mimw.jit
+def places(row, work, form, columns: tl.constexpr):
+    """(pointers to columns 0 .. columns of those rows of KV that entries name, which of them count), both (BK, columns)."""
+    rows = tl.broadcast_to(row[:, None], (form.BK, columns))
+    ok = counted(rows, work, form)
+    return work.kv + tl.where(ok, rows, 0).to(tl.int64) * work.stride + tl.arange(0, columns)[None, :], ok
+
+
+@mimw.jit
+def fill(buffer, place, column: tl.constexpr):
+    """Start to fill a (BK, N) buffer with columns column .. column + N."""
+    pointers, ok = place
+    tlx.async_load(pointers + column, buffer, mask=ok, other=0.0, eviction_policy="evict_last")
+
+
+@mimw.jit
+def produce_1(tiles, work, form):
+    """Block after block of listed rows; entries of the next block come while rows of this one do."""
+    row = named(work, 0, form)
+    for block in range(tl.cdiv(work.length, form.BK)):
+        wide, narrow, ok = places(row, work, form, form.DV // 2), places(row, work, form, form.DT), counted(row, work, form)
+        slot = tiles.acquire(block)
+        fill(slot.kv_l, wide, 0)
+        fill(slot.kv_r, wide, form.DV // 2)
+        fill(slot.tail, narrow, form.DV)
+        tl.store(tle.gpu.local_ptr(slot.valid), ok.to(tl.int32))
+        row = named(work, (block + 1) * form.BK, form)
+        landed()
+        tiles.commit(block)
+
+
+@mimw.jit
+def listed_ahead(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr):
+    """The pipe form whose producer reads lists ahead."""
+    work = work_of(kv, indices, lengths, problem, FORM)
+
+    BH: tl.constexpr = FORM.BH
+    BK: tl.constexpr = FORM.BK
+    HALF: tl.constexpr = FORM.DV // 2
+    TYPE: tl.constexpr = tlx.dtype_of(kv)
+    q = tle.pipe(capacity=1, one_shot=True, readers=("left", "right"), q_l=tle.gpu.alloc([1, BH, HALF], TYPE),
+                 q_r=tle.gpu.alloc([1, BH, HALF], TYPE), q_tail=tle.gpu.alloc([1, BH, FORM.DT], TYPE))
+    tiles = tle.pipe(capacity=2, readers=("left", "right"), kv_l=tle.gpu.alloc([2, BK, HALF], TYPE),
+                     kv_r=tle.gpu.alloc([2, BK, HALF], TYPE), tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE),
+                     valid=tle.gpu.alloc([2, BK], tl.int32))
+    scores = tle.pipe(capacity=1, shrink=tle.gpu.alloc([1, BH], tl.float32), total=tle.gpu.alloc([1, BH], tl.float32))
+    probabilities = tle.gpu.alloc([BH, BK], TYPE)
+
+    fill_q = q.writer()
+    copy_queries(Descriptors(q_desc, tail_desc, out_desc), fill_q.acquire(0), work.row, FORM)
+    fill_q.commit(0)
+    tle.gpu.warp_specialize([
+        (produce_1, (tiles.writer(), work, FORM)),
+        (left, (q.reader("left"), tiles.reader("left"), scores.writer(), probabilities, out_desc, lse, work, problem.scale, FORM)),
+        (right, (q.reader("right"), tiles.reader("right", fields=("kv_r", )), scores.reader(), probabilities, out_desc, work,
+                 FORM)),
+    ], [4, 4], [240, 168])
+
+
+@mimw.jit
+def produce_2(lows, highs, work, form):
+    """Block after block of listed rows: left half and tail, then right half, each handed over when it is there."""
+    row = named(work, 0, form)
+    for block in range(tl.cdiv(work.length, form.BK)):
+        wide, narrow, ok = places(row, work, form, form.DV // 2), places(row, work, form, form.DT), counted(row, work, form)
+        low = lows.acquire(block)
+        fill(low.tail, narrow, form.DV)
+        fill(low.kv_l, wide, 0)
+        tlx.async_load_commit_group()
+        tl.store(tle.gpu.local_ptr(low.valid), ok.to(tl.int32))
+        high = highs.acquire(block)
+        fill(high.kv_r, wide, form.DV // 2)
+        tlx.async_load_commit_group()
+        row = named(work, (block + 1) * form.BK, form)
+        tlx.async_load_wait_group(1)
+        lows.commit(block)
+        tlx.async_load_wait_group(0)
+        highs.commit(block)
+
+
+@mimw.jit
+def left_2(q, lows, highs, scores, probabilities, out_desc, lse, work, scale, form):
+    """Scores and softmax of every block, and the left half of the output."""
+    mine = q.wait(0).slot
+    BH: tl.constexpr = form.BH
+    most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
+    acc = tl.zeros((BH, form.DV // 2), tl.float32)
+    for block in range(tl.cdiv(work.length, form.BK)):
+        low = lows.wait(block).slot
+        logits = tl.dot(at(mine.q_tail), tl.trans(at(low.tail)))
+        logits = tl.dot(at(mine.q_l), tl.trans(at(low.kv_l)), logits)
+        high = highs.wait(block).slot
+        logits = tl.dot(at(mine.q_r), tl.trans(at(high.kv_r)), logits)
+        logits = masked(logits, at(low.valid))
+        highs.release(block)
+        before, most = most, tl.maximum(most, tl.max(logits, 1))
+        shrink = tl.exp2((before - most) * scale)
+        acc *= shrink[:, None]
+        p = powers(logits, most, scale)
+        total = total * shrink + tl.sum(p, 1)
+        given = scores.acquire(block)
+        tl.store(tle.gpu.local_ptr(given.shrink), shrink)
+        tl.store(tle.gpu.local_ptr(given.total), total)
+        tl.store(tle.gpu.local_ptr(probabilities), p.to(probabilities.dtype))
+        scores.commit(block)
+        acc = tl.dot(p.to(probabilities.dtype), at(low.kv_l), acc)
+        lows.release(block)
+    store_half(acc, total, mine.q_l, out_desc, work.row, 0)
+    store_lse(lse, work.row, most, total, scale, form)
+
+
+@mimw.jit
+def right_2(q, highs, scores, probabilities, out_desc, work, form):
+    """The right half of the output."""
+    mine = q.wait(0).slot
+    total = tl.zeros((form.BH, ), tl.float32)
+    acc = tl.zeros((form.BH, form.DV // 2), tl.float32)
+    for block in range(tl.cdiv(work.length, form.BK)):
+        received = scores.wait(block).slot
+        high = highs.wait(block).slot
+        total = at(received.total)
+        acc = tl.dot(at(probabilities), at(high.kv_r), acc * at(received.shrink)[:, None])
+        scores.release(block)
+        highs.release(block)
+    store_half(acc, total, mine.q_r, out_desc, work.row, form.DV // 2)
+
+
+@mimw.jit
+def by_halves(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr):
+    """The pipe form whose rows come by halves."""
+    work = work_of(kv, indices, lengths, problem, FORM)
+
+    BH: tl.constexpr = FORM.BH
+    BK: tl.constexpr = FORM.BK
+    HALF: tl.constexpr = FORM.DV // 2
+    TYPE: tl.constexpr = tlx.dtype_of(kv)
+    q = tle.pipe(capacity=1, one_shot=True, readers=("left", "right"), q_l=tle.gpu.alloc([1, BH, HALF], TYPE),
+                 q_r=tle.gpu.alloc([1, BH, HALF], TYPE), q_tail=tle.gpu.alloc([1, BH, FORM.DT], TYPE))
+    lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE),
+                    valid=tle.gpu.alloc([2, BK], tl.int32))
+    highs = tle.pipe(capacity=2, readers=("left", "right"), kv_r=tle.gpu.alloc([2, BK, HALF], TYPE))
+    scores = tle.pipe(capacity=1, shrink=tle.gpu.alloc([1, BH], tl.float32), total=tle.gpu.alloc([1, BH], tl.float32))
+    probabilities = tle.gpu.alloc([BH, BK], TYPE)
+
+    fill_q = q.writer()
+    copy_queries(Descriptors(q_desc, tail_desc, out_desc), fill_q.acquire(0), work.row, FORM)
+    fill_q.commit(0)
+    tle.gpu.warp_specialize([
+        (produce_2, (lows.writer(), highs.writer(), work, FORM)),
+        (left_2, (q.reader("left"), lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
+                  problem.scale, FORM)),
+        (right_2, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM)),
+    ], [4, 4], [240, 168])
+
+
+# ---- two producers, and products that are not waited for at once ----------------------------------------------------------------
+
+
+@mimw.jit
+def produce_lows(lows, work, form):
+    """Left halves and tails of listed rows, block after block; entries of the next block come while rows of this one do."""
+    row = named(work, 0, form)
+    for block in range(tl.cdiv(work.length, form.BK)):
+        wide, narrow, ok = places(row, work, form, form.DV // 2), places(row, work, form, form.DT), counted(row, work, form)
+        low = lows.acquire(block)
+        fill(low.tail, narrow, form.DV)
+        fill(low.kv_l, wide, 0)
+        tl.store(tle.gpu.local_ptr(low.valid), ok.to(tl.int32))
+        row = named(work, (block + 1) * form.BK, form)
+        landed()
+        lows.commit(block)
+
+
+@mimw.jit
+def produce_highs(highs, work, form):
+    """Right halves."""
+    row = named(work, 0, form)
+    for block in range(tl.cdiv(work.length, form.BK)):
+        wide = places(row, work, form, form.DV // 2)
+        high = highs.acquire(block)
+        fill(high.kv_r, wide, form.DV // 2)
+        row = named(work, (block + 1) * form.BK, form)
+        landed()
+        highs.commit(block)
+
+
+@mimw.jit
+def left_3(q, lows, highs, scores, probabilities, out_desc, lse, work, scale, form):
+    """Scores and softmax of every block, and the left half of the output, whose products run while probabilities are handed on."""
+    mine = q.wait(0).slot
+    BH: tl.constexpr = form.BH
+    most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
+    acc = tl.zeros((BH, form.DV // 2), tl.float32)
+    for block in range(tl.cdiv(work.length, form.BK)):
+        low = lows.wait(block).slot
+        logits = tlx.async_dot(mine.q_tail, tlx.local_trans(low.tail))
+        logits = tlx.async_dot(mine.q_l, tlx.local_trans(low.kv_l), logits)
+        high = highs.wait(block).slot
+        logits = tlx.async_dot(mine.q_r, tlx.local_trans(high.kv_r), logits)
+        valid = at(low.valid)
+        logits = masked(tlx.async_dot_wait(0, logits), valid)
+        before, most = most, tl.maximum(most, tl.max(logits, 1))
+        shrink = tl.exp2((before - most) * scale)
+        acc *= shrink[:, None]
+        p = powers(logits, most, scale)
+        given_p = p.to(probabilities.dtype)
+        acc = tlx.async_dot(given_p, low.kv_l, acc)
+        given = scores.acquire(block)
+        tl.store(tle.gpu.local_ptr(given.shrink), shrink)
+        tl.store(tle.gpu.local_ptr(probabilities), given_p)
+        scores.commit(block)
+        highs.release(block)
+        total = total * shrink + tl.sum(p, 1)
+        acc = tlx.async_dot_wait(0, acc)
+        lows.release(block)
+    given = scores.acquire(tl.cdiv(work.length, form.BK))
+    tl.store(tle.gpu.local_ptr(given.shrink), total)
+    scores.commit(tl.cdiv(work.length, form.BK))
+    store_half(acc, total, mine.q_l, out_desc, work.row, 0)
+    store_lse(lse, work.row, most, total, scale, form)
+
+
+@mimw.jit
+def right_3(q, highs, scores, probabilities, out_desc, work, form):
+    """The right half of the output."""
+    mine = q.wait(0).slot
+    acc = tl.zeros((form.BH, form.DV // 2), tl.float32)
+    blocks = tl.cdiv(work.length, form.BK)
+    for block in range(blocks):
+        received = scores.wait(block).slot
+        high = highs.wait(block).slot
+        acc = tl.dot(at(probabilities), at(high.kv_r), acc * at(received.shrink)[:, None])
+        scores.release(block)
+        highs.release(block)
+    total = at(scores.wait(blocks).slot.shrink)
+    store_half(acc, total, mine.q_r, out_desc, work.row, form.DV // 2)
+
+
+@mimw.jit
+def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr):
+    """The pipe form with a producer for each half."""
+    work = work_of(kv, indices, lengths, problem, FORM)
+
+    BH: tl.constexpr = FORM.BH
+    BK: tl.constexpr = FORM.BK
+    HALF: tl.constexpr = FORM.DV // 2
+    TYPE: tl.constexpr = tlx.dtype_of(kv)
+    q = tle.pipe(capacity=1, one_shot=True, readers=("left", "right"), q_l=tle.gpu.alloc([1, BH, HALF], TYPE),
+                 q_r=tle.gpu.alloc([1, BH, HALF], TYPE), q_tail=tle.gpu.alloc([1, BH, FORM.DT], TYPE))
+    lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE),
+                    valid=tle.gpu.alloc([2, BK], tl.int32))
+    highs = tle.pipe(capacity=2, readers=("left", "right"), kv_r=tle.gpu.alloc([2, BK, HALF], TYPE))
+    scores = tle.pipe(capacity=1, shrink=tle.gpu.alloc([1, BH], tl.float32))
+    probabilities = tle.gpu.alloc([BH, BK], TYPE)
+
+    fill_q = q.writer()
+    copy_queries(Descriptors(q_desc, tail_desc, out_desc), fill_q.acquire(0), work.row, FORM)
+    fill_q.commit(0)
+    tle.gpu.warp_specialize([
+        (left_3, (q.reader("left"), lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
+                  problem.scale, FORM)),
+        (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM)),
+        (produce_lows, (lows.writer(), work, FORM)),
+        (produce_highs, (highs.writer(), work, FORM)),
+    ], [4, 2, 2], [160, 112, 112])
