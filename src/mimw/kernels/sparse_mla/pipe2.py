@@ -5,6 +5,8 @@ Input: those of the pipe form. Output: the same:
     listed_ahead[(H // BH, S, B)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, ...)
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
@@ -189,66 +191,138 @@ def by_halves(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, F
 # ---- two producers, and products that are not waited for at once ----------------------------------------------------------------
 
 
+@tle.struct
+class Queries:
+    """Both halves of queries and their tail."""
+
+    q_l: Any
+    q_r: Any
+    q_tail: Any
+
+
+@mimw.jit
+def blocks_of(work, form):
+    return tl.maximum(tl.cdiv(work.length, form.BK), 1)
+
+
+@mimw.jit
+def rows_of(row, form, columns: tl.constexpr):
+    return tl.broadcast_to(row[:, None], (form.BK, columns))
+
+
+@mimw.jit
+def fill_from(buffer, rows, work, form, column: tl.constexpr):
+    """Start to fill a (BK, N) buffer with columns column .. column + N of the rows of KV that entries name; zeros for those that do
+    not count."""
+    ok = counted(rows, work, form)
+    at_row = work.kv + tl.where(ok, rows, 0).to(tl.int64) * work.stride
+    tlx.async_load(at_row + (column + tl.arange(0, buffer.shape[1]))[None, :], buffer, mask=ok, other=0.0,
+                   eviction_policy="evict_last")
+
+
 @mimw.jit
 def produce_lows(lows, work, form):
     """Left halves and tails of listed rows, block after block; entries of the next block come while rows of this one do."""
     row = named(work, 0, form)
-    for block in range(tl.cdiv(work.length, form.BK)):
-        wide, narrow, ok = places(row, work, form, form.DV // 2), places(row, work, form, form.DT), counted(row, work, form)
+    for block in range(blocks_of(work, form)):
+        wide, narrow = rows_of(row, form, form.DV // 2), rows_of(row, form, form.DT)
         low = lows.acquire(block)
-        fill(low.tail, narrow, form.DV)
-        fill(low.kv_l, wide, 0)
-        tl.store(tle.gpu.local_ptr(low.valid), ok.to(tl.int32))
+        fill_from(low.tail, narrow, work, form, form.DV)
+        fill_from(low.kv_l, wide, work, form, 0)
+        tl.store(tle.gpu.local_ptr(low.valid), counted(row, work, form).to(tl.int32))
         row = named(work, (block + 1) * form.BK, form)
         landed()
         lows.commit(block)
 
 
 @mimw.jit
-def produce_highs(highs, work, form):
+def to_l2(row, work, form):
+    """Ask for rows."""
+    LINES: tl.constexpr = (form.DV + form.DT) // 64
+    ok = counted(row, work, form)
+    start = work.kv + tl.where(ok, row, 0).to(tl.int64) * work.stride
+    for line in tl.static_range(LINES):
+        tlx.prefetch(start + line * 64, mask=ok)
+
+
+@mimw.jit
+def produce_highs(highs, work, form, AHEAD: tl.constexpr):
     """Right halves."""
-    row = named(work, 0, form)
-    for block in range(tl.cdiv(work.length, form.BK)):
-        wide = places(row, work, form, form.DV // 2)
+    row, far = named(work, 0, form), named(work, form.BK, form)
+    for block in range(blocks_of(work, form)):
+        wide = rows_of(row, form, form.DV // 2)
         high = highs.acquire(block)
-        fill(high.kv_r, wide, form.DV // 2)
-        row = named(work, (block + 1) * form.BK, form)
+        fill_from(high.kv_r, wide, work, form, form.DV // 2)
+        if AHEAD:
+            row, far = far, named(work, (block + 2) * form.BK, form)
+            to_l2(far, work, form)
+        else:
+            row = named(work, (block + 1) * form.BK, form)
         landed()
         highs.commit(block)
 
 
 @mimw.jit
-def left_3(q, lows, highs, scores, probabilities, out_desc, lse, work, scale, form):
+def scored(low, high, queries, zero):
+    logits = tlx.async_dot(queries.q_tail.slot(zero), tlx.local_trans(low.tail))
+    logits = tlx.async_dot(queries.q_l.slot(zero), tlx.local_trans(low.kv_l), logits)
+    return tlx.async_dot(queries.q_r.slot(zero), tlx.local_trans(high.kv_r), logits)
+
+
+@mimw.jit
+def weighed(logits, low, acc, most, total, scores, probabilities, scale, block):
+    """Softmax of a block whose scores are there; its product on the way, and its probabilities handed on."""
+    logits = masked(logits, at(low.valid))
+    before, most = most, tl.maximum(most, tl.max(logits, 1))
+    shrink = tl.exp2((before - most) * scale)
+    acc *= shrink[:, None]
+    p = powers(logits, most, scale)
+    given_p = p.to(probabilities.dtype)
+    acc = tlx.async_dot(given_p, low.kv_l, acc)
+    given = scores.acquire(block)
+    tl.store(tle.gpu.local_ptr(given.shrink), shrink)
+    tl.store(tle.gpu.local_ptr(probabilities), given_p)
+    scores.commit(block)
+    return acc, most, total * shrink + tl.sum(p, 1)
+
+
+@mimw.jit
+def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, scale, form, ZERO: tl.constexpr,
+           TRAIL: tl.constexpr):
     """Scores and softmax of every block, and the left half of the output, whose products run while probabilities are handed on."""
     mine = q.wait(0).slot
     BH: tl.constexpr = form.BH
     most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
     acc = tl.zeros((BH, form.DV // 2), tl.float32)
-    for block in range(tl.cdiv(work.length, form.BK)):
-        low = lows.wait(block).slot
-        logits = tlx.async_dot(mine.q_tail, tlx.local_trans(low.tail))
-        logits = tlx.async_dot(mine.q_l, tlx.local_trans(low.kv_l), logits)
-        high = highs.wait(block).slot
-        logits = tlx.async_dot(mine.q_r, tlx.local_trans(high.kv_r), logits)
-        valid = at(low.valid)
-        logits = masked(tlx.async_dot_wait(0, logits), valid)
-        before, most = most, tl.maximum(most, tl.max(logits, 1))
-        shrink = tl.exp2((before - most) * scale)
-        acc *= shrink[:, None]
-        p = powers(logits, most, scale)
-        given_p = p.to(probabilities.dtype)
-        acc = tlx.async_dot(given_p, low.kv_l, acc)
-        given = scores.acquire(block)
-        tl.store(tle.gpu.local_ptr(given.shrink), shrink)
-        tl.store(tle.gpu.local_ptr(probabilities), given_p)
-        scores.commit(block)
-        highs.release(block)
-        total = total * shrink + tl.sum(p, 1)
+    blocks = blocks_of(work, form)
+    if TRAIL:
+        low, high = lows.wait(0).slot, highs.wait(0).slot
+        logits = scored(low, high, queries, 0)
+        for block in range(blocks - 1):
+            low = lows.wait(block).slot
+            acc, most, total = weighed(tlx.async_dot_wait(0, logits), low, acc, most, total, scores, probabilities, scale, block)
+            highs.release(block)
+            after = block + 1
+            logits = scored(lows.wait(after).slot, highs.wait(after).slot, queries, (block >> 20 if ZERO else 0))
+            acc = tlx.async_dot_wait(3, acc)
+            lows.release(block)
+        last = blocks - 1
+        low = lows.wait(last).slot
+        acc, most, total = weighed(tlx.async_dot_wait(0, logits), low, acc, most, total, scores, probabilities, scale, last)
+        highs.release(last)
         acc = tlx.async_dot_wait(0, acc)
-        lows.release(block)
-    given = scores.acquire(tl.cdiv(work.length, form.BK))
+        lows.release(last)
+    else:
+        for block in range(blocks):
+            low, high = lows.wait(block).slot, highs.wait(block).slot
+            logits = tlx.async_dot_wait(0, scored(low, high, queries, (block >> 20 if ZERO else 0)))
+            acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block)
+            highs.release(block)
+            acc = tlx.async_dot_wait(0, acc)
+            lows.release(block)
+    given = scores.acquire(blocks)
     tl.store(tle.gpu.local_ptr(given.shrink), total)
-    scores.commit(tl.cdiv(work.length, form.BK))
+    scores.commit(blocks)
     store_half(acc, total, mine.q_l, out_desc, work.row, 0)
     store_lse(lse, work.row, most, total, scale, form)
 
@@ -258,7 +332,7 @@ def right_3(q, highs, scores, probabilities, out_desc, work, form):
     """The right half of the output."""
     mine = q.wait(0).slot
     acc = tl.zeros((form.BH, form.DV // 2), tl.float32)
-    blocks = tl.cdiv(work.length, form.BK)
+    blocks = blocks_of(work, form)
     for block in range(blocks):
         received = scores.wait(block).slot
         high = highs.wait(block).slot
@@ -270,7 +344,8 @@ def right_3(q, highs, scores, probabilities, out_desc, work, form):
 
 
 @mimw.jit
-def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr):
+def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr, ZERO: tl.constexpr = False,
+                  TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False):
     """The pipe form with a producer for each half."""
     work = work_of(kv, indices, lengths, problem, FORM)
 
@@ -278,8 +353,8 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     BK: tl.constexpr = FORM.BK
     HALF: tl.constexpr = FORM.DV // 2
     TYPE: tl.constexpr = tlx.dtype_of(kv)
-    q = tle.pipe(capacity=1, one_shot=True, readers=("left", "right"), q_l=tle.gpu.alloc([1, BH, HALF], TYPE),
-                 q_r=tle.gpu.alloc([1, BH, HALF], TYPE), q_tail=tle.gpu.alloc([1, BH, FORM.DT], TYPE))
+    queries = Queries(tle.gpu.alloc([1, BH, HALF], TYPE), tle.gpu.alloc([1, BH, HALF], TYPE), tle.gpu.alloc([1, BH, FORM.DT], TYPE))
+    q = tle.pipe(queries, capacity=1, one_shot=True, readers=("left", "right"))
     lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE),
                     valid=tle.gpu.alloc([2, BK], tl.int32))
     highs = tle.pipe(capacity=2, readers=("left", "right"), kv_r=tle.gpu.alloc([2, BK, HALF], TYPE))
@@ -290,9 +365,9 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     copy_queries(Descriptors(q_desc, tail_desc, out_desc), fill_q.acquire(0), work.row, FORM)
     fill_q.commit(0)
     tle.gpu.warp_specialize([
-        (left_3, (q.reader("left"), lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
-                  problem.scale, FORM)),
+        (left_3, (q.reader("left"), queries, lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
+                  problem.scale, FORM, ZERO, TRAIL)),
         (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM)),
         (produce_lows, (lows.writer(), work, FORM)),
-        (produce_highs, (highs.writer(), work, FORM)),
-    ], [4, 2, 2], [160, 112, 112])
+        (produce_highs, (highs.writer(), work, FORM, AHEAD)),
+    ], [4, 2, 2], [160, 96, 96])
