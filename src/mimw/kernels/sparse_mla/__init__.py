@@ -19,6 +19,7 @@ from .nouns import Form, Problem
 from .pipe import pipelined
 from .pipe2 import by_halves, listed_ahead, two_producers
 from .seesaw import seesaw
+from .seesaw2 import seesaw_2
 from .shared import shared
 
 __all__ = ["CONTRACT", "arguments", "pipelined", "seesaw", "shared", "tensors"]
@@ -57,7 +58,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     of = CONTRACT.check(q=q, kv=kv, indices=indices, lengths=lengths, out=out, lse=lse, of_program=heads)
     b, s, h, width, skv, hkv, topk, dv = of.B, of.S, of.H, of.W, of.SKV, of.HKV, of.TOPK, of.DV
     alone = b == hkv == 1 and not causal and topk % (2 * block) == 0 and width - dv == block == heads
-    if form is seesaw and not alone:
+    if form in (seesaw, seesaw_2) and not alone:
         raise ValueError(f"the seesaw form takes one batch and one KV head without a causal mask, lists of a multiple of "
                          f"{2 * block} rows, and a tail of {block} columns; got {b} x {hkv}, causal={causal}, {topk} rows and "
                          f"{width - dv} columns")
@@ -70,6 +71,6 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
     meta = dict(FORM=Form(dv, width - dv, heads, block, causal, base_2), num_warps=8 if form is shared else 4)
     arrays = *descriptors, kv, indices, lengths, lse
-    if form is seesaw:
-        return seesaw, (h // heads, s), (*arrays, Problem(None, skv, h, hkv, topk, scale)), meta
+    if form in (seesaw, seesaw_2):
+        return form, (h // heads, s), (*arrays, Problem(None, skv, h, hkv, topk, scale)), meta
     return form, (h // heads, s, b), (*arrays, Problem(s, skv, h, hkv, topk, scale)), meta

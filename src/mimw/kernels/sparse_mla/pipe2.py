@@ -270,25 +270,42 @@ def scored(low, high, queries, zero):
 
 
 @mimw.jit
-def weighed(logits, low, acc, most, total, scores, probabilities, scale, block):
-    """Softmax of a block whose scores are there; its product on the way, and its probabilities handed on."""
-    logits = masked(logits, at(low.valid))
+def weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS: tl.constexpr):
+    """Softmax of a block whose scores are on their way; its product on the way, and its probabilities handed on."""
+    valid = at(low.valid)
+    logits = masked(tlx.async_dot_wait(0, logits), valid)
     before, most = most, tl.maximum(most, tl.max(logits, 1))
     shrink = tl.exp2((before - most) * scale)
     acc *= shrink[:, None]
-    p = powers(logits, most, scale)
-    given_p = p.to(probabilities.dtype)
-    acc = tlx.async_dot(given_p, low.kv_l, acc)
-    given = scores.acquire(block)
-    tl.store(tle.gpu.local_ptr(given.shrink), shrink)
-    tl.store(tle.gpu.local_ptr(probabilities), given_p)
+    if PARTS:
+        BH: tl.constexpr = logits.shape[0]
+        HALF: tl.constexpr = logits.shape[1] // 2
+        early = powers(tle.extract_tile(logits, [0, 0], [BH, HALF]), most, scale)
+        early_p = early.to(probabilities.dtype)
+        acc = tlx.async_dot(early_p, tlx.local_slice(low.kv_l, [0, 0], [HALF, low.kv_l.shape[1]]), acc)
+        late = powers(tle.extract_tile(logits, [0, 1], [BH, HALF]), most, scale)
+        late_p = late.to(probabilities.dtype)
+        acc = tlx.async_dot(late_p, tlx.local_slice(low.kv_l, [HALF, 0], [HALF, low.kv_l.shape[1]]), acc)
+        given = scores.acquire(block)
+        tl.store(tle.gpu.local_ptr(given.shrink), shrink)
+        tlx.local_store(tlx.local_slice(probabilities, [0, 0], [BH, HALF]), early_p)
+        tlx.local_store(tlx.local_slice(probabilities, [0, HALF], [BH, HALF]), late_p)
+        added = tl.sum(early + late, 1)
+    else:
+        p = powers(logits, most, scale)
+        given_p = p.to(probabilities.dtype)
+        acc = tlx.async_dot(given_p, low.kv_l, acc)
+        given = scores.acquire(block)
+        tl.store(tle.gpu.local_ptr(given.shrink), shrink)
+        tl.store(tle.gpu.local_ptr(probabilities), given_p)
+        added = tl.sum(p, 1)
     scores.commit(block)
-    return acc, most, total * shrink + tl.sum(p, 1)
+    return acc, most, total * shrink + added
 
 
 @mimw.jit
 def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, scale, form, ZERO: tl.constexpr,
-           TRAIL: tl.constexpr):
+           TRAIL: tl.constexpr, PARTS: tl.constexpr):
     """Scores and softmax of every block, and the left half of the output, whose products run while probabilities are handed on."""
     mine = q.wait(0).slot
     BH: tl.constexpr = form.BH
@@ -300,7 +317,7 @@ def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, 
         logits = scored(low, high, queries, 0)
         for block in range(blocks - 1):
             low = lows.wait(block).slot
-            acc, most, total = weighed(tlx.async_dot_wait(0, logits), low, acc, most, total, scores, probabilities, scale, block)
+            acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS)
             highs.release(block)
             after = block + 1
             logits = scored(lows.wait(after).slot, highs.wait(after).slot, queries, (block >> 20 if ZERO else 0))
@@ -308,15 +325,15 @@ def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, 
             lows.release(block)
         last = blocks - 1
         low = lows.wait(last).slot
-        acc, most, total = weighed(tlx.async_dot_wait(0, logits), low, acc, most, total, scores, probabilities, scale, last)
+        acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, last, PARTS)
         highs.release(last)
         acc = tlx.async_dot_wait(0, acc)
         lows.release(last)
     else:
         for block in range(blocks):
             low, high = lows.wait(block).slot, highs.wait(block).slot
-            logits = tlx.async_dot_wait(0, scored(low, high, queries, (block >> 20 if ZERO else 0)))
-            acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block)
+            logits = scored(low, high, queries, (block >> 20 if ZERO else 0))
+            acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS)
             highs.release(block)
             acc = tlx.async_dot_wait(0, acc)
             lows.release(block)
@@ -345,7 +362,7 @@ def right_3(q, highs, scores, probabilities, out_desc, work, form):
 
 @mimw.jit
 def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr, ZERO: tl.constexpr = False,
-                  TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False):
+                  TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False, PARTS: tl.constexpr = False):
     """The pipe form with a producer for each half."""
     work = work_of(kv, indices, lengths, problem, FORM)
 
@@ -366,7 +383,7 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     fill_q.commit(0)
     tle.gpu.warp_specialize([
         (left_3, (q.reader("left"), queries, lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
-                  problem.scale, FORM, ZERO, TRAIL)),
+                  problem.scale, FORM, ZERO, TRAIL, PARTS)),
         (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM)),
         (produce_lows, (lows.writer(), work, FORM)),
         (produce_highs, (highs.writer(), work, FORM, AHEAD)),
