@@ -221,14 +221,15 @@ def fill_from(buffer, rows, work, form, column: tl.constexpr):
 
 
 @mimw.jit
-def produce_lows(lows, work, form):
+def produce_lows(lows, work, form, STILL: tl.constexpr):
     """Left halves and tails of listed rows, block after block; entries of the next block come while rows of this one do."""
     row = named(work, 0, form)
     for block in range(blocks_of(work, form)):
         wide, narrow = rows_of(row, form, form.DV // 2), rows_of(row, form, form.DT)
         low = lows.acquire(block)
-        fill_from(low.tail, narrow, work, form, form.DV)
-        fill_from(low.kv_l, wide, work, form, 0)
+        if not STILL:
+            fill_from(low.tail, narrow, work, form, form.DV)
+            fill_from(low.kv_l, wide, work, form, 0)
         tl.store(tle.gpu.local_ptr(low.valid), counted(row, work, form).to(tl.int32))
         row = named(work, (block + 1) * form.BK, form)
         landed()
@@ -246,13 +247,14 @@ def to_l2(row, work, form):
 
 
 @mimw.jit
-def produce_highs(highs, work, form, AHEAD: tl.constexpr):
+def produce_highs(highs, work, form, AHEAD: tl.constexpr, STILL: tl.constexpr):
     """Right halves."""
     row, far = named(work, 0, form), named(work, form.BK, form)
     for block in range(blocks_of(work, form)):
         wide = rows_of(row, form, form.DV // 2)
         high = highs.acquire(block)
-        fill_from(high.kv_r, wide, work, form, form.DV // 2)
+        if not STILL:
+            fill_from(high.kv_r, wide, work, form, form.DV // 2)
         if AHEAD:
             row, far = far, named(work, (block + 2) * form.BK, form)
             to_l2(far, work, form)
@@ -305,14 +307,22 @@ def weighed(logits, low, acc, most, total, scores, probabilities, scale, block, 
 
 @mimw.jit
 def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, scale, form, ZERO: tl.constexpr,
-           TRAIL: tl.constexpr, PARTS: tl.constexpr):
+           TRAIL: tl.constexpr, PARTS: tl.constexpr, IDLE: tl.constexpr):
     """Scores and softmax of every block, and the left half of the output, whose products run while probabilities are handed on."""
     mine = q.wait(0).slot
     BH: tl.constexpr = form.BH
     most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
     acc = tl.zeros((BH, form.DV // 2), tl.float32)
     blocks = blocks_of(work, form)
-    if TRAIL:
+    if IDLE:
+        for block in range(blocks):
+            low, high = lows.wait(block).slot, highs.wait(block).slot
+            given = scores.acquire(block)
+            tl.store(tle.gpu.local_ptr(given.shrink), total)
+            scores.commit(block)
+            highs.release(block)
+            lows.release(block)
+    elif TRAIL:
         low, high = lows.wait(0).slot, highs.wait(0).slot
         logits = scored(low, high, queries, 0)
         for block in range(blocks - 1):
@@ -345,7 +355,7 @@ def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, 
 
 
 @mimw.jit
-def right_3(q, highs, scores, probabilities, out_desc, work, form):
+def right_3(q, highs, scores, probabilities, out_desc, work, form, IDLE: tl.constexpr):
     """The right half of the output."""
     mine = q.wait(0).slot
     acc = tl.zeros((form.BH, form.DV // 2), tl.float32)
@@ -353,7 +363,8 @@ def right_3(q, highs, scores, probabilities, out_desc, work, form):
     for block in range(blocks):
         received = scores.wait(block).slot
         high = highs.wait(block).slot
-        acc = tl.dot(at(probabilities), at(high.kv_r), acc * at(received.shrink)[:, None])
+        if not IDLE:
+            acc = tl.dot(at(probabilities), at(high.kv_r), acc * at(received.shrink)[:, None])
         scores.release(block)
         highs.release(block)
     total = at(scores.wait(blocks).slot.shrink)
@@ -362,7 +373,7 @@ def right_3(q, highs, scores, probabilities, out_desc, work, form):
 
 @mimw.jit
 def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr, ZERO: tl.constexpr = False,
-                  TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False, PARTS: tl.constexpr = False):
+                  TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False, PARTS: tl.constexpr = False, STILL: tl.constexpr = False, IDLE: tl.constexpr = False):
     """The pipe form with a producer for each half."""
     work = work_of(kv, indices, lengths, problem, FORM)
 
@@ -383,8 +394,8 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     fill_q.commit(0)
     tle.gpu.warp_specialize([
         (left_3, (q.reader("left"), queries, lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
-                  problem.scale, FORM, ZERO, TRAIL, PARTS)),
-        (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM)),
-        (produce_lows, (lows.writer(), work, FORM)),
-        (produce_highs, (highs.writer(), work, FORM, AHEAD)),
+                  problem.scale, FORM, ZERO, TRAIL, PARTS, IDLE)),
+        (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM, IDLE)),
+        (produce_lows, (lows.writer(), work, FORM, STILL)),
+        (produce_highs, (highs.writer(), work, FORM, AHEAD, STILL)),
     ], [4, 2, 2], [160, 96, 96])
