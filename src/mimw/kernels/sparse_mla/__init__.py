@@ -17,7 +17,7 @@ import mimw
 from ..contract import Contract
 from .nouns import Form, Problem
 from .pipe import pipelined
-from .pipe2 import by_halves, listed_ahead, two_producers
+from .pipe2 import by_halves, listed_ahead, shared_2, two_producers
 from .seesaw import seesaw
 from .seesaw2 import seesaw_2
 from .shared import shared
@@ -66,10 +66,10 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     rows = b * s * h
     q_rows, out_rows = q.reshape(rows, width), out.reshape(rows, dv)
     describe = mimw.TensorDescriptor.from_tensor
-    part = dv if form is shared else dv // 2
+    part = dv if form in (shared, shared_2) else dv // 2
     descriptors = describe(q_rows, [heads, part]), describe(q_rows, [heads, width - dv]), describe(out_rows, [heads, part])
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
-    meta = dict(FORM=Form(dv, width - dv, heads, block, causal, base_2), num_warps=8 if form is shared else 4)
+    meta = dict(FORM=Form(dv, width - dv, heads, block, causal, base_2), num_warps=8 if form in (shared, shared_2) else 4)
     arrays = *descriptors, kv, indices, lengths, lse
     if form in (seesaw, seesaw_2):
         return form, (h // heads, s), (*arrays, Problem(None, skv, h, hkv, topk, scale)), meta

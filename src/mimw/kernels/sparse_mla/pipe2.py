@@ -221,14 +221,15 @@ def fill_from(buffer, rows, work, form, column: tl.constexpr):
 
 
 @mimw.jit
-def produce_lows(lows, work, form, STILL: tl.constexpr):
+def produce_lows(lows, work, form, STILL: tl.constexpr, TAILH: tl.constexpr):
     """Left halves and tails of listed rows, block after block; entries of the next block come while rows of this one do."""
     row = named(work, 0, form)
     for block in range(blocks_of(work, form)):
         wide, narrow = rows_of(row, form, form.DV // 2), rows_of(row, form, form.DT)
         low = lows.acquire(block)
         if not STILL:
-            fill_from(low.tail, narrow, work, form, form.DV)
+            if not TAILH:
+                fill_from(low.tail, narrow, work, form, form.DV)
             fill_from(low.kv_l, wide, work, form, 0)
         tl.store(tle.gpu.local_ptr(low.valid), counted(row, work, form).to(tl.int32))
         row = named(work, (block + 1) * form.BK, form)
@@ -247,13 +248,15 @@ def to_l2(row, work, form):
 
 
 @mimw.jit
-def produce_highs(highs, work, form, AHEAD: tl.constexpr, STILL: tl.constexpr):
+def produce_highs(highs, work, form, AHEAD: tl.constexpr, STILL: tl.constexpr, TAILH: tl.constexpr):
     """Right halves."""
     row, far = named(work, 0, form), named(work, form.BK, form)
     for block in range(blocks_of(work, form)):
         wide = rows_of(row, form, form.DV // 2)
         high = highs.acquire(block)
         if not STILL:
+            if TAILH:
+                fill_from(high.tail, rows_of(row, form, form.DT), work, form, form.DV)
             fill_from(high.kv_r, wide, work, form, form.DV // 2)
         if AHEAD:
             row, far = far, named(work, (block + 2) * form.BK, form)
@@ -265,10 +268,18 @@ def produce_highs(highs, work, form, AHEAD: tl.constexpr, STILL: tl.constexpr):
 
 
 @mimw.jit
-def scored(low, high, queries, zero):
-    logits = tlx.async_dot(queries.q_tail.slot(zero), tlx.local_trans(low.tail))
-    logits = tlx.async_dot(queries.q_l.slot(zero), tlx.local_trans(low.kv_l), logits)
-    return tlx.async_dot(queries.q_r.slot(zero), tlx.local_trans(high.kv_r), logits)
+def scored(lows, highs, queries, block, zero, TAILH: tl.constexpr):
+    """(the scores of a block, on their way, its left half)."""
+    low = lows.wait(block).slot
+    if TAILH:
+        logits = tlx.async_dot(queries.q_l.slot(zero), tlx.local_trans(low.kv_l))
+        high = highs.wait(block).slot
+        logits = tlx.async_dot(queries.q_tail.slot(zero), tlx.local_trans(high.tail), logits)
+    else:
+        logits = tlx.async_dot(queries.q_tail.slot(zero), tlx.local_trans(low.tail))
+        logits = tlx.async_dot(queries.q_l.slot(zero), tlx.local_trans(low.kv_l), logits)
+        high = highs.wait(block).slot
+    return tlx.async_dot(queries.q_r.slot(zero), tlx.local_trans(high.kv_r), logits), low
 
 
 @mimw.jit
@@ -307,7 +318,7 @@ def weighed(logits, low, acc, most, total, scores, probabilities, scale, block, 
 
 @mimw.jit
 def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, scale, form, ZERO: tl.constexpr,
-           TRAIL: tl.constexpr, PARTS: tl.constexpr, IDLE: tl.constexpr):
+           TRAIL: tl.constexpr, PARTS: tl.constexpr, IDLE: tl.constexpr, TAILH: tl.constexpr):
     """Scores and softmax of every block, and the left half of the output, whose products run while probabilities are handed on."""
     mine = q.wait(0).slot
     BH: tl.constexpr = form.BH
@@ -323,14 +334,13 @@ def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, 
             highs.release(block)
             lows.release(block)
     elif TRAIL:
-        low, high = lows.wait(0).slot, highs.wait(0).slot
-        logits = scored(low, high, queries, 0)
+        logits, _ = scored(lows, highs, queries, 0, 0, TAILH)
         for block in range(blocks - 1):
             low = lows.wait(block).slot
             acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS)
             highs.release(block)
             after = block + 1
-            logits = scored(lows.wait(after).slot, highs.wait(after).slot, queries, (block >> 20 if ZERO else 0))
+            logits, _ = scored(lows, highs, queries, after, (block >> 20 if ZERO else 0), TAILH)
             acc = tlx.async_dot_wait(3, acc)
             lows.release(block)
         last = blocks - 1
@@ -341,8 +351,7 @@ def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, 
         lows.release(last)
     else:
         for block in range(blocks):
-            low, high = lows.wait(block).slot, highs.wait(block).slot
-            logits = scored(low, high, queries, (block >> 20 if ZERO else 0))
+            logits, low = scored(lows, highs, queries, block, (block >> 20 if ZERO else 0), TAILH)
             acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS)
             highs.release(block)
             acc = tlx.async_dot_wait(0, acc)
@@ -373,7 +382,8 @@ def right_3(q, highs, scores, probabilities, out_desc, work, form, IDLE: tl.cons
 
 @mimw.jit
 def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr, ZERO: tl.constexpr = False,
-                  TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False, PARTS: tl.constexpr = False, STILL: tl.constexpr = False, IDLE: tl.constexpr = False):
+                  TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False, PARTS: tl.constexpr = False, STILL: tl.constexpr = False, IDLE: tl.constexpr = False,
+                  TAILH: tl.constexpr = False):
     """The pipe form with a producer for each half."""
     work = work_of(kv, indices, lengths, problem, FORM)
 
@@ -383,9 +393,14 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     TYPE: tl.constexpr = tlx.dtype_of(kv)
     queries = Queries(tle.gpu.alloc([1, BH, HALF], TYPE), tle.gpu.alloc([1, BH, HALF], TYPE), tle.gpu.alloc([1, BH, FORM.DT], TYPE))
     q = tle.pipe(queries, capacity=1, one_shot=True, readers=("left", "right"))
-    lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE),
-                    valid=tle.gpu.alloc([2, BK], tl.int32))
-    highs = tle.pipe(capacity=2, readers=("left", "right"), kv_r=tle.gpu.alloc([2, BK, HALF], TYPE))
+    if TAILH:
+        lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), valid=tle.gpu.alloc([2, BK], tl.int32))
+        highs = tle.pipe(capacity=2, readers=("left", "right"), kv_r=tle.gpu.alloc([2, BK, HALF], TYPE),
+                         tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE))
+    else:
+        lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE),
+                        valid=tle.gpu.alloc([2, BK], tl.int32))
+        highs = tle.pipe(capacity=2, readers=("left", "right"), kv_r=tle.gpu.alloc([2, BK, HALF], TYPE))
     scores = tle.pipe(capacity=1, shrink=tle.gpu.alloc([1, BH], tl.float32))
     probabilities = tle.gpu.alloc([BH, BK], TYPE)
 
@@ -394,8 +409,58 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     fill_q.commit(0)
     tle.gpu.warp_specialize([
         (left_3, (q.reader("left"), queries, lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
-                  problem.scale, FORM, ZERO, TRAIL, PARTS, IDLE)),
+                  problem.scale, FORM, ZERO, TRAIL, PARTS, IDLE, TAILH)),
         (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM, IDLE)),
-        (produce_lows, (lows.writer(), work, FORM, STILL)),
-        (produce_highs, (highs.writer(), work, FORM, AHEAD, STILL)),
+        (produce_lows, (lows.writer(), work, FORM, STILL, TAILH)),
+        (produce_highs, (highs.writer(), work, FORM, AHEAD, STILL, TAILH)),
     ], [4, 2, 2], [160, 96, 96])
+
+
+# ---- the form without roles, whose lists are read ahead ---------------------------------------------------------------------------
+
+
+@mimw.jit
+def fetch_2(keys, tails, row, work, form):
+    """Start to bring the rows that entries name; which of them count."""
+    fill_from(keys, rows_of(row, form, form.DV), work, form, 0)
+    fill_from(tails, rows_of(row, form, form.DT), work, form, form.DV)
+    tlx.async_load_commit_group()
+    return counted(row, work, form)
+
+
+@mimw.jit
+def shared_2(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr):
+    """BH heads of one query."""
+    work = work_of(kv, indices, lengths, problem, FORM)
+
+    BH: tl.constexpr = FORM.BH
+    BK: tl.constexpr = FORM.BK
+    DV: tl.constexpr = FORM.DV
+    DT: tl.constexpr = FORM.DT
+    TYPE: tl.constexpr = tlx.dtype_of(kv)
+    q, q_tail = tle.gpu.alloc([BH, DV], TYPE), tle.gpu.alloc([BH, DT], TYPE)
+    keys, tails = tle.gpu.alloc([2, BK, DV], TYPE), tle.gpu.alloc([2, BK, DT], TYPE)
+    ahead = fetch_2(keys.slot(0), tails.slot(0), named(work, 0, FORM), work, FORM)
+    row = named(work, BK, FORM)
+    tle.gpu.copy(q_desc, q, [BH, DV], [work.row, 0])
+    tle.gpu.copy(tail_desc, q_tail, [BH, DT], [work.row, DV])
+    most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
+    acc = tl.zeros((BH, DV), tl.float32)
+    for block in range(tl.cdiv(work.length, BK)):
+        ok, place, other = ahead, block % 2, 1 - block % 2
+        ahead = fetch_2(keys.slot(other), tails.slot(other), row, work, FORM)
+        row = named(work, (block + 2) * BK, FORM)
+        tlx.async_load_wait_group(1)
+        logits = tl.dot(at(q_tail), tl.trans(at(tails.slot(place))))
+        logits = masked(tl.dot(at(q), tl.trans(at(keys.slot(place))), logits), ok)
+        before, most = most, tl.maximum(most, tl.max(logits, 1))
+        shrink = tl.exp2((before - most) * problem.scale)
+        acc *= shrink[:, None]
+        p = powers(logits, most, problem.scale)
+        total = total * shrink + tl.sum(p, 1)
+        acc = tl.dot(p.to(TYPE), at(keys.slot(place)), acc)
+    tlx.async_load_wait_group(0)
+    out = acc / tl.where(total == 0.0, 1.0, total)[:, None]
+    tl.store(tle.gpu.local_ptr(q), out.to(TYPE))
+    tle.gpu.copy(q, out_desc, [BH, DV], [work.row, 0])
+    store_lse(lse, work.row, most, total, problem.scale, FORM)
