@@ -221,7 +221,7 @@ def fill_from(buffer, rows, work, form, column: tl.constexpr):
 
 
 @mimw.jit
-def produce_lows(lows, work, form, STILL: tl.constexpr, TAILH: tl.constexpr):
+def produce_lows(lows, work, form, STILL: tl.constexpr, TAILH: tl.constexpr, WHOLE: tl.constexpr):
     """Left halves and tails of listed rows, block after block; entries of the next block come while rows of this one do."""
     row = named(work, 0, form)
     for block in range(blocks_of(work, form)):
@@ -231,7 +231,10 @@ def produce_lows(lows, work, form, STILL: tl.constexpr, TAILH: tl.constexpr):
             if not TAILH:
                 fill_from(low.tail, narrow, work, form, form.DV)
             fill_from(low.kv_l, wide, work, form, 0)
-        tl.store(tle.gpu.local_ptr(low.valid), counted(row, work, form).to(tl.int32))
+        ok = counted(row, work, form).to(tl.int32)
+        tl.store(tle.gpu.local_ptr(low.valid), ok)
+        if WHOLE:
+            tl.store(tle.gpu.local_ptr(low.whole), tl.full((1, ), 0, tl.int32) + (tl.sum(ok) == form.BK).to(tl.int32))
         row = named(work, (block + 1) * form.BK, form)
         landed()
         lows.commit(block)
@@ -283,10 +286,16 @@ def scored(lows, highs, queries, block, zero, TAILH: tl.constexpr):
 
 
 @mimw.jit
-def weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS: tl.constexpr):
+def weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS: tl.constexpr, WHOLE: tl.constexpr):
     """Softmax of a block whose scores are on their way; its product on the way, and its probabilities handed on."""
     valid = at(low.valid)
-    logits = masked(tlx.async_dot_wait(0, logits), valid)
+    if WHOLE:
+        whole = tl.sum(at(low.whole), 0)
+        logits = tlx.async_dot_wait(0, logits)
+        if whole == 0:
+            logits = masked(logits, valid)
+    else:
+        logits = masked(tlx.async_dot_wait(0, logits), valid)
     before, most = most, tl.maximum(most, tl.max(logits, 1))
     shrink = tl.exp2((before - most) * scale)
     acc *= shrink[:, None]
@@ -318,7 +327,7 @@ def weighed(logits, low, acc, most, total, scores, probabilities, scale, block, 
 
 @mimw.jit
 def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, scale, form, ZERO: tl.constexpr,
-           TRAIL: tl.constexpr, PARTS: tl.constexpr, IDLE: tl.constexpr, TAILH: tl.constexpr):
+           TRAIL: tl.constexpr, PARTS: tl.constexpr, IDLE: tl.constexpr, TAILH: tl.constexpr, WHOLE: tl.constexpr):
     """Scores and softmax of every block, and the left half of the output, whose products run while probabilities are handed on."""
     mine = q.wait(0).slot
     BH: tl.constexpr = form.BH
@@ -337,7 +346,7 @@ def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, 
         logits, _ = scored(lows, highs, queries, 0, 0, TAILH)
         for block in range(blocks - 1):
             low = lows.wait(block).slot
-            acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS)
+            acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS, WHOLE)
             highs.release(block)
             after = block + 1
             logits, _ = scored(lows, highs, queries, after, (block >> 20 if ZERO else 0), TAILH)
@@ -345,14 +354,14 @@ def left_3(q, queries, lows, highs, scores, probabilities, out_desc, lse, work, 
             lows.release(block)
         last = blocks - 1
         low = lows.wait(last).slot
-        acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, last, PARTS)
+        acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, last, PARTS, WHOLE)
         highs.release(last)
         acc = tlx.async_dot_wait(0, acc)
         lows.release(last)
     else:
         for block in range(blocks):
             logits, low = scored(lows, highs, queries, block, (block >> 20 if ZERO else 0), TAILH)
-            acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS)
+            acc, most, total = weighed(logits, low, acc, most, total, scores, probabilities, scale, block, PARTS, WHOLE)
             highs.release(block)
             acc = tlx.async_dot_wait(0, acc)
             lows.release(block)
@@ -383,7 +392,7 @@ def right_3(q, highs, scores, probabilities, out_desc, work, form, IDLE: tl.cons
 @mimw.jit
 def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr, ZERO: tl.constexpr = False,
                   TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False, PARTS: tl.constexpr = False, STILL: tl.constexpr = False, IDLE: tl.constexpr = False,
-                  TAILH: tl.constexpr = False):
+                  TAILH: tl.constexpr = False, WHOLE: tl.constexpr = False):
     """The pipe form with a producer for each half."""
     work = work_of(kv, indices, lengths, problem, FORM)
 
@@ -394,12 +403,14 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     queries = Queries(tle.gpu.alloc([1, BH, HALF], TYPE), tle.gpu.alloc([1, BH, HALF], TYPE), tle.gpu.alloc([1, BH, FORM.DT], TYPE))
     q = tle.pipe(queries, capacity=1, one_shot=True, readers=("left", "right"))
     if TAILH:
-        lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), valid=tle.gpu.alloc([2, BK], tl.int32))
+        lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), valid=tle.gpu.alloc([2, BK], tl.int32),
+                        whole=tle.gpu.alloc([2, 1], tl.int32))
         highs = tle.pipe(capacity=2, readers=("left", "right"), kv_r=tle.gpu.alloc([2, BK, HALF], TYPE),
                          tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE))
     else:
         lows = tle.pipe(capacity=2, kv_l=tle.gpu.alloc([2, BK, HALF], TYPE), tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE),
-                        valid=tle.gpu.alloc([2, BK], tl.int32))
+                        valid=tle.gpu.alloc([2, BK], tl.int32),
+                        whole=tle.gpu.alloc([2, 1], tl.int32))
         highs = tle.pipe(capacity=2, readers=("left", "right"), kv_r=tle.gpu.alloc([2, BK, HALF], TYPE))
     scores = tle.pipe(capacity=1, shrink=tle.gpu.alloc([1, BH], tl.float32))
     probabilities = tle.gpu.alloc([BH, BK], TYPE)
@@ -409,9 +420,9 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     fill_q.commit(0)
     tle.gpu.warp_specialize([
         (left_3, (q.reader("left"), queries, lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
-                  problem.scale, FORM, ZERO, TRAIL, PARTS, IDLE, TAILH)),
+                  problem.scale, FORM, ZERO, TRAIL, PARTS, IDLE, TAILH, WHOLE)),
         (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM, IDLE)),
-        (produce_lows, (lows.writer(), work, FORM, STILL, TAILH)),
+        (produce_lows, (lows.writer(), work, FORM, STILL, TAILH, WHOLE)),
         (produce_highs, (highs.writer(), work, FORM, AHEAD, STILL, TAILH)),
     ], [4, 2, 2], [160, 96, 96])
 
