@@ -440,7 +440,7 @@ def fetch_2(keys, tails, row, work, form):
 
 
 @mimw.jit
-def shared_2(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr):
+def shared_2(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr, ZERO: tl.constexpr = False, EARLY: tl.constexpr = False):
     """BH heads of one query."""
     work = work_of(kv, indices, lengths, problem, FORM)
 
@@ -449,21 +449,29 @@ def shared_2(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FO
     DV: tl.constexpr = FORM.DV
     DT: tl.constexpr = FORM.DT
     TYPE: tl.constexpr = tlx.dtype_of(kv)
-    q, q_tail = tle.gpu.alloc([BH, DV], TYPE), tle.gpu.alloc([BH, DT], TYPE)
+    q, q_tail = tle.gpu.alloc([1, BH, DV], TYPE), tle.gpu.alloc([1, BH, DT], TYPE)
     keys, tails = tle.gpu.alloc([2, BK, DV], TYPE), tle.gpu.alloc([2, BK, DT], TYPE)
     ahead = fetch_2(keys.slot(0), tails.slot(0), named(work, 0, FORM), work, FORM)
     row = named(work, BK, FORM)
-    tle.gpu.copy(q_desc, q, [BH, DV], [work.row, 0])
-    tle.gpu.copy(tail_desc, q_tail, [BH, DT], [work.row, DV])
+    tle.gpu.copy(q_desc, q.slot(0), [BH, DV], [work.row, 0])
+    tle.gpu.copy(tail_desc, q_tail.slot(0), [BH, DT], [work.row, DV])
     most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
     acc = tl.zeros((BH, DV), tl.float32)
     for block in range(tl.cdiv(work.length, BK)):
         ok, place, other = ahead, block % 2, 1 - block % 2
-        ahead = fetch_2(keys.slot(other), tails.slot(other), row, work, FORM)
-        row = named(work, (block + 2) * BK, FORM)
-        tlx.async_load_wait_group(1)
-        logits = tl.dot(at(q_tail), tl.trans(at(tails.slot(place))))
-        logits = masked(tl.dot(at(q), tl.trans(at(keys.slot(place))), logits), ok)
+        if EARLY:
+            tlx.async_load_wait_group(0)
+            logits = tlx.async_dot(q_tail.slot(block >> 20 if ZERO else 0), tlx.local_trans(tails.slot(place)))
+            logits = tlx.async_dot(q.slot(block >> 20 if ZERO else 0), tlx.local_trans(keys.slot(place)), logits)
+            ahead = fetch_2(keys.slot(other), tails.slot(other), row, work, FORM)
+            row = named(work, (block + 2) * BK, FORM)
+            logits = masked(tlx.async_dot_wait(0, logits), ok)
+        else:
+            ahead = fetch_2(keys.slot(other), tails.slot(other), row, work, FORM)
+            row = named(work, (block + 2) * BK, FORM)
+            tlx.async_load_wait_group(1)
+            logits = tl.dot(at(q_tail.slot(block >> 20 if ZERO else 0)), tl.trans(at(tails.slot(place))))
+            logits = masked(tl.dot(at(q.slot(block >> 20 if ZERO else 0)), tl.trans(at(keys.slot(place))), logits), ok)
         before, most = most, tl.maximum(most, tl.max(logits, 1))
         shrink = tl.exp2((before - most) * problem.scale)
         acc *= shrink[:, None]
@@ -472,6 +480,6 @@ def shared_2(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FO
         acc = tl.dot(p.to(TYPE), at(keys.slot(place)), acc)
     tlx.async_load_wait_group(0)
     out = acc / tl.where(total == 0.0, 1.0, total)[:, None]
-    tl.store(tle.gpu.local_ptr(q), out.to(TYPE))
-    tle.gpu.copy(q, out_desc, [BH, DV], [work.row, 0])
+    tl.store(tle.gpu.local_ptr(q.slot(0)), out.to(TYPE))
+    tle.gpu.copy(q.slot(0), out_desc, [BH, DV], [work.row, 0])
     store_lse(lse, work.row, most, total, problem.scale, FORM)
