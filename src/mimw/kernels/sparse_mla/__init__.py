@@ -18,12 +18,14 @@ from ..contract import Contract
 from .nouns import Form, Problem
 from .pipe import pipelined
 from .pipe2 import by_halves, listed_ahead, shared_2, two_producers
+from .pipe3 import going_on
 from .seesaw import seesaw
 from .seesaw2 import seesaw_2
 from .shared import shared
 
 __all__ = ["CONTRACT", "arguments", "pipelined", "seesaw", "shared", "tensors"]
 
+PROGRAMS = 132
 HEADS, BLOCK = 64, 64  # of one program; listed rows at a time
 LOG2_E = 1.4426950408889634
 
@@ -73,4 +75,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     arrays = *descriptors, kv, indices, lengths, lse
     if form in (seesaw, seesaw_2):
         return form, (h // heads, s), (*arrays, Problem(None, skv, h, hkv, topk, scale)), meta
+    if form is going_on:
+        tasks = h // heads * s * b
+        return form, (min(tasks, PROGRAMS), ), (*arrays, Problem(s, skv, h, hkv, topk, scale), tasks), meta
     return form, (h // heads, s, b), (*arrays, Problem(s, skv, h, hkv, topk, scale)), meta
