@@ -271,6 +271,29 @@ def produce_highs(highs, work, form, AHEAD: tl.constexpr, STILL: tl.constexpr, T
 
 
 @mimw.jit
+def produce_one(lows, highs, work, form):
+    """Both halves, by four warps; of pipes whose tail comes with the right half."""
+    row = named(work, 0, form)
+    for block in range(blocks_of(work, form)):
+        wide, narrow = rows_of(row, form, form.DV // 2), rows_of(row, form, form.DT)
+        low = lows.acquire(block)
+        fill_from(low.kv_l, wide, work, form, 0)
+        tlx.async_load_commit_group()
+        ok = counted(row, work, form).to(tl.int32)
+        tl.store(tle.gpu.local_ptr(low.valid), ok)
+        tl.store(tle.gpu.local_ptr(low.whole), tl.full((1, ), 0, tl.int32) + (tl.sum(ok) == form.BK).to(tl.int32))
+        high = highs.acquire(block)
+        fill_from(high.tail, narrow, work, form, form.DV)
+        fill_from(high.kv_r, wide, work, form, form.DV // 2)
+        tlx.async_load_commit_group()
+        row = named(work, (block + 1) * form.BK, form)
+        tlx.async_load_wait_group(1)
+        lows.commit(block)
+        tlx.async_load_wait_group(0)
+        highs.commit(block)
+
+
+@mimw.jit
 def scored(lows, highs, queries, block, zero, TAILH: tl.constexpr):
     """(the scores of a block, on their way, its left half)."""
     low = lows.wait(block).slot
@@ -392,7 +415,7 @@ def right_3(q, highs, scores, probabilities, out_desc, work, form, IDLE: tl.cons
 @mimw.jit
 def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr, ZERO: tl.constexpr = False,
                   TRAIL: tl.constexpr = False, AHEAD: tl.constexpr = False, PARTS: tl.constexpr = False, STILL: tl.constexpr = False, IDLE: tl.constexpr = False,
-                  TAILH: tl.constexpr = False, WHOLE: tl.constexpr = False):
+                  TAILH: tl.constexpr = False, WHOLE: tl.constexpr = False, ONE: tl.constexpr = False):
     """The pipe form with a producer for each half."""
     work = work_of(kv, indices, lengths, problem, FORM)
 
@@ -418,13 +441,21 @@ def two_producers(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, proble
     fill_q = q.writer()
     copy_queries(Descriptors(q_desc, tail_desc, out_desc), fill_q.acquire(0), work.row, FORM)
     fill_q.commit(0)
-    tle.gpu.warp_specialize([
-        (left_3, (q.reader("left"), queries, lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
-                  problem.scale, FORM, ZERO, TRAIL, PARTS, IDLE, TAILH, WHOLE)),
-        (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM, IDLE)),
-        (produce_lows, (lows.writer(), work, FORM, STILL, TAILH, WHOLE)),
-        (produce_highs, (highs.writer(), work, FORM, AHEAD, STILL, TAILH)),
-    ], [4, 2, 2], [160, 96, 96])
+    if ONE:
+        tle.gpu.warp_specialize([
+            (left_3, (q.reader("left"), queries, lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
+                      problem.scale, FORM, ZERO, TRAIL, PARTS, IDLE, TAILH, WHOLE)),
+            (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM, IDLE)),
+            (produce_one, (lows.writer(), highs.writer(), work, FORM)),
+        ], [4, 4], [160, 96])
+    else:
+        tle.gpu.warp_specialize([
+            (left_3, (q.reader("left"), queries, lows.reader(), highs.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
+                      problem.scale, FORM, ZERO, TRAIL, PARTS, IDLE, TAILH, WHOLE)),
+            (right_3, (q.reader("right"), highs.reader("right"), scores.reader(), probabilities, out_desc, work, FORM, IDLE)),
+            (produce_lows, (lows.writer(), work, FORM, STILL, TAILH, WHOLE)),
+            (produce_highs, (highs.writer(), work, FORM, AHEAD, STILL, TAILH)),
+        ], [4, 2, 2], [160, 96, 96])
 
 
 # ---- the form without roles, whose lists are read ahead ---------------------------------------------------------------------------
