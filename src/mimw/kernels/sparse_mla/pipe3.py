@@ -143,19 +143,32 @@ def bring_lefts(lefts, given, form):
 
 
 @mimw.jit
-def bring_rights(q, q_desc, tail_desc, rights, given, form):
+def to_l2(entry, work, form):
+    """Ask for rows that are to be gathered later."""
+    ok = counted(entry, work, form)
+    rows = work.kv + tl.where(ok, entry, 0).to(tl.int64) * work.stride
+    for line in tl.static_range((form.DV + form.DT + 63) // 64):
+        tlx.prefetch(rows + line * 64, mask=ok)
+
+
+@mimw.jit
+def bring_rights(q, q_desc, tail_desc, rights, given, form, AHEAD: tl.constexpr):
     done, number = 0, 0
     HALF: tl.constexpr = form.DV // 2
     for task in range(tl.program_id(0), given.tasks, tl.num_programs(0)):
         work = work_of(task, given, form)
-        entry = entries(work, 0, form)
+        entry, far = entries(work, 0, form), entries(work, form.BK, form)
         blocks = blocks_of(work, form)
         for block in range(blocks):
             wide, narrow = across(entry, form, HALF), across(entry, form, form.DT)
             slot = rights.acquire(done + block)
             gather(slot.tail, narrow, work, form, form.DV)
             gather(slot.kv, wide, work, form, HALF)
-            entry = entries(work, (block + 1) * form.BK, form)
+            if AHEAD:
+                entry, far = far, entries(work, (block + 2) * form.BK, form)
+                to_l2(far, work, form)
+            else:
+                entry = entries(work, (block + 1) * form.BK, form)
             landed()
             rights.commit(done + block)
             if block == 0:
@@ -231,7 +244,7 @@ def right(q, rights, scores, probabilities, out_desc, given, form):
 
 
 @mimw.jit
-def going_on(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, tasks, FORM: tl.constexpr):
+def going_on(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, tasks, FORM: tl.constexpr, AHEAD: tl.constexpr = False):
     """BH heads of one query after the other."""
     BH: tl.constexpr = FORM.BH
     BK: tl.constexpr = FORM.BK
@@ -252,5 +265,5 @@ def going_on(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, ta
                 problem.scale, FORM)),
         (right, (q.reader("right"), rights.reader("right"), scores.reader(), probabilities, out_desc, given, FORM)),
         (bring_lefts, (lefts.writer(), given, FORM)),
-        (bring_rights, (q.writer(), q_desc, tail_desc, rights.writer(), given, FORM)),
+        (bring_rights, (q.writer(), q_desc, tail_desc, rights.writer(), given, FORM, AHEAD)),
     ], [4, 2, 2], [160, 96, 96])
