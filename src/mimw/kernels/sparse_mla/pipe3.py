@@ -19,19 +19,13 @@ from .steps import NO_LOGIT, at, landed, masked, powers, store_half, store_lse
 
 @mimw.jit
 def entries(work, first, form):
-    """Entries first .. first + BK of the list, -1 behind its end."""
+    """The rows of KV that entries first .. first + BK of the list name, -1 for those that do not count."""
     entry = first + tl.arange(0, form.BK)
-    return tl.load(work.indices + entry, mask=entry < work.length, other=-1)
-
-
-@mimw.jit
-def counted(entry, work, form):
-    """True for entries that name a row that counts."""
-    ok = (entry >= 0) & (entry < work.count)
+    row = tl.load(work.indices + entry, mask=entry < work.length, other=-1)
+    ok = (row >= 0) & (row < work.count)
     if form.CAUSAL:
-        ok = ok & (entry <= work.query)
-    return ok
-
+        ok = ok & (row <= work.query)
+    return tl.where(ok, row, -1)
 
 
 @mimw.jit
@@ -45,8 +39,8 @@ def gather(buffer, entry, work, form, column: tl.constexpr):
     """Start to fill a (BK, N) buffer with columns column .. column + N of the rows that a (BK, N) tile of entries names, by
     cp.async, which needs no registers, so that whole tiles are under way; rows that do not count become zeros: a row that no list
     names may hold NaN, and 0 * NaN is NaN. `landed` waits."""
-    ok = counted(entry, work, form)
-    rows = work.kv + tl.where(ok, entry, 0).to(tl.int64) * work.stride
+    ok = entry >= 0
+    rows = work.kv + entry.to(tl.int64) * work.stride
     part = tl.arange(0, buffer.shape[1])[None, :]
     tlx.async_load(rows + (column + part), buffer, mask=ok, other=0.0, eviction_policy="evict_last")
 
@@ -133,7 +127,7 @@ def bring_lefts(lefts, given, form):
             wide = across(entry, form, form.DV // 2)
             slot = lefts.acquire(done + block)
             gather(slot.kv, wide, work, form, 0)
-            ok = counted(entry, work, form).to(tl.int32)
+            ok = (entry >= 0).to(tl.int32)
             tl.store(tle.gpu.local_ptr(slot.valid), ok)
             tl.store(tle.gpu.local_ptr(slot.counted), tl.zeros((1, ), tl.int32) + tl.sum(ok))
             entry = entries(work, (block + 1) * form.BK, form)
@@ -145,8 +139,8 @@ def bring_lefts(lefts, given, form):
 @mimw.jit
 def to_l2(entry, work, form):
     """Ask for rows that are to be gathered later."""
-    ok = counted(entry, work, form)
-    rows = work.kv + tl.where(ok, entry, 0).to(tl.int64) * work.stride
+    ok = entry >= 0
+    rows = work.kv + entry.to(tl.int64) * work.stride
     for line in tl.static_range((form.DV + form.DT + 63) // 64):
         tlx.prefetch(rows + line * 64, mask=ok)
 
