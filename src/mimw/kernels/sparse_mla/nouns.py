@@ -4,7 +4,7 @@ Input: arguments and constants of a launch. Output: a struct of constants and a 
 their roles and steps hand to each other. For example:
 
     work = work_of(kv, indices, lengths, problem, form)     a program's query, in a kernel
-    rows, ok = listed(work, block * form.BK, form)          64 of the rows of KV that its list names
+    entry = entries(work, block * form.BK, form)            64 of the rows of KV that its list names
 """
 
 from typing import Any, NamedTuple
@@ -29,8 +29,7 @@ class Form:
 
 
 class Problem(NamedTuple):
-    """Queries of a batch, rows of its KV, heads, KV heads, entries of a list, and the scale of logits times log2(e). One batch says
-    nothing of its queries."""
+    """Queries of a batch, rows of its KV, heads, KV heads, entries of a list, and the scale of logits times log2(e)."""
 
     S: Any
     SKV: Any
@@ -38,15 +37,6 @@ class Problem(NamedTuple):
     HKV: Any
     TOPK: Any
     scale: Any
-
-
-@tle.struct
-class Descriptors:
-    """Q by halves or whole, its tail, and out."""
-
-    q: Any
-    tail: Any
-    out: Any
 
 
 @tle.struct
@@ -78,11 +68,16 @@ def work_of(kv, indices, lengths, problem, form):
 
 
 @mimw.jit
-def listed(work, first, form):
-    """(the rows of KV that entries first .. first + BK of a list name, which of them count): 0 for those that do not."""
+def entries(work, first, form):
+    """Entries first .. first + BK of the list, -1 behind its end."""
     entry = first + tl.arange(0, form.BK)
-    row = tl.load(work.indices + entry, mask=entry < work.length, other=-1)
-    ok = (row >= 0) & (row < work.count)
+    return tl.load(work.indices + entry, mask=entry < work.length, other=-1)
+
+
+@mimw.jit
+def counted(entry, work, form):
+    """True for entries that name a row that counts."""
+    ok = (entry >= 0) & (entry < work.count)
     if form.CAUSAL:
-        ok = ok & (row <= work.query)
-    return tl.where(ok, row, 0).to(tl.int64), ok
+        ok = ok & (entry <= work.query)
+    return ok
