@@ -1,12 +1,13 @@
 """Sparse MLA prefill, the pipe form: two producers gather halves, one worker scores and multiplies left halves, one right halves.
 
-Input: descriptors of q and out, KV and the lists of rows as pointers. Output: out and lse of BH heads of one query a program:
+Input: descriptors of q and out, KV and the lists of rows as pointers. Output: out and lse, of BH heads of one query a task:
 
-    pipelined[(H // BH, S, B)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, ...)
+    pipelined[(programs, )](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, ...)
 
-Four partitions, of 4, 4, 2 and 2 warps, and four pipes: `q` (once), `lefts` and `rights` (two places each: halves of the gathered
-rows, with the left ones which of them count, with the right ones their tail) and `scores` (one place: by how much the sums so far
-shrink, and last the sums; the probabilities lie beside it, under the same commits).
+Four partitions, of 4, 4, 2 and 2 warps, and four pipes: `q` (one place), `lefts` and `rights` (two places each: halves of the
+gathered rows, with the left ones which of them count, with the right ones their tail) and `scores` (one place: by how much the sums
+so far shrink, and last the sums; the probabilities lie beside it, under the same commits). A program goes on with other tasks: rows
+of the next one come while this one ends.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .nouns import counted, entries, work_of
+from .nouns import Lists, counted, entries, work_of
 from .steps import NO_LOGIT, across, at, gather, grown, landed, masked, powers, store_half, store_lse
 
 
@@ -37,33 +38,55 @@ def blocks_of(work, form):
 
 
 @mimw.jit
-def bring_lefts(lefts, work, form):
+def bring_lefts(lefts, lists, form):
     """Left halves of listed rows, block after block. Entries of the next block come while rows of this one do."""
-    entry = entries(work, 0, form)
-    for block in range(blocks_of(work, form)):
-        wide = across(entry, form, form.DV // 2)
-        slot = lefts.acquire(block)
-        gather(slot.kv, wide, work, form, 0)
-        ok = counted(entry, work, form).to(tl.int32)
-        tl.store(tle.gpu.local_ptr(slot.valid), ok)
-        tl.store(tle.gpu.local_ptr(slot.counted), tl.zeros((1, ), tl.int32) + tl.sum(ok))
-        entry = entries(work, (block + 1) * form.BK, form)
-        landed()
-        lefts.commit(block)
+    done = 0
+    for task in range(tl.program_id(0), lists.problem.tasks, tl.num_programs(0)):
+        work = work_of(task, lists, form)
+        entry, blocks = entries(work, 0, form), blocks_of(work, form)
+        for block in range(blocks):
+            wide = across(entry, form, form.DV // 2)
+            slot = lefts.acquire(done + block)
+            gather(slot.kv, wide, work, form, 0)
+            ok = counted(entry, work, form).to(tl.int32)
+            tl.store(tle.gpu.local_ptr(slot.valid), ok)
+            tl.store(tle.gpu.local_ptr(slot.counted), tl.zeros((1, ), tl.int32) + tl.sum(ok))
+            entry = entries(work, (block + 1) * form.BK, form)
+            landed()
+            lefts.commit(done + block)
+        done += blocks
 
 
 @mimw.jit
-def bring_rights(rights, work, form):
-    """Right halves and tails, in the same way."""
-    entry = entries(work, 0, form)
-    for block in range(blocks_of(work, form)):
-        wide, narrow = across(entry, form, form.DV // 2), across(entry, form, form.DT)
-        slot = rights.acquire(block)
-        gather(slot.tail, narrow, work, form, form.DV)
-        gather(slot.kv, wide, work, form, form.DV // 2)
-        entry = entries(work, (block + 1) * form.BK, form)
-        landed()
-        rights.commit(block)
+def bring_queries(q, number, q_desc, tail_desc, row, form):
+    """Queries of a task, as soon as those of the task before have been used."""
+    HALF: tl.constexpr = form.DV // 2
+    slot = q.acquire(number)
+    tle.gpu.copy(q_desc, slot.left, [form.BH, HALF], [row, 0])
+    tle.gpu.copy(q_desc, slot.right, [form.BH, HALF], [row, HALF])
+    tle.gpu.copy(tail_desc, slot.tail, [form.BH, form.DT], [row, form.DV])
+    q.commit(number)
+
+
+@mimw.jit
+def bring_rights(q, rights, q_desc, tail_desc, lists, form):
+    """Right halves and tails in the same way; and queries, behind the first block: it comes while the task before ends."""
+    done, number = 0, 0
+    for task in range(tl.program_id(0), lists.problem.tasks, tl.num_programs(0)):
+        work = work_of(task, lists, form)
+        entry, blocks = entries(work, 0, form), blocks_of(work, form)
+        for block in range(blocks):
+            wide, narrow = across(entry, form, form.DV // 2), across(entry, form, form.DT)
+            slot = rights.acquire(done + block)
+            gather(slot.tail, narrow, work, form, form.DV)
+            gather(slot.kv, wide, work, form, form.DV // 2)
+            entry = entries(work, (block + 1) * form.BK, form)
+            landed()
+            rights.commit(done + block)
+            if block == 0:
+                bring_queries(q, number, q_desc, tail_desc, work.row, form)
+        done += blocks
+        number += 1
 
 
 @mimw.jit
@@ -93,83 +116,88 @@ def weighed(logits, kv, acc, most, scale, part: tl.constexpr, PARTS: tl.constexp
 
 
 @mimw.jit
-def left(q, lefts, rights, scores, probabilities, out_desc, lse, work, scale, form):
+def left(q, lefts, rights, scores, probabilities, out_desc, lse, lists, form):
     """Scores and softmax of every block, and the left half of the output. Its own product begins with half of a block's
     probabilities where its columns can be cut, and runs while all are handed on."""
-    mine = q.wait(0).slot
     BH: tl.constexpr = form.BH
     HALF: tl.constexpr = form.DV // 2
     PARTS: tl.constexpr = 2 if form.BK % 32 == 0 and HALF & (HALF - 1) == 0 else 1
     PART: tl.constexpr = form.BK // PARTS
-    most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
-    acc = tl.zeros((BH, HALF), tl.float32)
-    blocks = blocks_of(work, form)
-    for block in range(blocks):
-        logits, low = scored(mine, lefts, rights, block, form)
-        most, shrink = grown(logits, most, scale)
-        p, first, acc = weighed(logits, low.kv, acc * shrink[:, None], most, scale, 0, PARTS)
-        if PARTS == 2:
-            more, second, acc = weighed(logits, low.kv, acc, most, scale, 1, PARTS)
-            p += more
-        given = scores.acquire(block)
-        tl.store(tle.gpu.local_ptr(given.row), shrink)
-        tlx.local_store(tlx.local_slice(probabilities, [0, 0], [BH, PART]), first)
-        if PARTS == 2:
-            tlx.local_store(tlx.local_slice(probabilities, [0, PART], [BH, PART]), second)
-        scores.commit(block)
-        rights.release(block)
-        total = total * shrink + tl.sum(p, 1)
-        acc = tlx.async_dot_wait(0, acc)
-        lefts.release(block)
-    tl.store(tle.gpu.local_ptr(scores.acquire(blocks).row), total)
-    scores.commit(blocks)
-    store_half(acc, total, mine.left, out_desc, work.row, 0)
-    store_lse(lse, work.row, most, total, scale, form)
+    scale, done, number = lists.problem.scale, 0, 0
+    for task in range(tl.program_id(0), lists.problem.tasks, tl.num_programs(0)):
+        work = work_of(task, lists, form)
+        blocks = blocks_of(work, form)
+        mine = q.wait(number).slot
+        most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
+        acc = tl.zeros((BH, HALF), tl.float32)
+        for block in range(done, done + blocks):
+            logits, low = scored(mine, lefts, rights, block, form)
+            most, shrink = grown(logits, most, scale)
+            p, first, acc = weighed(logits, low.kv, acc * shrink[:, None], most, scale, 0, PARTS)
+            if PARTS == 2:
+                more, second, acc = weighed(logits, low.kv, acc, most, scale, 1, PARTS)
+                p += more
+            given = scores.acquire(block + number)
+            tl.store(tle.gpu.local_ptr(given.row), shrink)
+            tlx.local_store(tlx.local_slice(probabilities, [0, 0], [BH, PART]), first)
+            if PARTS == 2:
+                tlx.local_store(tlx.local_slice(probabilities, [0, PART], [BH, PART]), second)
+            scores.commit(block + number)
+            rights.release(block)
+            total = total * shrink + tl.sum(p, 1)
+            acc = tlx.async_dot_wait(0, acc)
+            lefts.release(block)
+        done += blocks
+        tl.store(tle.gpu.local_ptr(scores.acquire(done + number).row), total)
+        scores.commit(done + number)
+        store_half(acc, total, mine.left, out_desc, work.row, 0)
+        q.release(number)
+        store_lse(lse, work.row, most, total, scale, form)
+        number += 1
 
 
 @mimw.jit
-def right(q, rights, scores, probabilities, out_desc, work, form):
+def right(q, rights, scores, probabilities, out_desc, lists, form):
     """The right half of the output. Its buffer is that of q's right half, which `left` has read when the last scores are here."""
-    mine = q.wait(0).slot
-    acc = tl.zeros((form.BH, form.DV // 2), tl.float32)
-    blocks = blocks_of(work, form)
-    for block in range(blocks):
-        shrink = at(scores.wait(block).slot.row)
-        acc = tl.dot(at(probabilities), at(rights.wait(block).slot.kv), acc * shrink[:, None])
-        scores.release(block)
-        rights.release(block)
-    total = at(scores.wait(blocks).slot.row)
-    store_half(acc, total, mine.right, out_desc, work.row, form.DV // 2)
+    done, number = 0, 0
+    for task in range(tl.program_id(0), lists.problem.tasks, tl.num_programs(0)):
+        work = work_of(task, lists, form)
+        blocks = blocks_of(work, form)
+        mine = q.wait(number).slot
+        acc = tl.zeros((form.BH, form.DV // 2), tl.float32)
+        for block in range(done, done + blocks):
+            shrink = at(scores.wait(block + number).slot.row)
+            acc = tl.dot(at(probabilities), at(rights.wait(block).slot.kv), acc * shrink[:, None])
+            scores.release(block + number)
+            rights.release(block)
+        done += blocks
+        total = at(scores.wait(done + number).slot.row)
+        scores.release(done + number)
+        store_half(acc, total, mine.right, out_desc, work.row, form.DV // 2)
+        q.release(number)
+        number += 1
 
 
 @mimw.jit
 def pipelined(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr):
-    """BH heads of one query. All heads of a query run side by side, so that L2 answers all but the first."""
-    work = work_of(kv, indices, lengths, problem, FORM)
-
+    """Task after task. All heads of a query run side by side, so that L2 answers all but the first."""
     BH: tl.constexpr = FORM.BH
     BK: tl.constexpr = FORM.BK
-    DV: tl.constexpr = FORM.DV
-    HALF: tl.constexpr = DV // 2
+    HALF: tl.constexpr = FORM.DV // 2
     TYPE: tl.constexpr = tlx.dtype_of(kv)
+    lists = Lists(kv, indices, lengths, problem)
     q = tle.pipe(Queries(tle.gpu.alloc([1, BH, HALF], TYPE), tle.gpu.alloc([1, BH, HALF], TYPE),
-                         tle.gpu.alloc([1, BH, FORM.DT], TYPE)), capacity=1, one_shot=True, readers=("left", "right"))
+                         tle.gpu.alloc([1, BH, FORM.DT], TYPE)), capacity=1, readers=("left", "right"))
     lefts = tle.pipe(capacity=2, kv=tle.gpu.alloc([2, BK, HALF], TYPE), valid=tle.gpu.alloc([2, BK], tl.int32),
                      counted=tle.gpu.alloc([2, 1], tl.int32))
     rights = tle.pipe(capacity=2, readers=("left", "right"), kv=tle.gpu.alloc([2, BK, HALF], TYPE),
                       tail=tle.gpu.alloc([2, BK, FORM.DT], TYPE))
     scores = tle.pipe(capacity=1, row=tle.gpu.alloc([1, BH], tl.float32))
     probabilities = tle.gpu.alloc([BH, BK], TYPE)
-
-    heads = q.writer().acquire(0)
-    tle.gpu.copy(q_desc, heads.left, [BH, HALF], [work.row, 0])
-    tle.gpu.copy(q_desc, heads.right, [BH, HALF], [work.row, HALF])
-    tle.gpu.copy(tail_desc, heads.tail, [BH, FORM.DT], [work.row, DV])
-    q.writer().commit(0)
     tle.gpu.warp_specialize([
-        (left, (q.reader("left"), lefts.reader(), rights.reader("left"), scores.writer(), probabilities, out_desc, lse, work,
-                problem.scale, FORM)),
-        (right, (q.reader("right"), rights.reader("right"), scores.reader(), probabilities, out_desc, work, FORM)),
-        (bring_lefts, (lefts.writer(), work, FORM)),
-        (bring_rights, (rights.writer(), work, FORM)),
+        (left, (q.reader("left"), lefts.reader(), rights.reader("left"), scores.writer(), probabilities, out_desc, lse, lists,
+                FORM)),
+        (right, (q.reader("right"), rights.reader("right"), scores.reader(), probabilities, out_desc, lists, FORM)),
+        (bring_lefts, (lefts.writer(), lists, FORM)),
+        (bring_rights, (q.writer(), rights.writer(), q_desc, tail_desc, lists, FORM)),
     ], [4, 2, 2], [160, 96, 96])

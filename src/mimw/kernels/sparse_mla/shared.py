@@ -1,9 +1,9 @@
 """Sparse MLA prefill, the form without roles: all warps ask for the scores of a block, then gather the next block of listed rows.
 
-Input: descriptors of q, its tail and out, KV and the lists of rows as pointers. Output: out and lse of BH heads of one query a
+Input: descriptors of q, its tail and out, KV and the lists of rows as pointers. Output: out and lse, of BH heads of one query a
 program:
 
-    shared[(H // BH, S, B)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, ...)
+    shared[(tasks, )](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, ...)
 
 Every operand of a product lies in shared memory: q and its tail once, and the rows of a block, both key and value, in one of two
 places. Rows come by cp.async, so that a block is on its way while the products of the one before run; its entries came with the
@@ -16,7 +16,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .nouns import counted, entries, work_of
+from .nouns import Lists, counted, entries, work_of
 from .steps import NO_LOGIT, across, at, gather, grown, masked, powers, store_lse
 
 
@@ -32,7 +32,7 @@ def fetch(keys, tails, entry, work, form):
 @mimw.jit
 def shared(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM: tl.constexpr):
     """BH heads of one query."""
-    work = work_of(kv, indices, lengths, problem, FORM)
+    work = work_of(tl.program_id(0), Lists(kv, indices, lengths, problem), FORM)
 
     BH: tl.constexpr = FORM.BH
     BK: tl.constexpr = FORM.BK
