@@ -36,8 +36,8 @@ CONTRACT = Contract(
     "0 < DV < W and DV % 32 == 0 and (W - DV) % 16 == 0 -- values must be a multiple of 32 columns, the rest of 16")
 
 
-def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, causal: bool = False, base_2: bool = False,
-              form=None, heads: int = HEADS, block: int = BLOCK, programs: int | None = None) -> tuple[object, tuple[int, ...], tuple, dict]:
+def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, causal: bool = False, base_2: bool = False, form=None,
+              heads: int = HEADS, block: int = BLOCK, programs: int | None = None) -> tuple[object, tuple[int, ...], tuple, dict]:
     """(kernel, grid, args, meta) that fill out and lse.
 
     args:      q        (B, S, H, DV + DT), bf16 or fp16, contiguous, as all others
@@ -49,7 +49,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
                scale    of the logits, by default (DV + DT) ** -0.5
                form     `pipelined`, by default, or `shared`: which takes how long, docs/performance.md says
                heads, block  of a program: for tests on small problems; the halves of DV and DT are multiples of 16
-               programs of `pipelined`, one an SM, that take one task after the other; by default each has one
+               programs of `pipelined`, one an SM, each with the heads of many queries; by default one for each 64 heads of a query
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     of = CONTRACT.check(q=q, kv=kv, indices=indices, lengths=lengths, out=out, lse=lse, of_program=heads)
