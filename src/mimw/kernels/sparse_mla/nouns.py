@@ -4,7 +4,7 @@ Input: arguments and constants of a launch. Output: a struct of constants and a 
 their roles and steps hand to each other. For example:
 
     work = work_of(task, lists, form)                       BH heads of a query, in a kernel
-    entry = entries(work, block * form.BK, form)            64 of the rows of KV that its list names
+    row = listed(work, block * form.BK, form)               64 of the rows of KV that its list names
 """
 
 from typing import Any, NamedTuple
@@ -81,16 +81,11 @@ def work_of(task, lists, form):
 
 
 @mimw.jit
-def entries(work, first, form):
-    """Entries first .. first + BK of the list, -1 behind its end."""
+def listed(work, first, form):
+    """The rows of KV that entries first .. first + BK of the list name, -1 for those that do not count."""
     entry = first + tl.arange(0, form.BK)
-    return tl.load(work.indices + entry, mask=entry < work.length, other=-1)
-
-
-@mimw.jit
-def counted(entry, work, form):
-    """True for entries that name a row that counts."""
-    ok = (entry >= 0) & (entry < work.count)
+    row = tl.load(work.indices + entry, mask=entry < work.length, other=-1)
+    ok = (row >= 0) & (row < work.count)
     if form.CAUSAL:
-        ok = ok & (entry <= work.query)
-    return ok
+        ok = ok & (row <= work.query)
+    return tl.where(ok, row, -1)

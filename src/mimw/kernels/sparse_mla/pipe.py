@@ -18,7 +18,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .nouns import Lists, counted, entries, work_of
+from .nouns import Lists, listed, work_of
 from .steps import NO_LOGIT, across, at, gather, grown, landed, masked, powers, store_half, store_lse
 
 
@@ -39,19 +39,19 @@ def blocks_of(work, form):
 
 @mimw.jit
 def bring_lefts(lefts, lists, form):
-    """Left halves of listed rows, block after block. Entries of the next block come while rows of this one do."""
+    """Left halves of listed rows, block after block. The list of the next block comes while rows of this one do."""
     done = 0
     for task in range(tl.program_id(0), lists.problem.tasks, tl.num_programs(0)):
         work = work_of(task, lists, form)
-        entry, blocks = entries(work, 0, form), blocks_of(work, form)
+        row, blocks = listed(work, 0, form), blocks_of(work, form)
         for block in range(blocks):
-            wide = across(entry, form, form.DV // 2)
+            wide = across(row, form, form.DV // 2)
             slot = lefts.acquire(done + block)
-            gather(slot.kv, wide, work, form, 0)
-            ok = counted(entry, work, form).to(tl.int32)
+            gather(slot.kv, wide, work, 0)
+            ok = (row >= 0).to(tl.int32)
             tl.store(tle.gpu.local_ptr(slot.valid), ok)
             tl.store(tle.gpu.local_ptr(slot.counted), tl.zeros((1, ), tl.int32) + tl.sum(ok))
-            entry = entries(work, (block + 1) * form.BK, form)
+            row = listed(work, (block + 1) * form.BK, form)
             landed()
             lefts.commit(done + block)
         done += blocks
@@ -74,13 +74,13 @@ def bring_rights(q, rights, q_desc, tail_desc, lists, form):
     done, number = 0, 0
     for task in range(tl.program_id(0), lists.problem.tasks, tl.num_programs(0)):
         work = work_of(task, lists, form)
-        entry, blocks = entries(work, 0, form), blocks_of(work, form)
+        row, blocks = listed(work, 0, form), blocks_of(work, form)
         for block in range(blocks):
-            wide, narrow = across(entry, form, form.DV // 2), across(entry, form, form.DT)
+            wide, narrow = across(row, form, form.DV // 2), across(row, form, form.DT)
             slot = rights.acquire(done + block)
-            gather(slot.tail, narrow, work, form, form.DV)
-            gather(slot.kv, wide, work, form, form.DV // 2)
-            entry = entries(work, (block + 1) * form.BK, form)
+            gather(slot.tail, narrow, work, form.DV)
+            gather(slot.kv, wide, work, form.DV // 2)
+            row = listed(work, (block + 1) * form.BK, form)
             landed()
             rights.commit(done + block)
             if block == 0:

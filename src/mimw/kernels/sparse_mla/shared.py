@@ -6,8 +6,8 @@ program:
     shared[(tasks, )](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, ...)
 
 Every operand of a product lies in shared memory: q and its tail once, and the rows of a block, both key and value, in one of two
-places. Rows come by cp.async, so that a block is on its way while the products of the one before run; its entries came with the
-block before.
+places. Rows come by cp.async, so that a block is on its way while the products of the one before run; its part of the list came
+with the block before.
 """
 
 import triton.language as tl
@@ -16,17 +16,17 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .nouns import Lists, counted, entries, work_of
+from .nouns import Lists, listed, work_of
 from .steps import NO_LOGIT, across, at, gather, grown, masked, powers, store_lse
 
 
 @mimw.jit
-def fetch(keys, tails, entry, work, form):
-    """Start to bring the rows that entries name; which of them count. Behind the list all are zeros."""
-    gather(keys, across(entry, form, form.DV), work, form, 0)
-    gather(tails, across(entry, form, form.DT), work, form, form.DV)
+def fetch(keys, tails, row, work, form):
+    """Start to bring listed rows; which of them count. Behind the list all are zeros."""
+    gather(keys, across(row, form, form.DV), work, 0)
+    gather(tails, across(row, form, form.DT), work, form.DV)
     tlx.async_load_commit_group()
-    return counted(entry, work, form)
+    return row >= 0
 
 
 @mimw.jit
@@ -41,8 +41,8 @@ def shared(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM
     TYPE: tl.constexpr = tlx.dtype_of(kv)
     q, q_tail = tle.gpu.alloc([BH, DV], TYPE), tle.gpu.alloc([BH, DT], TYPE)
     keys, tails = tle.gpu.alloc([2, BK, DV], TYPE), tle.gpu.alloc([2, BK, DT], TYPE)
-    ahead = fetch(keys.slot(0), tails.slot(0), entries(work, 0, FORM), work, FORM)
-    entry = entries(work, BK, FORM)
+    ahead = fetch(keys.slot(0), tails.slot(0), listed(work, 0, FORM), work, FORM)
+    row = listed(work, BK, FORM)
     tle.gpu.copy(q_desc, q, [BH, DV], [work.row, 0])
     tle.gpu.copy(tail_desc, q_tail, [BH, DT], [work.row, DV])
     most, total = tl.full((BH, ), NO_LOGIT, tl.float32), tl.zeros((BH, ), tl.float32)
@@ -52,8 +52,8 @@ def shared(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, FORM
         tlx.async_load_wait_group(0)
         logits = tlx.async_dot(q_tail, tlx.local_trans(tails.slot(place)))
         logits = tlx.async_dot(q, tlx.local_trans(keys.slot(place)), logits)
-        ahead = fetch(keys.slot(other), tails.slot(other), entry, work, FORM)
-        entry = entries(work, (block + 2) * BK, FORM)
+        ahead = fetch(keys.slot(other), tails.slot(other), row, work, FORM)
+        row = listed(work, (block + 2) * BK, FORM)
         logits = masked(tlx.async_dot_wait(0, logits), ok)
         most, shrink = grown(logits, most, problem.scale)
         p = powers(logits, most, problem.scale)

@@ -3,8 +3,8 @@
 Input: tiles in registers or buffers. Output: tiles, or filled buffers. A tile of BK listed rows of KV has the DV columns that are
 both key and value, or a half of them, or the tail, which is key only:
 
-    entry = across(entries(work, first, form), form, form.DT)
-    gather(slot.tail, entry, work, form, form.DV); landed()
+    row = across(listed(work, first, form), form, form.DT)
+    gather(slot.tail, row, work, form.DV); landed()
 """
 
 import triton.language as tl
@@ -12,8 +12,6 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-
-from .nouns import counted
 
 NO_LOGIT = tl.constexpr(-1e30)  # a maximum before any: finite, so that 2^(it - it) is 1 and rows without entries give zeros
 
@@ -25,20 +23,18 @@ def at(buffer):
 
 
 @mimw.jit
-def across(entry, form, columns: tl.constexpr):
-    """Entries as a (BK, columns) tile: for a `gather` that follows, each thread has those whose rows it brings."""
-    return tl.broadcast_to(entry[:, None], (form.BK, columns))
+def across(row, form, columns: tl.constexpr):
+    """Listed rows as a (BK, columns) tile: for a `gather` that follows, each thread has those that it brings."""
+    return tl.broadcast_to(row[:, None], (form.BK, columns))
 
 
 @mimw.jit
-def gather(buffer, entry, work, form, column: tl.constexpr):
-    """Start to fill a (BK, N) buffer with columns column .. column + N of the rows that a (BK, N) tile of entries names, by
-    cp.async, which needs no registers, so that whole tiles are under way; rows that do not count become zeros: a row that no list
-    names may hold NaN, and 0 * NaN is NaN. `landed` waits."""
-    ok = counted(entry, work, form)
-    rows = work.kv + tl.where(ok, entry, 0).to(tl.int64) * work.stride
-    part = tl.arange(0, buffer.shape[1])[None, :]
-    tlx.async_load(rows + (column + part), buffer, mask=ok, other=0.0, eviction_policy="evict_last")
+def gather(buffer, row, work, column: tl.constexpr):
+    """Start to fill a (BK, N) buffer with columns column .. column + N of the rows in a (BK, N) tile, by cp.async, which needs no
+    registers, so that whole tiles are under way; rows that do not count become zeros: a row that no list names may hold NaN, and
+    0 * NaN is NaN. `landed` waits."""
+    part = column + tl.arange(0, buffer.shape[1])[None, :]
+    tlx.async_load(work.kv + row.to(tl.int64) * work.stride + part, buffer, mask=row >= 0, other=0.0, eviction_policy="evict_last")
 
 
 @mimw.jit
