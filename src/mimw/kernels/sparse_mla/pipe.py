@@ -200,4 +200,4 @@ def pipelined(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, problem, F
         (right, (q.reader("right"), rights.reader("right"), scores.reader(), probabilities, out_desc, lists, FORM)),
         (bring_lefts, (lefts.writer(), lists, FORM)),
         (bring_rights, (q.writer(), rights.writer(), q_desc, tail_desc, lists, FORM)),
-    ], [4, 2, 2], [160, 96, 96])
+    ], [4, 2, 2], [32 + HALF // 2, 352 - HALF, 352 - HALF])     # sums have HALF // 2 registers, also those of `left`
