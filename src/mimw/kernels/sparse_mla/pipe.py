@@ -33,7 +33,7 @@ class Queries:
 
 @mimw.jit
 def blocks_of(work, form):
-    """How many blocks a list has: at least one, so that the first scores are asked for without a branch."""
+    """The number of a list's blocks: at least one, so that no task has to ask whether there is any."""
     return tl.maximum(tl.cdiv(work.length, form.BK), 1)
 
 
