@@ -88,8 +88,8 @@ def _of_no_rest(mutant: Mutant) -> bool:
 
 
 def _of_listed_rows(mutant: Mutant) -> bool:
-    """Whether the changed line belongs to a form of sparse MLA in which tasks hand rows on."""
-    return _of(mutant, "kernels/sparse_mla/pipe.py") or _of(mutant, "kernels/sparse_mla/seesaw.py")
+    """True if the changed line belongs to the form of sparse MLA in which tasks hand rows on."""
+    return _of(mutant, "kernels/sparse_mla/pipe.py")
 
 
 def _of_gathered_keys(mutant: Mutant, word: str) -> bool:
@@ -104,8 +104,12 @@ REASONS = (
      "Who reads has a fence of its own, behind its wait and in front of its product: either is enough."),
     (lambda m: _of_listed_rows(m) and m.word == "barrier_wait" and m.change.startswith("release early"),
      "Probabilities are made of this block of rows: who has waited for them knows that the rows are there."),
+    (lambda m: _of_listed_rows(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
+     "The product begins behind the wait for rows or for a place, which come whatever it does: slower, and right."),
     (lambda m: _of(m, "kernels/sparse_mla/shared.py") and m.word in ("async_commit", "async_wait"),
      "Groups hold what cp.async copies, not what TMA does; and the rows of the last group, behind the list, nobody reads."),
+    (lambda m: _of(m, "kernels/sparse_mla/shared.py") and m.word == "fence",
+     "Where the fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py)."),
     (lambda m: _of(m, "kernels/moe/few_rows.py") and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
      "Two waits stand side by side, one for each half's sums: the second one counts the product that the first has not met."),
     (lambda m: m.site.file.endswith("kernels/moe/kernel.py") and (m.word == "fence" or "past fence," in m.change),
