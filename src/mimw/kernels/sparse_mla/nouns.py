@@ -17,8 +17,8 @@ import mimw.tle as tle
 
 @tle.struct
 class Form:
-    """Constants: rows of DV + DT columns, BH heads of a program, BK listed rows at a time; CAUSAL leaves out rows behind the query,
-    BASE_2 is of lse."""
+    """Constants: rows of DV + DT columns, BH heads of a task, BK listed rows at a time; CAUSAL leaves out rows behind the query,
+    BASE_2 is of lse, and with AHEAD L2 is asked for rows before they are gathered."""
 
     DV: tl.constexpr
     DT: tl.constexpr
@@ -26,6 +26,7 @@ class Form:
     BK: tl.constexpr
     CAUSAL: tl.constexpr
     BASE_2: tl.constexpr
+    AHEAD: tl.constexpr
 
 
 class Problem(NamedTuple):
