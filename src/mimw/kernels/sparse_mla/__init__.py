@@ -62,7 +62,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     part = dv if form is shared else dv // 2
     descriptors = describe(q_rows, [heads, part]), describe(q_rows, [heads, width - dv]), describe(out_rows, [heads, part])
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
-    chosen = Form(dv, width - dv, heads, block, causal, base_2, AHEAD=kv.nbytes > L2_BYTES // 2)
+    chosen = Form(dv, width - dv, heads, block, causal, base_2, 64 if kv.nbytes > L2_BYTES // 2 else 0)
     meta = dict(FORM=chosen, num_warps=8 if form is shared else 4)
     problem = Problem(s, skv, h, hkv, topk, tasks, scale)
     grid = min(tasks, programs or tasks) if form is pipelined else tasks

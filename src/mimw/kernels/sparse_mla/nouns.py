@@ -18,7 +18,7 @@ import mimw.tle as tle
 @tle.struct
 class Form:
     """Constants: rows of DV + DT columns, BH heads of a task, BK listed rows at a time; CAUSAL leaves out rows behind the query,
-    BASE_2 is of lse, and with AHEAD L2 is asked for rows before they are gathered."""
+    BASE_2 is of lse. AHEAD is 0, or how many columns a request has by which L2 fetches rows before they are gathered."""
 
     DV: tl.constexpr
     DT: tl.constexpr

@@ -70,9 +70,8 @@ def bring_queries(q, number, q_desc, tail_desc, row, form):
 
 @mimw.jit
 def ask_l2(row, work, form):
-    """Have L2 fetch listed rows, line by line."""
-    LINE: tl.constexpr = 64
-    for column in tl.static_range(0, form.DV + form.DT, LINE):
+    """Have L2 fetch listed rows, by AHEAD columns a request."""
+    for column in tl.static_range(0, form.DV + form.DT, form.AHEAD):
         tlx.prefetch(work.kv + row.to(tl.int64) * work.stride + column, mask=row >= 0)
 
 
@@ -90,7 +89,7 @@ def bring_rights(q, rights, q_desc, tail_desc, lists, form):
             gather(slot.tail, narrow, work, form.DV)
             gather(slot.kv, wide, work, form.DV // 2)
             row, after = after, listed(work, (block + 2) * form.BK, form)
-            if form.AHEAD:
+            if form.AHEAD > 0:
                 ask_l2(after, work, form)
             landed()
             rights.commit(done + block)
