@@ -68,8 +68,7 @@ def launcher(form: str, given: tuple, out, lse):
     if form == "plain":
         kernel, (grid, args, meta) = plain_sparse_mla.kernel, plain_sparse_mla.arguments(*given, out, lse, SCALE, wide=True)
     else:
-        programs = torch.cuda.get_device_properties(out.device).multi_processor_count
-        kernel, grid, args, meta = sparse_mla.arguments(*given, out, lse, SCALE, form=FORMS[form], programs=programs)
+        kernel, grid, args, meta = sparse_mla.arguments(*given, out, lse, SCALE, form=FORMS[form])
     return lambda: kernel[grid](*args, **meta)
 
 
